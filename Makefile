@@ -15,7 +15,13 @@ OPA_TOOLS := opainfo:opa-basic-tools opafabricinfo:opa-fastfabric libopamgt0 ibs
 # the browser in which tests open the web view
 BROWSER := chromium:chromium
 
-.PHONY: help venv native deps browser bench-peers demo docs test test-fast test-slow chaos sanitize memcheck fuzz lint format generated opa-tools proto dist clean
+# what guests of labs are made of; the rest is unpacked without being installed: no daemon starts, no kernel is added
+GUEST_TOOLS := podman:podman qemu-system-x86_64:qemu-system-x86 /bin/busybox:busybox-static
+GUESTS      := build/guests
+GUEST_FILES := 'boot/vmlinuz-*:linux-image-cloud-amd64' usr/sbin/dockerd:docker.io usr/bin/containerd:containerd \
+               usr/sbin/runc:runc
+
+.PHONY: help venv native deps browser bench-peers demo docs test test-fast test-slow test-guests interop chaos sanitize memcheck fuzz lint format generated opa-tools proto dist clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -28,12 +34,15 @@ $(STAMP): pyproject.toml bench/pyproject.toml Makefile $(wildcard native/Cargo.*
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || sh tools/install-packages.sh python3-venv
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
+	@rm -f opavnic/_native*.so  # a build that fails would leave it, and it would not fit these sources
 	$(BIN)/python -m pip install --quiet -e '.[dev,docs,web,cluster]' -e bench
 	@touch $@
 
 native: ## build the fast datapath again; `make venv` builds it too, where cargo is
 	@command -v cargo >/dev/null || { echo "no cargo here: https://rustup.rs, or Debian's package cargo" >&2; exit 1; }
+	@rm -f opavnic/_native*.so  # a build that fails would leave it, and it would not fit these sources
 	$(BIN)/python -m pip install --quiet --no-deps -e .
+	@ls opavnic/_native*.so >/dev/null 2>&1 || { echo "the native module was not built; what cargo says: cd native && cargo build --release" >&2; exit 1; }
 
 bench-peers: ## install the peers that `opavnic bench datapath` measures beside ours
 	@sh tools/install-packages.sh iperf3:iperf3 vde_switch:vde2 ovs-vswitchd:openvswitch-switch
@@ -63,6 +72,15 @@ test-fast: venv ## only what needs no privilege
 
 test-slow: venv deps opa-tools ## the tests marked slow
 	$(BIN)/python -m pytest -m slow
+
+test-guests: venv deps ## containers of podman and docker, and a virtual machine of QEMU, as hosts of labs
+	@sh tools/install-packages.sh $(GUEST_TOOLS)
+	@sh tools/unpack-packages.sh $(GUESTS) $(GUEST_FILES)
+	PATH="$(CURDIR)/$(GUESTS)/usr/sbin:$(CURDIR)/$(GUESTS)/usr/bin:$$PATH" \
+	  $(BIN)/python -m pytest tests/e2e/test_containers.py tests/e2e/test_virtual_machine.py
+
+interop: venv deps ## the load balancer beside E2SAR and udplbd2, if you have them (tests/interop/README.md)
+	$(MAKE) -C tests/interop
 
 CHAOS_S     ?= 240
 CHAOS_SEED  ?= $(shell date +%Y%m%d)

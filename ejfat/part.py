@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Iterator
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
+from ejfat.addresses import IpAddress, parse_ip
 from ejfat.live.lb_options import LbOptions
 from hfi_sim.did_you_mean import nearest
 from opavnic.world.part import Asked, AskedApp, Part, PartWorld
@@ -14,8 +15,6 @@ from vema.em.problems import Problem
 
 if TYPE_CHECKING:
     from ejfat.live.lab_app import LabLoadBalancer
-
-IpAddress = IPv4Address | IPv6Address
 
 
 class LoadBalancerPart(Part):
@@ -49,11 +48,12 @@ def _option_problems(asked: Asked, app: AskedApp) -> Iterator[Problem]:
     from ejfat.errors import BadRequestError
 
     options: LbOptions = app.options
-    try:
-        if options.listen:
-            check_listen(options.listen)
-    except BadRequestError as error:
-        yield Problem(app.path("listen"), str(error))
+    for name in ("listen", "p4_listen"):
+        try:
+            if getattr(options, name):
+                check_listen(getattr(options, name))
+        except BadRequestError as error:
+            yield Problem(app.path(name), str(error))
     try:
         if options.reserve:
             check_name("reservation", options.reserve)
@@ -63,6 +63,18 @@ def _option_problems(asked: Asked, app: AskedApp) -> Iterator[Problem]:
         yield Problem(
             app.path("tls_cert" if options.tls_cert else "tls_key"), "give tls_cert and tls_key, or neither"
         )
+    if options.p4_open and options.p4_token_file:
+        yield Problem(app.path("p4_open"), "give p4_open or p4_token_file, not both")
+    is_private = options.p4_listen.startswith("unix:")
+    if options.p4_listen and not (options.p4_token_file or options.p4_open or is_private):
+        message = "anyone could program the tables; give p4_token_file, or p4_open to allow that"
+        yield Problem(app.path("p4_listen"), message)
+    for version, name in ((4, "ipv4"), (6, "ipv6")):
+        for place, text in enumerate(getattr(options, name)):
+            try:
+                parse_ip(text, version)
+            except BadRequestError as error:
+                yield Problem(app.path(name, place), str(error))
     for place, gateway in enumerate(options.gateway):
         if not _is_address(gateway):
             yield Problem(app.path("gateway", place), f'"{gateway}" is not an address')

@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv6Address
 
+from ejfat.addresses import IpAddress
 from ejfat.wire.headers import LB_PORT, LbHeaderV1, LbHeaderV2, LbHeaderV3, ReHeader, SegmentHeader
 from hfi_sim.wire.internet_checksum import checksum
 
@@ -83,8 +83,8 @@ class Segmenter:
         tick: int,
         data_id: int,
         event: int,
-        src: IPv4Address | IPv6Address,
-        dst: IPv4Address | IPv6Address,
+        src: IpAddress,
+        dst: IpAddress,
         dst_mac: int,
         entropy: int = 0,
         src_port: int = 50000,
@@ -100,8 +100,8 @@ class Segmenter:
 def udp_packet(
     payload: bytes,
     *,
-    src: IPv4Address | IPv6Address,
-    dst: IPv4Address | IPv6Address,
+    src: IpAddress,
+    dst: IpAddress,
     src_port: int,
     dst_port: int,
 ) -> bytes:

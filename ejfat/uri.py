@@ -10,14 +10,14 @@ Source: the public clients' format; `ejfats` means TLS.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import ip_address
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
+from ejfat.addresses import IpAddress
 from ejfat.errors import UriError
 from ejfat.wire.headers import LB_PORT
 
 _LOWEST_PORT = 1024
-IpAddress = IPv4Address | IPv6Address
 
 
 @dataclass(frozen=True, slots=True)

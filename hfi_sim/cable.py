@@ -147,6 +147,7 @@ class Link:
         self.has_credits = flow is not None
         """Whether it stops who sends; a link gets credits when it is laid, or never."""
         self._rate_bps = rate_bps
+        self._network_s = 0.0
         self._config = LinkConfig(
             up=False,
             rate_bps=_whole(rate_bps),
@@ -215,6 +216,17 @@ class Link:
     @queue_bytes.setter
     def queue_bytes(self, queue_bytes: int) -> None:
         self._reconfigure(replace(self._config, queue_bytes=queue_bytes))
+
+    @property
+    def network_s(self) -> float:
+        """What a network between the machines of its ends adds, in seconds: so much less of its latency acts here."""
+        return self._network_s
+
+    @network_s.setter
+    def network_s(self, network_s: float) -> None:
+        self._network_s = network_s
+        left = max(self.latency_s - network_s, 0.0)
+        self._reconfigure(replace(self._config, latency_ns=to_ns(left)))
 
     def hold_down(self, by: str, down: bool) -> bool:
         """Record whether `by` holds the link down; return whether the link changed.

@@ -51,7 +51,8 @@ class Drop(StrEnum):
     SW_PORT_DOWN = "sw_port_down"
     """The switch port where it arrived, or is to leave, is not ACTIVE, nor is the packet management (SC15)."""
     SW_PKEY_IN = "sw_pkey_in"
-    """The switch port where it arrived enforces partitions, and the P_Key is not one of its neighbour."""
+    """The switch port where it arrived enforces partitions, and the P_Key is not one of its neighbour. Of management
+    packets (SC15) only full management is asked (0xffff)."""
     SW_PKEY_OUT = "sw_pkey_out"
     """The switch port from which it is to leave enforces partitions, and does not admit the P_Key."""
     SW_SC = "sw_sc"

@@ -5,32 +5,41 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+NEAR = 0.4
+"""How alike two names are at least, as difflib counts it, for one to be offered in place of the other.
+
+So `h1` is offered for `h9` and `h77`, and nothing for `zebra`."""
 _SHOWN = 8
 _LISTED = 12
 _HINTS = 100
 
 
 def unknown_name(what: str, name: str, known: Iterable[str]) -> str:
-    """Return `unknown host "h9" (nearest: "h1"; known: h1, h2)`, with at most eight of the known names."""
+    """Return `unknown host "h9" (nearest: "h1"; known: h1, h2)`, with at most eight of the known names.
+
+    Where none is like it, only those that are known are named.
+    """
     names = list(known)
     if not names:
         return f'unknown {what} "{name}" (none exist)'
     lowered = {known_name.lower(): known_name for known_name in reversed(names)}
-    close = difflib.get_close_matches(name.lower(), list(lowered), n=1, cutoff=0.0)
+    close = difflib.get_close_matches(name.lower(), list(lowered), n=1, cutoff=NEAR)
+    like = f'nearest: "{lowered[close[0]]}"; ' if close else ""
     rest = f", ... ({len(names)} in all)" if len(names) > _SHOWN else ""
-    return (
-        f'unknown {what} "{name}" (nearest: "{lowered[close[0]]}"; known: {", ".join(names[:_SHOWN])}{rest})'
-    )
+    return f'unknown {what} "{name}" ({like}known: {", ".join(names[:_SHOWN])}{rest})'
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return `known: a, b; nearest: a` for a message about `name`, with at most twelve of the known names."""
+    """Return `known: a, b; nearest: a` for a message about `name`, with at most twelve of the known names.
+
+    Where none is like it, there is no nearest one.
+    """
     names = list(known)
     if not names:
         return "none exist"
     more = ", ..." if len(names) > _LISTED else ""
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.0)
-    return f"known: {', '.join(names[:_LISTED])}{more}; nearest: {close[0]}"
+    close = difflib.get_close_matches(name, names, n=1, cutoff=NEAR)
+    return f"known: {', '.join(names[:_LISTED])}{more}" + (f"; nearest: {close[0]}" if close else "")
 
 
 def hint(name: str, known: Iterable[str], before: int) -> str:

@@ -68,7 +68,8 @@ class SwitchPort(EgressPort[SwitchPortConfig]):
         """Enforce the partitions of the neighbour, whose table is `pkeys`, on what comes from it and goes to it.
 
         What it may not bear is dropped as sw_pkey_in, what it does not admit as sw_pkey_out. Management packets (SC15)
-        are not asked. With neither direction, the port enforces nothing, as in the beginning.
+        are asked only for full management (0xffff), and only where they come in. With neither direction, the port
+        enforces nothing, as in the beginning.
         """
         table = PkeyTable.of(entry for entry in pkeys if entry)
         self._configure(pkeys_in=table if inbound else None, pkeys_out=table if outbound else None)

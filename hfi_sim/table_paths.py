@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hfi_sim.cable import LinkPort
+from hfi_sim.cable import LinkDirection, LinkPort
 from hfi_sim.fabric import Fabric
 from hfi_sim.hfi import HfiPort
 from hfi_sim.routing import Routes, SwitchGraph, find_cycle
@@ -14,24 +14,34 @@ def paths(fabric: Fabric, source: HfiPort, target: HfiPort) -> list[list[str]]:
 
     Where a switch has a choice, the step lists its ports: `leaf0:3|4`, and the path goes on by the first.
     """
-    return [_path(fabric, source, lid) for lid in range(target.lid, target.lid + (1 << target.lmc))]
+    return [_walk(fabric, source, lid)[0] for lid in _lids(target)]
 
 
-def _path(fabric: Fabric, source: HfiPort, lid: int) -> list[str]:
-    steps = [source.name]
+def hops(fabric: Fabric, source: HfiPort, target: HfiPort) -> list[list[LinkDirection]]:
+    """Return the directions of links that a packet takes on each way that `paths` returns, in the same order."""
+    return [_walk(fabric, source, lid)[1] for lid in _lids(target)]
+
+
+def _lids(target: HfiPort) -> range:
+    return range(target.lid, target.lid + (1 << target.lmc))
+
+
+def _walk(fabric: Fabric, source: HfiPort, lid: int) -> tuple[list[str], list[LinkDirection]]:
+    steps, ways = [source.name], list[LinkDirection]()
     at: LinkPort = source
     for _ in range(len(fabric.switches) + 1):
         if at.link is None or not at.link.up:
-            return [*steps, "link down"]
+            return [*steps, "link down"], ways
+        ways.append(at.link.direction_from(at))
         far = at.link.far_end(at)
         if not isinstance(far, SwitchPort):
-            return [*steps, far.name]
+            return [*steps, far.name], ways
         ports = far.switch.lft.next_hops(lid)
         if not ports or ports[0] not in far.switch.ports:
-            return [*steps, f"{far.switch.name}: no route"]
+            return [*steps, f"{far.switch.name}: no route"], ways
         steps.append(f"{far.switch.name}:{'|'.join(map(str, ports))}")
         at = far.switch.ports[ports[0]]
-    return [*steps, "loop"]
+    return [*steps, "loop"], ways
 
 
 def deadlock(fabric: Fabric) -> list[str]:

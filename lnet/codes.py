@@ -6,6 +6,16 @@ Source: the public o2iblnd (IBLND_MSG_*, IBLND_REJECT_*) and LNet (LNET_MSG_*) c
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Final
+
+VERSION: Final = 0x12
+VERSION_1: Final = 0x11
+"""The version before: its NOOP uses up a credit, its queue depth is fixed, its rejection ends with the reason."""
+VERSIONS: Final = (VERSION_1, VERSION)
+QUEUE_DEPTH_1: Final = 8
+"""Credits of a connection of version 0x11 (IBLND_MSG_QUEUE_SIZE_V1)."""
+HIGHWATER_1: Final = 7
+"""Credits owed on it that are worth a NOOP (IBLND_CREDIT_HIGHWATER_V1)."""
 
 
 class MsgType(IntEnum):

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from lnet.cksum import Char
+from lnet.codes import VERSION, VERSIONS
+from lnet.tunables import CREDITS, PEER_TIMEOUT_S, NetTunables
 
 CHECKS: Final = 4
 """How often a connection is checked within the timeout of a message, as in kiblnd_connd."""
@@ -28,6 +30,12 @@ class LndConfig:
     six times its timeout, at least 20 s."""
     peer_credits: int = 8
     """Messages in flight on one connection (o2iblnd: peer_credits); offered to the peer as the queue depth."""
+    credits: int = CREDITS
+    """Messages in flight on one interface (o2iblnd: credits)."""
+    peer_timeout_s: int = PEER_TIMEOUT_S
+    """Shown as the tunable of that name; without effect, as there are no routers."""
+    peer_buffer_credits: int = 0
+    """The same."""
     max_frags: int = MAX_RDMA_FRAGS
     """Maximum fragments of one RDMA (o2iblnd: IBLND_MAX_RDMA_FRAGS)."""
     frag_bytes: int = 64 << 10
@@ -46,6 +54,8 @@ class LndConfig:
     """Send a NOOP after this many seconds of silence, to check that the connection is alive (o2iblnd: keepalive)."""
     answer_s: float = 1.0
     """The same, while a message waits for an answer or a credit from the peer."""
+    version: int = VERSION
+    """The highest version of o2iblnd's protocol that is spoken: 0x12, or 0x11 as in old peers."""
     announce: bool = False
     """Announce the addresses of this node's devices to peers, and use theirs if no target is configured."""
     weighted: bool = False
@@ -67,6 +77,16 @@ class LndConfig:
     """Multi-Rail: the longest wait between two recovery pings."""
     discovery: bool = True
     """Multi-Rail: ask a peer for its interfaces before the first message (peer discovery)."""
+
+    @property
+    def tunables(self) -> NetTunables:
+        """The tunables of a network for which none are given."""
+        return NetTunables(
+            peer_timeout=self.peer_timeout_s,
+            peer_credits=self.peer_credits,
+            peer_buffer_credits=self.peer_buffer_credits,
+            credits=self.credits,
+        )
 
     @property
     def attempt_s(self) -> float:
@@ -94,6 +114,8 @@ class LndConfig:
     def __post_init__(self) -> None:
         if not 1 <= self.peer_credits <= 0xFF:
             raise ValueError(f"peer_credits {self.peer_credits}, expected 1 to 255")
+        if self.version not in VERSIONS:
+            raise ValueError(f"version {self.version:#x}, expected {' or '.join(map(hex, VERSIONS))}")
         if not 0 <= self.health_sensitivity <= 1000:
             raise ValueError(f"health_sensitivity {self.health_sensitivity}, expected 0 to 1000")
         if not 0 <= self.retry_count <= 255:

@@ -6,11 +6,11 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from ipaddress import IPv4Address
-from typing import Protocol
+from typing import Final, Protocol
 
 from hfi_sim.deadlines import Deadlines
 from lnet.actions import AcceptConn, Action, CloseConn, OpenConn, RejectConn
-from lnet.codes import MsgType, RejectReason
+from lnet.codes import VERSION_1, VERSIONS, MsgType, RejectReason
 from lnet.config import LndConfig
 from lnet.errors import ProtocolError
 from lnet.handshake import (
@@ -18,17 +18,23 @@ from lnet.handshake import (
     RefusedError,
     announced,
     build_connect,
+    check_params,
     check_reply,
     check_request,
     params_of,
 )
-from lnet.msg import VERSION, ConnParams, KibMsg, KibRej
+from lnet.msg import IBLND_MSG_SIZE, ConnParams, KibMsg, KibRej
 from lnet.nid import Net, Nid
 from lnet.objects import KibDev, KibNet, KibRoute, LnetNi, RouteState
 from lnet.peer import KibPeer, PeerUser
+from lnet.stats import Traffic
 from lnet.tx import KibTx
 
 log = logging.getLogger("lnet.conns")
+
+_NOT_KNOWN: Final = (1 << 64) - 1
+"""The incarnation that is asked for in version 0x11, which ignores it: a peer that has learned 0x12 since then refuses
+it as stale, and says so."""
 
 
 class LossCause(Enum):
@@ -72,7 +78,9 @@ class ConnTable:
         nis: dict[Net, LnetNi],
         user: ConnUser,
         emit: Callable[[Action], None],
+        traffic: Traffic,
     ) -> None:
+        self._traffic = traffic
         self._stamp = stamp
         self._config = config
         self._nis = nis
@@ -85,6 +93,8 @@ class ConnTable:
         self._deadlines: Deadlines[int] = Deadlines(self._due_of)
         self._stamps: dict[Nid, int] = {}
         self._params: dict[Nid, ConnParams] = {}
+        self._versions: dict[Nid, int] = {}
+        """Of peers that speak a lower version than this node."""
         self._last_key = 0
         self.protocol_errors = 0
         self.late = 0
@@ -114,17 +124,19 @@ class ConnTable:
     def open(self, net: KibNet, route: KibRoute) -> KibPeer:
         """Connect a route. A route that has failed is only probed: it carries no message until it is up."""
         nid = route.rt_nid
-        peer = self._make(self.new_key(), net, nid, route.rt_dev, route)
+        version = self._version_of(nid)
+        peer = self._make(self.new_key(), net, nid, route.rt_dev, route, version)
         self._by_route[route] = peer
         failed = route.state is RouteState.DISCONNECTED
         route.state = RouteState.PROBING if failed else RouteState.CONNECTING
-        offer = self._params.get(nid, params_of(self._config))
+        lower = version < self._config.version
         request = build_connect(
             MsgType.CONNREQ,
             self._own(net, route.rt_dev),
-            Identity(nid.wire, self.stamp_of(nid)),
-            offer,
+            Identity(nid.wire, _NOT_KNOWN if lower else self.stamp_of(nid)),
+            self._offer(peer),
             self._announcement(net),
+            version=version,
         )
         self._emit(OpenConn(peer.key, route.rt_dev.name, route.rt_addr, request))
         return peer
@@ -134,9 +146,9 @@ class ConnTable:
         peer = self._by_key.get(key)
         if peer is None or peer.route is None:
             return
-        offer = self._params.get(peer.nid, params_of(self._config))
+        own, offer = self._own(peer.net, peer.dev), self._offer(peer)
         try:
-            reply = check_reply(private, self._own(peer.net, peer.dev), peer.nid.wire, offer)
+            reply = check_reply(private, own, peer.nid.wire, offer, peer.version)
         except ProtocolError as error:
             self.fail(key, str(error), now)
             return
@@ -157,12 +169,18 @@ class ConnTable:
             self._lose(peer, f"refused, {error}", LossCause.REFUSED, now)
             return
         why, cause = rej.why, LossCause.REFUSED
+        if rej.version == VERSION_1 < peer.version and why == RejectReason.FATAL:
+            why = RejectReason.CONN_UNCOMPAT  # all that an old peer can say
         if why == RejectReason.CONN_STALE:
-            if rej.incarnation > self.stamp_of(peer.nid):
-                self._stamps[peer.nid] = rej.incarnation
+            news = self._learn_version(peer, rej.version) or rej.incarnation > self.stamp_of(peer.nid)
+            if news:
+                self._stamps[peer.nid] = max(rej.incarnation, self.stamp_of(peer.nid))
+                cause = LossCause.RENEGOTIATE
+        elif why == RejectReason.CONN_UNCOMPAT:
+            if self._learn_version(peer, rej.version):
                 cause = LossCause.RENEGOTIATE
         elif why in (RejectReason.MSG_QUEUE_SIZE, RejectReason.RDMA_FRAGS):
-            own, theirs = params_of(self._config), rej.connparams
+            own, theirs = params_of(self._config, peer.net.tunables, peer.version), rej.connparams
             lower = ConnParams(
                 min(own.queue_depth, theirs.queue_depth),
                 min(own.max_frags, theirs.max_frags),
@@ -175,7 +193,7 @@ class ConnTable:
         if peer.route is not None:
             peer.route.counters.rejected[name] += 1
         if why == RejectReason.CONN_UNCOMPAT:
-            name = f"{name}, it speaks version {rej.version:#x}, not {VERSION:#x}"
+            name = f"{name}, it speaks version {rej.version:#x}, not {peer.version:#x}"
         self._lose(peer, f"refused by the peer: {name}", cause, now)
 
     # --- connections that peers make -----------------------------------------------------------------------
@@ -185,6 +203,7 @@ class ConnTable:
         try:
             request = check_request(private, self._stamp, self._config)
             net, dev, nid = self._addressee(request, dev_name)
+            check_params(request, self._stamp, params_of(self._config, net.tunables, request.version))
         except RefusedError as error:
             log.info("[%s] connection from lid %#x refused: %s", dev_name, remote_lid, error)
             self._emit(RejectConn(key, error.rej.build()))
@@ -192,7 +211,7 @@ class ConnTable:
         old = self._accepted.get((nid, dev, remote_lid))
         if old is not None:
             self.fail(old, "replaced by a newer connection of the peer", now)
-        peer = self._make(key, net, nid, dev, None)
+        peer = self._make(key, net, nid, dev, None, request.version)
         peer.remote_lid = remote_lid
         self._accepted[nid, dev, remote_lid] = key
         self._start(peer, request, now)
@@ -203,13 +222,14 @@ class ConnTable:
             Identity(nid.wire, peer.stamp),
             request.connparams,
             self._announcement(net),
+            version=request.version,
         )
         self._emit(AcceptConn(key, reply))
 
     def _addressee(self, request: KibMsg, dev_name: str) -> tuple[KibNet, KibDev, Nid]:
         def refuse(why: RejectReason, text: str) -> RefusedError:
-            rej = KibRej(why, incarnation=self._stamp, connparams=params_of(self._config))
-            return RefusedError(rej, text)
+            cp = ConnParams(0, self._config.max_frags, IBLND_MSG_SIZE)
+            return RefusedError(KibRej(why, self._config.version, self._stamp, cp), text)
 
         nid, wanted = Nid.from_wire(request.srcnid), Nid.from_wire(request.dstnid)
         ni = self._nis.get(wanted.net)
@@ -275,6 +295,7 @@ class ConnTable:
             peer.receive(tag, data, now)
         except ProtocolError as error:
             self.protocol_errors += 1
+            self._traffic.counters.errors += 1
             log.warning("[%s] protocol error of %s: %s", peer.dev.name, peer.nid, error)
             self.fail(key, str(error), now)
             return
@@ -323,7 +344,9 @@ class ConnTable:
         else:
             self._accepted.pop((peer.nid, peer.dev, peer.remote_lid), None)
 
-    def _make(self, key: int, net: KibNet, nid: Nid, dev: KibDev, route: KibRoute | None) -> KibPeer:
+    def _make(
+        self, key: int, net: KibNet, nid: Nid, dev: KibDev, route: KibRoute | None, version: int
+    ) -> KibPeer:
         peer = KibPeer(
             key,
             net,
@@ -334,6 +357,8 @@ class ConnTable:
             config=self._config,
             user=self._user,
             emit=self._emit,
+            traffic=self._traffic,
+            version=version,
         )
         self._by_key[key] = peer
         return peer
@@ -352,6 +377,23 @@ class ConnTable:
         addresses = announced(message.extra)
         if self._config.announce and addresses:
             self._user.peer_announces(peer.nid, addresses, now)
+
+    def _version_of(self, nid: Nid) -> int:
+        return min(self._versions.get(nid, self._config.version), self._config.version)
+
+    def _learn_version(self, peer: KibPeer, version: int) -> bool:
+        """Keep the version that a peer speaks; return whether the next request to it has another one than the last."""
+        if version in VERSIONS:
+            self._versions[peer.nid] = version
+        return self._version_of(peer.nid) != peer.version
+
+    def _offer(self, peer: KibPeer) -> ConnParams:
+        """Return the parameters to request: what the peer is known to accept, or those of the network."""
+        own = params_of(self._config, peer.net.tunables, peer.version)
+        known = self._params.get(peer.nid, own)
+        return ConnParams(
+            min(known.queue_depth, own.queue_depth), min(known.max_frags, own.max_frags), own.max_msg_size
+        )
 
     def _own(self, net: KibNet, dev: KibDev) -> Identity:
         return Identity(net.nid_of(dev).wire, self._stamp)

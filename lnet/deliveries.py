@@ -56,17 +56,18 @@ class Deliveries:
         self.duplicates += known
         return known
 
-    def deliver(self, peer: KibPeer, hdr: LnetHdr, data: bytes) -> None:
-        """Deliver a PUT unless it has already been delivered."""
+    def deliver(self, peer: KibPeer, hdr: LnetHdr, data: bytes) -> bool:
+        """Deliver a PUT unless it has already been delivered; return whether it has not."""
         if not self._memory(peer).add(hdr.interface_cookie, hdr.object_cookie):
             self.duplicates += 1
-            return
+            return False
         if (hdr.ptl_index, hdr.match_bits) == (RESERVED_PORTAL, PING_MATCH_BITS):
             self._pushed(peer.nid, data)
-            return
+            return True
         self._report(
             Received(peer.nid, peer.net.nid_of(peer.dev), peer.dev, hdr.match_bits, hdr.hdr_data, data)
         )
+        return True
 
     def read(self, peer: KibPeer, hdr: LnetHdr) -> bytes | int:
         """Answer a GET: a ping, or one for the user."""

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address
 from typing import Final
 
-from lnet.codes import MsgType, RejectReason
+from lnet.codes import QUEUE_DEPTH_1, VERSION, VERSION_1, VERSIONS, MsgType, RejectReason
 from lnet.config import LndConfig
 from lnet.errors import ProtocolError
 from lnet.layouts import ANNOUNCE
-from lnet.msg import IBLND_MSG_SIZE, MIN_MSG_SIZE, VERSION, ConnParams, KibMsg, KibRej
+from lnet.msg import IBLND_MSG_SIZE, MIN_MSG_SIZE, ConnParams, KibMsg, KibRej
 from lnet.networks import LNET_MAX_INTERFACES
+from lnet.tunables import NetTunables
 
 _ANNOUNCE_MAGIC: Final = b"ADDR"
 
@@ -36,9 +37,10 @@ class RefusedError(ProtocolError):
         self.rej = rej
 
 
-def params_of(config: LndConfig) -> ConnParams:
-    """Return the parameters that a node with `config` offers."""
-    return ConnParams(config.peer_credits, config.max_frags, IBLND_MSG_SIZE)
+def params_of(config: LndConfig, tunables: NetTunables, version: int = VERSION) -> ConnParams:
+    """Return the parameters that a node offers on a network with these tunables (kiblnd_msg_queue_size)."""
+    depth = QUEUE_DEPTH_1 if version == VERSION_1 else tunables.peer_credits
+    return ConnParams(depth, config.max_frags, IBLND_MSG_SIZE)
 
 
 def build_connect(
@@ -47,6 +49,8 @@ def build_connect(
     peer: Identity,
     params: ConnParams,
     addresses: Sequence[IPv4Address] = (),
+    *,
+    version: int = VERSION,
 ) -> bytes:
     """Return a CONNREQ or CONNACK.
 
@@ -57,6 +61,7 @@ def build_connect(
         extra = ANNOUNCE.codec.pack(_ANNOUNCE_MAGIC, len(addresses)) + b"".join(a.packed for a in addresses)
     message = KibMsg(
         kind,
+        version,
         srcnid=own.nid,
         srcstamp=own.stamp,
         dstnid=peer.nid,
@@ -80,47 +85,64 @@ def announced(extra: bytes) -> tuple[IPv4Address, ...]:
 
 
 def check_request(private: bytes, stamp: int, config: LndConfig) -> KibMsg:
-    """Check everything in a CONNREQ that does not depend on networks or peers; return it.
+    """Check what in a CONNREQ does not depend on networks or peers; return it.
+
+    A version that is not spoken here is refused as fatal, with the version that is: the peer concludes the rest.
 
     Raises:  RefusedError: with the reject message for the peer.
     """
-    own = params_of(config)
 
-    def refuse(why: RejectReason, text: str) -> RefusedError:
-        return RefusedError(KibRej(why, incarnation=stamp, connparams=own), text)
+    def refuse(why: RejectReason, text: str, version: int = config.version) -> RefusedError:
+        rej = KibRej(why, version, stamp, ConnParams(0, config.max_frags, IBLND_MSG_SIZE))
+        return RefusedError(rej, text)
 
     try:
         request = KibMsg.parse(private)
     except ProtocolError as error:
         raise refuse(RejectReason.FATAL, str(error)) from None
-    if request.version != VERSION:
-        text = f"version {request.version:#x}, {VERSION:#x} is spoken here"
-        raise refuse(RejectReason.CONN_UNCOMPAT, text)
-    params = request.connparams
-    if request.type != MsgType.CONNREQ or params is None:
-        raise refuse(RejectReason.FATAL, f"message type {request.type:#04x} is not CONNREQ")
-    if request.dststamp not in (0, stamp):
-        raise refuse(RejectReason.CONN_STALE, "meant for an earlier incarnation of this node")
-    if not 1 <= params.queue_depth <= own.queue_depth:
-        text = f"queue depth {params.queue_depth}, at most {own.queue_depth} here"
-        raise refuse(RejectReason.MSG_QUEUE_SIZE, text)
-    if not 1 <= params.max_frags <= own.max_frags:
-        text = f"{params.max_frags} RDMA fragments, at most {own.max_frags} here"
-        raise refuse(RejectReason.RDMA_FRAGS, text)
-    if not MIN_MSG_SIZE <= params.max_msg_size <= IBLND_MSG_SIZE:
-        text = f"message size {params.max_msg_size}, {MIN_MSG_SIZE} to {IBLND_MSG_SIZE} here"
+    if request.version not in VERSIONS or request.version > config.version:
+        text = f"version {request.version:#x}, {config.version:#x} is spoken here"
         raise refuse(RejectReason.FATAL, text)
+    if request.type != MsgType.CONNREQ or request.connparams is None:
+        text = f"message type {request.type:#04x} is not CONNREQ"
+        raise refuse(RejectReason.FATAL, text, request.version)
+    if config.version > VERSION_1 and request.dststamp not in (0, stamp):
+        raise refuse(RejectReason.CONN_STALE, "meant for an earlier incarnation of this node")
     return request
 
 
-def check_reply(private: bytes, own: Identity, peer_nid: int, offered: ConnParams) -> KibMsg:
+def check_params(request: KibMsg, stamp: int, own: ConnParams) -> None:
+    """Check the parameters of a CONNREQ against those of the network that it is for.
+
+    Raises:  RefusedError: with the reject message for the peer.
+    """
+    params, version = request.connparams, request.version
+    assert params is not None  # noqa: S101 - checked by check_request
+
+    def refuse(why: RejectReason, text: str) -> RefusedError:
+        return RefusedError(KibRej(why, version, stamp, own), text)
+
+    if not 1 <= params.queue_depth <= own.queue_depth:
+        text = f"queue depth {params.queue_depth}, at most {own.queue_depth} here"
+        raise refuse(RejectReason.MSG_QUEUE_SIZE if version > VERSION_1 else RejectReason.FATAL, text)
+    if not 1 <= params.max_frags <= own.max_frags:
+        text = f"{params.max_frags} RDMA fragments, at most {own.max_frags} here"
+        raise refuse(RejectReason.RDMA_FRAGS if version > VERSION_1 else RejectReason.FATAL, text)
+    if not MIN_MSG_SIZE <= params.max_msg_size <= IBLND_MSG_SIZE:
+        text = f"message size {params.max_msg_size}, {MIN_MSG_SIZE} to {IBLND_MSG_SIZE} here"
+        raise refuse(RejectReason.FATAL, text)
+
+
+def check_reply(
+    private: bytes, own: Identity, peer_nid: int, offered: ConnParams, version: int = VERSION
+) -> KibMsg:
     """Check the CONNACK that answers a CONNREQ of this node; return it.
 
     Raises:  ProtocolError: unexpected version, NID or incarnation, or parameters above those offered.
     """
     reply = KibMsg.parse(private)
-    if reply.version != VERSION:
-        raise ProtocolError(f"the peer answers with version {reply.version:#x}, not {VERSION:#x}")
+    if reply.version != version:
+        raise ProtocolError(f"the peer answers with version {reply.version:#x}, not {version:#x}")
     params = reply.connparams
     if reply.type != MsgType.CONNACK or params is None:
         raise ProtocolError(f"the peer answers with message type {reply.type:#04x}, not CONNACK")

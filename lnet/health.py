@@ -5,7 +5,8 @@ Source: the public lnet_health_check(), lnet_dec_healthv_locked(), lnet_inc_heal
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
@@ -71,6 +72,8 @@ class Health:
     """Time of the next recovery ping; None: not in the recovery queue."""
     last_alive: float | None = None
     """Time of the last success; None: there was none yet."""
+    failures: Counter[HealthStatus] = field(default_factory=Counter)
+    """Failed attempts for which the interface was blamed."""
 
     def set(self, value: int) -> None:
         """Set the value, 0 to MAX_HEALTH, and what follows from it for the status."""

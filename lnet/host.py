@@ -12,16 +12,16 @@ from typing import Any
 from hfi_sim.clock import Clock
 from hfi_sim.core_runner import failure_text
 from lnet.config import LndConfig
-from lnet.dlc import Quoted, format_yaml
-from lnet.errors import CommandError, NidError, ProtocolError
+from lnet.errors import CommandError
 from lnet.lnet_hdr import LnetHdr
-from lnet.lnetctl import Lnetctl, OwnerOf, nobody
+from lnet.lnetctl import COMMANDS, Lnetctl, OwnerOf, nobody
 from lnet.networks import Bonding
 from lnet.nid import Net, Nid
 from lnet.node import Interface, LnetNode, Resolver
-from lnet.ping import MAX_REPLY, PING_MATCH_BITS, RESERVED_PORTAL, PingInfo
+from lnet.questions import Answer, Questions
 from lnet.selftest import MATCH_BITS, Selftest, SelftestResult
 from lnet.tx import Report, SendDone, SendFailed, TxKind
+from lnet.yaml_text import format_yaml
 
 MAX_SELFTEST_S = 600.0
 
@@ -57,6 +57,8 @@ class LnetHost:
             on_failure=self._failed,
         )
         self.ctl = Lnetctl(self.node, owner_of, bonding_of)
+        self._asking: set[asyncio.Future[Any]] = set()
+        self.questions = Questions(self.node, self._report_of, self._asking)
         self._over: CommandError | None = None
         self._waiting: dict[int, asyncio.Future[Report]] = {}
         self._selftests: dict[Selftest, asyncio.Future[SelftestResult]] = {}
@@ -97,7 +99,11 @@ class LnetHost:
             raise error
 
     def _refuse_waiting(self, error: CommandError) -> None:
-        waiting: list[asyncio.Future[Any]] = [*self._waiting.values(), *self._selftests.values()]
+        waiting: list[asyncio.Future[Any]] = [
+            *self._waiting.values(),
+            *self._selftests.values(),
+            *self._asking,
+        ]
         for future in waiting:
             if not future.done():
                 future.set_exception(error)
@@ -155,49 +161,6 @@ class LnetHost:
         if not 0 <= size <= limit:
             raise CommandError(errno.EMSGSIZE, f"size {size}, expected 0 to {limit} bytes")
 
-    async def _ping_all(self, nids: list[str], timeout_s: float) -> tuple[str, int]:
-        """Ask nodes one after the other; return what they say, with an entry for each that does not answer.
-
-        Raises:  CommandError: none of them answers; the errno is that of the first.
-        """
-        entries: list[dict[str, Any]] = []
-        errors: list[CommandError] = []
-        for nid in nids:
-            try:
-                entries += (await self.ping(nid, timeout_s))["ping"]
-            except CommandError as error:
-                errors.append(error)
-                entries.append({"primary nid": nid, "errno": error.errno, "descr": Quoted(error.descr)})
-        if len(errors) == len(nids):
-            raise CommandError(errors[0].errno, "; ".join(error.descr for error in errors))
-        return format_yaml({"ping": entries}), int(bool(errors))
-
-    async def ping(self, nid: str, timeout_s: float = 5.0) -> dict[str, Any]:
-        """Ask a node for its NIDs.
-
-        Raises:  CommandError: EINVAL: not a NID. EIO: no answer. EPROTO: an invalid answer.
-        """
-        target = _nid(nid)
-        msg_id = self.node.get(
-            target, MAX_REPLY, match_bits=PING_MATCH_BITS, ptl_index=RESERVED_PORTAL, timeout_s=timeout_s
-        )
-        report = await self._report_of(msg_id)
-        if isinstance(report, SendFailed):
-            raise CommandError(errno.EIO, f"failed to ping {target}: Input/output error ({report.reason})")
-        try:
-            info = PingInfo.parse(report.data if isinstance(report, SendDone) else b"")
-        except ProtocolError as error:
-            raise CommandError(errno.EPROTO, f"failed to ping {target}: {error}") from None
-        return {
-            "ping": [
-                {
-                    "primary nid": str(info.nids[0][0] if info.nids else target),
-                    "Multi-Rail": info.multi_rail,
-                    "peer ni": [{"nid": str(known)} for known, _ in info.nids],
-                }
-            ]
-        }
-
     async def selftest(
         self, nid: Nid, *, size: int, concurrency: int, seconds: float, kind: TxKind = TxKind.PUT
     ) -> SelftestResult:
@@ -252,22 +215,15 @@ class LnetHost:
             return ni.ni_nid
         raise CommandError(errno.ENOENT, f"host {self.node.name} has no network")
 
-    async def execute(self, command: str, args: dict[str, Any]) -> tuple[str, int]:
-        """Run a command by its name in the control API; return its output and its exit code.
+    async def execute(self, command: str, args: dict[str, Any]) -> Answer:
+        """Run a command by its name in the control API.
 
         Raises:  CommandError: refused, or unknown command.
         """
         self._check_running()
-        if command == "ping":
-            timeout_s = args.get("timeout_s", 5.0)
-            if not isinstance(timeout_s, int | float) or not 0 < timeout_s <= 3600:
-                raise CommandError(
-                    errno.EINVAL, f"timeout_s {timeout_s!r}, expected more than 0 and at most 3600"
-                )
-            nids = args.get("nids")
-            if not isinstance(nids, list) or not nids:
-                raise CommandError(errno.EINVAL, "nids: expected a list of NIDs")
-            return await self._ping_all([str(nid) for nid in nids], timeout_s)
+        question = self.questions.COMMANDS.get(command)
+        if question is not None:
+            return await question(self.questions, args)
         method = getattr(self.ctl, command, None) if command in COMMANDS else None
         if method is None:
             raise CommandError(errno.EOPNOTSUPP, f"unknown command {command!r}")
@@ -283,30 +239,4 @@ class LnetHost:
             raise CommandError(errno.EINVAL, f"{command}: {error}") from None
         document = method(*bound.args, **bound.kwargs)
         failed = any(check.get("status") == "failed" for check in document.get("check", ()))
-        return format_yaml(document), int(failed)
-
-
-COMMANDS = frozenset(
-    {
-        "o2ibs_add",
-        "o2ibs_del",
-        "o2ibs_show",
-        "o2ibs_check",
-        "net_add",
-        "net_del",
-        "net_show",
-        "net_status",
-        "peer_show",
-        "import_yaml",
-        "remove_yaml",
-        "export_yaml",
-    }
-)
-"""Methods of Lnetctl that the control API may call."""
-
-
-def _nid(text: str) -> Nid:
-    try:
-        return Nid.parse(text)
-    except NidError as error:
-        raise CommandError(errno.EINVAL, str(error)) from None
+        return Answer(format_yaml(document), exit=int(failed))

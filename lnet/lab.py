@@ -1,6 +1,6 @@
 """LNet in a running lab: a node on each host with a section `lnet`, and the routes of the control API.
 
-POST /lnet/{host}/{command}    a command of lnetctl; returns {"output": YAML, "errors": YAML, "exit": 0 or 1}
+POST /lnet/{host}/{command}    a command of lnetctl; returns {"output": YAML, "errors": YAML, "exit": code}
 POST /lnet-send, /lnet-selftest  messages from one host to another; return plain data
 """
 
@@ -19,22 +19,25 @@ from aiohttp import web
 from hfi_sim.did_you_mean import nearest
 from hfi_sim.errors import InputError
 from hfi_sim.hfi import HfiPort
-from lnet.dlc import error_yaml
 from lnet.errors import CommandError, NidError
 from lnet.host import LnetHost
 from lnet.networks import parse_networks
 from lnet.nid import Nid
 from lnet.node import Interface
+from lnet.questions import exit_of
 from lnet.section import LnetModel, read_targets
 from lnet.tx import TxKind
+from lnet.yaml_text import errors_yaml
 from opavnic.errors import OpavnicError
 from opavnic.world.json_body import json_object
+from opavnic.world.openapi import api
 from opavnic.world.part import Asked, PartWorld, RunningPart
 
 log = logging.getLogger("lnet.lab")
 
 _ROUTES: Final = ("/lnet/{host}/{command}", "/lnet-send", "/lnet-selftest")
 
+EXIT_FAILED: Final = 1
 _T = TypeVar("_T")
 
 
@@ -149,17 +152,34 @@ class LnetLab(RunningPart):
         handlers = (self.command, self.send, self.selftest)
         return [web.post(path, handler) for path, handler in zip(_ROUTES, handlers, strict=True)]
 
+    @api(
+        "Run a command of lnetctl on a host",
+        "what it prints, and its exit status",
+        ("output", "errors", "exit"),
+        body={"verb": "string: for messages", "noun": "string: for messages"},
+    )
     async def command(self, request: web.Request) -> web.Response:
         """Run a command of lnetctl on one host."""
         host = self.host(request.match_info["host"])
         body = await json_object(request)
         verb, noun = str(body.get("verb", "")), str(body.get("noun", ""))
         try:
-            output, code = await host.execute(request.match_info["command"], _arguments(body))
+            answer = await host.execute(request.match_info["command"], _arguments(body))
         except CommandError as error:
-            return _refused(verb, noun, error)
-        return web.json_response({"output": output, "errors": "", "exit": code})
+            return _refused(verb, noun, error, exit_of(error))
+        errors = errors_yaml([(verb, noun, error) for error in answer.errors])
+        return web.json_response({"output": answer.output, "errors": errors, "exit": answer.exit})
 
+    @api(
+        "Send messages one after the other",
+        "the route of each",
+        body={
+            "host": "string: who sends",
+            "to": "string: a host or NID",
+            "count": "integer: how many",
+            "size": "integer: bytes",
+        },
+    )
     async def send(self, request: web.Request) -> web.Response:
         """Send messages one after the other; respond with the route of each."""
         body = await json_object(request)
@@ -168,9 +188,21 @@ class LnetLab(RunningPart):
             nid = self._destination(body)
             sent = await host.send(nid, count=_field(body, "count", int), size=_field(body, "size", int))
         except CommandError as error:
-            return _refused("send", "lnet", error)
+            return _refused("send", "lnet", error, EXIT_FAILED)
         return web.json_response({"data": sent})
 
+    @api(
+        "Load the routes between two hosts",
+        "the throughput",
+        body={
+            "host": "string: who sends",
+            "to": "string: a host or NID",
+            "size": "integer: bytes",
+            "concurrency": "integer: messages in flight",
+            "seconds": "number: how long",
+            "kind": "string: kind of a message",
+        },
+    )
     async def selftest(self, request: web.Request) -> web.Response:
         """Load the routes between two hosts; respond with the throughput."""
         body = await json_object(request)
@@ -184,7 +216,7 @@ class LnetLab(RunningPart):
                 kind=TxKind(_field(body, "kind", str)),
             )
         except CommandError as error:
-            return _refused("selftest", "lnet", error)
+            return _refused("selftest", "lnet", error, EXIT_FAILED)
         return web.json_response({"data": result.as_json()})
 
     def _destination(self, body: dict[str, Any]) -> Nid:
@@ -216,8 +248,8 @@ def _field(body: dict[str, Any], key: str, kind: Callable[[Any], _T]) -> _T:
         raise OpavnicError(f'"{key}" is missing or wrong: {body.get(key)!r}') from None
 
 
-def _refused(verb: str, noun: str, error: CommandError) -> web.Response:
-    return web.json_response({"output": "", "errors": error_yaml(verb, noun, error), "exit": 1})
+def _refused(verb: str, noun: str, error: CommandError, code: int) -> web.Response:
+    return web.json_response({"output": "", "errors": errors_yaml([(verb, noun, error)]), "exit": code})
 
 
 async def _without_lnet(_: web.Request) -> web.Response:

@@ -16,7 +16,7 @@ from hfi_sim.wire.header import Header
 from lnet.codes import LnetMsgType, MsgType, RejectReason
 
 _MAGIC: Final = Field(32, "0x0be91b91, in the byte order of the sender", HEX)
-_VERSION: Final = Field(16, "0x12", HEX)
+_VERSION: Final = Field(16, "0x12, or 0x11", HEX)
 _COOKIE: Final = Field(64, "number of the transfer, chosen by the requester", HEX)
 _CONN_PARAMS: Final = {
     "queue_depth": Field(16, "credits"),

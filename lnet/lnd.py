@@ -1,34 +1,33 @@
 """The LND: one NID over several devices. Events and `now` in; actions, reports and a deadline out. Sans-IO.
 
-This module has the networks with their devices, targets and routes, and the events that change them. `tx_table` has
-the messages that this node sends, `deliveries` those that peers send.
+This module has the messages, and the events of routes and devices. `nets` has what is configured: networks, devices and
+targets; `tx_table` and `rail_table` have the messages that this node sends, `deliveries` those that peers send.
 """
 
 from __future__ import annotations
 
-import errno
 import itertools
 import logging
 from collections import deque
 from collections.abc import Hashable, Sequence
 from functools import partial
-from ipaddress import IPv4Address
 
 from lnet.actions import Action
 from lnet.config import LndConfig
 from lnet.conns import ConnTable, LossCause
 from lnet.deliveries import Deliveries, GetHandler, nothing_to_get
-from lnet.errors import CommandError
 from lnet.multi_rail import MultiRail
+from lnet.nets import NetTable
 from lnet.networks import Bonding
 from lnet.nid import Net, Nid
-from lnet.objects import DevEvent, DevState, KibDev, KibNet, KibRoute, LnetNi, RouteState
+from lnet.objects import DevEvent, KibDev, KibNet, KibRoute, LnetNi, RouteState
 from lnet.peer import KibPeer
 from lnet.rail_table import is_multi_rail
 from lnet.rails import RailTx
 from lnet.recovery import Connd
-from lnet.targets import KibTarget, TargetTable
-from lnet.tx import KibTx, NetRemoved, Report, TxKind
+from lnet.stats import Traffic
+from lnet.targets import TargetTable
+from lnet.tx import KibTx, PeerQueue, Report, TxKind
 from lnet.tx_table import TxTable
 
 log = logging.getLogger("lnet.lnd")
@@ -45,7 +44,8 @@ class Lnd:
         self.stamp = stamp
         self.nis: dict[Net, LnetNi] = {}
         self.targets = TargetTable()
-        self.conns = ConnTable(stamp, self.config, self.nis, self, self._emit)
+        self.traffic = Traffic()
+        self.conns = ConnTable(stamp, self.config, self.nis, self, self._emit, self.traffic)
         self.connd = Connd(self.config.reconnect_min_s, self.config.reconnect_max_s)
         self._actions: deque[Action] = deque()
         self._reports: list[Report] = []
@@ -59,10 +59,33 @@ class Lnd:
             new_id=partial(next, ids),
             report=self._report,
             settled=self._settled,
+            traffic=self.traffic,
         )
         self.rails = MultiRail(
-            self.config, self.nis, self.conns, new_id=partial(next, ids), report=self._report
+            self.config,
+            self.nis,
+            self.conns,
+            new_id=partial(next, ids),
+            report=self._report,
+            traffic=self.traffic,
         )
+        self._nets = NetTable(
+            self.nis,
+            self.targets,
+            self.conns,
+            self.connd,
+            self._txs,
+            self.rails,
+            at=self._at,
+            removed=self._report,
+        )
+        self.add_net = self._nets.add_net
+        self.add_device = self._nets.add_device
+        self.remove_device = self._nets.remove_device
+        self.remove_net = self._nets.remove_net
+        self.set_target = self._nets.set_target
+        self.remove_target = self._nets.remove_target
+        self.peer_announces = self._nets.peer_announces
         self._deliveries = Deliveries(
             get_handler,
             self._report,
@@ -79,6 +102,9 @@ class Lnd:
 
     def _report(self, report: Report) -> None:
         self._reports.append(report)
+
+    def _settled(self, tx: KibTx) -> None:
+        self._nets.settled(tx)
 
     @property
     def actions(self) -> deque[Action]:
@@ -99,6 +125,10 @@ class Lnd:
     def peers_known(self) -> int:
         """Number of NIDs to which messages were sent and that have answered or may still answer."""
         return self._txs.peers + len(self.rails.table.remote_peers())
+
+    def queues(self) -> list[PeerQueue]:
+        """Return the queues of messages to NIDs of networks with channel bonding."""
+        return self._txs.queues()
 
     @property
     def duplicates(self) -> int:
@@ -138,6 +168,7 @@ class Lnd:
                  network with Multi-Rail.
         """
         self._at(now)
+        self.traffic.in_flight(self.unreported + 1)
         if not self._is_rail(nid.net):
             return self._txs.put(
                 nid,
@@ -165,6 +196,7 @@ class Lnd:
     ) -> int:
         """Fetch up to `length` bytes from `nid`; return the message number used in its report. Args: as for `put`."""
         self._at(now)
+        self.traffic.in_flight(self.unreported + 1)
         if not self._is_rail(nid.net):
             return self._txs.get(
                 nid, length, now, match_bits=match_bits, ptl_index=ptl_index, timeout_s=timeout_s
@@ -193,123 +225,10 @@ class Lnd:
         table = self.rails.table if isinstance(tx, RailTx) else self._txs
         table.fail(tx, -status, "refused by the peer")  # type: ignore[arg-type]
 
-    # --- configuration -------------------------------------------------------------------------------------
-
-    def add_net(self, net: Net, devs: list[KibDev], bonding: Bonding = Bonding.O2IBS) -> LnetNi:
-        """Add a network over `devs`; its NID has the address of the first.
-
-        Raises:  CommandError: the network exists already (EEXIST).
-        """
-        if net in self.nis:
-            raise CommandError(errno.EEXIST, f"network {net} exists already")
-        nid = Nid(net, devs[0].addr)
-        ni = self.nis[net] = LnetNi(nid, KibNet(net, nid, devs, bonding=bonding))
-        if bonding is Bonding.MULTI_RAIL:
-            for dev in devs:
-                self.rails.add_device(ni.ni_data, dev)
-        return ni
-
-    def add_device(self, net: Net, dev: KibDev, now: float) -> None:
-        """Add a device to a network and recompute its routes."""
-        self._at(now)
-        kib_net = self.nis[net].ni_data
-        kib_net.ibn_devs.append(dev)
-        if self._is_rail(net):
-            self.rails.add_device(kib_net, dev)
-        else:
-            self._remesh(kib_net)
-
-    def remove_device(self, net: Net, name: str, now: float) -> None:
-        """Remove a device from a network; its messages take other routes. Removing the last device removes the network.
-
-        Raises:  CommandError: ENODEV: the network has no such device.
-        """
-        self._at(now)
-        kib_net = self.nis[net].ni_data
-        dev = kib_net.device(name)
-        if dev is None:
-            raise CommandError(errno.ENODEV, f"{net} has no interface {name}")
-        if kib_net.ibn_nifaces == 1:
-            self.remove_net(net, now)
-            return
-        kib_net.ibn_devs.remove(dev)
-        dev.state = DevState.PORT_DOWN
-        self.connd.remove_device(dev)
-        self._drop_device(dev, "device removed", now)
-        if self._is_rail(net):
-            self.rails.remove_device(dev)
-        else:
-            self._remesh(kib_net)
-
-    def remove_net(self, net: Net, now: float) -> None:
-        """Remove a network: fail unsent messages now, settle those in doubt, then report NetRemoved."""
-        self._at(now)
-        kib_net = self.nis[net].ni_data
-        kib_net.closing = True
-        for rail_tx in self.rails.table:
-            if rail_tx.net is kib_net:
-                self.rails.table.fail(rail_tx, errno.ENETDOWN, f"network {net} was removed")
-        for tx in self._txs.on_net(kib_net):
-            if not self._txs.may_be_there(tx):
-                self._txs.fail(tx, errno.ENETDOWN, f"network {net} was removed")
-        self._finish_removals(now)
-
-    def _finish_removals(self, now: float) -> None:
-        for ni in [ni for ni in self.nis.values() if ni.ni_data.closing]:
-            kib_net = ni.ni_data
-            if self._txs.on_net(kib_net):
-                continue
-            for peer in self.conns:
-                if peer.net is kib_net:
-                    self.conns.fail(peer.key, "network removed", now)
-            for routes in list(kib_net.ibn_routes.values()):
-                for route in routes:
-                    self.connd.remove(route)
-                routes.routes = []
-            del self.nis[kib_net.net]
-            if kib_net.bonding is Bonding.MULTI_RAIL:
-                for dev in kib_net.ibn_devs:
-                    self.rails.remove_device(dev)
-            self._reports.append(NetRemoved(ni.ni_nid))
-
-    def _settled(self, tx: KibTx) -> None:
-        if tx.net.closing:
-            self._finish_removals(self._txs.now)
-
-    def set_target(self, target: KibTarget, now: float) -> None:
-        """Add or replace a target and recompute the existing routes to its NID."""
-        self._at(now)
-        self.targets.put(target)
-        self._remesh_nid(target.tg_nid)
-
-    def remove_target(self, nid: Nid, now: float) -> bool:
-        """Remove a target; return whether there was one."""
-        self._at(now)
-        removed = self.targets.remove(nid) is not None
-        self._remesh_nid(nid)
-        return removed
-
-    def _remesh(self, kib_net: KibNet) -> None:
-        for nid in list(kib_net.ibn_routes):
-            self._remesh_nid(nid)
-
-    def _remesh_nid(self, nid: Nid) -> None:
-        queue = self._txs.queue_to(nid)
-        if queue is None or nid.net not in self.nis:
-            return
-        gone = queue.routes.replace(self._txs.mesh(self.nis[nid.net].ni_data, nid))
-        for route in gone:
-            peer = self.conns.on_route(route)
-            if peer is not None:
-                self.conns.fail(peer.key, "route removed", self._txs.now)
-            self.connd.remove(route)
-        self._txs.unpark(queue)
-
-    def peer_announces(self, nid: Nid, addresses: tuple[IPv4Address, ...], now: float) -> None:
-        """Use the addresses that a peer announced, unless its target is configured."""
-        known = self.targets.get(nid)
-        if known is None or (known.learned and known.tg_addr != addresses):
-            self.set_target(KibTarget(nid, addresses, learned=True), now)
+    def reconfigure(self, config: LndConfig) -> None:
+        """Replace the settings of Multi-Rail (lnetctl set); the others are those of the start."""
+        self.config = config
+        self.rails.reconfigure(config)
 
     # --- routes and devices --------------------------------------------------------------------------------
 
@@ -357,20 +276,13 @@ class Lnd:
                 continue
             if self._is_rail(ni.ni_data.net):
                 if event is not DevEvent.PORT_ACTIVE:
-                    self._drop_device(dev, event.value, now)
+                    self._nets.drop_device(dev, event.value, now)
                 self.rails.device_changed(dev)
                 continue
             if event is not DevEvent.PORT_ACTIVE:
-                self._drop_device(dev, event.value, now)
+                self._nets.drop_device(dev, event.value, now)
             if after.usable:
                 self._recover_device(ni.ni_data, dev, now)
-
-    def _drop_device(self, dev: KibDev, reason: str, now: float) -> None:
-        if not dev.state.usable:
-            self.connd.remove_device(dev)
-        for peer in self.conns:
-            if peer.dev is dev:
-                self.conns.fail(peer.key, f"{dev.name}: {reason}", now, LossCause.DEVICE)
 
     def _recover_device(self, kib_net: KibNet, dev: KibDev, now: float) -> None:
         for routes in list(kib_net.ibn_routes.values()):

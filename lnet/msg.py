@@ -3,7 +3,7 @@
 A message is in its sender's byte order, which the receiver recognizes by the magic. The LNet header inside is
 always little-endian (`lnet.lnet_hdr`). `lnet.layouts` declares the structures.
 
-Source: the public o2iblnd wire structures (kib_msg, kib_rej), version 0x12.
+Source: the public o2iblnd wire structures (kib_msg, kib_rej), versions 0x11 and 0x12, which differ in their rejection.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Self
 
 from lnet.cksum import Char, cksum, is_cksum
-from lnet.codes import MsgType
+from lnet.codes import VERSION, VERSION_1, VERSIONS, MsgType
 from lnet.errors import ProtocolError
 from lnet.layouts import (
     COMPLETION,
@@ -30,8 +30,6 @@ from lnet.layouts import (
 )
 
 MAGIC: Final = 0x0BE91B91
-VERSION: Final = 0x12
-"""The only supported version."""
 IBLND_MSG_SIZE: Final = 4096
 """Maximum size of a message, in bytes. A PUT that fits with its headers is sent as IMMEDIATE."""
 
@@ -40,6 +38,8 @@ MIN_MSG_SIZE: Final = HEADER_SIZE + MIN_BODY[MsgType.GET_REQ] + RDMA_FRAG["<"].s
 
 CREDITED: Final = frozenset({MsgType.IMMEDIATE, MsgType.PUT_REQ, MsgType.GET_REQ})
 """Types that consume a credit. Answers and NOOP do not, so that credits cannot deadlock (version 0x12)."""
+CREDITED_1: Final = CREDITED | {MsgType.NOOP}
+"""The same in version 0x11, whose sender keeps the last credit for a NOOP."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,8 @@ class KibMsg:
     def parse(cls, data: bytes) -> Self:
         """Read one message in either byte order and verify its checksum, if it has one, in either form.
 
-        If the version is not 0x12, only the header is read and no error is raised, so that the handshake can reply.
+        If the version is none of `VERSIONS`, only the header is read and no error is raised, so that the handshake can
+        reply.
 
         Raises:  ProtocolError: truncated, wrong magic or length, unknown type, bad checksum.
         """
@@ -167,7 +168,7 @@ class KibMsg:
         order = _order_of(data)
         _, version, kind, returned, nob, sum_, *nids = KIB_MSG[order].codec.unpack_from(data)
         head = cls(kind, version, returned, *nids)
-        if version != VERSION:
+        if version not in VERSIONS:
             return head
         if nob != len(data):
             raise ProtocolError(f"nob says {nob} bytes, the message has {len(data)}")
@@ -207,7 +208,10 @@ class KibMsg:
 
 @dataclass(frozen=True, slots=True)
 class KibRej:
-    """The private data of a rejection: the reason, and the parameters that would be accepted."""
+    """The private data of a rejection: the reason, and the parameters that would be accepted.
+
+    In version 0x11 it ends with the reason.
+    """
 
     why: int
     version: int = VERSION
@@ -215,11 +219,12 @@ class KibRej:
     connparams: ConnParams = ConnParams(0, 0, 0)
 
     SIZE = KIB_REJ["<"].size
+    SIZE_1 = 7
 
     def build(self, order: str = "<") -> bytes:
-        """Return the 24 bytes."""
+        """Return the 24 bytes, or the 7 of version 0x11."""
         cp = self.connparams
-        return KIB_REJ[order].codec.pack(
+        whole = KIB_REJ[order].codec.pack(
             MAGIC,
             self.version,
             self.why,
@@ -229,6 +234,7 @@ class KibRej:
             cp.max_frags,
             cp.max_msg_size,
         )
+        return whole[: self.SIZE_1] if self.version == VERSION_1 else whole
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
@@ -236,9 +242,14 @@ class KibRej:
 
         Raises:  ProtocolError: truncated, or a wrong magic.
         """
+        if len(data) < cls.SIZE_1:
+            raise ProtocolError(f"rejection of {len(data)} bytes; {cls.SIZE_1} are needed")
+        codec = KIB_REJ[_order_of(data)].codec
+        _, version, why, _, incarnation, *params = codec.unpack_from(data[: cls.SIZE].ljust(cls.SIZE, b"\0"))
+        if version == VERSION_1:
+            return cls(why, version)
         if len(data) < cls.SIZE:
             raise ProtocolError(f"rejection of {len(data)} bytes; {cls.SIZE} are needed")
-        _, version, why, _, incarnation, *params = KIB_REJ[_order_of(data)].codec.unpack_from(data)
         return cls(why, version, incarnation, ConnParams(*params))
 
 

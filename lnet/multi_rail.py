@@ -10,7 +10,7 @@ Source: the public lnet_peer_discovery(), lnet_peer_push_event(), lnet_recover_l
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from hfi_sim.deadlines import Deadlines
@@ -34,6 +34,7 @@ from lnet.ping import (
 )
 from lnet.rail_table import RailTable, is_multi_rail
 from lnet.rails import LocalNi, PeerNi, PeerState, RailPeer
+from lnet.stats import Traffic
 from lnet.tx import Report, SendDone, SendFailed, TxKind
 
 log = logging.getLogger("lnet.multi_rail")
@@ -50,6 +51,7 @@ class MultiRail:
         *,
         new_id: Callable[[], int],
         report: Callable[[Report], None],
+        traffic: Traffic,
     ) -> None:
         """Make it without interfaces. Args: as for RailTable."""
         self.config = config
@@ -62,11 +64,19 @@ class MultiRail:
             report=report,
             discover=self.discover,
             health_changed=self._health_changed,
+            traffic=traffic,
         )
         self._nis = nis
         self._conns = conns
         self._sequence = 1
         self._recovery: Deadlines[LocalNi | PeerNi] = Deadlines(lambda ni: ni.health.next_ping)
+
+    def reconfigure(self, config: LndConfig) -> None:
+        """Use other settings from the next message on; tell peers whether this node discovers them."""
+        discovery = self.config.discovery
+        self.config = self.table.config = config
+        if config.discovery != discovery:
+            self.tell()
 
     # --- what this node tells ------------------------------------------------------------------------------
 
@@ -107,7 +117,47 @@ class MultiRail:
             TxKind.PUT, peer.primary, then, data=self.info().build(), match_bits=bits, ptl_index=portal
         )
 
+    # --- what the user tells -------------------------------------------------------------------------------
+
+    def add_peer(self, primary: Nid, nids: Iterable[Nid], *, multi_rail: bool) -> None:
+        """Make a peer known with its NIDs (lnetctl peer add); the caller has checked that they are free."""
+        table = self.table
+        peer = table.peer_of(primary)
+        peer.configured = True
+        peer.multi_rail = multi_rail
+        for nid in nids:
+            if nid not in peer.nis:
+                other = table.peers.get(nid)
+                peer.nis[nid] = other.nis[nid] if other is not None else PeerNi(nid)
+                table.peers[nid] = peer
+        if peer.state is PeerState.NEW:
+            peer.state = PeerState.KNOWN
+            table.discovered(peer, None)
+
+    def remove_peer(self, primary: Nid, nids: Iterable[Nid]) -> None:
+        """Forget NIDs of a peer, or with none given all of it (lnetctl peer del); its messages fail."""
+        peer = self.table.peers[primary]
+        some = list(nids)
+        if some and set(some) != set(peer.nis):
+            for nid in some:
+                self.table.drop_ni(peer, nid)
+        else:
+            self.table.drop_peer(peer)
+
     # --- what peers tell -----------------------------------------------------------------------------------
+
+    def ask(self, nid: Nid, then: Callable[[SendFailed | None], None], *, force: bool) -> RailPeer:
+        """Discover the peer with a NID, or with `force` discover it anew (lnetctl discover).
+
+        Args:  then: called with the failure, or None: at once, if the peer is known.
+        """
+        peer = self.table.peer_of(nid)
+        if peer.state is PeerState.KNOWN and peer.stamp and not force:
+            then(None)
+            return peer
+        peer.asked.append(then)
+        self.discover(peer)
+        return peer
 
     def discover(self, peer: RailPeer) -> None:
         """Ask a peer for its interfaces, and push it those of this node; nothing, if that is under way."""
@@ -138,8 +188,8 @@ class MultiRail:
                 report = SendFailed(report.msg_id, report.nid, -71, str(error))
         if isinstance(report, SendFailed):
             log.info("[%s] discovery failed: %s", peer.primary, report.reason)
-            peer.state = PeerState.NEW
-            self.table.discovered(peer, report)
+            peer.state = PeerState.KNOWN if peer.configured else PeerState.NEW
+            self._told(peer, report)
             return
         peer.stamp = self._conns.stamp_of(report.nid)
         if peer.multi_rail:
@@ -155,7 +205,14 @@ class MultiRail:
     def _known(self, peer: RailPeer) -> None:
         peer.state = PeerState.KNOWN
         log.info("[%s] discovered: %s", peer.primary, ", ".join(map(str, peer.nis)))
-        self.table.discovered(peer, None)
+        self._told(peer, None)
+
+    def _told(self, peer: RailPeer, failed: SendFailed | None) -> None:
+        """Go on after a discovery."""
+        asked, peer.asked = peer.asked, []
+        self.table.discovered(peer, failed)
+        for then in asked:
+            then(failed)
 
     def pushed(self, source: Nid, data: bytes) -> None:
         """Take what a peer says of itself without being asked. What cannot be read changes nothing."""
@@ -197,7 +254,7 @@ class MultiRail:
                 self._health_changed(ni)
             ni.up = up
         for nid in [nid for nid in peer.nis if nid not in told and len(peer.nis) > 1]:
-            table.drop_ni(peer, nid)
+            table.drop_ni(peer, nid)  # also of a configured peer: what it says itself counts for more
         if told and next(iter(told)) in peer.nis and not peer.queue.in_flight:
             self._name(peer, next(iter(told)))
 

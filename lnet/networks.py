@@ -36,6 +36,10 @@ class NetworkGroup:
     net: Net
     interfaces: tuple[str, ...]
     bonding: Bonding = Bonding.O2IBS
+    tunables: tuple[tuple[str, int], ...] = ()
+    """Tunables that are given: name and value, unchecked."""
+    cpts: tuple[int, ...] | None = None
+    """CPU partitions, if they are given."""
 
     def __post_init__(self) -> None:
         names = self.interfaces

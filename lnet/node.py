@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import IPv4Address
 from typing import Final
 
@@ -31,6 +31,7 @@ from lnet.lnd import Lnd
 from lnet.networks import NetworkGroup
 from lnet.nid import Nid
 from lnet.objects import DevEvent, KibDev
+from lnet.tunables import NetTunables
 from lnet.tx import Report
 
 log = logging.getLogger("lnet.node")
@@ -110,8 +111,17 @@ class LnetNode:
 
         Raises:  KeyError: no such interface. CommandError: the network exists.
         """
+        tunables = self.tunables_of(group)
         devs = [self._device(name) for name in group.interfaces]
-        return self.lnd.add_net(group.net, devs, group.bonding).ni_nid
+        return self.lnd.add_net(group.net, devs, group.bonding, tunables).ni_nid
+
+    def tunables_of(self, group: NetworkGroup) -> NetTunables:
+        """Return the tunables of a network with what `group` gives.
+
+        Raises:  ValueError: a value that does not fit.
+        """
+        tunables = self.lnd.config.tunables.changed(dict(group.tunables))
+        return tunables if group.cpts is None else replace(tunables, cpts=group.cpts)
 
     def add_device(self, group: NetworkGroup) -> None:
         """Add the interfaces of `group` to an existing network.
@@ -162,6 +172,7 @@ class LnetNode:
         match_bits: int = 0,
         ptl_index: int = 0,
         timeout_s: float | None = None,
+        source: Nid | None = None,
     ) -> int:
         """Fetch data; see `TxTable.get`. The report never precedes the return of this call."""
         msg_id = self.lnd.get(
@@ -171,6 +182,7 @@ class LnetNode:
             match_bits=match_bits,
             ptl_index=ptl_index,
             timeout_s=timeout_s,
+            source=source,
         )
         self._runner.poll_soon()
         return msg_id

@@ -16,6 +16,7 @@ from ipaddress import IPv4Address
 
 from lnet.networks import LNET_MAX_INTERFACES, Bonding
 from lnet.nid import Net, Nid
+from lnet.tunables import NetTunables
 
 
 class DevState(StrEnum):
@@ -196,6 +197,7 @@ class KibNet:
     closing: bool = False
     """Being removed; accepts no new messages."""
     bonding: Bonding = Bonding.O2IBS
+    tunables: NetTunables = field(default_factory=NetTunables)
 
     def nid_of(self, dev: KibDev) -> Nid:
         """Return the NID of a device: the one of the group, or its own with Multi-Rail."""

@@ -14,28 +14,31 @@ handed to the transport until the transport reports its arrival.
 from __future__ import annotations
 
 import errno
+import itertools
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 from lnet.actions import Action, MsgTag, SendMsg
 from lnet.codes import LnetMsgType, MsgType
 from lnet.config import LndConfig
+from lnet.credits import Credits
 from lnet.errors import ProtocolError
 from lnet.handshake import Identity
 from lnet.lnet_hdr import LnetHdr
-from lnet.msg import CREDITED, VERSION, ConnParams, KibMsg, RdmaDesc
+from lnet.msg import ConnParams, KibMsg, RdmaDesc
 from lnet.nid import Nid
 from lnet.objects import KibDev, KibNet, KibRoute
 from lnet.rdma import RegionTable, rdma_writes
+from lnet.responder import Receiver, Responder
+from lnet.stats import Traffic
 from lnet.tx import KibTx, TxKind
 
 SILENCE: Final = 3
 """Keepalive intervals of silence after which a connection that a peer made is closed."""
 
 
-class PeerUser(Protocol):
+class PeerUser(Receiver, Protocol):
     """The interface to the LND that a connection needs."""
 
     def tx_done(self, tx: KibTx, data: bytes) -> None:
@@ -43,23 +46,6 @@ class PeerUser(Protocol):
 
     def tx_refused(self, tx: KibTx, status: int) -> None:
         """Handle a message that the peer refused with a negative errno."""
-
-    def has(self, peer: KibPeer, hdr: LnetHdr) -> bool:
-        """Return whether a message has already been delivered."""
-        ...
-
-    def deliver(self, peer: KibPeer, hdr: LnetHdr, data: bytes) -> None:
-        """Handle a PUT that has arrived, possibly a repeated one."""
-
-    def read(self, peer: KibPeer, hdr: LnetHdr) -> bytes | int:
-        """Return the data for a GET, or a negative errno."""
-        ...
-
-
-@dataclass(slots=True)
-class _Inbound:
-    hdr: LnetHdr
-    desc: RdmaDesc
 
 
 class KibPeer:
@@ -77,8 +63,15 @@ class KibPeer:
         config: LndConfig,
         user: PeerUser,
         emit: Callable[[Action], None],
+        traffic: Traffic,
+        version: int,
     ) -> None:
         """Make a connection that is not up yet; `route` is None if the peer requested it."""
+        self.version = version
+        """The version of the protocol that both ends speak."""
+        self._credits = Credits(version)
+        self._traffic = traffic
+        self._local = net.nid_of(dev)
         self.key = key
         self.net = net
         self.nid = nid
@@ -92,30 +85,42 @@ class KibPeer:
         """Time of the last message or part of a message on the connection, in seconds."""
         self.last_heard = 0.0
         """Time when the peer was last heard or last probed, in seconds."""
-        self.credits = 0
         self._own = own
         self._config = config
         self._user = user
         self._emit = emit
-        self._params = ConnParams(0, 0, 0)
-        self._owed = 0
-        """Credits to return to the peer: its messages that have been received (ibc_outstanding_credits)."""
-        self._posted = 0
+        self.params = ConnParams(0, 0, 0)
+        """What both ends agreed on."""
         self._patience_s = 0.0
         self._sent = 0
-        self._next_cookie = 1
+        self._cookies = itertools.count(1)
         self._queue: deque[KibTx] = deque()
         self._waiting: dict[int, KibTx] = {}
         self._asked: dict[int, RdmaDesc] = {}
         self._cancelled: set[int] = set()
         self._unacked: dict[int, KibTx] = {}
-        self._inbound: dict[int, _Inbound] = {}
         self._regions = RegionTable()
+        self._responder = Responder(
+            self,
+            user,
+            config,
+            traffic,
+            local=self._local,
+            regions=self._regions,
+            cookies=self._cookies,
+            send=self._send,
+            transmit=self._transmit,
+        )
+
+    @property
+    def credits(self) -> int:
+        """Messages that may be sent before the peer returns credits."""
+        return self._credits.left
 
     @property
     def busy(self) -> bool:
         """Whether anything is queued or in flight, in either direction."""
-        return bool(self._queue or self._waiting or self._unacked or self._inbound)
+        return bool(self._queue or self._waiting or self._unacked or self._responder.busy)
 
     @property
     def due(self) -> float | None:
@@ -151,8 +156,8 @@ class KibPeer:
 
     def come_up(self, params: ConnParams, stamp: int) -> None:
         """Start with the agreed parameters and the incarnation of the peer."""
-        self._params = params
-        self.credits = self._posted = params.queue_depth
+        self.params = params
+        self._credits.agree(params.queue_depth)
         self.stamp = stamp
         self.up = True
 
@@ -170,9 +175,13 @@ class KibPeer:
         """Send as many messages as credits allow, then return credits to the peer if half of them are used up."""
         if not self.up:
             return
-        while self._queue and self.credits:
+        while self._queue and self._credits.enough:
             self._start(self._queue.popleft())
-        if self._owed >= max(1, self._params.queue_depth // 2):
+        if self._credits.noop_due:
+            self._send_noop()
+
+    def _send_noop(self) -> None:
+        if self._credits.noop_allowed:
             self._send(MsgType.NOOP)
 
     def keep_alive(self, now: float) -> None:
@@ -182,7 +191,7 @@ class KibPeer:
                  credit, so that it can be sent even if messages cannot.
         """
         self.last_heard = now
-        self._send(MsgType.NOOP)
+        self._send_noop()
 
     def in_doubt(self, tx: KibTx) -> bool:
         """Return whether the peer may have received this message."""
@@ -208,7 +217,7 @@ class KibPeer:
         self._queue.clear()
         self._waiting.clear()
         self._unacked.clear()
-        self._inbound.clear()
+        self._responder.abandon()
         self.up = False
         return left
 
@@ -217,17 +226,14 @@ class KibPeer:
     def _send(self, kind: MsgType, **fields: object) -> None:
         message = KibMsg(
             kind,
-            credits=self._owed,
+            self.version,
+            credits=self._credits.spend(kind),
             srcnid=self._own.nid,
             srcstamp=self._own.stamp,
             dstnid=self.nid.wire,
             dststamp=self.stamp,
             **fields,  # type: ignore[arg-type]
         )
-        self._posted += self._owed
-        self._owed = 0
-        if kind in CREDITED:
-            self.credits -= 1
         self._transmit(MsgTag.KIB_MSG, message.build(checksum=self._config.sent_checksum))
 
     def _transmit(self, tag: MsgTag, data: bytes) -> None:
@@ -237,6 +243,7 @@ class KibPeer:
     def _start(self, tx: KibTx) -> None:
         tx.handed = True
         put = tx.kind is TxKind.PUT
+        self._traffic.sent(tx.kind.value, self._local, self.nid, len(tx.data))
         hdr = LnetHdr(
             LnetMsgType.PUT if put else LnetMsgType.GET,
             dest_nid=self.nid.wire,
@@ -249,17 +256,16 @@ class KibPeer:
             ptl_index=tx.ptl_index,
             sink_length=tx.length,
         ).build()
-        if put and len(tx.data) <= self._params.immediate_max:
+        if put and len(tx.data) <= self.params.immediate_max:
             self._send(MsgType.IMMEDIATE, hdr=hdr, payload=tx.data)
             self._unacked[self._sent] = tx
             return
-        cookie = self._next_cookie
-        self._next_cookie += 1
+        cookie = next(self._cookies)
         self._waiting[cookie] = tx
         if put:
             self._send(MsgType.PUT_REQ, hdr=hdr, cookie=cookie)
         else:
-            desc = self._regions.register(tx.length, self._config.frag_bytes, self._params.frags_max)
+            desc = self._regions.register(tx.length, self._config.frag_bytes, self.params.frags_max)
             self._asked[cookie] = desc
             self._send(MsgType.GET_REQ, hdr=hdr, cookie=cookie, desc=desc)
 
@@ -287,10 +293,6 @@ class KibPeer:
             raise ProtocolError(f"message with the unknown tag {tag}")
         message = KibMsg.parse(data)
         self._check(message)
-        self.credits += message.credits
-        if message.type in CREDITED:
-            self._posted -= 1
-            self._owed += 1
         handler = _HANDLERS.get(message.type)
         if handler is not None:
             self.last_used = now
@@ -299,49 +301,15 @@ class KibPeer:
             raise ProtocolError(f"{MsgType(message.type).name} on an established connection")
 
     def _check(self, message: KibMsg) -> None:
-        if message.version != VERSION:
-            raise ProtocolError(f"version {message.version:#x} is not supported; this node uses {VERSION:#x}")
+        if message.version != self.version:
+            raise ProtocolError(f"version {message.version:#x} on a connection of version {self.version:#x}")
         if (message.srcnid, message.srcstamp) != (self.nid.wire, self.stamp):
             raise ProtocolError("the source of the message is not the NID and incarnation of the connection")
         if (message.dstnid, message.dststamp) != (self._own.nid, self._own.stamp):
             raise ProtocolError(
                 "the destination of the message is not the NID and incarnation of the connection"
             )
-        if self.credits + message.credits > self._params.queue_depth:
-            raise ProtocolError(
-                f"the peer returns {message.credits} credits on top of {self.credits}; "
-                f"the queue depth is {self._params.queue_depth}"
-            )
-        if message.type in CREDITED and self._posted == 0:
-            raise ProtocolError(f"the peer exceeds its {self._params.queue_depth} credits")
-
-    def _hdr(self, message: KibMsg, kind: LnetMsgType) -> LnetHdr:
-        hdr = LnetHdr.parse(message.hdr)
-        expected = (kind, message.srcnid, message.srcstamp, message.dstnid)
-        if (hdr.type, hdr.src_nid, hdr.interface_cookie, hdr.dest_nid) != expected:
-            raise ProtocolError("the LNet header does not match its message")
-        return hdr
-
-    def _on_immediate(self, message: KibMsg) -> None:
-        hdr = self._hdr(message, LnetMsgType.PUT)
-        if hdr.payload_length != len(message.payload):
-            raise ProtocolError(
-                f"payload of {len(message.payload)} bytes, the header says {hdr.payload_length}"
-            )
-        self._user.deliver(self, hdr, message.payload)
-
-    def _on_put_req(self, message: KibMsg) -> None:
-        hdr = self._hdr(message, LnetMsgType.PUT)
-        if hdr.payload_length > self._config.max_message:
-            self._send(MsgType.PUT_NAK, cookie=message.cookie, status=-errno.EMSGSIZE)
-        elif self._user.has(self, hdr):
-            self._send(MsgType.PUT_NAK, cookie=message.cookie, status=-errno.EALREADY)
-        else:
-            desc = self._regions.register(hdr.payload_length, self._config.frag_bytes, self._params.frags_max)
-            cookie = self._next_cookie
-            self._next_cookie += 1
-            self._inbound[cookie] = _Inbound(hdr, desc)
-            self._send(MsgType.PUT_ACK, cookie=message.cookie, dst_cookie=cookie, desc=desc)
+        self._credits.arrived(message)
 
     def _on_put_ack(self, message: KibMsg) -> None:
         if message.cookie in self._cancelled:
@@ -350,8 +318,8 @@ class KibPeer:
             return
         tx = self._take(message, TxKind.PUT)
         desc = message.desc
-        if desc is None or len(desc.frags) > self._params.max_frags:
-            raise ProtocolError(f"more than the {self._params.max_frags} RDMA fragments agreed on")
+        if desc is None or len(desc.frags) > self.params.max_frags:
+            raise ProtocolError(f"more than the {self.params.max_frags} RDMA fragments agreed on")
         for write in rdma_writes(desc, tx.data):
             self._transmit(MsgTag.RDMA_WRITE, write)
         del self._waiting[message.cookie]
@@ -369,32 +337,6 @@ class KibPeer:
         else:
             self._user.tx_refused(tx, message.status if message.status < 0 else -errno.EPROTO)
 
-    def _on_put_done(self, message: KibMsg) -> None:
-        inbound = self._inbound.pop(message.cookie, None)
-        if inbound is None:
-            raise ProtocolError(f"PUT_DONE with the unknown cookie {message.cookie:#x}")
-        region = self._regions.release(inbound.desc.key)
-        if message.status < 0 or region is None:
-            return
-        if region.written != inbound.hdr.payload_length:
-            raise ProtocolError(f"PUT_DONE after {region.written} of {inbound.hdr.payload_length} bytes")
-        self._user.deliver(self, inbound.hdr, bytes(region.buffer))
-
-    def _on_get_req(self, message: KibMsg) -> None:
-        hdr = self._hdr(message, LnetMsgType.GET)
-        desc = message.desc
-        if desc is None or len(desc.frags) > self._params.max_frags:
-            raise ProtocolError(f"more than the {self._params.max_frags} RDMA fragments agreed on")
-        too_long = hdr.sink_length > self._config.max_message
-        data = -errno.EMSGSIZE if too_long else self._user.read(self, hdr)
-        if isinstance(data, int):
-            self._send(MsgType.GET_DONE, cookie=message.cookie, status=data)
-            return
-        data = data[: hdr.sink_length]
-        for write in rdma_writes(desc, data):
-            self._transmit(MsgTag.RDMA_WRITE, write)
-        self._send(MsgType.GET_DONE, cookie=message.cookie, status=len(data))
-
     def _on_get_done(self, message: KibMsg) -> None:
         cancelled = message.cookie in self._cancelled
         tx = None if cancelled else self._take(message, TxKind.GET)
@@ -411,6 +353,7 @@ class KibPeer:
         if region is None or message.status < 0:
             self._user.tx_refused(tx, message.status)
         else:
+            self._traffic.received("reply", self._local, self.nid, message.status)
             self._user.tx_done(tx, bytes(region.buffer[: message.status]))
 
     def _take(self, message: KibMsg, kind: TxKind) -> KibTx:
@@ -421,11 +364,11 @@ class KibPeer:
 
 
 _HANDLERS: dict[int, Callable[[KibPeer, KibMsg], None]] = {
-    MsgType.IMMEDIATE: KibPeer._on_immediate,
-    MsgType.PUT_REQ: KibPeer._on_put_req,
+    MsgType.IMMEDIATE: lambda peer, message: peer._responder.on_immediate(message),
+    MsgType.PUT_REQ: lambda peer, message: peer._responder.on_put_req(message),
     MsgType.PUT_ACK: KibPeer._on_put_ack,
     MsgType.PUT_NAK: KibPeer._on_put_nak,
-    MsgType.PUT_DONE: KibPeer._on_put_done,
-    MsgType.GET_REQ: KibPeer._on_get_req,
+    MsgType.PUT_DONE: lambda peer, message: peer._responder.on_put_done(message),
+    MsgType.GET_REQ: lambda peer, message: peer._responder.on_get_req(message),
     MsgType.GET_DONE: KibPeer._on_get_done,
 }

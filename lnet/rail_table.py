@@ -24,6 +24,7 @@ from lnet.networks import Bonding
 from lnet.nid import Net, Nid
 from lnet.objects import KibDev, KibNet, KibRoute, KibRoutes, LnetNi
 from lnet.rails import LocalNi, PeerNi, PeerState, RailPeer, RailTx, choose
+from lnet.stats import Traffic
 from lnet.tx import PeerQueue, Report, SendDone, SendFailed, TxKind
 
 _QUEUED: Final = {
@@ -57,6 +58,7 @@ class RailTable:
         report: Callable[[Report], None],
         discover: Callable[[RailPeer], None],
         health_changed: Callable[[LocalNi | PeerNi], None],
+        traffic: Traffic,
     ) -> None:
         """Make an empty table.
 
@@ -69,9 +71,6 @@ class RailTable:
         self.peers: dict[Nid, RailPeer] = {}
         """By each of their NIDs."""
         self.locals: dict[KibDev, LocalNi] = {}
-        self.resends = 0
-        self.failed_resends = 0
-        """Messages that failed after the last resend."""
         self.simulate: Simulation | None = None
         self._nis = nis
         self._conns = conns
@@ -79,6 +78,7 @@ class RailTable:
         self._report = report
         self._discover = discover
         self._health_changed = health_changed
+        self._traffic = traffic
         self._txs: dict[int, RailTx] = {}
         self._deadlines: Deadlines[int] = Deadlines(self._due_of)
 
@@ -126,6 +126,7 @@ class RailTable:
     def drop_ni(self, peer: RailPeer, nid: Nid) -> None:
         """Remove an interface that a peer no longer has."""
         del peer.nis[nid]
+        self._traffic.forget(nid)
         if self.peers.get(nid) is peer:
             del self.peers[nid]
         for key in [key for key in peer.routes if key[1] == nid]:
@@ -134,6 +135,17 @@ class RailTable:
             if conn is not None:
                 self._conns.fail(conn.key, "the peer has no such interface any more", self.now)
             self._drop_route(peer, route)
+
+    def drop_peer(self, peer: RailPeer) -> None:
+        """Remove a peer; messages to it fail."""
+        peer.configured = False
+        for tx in [tx for tx in self if tx.to is peer]:
+            self.fail(tx, errno.EHOSTUNREACH, f"the peer {peer.primary} was removed")
+        for nid in list(peer.nis):
+            if nid in peer.nis:
+                self.drop_ni(peer, nid)
+        for ni in self._nis.values():
+            ni.ni_data.ibn_routes.pop(peer.primary, None)
 
     def _drop_route(self, peer: RailPeer, route: KibRoute) -> None:
         ni = self._nis.get(route.rt_nid.net)
@@ -208,7 +220,7 @@ class RailTable:
         if tx.doubt_stamp and self._conns.stamp_of(tx.nid) not in (0, tx.doubt_stamp):
             self.fail(tx, errno.ECONNRESET, "the peer restarted and may have had the message", in_doubt=True)
             return
-        pair = choose(peer, tx, self.locals.values(), self.config.peer_credits)
+        pair = choose(peer, tx, self.locals.values())
         if pair is None:
             self.fail(tx, errno.EHOSTUNREACH, f"no interface here or there on a network of {peer.primary}")
             return
@@ -216,6 +228,7 @@ class RailTable:
         for end in pair:
             end.seq += 1
             end.in_flight += 1
+        remote.most_in_flight = max(remote.most_in_flight, remote.in_flight)
         if not peer.multi_rail and peer.preferred is None and tx.only is None:
             peer.preferred = local
         tx.net = local.net
@@ -253,28 +266,30 @@ class RailTable:
         assert peer is not None and local is not None and remote is not None  # noqa: S101, PT018 - an attempt has all
         self._leave(tx)
         tx.last = (status, reason)
+        self._traffic.ended(status)
         many = len(peer.nis) > 1
         if status.blames_local:
-            self._blame(local)
+            self._blame(local, status)
         if status.blames_remote and many and remote.nid not in {ni.nid for ni in self.locals.values()}:
-            self._blame(remote)
+            self._blame(remote, status)
         again = (
             status.resends and not tx.recovery and (many if status.blames_remote else len(self.locals) > 1)
         )
         if again and tx.retries < self.config.retry_count and self.now < tx.deadline:
             tx.retries += 1
-            self.resends += 1
+            self._traffic.counters.resend_count += 1
             if tx.route is not None:
                 tx.route.counters.retries += 1
             self._attempt(tx, peer)
             return
         if again and self.config.retry_count:
-            self.failed_resends += 1
+            self._traffic.counters.failed_resends += 1
         self.fail(
             tx, _ERRNO.get(status, errno.EIO), f"{status.value}: {reason}", in_doubt=bool(tx.doubt_stamp)
         )
 
-    def _blame(self, end: LocalNi | PeerNi) -> None:
+    def _blame(self, end: LocalNi | PeerNi, status: HealthStatus) -> None:
+        end.health.failures[status] += 1
         end.health.worse(self.config)
         end.health.queue(self.now, self.config)
         self._health_changed(end)
@@ -284,6 +299,7 @@ class RailTable:
         route = tx.route
         assert route is not None  # noqa: S101 - a message that is done has taken a route
         nob = len(tx.data) if tx.kind is TxKind.PUT else len(data)
+        self._traffic.counters.successful_resends += bool(tx.retries)
         route.counters.messages += 1
         route.counters.bytes += nob
         for end in (tx.local, tx.remote):
@@ -331,13 +347,20 @@ class RailTable:
     def _forget_unknown(self, peer: RailPeer) -> None:
         """Forget a peer that never answered and has no more messages."""
         answered = any(ni.health.last_alive is not None for ni in peer.nis.values())
-        if peer.state is not PeerState.NEW or answered or peer.waiting or peer.queue.in_flight:
+        if (
+            peer.state is not PeerState.NEW
+            or answered
+            or peer.waiting
+            or peer.queue.in_flight
+            or peer.configured
+        ):
             return
         for route in peer.routes.values():
             conn = self._conns.on_route(route)
             if conn is not None:
                 self._conns.close_idle(conn)
         for nid in peer.nis:
+            self._traffic.forget(nid)
             if self.peers.get(nid) is peer:
                 del self.peers[nid]
         for ni in self._nis.values():
@@ -363,6 +386,7 @@ class RailTable:
                 continue
             if tx.deadline <= now:
                 doubt = bool(tx.doubt_stamp) or (tx.peer is not None and tx.peer.in_doubt(tx))
+                self._traffic.counters.response_timeout_count += 1
                 last = f"; last {tx.last[0].value}: {tx.last[1]}" if tx.last else ""
                 self.fail(tx, errno.ETIMEDOUT, f"not done within {tx.timeout_s:g} s{last}", in_doubt=doubt)
                 continue

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from lnet.health import Health, HealthStatus
 from lnet.nid import Net, Nid
@@ -17,9 +17,6 @@ from lnet.tx import KibTx, PeerQueue, SendDone, SendFailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-NI_CREDITS: Final = 256
-"""Messages in flight on one local interface (o2iblnd: credits)."""
 
 
 @dataclass(slots=True, eq=False)
@@ -52,6 +49,8 @@ class PeerNi:
     """Its status as the peer told it last."""
     seq: int = 0
     in_flight: int = 0
+    most_in_flight: int = 0
+    """The highest value of `in_flight` so far."""
 
 
 class PeerState(Enum):
@@ -72,6 +71,8 @@ class RailPeer:
     queue: PeerQueue
     state: PeerState = PeerState.NEW
     multi_rail: bool = False
+    configured: bool = False
+    """Made by `lnetctl peer add`: it stays known although it was never discovered."""
     stamp: int = 0
     """Incarnation that was discovered."""
     sequence: int = 0
@@ -80,6 +81,8 @@ class RailPeer:
     """The only source of messages to a peer without Multi-Rail."""
     waiting: list[RailTx] = field(default_factory=list)
     """Messages that wait for the discovery."""
+    asked: list[Callable[[SendFailed | None], None]] = field(default_factory=list)
+    """Called with how the discovery ends."""
     routes: dict[tuple[KibDev, Nid], KibRoute] = field(default_factory=dict)
 
     def route(self, local: LocalNi, remote: PeerNi) -> KibRoute:
@@ -116,13 +119,8 @@ class RailTx(KibTx):
     """How the last attempt failed."""
 
 
-def choose(
-    peer: RailPeer, tx: RailTx, locals_: Iterable[LocalNi], peer_credits: int
-) -> tuple[LocalNi, PeerNi] | None:
-    """Return the pair of interfaces for an attempt; None if the peer has none on a network of this node.
-
-    Args:  peer_credits: messages in flight to one interface of a peer.
-    """
+def choose(peer: RailPeer, tx: RailTx, locals_: Iterable[LocalNi]) -> tuple[LocalNi, PeerNi] | None:
+    """Return the pair of interfaces for an attempt; None if the peer has none on a network of this node."""
     remotes = [remote for remote in peer.nis.values() if tx.only in (None, remote.nid)]
     healthiest: dict[Net, int] = {}
     for remote in remotes:
@@ -139,12 +137,12 @@ def choose(
             ni.dev.state.usable,
             healthiest[ni.nid.net],
             ni.health.value,
-            NI_CREDITS - ni.in_flight,
+            ni.net.tunables.credits - ni.in_flight,
             -ni.seq,
         ),
     )
     remote = max(
         (remote for remote in remotes if remote.nid.net == local.nid.net),
-        key=lambda ni: (ni.health.value, peer_credits - ni.in_flight, -ni.seq),
+        key=lambda ni: (ni.health.value, -ni.in_flight, -ni.seq),
     )
     return local, remote

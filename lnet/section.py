@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ipaddress import IPv4Address
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -15,6 +15,7 @@ from lnet.errors import ConfigError
 from lnet.networks import LNET_MAX_INTERFACES, Bonding
 from lnet.nid import Net
 from lnet.targets import KibTarget, parse_targets
+from lnet.tunables import CREDITS, PEER_TIMEOUT_S
 from opavnic.files import MAX_TEXT, FileError, read_text
 from vema.sections import PartitionKey, Rate, Section, Time
 
@@ -51,10 +52,20 @@ class LnetModel(Section):
     """Distribute messages by device speed."""
     peer_credits: Annotated[int, Field(ge=1, le=255)] = 8
     """Messages in flight on one connection."""
+    credits: Annotated[int, Field(ge=1, le=0xFFFF)] = CREDITS
+    """Messages in flight on one interface; Multi-Rail prefers the interface with the most left."""
+    peer_timeout: Annotated[Time, Field(ge=0)] = PEER_TIMEOUT_S
+    """Shown as a tunable; without effect, as there are no routers."""
+    peer_buffer_credits: Annotated[int, Field(ge=0, le=0xFFFF)] = 0
+    """Shown as a tunable; without effect, as there are no routers."""
     max_frags: Annotated[int, Field(ge=1, le=MAX_RDMA_FRAGS)] = MAX_RDMA_FRAGS
     """Fragments of one RDMA."""
     keepalive: Annotated[Time, Field(gt=0)] = 100.0
     """Silence after which a connection is checked with a NOOP."""
+    answer: Annotated[Time, Field(gt=0)] = 1.0
+    """The same silence while a message waits for its answer or for a credit."""
+    version: Literal[0x11, 0x12] = 0x12
+    """The highest version of o2iblnd's protocol that the host speaks: 0x12, or 0x11 as an old peer."""
     checksum: bool = False
     """Add a checksum to every message."""
     checksum_char: Char = Char.SIGNED
@@ -102,6 +113,11 @@ class LnetModel(Section):
             timeout_s=self.timeout,
             doubt_timeout_s=self.doubt_timeout,
             peer_credits=self.peer_credits,
+            credits=self.credits,
+            peer_timeout_s=int(self.peer_timeout),
+            peer_buffer_credits=self.peer_buffer_credits,
+            answer_s=self.answer,
+            version=self.version,
             max_frags=self.max_frags,
             expected_gbps=self.expected_rate / 1e9,
             reconnect_min_s=self.reconnect_min,

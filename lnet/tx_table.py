@@ -23,6 +23,7 @@ from lnet.nid import Net, Nid
 from lnet.objects import KibNet, KibRoute, KibRoutes, LnetNi, make_mesh
 from lnet.peer import KibPeer
 from lnet.recovery import Connd
+from lnet.stats import Traffic
 from lnet.targets import TargetTable
 from lnet.tx import KibTx, PeerQueue, Report, SendDone, SendFailed, TxKind
 
@@ -41,6 +42,7 @@ class TxTable:
         new_id: Callable[[], int],
         report: Callable[[Report], None],
         settled: Callable[[KibTx], None],
+        traffic: Traffic,
     ) -> None:
         """Make an empty table.
 
@@ -56,6 +58,7 @@ class TxTable:
         self._connd = connd
         self._report = report
         self._settled = settled
+        self._traffic = traffic
         self._queues: dict[Nid, PeerQueue] = {}
         self._txs: dict[int, KibTx] = {}
         self._new_id = new_id
@@ -76,6 +79,10 @@ class TxTable:
     def queue_to(self, nid: Nid) -> PeerQueue | None:
         """Return the queue of messages to a NID; None if nothing was ever sent to it."""
         return self._queues.get(nid)
+
+    def queues(self) -> list[PeerQueue]:
+        """Return the queues of messages, one for each NID to which messages were sent."""
+        return list(self._queues.values())
 
     # --- sending -------------------------------------------------------------------------------------------
 
@@ -227,6 +234,7 @@ class TxTable:
                 self._conns.close_idle(peer)
         nid = queue.routes.nid
         self._queues.pop(nid, None)
+        self._traffic.forget(nid)
         ni = self._nis.get(nid.net)
         if ni is not None:
             ni.ni_data.ibn_routes.pop(nid, None)
@@ -270,6 +278,7 @@ class TxTable:
             heapq.heappush(self._deadlines, (now + self._config.doubt_after(tx.timeout_s), tx.msg_id))
             return
         error = next((route.last_error for route in self._routes_of(tx) if route.last_error), "")
+        self._traffic.counters.response_timeout_count += 1
         self.fail(tx, errno.EHOSTUNREACH, f"no route within {tx.timeout_s:g} s{error and f': {error}'}")
 
     def _routes_of(self, tx: KibTx) -> Iterable[KibRoute]:

@@ -7,7 +7,7 @@ threads, is there.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -92,6 +92,7 @@ def mad(
         Any, time_option(low="10ms", help="How long each measurement lasts: 500ms, 2s.")
     ] = "1s",
     as_json: AsJson = False,
+    plot_file: Plot = None,
 ) -> None:
     """Get and Set exchanges of the management agent per second: the agent alone, and over a fabric.
 
@@ -101,8 +102,10 @@ def mad(
     """
     from opavnic_bench.mad import bench_mad
 
+    _check_plot(plot_file)
     with measuring() as progress:
         result = bench_mad(seconds, progress)
+    _plot(plot_file, "mad", result)
     if as_json:
         print_json(result)
         return
@@ -116,6 +119,7 @@ def em(
         typer.Option("--vports", help=f"Number of vports; may be repeated; {', '.join(map(str, EM_SIZES))}."),
     ] = None,
     as_json: AsJson = False,
+    plot_file: Plot = None,
 ) -> None:
     """Configure a whole fabric in memory, then restart the manager: time, MADs, memory.
 
@@ -129,8 +133,10 @@ def em(
     for size in sizes:
         if size < MEMBERS or size % MEMBERS or size > 4095 * MEMBERS:
             fail(f"--vports {size}: a multiple of {MEMBERS}, from {MEMBERS} to {4095 * MEMBERS}", EXIT_USAGE)
+    _check_plot(plot_file)
     with measuring() as progress:
         result = bench_em(sizes, progress)
+    _plot(plot_file, "em", result)
     if as_json:
         print_json(result)
     else:
@@ -147,6 +153,7 @@ def fabric(
     rounds: Rounds = 1,
     beside: Beside = None,
     as_json: AsJson = False,
+    plot_file: Plot = None,
 ) -> None:
     """Packets per second over 1, 3 and 5 switches; time to route fat trees; memory per host.
 
@@ -157,10 +164,12 @@ def fabric(
     from opavnic_bench.fabric import bench_fabric
 
     other = _beside(beside)
+    _check_plot(plot_file)
     with measuring() as progress:
         result = bench_fabric(
             seconds, tuple(hosts or FABRIC_HOSTS), rounds=rounds, beside=other, progress=progress
         )
+    _plot(plot_file, "fabric", result)
     if as_json:
         print_json(result)
         return
@@ -189,6 +198,7 @@ def engine(
     ] = "500ms",
     rounds: Annotated[int, typer.Option(min=1, max=99, help="Rounds; the results are medians.")] = 3,
     as_json: AsJson = False,
+    plot_file: Plot = None,
 ) -> None:
     """Packets per second of the native engine with several workers, in this process and without a kernel.
 
@@ -204,8 +214,10 @@ def engine(
             f'--workers "{workers}" is not a list of numbers from 1 to {MOST_WORKERS}, such as 1,2',
             EXIT_USAGE,
         )
+    _check_plot(plot_file)
     with measuring() as progress:
         result = bench_engine(counts, seconds, rounds, progress)
+    _plot(plot_file, "engine", result)
     if as_json:
         print_json(result)
         return
@@ -224,6 +236,7 @@ def lnet(
         bool,
         typer.Option(help="Also compare bonding with Multi-Rail, and measure CPU time by number of peers."),
     ] = True,
+    plot_file: Plot = None,
 ) -> None:
     """LNet between two hosts with several HFIs, over links of 10 Gb/s in virtual time.
 
@@ -236,8 +249,10 @@ def lnet(
     """
     from opavnic_bench.lnet import bench_lnet
 
+    _check_plot(plot_file)
     with measuring() as progress:
         result = bench_lnet(range(1, hfis + 1), seconds, progress, compare=compare)
+    _plot(plot_file, "lnet", result)
     if as_json:
         print_json(result)
         return
@@ -276,6 +291,7 @@ def ejfat(
         int, typer.Option(min=100, max=100_000, help="Reservations and registrations to measure.")
     ] = 1000,
     as_json: AsJson = False,
+    plot_file: Plot = None,
 ) -> None:
     """Packets and Gbit per second of the pipelines, of labs, of the stand-alone program, and of a plain UDP relay.
 
@@ -290,15 +306,17 @@ def ejfat(
     from opavnic_bench.ejfat.bench import bench_ejfat
     from opavnic_bench.ejfat.figures import rows_for_table
 
+    _check_plot(plot_file)
     with measuring(EjfatError) as progress:
         result = bench_ejfat(
             rounds, seconds, no_taps=no_taps, private=private, changes=changes, progress=progress
         )
+    _plot(plot_file, "ejfat", result)
     if as_json:
         print_json(result)
         return
     title = f"medians of {result['rounds']} rounds of {result['seconds']:g} s"
-    columns = ("what", "by", "header", "payload", "packets/s", "Gbit/s", "lost")
+    columns = ("what", "by", "header", "payload", "packets/s", "Gbit/s", "lost", "ns/packet")
     print_table(columns, list(rows_for_table(result)), title=title)
     compared = ("of", "to", "payload", "ratio")
     print_table(compared, [pick(row, *compared) for row in result["ratios"]], title="packets/s")
@@ -347,20 +365,17 @@ def datapath(
     """
     from opavnic_bench.datapath.bench import bench_datapath
     from opavnic_bench.datapath.peers import variants
-    from opavnic_bench.plot import datapath_panels, draw
 
     _known(only, {variant.name for variant in variants()}, "variant")
     other = _beside(beside)
-    _may_make_namespaces()
+    may_make_namespaces()
     if vports is not None:
-        _vports(vports, as_json)
+        _vports(vports, as_json, plot_file)
         return
-    if plot_file is not None:
-        _write(plot_file, "")  # fail now rather than after minutes of measuring
+    _check_plot(plot_file)
     with measuring() as progress:
         result = bench_datapath(rounds, seconds, only=only or (), beside=other, progress=progress)
-    if plot_file is not None:
-        _write(plot_file, draw(datapath_panels(result.rows())))
+    _plot(plot_file, "datapath", result.as_json())
     if as_json:
         print_json(result.as_json())
     else:
@@ -386,22 +401,46 @@ def links(
     """
     from opavnic_bench.links.bench import bench_links
     from opavnic_bench.links.cases import subjects
-    from opavnic_bench.plot import draw, links_panels
 
     _known(only, {subject.name for subject in subjects()}, "case")
-    _may_make_namespaces()
-    if plot_file is not None:
-        _write(plot_file, "")
+    may_make_namespaces()
+    _check_plot(plot_file)
     with measuring() as progress:
         result = bench_links(rounds, seconds, only=only or (), progress=progress)
-    if plot_file is not None:
-        _write(plot_file, draw(links_panels(result.rows())))
+    _plot(plot_file, "links", result.as_json())
     if as_json:
         print_json(result.as_json())
     else:
         _print_links(result)
     if not result.proven:
         raise typer.Exit(EXIT_FAILED)
+
+
+def web(
+    as_json: AsJson = False,
+    plot_file: Plot = None,
+    rounds: Rounds = 7,
+    seconds: WholeSeconds = "1s",
+) -> None:
+    """What it costs to look: the datapath with the web view open and closed, a page of 200 hosts, a scrape.
+
+    Needs root, iperf3, Chromium and playwright. A ratio is the median of those of neighbouring turns, open to closed.
+
+    \b
+    Example:
+      opavnic bench web --json
+    """
+    from opavnic_bench.web import bench_web, web_rows
+
+    may_make_namespaces()
+    _check_plot(plot_file)
+    with measuring() as progress:
+        result = bench_web(rounds, seconds, progress)
+    _plot(plot_file, "web", result)
+    if as_json:
+        print_json(result)
+        return
+    print_table(("what", "figure"), web_rows(result), title=f"{result['rounds']} turns")
 
 
 def _known(only: list[str] | None, known: set[str], what: str) -> None:
@@ -421,7 +460,8 @@ def _beside(path: str | None) -> tuple[str, ...] | None:
         fail(f"--beside: {error}", EXIT_USAGE)
 
 
-def _may_make_namespaces() -> None:
+def may_make_namespaces() -> None:
+    """Fail unless this process may make network namespaces and TAPs."""
     from opavnic.lab.errors import PrivilegeError
     from opavnic.lab.privileges import check_tun, has_capabilities
 
@@ -433,7 +473,7 @@ def _may_make_namespaces() -> None:
         fail("this benchmark creates network namespaces: run it as root")
 
 
-def _vports(text: str, as_json: bool) -> None:
+def _vports(text: str, as_json: bool, plot_file: Path | None) -> None:
     from opavnic_bench.datapath.vports import LARGEST, bench_vports
 
     counts = [int(word) if word.strip().isdecimal() else 0 for word in text.split(",")]
@@ -441,11 +481,26 @@ def _vports(text: str, as_json: bool) -> None:
         fail(f'--vports "{text}" is not a list of numbers from 2 to {LARGEST}, such as 2,64,512', EXIT_USAGE)
     with measuring(OSError) as progress:
         result = bench_vports(counts, progress)
+    _plot(plot_file, "vports", result)
     if as_json:
         print_json(result)
     else:
         columns = ("vports", "ns_per_packet", "packets")
         print_table(columns, [pick(row, *columns) for row in result["results"]])
+
+
+def _check_plot(file: Path | None) -> None:
+    """Fail now rather than after minutes of measuring if a plot cannot be written."""
+    if file is not None:
+        _write(file, "")
+
+
+def _plot(file: Path | None, bench: str, result: Mapping[str, Any]) -> None:
+    """Draw what was measured, if that is wanted."""
+    if file is not None:
+        from opavnic_bench.plot import draw, panels
+
+        _write(file, draw(panels(bench, result)))
 
 
 def _write(file: Path, text: str) -> None:
@@ -488,6 +543,6 @@ def _proof(proof: dict[str, Any] | None) -> str:
 
 
 def print_skipped(skipped: dict[str, Any]) -> None:
-    """Say what was left out of a benchmark, and why."""
+    """Say what was left out, and why."""
     for label, reason in skipped.items():
         print_rich(f"left out: {label}: {reason}")

@@ -1,25 +1,17 @@
-"""Figures of a benchmark as bars, in SVG. A dozen kinds of lines need no library."""
+"""Figures of every benchmark as bars in SVG, from the rows that --json prints. A few kinds of lines need no library."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any, Final
 
+from opavnic_bench.datapath.peers import variants
+from opavnic_bench.ejfat.figures import FORWARDER, RELAY
+
 KERNEL: Final = "kernel"
 """The engine of a link that is none of ours."""
-_DATAPATH: Final = (
-    ("tcp_gbps", "TCP, one flow, Gbit/s"),
-    ("tcp4_gbps", "TCP, four flows, Gbit/s"),
-    ("udp64_kpps", "UDP of 64 bytes, received kpps"),
-    ("rtt_us_p50", "round trip, median, us"),
-)
-_LINKS: Final = (
-    ("tcp_gbps", "TCP, Gbit/s"),
-    ("share", "TCP, share of what is possible"),
-    ("rtt_us_p50", "round trip, median, us"),
-)
 _WIDTH: Final = 760
 _LABEL: Final = 210
 _BAR: Final = 16
@@ -46,22 +38,100 @@ class Panel:
     bars: Sequence[Bar]
 
 
-def datapath_panels(rows: Sequence[dict[str, Any]]) -> list[Panel]:
-    """Return the panels of `opavnic bench datapath`."""
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Which rows of a result become panels, one for each measure."""
 
-    def bar(row: dict[str, Any], name: str) -> Bar:
-        label = f"{row['variant']} {row['mtu']}" + (f" icrc {row['icrc']}" if row["icrc"] else "")
-        return Bar(label, row[name] or 0.0, row["variant"] in ("native", "python"))
+    rows: str
+    """Key of the rows in what --json prints."""
+    label: tuple[str, ...]
+    """Fields that say what was measured; empty ones are left out."""
+    measures: tuple[tuple[str, str], ...]
+    """Field and title of each panel."""
+    peers: tuple[str, frozenset[str]] | None = None
+    """A field, and its values in the rows of what is none of ours."""
 
-    return [Panel(title, [bar(row, name) for row in rows]) for name, title in _DATAPATH]
+
+_PACKETS: Final = (("packets_per_second", "packets per second"),)
+SOURCES: Final[Mapping[str, tuple[Source, ...]]] = {
+    "datapath": (
+        Source(
+            "results",
+            ("variant", "mtu", "icrc"),
+            (
+                ("tcp_gbps", "TCP, one flow, Gbit/s"),
+                ("tcp4_gbps", "TCP, four flows, Gbit/s"),
+                ("udp64_kpps", "UDP of 64 bytes, received kpps"),
+                ("rtt_us_p50", "round trip, median, us"),
+            ),
+            ("variant", frozenset({variant.name for variant in variants()} - {"native", "python"})),
+        ),
+    ),
+    "vports": (Source("results", ("vports",), (("ns_per_packet", "ns per packet, by number of VNICs"),)),),
+    "links": (
+        Source(
+            "runs",
+            ("case",),
+            (
+                ("tcp_gbps", "TCP, Gbit/s"),
+                ("share", "TCP, share of what is possible"),
+                ("rtt_us_p50", "round trip, median, us"),
+            ),
+            ("engine", frozenset({KERNEL})),
+        ),
+    ),
+    "fabric": (
+        Source("hops", ("hops", "time", "engine", "endpoints"), _PACKETS),
+        Source("routing", ("hosts", "engine"), (("sweep_s", "time to bring a fat tree up, s"),)),
+    ),
+    "engine": (Source("runs", ("case", "workers"), _PACKETS),),
+    "mad": (Source("figures", ("exchange", "where"), (("per_second", "exchanges per second"),)),),
+    "em": (
+        Source(
+            "runs",
+            ("vports", "vesws", "policy"),
+            (("converge_s", "time to configure the fabric, s"), ("mads", "MADs")),
+        ),
+    ),
+    "lnet": (
+        Source("runs", ("hfis",), (("virtual_gbps", "Gbit/s of virtual time, by HFIs"),)),
+        Source("shapes", ("shape", "bonding"), (("gbps", "unequal links, Gbit/s of virtual time"),)),
+        Source(
+            "faults",
+            ("fault", "load", "bonding"),
+            (("worst_s", "longest time of a message under a fault, s"),),
+        ),
+        Source(
+            "cpu", ("peers",), (("us_per_message", "processor time of a message by number of peers, us"),)
+        ),
+    ),
+    "ejfat": (
+        Source(
+            "figures",
+            ("what", "by", "version", "payload"),
+            _PACKETS,
+            ("what", frozenset({RELAY, FORWARDER})),
+        ),
+    ),
+    "web": (Source("runs", ("view",), (("tcp_gbps", "TCP, one flow, Gbit/s"),)),),
+}
+"""What is drawn of each benchmark; `vports` is `datapath --vports`."""
 
 
-def links_panels(rows: Sequence[dict[str, Any]]) -> list[Panel]:
-    """Return the panels of `opavnic bench links`."""
-    return [
-        Panel(title, [Bar(row["case"], row[name] or 0.0, row["engine"] != KERNEL) for row in rows])
-        for name, title in _LINKS
-    ]
+def panels(bench: str, result: Mapping[str, Any]) -> list[Panel]:
+    """Return the panels of a benchmark's result as --json prints it; what was not measured has no bar."""
+    found = []
+    for source in SOURCES[bench]:
+        rows = result.get(source.rows, ())
+        for name, title in source.measures:
+            bars = [_bar_of(source, row, row[name]) for row in rows if row.get(name) is not None]
+            found += [Panel(title, bars)] if bars else []
+    return found
+
+
+def _bar_of(source: Source, row: Mapping[str, Any], value: float) -> Bar:
+    label = " ".join(str(row[name]) for name in source.label if row.get(name) not in (None, ""))
+    return Bar(label, float(value), source.peers is None or row[source.peers[0]] not in source.peers[1])
 
 
 def draw(panels: Sequence[Panel]) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ejfat.cli.addresses import parse_ip, parse_ips
+from ejfat.addresses import parse_ip, parse_ips
 from ejfat.errors import UriError
 from opavnic.cli.common import AsJson, time_option
 from opavnic.cli.group import command_group

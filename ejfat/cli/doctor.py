@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ejfat.cli.addresses import parse_ip
+from ejfat.addresses import parse_ip
 from ejfat.errors import UriError
 from opavnic.cli.common import AsJson, time_option
 from opavnic.cli.output import EXIT_FAILED, print_json, print_line

@@ -6,17 +6,14 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Callable
-from itertools import zip_longest
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from ejfat.cli.addresses import IpAddress, parse_ip, parse_ips
+from ejfat.addresses import IpAddress, parse_ips
 from ejfat.errors import BadRequestError, EjfatError
 from opavnic.cli.common import time_option
 from opavnic.cli.output import say
-from opavnic.files import MAX_TEXT, FileError, read_text
 from opavnic.signals import call_on_ending_signals
 
 if TYPE_CHECKING:
@@ -46,19 +43,21 @@ def lb(
     token: Annotated[
         str, typer.Option(envvar="EJFAT_ADMIN_TOKEN", help="The operator's token; generated if missing.")
     ] = "",
-    state: Annotated[
-        Path | None, typer.Option(help="SQLite file that keeps the state across restarts.")
-    ] = None,
+    token_file: Annotated[
+        str, typer.Option(help="File with the operator's token, which `ps` would show of --token.")
+    ] = "",
+    state: Annotated[str, typer.Option(help="SQLite file that keeps the state across restarts.")] = "",
     reserve: Annotated[
         str, typer.Option(help="Make a reservation with this name at start and print its URI.")
     ] = "",
     senders: Annotated[str, typer.Option(help="Senders of the --reserve reservation: IP,IP,...")] = "",
-    tls_cert: Annotated[Path | None, typer.Option(help="Certificate (PEM).")] = None,
-    tls_key: Annotated[Path | None, typer.Option(help="Its key (PEM).")] = None,
+    tls_cert: Annotated[str, typer.Option(help="Certificate (PEM).")] = "",
+    tls_key: Annotated[str, typer.Option(help="Its key (PEM).")] = "",
     p4_listen: Annotated[str, typer.Option(help="gRPC address for an external control plane.")] = "",
     p4_token: Annotated[
         str, typer.Option(envvar="EJFAT_P4_TOKEN", help="Token that the external control plane must send.")
     ] = "",
+    p4_token_file: Annotated[str, typer.Option(help="File with the token of --p4-token.")] = "",
     p4_open: Annotated[
         bool,
         typer.Option("--p4-open", help="Require no token: anyone who can connect may program the tables."),
@@ -67,14 +66,23 @@ def lb(
         list[str] | None,
         typer.Option(help="Router to workers off the link, one for each IP version; default: the kernel's."),
     ] = None,
-    token_file: Annotated[
-        Path | None, typer.Option(help="File with the operator's token, which `ps` would show of --token.")
-    ] = None,
-    p4_token_file: Annotated[Path | None, typer.Option(help="File with the token of --p4-token.")] = None,
-    no_v1: Annotated[bool, typer.Option("--no-v1", help="Do not serve senders of header version 1.")] = False,
+    v1: Annotated[
+        bool, typer.Option("--v1/--no-v1", help="Whether to serve senders of header version 1, too.")
+    ] = True,
     period: Annotated[
         Any, time_option(low="50ms", high="1h", help="Time between evaluations of the workers: 200ms, 1s.")
     ] = "1s",
+    lead: Annotated[
+        Any,
+        time_option(low="1ms", high="1m", help="Time from a decision to the tick at which it takes effect."),
+    ] = "800ms",
+    fill_gain: Annotated[
+        float, typer.Option(min=0.0, help="Weight per second that a full worker loses to empty ones.")
+    ] = 0.0,
+    workers: Annotated[
+        int,
+        typer.Option(min=1, max=64, help="Threads on --interface; the kernel shares flows out among them."),
+    ] = 1,
     pipeline: Annotated[
         Literal["auto", "python", "native"],
         typer.Option(help="auto: native in its own thread, if built."),
@@ -83,10 +91,8 @@ def lb(
     """Run a load balancer on an interface until Ctrl-C (or SIGTERM, SIGHUP), data plane and control plane."""
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # opavnic reports gRPC errors itself
     from ejfat.control.grpc.listening import check_listen
-    from ejfat.control.plane import InstanceAddresses, PlaneConfig
-    from ejfat.live.app import AppConfig
+    from ejfat.live.lb_options import BalancerOptions
     from ejfat.live.ports import PacketPort, TapPort, interface_mac
-    from ejfat.live.routes import NextHops
     from hfi_sim.types import parse_mac
 
     if bool(interface) == bool(tap):
@@ -95,8 +101,8 @@ def lb(
         raise BadRequestError("give --ipv4 or --ipv6, or both")
     if senders and not reserve:
         raise BadRequestError("--senders requires --reserve NAME, the reservation made at start")
-    if bool(tls_cert) != bool(tls_key):
-        raise BadRequestError("give both --tls-cert and --tls-key, or neither")
+    if workers > 1 and tap:
+        raise BadRequestError(f"--workers {workers} needs --interface: a TAP has one thread")
     for option, address in (("--listen", listen), ("--p4-listen", p4_listen or listen)):
         try:
             check_listen(address)
@@ -107,73 +113,41 @@ def lb(
         number = int.from_bytes(parse_mac(mac or (interface_mac(interface) if interface else TAP_MAC)), "big")
     except ValueError as error:
         raise BadRequestError(str(error)) from None
-    plane = PlaneConfig(
-        mac=number,
-        instances=tuple(
-            InstanceAddresses(parse_ip(four, 4) if four else None, parse_ip(six, 6) if six else None)
-            for four, six in zip_longest(ipv4 or [], ipv6 or [], fillvalue="")
-        ),
-        with_v1=not no_v1,
-    )
-    plane.check()
-    tls = None
-    if tls_cert and tls_key:
-        from ejfat.control.grpc.serving import Tls
-
-        tls = Tls(tls_cert, tls_key)
-    config = AppConfig(
-        plane,
-        listen,
-        _token(token, token_file, "--token"),
-        state,
-        period_s=period,
-        tls=tls,
+    options = BalancerOptions(
+        reserve=reserve,
+        senders=[str(one) for one in parse_ips(senders)],
+        ipv4=ipv4 or [],
+        ipv6=ipv6 or [],
+        listen=listen,
+        token_file=token_file,
+        state=state,
+        tls_cert=tls_cert,
+        tls_key=tls_key,
         p4_listen=p4_listen,
-        p4_token=_token(p4_token, p4_token_file, "--p4-token"),
+        p4_token_file=p4_token_file,
         p4_open=p4_open,
+        gateway=gateway or [],
+        period=period,
+        lead=lead,
+        fill_gain=fill_gain,
+        v1=v1,
         pipeline=pipeline,
-        next_hops=NextHops(interface or tap, _gateways(gateway or [])),
     )
-    config.check()
+    plane = options.plane(number)
+    config = options.config(
+        plane, interface=interface or tap, token=token, p4_token=p4_token, workers=workers
+    )
     wanted = parse_ips(senders)
     # a foreign control plane may give the load balancer other addresses
     own = [] if p4_listen else [one for instance in plane.instances for one in instance.all]
     asyncio.run(
-        _serve(config, lambda: PacketPort(interface, own) if interface else TapPort(tap), reserve, wanted)
+        _serve(
+            config,
+            lambda: PacketPort(interface, own, workers) if interface else TapPort(tap),
+            reserve,
+            wanted,
+        )
     )
-
-
-def _gateways(texts: list[str]) -> dict[int, IpAddress]:
-    """Return gateways by IP version.
-
-    Raises:  BadRequestError: not an address, or two of one version.
-    """
-    found: dict[int, IpAddress] = {}
-    for address in map(parse_ip, texts):
-        if address.version in found:
-            raise BadRequestError(
-                f"--gateway {address}: {found[address.version]} is the one for IPv{address.version}"
-            )
-        found[address.version] = address
-    return found
-
-
-def _token(text: str, file: Path | None, option: str) -> str:
-    """Return a token that was given as it is, or in a file.
-
-    Raises:  BadRequestError: both were given, the file cannot be read, or it has no token.
-    """
-    if file is None:
-        return text
-    if text:
-        raise BadRequestError(f"give {option} or {option}-file, not both")
-    try:
-        lines = read_text(file, MAX_TEXT, "token").split()
-    except FileError as error:
-        raise BadRequestError(str(error)) from None
-    if len(lines) != 1:
-        raise BadRequestError(f"{file}: {len(lines)} words, expected a token and nothing else")
-    return lines[0]
 
 
 async def _serve(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ejfat.cli.addresses import IpAddress, parse_ip
+from ejfat.addresses import IpAddress, parse_ip
 from ejfat.errors import BadRequestError, EjfatError, UriError
 from ejfat.reassembly import MAX_EVENT as TAKEN_BY_DEFAULT
 from ejfat.schema import SLOTS

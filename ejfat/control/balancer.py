@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from ejfat.addresses import IpAddress
 from ejfat.control import demands as slot_demands
 from ejfat.control import programming
 from ejfat.control.calendar import Claim, apportion, shares, spread
@@ -19,7 +20,7 @@ from ejfat.control.epochs import EpochManager
 from ejfat.control.feedback import Report, reweigh
 from ejfat.control.members import Session, SessionState, Worker
 from ejfat.control.prefixes import TICKS
-from ejfat.control.programming import IpAddress, Rewrite, Target
+from ejfat.control.programming import Rewrite, Target
 from ejfat.control.ticks import Sample, TickPredictor
 from ejfat.drops import Drop
 from ejfat.errors import BadRequestError, ControlError, ExhaustedError, UnknownError
@@ -62,7 +63,7 @@ class Policy:
 
 
 @dataclass(slots=True)
-class LoadBalancer:
+class ReservedInstance:
     """A reserved instance."""
 
     target: Target

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from ejfat.control.balancer import LoadBalancer
+from ejfat.addresses import IpAddress
+from ejfat.control.balancer import ReservedInstance
 from ejfat.control.history import History
 from ejfat.control.members import STALE_S, Session, SessionState
-from ejfat.control.programming import IpAddress
 
 _RECENT_S = 60.0
 """Seconds for which refused sync messages count as an issue of the present."""
@@ -60,7 +60,7 @@ def issues_of_addresses(
             yield Issue("address_conflict", Severity.ERROR, message, conflict.since)
 
 
-def issues_of(balancer: LoadBalancer, now: float) -> Iterator[Issue]:
+def issues_of(balancer: ReservedInstance, now: float) -> Iterator[Issue]:
     """Yield what is wrong with a reservation as a whole."""
     refused, at = balancer.refused_syncs, balancer.refused_at
     if at is not None and now - at <= _RECENT_S:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ejfat.control.balancer import LoadBalancer
+from ejfat.control.balancer import ReservedInstance
 from ejfat.control.members import Session, SessionState
 from ejfat.drops import Drop, LbCounters, MemberCounters, PipelineCounters
 from ejfat.errors import BadRequestError
@@ -147,7 +147,9 @@ class History:
             return None
         return Stall(sent, due[0].at)
 
-    def sample(self, balancers: Mapping[int, LoadBalancer], counters: PipelineCounters, now: float) -> None:
+    def sample(
+        self, balancers: Mapping[int, ReservedInstance], counters: PipelineCounters, now: float
+    ) -> None:
         """Add a sample of the current values, and drop reservations and sessions that have ended.
 
         Args:    balancers: by reservation number. counters: those of the data plane.
@@ -186,7 +188,7 @@ class History:
 
 
 def _lb_values(
-    balancer: LoadBalancer, lb: LbCounters, base: list[float] | None, before: deque[Sample], now: float
+    balancer: ReservedInstance, lb: LbCounters, base: list[float] | None, before: deque[Sample], now: float
 ) -> list[float]:
     tick = balancer.ticks.latest(now) or 0
     rate = 0.0

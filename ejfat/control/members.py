@@ -14,10 +14,11 @@ from enum import StrEnum
 from ipaddress import IPv4Address, ip_address
 from typing import Any
 
+from ejfat.addresses import IpAddress
 from ejfat.control.demands import SlotRange
 from ejfat.control.feedback import MEAN_WEIGHT
 from ejfat.control.names import check_name
-from ejfat.control.programming import IpAddress, Rewrite
+from ejfat.control.programming import Rewrite
 from ejfat.errors import BadRequestError, ControlError
 
 STALE_S = 2.0

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 from typing import Any
 
+from ejfat.addresses import IpAddress
 from ejfat.control import programming
-from ejfat.control.balancer import LoadBalancer, Policy, Strategy
+from ejfat.control.balancer import Policy, ReservedInstance, Strategy
 from ejfat.control.health import Conflict
 from ejfat.control.history import History
 from ejfat.control.members import Session, Worker
 from ejfat.control.names import check_name
-from ejfat.control.programming import IpAddress, Target
+from ejfat.control.programming import Target
 from ejfat.control.stored import Parts, Written, parts_of, restore
 from ejfat.control.tokens import Action, Permission, Resource, TokenBook
 from ejfat.drops import PipelineCounters
@@ -91,7 +92,7 @@ class Reservation:
     """A reserved instance, with the number that identifies it to clients."""
 
     reservation_id: int
-    balancer: LoadBalancer
+    balancer: ReservedInstance
 
     @property
     def instance(self) -> int:
@@ -198,7 +199,7 @@ class ControlPlane:
         free = [lb_id for lb_id in fitting if lb_id not in taken]
         if not free:
             raise ExhaustedError(f"all {len(fitting)} load balancers are reserved")
-        balancer = LoadBalancer(
+        balancer = ReservedInstance(
             self.config.target(free[0]), name, self.config.policy, strategy, until, family
         )
         updates = balancer.add_senders(senders)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv6Address
+from ipaddress import IPv4Address
 
+from ejfat.addresses import IpAddress
 from ejfat.control.prefixes import Prefix
 from ejfat.schema import (
     V1_CALENDAR,
@@ -29,7 +30,6 @@ from ejfat.schema import (
 )
 from ejfat.tables import Entry, Match, TableSpec, exact, prefix_match
 
-IpAddress = IPv4Address | IPv6Address
 _ETHER_TYPE = {4: 0x0800, 6: 0x86DD}
 _ARP = 0x0806
 _ANY_IFACE = Match(0, 0)

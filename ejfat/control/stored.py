@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from ipaddress import ip_address
 from typing import Any
 
-from ejfat.control.balancer import LoadBalancer, Policy, Strategy
+from ejfat.control.balancer import Policy, ReservedInstance, Strategy
 from ejfat.control.chains import Chain, snapshot
 from ejfat.control.epochs import Epoch, EpochManager, Retiring
 from ejfat.control.members import Session
@@ -26,7 +26,7 @@ Parts = dict[str, Any]
 """Plain data by the name of the part."""
 
 
-def parts_of(balancer: LoadBalancer) -> Parts:
+def parts_of(balancer: ReservedInstance) -> Parts:
     """Return all parts."""
     names = ["", "senders", "epochs", *(f"session/{number}" for number in balancer.sessions)]
     names += [f"member/{number}" for number in balancer.rewrites]
@@ -34,7 +34,7 @@ def parts_of(balancer: LoadBalancer) -> Parts:
     return {name: part_of(balancer, name) for name in names}
 
 
-def part_of(balancer: LoadBalancer, name: str) -> Any:
+def part_of(balancer: ReservedInstance, name: str) -> Any:
     """Return one part; None if it is gone."""
     kind, _, number = name.partition("/")
     if kind == "session":
@@ -53,7 +53,7 @@ def part_of(balancer: LoadBalancer, name: str) -> Any:
     return _epochs_of(balancer) if kind == "epochs" else _head_of(balancer)
 
 
-def _head_of(balancer: LoadBalancer) -> dict[str, Any]:
+def _head_of(balancer: ReservedInstance) -> dict[str, Any]:
     return {
         "lb_id": balancer.target.lb_id,
         "name": balancer.name,
@@ -66,7 +66,7 @@ def _head_of(balancer: LoadBalancer) -> dict[str, Any]:
     }
 
 
-def _epochs_of(balancer: LoadBalancer) -> dict[str, Any]:
+def _epochs_of(balancer: ReservedInstance) -> dict[str, Any]:
     epochs = balancer.epochs
     return {
         "next": epochs.next_number,
@@ -86,7 +86,7 @@ class Written:
         self._head: dict[str, Any] | None = None
         self._epochs: tuple[object, ...] | None = None
 
-    def changes(self, balancer: LoadBalancer) -> Parts:
+    def changes(self, balancer: ReservedInstance) -> Parts:
         """Return the parts that have changed since the last call; a part that is gone is None."""
         names = balancer.take_touched()
         changed = {name: part_of(balancer, name) for name in names}
@@ -104,7 +104,7 @@ class Written:
 
 def restore(
     parts: Mapping[str, Any], target: Callable[[int], Target], policy: Policy, now: float
-) -> LoadBalancer:
+) -> ReservedInstance:
     """Return the reservation from its parts.
 
     Args:    target: returns the tables of an instance, which may differ from those at the time of storing.
@@ -112,7 +112,7 @@ def restore(
     """
     try:
         head, state = parts[""], parts["epochs"]
-        balancer = LoadBalancer(
+        balancer = ReservedInstance(
             target(head["lb_id"]),
             head["name"],
             policy,

@@ -17,9 +17,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ejfat.addresses import IpAddress
 from ejfat.control.grpc.listening import probe
 from ejfat.control.plane import ControlPlane, PlaneConfig
-from ejfat.control.programming import IpAddress
 from ejfat.control.store import Store
 from ejfat.control.ticks import Sample
 from ejfat.control.tokens import Action, Resource
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("ejfat.live.app")
 
 _TELL_S = 10.0
-"""Refused sync messages are logged at most this often."""
+"""Refused sync messages, and missed frames, are logged at most this often."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +67,19 @@ class AppConfig:
     p4_open: bool = False
     """Let anyone who can connect program the tables, without a token."""
     pipeline: Wanted = "auto"
+    workers: int = 1
+    """Threads of the native pipeline on an interface."""
     next_hops: NextHops = field(default_factory=NextHops)
 
     def check(self) -> None:
         """Refuse to open the tables to anyone by omission. A Unix socket needs no token; only its owner can connect.
 
-        Raises:  BadRequestError: neither a token nor `p4_open`, or both.
+        Raises:  BadRequestError: neither a token nor `p4_open`, or both; several workers of the Python pipeline.
         """
+        if self.workers > 1 and self.pipeline == "python":
+            raise BadRequestError(
+                f"--workers {self.workers} needs the native pipeline: the Python one has one"
+            )
         if self.p4_open and self.p4_token:
             raise BadRequestError("give --p4-open or --p4-token, not both")
         if self.p4_listen and not (self.p4_token or self.p4_open or self.p4_listen.startswith("unix:")):
@@ -96,7 +102,7 @@ class LbApp:
         """
         config.check()
         self.config = config
-        self.pipeline, self.pipeline_reason = make_pipeline(config.pipeline)
+        self.pipeline, self.pipeline_reason = make_pipeline(config.pipeline, workers=config.workers)
         self.still: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
         """Context in which no frames pass; set by a carrier that runs outside the event loop."""
         self.missed: Callable[[], int] = lambda: 0
@@ -116,7 +122,7 @@ class LbApp:
         self._refused: dict[Drop, int] = {}
         """Refused sync messages at the time of the last log message."""
         self._refused_sender: IpAddress | None = None
-        self._refusals_told_at = float("-inf")
+        self._refusals_told_at = self._missed_told_at = float("-inf")
         mac = config.plane.mac.to_bytes(6, "big")
         addresses = [address for instance in config.plane.instances for address in instance.all]
         self.node = LbNode(
@@ -273,7 +279,7 @@ class LbApp:
             log.error("control plane error: %s", error)
         self.plane.sample(now)
         self._tell_refusals(now)
-        self._tell_missed()
+        self._tell_missed(now)
         if self._chains is not None:  # a reservation may have ended
             self._chains.follow_soon()
 
@@ -379,9 +385,9 @@ class LbApp:
             raise ControlError(f"{hop}, the next hop to {ip}, does not answer; its MAC address is unknown")
         return None if mac is None else int.from_bytes(mac, "big")
 
-    def _tell_missed(self) -> None:
-        """Log frames that the kernel dropped since the last period."""
+    def _tell_missed(self, now: float) -> None:
+        """Log the frames that the kernel dropped since the last log message, at most every `_TELL_S` seconds."""
         missed = self.missed()
-        if missed != self._missed:
+        if missed != self._missed and now - self._missed_told_at >= _TELL_S:
             log.warning("the interface is faster than the pipeline: %d frames missed", missed - self._missed)
-            self._missed = missed
+            self._missed, self._missed_told_at = missed, now

@@ -1,4 +1,4 @@
-"""The native pipeline outside the event loop: in its own thread on an interface, or in a lab's datapath thread."""
+"""The native pipeline outside the event loop: in threads of its own on an interface, or in a lab's datapath thread."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # the stand-alone program starts faster without these imports
 
 
 class NativeCarrier:
-    """Reads, processes and writes frames in a native thread, and passes the remaining frames to Python.
+    """Reads, processes and writes frames in native threads, and passes the remaining frames to Python.
 
     The port stays open, because Python sends its own frames (replies, ARP requests) through it.
     """
@@ -28,42 +28,47 @@ class NativeCarrier:
         receive: Callable[[bytes], None],
         on_failure: Callable[[str], None],
     ) -> None:
-        """Args:  receive: called with the frames for Python. on_failure: called once if the thread dies."""
+        """Prepare the threads, one for each descriptor of the port.
+
+        Args:    receive: called with the frames for Python. on_failure: called once if a thread dies.
+        """
         from opavnic import _native
 
         self._core = pipeline.core
         self._receive = receive
         self._on_failure = on_failure
-        self._thread = _native.EjfatPort(pipeline.core, port.fileno(), port.medium)
+        self._port = port
+        self._threads = _native.EjfatPort(pipeline.core, port.filenos(), port.medium)
 
     def start(self) -> None:
         """Start carrying frames."""
         asyncio.get_running_loop().add_reader(self._core.notice_fd, self._noticed)
-        self._thread.start()
+        self._threads.start()
+        self._port.open()
 
     @property
     def lost(self) -> int:
         """Number of frames that the interface did not accept."""
-        return self._thread.lost
+        return self._threads.lost
 
     @contextlib.contextmanager
     def still(self) -> Iterator[None]:
         """Hold all frames back; they wait in the interface."""
-        self._thread.pause()
+        self._threads.pause()
         try:
             yield
         finally:
-            self._thread.resume()
+            self._threads.resume()
 
     def close(self) -> None:
-        """End the thread. May be called twice."""
-        self._thread.stop()
+        """End the threads. May be called twice."""
+        self._threads.stop()
         asyncio.get_running_loop().remove_reader(self._core.notice_fd)
 
     def _noticed(self) -> None:
         for frame in self._core.take_punts():
             self._receive(frame)
-        failure = self._thread.failure
+        failure = self._threads.failure
         if failure is not None:
             asyncio.get_running_loop().remove_reader(self._core.notice_fd)
             self._on_failure(failure)

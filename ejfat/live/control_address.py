@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from urllib.parse import unquote
 
+from ejfat.addresses import IpAddress
 from ejfat.control.plane import PlaneConfig, Reservation
-from ejfat.control.programming import IpAddress
 from ejfat.uri import EjfatUri, Endpoint
 from ejfat.wire.headers import LB_PORT
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ejfat.addresses import IpAddress
 from ejfat.control.feedback import Gains
 from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
@@ -22,7 +23,7 @@ from ejfat.live.feedback import Measured, Reporter, call, channel_to
 from ejfat.live.sockets import ReceivePlan, Receiver, SendPlan, send_events
 from ejfat.reassembly import Event
 from ejfat.segmentation import Segmenter
-from ejfat.uri import EjfatUri, Endpoint, IpAddress
+from ejfat.uri import EjfatUri, Endpoint
 
 _LOOK_S = 0.2
 """Seconds between two looks at the status."""

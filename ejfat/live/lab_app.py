@@ -10,25 +10,22 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from collections.abc import AsyncIterator, Sequence
-from ipaddress import IPv4Interface, IPv6Interface, ip_address
+from ipaddress import IPv4Interface, IPv6Interface
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ejfat.control.balancer import Policy
+from ejfat.addresses import IpAddress
 from ejfat.control.grpc.listening import LONGEST_PATH
-from ejfat.control.plane import InstanceAddresses, PlaneConfig
 from ejfat.errors import EjfatError
-from ejfat.live.app import AppConfig, LbApp
+from ejfat.live.app import LbApp
 from ejfat.live.carrier import LabCarrier
 from ejfat.live.lb_options import LbOptions
-from ejfat.live.neighbors import IpAddress
-from ejfat.live.routes import NextHops
 from ejfat.pipeline.native import NativePipeline
 from hfi_sim.netdev.memory import MemoryNetdev
 from opavnic.world.part import AskedApp, PartVnic, PartWorld, RunningPart
 
 if TYPE_CHECKING:
-    from ejfat.control.grpc.serving import Inside, Tls
+    from ejfat.control.grpc.serving import Inside
 
 
 class LabLoadBalancer(RunningPart):
@@ -72,12 +69,7 @@ async def load_balancer(
     options: LbOptions = asked.options
     netdev, address = _on_vnic(world.hosts[asked.host].vnics[0], f"{kind} on {asked.host}")
     own = address.ip
-    plane = PlaneConfig(
-        mac=int.from_bytes(netdev.address, "big"),
-        instances=(InstanceAddresses(own if own.version == 4 else None, own if own.version == 6 else None),),
-        policy=Policy(lead_s=options.lead, fill_gain=options.fill_gain),
-        with_v1=options.v1,
-    )
+    plane = options.plane(int.from_bytes(netdev.address, "big"), [own])
     async with contextlib.AsyncExitStack() as ends:
         control = options.listen
         if not control:
@@ -85,14 +77,8 @@ async def load_balancer(
             if path is None or len(str(path).encode()) > LONGEST_PATH:
                 path = Path(ends.enter_context(tempfile.TemporaryDirectory(prefix="ejfat-")), f"{kind}.sock")
             control = f"unix:{path}"
-        config = AppConfig(
-            plane,
-            listen=control,
-            period_s=options.period,
-            pipeline=options.pipeline,
-            tls=_tls(options, directory),
-            inside=_inside(world, options.port),
-            next_hops=NextHops("", {ip.version: ip for ip in map(ip_address, options.gateway)}),
+        config = options.config(
+            plane, directory=directory, listen=control, inside=_inside(world, options.port)
         )
         app = LbApp(config, netdev.transmit)
         ends.push_async_callback(app.stop)
@@ -108,14 +94,6 @@ async def load_balancer(
         uri = str(app.reserve(options.reserve, list(senders))) if options.reserve else ""
         world.progress(f"{kind} on {asked.host} is {own}, its control plane {control}")
         yield LabLoadBalancer(app, control, carrier, uri)
-
-
-def _tls(options: LbOptions, directory: Path) -> Tls | None:
-    if not options.tls_cert:
-        return None
-    from ejfat.control.grpc.serving import Tls
-
-    return Tls(directory / options.tls_cert, directory / options.tls_key)
 
 
 def _inside(world: PartWorld, port: int) -> tuple[Inside, ...]:

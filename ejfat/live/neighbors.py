@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable
 from ipaddress import IPv4Address, IPv6Address
 
+from ejfat.addresses import IpAddress
 from hfi_sim.wire.internet_checksum import checksum
 
-IpAddress = IPv4Address | IPv6Address
 _ARP_FRONT = bytes.fromhex("0806000108000604")
 _TRIES = 3
 

@@ -7,8 +7,9 @@ import time
 from collections.abc import Callable
 from ipaddress import ip_address
 
+from ejfat.addresses import IpAddress
 from ejfat.drops import Drop
-from ejfat.live.neighbors import IpAddress, Neighbors
+from ejfat.live.neighbors import Neighbors
 from ejfat.live.watch import Watch
 from ejfat.pipeline import Pipeline
 from ejfat.pipeline.ip import Ip

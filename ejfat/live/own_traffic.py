@@ -12,7 +12,7 @@ import socket
 import struct
 from collections.abc import Sequence
 
-from ejfat.control.programming import IpAddress
+from ejfat.addresses import IpAddress
 
 _SO_ATTACH_FILTER = 26
 _LOAD_WORD, _LOAD_HALF, _LOAD_BYTE = 0x20, 0x28, 0x30
@@ -25,6 +25,8 @@ _IPV4, _IPV6, _GROUP = 0x0800, 0x86DD, 0xFF
 _INSTRUCTION = struct.Struct("=HBBI")
 Instruction = tuple[int, int, int, int]
 """Operation, instructions to skip if equal and if not, value."""
+EVERYTHING: list[Instruction] = [(_RETURN, 0, 0, _ALL)]
+NOTHING: list[Instruction] = [(_RETURN, 0, 0, _NOTHING)]
 
 
 def own_traffic(addresses: Sequence[IpAddress]) -> list[Instruction]:

@@ -12,10 +12,10 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from ejfat.control.programming import IpAddress
+from ejfat.addresses import IpAddress
 from ejfat.errors import BadRequestError, EjfatError
 from ejfat.live.offload import NO_OFFLOAD, VNET, frames_of
-from ejfat.live.own_traffic import attach, own_traffic
+from ejfat.live.own_traffic import EVERYTHING, NOTHING, attach, own_traffic
 
 _SOL_PACKET = 263
 _PACKET_ADD_MEMBERSHIP = 1
@@ -25,7 +25,16 @@ _STATISTICS = struct.Struct("=II")
 """struct tpacket_stats: frames, dropped frames; both since the last reading."""
 _PACKET_VNET_HDR = 15
 _ETH_P_ALL = 3
-_PACKET_OUTGOING = 4
+_PACKET_AUXDATA = 8
+_PACKET_FANOUT = 18
+_PACKET_IGNORE_OUTGOING = 23
+_FANOUT_NEW = 0x6000 << 16
+"""A group whose number the kernel chooses, for frames that come in, shared out by flow."""
+_AUXDATA = struct.Struct("=IIIHHHH")
+"""struct tpacket_auxdata: status, two lengths, two offsets, VLAN tag, its EtherType."""
+_ANCILLARY = socket.CMSG_SPACE(_AUXDATA.size)
+_VLAN_VALID, _VLAN_TPID_VALID = 0x10, 0x40
+_ETH_P_8021Q = 0x8100
 _BATCH = 64
 _LARGEST = 65536 + VNET.size
 _SIOCGIFHWADDR = 0x8927
@@ -83,9 +92,12 @@ class FramePort(Protocol):
         """Number of received frames that the kernel dropped, because this program was too slow to take them."""
         return 0
 
-    def fileno(self) -> int:
-        """Return the descriptor, which is non-blocking."""
+    def filenos(self) -> list[int]:
+        """Return the descriptors, which are non-blocking: one for each worker."""
         ...
+
+    def open(self) -> None:
+        """Begin to receive. Until then, no frame waits."""
 
     def send(self, frame: bytes) -> None:
         """Send a frame. If the interface does not accept it, it is lost, as on a wire."""
@@ -100,14 +112,15 @@ class FramePort(Protocol):
 class PacketPort(FramePort):
     """The frames of an existing interface, regardless of their destination MAC.
 
+    Several workers have a socket each, among which the kernel shares the frames out by flow (PACKET_FANOUT).
     No setting of the interface is changed: it is promiscuous as long as the socket is open, and datagrams that it
     merged (GRO) are taken apart by `offload` or the native port.
     """
 
     medium = "packet"
 
-    def __init__(self, interface: str, addresses: Sequence[IpAddress] = ()) -> None:
-        """Open the interface.
+    def __init__(self, interface: str, addresses: Sequence[IpAddress] = (), workers: int = 1) -> None:
+        """Prepare the sockets; `open` makes them receive.
 
         Args:    addresses: take only what is sent to them, and ARP and neighbor discovery; empty: every frame.
         Raises:  BadRequestError: no such interface. EjfatError: no permission.
@@ -116,67 +129,117 @@ class PacketPort(FramePort):
             index = socket.if_nametoindex(interface)
         except OSError as error:
             raise BadRequestError(f"there is no interface {interface} ({error.strerror})") from None
+        self.interface = interface
+        self.lost = 0
+        self._filter = own_traffic(addresses) if addresses else EVERYTHING
+        self._missed = 0
+        self._sockets: list[socket.socket] = []
         try:
-            self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
-        except OSError as error:
-            raise EjfatError(f"{interface}: {error.strerror} (AF_PACKET needs CAP_NET_RAW)") from None
-        try:
-            # the header tells which checksums the kernel left out on frames between its own interfaces
-            self._socket.setsockopt(_SOL_PACKET, _PACKET_VNET_HDR, 1)
-            if addresses:
-                attach(self._socket, own_traffic(addresses))
-            self._socket.bind((interface, _ETH_P_ALL))
-            self._socket.setsockopt(
+            self._sockets += [_packet_socket(interface) for _ in range(workers)]
+            self._sockets[0].setsockopt(
                 _SOL_PACKET, _PACKET_ADD_MEMBERSHIP, _MR.pack(index, _PACKET_MR_PROMISC, 0, bytes(8))
             )
         except OSError as error:
-            self._socket.close()
-            raise EjfatError(f"{interface}: {error.strerror}") from None
-        with contextlib.suppress(OSError):  # without CAP_NET_ADMIN the buffer stays as it is
-            self._socket.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _RECEIVE_BUFFER)
-        self._socket.setblocking(False)
-        self.lost = self._missed = 0
-        self._open = True
+            self._close()
+            raise EjfatError(f"{interface}: {error.strerror} (AF_PACKET needs CAP_NET_RAW)") from None
 
     @property
     def missed(self) -> int:
-        if self._open:
+        for one in self._sockets:
             with contextlib.suppress(OSError):
-                taken = self._socket.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, _STATISTICS.size)
+                taken = one.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, _STATISTICS.size)
                 self._missed += _STATISTICS.unpack(taken)[1]  # reading sets the kernel's counter to 0
         return self._missed
 
-    def fileno(self) -> int:
-        return self._socket.fileno()
+    def filenos(self) -> list[int]:
+        return [one.fileno() for one in self._sockets]
+
+    def open(self) -> None:
+        """Begin to receive.
+
+        Raises:  EjfatError: the interface is gone.
+        """
+        group = 0
+        try:
+            for one in self._sockets:
+                # a socket that does not share yet would take the frames of the others, too
+                attach(one, NOTHING)
+                one.bind((self.interface, _ETH_P_ALL))
+                if len(self._sockets) > 1:
+                    one.setsockopt(_SOL_PACKET, _PACKET_FANOUT, group or _FANOUT_NEW)
+                    group = one.getsockopt(_SOL_PACKET, _PACKET_FANOUT)
+            for one in self._sockets:
+                attach(one, self._filter)
+        except OSError as error:
+            raise EjfatError(f"{self.interface}: {error.strerror}") from None
 
     def start(self, receive: Callable[[bytes], None], on_failure: Callable[[str], None]) -> None:
-        asyncio.get_running_loop().add_reader(self._socket, self._read, receive, on_failure)
+        self.open()
+        asyncio.get_running_loop().add_reader(self._sockets[0], self._read, receive, on_failure)
 
     def send(self, frame: bytes) -> None:
         try:
-            self._socket.send(NO_OFFLOAD + frame)
+            self._sockets[0].send(NO_OFFLOAD + frame)
         except OSError:
             self.lost += 1
 
     def close(self) -> None:
-        asyncio.get_running_loop().remove_reader(self._socket)
-        self._missed = self.missed
-        self._open = False
-        self._socket.close()
+        for one in self._sockets:
+            asyncio.get_running_loop().remove_reader(one)
+        _ = self.missed  # the last reading
+        self._close()
+
+    def _close(self) -> None:
+        for one in self._sockets:
+            one.close()
+        self._sockets.clear()
 
     def _read(self, receive: Callable[[bytes], None], on_failure: Callable[[str], None]) -> None:
+        (one,) = self._sockets
         for _ in range(_BATCH):
             try:
-                data, address = self._socket.recvfrom(_LARGEST)
+                data, ancillary, _, _ = one.recvmsg(_LARGEST, _ANCILLARY)
             except OSError as error:
                 # an interface that is merely down still has its name
-                if error.errno == errno.ENETDOWN and not self._socket.getsockname()[0]:
-                    asyncio.get_running_loop().remove_reader(self._socket)
+                if error.errno == errno.ENETDOWN and not one.getsockname()[0]:
+                    asyncio.get_running_loop().remove_reader(one)
                     on_failure(_GONE)
                 return
-            if address[2] != _PACKET_OUTGOING and len(data) > VNET.size:
+            if len(data) > VNET.size:
+                tag = _tag_of(ancillary)
                 for frame in frames_of(data):
-                    receive(frame)
+                    receive(frame[:12] + tag + frame[12:] if tag else frame)
+
+
+def _packet_socket(interface: str) -> socket.socket:
+    """Return a packet socket that sends on an interface, and receives nothing yet.
+
+    Raises:  OSError: the kernel refuses.
+    """
+    one = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+    try:
+        # the header tells which checksums the kernel left out on frames between its own interfaces
+        one.setsockopt(_SOL_PACKET, _PACKET_VNET_HDR, 1)
+        one.setsockopt(_SOL_PACKET, _PACKET_AUXDATA, 1)
+        one.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
+        one.bind((interface, 0))
+    except OSError:
+        one.close()
+        raise
+    with contextlib.suppress(OSError):  # without CAP_NET_ADMIN the buffer stays as it is
+        one.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _RECEIVE_BUFFER)
+    one.setblocking(False)
+    return one
+
+
+def _tag_of(ancillary: Sequence[tuple[int, int, bytes]]) -> bytes:
+    """Return the VLAN tag that the kernel keeps beside a frame, empty if it has none."""
+    for level, kind, data in ancillary:
+        if (level, kind) == (_SOL_PACKET, _PACKET_AUXDATA) and len(data) == _AUXDATA.size:
+            status, *_, tci, tpid = _AUXDATA.unpack(data)
+            if status & _VLAN_VALID:
+                return struct.pack("!HH", tpid if status & _VLAN_TPID_VALID else _ETH_P_8021Q, tci)
+    return b""
 
 
 class TapPort(FramePort):
@@ -202,8 +265,11 @@ class TapPort(FramePort):
         _set_queue(name)
         self.lost = 0
 
-    def fileno(self) -> int:
-        return self._fd
+    def filenos(self) -> list[int]:
+        return [self._fd]
+
+    def open(self) -> None:
+        """The TAP receives from the start, but it is down as long as nobody sets it up."""
 
     def start(self, receive: Callable[[bytes], None], on_failure: Callable[[str], None]) -> None:
         asyncio.get_running_loop().add_reader(self._fd, self._read, receive, on_failure)

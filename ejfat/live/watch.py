@@ -9,8 +9,8 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
 
+from ejfat.addresses import IpAddress
 from ejfat.control.health import Conflict
-from ejfat.control.programming import IpAddress
 from ejfat.pipeline.ip import ICMP, ICMPV6, Ip, parse_outer
 from hfi_sim.wire.internet_checksum import checksum
 

@@ -4,7 +4,7 @@
 --
 -- Packets to the load balancer's port are dissected automatically. After the load balancer, packets go to the
 -- worker's port and are recognised by the 20-byte reassembly header. The 8-byte header cannot be recognised: it is
--- dissected on the worker's port in the document's example, and elsewhere with "Decode As".
+-- dissected on the worker's port in the specification's example, and elsewhere with "Decode As".
 
 local EXAMPLE_PORT = 0x4556
 local SYNC_PORTS = "19531-19538"

@@ -31,9 +31,10 @@ class Choice(NamedTuple):
     reason: str = ""
 
 
-def make_pipeline(wanted: Wanted = "auto", tables: TableSet | None = None) -> Choice:
+def make_pipeline(wanted: Wanted = "auto", tables: TableSet | None = None, *, workers: int = 1) -> Choice:
     """Return the requested pipeline; `auto` selects the native one if it is built.
 
+    Args:    workers: threads that the native one may have on an interface.
     Raises:  BadRequestError: `native` was requested but is not built.
     """
     if wanted == "python":
@@ -43,7 +44,7 @@ def make_pipeline(wanted: Wanted = "auto", tables: TableSet | None = None) -> Ch
         if wanted == "native":
             raise BadRequestError(reason)
         return Choice(Pipeline(tables), reason)
-    return Choice(NativePipeline(tables))
+    return Choice(NativePipeline(tables, workers=workers))
 
 
 def has_native() -> bool:
@@ -60,13 +61,13 @@ class NativePipeline(Pipeline):
 
     backend = "native"
 
-    def __init__(self, tables: TableSet | None = None) -> None:
+    def __init__(self, tables: TableSet | None = None, *, workers: int = 1) -> None:
         """Raises:  BadRequestError: the native module is not built."""
         native = load_native()
         if native is None or not hasattr(native, "EjfatPipeline"):
             raise BadRequestError(NOT_BUILT.replace("datapath", "pipeline"))
         super().__init__(tables)
-        self.core: _native.EjfatPipeline = native.EjfatPipeline()
+        self.core: _native.EjfatPipeline = native.EjfatPipeline(workers)
         self._drops = [Drop(name) for name in native.EJFAT_DROPS]
         self._given: dict[str, int] = {}
         self.refresh()

@@ -39,10 +39,11 @@ class SwitchPortConfig:
     pkeys_in: PkeyTable | None = None
     """The table of its neighbour: what that may bear may come in (`PkeyTable.borne`). None: any P_Key may.
 
-    Here and below, management packets (SC15) are not asked.
+    Of management packets (SC15) only those that bear full management (0xffff) are asked: else a node that gives itself
+    that P_Key would be obeyed as the fabric manager's.
     """
     pkeys_out: PkeyTable | None = None
-    """The table of its neighbour: what that admits may leave. None: any P_Key may."""
+    """The table of its neighbour: what that admits may leave, and management packets. None: any P_Key may."""
     sc_to_sc: Mapping[int, Sequence[int]] = field(default_factory=dict)
     """SCtoSC: on which of the 32 service channels a packet leaves that came in here, by the port by which it leaves and
     the service channel on which it came; SC15: it ends (sw_sc). Without a table for a port it stays on its own.

@@ -16,7 +16,13 @@ from hfi_sim.engine.state import EngineState, Space
 from hfi_sim.link.direction import Direction
 from hfi_sim.port_state import PortState
 from hfi_sim.routing.table import EMPTY_TABLE, GROUP_BASE, LinearTable
-from hfi_sim.types import LID_MULTICAST_FIRST, LID_NONE, LID_PERMISSIVE, is_multicast_lid
+from hfi_sim.types import (
+    LID_MULTICAST_FIRST,
+    LID_NONE,
+    LID_PERMISSIVE,
+    PKEY_FULL_MANAGEMENT,
+    is_multicast_lid,
+)
 from hfi_sim.wire.lrh16b import L2_16B_BYTE7, L2_BYTE7, SIZE, dlid_of, entropy_of, pkey_of, sc_of, with_sc
 
 
@@ -84,7 +90,9 @@ class EngineSwitchPort:
         if not lets_pass(config.state, packet):
             return Drop.SW_PORT_DOWN
         pkeys = self._pkeys_in
-        may_come = pkeys is None or len(packet) < SIZE or is_management(packet) or pkey_of(packet) in pkeys
+        if pkeys is None or len(packet) < SIZE or (pkey := pkey_of(packet)) in pkeys:
+            return None
+        may_come = is_management(packet) and pkey != PKEY_FULL_MANAGEMENT
         return None if may_come else Drop.SW_PKEY_IN
 
     def refusal_out(self, packet: bytes) -> Drop | None:

@@ -89,6 +89,8 @@ class FdbEntry:
     mac: MacAddr
     vlan: int
     gone: bool = False
+    local: bool = False
+    """The bridge's own, or that of one of its ports; not one that it has learnt."""
 
 
 class BridgeClient(LinkClient):
@@ -204,7 +206,7 @@ def fdb_entry(kind: int, message: bytes) -> FdbEntry | None:
     """Read a message of neighbours: None where it tells nothing of the forwarding database of a bridge."""
     if kind not in _AF_BRIDGE_MESSAGES or message[_HEADER_BYTES] != _AF_BRIDGE:
         return None
-    _, ifindex, _, flags, _ = _NDMSG.unpack_from(message, _HEADER_BYTES)
+    _, ifindex, state, flags, _ = _NDMSG.unpack_from(message, _HEADER_BYTES)
     mac, vlan, master = b"", 0, 0
     offset = _HEADER_BYTES + _NDMSG.size
     while offset + _ATTRIBUTE.size <= len(message):
@@ -221,7 +223,9 @@ def fdb_entry(kind: int, message: bytes) -> FdbEntry | None:
         offset += (length + 3) & ~3
     if not master or len(mac) != 6 or flags & _NTF_SELF:
         return None
-    return FdbEntry(master, ifindex, MacAddr(mac), vlan, gone=kind == RTM_DELNEIGH)
+    return FdbEntry(
+        master, ifindex, MacAddr(mac), vlan, gone=kind == RTM_DELNEIGH, local=bool(state & _NUD_PERMANENT)
+    )
 
 
 def unused_link_network(

@@ -88,7 +88,7 @@ local KIB_MSG_SIZE = 48
 local KIB_MAGIC = 0xBE91B91
 local kib_msg = {
   {"magic", 0, 4, ProtoField.uint32("kib.magic", "magic", base.HEX, nil, nil, "0x0be91b91, in the byte order of the sender")},
-  {"version", 4, 2, ProtoField.uint16("kib.version", "version", base.HEX, nil, nil, "0x12")},
+  {"version", 4, 2, ProtoField.uint16("kib.version", "version", base.HEX, nil, nil, "0x12, or 0x11")},
   {"type", 6, 1, ProtoField.uint8("kib.type", "type", base.HEX, MSG_TYPE_NAMES, nil, "type of the message")},
   {"credits", 7, 1, ProtoField.uint8("kib.credits", "credits", base.DEC, nil, nil, "returned credits")},
   {"nob", 8, 4, ProtoField.uint32("kib.nob", "nob", base.DEC, nil, nil, "bytes of the whole message")},
@@ -131,7 +131,7 @@ local kib_frag = {
 local KIB_REJ_SIZE = 24
 local kib_rej = {
   {"magic", 0, 4, ProtoField.uint32("kib.rej.magic", "magic", base.HEX, nil, nil, "0x0be91b91, in the byte order of the sender")},
-  {"version", 4, 2, ProtoField.uint16("kib.rej.version", "version", base.HEX, nil, nil, "0x12")},
+  {"version", 4, 2, ProtoField.uint16("kib.rej.version", "version", base.HEX, nil, nil, "0x12, or 0x11")},
   {"why", 6, 1, ProtoField.uint8("kib.rej.why", "why", base.DEC, REJECT_REASON_NAMES, nil, "reason of the rejection")},
   {"padding", 7, 1, ProtoField.bytes("kib.rej.padding", "padding", base.NONE, "0")},
   {"incarnation", 8, 8, ProtoField.uint64("kib.rej.incarnation", "incarnation", base.HEX, nil, nil, "incarnation of the rejecting side")},
@@ -173,7 +173,9 @@ local lnet_get = {
 -- end of generated
 
 local PING_PORTAL = 0
+local PING_MATCH_BITS = "0000000000000080"  -- little-endian
 
+local REJ_OLD_VERSION, REJ_OLD_SIZE = 0x11, 7 -- it ends with the reason
 local REJ_BELOW = 0x40 -- a kib_rej has the reason where a kib_msg has its type
 local payload = ProtoField.bytes("kib.payload", "payload")
 local truncated = ProtoExpert.new("kib.truncated", "Truncated", expert.group.MALFORMED, expert.severity.ERROR)
@@ -249,7 +251,9 @@ local function add_lnet(tree, buffer, from)
     return nil
   end
   local text = LNET_MSG_TYPE_NAMES[kind] or string.format("LNet type %d", kind)
-  if read.ptl_index == PING_PORTAL then
+  local match_row = lnet_put[9]
+  local match_bits = buffer(from + match_row[2], match_row[3]):bytes():tohex()
+  if read.ptl_index == PING_PORTAL and match_bits == PING_MATCH_BITS then
     text = kind == LNET_MSG_TYPE.GET and "ping" or "push"
   else
     local bytes = kind == LNET_MSG_TYPE.GET and read.sink_length or read.payload_length
@@ -328,7 +332,11 @@ end
 
 local function dissect_rej(buffer, packet, tree, little)
   local branch = tree:add(kib, buffer())
-  local read = add_rows(branch, kib_rej, KIB_REJ_SIZE, buffer, 0, little)
+  local rows, size = kib_rej, KIB_REJ_SIZE
+  if buffer:len() >= REJ_OLD_SIZE and number(buffer(4, 2), little) == REJ_OLD_VERSION then
+    rows, size = {kib_rej[1], kib_rej[2], kib_rej[3]}, REJ_OLD_SIZE
+  end
+  local read = add_rows(branch, rows, size, buffer, 0, little)
   if read then
     show(packet, branch, "rejected: " .. (REJECT_REASON_NAMES[read.why] or string.format("reason %d", read.why)))
   end

@@ -23,11 +23,13 @@ def watch_status(ask: Callable[[], dict[str, Any]], interval_s: float, *, whole:
     """
     with Screen() as screen:
         while True:
-            screen.show(_picture(ask(), interval_s, whole))
+            picture = _picture(ask(), interval_s, whole)
+            screen.show(picture)
             end = time.monotonic() + interval_s
             while (left := end - time.monotonic()) > 0:
-                if screen.wait(left) == _QUIT:
+                if _QUIT in screen.wait(left):
                     return
+                screen.show(picture)
 
 
 def _picture(data: dict[str, Any], interval_s: float, whole: bool) -> Group:

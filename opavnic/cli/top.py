@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from typing import Annotated, Any, Final
+from contextlib import closing, suppress
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -15,6 +15,9 @@ from opavnic.cli.output import Form, current_form, is_screen, print_line, print_
 from opavnic.observe.rates import Order, Rates, Sample, in_order, rates
 from opavnic.observe.rates import as_json as rates_json
 from opavnic.signals import followed
+
+if TYPE_CHECKING:
+    from opavnic.cli.top_lab import TopLab
 
 PLAIN_WIDTH: Final = 1000
 """Columns of tables that are not shown on a terminal: nothing is cut."""
@@ -38,9 +41,10 @@ def top(
 ) -> None:
     """Show the traffic on the VNICs and links of a running lab, per second, until Ctrl-C (or SIGTERM, SIGHUP).
 
-    On a terminal, q quits and s changes the order; elsewhere a new table is printed for each interval. VNIC rates count
-    the bits of Ethernet frames without FCS, link rates those of 16B packets. Drop counters that grew are listed below.
-    --json prints one object for each interval, on one line.
+    On a terminal: VNICs, links, drops and faults, sorted by any column (< >), filtered (/); Enter opens the flows of a
+    VNIC or the virtual lanes of a link; f sets a fault, x cuts a link, d removes faults; ? lists the keys, q quits.
+    Elsewhere tables are printed for each interval, and --json prints one object for each, on one line. VNIC rates count
+    the bits of Ethernet frames without FCS, link rates and flows those of 16B packets.
 
     \b
     Example:
@@ -49,38 +53,15 @@ def top(
       opavnic top -c 1 --json
     """
     with suppress(KeyboardInterrupt), followed():
-        ask = _asker(lab)
+        from opavnic.cli.top_lab import TopLab
+
+        looked_at = TopLab(lab)
         if not as_json and current_form() is Form.TABLE and is_screen():
-            _show_live(ask, interval, count, order)
+            _show_live(looked_at, interval, count, order)
             return
         show = _print_json if as_json else _print_csv if current_form() is Form.CSV else _print_plain
-        for found in _intervals(ask, lambda: _pause(interval), count):
+        for found in _intervals(looked_at.sample, lambda: _pause(interval), count):
             show(in_order(found, order))
-
-
-def _asker(lab: str | None) -> Ask:
-    """Return a function that polls one lab; it raises LabError once that lab has ended."""
-    from opavnic.lab.client import LabClient
-    from opavnic.lab.errors import LabError
-    from opavnic.lab.runtime import running_lab
-
-    directory, journal = running_lab(lab)
-    client = LabClient(directory.control_socket)
-
-    def ask() -> Sample:
-        try:
-            sample = Sample.from_status(client.get("/status"))
-        except ValueError as error:
-            raise LabError(f"lab {journal.lab} was started by another version of opavnic: {error}") from error
-        except LabError as error:
-            if directory.running and not isinstance(error.__cause__, ConnectionError | FileNotFoundError):
-                raise
-            raise LabError(f"lab {journal.lab} has ended") from error
-        if sample.pid != journal.pid:
-            raise LabError(f"lab {journal.lab} has ended; another one of that name runs (pid {sample.pid})")
-        return sample
-
-    return ask
 
 
 def _intervals(ask: Ask, wait: Callable[[], bool], count: int | None) -> Iterator[Rates]:
@@ -102,17 +83,20 @@ def _pause(seconds: float) -> bool:
     return True
 
 
-def _show_live(ask: Ask, delay: float, count: int | None, order: Order) -> None:
+def _show_live(lab: TopLab, delay: float, count: int | None, order: Order) -> None:
     """Show a live view; if `count` ends it, the last tables stay on the terminal."""
-    from opavnic.cli.top_screen import Picture, Screen
+    from opavnic.cli.top_picture import Picture
+    from opavnic.cli.top_screen import Screen
 
-    first = ask()
-    with Screen() as screen:
-        picture = Picture(screen, delay, order, rates(first, first, delay))
-        for found in _intervals(ask, picture.wait, count):
-            picture.found = found
-    if not picture.left:
-        _print_plain(in_order(picture.found, picture.order))
+    first = lab.sample()
+    with (
+        Screen() as screen,
+        closing(Picture(screen, lab, delay, order, rates(first, first, delay))) as picture,
+    ):
+        for found in _intervals(lab.sample, picture.wait, count):
+            picture.take(found)
+    if not picture.state.has_ended:
+        _print_plain(in_order(picture.found, order))
 
 
 def _print_json(found: Rates) -> None:

@@ -17,10 +17,11 @@ from typing import Any, Final, Self
 from rich.console import Console, ConsoleDimensions, RenderableType
 from rich.live import Live
 
-from opavnic.cli.top_view import TopView
-from opavnic.observe.rates import Order, Rates, in_order
+from opavnic.cli.top_keys import is_begun, keys
 
 _KEY_BYTES: Final = 64
+_REST_S: Final = 0.05
+"""How long the rest of a key is waited for, which ssh may bring in a packet of its own."""
 _WAKING: Final = (signal.SIGWINCH, signal.SIGTSTP)
 """Signals whose handlers do nothing; they wake up `wait`, which then handles them."""
 
@@ -60,17 +61,37 @@ class Screen:
         """Replace what the screen shows."""
         self._live.update(picture, refresh=True)
 
-    def wait(self, seconds: float) -> str:
-        """Wait for a key and return it, or "" on timeout. The end of input counts as the key q."""
+    @property
+    def size(self) -> tuple[int, int]:
+        """Columns and lines of the terminal."""
+        return self._console.size.width, self._console.size.height
+
+    def wait(self, seconds: float) -> list[str]:
+        """Wait for keys and return them; none on timeout, or where the screen is to be drawn anew.
+
+        The end of input counts as the key q.
+        """
         end = time.monotonic() + seconds
         sources = [self._awake] if self._stdin is None else [self._awake, self._stdin]
         while (left := end - time.monotonic()) > 0:
             ready = select.select(sources, [], [], left)[0]
             if self._awake in ready:
                 self._see_to(self._awake.recv(_KEY_BYTES))
+                return []
             if self._stdin is not None and self._stdin in ready:
-                return os.read(self._stdin, _KEY_BYTES).decode(errors="replace")[:1] or "q"
-        return ""
+                return self._read(self._stdin)
+        return []
+
+    def _read(self, stdin: int) -> list[str]:
+        data = os.read(stdin, _KEY_BYTES)
+        if not data:
+            return ["q"]
+        while is_begun(data.decode(errors="replace")) and select.select([stdin], [], [], _REST_S)[0]:
+            more = os.read(stdin, _KEY_BYTES)
+            if not more:
+                break
+            data += more
+        return keys(data.decode(errors="ignore"))
 
     def _see_to(self, signals: bytes) -> None:
         if signal.SIGTSTP in signals:
@@ -78,7 +99,6 @@ class Screen:
             os.kill(os.getpid(), signal.SIGSTOP)
             self._take()
         self._measure()
-        self._live.refresh()
 
     def _measure(self) -> None:
         """Take the size from the terminal: rich trusts LINES and COLUMNS, which do not follow a resize."""
@@ -98,32 +118,6 @@ class Screen:
         if self._stdin is not None and self._settings is not None:
             termios.tcsetattr(self._stdin, termios.TCSADRAIN, self._settings)
             self._settings = None
-
-
-class Picture:
-    """The rates on a screen, in the order chosen with the keys."""
-
-    def __init__(self, screen: Screen, delay_s: float, order: Order, found: Rates) -> None:
-        """Prepare; `found` is shown first."""
-        self.found = found
-        self.order = order
-        self.left = False
-        """Whether the key q was pressed."""
-        self._screen = screen
-        self._delay_s = delay_s
-
-    def wait(self) -> bool:
-        """Show the rates for one interval and handle keys; return whether to go on."""
-        end = time.monotonic() + self._delay_s
-        while (left := end - time.monotonic()) > 0 and not self.left:
-            other = Order.LOAD if self.order is Order.NAME else Order.NAME
-            view = TopView(in_order(self.found, self.order), fit=True, hint=f"q: end, s: by {other}")
-            self._screen.show(view)
-            key = self._screen.wait(left)
-            if key == "s":
-                self.order = other
-            self.left = key == "q"
-        return not self.left
 
 
 def _nothing(signum: int, frame: FrameType | None) -> None:

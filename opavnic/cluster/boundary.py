@@ -12,7 +12,7 @@ import asyncio
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from hfi_sim.cable import Link
 from hfi_sim.counters import Drop, PacketCounters
@@ -59,7 +59,15 @@ class CutLink:
     forgotten: int = 0
     """Packets that waited for a machine when it went."""
     waits_for_room: bool = False
+    is_offering: bool = False
+    """The transport may say that there is room while it is being given packets."""
     is_paused: bool = False
+    life: int = 0
+    """Of the machine at the other end."""
+    sent_before: int = 0
+    """What had arrived at earlier processes of that machine."""
+    received_before: int = 0
+    """What had come from them."""
 
     @property
     def name(self) -> str:
@@ -108,14 +116,32 @@ class Boundary:
 
     # --- peers ---------------------------------------------------------------------------------------------
 
-    def set_peer(self, peer: NodeName, is_there: bool) -> None:
-        """Take the links to a machine up, or down: the ports at their ends see a cable that is cut."""
+    def set_peer(self, peer: NodeName, is_there: bool, life: int = 0) -> None:
+        """Take the links to a machine up, or down: the ports at their ends see a cable that is cut.
+
+        Args:  life: the process of that machine; another one begins to count anew.
+        """
+        if is_there:
+            self._heed_life(peer, life)
         links = [cut.link for cut in self.links.values() if cut.peer == peer]
         if not is_there:
             for cut in self.links.values():
                 if cut.peer == peer:
                     self._forget(cut)
         self._fabric.set_links(links, is_there, by=down_by(peer))
+
+    def _heed_life(self, peer: NodeName, life: int) -> None:
+        self.count()
+        for cut in self.links.values():
+            if cut.peer == peer and cut.life != life:
+                cut.life = life
+                cut.sent_before, cut.received_before = cut.counters.out_packets, cut.arriving.in_packets
+
+    def set_network(self, peer: NodeName, one_way_s: float) -> None:
+        """Let the network to a machine be part of the latency of the links to it: the larger of the two counts."""
+        for cut in self.links.values():
+            if cut.peer == peer:
+                cut.link.network_s = one_way_s
 
     def _forget(self, cut: CutLink) -> None:
         """Lose what waits for a machine that is gone."""
@@ -146,9 +172,7 @@ class Boundary:
         waiting.packets.append(record)
         waiting.tokens.append(left.token)
         if not cut.waits_for_room:
-            if not self._dirty:
-                self._loop.call_soon(self._offer_all)
-            self._dirty[cut.name] = cut
+            self._offer_soon(cut)
 
     def _offer_all(self) -> None:
         dirty, self._dirty = self._dirty, {}
@@ -158,6 +182,15 @@ class Boundary:
 
     def _offer(self, cut: CutLink) -> None:
         """Give the transport what it takes, management ahead of data."""
+        if cut.is_offering:
+            return
+        cut.is_offering = True
+        try:
+            self._offer_waiting(cut)
+        finally:
+            cut.is_offering = False
+
+    def _offer_waiting(self, cut: CutLink) -> None:
         cut.waits_for_room = False
         for sc in sorted(cut.waiting, key=lambda sc: sc != MANAGEMENT_SC):
             waiting = cut.waiting[sc]
@@ -183,7 +216,15 @@ class Boundary:
 
     def _room(self, link: str, _direction: int) -> None:
         if (cut := self.links.get(link)) is not None and not self._is_closed:
-            self._offer(cut)
+            if cut.is_offering:
+                self._offer_soon(cut)
+            else:
+                self._offer(cut)
+
+    def _offer_soon(self, cut: CutLink) -> None:
+        if not self._dirty:
+            self._loop.call_soon(self._offer_all)
+        self._dirty[cut.name] = cut
 
     # --- arriving ------------------------------------------------------------------------------------------
 
@@ -214,7 +255,7 @@ class Boundary:
         if is_full and not self._is_closed:
             self._loop.call_later(LOOK_AGAIN_S, self._heed_credits, cut)
 
-    # --- counting ------------------------------------------------------------------------------------------
+    # --- looking ------------------------------------------------------------------------------------------
 
     def count(self) -> None:
         """Bring the counters of what is between the machines up to date."""
@@ -232,6 +273,32 @@ class Boundary:
             if report.missing:
                 cut.arriving.drops[Drop.NET_LOST] = report.missing
                 cut.arriving.in_packets = cut.arriving.out_packets + report.missing
+
+    def status(self) -> list[dict[str, Any]]:
+        """Return every cut link as this machine sees it."""
+        self.count()
+        reports = self._transport.links()
+        rows = []
+        for name, cut in self.links.items():
+            report = reports.get(name)
+            directions = cut.link.directions
+            rows.append(
+                {
+                    "name": name,
+                    "peer": str(cut.peer),
+                    "leaves": directions[cut.leaving].name,
+                    "arrives": directions[1 - cut.leaving].name,
+                    "is_open": report is not None and report.is_open,
+                    "sent": cut.counters.out_packets - cut.sent_before,
+                    "under_way": cut.counters.in_flight,
+                    "lost": cut.counters.drops.get(Drop.NET_LOST, 0),
+                    "received": cut.arriving.in_packets - cut.received_before,
+                    "latency_us": round(cut.link.latency_s * 1e6, 3),
+                    "network_us": None if not cut.link.network_s else round(cut.link.network_s * 1e6, 1),
+                    "network_is_slower": cut.link.network_s > cut.link.latency_s,
+                }
+            )
+        return rows
 
 
 def down_by(peer: str) -> str:

@@ -11,13 +11,15 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
+from hfi_sim.did_you_mean import unknown_name
 from opavnic.cluster.boundary import Boundary
 from opavnic.cluster.errors import AskError, ClusterError, ClusterInputError
 from opavnic.cluster.part import Follower, Programs, make_boundary
 from opavnic.cluster.placement import Placement, place
+from opavnic.cluster.status import fold
 from opavnic.cluster.transport import NodeName, NodeState, Presence, Transport
 from opavnic.lab.errors import LabError
 from opavnic.lab.lab import Lab
@@ -29,6 +31,7 @@ from opavnic.lab.status import vnic_state
 from opavnic.lab.topology import lab_topology
 from opavnic.lab.vnics import HostVnic
 from opavnic.world.em_node import EM_NODE
+from opavnic.world.steps import in_turns
 from opavnic.world.world import World
 
 log = logging.getLogger("opavnic.cluster")
@@ -36,6 +39,13 @@ log = logging.getLogger("opavnic.cluster")
 READY_S: Final = 60.0
 """Time limit for the VNICs of all machines to become operational."""
 _LOOK_AGAIN_S: Final = 0.02
+_PINGS: Final = 5
+"""Questions by which the way to another machine is measured."""
+
+MAX_RUN_S: Final = 600.0
+"""How long a program may take that another machine asks for."""
+MAX_OUTPUT: Final = 200_000
+"""Characters of its output that are sent back: the last ones."""
 
 Verb = Callable[[NodeName, dict[str, Any]], Awaitable[dict[str, Any]]]
 
@@ -67,12 +77,20 @@ class Machine:
         """Answer questions; nobody is asked yet."""
         self.transport = transport
         self.progress = progress
+        self._trouble: dict[NodeName, str] = {}
+        """Why machines do not start their shares, while the lab is starting."""
+        self._measuring: set[asyncio.Task[None]] = set()
         self.nodes: dict[NodeName, NodeState] = {}
         """The machines that are there."""
         self.lab: Lab | None = None
         self.boundary: Boundary | None = None
         self.placement: Placement | None = None
-        self.verbs: dict[str, Verb] = {"ping": _pong}
+        self.verbs: dict[str, Verb] = {
+            "ping": _pong,
+            "status": self._say_status,
+            "fault": self._take_fault,
+            "run": self._run_program,
+        }
         transport.on_node = self._node
         transport.serve = self._serve
 
@@ -98,7 +116,27 @@ class Machine:
     def _came(self, name: NodeName, state: NodeState) -> None:
         log.info("machine %s is there (life %#x)", name, state.life)
         if self.boundary is not None:
-            self.boundary.set_peer(name, True)
+            self.boundary.set_peer(name, True, state.life)
+            self._measure_soon(name)
+
+    def _measure_soon(self, name: NodeName) -> None:
+        task = asyncio.get_running_loop().create_task(self._measure(name))
+        self._measuring.add(task)
+        task.add_done_callback(self._measuring.discard)
+
+    async def _measure(self, name: NodeName) -> None:
+        """Take half of the shortest of a few round trips for what the network to a machine adds."""
+        loop = asyncio.get_running_loop()
+        trips = []
+        try:
+            for _ in range(_PINGS):
+                start = loop.time()
+                await self.transport.ask(name, "ping", {}, timeout_s=5.0)
+                trips.append(loop.time() - start)
+        except AskError as error:
+            log.info("the way to %s is not measured: %s", name, error)
+        if trips and self.boundary is not None and name in self.nodes:
+            self.boundary.set_network(name, min(trips) / 2)
 
     def _lost(self, name: NodeName) -> None:
         log.warning("machine %s is gone", name)
@@ -117,6 +155,11 @@ class Machine:
             manages=manages,
             attach=self._attach,
             await_others=self._await_others,
+            trouble=lambda: list(self._trouble.values()),
+            status=self._status,
+            fold=self._fold,
+            spread=self.spread,
+            run=self.run_elsewhere,
         )
         timer_resolution_s = 0.0 if netdev == "memory" else None
         self.lab = Lab(model, file=file, netdev=netdev, share=share, timer_resolution_s=timer_resolution_s)
@@ -128,9 +171,118 @@ class Machine:
         loop = asyncio.get_running_loop()
         self.boundary = make_boundary(world, self.transport, self.placement, str(self.transport.name), loop)
         world.ends.add("links to other machines", self.boundary.close)
+        world.ends.add("measures of the network", self._end_measures)
+
+    async def _end_measures(self) -> None:
+        for task in tuple(self._measuring):
+            task.cancel()
+        await asyncio.gather(*self._measuring, return_exceptions=True)
 
     async def _await_others(self) -> None:
         raise NotImplementedError
+
+    # --- faults and programs -------------------------------------------------------------------------------
+
+    async def spread(self, change: dict[str, Any]) -> None:
+        """Have the other machines make a change of faults that was made here: each acts where it carries the place.
+
+        Raises:  ClusterError: one that is there does not.
+        """
+        asked = (self.transport.ask(name, "fault", change) for name in sorted(self.nodes))
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        if failed := [str(answer) for answer in answers if isinstance(answer, AskError)]:
+            raise ClusterError("; ".join(failed))
+
+    def _trust(self, asker: NodeName) -> Lab:
+        """Return the lab if `asker` may act on what is here.
+
+        Raises:  ClusterError: it may not, or nothing is here yet.
+        """
+        if self.lab is None:
+            raise ClusterError(f"{self.transport.name} has no share of the lab yet")
+        state = self.nodes.get(asker)
+        if not self.lab.model.cluster.trust_members and (state is None or not state.is_coordinator):
+            raise ClusterError(
+                f"{self.transport.name} obeys the coordinator alone, not {asker}: ask there, or write "
+                "`cluster: {trust_members: true}` in the lab file"
+            )
+        return self.lab
+
+    async def _take_fault(self, asker: NodeName, body: dict[str, Any]) -> dict[str, Any]:
+        faults = self._trust(asker).world.faults
+        if "add" in body:
+            faults.add(str(body["add"]))
+        elif body.get("remove") is None:
+            faults.clear()
+        else:
+            faults.remove(int(body["remove"]))
+        return {}
+
+    async def run_elsewhere(self, host: str, command: Sequence[str], timeout_s: float) -> dict[str, Any]:
+        """Run a program to its end on the machine that has a host; return its exit code and what it has said.
+
+        Raises:  ClusterError: no machine has it, or its machine is not there, or cannot run the program.
+        """
+        placed = {} if self.placement is None else self.placement.hosts
+        machine = next((name for name, hosts in placed.items() if host in hosts), None)
+        if machine is None:
+            raise ClusterInputError(
+                unknown_name("host", host, [h for hosts in placed.values() for h in hosts])
+            )
+        if machine == str(self.transport.name):
+            return await self._run_here(host, command, timeout_s)
+        body = {"host": host, "command": list(command), "timeout_s": timeout_s}
+        return await self.transport.ask(NodeName(machine), "run", body, timeout_s=timeout_s + 5)
+
+    async def _run_program(self, asker: NodeName, body: dict[str, Any]) -> dict[str, Any]:
+        self._trust(asker)
+        command = [str(word) for word in body["command"]]
+        return await self._run_here(str(body["host"]), command, min(float(body["timeout_s"]), MAX_RUN_S))
+
+    async def _run_here(self, host: str, command: Sequence[str], timeout_s: float) -> dict[str, Any]:
+        if self.lab is None:
+            raise ClusterError(f"{self.transport.name} has no share of the lab yet")
+        done = await self.lab.run(host, command, timeout_s=timeout_s)
+        return {
+            "exit_code": done.returncode,
+            "stdout": done.stdout[-MAX_OUTPUT:],
+            "stderr": done.stderr[-MAX_OUTPUT:],
+        }
+
+    # --- status --------------------------------------------------------------------------------------------
+
+    def _status(self) -> dict[str, Any]:
+        """Return what this machine says of the cluster."""
+        own = str(self.transport.name)
+        links = [] if self.boundary is None else self.boundary.status()
+        placed = [] if self.placement is None else list(self.placement.hosts)
+        return {
+            "machine": own,
+            "placed": placed,
+            "there": sorted([own, *map(str, self.nodes)]),
+            "links": links,
+        }
+
+    async def _say_status(self, _asker: NodeName, body: dict[str, Any]) -> dict[str, Any]:
+        if self.lab is None or self.boundary is None:
+            raise ClusterError(f"{self.transport.name} has no share of the lab yet")
+        return await in_turns(self.lab.status_steps(counters=bool(body.get("counters"))))
+
+    async def _fold(self, status: dict[str, Any], counters: bool) -> dict[str, Any]:
+        """Ask all machines at the same time; one that does not answer is left out."""
+        others = [name for name in sorted(self.nodes) if name in status["cluster"]["placed"]]
+        asked = (self.transport.ask(name, "status", {}, timeout_s=5.0) for name in others)
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        shares = {str(self.transport.name): status}
+        for name, answer in zip(others, answers, strict=True):
+            if isinstance(answer, dict):
+                shares[str(name)] = answer
+            elif isinstance(answer, AskError):
+                log.warning("%s gives no status: %s", name, answer)
+            else:
+                raise answer
+        assert self.lab is not None  # noqa: S101 - it is asked
+        return fold(shares, self.lab.model.hosts)
 
     def _not_up(self) -> list[str]:
         """Return the VNICs here that are not operational, each with what is missing."""
@@ -180,9 +332,10 @@ class Coordinator(Machine):
                 f"{model.name}: how many machines? Write `cluster: {{nodes: 3}}` in the lab file, or pass --wait 3"
             )
         self._gathered = asyncio.Event()
+        self._is_running = False
+        """All machines have been ready once: one that goes from now on may come back."""
         self._ready: set[NodeName] = set()
         self._changed = asyncio.Event()
-        self._refused = ""
         self._programs: Programs | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.verbs |= {"report": self._report, "ready": self._is_ready}
@@ -221,6 +374,9 @@ class Coordinator(Machine):
     def _lost(self, name: NodeName) -> None:
         super()._lost(name)
         self._ready.discard(name)
+        if not self._is_running and self.placement is not None and str(name) in self.placement.hosts:
+            self._trouble[name] = f"machine {name} has gone while the lab was starting"
+            self._changed.set()
         if self._programs is not None:
             self._programs.gone(name)
 
@@ -231,8 +387,9 @@ class Coordinator(Machine):
         loop = asyncio.get_running_loop()
         self._programs = Programs(world, self.transport, self.placement, str(self.transport.name), loop)
         world.ends.add("programs of other machines", self._programs.close)
-        for name in list(self.nodes):
-            self.boundary.set_peer(name, True)
+        for name, state in list(self.nodes.items()):
+            self.boundary.set_peer(name, True, state.life)
+            self._measure_soon(name)
             self._start_soon(name)
 
     def _start_soon(self, name: NodeName) -> None:
@@ -259,7 +416,7 @@ class Coordinator(Machine):
             await self.transport.ask(name, "start", body)
         except AskError as error:
             log.warning("%s does not start: %s", name, error)
-            self._refused = str(error)
+            self._trouble[name] = str(error)
             self._changed.set()
 
     async def _report(self, asker: NodeName, body: dict[str, Any]) -> dict[str, Any]:
@@ -280,13 +437,14 @@ class Coordinator(Machine):
         try:
             async with asyncio.timeout(READY_S):
                 while not wanted <= self._ready:
-                    if self._refused:
-                        raise LabError(self._refused)
+                    if self._trouble:
+                        raise LabError("; ".join(self._trouble.values()))
                     self._changed.clear()
                     await self._changed.wait()
         except TimeoutError:
             missing = ", ".join(sorted(wanted - self._ready))
             raise LabError(f"not ready within {READY_S:g} s: {missing}") from None
+        self._is_running = True
 
     async def _say_down(self, name: NodeName, reason: str) -> None:
         try:
@@ -371,8 +529,9 @@ class Member(Machine):
     def _attach(self, world: World) -> None:
         super()._attach(world)
         assert self.boundary is not None  # noqa: S101 - made just now
-        for name in list(self.nodes):
-            self.boundary.set_peer(name, True)
+        for name, state in list(self.nodes.items()):
+            self.boundary.set_peer(name, True, state.life)
+            self._measure_soon(name)
         loop = asyncio.get_running_loop()
         self._follower = Follower(world, self.transport, self._coordinator, loop)
         world.ends.add("reports to the coordinator", self._follower.close)

@@ -51,7 +51,7 @@ def lab_routes(lab: Lab, lines: LogLines, down: Callable[[], Awaitable[Any]]) ->
     Args:    down: ends the lab and returns what was removed, as plain data.
     """
     return [
-        *LabRoutes(lab.status_steps, lines, down).routes(),
+        *LabRoutes(lab.status_steps, lines, down, lab.folded).routes(),
         *SaveRoutes(lab).routes(),
         *VnicRoutes(lab).routes(),
         *lab.routes(),

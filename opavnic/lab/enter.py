@@ -19,7 +19,7 @@ from opavnic import signals
 from opavnic.devices.entry import EntryError
 from opavnic.lab.device_entry import enter_devices
 from opavnic.lab.errors import LabError, LabInputError, PrivilegeError, ProgramError
-from opavnic.lab.identity import current_namespace
+from opavnic.lab.identity import current_namespace, namespace_at
 from opavnic.lab.journal_entries import GuestEntry
 from opavnic.lab.names import ETC_HOSTS
 from opavnic.lab.namespaces import NETNS_DIR
@@ -33,6 +33,8 @@ _MS_SLAVE: Final = 1 << 19
 _MNT_DETACH: Final = 2
 _NOT_FOUND: Final = 127
 _NOT_RUNNABLE: Final = 126
+_ID_SHOWN: Final = 12
+"""As many digits of a container's id as the engines show."""
 
 
 def host_namespace(journal: Journal, host: str) -> Path | None:
@@ -88,7 +90,7 @@ def become(
     path = host_namespace(journal, host)
     guest = _guest(journal, host)
     if guest is not None and guest.container:
-        _become_in_container(guest, command)
+        _become_in_container(journal, guest, command)
     with _same_directory():
         if path is not None:
             _enter(journal, host, path)
@@ -148,8 +150,14 @@ def _enter(journal: Journal, host: str, path: Path) -> None:
         )
 
 
-def _become_in_container(guest: GuestEntry, command: list[str]) -> NoReturn:
+def _become_in_container(journal: Journal, guest: GuestEntry, command: list[str]) -> NoReturn:
     """Let the container engine start a program in its container, with its files, users and limits."""
+    found = namespace_at(guest.namespace)
+    if found is None or (found.mark and found != guest.identity):
+        raise LabError(
+            f"host {guest.host} is lost: container {guest.container[:_ID_SHOWN]} of {guest.engine} has ended, or was "
+            f"started anew since it joined lab {journal.lab}; `opavnic down`, then `opavnic up` join it"
+        )
     terminal = ["--tty"] if sys.stdin.isatty() and sys.stdout.isatty() else []
     words = [guest.engine, "exec", "--interactive", *terminal, guest.container, *command]
     try:

@@ -25,6 +25,8 @@ from opavnic.lab.namespaces import NETNS_DIR
 
 _ENGINES: Final[tuple[str, ...]] = get_args(Engine)
 _ENGINE_S: Final = 20.0
+_OWN_PREFIX: Final = "opavnic-"
+"""What the names of namespaces that labs make begin with: nobody means one of them by a guest."""
 _IN_DELETE: Final = 0x200
 _IN_DELETE_SELF: Final = 0x400
 _IN_FLAGS: Final = os.O_NONBLOCK | os.O_CLOEXEC
@@ -123,7 +125,7 @@ def proven_namespace(path: str | Path, what: str) -> NamespaceId:
     """
     identity = namespace_at(path)
     if identity is None:
-        raise LabError(f"{what}: {path} is not a network namespace")
+        raise LabError(f"{what}: this is not a network namespace")
     if not identity.mark:
         raise LabError(
             f"{what}: its network namespace cannot be told from others: this needs Linux 5.14 and root"
@@ -137,7 +139,8 @@ def _named(host: str, name: str) -> Guest:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
-        known = sorted(entry.name for entry in NETNS_DIR.iterdir()) if NETNS_DIR.is_dir() else []
+        there = NETNS_DIR.iterdir() if NETNS_DIR.is_dir() else ()
+        known = sorted(entry.name for entry in there if not entry.name.startswith(_OWN_PREFIX))
         told = nearest(name, ["own", "host", *known])
         raise LabError(f'host {host}: there is no network namespace "{name}" ({told})') from None
     except PermissionError as error:

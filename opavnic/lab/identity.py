@@ -22,6 +22,7 @@ from opavnic.lab.errors import LabError
 
 _SO_NETNS_COOKIE: Final = 71
 _NS_GET_USERNS: Final = 0xB701
+_NS_GET_NSTYPE: Final = 0xB703
 _THREAD_NET: Final = "/proc/thread-self/ns/net"
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _COOKIE: Final = struct.Struct("=Q")
@@ -87,6 +88,8 @@ def namespace_at(path: str | os.PathLike[str]) -> NamespaceId | None:
     try:
         status = os.fstat(fd)
         if status.st_dev != os.stat("/proc/self/ns/net").st_dev:
+            return None
+        if fcntl.ioctl(fd, _NS_GET_NSTYPE) != CLONE_NEWNET:
             return None
         return NamespaceId(status.st_ino, _mark(fd))
     finally:

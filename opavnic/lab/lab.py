@@ -35,6 +35,7 @@ from opavnic.lab.model import LabModel, hosts_that_can_crash, losses
 from opavnic.lab.names import NamedVnic
 from opavnic.lab.parts import RunningParts, check_parts
 from opavnic.lab.programs import run_program, start_program
+from opavnic.lab.run_route import RunRoute
 from opavnic.lab.runtime import Journal, LabDir, process_start_time, runtime_root
 from opavnic.lab.share import Share
 from opavnic.lab.status import lab_status, vnic_state
@@ -101,7 +102,10 @@ class Lab:
         self.progress = progress if progress is not None else log.info
         self._file = file
         self._timer_resolution_s = timer_resolution_s
-        self._journal = Journal(model.name, os.getpid(), process_start_time(os.getpid()) or 0, file, private)
+        self._journal = Journal(
+            model.name, os.getpid(), process_start_time(os.getpid()) or 0, file, private=private
+        )
+        self._journal.machine = "" if share is None else share.machine
         self._ends = Ends()
         self._machine = Machine(
             model,
@@ -341,7 +345,10 @@ class Lab:
 
     async def _start_own_parts(self, world: World) -> None:
         own = self.parts.own
-        own |= {"fabric": FabricRoutes(world, self.model.name), "capture": Captures(world)}
+        spread = None if self.share is None else self.share.spread
+        if self.share is not None:
+            own["programs on other machines"] = RunRoute(self.share)
+        own |= {"fabric": FabricRoutes(world, self.model.name, spread), "capture": Captures(world)}
         if world.managed_by == "external":
             await self.parts.start_own("fabric manager", fabric_management(world))
             self.progress(f"the fabric manager is {AWAITED}")
@@ -374,7 +381,8 @@ class Lab:
     async def _wait_ready(self, manager: BuiltinManager) -> None:
         deadline = asyncio.get_running_loop().time() + CONVERGENCE_S
         while True:
-            if trouble := self._machine.trouble + manager.trouble:
+            elsewhere = [] if self.share is None else self.share.trouble()
+            if trouble := self._machine.trouble + manager.trouble + elsewhere:
                 raise LabError("; ".join(dict.fromkeys(trouble)))
             missing = [
                 f"{vnic} is {state}"
@@ -465,7 +473,7 @@ class Lab:
 
     def status_steps(self, *, counters: bool = False) -> Steps[dict[str, Any]]:
         """Make what `status` returns, in steps: for a large lab it takes long."""
-        head = {
+        head: dict[str, Any] = {
             "lab": self.model.name,
             "pid": os.getpid(),
             "file": self._file,
@@ -479,11 +487,17 @@ class Lab:
             "fabric_id": self.model.fabric.id,
             "seed": self.model.seed,
         }
+        if self.share is not None:
+            head["cluster"] = self.share.status()
         names = self._vesw_names()
         wanted = self.model.datapath.workers
         return lab_status(
             head, self.world, self.hosts, self.parts, vesw_names=names, workers=wanted, counters=counters
         )
+
+    async def folded(self, status: dict[str, Any], counters: bool) -> dict[str, Any]:
+        """Return the status of the lab as a whole, given that of its share here."""
+        return status if self.share is None else await self.share.fold(status, counters)
 
     def _vesw_names(self) -> dict[int, str]:
         names = {vesw.id: vesw.name for vesw in self.model.vesws}

@@ -239,6 +239,8 @@ class Cluster(Section):
         default_factory=dict
     )
     """Machine -> labels that it bears; `place` may name a label in place of a machine."""
+    trust_members: Annotated[bool, Field(strict=True)] = False
+    """Whether every machine may run programs on hosts of the others and set faults there, not only the coordinator."""
 
 
 class LabModel(Section):

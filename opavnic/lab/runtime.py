@@ -123,6 +123,8 @@ class Journal:
     start_time: int
     """Clock ticks after boot; distinguishes the process from a later one with the same pid."""
     file: str = ""
+    machine: str = ""
+    """The name of this machine in a cluster; empty: the lab is on this machine alone."""
     private: bool = False
     """The lab runs in user, mount and network namespaces of its own."""
     namespaces: list[NamespaceEntry] = field(default_factory=list)

@@ -19,6 +19,7 @@ from opavnic.lab.errors import LabError
 from opavnic.lab.lab import Lab
 from opavnic.lab.model import Em
 from opavnic.lab.parts import lab_model
+from opavnic.world.openapi import api
 from opavnic.world.part import RunningPart
 from vema.em.desired import EmConfig, VeswSection
 from vema.em.problems import model_problems
@@ -49,6 +50,7 @@ class SaveRoutes(RunningPart):
     def routes(self) -> list[web.RouteDef]:
         return [web.get("/save", self._get_save)]
 
+    @api("The running state as a lab file", "the file, and what it does not say", ("lab_file", "left_out"))
     async def _get_save(self, _: web.Request) -> web.Response:
         return web.json_response(save(self._lab).as_json())
 

@@ -11,6 +11,7 @@ from opavnic.lab.errors import LabInputError
 from opavnic.lab.lab import Lab
 from opavnic.vnic_port import VnicPort
 from opavnic.world.json_body import json_object
+from opavnic.world.openapi import api
 from opavnic.world.part import RunningPart
 from vema.types import VportNum
 
@@ -24,6 +25,12 @@ class VnicRoutes(RunningPart):
     def routes(self) -> list[web.RouteDef]:
         return [web.post("/vnics/remove", self._remove)]
 
+    @api(
+        "Remove VNICs that are not configured",
+        "the vports that were removed",
+        ("removed",),
+        body={"lid": "integer: of a port", "vports": "array: numbers of vports"},
+    )
     async def _remove(self, request: web.Request) -> web.Response:
         data = await json_object(request)
         vports = data.get("vports")

@@ -227,6 +227,18 @@ def as_json(found: Rates, time: float) -> dict[str, Any]:
     }
 
 
+def is_on(fault_place: str, place: str) -> bool:
+    """Return whether a fault on `fault_place` is one of `place`: a node or host, or a cable `a:1--b:2` of it.
+
+    A fault on one direction of a cable, or on all cables between its two nodes, is one of the cable.
+    """
+    if "--" not in place:
+        return fault_place in (place, f"{place}:1")
+    near, far = place.split("--")
+    ends = frozenset(fault_place.replace("->", "--").split("--"))
+    return ends in (frozenset((near, far)), frozenset(end.rpartition(":")[0] for end in (near, far)))
+
+
 def _natural(name: str) -> list[tuple[int, str]]:
     return [(int(part) if part.isdecimal() else -1, part) for part in re.split(r"(\d+)", name) if part]
 

@@ -7,6 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from native_module import needs_native
+
 PROGRAM = """
 import json, socket, subprocess, sys, time
 from ejfat.live.ports import PacketPort
@@ -30,8 +34,10 @@ probe = socket.socket()
 set_merges_received(probe, "lb0", True)
 before = merges_received(probe, "lb0")
 port = PacketPort("lb0")
+port.open()
+(taker,) = port._sockets
 during = merges_received(probe, "lb0")
-port._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+taker.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
 wire = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
 wire.bind(("wire0", 0))
 for number in range(500):
@@ -39,7 +45,7 @@ for number in range(500):
 taken = 0
 while True:
     try:
-        port._socket.recv(65536)
+        taker.recv(65536)
     except BlockingIOError:
         break
     taken += 1
@@ -77,6 +83,8 @@ subprocess.run("ip link add lb0 type veth peer name wire0 && ip link set lb0 up 
                shell=True, check=True)
 own = [ip_address(text) for text in ("10.7.0.100", "fd07::100", "10.7.0.101", "fd07::101")]
 port = PacketPort("lb0", own)
+port.open()
+(taker,) = port._sockets
 wire = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
 wire.bind(("wire0", 0))
 
@@ -94,10 +102,10 @@ wire.send(bytes(tcp))
 wire.send((bytes(12) + bytes.fromhex("0806000108000604") + b"ARP").ljust(60, b"."))
 wire.send(bytes(12) + bytes.fromhex("88cc") + bytes(46))
 wire.send(udp("10.7.0.100", 100))
-port._socket.settimeout(60)
+taker.settimeout(60)
 taken = []
 while not taken or taken[-1] != "100":
-    frame = port._socket.recv(65536)[10:]
+    frame = taker.recv(65536)[10:]
     if frame[12:14] == b"\\x08\\x06":
         taken.append("arp")
     elif frame[-3:].isdigit():
@@ -111,3 +119,131 @@ def test_packet_socket_leaves_the_hosts_own_traffic_alone(namespace: Path) -> No
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == ["000", "002", "004", "005", "006", "arp", "100"]
+
+
+CARRIED = """
+import asyncio, json, os, socket, subprocess, sys
+from ejfat.live.carrier import NativeCarrier
+from ejfat.live.offload import VNET, frames_of
+from ejfat.live.ports import PacketPort
+from ejfat.pipeline import Pipeline
+from ejfat.pipeline.native import NativePipeline
+from ejfat.schema import Dialect
+from opavnic_bench.ejfat.frames import LB, SENDER, WORKER, make_frames, make_tables
+from ejfat.control.programming import Rewrite
+
+WORKERS = int(sys.argv[1])
+# each processor has a queue of its own behind a veth: a thread that moves to another one overtakes itself
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+for family in ("all", "default"):
+    with open(f"/proc/sys/net/ipv6/conf/{family}/disable_ipv6", "w") as file:
+        file.write("1")
+subprocess.run("ip link add lb0 mtu 9000 type veth peer name wire0 mtu 9000 && ip link set lb0 up && "
+               "ip link set wire0 up", shell=True, check=True)
+worker = Rewrite(0, 0x020000000077, WORKER, 10000)
+
+def flow(frame, number):
+    # another source port, and its checksum: 0, as if there were none
+    return frame[:34] + (5000 + number).to_bytes(2, "big") + frame[36:40] + bytes(2) + frame[42:]
+
+def counts(pipeline):
+    counters = pipeline.counters
+    counters.lb(0).last_tick = 0  # that of one of the workers
+    return counters
+
+async def main():
+    tables, reference = make_tables(worker=worker), Pipeline(make_tables(worker=worker))
+    pipeline, punts = NativePipeline(tables, workers=WORKERS), asyncio.Queue()
+    port = PacketPort("lb0", [LB], WORKERS)
+    failures = asyncio.Queue()
+    carrier = NativeCarrier(pipeline, port, punts.put_nowait, failures.put_nowait)
+    wire = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+    wire.setsockopt(263, 15, 1)
+    wire.setsockopt(socket.SOL_SOCKET, 33, 32 << 20)
+    wire.bind(("wire0", 3))
+    wire.setblocking(False)
+    frames = [flow(frame, number % 16) for number, frame in enumerate(make_frames(2, 100)[:1000])]
+    frames += [flow(frame, 3) for frame in make_frames(1, 100)[:10] + make_frames(2, 8000)[:10]]
+    expected = [reference.process(frame).frame for frame in frames]
+    carrier.start()
+    loop = asyncio.get_running_loop()
+
+    def taken():
+        out = []
+        while True:
+            try:
+                data, address = wire.recvfrom(70000)
+            except BlockingIOError:
+                return out
+            if address[2] != 4 and data[10:16] == bytes.fromhex("020000000077"):
+                out += frames_of(data)
+
+    got = []
+    for first in range(0, len(frames), 50):  # fewer than the queue of a processor holds
+        for frame in frames[first:first + 50]:
+            await loop.sock_sendall(wire, bytes(10) + frame)
+        while len(got) < min(first + 50, len(frames)):
+            got += taken()
+            await asyncio.sleep(0)
+    # datagrams sent in one call, as a veth hands them over: with the checksum left out
+    payloads = [frame[42:] for frame in make_frames(2, 50)[:3]]
+    head = make_frames(2, 50)[0][:42]
+    whole = head + b"".join(payloads)
+    length = len(whole) - 14
+    whole = whole[:16] + length.to_bytes(2, "big") + whole[18:38] + (length - 20).to_bytes(2, "big") + whole[40:]
+    header = VNET.pack(1, 5, 42, len(payloads[0]), 34, 6)
+    await loop.sock_sendall(wire, header + whole)
+    merged = [reference.process(frame).frame for frame in frames_of(header + whole)]
+    tagged = frames[0][:12] + bytes.fromhex("81000005") + frames[0][12:]
+    await loop.sock_sendall(wire, bytes(10) + tagged)
+    reference.process(tagged)
+    arp = (bytes(6) + b"\\x02" + bytes(5) + bytes.fromhex("0806000108000604") + bytes(28)).ljust(60, b"\\0")
+    await loop.sock_sendall(wire, bytes(10) + arp)
+    mine = await asyncio.wait_for(punts.get(), 60)
+    while len(got) < len(expected) + len(merged):
+        got += taken()
+        await asyncio.sleep(0)
+    while pipeline.counters.rx_packets < reference.counters.rx_packets:
+        await asyncio.sleep(0)
+    by_flow = lambda list_: [[f for f in list_ if f[34:36] == (5000 + n).to_bytes(2, "big")] for n in range(16)]
+    told = {
+        "same": sorted(got) == sorted(expected + merged), "order": by_flow(got) == by_flow(expected),
+        "counters": counts(pipeline) == counts(reference), "arp": mine == arp, "lost": carrier.lost,
+        "missed": port.missed, "drops": {str(k): v for k, v in pipeline.counters.drops.items()},
+    }
+    subprocess.run(["ip", "link", "set", "lb0", "down"], check=True)
+    subprocess.run(["ip", "link", "set", "lb0", "up"], check=True)
+    while not taken():
+        try:
+            await loop.sock_sendall(wire, bytes(10) + frames[0])
+        except OSError:
+            await asyncio.sleep(0)
+        await asyncio.sleep(0)
+    subprocess.run(["ip", "link", "delete", "lb0"], check=True)
+    told["gone"] = await asyncio.wait_for(failures.get(), 60)
+    carrier.close()
+    port.close()
+    print(json.dumps(told))
+
+asyncio.run(main())
+"""
+
+
+@needs_native
+@pytest.mark.parametrize("workers", [1, 3])
+def test_threads_carry_what_the_reference_forwards_in_the_order_of_each_flow(
+    namespace: Path, workers: int
+) -> None:
+    command = ["ip", "netns", "exec", namespace.name, sys.executable, "-c", CARRIED, str(workers)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {
+        "same": True,
+        "order": True,
+        "counters": True,
+        "arp": True,
+        "lost": 0,
+        "missed": 0,
+        "drops": {"ip_dst_filter:miss": 1},
+        "gone": "it is gone",
+    }

@@ -188,6 +188,10 @@ def test_nat_and_nic_lead_out_and_leave_the_machine_as_it_was_even_after_kill(ma
         if end == "down":
             ok(machine.run("down"))
         else:
+            ip("link", "set", "port0", "netns", machine.other, netns=machine.netns)
+            ip("link", "set", "port0", "netns", machine.netns, netns=machine.other)
+            parts = json.loads(ok(machine.run("status", "--json")))["parts"]["uplinks"]
+            assert "interface port0 is gone" in [way.get("state") for way in parts.values()]
             killed(machine.journal)
             ok(machine.run("prune"))
         assert (interfaces(machine.netns), ok(inside(machine.netns, *sysctls))) == before

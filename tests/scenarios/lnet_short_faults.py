@@ -11,6 +11,7 @@ from functools import cache
 
 from hfi_sim.clock import ManualClock
 from lnet.config import LndConfig
+from lnet.networks import Bonding
 from lnet.rig import LnetRig, RigHost
 from lnet.tx import SendDone, SendFailed, TxKind
 from scenarios.lnet_faults import get_handler, payload
@@ -69,9 +70,10 @@ KINDS = [
 class TwoByTwo:
     """Two hosts with two HFIs each and the default configuration, and how long each message of a took."""
 
-    def __init__(self, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(self, timeout_s: float = TIMEOUT_S, bonding: Bonding = Bonding.O2IBS) -> None:
         self.clock = ManualClock()
-        self.rig = LnetRig(self.clock, rate_bps=RATE_BPS, config=LndConfig(timeout_s=timeout_s))
+        config = LndConfig(timeout_s=timeout_s)
+        self.rig = LnetRig(self.clock, rate_bps=RATE_BPS, config=config, bonding=bonding)
         self.faults = self.rig.world.faults
         self.a = self.rig.add_host("a", A, targets=TARGETS)
         self.b = self.rig.add_host("b", B, targets=TARGETS, get_handler=get_handler)

@@ -14,7 +14,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from ejfat.control.balancer import LoadBalancer, Policy
+from ejfat.control.balancer import Policy, ReservedInstance
 from ejfat.control.members import ReceiverCounters, Worker
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
 from ejfat.live.app import AppConfig, LbApp
@@ -48,7 +48,7 @@ class Load:
         )
         self.app = LbApp(AppConfig(plane, pipeline=implementation), lambda frame: None, now=self.now)
         self.app.plane.start()
-        self.balancer: LoadBalancer = self.app.plane.reserve("load", senders=[SENDER], now=0).balancer
+        self.balancer: ReservedInstance = self.app.plane.reserve("load", senders=[SENDER], now=0).balancer
         for number in range(WORKERS):
             ip = ip_address(f"10.0.1.{number + 1}")
             worker = Worker(name=f"w{number}", ip=ip, port=5000, mac=number + 2)
@@ -152,8 +152,8 @@ class Wire(FramePort):
         for end in (self.inside, self.outside):
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
 
-    def fileno(self) -> int:
-        return self.inside.fileno()
+    def filenos(self) -> list[int]:
+        return [self.inside.fileno()]
 
     def close(self) -> None:
         self.inside.close()

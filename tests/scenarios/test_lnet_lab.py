@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from lnet import cli
 from lnet.cksum import Char
+from lnet.cli import command, load
 from lnet.config import LndConfig
 from lnet.errors import CommandError
 from lnet.host import LnetHost
@@ -45,11 +45,11 @@ async def lnetctl(
     lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> AsyncIterator[Run]:
     """Runs lnetctl on the lab: returns exit code, stdout, stderr."""
-    monkeypatch.delenv(cli.ENV_HOST, raising=False)
+    monkeypatch.delenv(command.ENV_HOST, raising=False)
     server = ControlServer(tmp_path / "control.sock", lab.routes())
     await server.start()
     client = LabClient(tmp_path / "control.sock")
-    monkeypatch.setattr(cli, "lab_client", lambda lab, timeout_s=60.0: client)
+    monkeypatch.setattr(command, "lab_client", lambda lab, timeout_s=60.0: client)
 
     async def run(*words: str) -> tuple[int, str, str]:
         capsys.readouterr()
@@ -92,7 +92,7 @@ async def test_targets_are_added_shown_checked_and_removed(lnetctl: Run) -> None
 
 async def test_refusal_is_a_list_under_the_verb_and_exit_one(lnetctl: Run) -> None:
     code, out, err = await lnetctl("o2ibs", "add", "--host", "a", "--nid", "10.1.1.9", "--ips", "10.1.1.9")
-    assert (code, out) == (1, "")
+    assert (code, out) == (234, "")
     assert err == (
         "add:\n"
         "    - o2ibs:\n"
@@ -100,15 +100,15 @@ async def test_refusal_is_a_list_under_the_verb_and_exit_one(lnetctl: Run) -> No
         "          descr: \"'10.1.1.9' is not a NID: it has no network, as in 10.1.1.9@o2ib0\"\n"
     )
     code, _, err = await lnetctl("net", "add", "--host", "a", "--net", "o2ib1", "--if", "eth9")
-    assert (code, yaml.safe_load(err)["add"][0]["net"]["errno"]) == (1, -19)
-    code, out, err = await lnetctl("ping", "10.9.9.9@o2ib0", "--host", "a", "--timeout", "50")
-    assert (code, out, yaml.safe_load(err)["manage"][0]["ping"]["errno"]) == (1, "", -5)
+    assert (code, yaml.safe_load(err)["add"][0]["net"]["errno"]) == (237, -19)
+    code, out, err = await lnetctl("ping", "10.9.9.9@o2ib0", "--host", "a", "--timeout", "50ms")
+    assert (code, out, yaml.safe_load(err)["manage"][0]["ping"]["errno"]) == (251, "", -5)
 
 
 async def test_networks_and_their_status(lnetctl: Run) -> None:
     assert (await lnetctl("net", "add", "--host", "b", "--net", "o2ib1", "--if", "ib1,ib2"))[0] == 0
     _, out, _ = await lnetctl("net", "show", "--host", "b")
-    assert [net["net type"] for net in yaml.safe_load(out)["net"]] == ["o2ib0", "o2ib1"]
+    assert [net["net type"] for net in yaml.safe_load(out)["net"]] == ["lo", "o2ib0", "o2ib1"]
     _, out, _ = await lnetctl("net_status", "--host", "b", "--net", "o2ib1")
     assert [dev["state"] for dev in yaml.safe_load(out)["net_status"][0]["devices"]] == ["PORT_ACTIVE"] * 2
     assert (await lnetctl("net", "del", "--host", "b", "--net", "o2ib1", "--if", "ib2"))[0] == 0
@@ -123,8 +123,8 @@ async def test_export_of_one_host_is_what_import_reads(lnetctl: Run, tmp_path: P
     assert (await lnetctl("export", "--host", "a"))[1] == exported
     file.write_text(exported[:-25])
     code, out, err = await lnetctl("import", str(file), "--host", "a")
-    assert (code, out) == (1, "")
-    assert yaml.safe_load(err)["import"][0]["yaml"]["errno"] == -22
+    assert (code, out) == (234, "")
+    assert yaml.safe_load(err)["add"][0]["import"]["errno"] == -22
     assert (await lnetctl("export", "--host", "a"))[1] == exported
 
 
@@ -135,22 +135,29 @@ async def test_ping_names_the_nids(lnetctl: Run) -> None:
 
 
 async def test_ping_of_several_nids_asks_them_all(lnetctl: Run) -> None:
-    words = ("ping", "10.1.1.5@o2ib0,10.9.9.9@o2ib0", "10.1.1.2@o2ib0", "--host", "a", "--timeout", "2000")
-    code, out, _ = await lnetctl(*words)
-    first, second, third = yaml.safe_load(out)["ping"]
-    assert code == 1
-    assert (first["primary nid"], third["primary nid"]) == ("10.1.1.5@o2ib0", "10.1.1.2@o2ib0")
-    assert second["errno"] == -5
+    words = ("ping", "10.1.1.5@o2ib0,10.9.9.9@o2ib0", "10.1.1.2@o2ib0", "--host", "a", "--timeout", "2")
+    code, out, err = await lnetctl(*words)
+    first, second = yaml.safe_load(out)["ping"]
+    assert code == 251
+    assert (first["primary nid"], second["primary nid"]) == ("10.1.1.5@o2ib0", "10.1.1.2@o2ib0")
+    (failed,) = yaml.safe_load(err)["manage"]
+    assert failed["ping"]["errno"] == -5
+    assert failed["ping"]["descr"].startswith("failed to ping 10.9.9.9@o2ib0: Input/output error")
 
 
 @pytest.mark.parametrize(
     ("words", "instead"),
     [
         (("route", "add", "--net", "tcp", "--gateway", "10.1.1.1@tcp"), "there are no routers"),
-        (("set", "discovery", "0"), "section lnet in the lab file"),
+        (("set", "routing", "1"), "there are no routers"),
+        (("routing", "show"), "there are no routers"),
+        (("debug", "recovery", "--peer"), "net show -v 2"),
+        (
+            ("net", "add", "--net", "o2ib", "--if", "ib0", "--conns-per-peer", "4"),
+            "one connection for each route",
+        ),
         (("lnet", "configure", "--all"), "opavnic fault add crash on HOST"),
-        (("peer", "add", "--prim_nid", "10.1.1.1@o2ib"), "discovered"),
-        (("net", "set", "--all"), "section lnet in the lab file"),
+        (("net", "set", "--net", "o2ib", "--lnd-timeout", "5"), "transaction_timeout"),
         (("udsp",), "bonding"),
         (("fault", "drop", "--help"), "opavnic fault"),
     ],
@@ -202,7 +209,7 @@ async def test_crash_takes_lnet_along_and_its_next_incarnation_is_met(lnetctl: R
     assert (await lnetctl("net", "add", "--host", "b", "--net", "o2ib1", "--if", "ib1"))[0] == 0
     fault = lab.world.faults.add("crash on b")
     code, out, err = await lnetctl("export", "--host", "b")
-    assert (code, out) == (1, ""), "no error gets into the file"
+    assert (code, out) == (148, ""), "no error gets into the file"
     assert "host b has crashed, LNet is down until the fault ends" in err
     lab.world.faults.remove(fault.number)
     (net,) = yaml.safe_load((await lnetctl("net_status", "--host", "b"))[1])["net_status"]
@@ -230,12 +237,12 @@ async def test_multi_rail_example_discovers_its_peer() -> None:
             ("10.1.1.3", "10.1.1.6"),
             ("10.1.1.4", "10.1.1.7"),
         }
-        shown, _ = await a.execute("peer_show", {"nid": "10.1.1.7@o2ib0"})
-        (peer,) = yaml.safe_load(shown)["peer"]
+        shown = await a.execute("peer_show", {"nid": "10.1.1.7@o2ib0", "verbose": "2"})
+        (peer,) = yaml.safe_load(shown.output)["peer"]
         assert peer["primary nid"] == "10.1.1.5@o2ib0"
         assert [ni["health stats"]["health value"] for ni in peer["peer ni"]] == [1000] * 3
-        pinged, _ = await a.execute("ping", {"nids": ["10.1.1.6@o2ib0"]})
-        assert yaml.safe_load(pinged)["ping"][0]["Multi-Rail"] is True
+        pinged = await a.execute("ping", {"nids": ["10.1.1.6@o2ib0"]})
+        assert yaml.safe_load(pinged.output)["ping"][0]["Multi-Rail"] is True
 
 
 async def test_every_setting_of_the_section_reaches_the_node(tmp_path: Path) -> None:
@@ -245,6 +252,11 @@ async def test_every_setting_of_the_section_reaches_the_node(tmp_path: Path) -> 
         "timeout": "30s",
         "doubt_timeout": "40s",
         "peer_credits": 16,
+        "credits": 512,
+        "peer_timeout": "100s",
+        "peer_buffer_credits": 3,
+        "answer": "2s",
+        "version": 0x11,
         "max_frags": 32,
         "keepalive": "10s",
         "checksum": True,
@@ -268,11 +280,18 @@ async def test_every_setting_of_the_section_reaches_the_node(tmp_path: Path) -> 
         lnet = lab.parts.by_name["lnet"]
         assert isinstance(lnet, LnetLab)
         lnd = lnet.hosts["a"].node.lnd
-        assert next(iter(lnd.nis.values())).ni_data.bonding is Bonding.MULTI_RAIL
+        net = next(iter(lnd.nis.values())).ni_data
+        assert net.bonding is Bonding.MULTI_RAIL
+        assert (net.tunables.credits, net.tunables.peer_credits) == (512, 16)
         assert lnd.config == LndConfig(
             timeout_s=30.0,
             doubt_timeout_s=40.0,
             peer_credits=16,
+            credits=512,
+            peer_timeout_s=100,
+            peer_buffer_credits=3,
+            answer_s=2.0,
+            version=0x11,
             max_frags=32,
             keepalive_s=10.0,
             checksum=True,
@@ -319,7 +338,7 @@ async def test_read_verbs_speak_json_as_well(lnetctl: Run) -> None:
         assert code == 0
         assert yaml.safe_load((await lnetctl(*words, "--host", "a"))[1]).keys() == json.loads(out).keys()
     code, out, err = await lnetctl("net", "show", "--host", "a", "--net", "o2ib7", "--json")
-    assert (code, out, json.loads(err)["show"][0]["net"]["errno"]) == (1, "", -2)
+    assert (code, out, json.loads(err)["show"][0]["net"]["errno"]) == (254, "", -2)
 
 
 async def test_host_is_implied_on_a_host(lnetctl: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -328,9 +347,9 @@ async def test_host_is_implied_on_a_host(lnetctl: Run, monkeypatch: pytest.Monke
         2,
         "opavnic: net show: no host; give --host HOST, or run it with: opavnic exec HOST --\n",
     )
-    monkeypatch.setenv(cli.ENV_HOST, "b")
+    monkeypatch.setenv(command.ENV_HOST, "b")
     code, out, _ = await lnetctl("net", "show")
-    assert yaml.safe_load(out)["net"][0]["local NI(s)"][0]["nid"] == "10.1.1.5@o2ib0"
+    assert yaml.safe_load(out)["net"][1]["local NI(s)"][0]["nid"] == "10.1.1.5@o2ib0"
 
 
 @pytest.mark.parametrize(
@@ -348,7 +367,7 @@ async def test_command_without_a_host_is_called_by_its_own_name(
 async def test_send_that_takes_long_says_what_it_waits_for(
     lnetctl: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cli, "SILENT_S", 0.0)
+    monkeypatch.setattr(load, "SILENT_S", 0.0)
     sent = asyncio.get_running_loop().create_future()
     real = LnetHost.send
 
@@ -360,9 +379,9 @@ async def test_send_that_takes_long_says_what_it_waits_for(
         asked(body)
         loop.call_soon_threadsafe(sent.set_result, None)
 
-    loop, asked = asyncio.get_running_loop(), cli.say
+    loop, asked = asyncio.get_running_loop(), load.say
     monkeypatch.setattr(LnetHost, "send", late)
-    monkeypatch.setattr(cli, "say", told)
+    monkeypatch.setattr(load, "say", told)
     code, _, err = await lnetctl("send", "--host", "a", "--to", "b", "--count", "1")
     assert code == 0
     assert err.startswith("opavnic: send: waiting for b; a message fails after the timeout in the lab file")
@@ -443,3 +462,37 @@ def test_script_of_the_examples_prints_who_sent_over_which_route() -> None:
     )
     assert "message 2: ib1, 10.1.1.3->10.1.1.6" in done.stdout
     assert "message 2: ib1, 10.1.1.3->10.1.1.5" in done.stdout
+
+
+async def test_administrators_habits_on_the_command_line(lnetctl: Run, tmp_path: Path) -> None:
+    host = ("--host", "a")
+    for words in (("-v",), ("-v", "--net", "o2ib"), ("--net=o2ib", "-v", "2"), ("--verbose", "4")):
+        code, out, _ = await lnetctl("net", "show", *words, *host)
+        assert code == 0
+        assert yaml.safe_load(out)["net"][-1]["local NI(s)"][0]["tunables"]["peer_credits"] == 8
+    assert await lnetctl("set", "retry_count", "3", *host) == (0, "", "")
+    assert yaml.safe_load((await lnetctl("global", "show", *host))[1])["global"]["retry_count"] == 3
+    code, out, err = await lnetctl("set", "retry_count", "-1", *host)
+    assert (code, out, yaml.safe_load(err)["add"][0]["retry_count"]["errno"]) == (234, "", -22)
+    code, out, _ = await lnetctl("discover", "--force", "10.1.1.5@o2ib", *host)
+    assert (code, yaml.safe_load(out)["discover"][0]["Multi-Rail"]) == (0, False)
+    assert (await lnetctl("ping", "--source", "10.1.1.2@o2ib", "10.1.1.5@o2ib", *host))[0] == 0
+    code, _, err = await lnetctl("ping", "--source", "10.1.1.9@o2ib", "10.1.1.5@o2ib", *host)
+    assert (code, "is not a NID of this node" in err) == (234, True)
+    file = tmp_path / "file.yaml"
+    assert await lnetctl("export", str(file), *host) == (0, "", "")
+    whole = file.read_text()
+    assert list(yaml.safe_load(whole)) == ["net", "peer", "global", "o2ibs"]
+    assert await lnetctl("import", "--add", str(file), *host) == (0, "", ""), "nothing is to be done"
+    assert await lnetctl("import", "--del", str(file), *host) == (0, "", "")
+    code, out, _ = await lnetctl("net", "show", *host)
+    assert [net["net type"] for net in yaml.safe_load(out)["net"]] == ["lo"]
+    assert await lnetctl("import", str(file), *host) == (0, "", "")
+    code, out, _ = await lnetctl("import", "--show", str(file), *host)
+    assert (code, list(yaml.safe_load(out))[:2]) == (0, ["net", "peer"])
+    file.write_text("ping:\n  - primary nid: 10.1.1.5@o2ib\ndiscover:\n  - primary nid: 10.1.1.5@o2ib\n")
+    code, out, _ = await lnetctl("import", "--exec", str(file), *host)
+    assert (code, list(yaml.safe_load(out))) == (0, ["ping", "discover"])
+    assert (await lnetctl("stats", "reset", *host)) == (0, "", "")
+    assert yaml.safe_load((await lnetctl("stats", "show", *host))[1])["statistics"]["send_count"] == 0
+    assert (await lnetctl("help"))[0] == 0

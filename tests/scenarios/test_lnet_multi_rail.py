@@ -92,7 +92,7 @@ def test_export_of_multi_rail_has_one_ni_for_each_interface_and_is_what_import_r
     node = rig.hosts["a"].node
     ctl = Lnetctl(node)
     exported = ctl.export_yaml()
-    assert [ni["nid"] for ni in exported["net"][0]["local NI(s)"]] == [f"{addr}@o2ib0" for addr in A]
+    assert [ni["nid"] for ni in exported["net"][1]["local NI(s)"]] == [f"{addr}@o2ib0" for addr in A]
     assert ctl.import_yaml(yaml.safe_dump(exported)) == {}
 
 

@@ -104,15 +104,15 @@ class Pair:
 
 def statuses(ctl: Lnetctl) -> dict[str, str]:
     """NIDs of `net show`, with their status."""
-    return {ni["nid"]: ni["status"] for net in ctl.net_show()["net"] for ni in net["local NI(s)"]}
+    return {ni["nid"]: ni["status"] for net in ctl.net_show()["net"][1:] for ni in net["local NI(s)"]}
 
 
 def sends_of(pair: Pair, status: str) -> int:
     """Let a ping fail with a status; return how often it was sent again."""
-    before = pair.table.resends
+    before = pair.table._traffic.counters.resend_count
     pair.drop(status)
     assert not pair.ping(B[0])
-    return pair.table.resends - before
+    return pair.table._traffic.counters.resend_count - before
 
 
 @pytest.mark.parametrize("status", LOCAL_RESEND + LOCAL_NO_RESEND)
@@ -233,8 +233,8 @@ def test_233_message_that_fails_now_and_then_succeeds_when_resent(status: str) -
     pair.drop(status, rate=2)
     for _ in range(4):
         assert pair.ping(B[0], source=A[0])
-    assert pair.table.resends >= 1
-    assert pair.table.failed_resends == 0
+    assert pair.table._traffic.counters.resend_count >= 1
+    assert pair.table._traffic.counters.failed_resends == 0
 
 
 def test_234_status_follows_a_health_that_is_set() -> None:
@@ -269,7 +269,7 @@ def health_at(host: RigHost, of: Nid) -> int:
 
 def test_303_peers_are_told_of_an_interface_that_goes_down() -> None:
     pair = Pair()
-    (peer,) = Lnetctl(pair.b.node).peer_show("10.1.1.3@o2ib0")["peer"]
+    (peer,) = Lnetctl(pair.b.node).peer_show("10.1.1.3@o2ib0", "2")["peer"]
     assert peer["primary nid"] == "10.1.1.2@o2ib0", "the configuration was pushed"
     assert health_at(pair.b, nid(A[1])) == MAX_HEALTH
     pair.rig.world.faults.add("link-down on a-ib1")

@@ -13,7 +13,7 @@ from hfi_sim.engine.outputs import BufferToken
 from hfi_sim.errors import FabricError
 from hfi_sim.port_state import PortState
 from hfi_sim.switch import Switch, SwitchPort, SwitchPort0
-from hfi_sim.types import LID_PERMISSIVE, SC_MANAGEMENT
+from hfi_sim.types import LID_PERMISSIVE, PKEY_FULL_MANAGEMENT, SC_MANAGEMENT
 from hfi_sim.wire.lrh16b import Lrh16B, dlid_of, sc_of, slid_of
 from hfi_sim.wire.packet import build_packet
 from opavnic.scenario import Hosts, Scenario, ScenarioEm, ScenarioHost, ms
@@ -190,6 +190,23 @@ async def test_full_and_limited_members_at_a_port_that_enforces_partitions(
     h1.port.send(packet(lab, h1.lid, h2.lid, b"management", pkey=sent, sc=SC_MANAGEMENT))
     await asyncio.sleep(ms(1))
     assert heard == [b"in"] * inbound + [b"out"] * outbound + [b"management"]
+
+
+@pytest.mark.topology("single-switch", hosts=2)
+async def test_a_host_that_gives_itself_full_management_does_not_get_past_its_switch(
+    lab: Scenario, hosts: Hosts
+) -> None:
+    h1, h2 = hosts
+    heard = hear(h2.port)
+    lab.subnet_manager.set_management(h2.port, True)
+    lab.subnet_manager.set_pkeys(h1.port, [0x7FFF, PKEY_FULL_MANAGEMENT])
+    await asyncio.sleep(ms(1))  # what its agents say with that P_Key when it is new
+    lab.fabric.switches["sw0"].ports[1].enforce_pkeys([0x7FFF, 0x8005])
+    for pkey, said in ((PKEY_FULL_MANAGEMENT, b"obey"), (0x7FFF, b"answer")):
+        h1.port.send(packet(lab, h1.lid, h2.lid, said, pkey=pkey, sc=SC_MANAGEMENT))
+    await asyncio.sleep(ms(1))
+    assert heard == [b"answer"]
+    assert lab.fabric.drops() == {"sw0": {Drop.SW_PKEY_IN: 1}}
 
 
 @pytest.mark.topology("single-switch", hosts=3)

@@ -112,7 +112,7 @@ def test_containerfile_copies_what_is_here_and_runs_a_command() -> None:
 
 
 def test_commands_of_the_page_about_installing_exist() -> None:
-    lines = re.findall(r"^    (?:\S+/)?opavnic ([a-z]+)\b", INSTALL.read_text(), re.MULTILINE)
+    lines = re.findall(r"^(?:\S+/)?opavnic ([a-z]+)\b", INSTALL.read_text(), re.MULTILINE)
     assert {"prune", "up", "down"} <= set(lines)
     for name in set(lines):
         command(name)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
-from tools.generate import cli, counters, docs, lua, lua_attributes, metrics, rust
+from tools.generate import api, cli, counters, docs, lua, lua_attributes, metrics, rust
 from tools.generate.sections import SectionError
 
 ROOT: Final = Path(__file__).parents[2]
@@ -24,6 +24,7 @@ OUTPUTS: Final[tuple[Output, ...]] = (
     counters.pages,
     metrics.pages,
     cli.reference,
+    api.pages,
 )
 """Functions that take the root of the repository, and yield the path of each file and what it is to hold."""
 

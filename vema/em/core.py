@@ -26,7 +26,7 @@ from vema.em.groups import Group
 from vema.em.persisted import CountersRecord, Memory, Record, Tombstone
 from vema.em.port_lives import PortLives
 from vema.em.record_log import RecordLog
-from vema.em.state import Desired, Port, Vesw, Vport
+from vema.em.state import SCAN_GAP, Desired, Port, Vesw, Vport
 from vema.em.turns import Turns
 from vema.em.virtual_switches import VirtualSwitches
 from vema.errors import AgentError
@@ -73,7 +73,7 @@ class EmCore:
         for port in self.ports.values():
             if trap_changes:
                 port.doubt()
-            self._lives.look_beyond(port)
+            self._lives.look_beyond(port, SCAN_GAP)
         self._vesws.replan(now, config)
 
     def set_sink(self, now: float, lid: int) -> None:
@@ -378,4 +378,4 @@ class EmCore:
             self._log.event("table-differs", port, vport, text=text)
         self._turns.mark(port, vport)
         if not self._audit.is_reading and vport.num == max(port.vports):
-            self._lives.look_beyond(port)
+            self._lives.look_beyond(port, 1)  # in every round: one Get more

@@ -214,7 +214,7 @@ def take_port_answer(port: Port, request: Request, mad: Mad) -> Vport | None:
         return None
     seen = VeswPortInfo.parse(data)
     exists = seen.eth_link_status in (EthLinkStatus.UP, EthLinkStatus.DOWN)
-    port.scan = port.next_unknown(request.vport_num + 1) if exists else None
+    port.go_on_scanning(request.vport_num, exists=exists)
     if not exists or is_power_on(seen):
         return None
     found = Vport(port.facts.guid, request.vport_num, seen.vesw_id)

@@ -63,7 +63,7 @@ class PortLives:
                 port.add(Vport.of(record))
         else:
             self._log.add(*(Tombstone(record.key) for record in records))
-            port.scan = 1
+            port.start_scan(1)
         return port
 
     def begin(self, now: float, port: Port) -> None:
@@ -72,7 +72,7 @@ class PortLives:
         port.doubt()
         port.busy = port.blocked = False
         if port.scan is not None:
-            port.scan = 1
+            port.start_scan(port.patience)
         for vport in port.vports.values():
             vport.busy = False
         self._vesws.wait_for(port)
@@ -105,7 +105,7 @@ class PortLives:
         """Forget the vports of a port and scan for them: another EM may have created others."""
         self._log.add(*(Tombstone(vport.key) for vport in port.vports.values()))
         port.remove_all()
-        port.scan = 1
+        port.start_scan(1)
 
     # --- polls ---------------------------------------------------------------------------------------------
 
@@ -123,10 +123,11 @@ class PortLives:
         else:
             self._schedule_look(now, port)
 
-    def look_beyond(self, port: Port) -> None:
-        """Look for a vport that another EM has created, at the first free number."""
+    def look_beyond(self, port: Port, patience: int) -> None:
+        """Look for vports that another EM has created, at as many free numbers past the last one known or found."""
         if port.scan is None:
-            port.scan = port.next_unknown(1)
+            port.start_scan(patience)
+        port.patience = max(port.patience, patience)
         port.ready = False
         self._turns.mark_port(port)
 

@@ -18,6 +18,8 @@ from vema.types import MAX_VPORTS
 
 DEFAULT_RESPONSE_TIME: Final = 18
 """The response-time value to assume until an agent has announced its own."""
+SCAN_GAP: Final = 16
+"""Numbers past the last known vport at which another one is looked for: another EM, or a person, may have left gaps."""
 _RESPONSE_TIME_UNIT_S: Final = 4.096e-6
 _TRANSIT_S: Final = 0.05
 """Allowance for the round trip."""
@@ -163,6 +165,10 @@ class Port:
     response_time: int = DEFAULT_RESPONSE_TIME
     scan: int | None = None
     """Next vport to read while scanning for existing vports; None if they are known."""
+    patience: int = 1
+    """Absent vports in a row, past the last known one, that end the scan."""
+    absent: int = 0
+    """Absent vports in a row, as far as the scan has come."""
     ready: bool = False
     """Whether its ClassPortInfo is right and its vports are known."""
     busy: bool = False
@@ -224,6 +230,16 @@ class Port:
     def counts(self) -> bool:
         """Whether its addresses belong in MAC tables and the port belongs in groups."""
         return self.in_service or self.away_until is not None
+
+    def start_scan(self, patience: int) -> None:
+        """Look for vports that are not known, from the first number on; see `patience`."""
+        self.scan, self.patience, self.absent = self.next_unknown(1), patience, 0
+
+    def go_on_scanning(self, num: int, *, exists: bool) -> None:
+        """Look for the next vport, unless number `num` was the last one to be looked at."""
+        self.absent = 0 if exists else self.absent + 1
+        ends = self.absent >= self.patience and num > max(self.vports, default=0)
+        self.scan = None if ends else self.next_unknown(num + 1)
 
     def next_unknown(self, num: int) -> int | None:
         """Return the first number from `num` on without a known vport, or None."""

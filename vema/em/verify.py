@@ -19,7 +19,7 @@ from vema.em.dialogue import PORT, Request, request_for
 from vema.em.mac_tables import ENTRY, SECTIONS, MemberTable, section_range
 from vema.em.plan import class_port_info, differences, is_power_on, port_info
 from vema.em.ranges import ALL
-from vema.em.state import Desired, MacList, Port, Vport
+from vema.em.state import SCAN_GAP, Desired, MacList, Port, Vport
 from vema.errors import AgentError
 from vema.types import MAX_VPORTS, AttrId, EthLinkStatus
 
@@ -114,11 +114,16 @@ async def _verify_port(desired: Desired, port: Port, asker: Asker) -> AsyncItera
     wanted = {vesw_id for vesw_id, vesw in desired.vesws.items() if port.facts.guid in vesw.guids}
     for vesw_id in wanted - {vport.vesw_id for vport in port.vports.values()}:
         yield Difference(name, None, f"has no vport on virtual switch {vesw_id}")
+    absent = 0
     for num in range(1, MAX_VPORTS + 1):
         info = VeswPortInfo.parse(await _ask(asker, port, num, AttrId.VESW_PORT_INFO))
         vport = port.vports.get(num)
         if vport is None and info.eth_link_status not in tuple(EthLinkStatus):
-            break
+            absent += 1
+            if absent >= SCAN_GAP and num > max(port.vports, default=0):
+                break
+            continue
+        absent = 0
         async for difference in _verify_vport(desired, port, num, vport, info, asker):
             yield difference
 

@@ -1,8 +1,9 @@
 """A sender for the benchmark, run as a program on a host: sends single-packet events faster than they can be handled.
 
 It registers a worker with a control plane, waits until that has the whole calendar, and says `ready`. For every line
-on stdin, a number of seconds, it sends for as long and prints how many packets that were. Many packets are given to the
-kernel in one call (UDP_SEGMENT), which leaves the processors to what is measured.
+on stdin, a number of seconds and packets per second (0: as many as it can), it sends for as long and prints how many
+packets that were. Many packets are given to the kernel in one call (UDP_SEGMENT), which leaves the processors to what
+is measured.
 
 `python -m opavnic_bench.ejfat.blast CONFIG`, CONFIG as JSON: target, payload, uri, control, worker (text or number).
 Without a uri it sends at once, to who needs no worker.
@@ -21,6 +22,7 @@ from typing import Any
 from ejfat.control.feedback import Gains
 from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
+from ejfat.errors import EjfatError
 from ejfat.live.feedback import Reporter, call, channel_to
 from ejfat.segmentation import Segmenter
 from ejfat.uri import EjfatUri
@@ -30,6 +32,7 @@ WORKER_PORT = 10000
 _UDP_SEGMENT = 103
 _MOST_SEGMENTS = 64
 _LARGEST = 65507
+_TRIES = 5
 _SENDS = 32
 """Calls between two readings of the clock."""
 
@@ -48,7 +51,15 @@ async def register(config: dict[str, Any]) -> None:
         minFactor=0.5,
         maxFactor=2.0,
     )
-    await Reporter(uri, request, Gains(), control=config["control"]).register()
+    for left in reversed(range(_TRIES)):
+        try:
+            await Reporter(uri, request, Gains(), control=config["control"]).register()
+            break
+        except (
+            EjfatError
+        ):  # the load balancer still works on the last measurement: its question went unanswered
+            if not left:
+                raise
     async with channel_to(uri, config["control"]) as channel:
         question = pb.LoadBalancerStatusRequest(lbId=uri.lb_id)
         while True:
@@ -71,10 +82,21 @@ def sends(payload: int) -> tuple[list[bytes], int, int]:
     return [b"".join(packet(next(ticks)) for _ in range(count)) for _ in range(512)], size, count
 
 
-def blast(sock: socket.socket, calls: list[bytes], seconds: float) -> tuple[int, float]:
+def blast(
+    sock: socket.socket, calls: list[bytes], seconds: float, calls_per_second: float
+) -> tuple[int, float]:
     """Send for `seconds`; return the number of calls that the kernel accepted, and the time."""
     done, position, started = 0, 0, time.perf_counter()
     while (elapsed := time.perf_counter() - started) < seconds:
+        if calls_per_second and (early := done / calls_per_second - elapsed) > 0:
+            time.sleep(early)
+            continue
+        if calls_per_second:
+            with contextlib.suppress(OSError):
+                sock.send(calls[position])
+                done += 1
+            position = (position + 1) % len(calls)
+            continue
         for data in calls[position : position + _SENDS]:
             with contextlib.suppress(OSError):  # the interface's queue is full: that packet is lost
                 sock.send(data)
@@ -96,7 +118,8 @@ def main(config: dict[str, Any]) -> None:
             calls, count = [data[:size] for data in calls], 1
         print("ready", flush=True)  # noqa: T201 - tells the bench that it may begin
         for line in sys.stdin:
-            done, elapsed = blast(sock, calls, float(line))
+            wanted_s, rate = map(float, line.split())
+            done, elapsed = blast(sock, calls, wanted_s, rate / count)
             print(json.dumps({"packets": done * count, "seconds": elapsed}), flush=True)  # noqa: T201 - to the bench
 
 

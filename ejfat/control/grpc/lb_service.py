@@ -14,6 +14,7 @@ from typing import Any
 
 import grpc
 
+from ejfat.addresses import IpAddress
 from ejfat.control.grpc import chain_service, messages
 from ejfat.control.grpc.replies import overview_row, reservation_reply, status_reply
 from ejfat.control.grpc.serving import answer
@@ -22,7 +23,6 @@ from ejfat.control.members import ReceiverCounters, Session, Worker
 from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
 from ejfat.control.plane import ControlPlane, Reservation
-from ejfat.control.programming import IpAddress
 from ejfat.control.tokens import Action, Permission, Resource, Token
 from ejfat.errors import BadRequestError, ControlError, ForbiddenError, UnknownError
 

@@ -7,12 +7,12 @@ from ipaddress import ip_address
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from ejfat.addresses import IpAddress
 from ejfat.control.balancer import Strategy
 from ejfat.control.demands import SlotRange
 from ejfat.control.history import Series
 from ejfat.control.members import Session
 from ejfat.control.pb import loadbalancer_pb2 as pb
-from ejfat.control.programming import IpAddress
 from ejfat.control.tokens import Action, Permission, Resource, Token
 from ejfat.errors import BadRequestError, UnknownError
 

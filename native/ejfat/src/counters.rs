@@ -30,6 +30,19 @@ impl Lb {
         self.last_tick = Some(tick);
         self.max_tick = self.max_tick.max(tick);
     }
+
+    fn add(&mut self, other: &Lb) {
+        self.rx_packets += other.rx_packets;
+        self.rx_bytes += other.rx_bytes;
+        add_all(&mut self.by_version, &other.by_version);
+        self.last_tick = other.last_tick.or(self.last_tick);
+        self.max_tick = self.max_tick.max(other.max_tick);
+        add_all(&mut *self.drops, &*other.drops);
+    }
+}
+
+fn add_all(to: &mut [u64], counts: &[u64]) {
+    to.iter_mut().zip(counts).for_each(|(to, count)| *to += count);
 }
 
 /// Everything counted since the last harvest.
@@ -67,6 +80,20 @@ impl Counters {
         let (packets, bytes) = self.members.entry(u32::from(member)).or_default();
         *packets += 1;
         *bytes += len as u64;
+    }
+
+    /// Add what another worker counted.
+    pub fn add(&mut self, other: &Counters) {
+        self.rx_packets += other.rx_packets;
+        self.rx_bytes += other.rx_bytes;
+        self.tx_packets += other.tx_packets;
+        self.tx_bytes += other.tx_bytes;
+        add_all(&mut *self.drops, &*other.drops);
+        self.lbs.iter_mut().zip(&other.lbs).for_each(|(lb, other)| lb.add(other));
+        for (member, (packets, bytes)) in &other.members {
+            let mine = self.members.entry(*member).or_default();
+            *mine = (mine.0 + packets, mine.1 + bytes);
+        }
     }
 
     /// Frames that came and are accounted for nowhere: 0, or a bug.

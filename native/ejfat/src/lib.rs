@@ -7,11 +7,16 @@ pub mod app;
 pub mod counters;
 pub mod drops;
 pub mod fields;
+mod incoming;
+mod outgoing;
+mod packet;
 pub mod parse;
 pub mod pipeline;
 pub mod port;
+pub mod reflect;
 pub mod rewrite;
 pub mod shared;
+pub mod station;
 pub mod tables;
 #[doc(hidden)]
 pub mod testing;

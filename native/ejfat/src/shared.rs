@@ -1,4 +1,6 @@
-//! What Python and a thread share: the tables, the counters, the frames that wait for Python.
+//! What Python and the threads share: the tables, the counters, the frames that wait for Python.
+//!
+//! Each worker has a lane of its own, so that no two threads meet at a lock; Python goes through all lanes.
 
 use std::collections::VecDeque;
 use std::io::Result;
@@ -13,9 +15,10 @@ use crate::counters::Counters;
 use crate::drops::Drop;
 use crate::parse::is_for_node;
 use crate::pipeline::{Outcome, process};
+use crate::station::{Burst, Station};
 use crate::tables::Snapshot;
 
-/// Frames that wait for Python at most; more are dropped as host:queue_full.
+/// Frames of a worker that wait for Python at most; more are dropped as host:queue_full.
 pub const MAX_PUNTS: usize = 1024;
 
 /// What a burst works on, locked for as long as the burst lasts.
@@ -49,48 +52,125 @@ impl Work {
     }
 }
 
-pub struct Shared {
+/// Lanes do not share a cache line, nor the pair of lines that processors fetch together.
+#[derive(Default)]
+#[repr(align(128))]
+struct Lane {
     work: Mutex<Work>,
     /// Callers in front of the lock: a thread lets them go first.
     waiting: AtomicUsize,
     resumed: Condvar,
-    /// Readable when Python has something to take: frames, a thread's death.
-    pub notice: Signal,
 }
 
-impl Shared {
-    pub fn new() -> Result<Arc<Self>> {
-        Ok(Arc::new(Shared {
-            work: Mutex::default(),
-            waiting: AtomicUsize::new(0),
-            resumed: Condvar::new(),
-            notice: Signal::new()?,
-        }))
-    }
-
-    /// Lock for a caller that comes now and then.
-    pub fn lock(&self) -> MutexGuard<'_, Work> {
+impl Lane {
+    fn lock(&self) -> MutexGuard<'_, Work> {
         self.waiting.fetch_add(1, Ordering::AcqRel);
         let guard = self.work.lock().unwrap_or_else(PoisonError::into_inner);
         self.waiting.fetch_sub(1, Ordering::AcqRel);
         guard
     }
+}
 
-    /// Lock for the next burst of a thread: behind other callers, and not while it is paused.
-    pub fn lock_for_burst(&self, stop: &AtomicBool) -> MutexGuard<'_, Work> {
-        while self.waiting.load(Ordering::Acquire) > 0 {
-            yield_now();
+pub struct Shared {
+    lanes: Box<[Lane]>,
+    /// Readable when Python has something to take: frames, a thread's death.
+    pub notice: Signal,
+}
+
+impl Shared {
+    /// Have lanes for so many workers, at least one.
+    pub fn new(workers: usize) -> Result<Arc<Self>> {
+        let lanes = (0..workers.max(1)).map(|_| Lane::default()).collect();
+        Ok(Arc::new(Shared { lanes, notice: Signal::new()? }))
+    }
+
+    pub fn workers(&self) -> usize {
+        self.lanes.len()
+    }
+
+    /// Lock the first lane, for a caller that is none of the threads.
+    pub fn lock(&self) -> MutexGuard<'_, Work> {
+        self.lanes[0].lock()
+    }
+
+    /// Return the tables, which no other caller changes meanwhile: only Python does, one call at a time.
+    pub fn tables(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.lock().tables)
+    }
+
+    /// Swap the tables, at once for each worker. Only while they are paused it is at once for all.
+    pub fn set_tables(&self, tables: Snapshot) {
+        let tables = Arc::new(tables);
+        for lane in &self.lanes {
+            lane.lock().tables = Arc::clone(&tables);
         }
-        let mut guard = self.work.lock().unwrap_or_else(PoisonError::into_inner);
-        while guard.paused && !stop.load(Ordering::Acquire) {
-            guard = self.resumed.wait(guard).unwrap_or_else(PoisonError::into_inner);
-        }
-        guard
+    }
+
+    /// Take what all workers have counted since the last time.
+    pub fn collect(&self) -> Counters {
+        let mut all = self.lanes.iter().map(|lane| std::mem::take(&mut lane.lock().counters));
+        let mut total = all.next().unwrap_or_default();
+        all.for_each(|counters| total.add(&counters));
+        total
+    }
+
+    /// Take the frames that wait for Python.
+    pub fn take_punts(&self) -> Vec<Vec<u8>> {
+        self.notice.clear();
+        self.lanes.iter().flat_map(|lane| std::mem::take(&mut lane.lock().punts)).collect()
     }
 
     /// Let threads rest between two bursts, or go on. When this returns, none is inside a burst.
     pub fn pause(&self, paused: bool) {
-        self.lock().paused = paused;
-        self.resumed.notify_all();
+        for lane in &self.lanes {
+            lane.lock().paused = paused;
+            lane.resumed.notify_all();
+        }
+    }
+}
+
+/// A worker's lane, locked.
+pub struct Locked<'a> {
+    work: MutexGuard<'a, Work>,
+    notice: &'a Signal,
+}
+
+impl Burst for Locked<'_> {
+    #[inline]
+    fn take(&mut self, frame: &mut [u8]) -> Option<Range<usize>> {
+        self.work.take(frame)
+    }
+}
+
+impl std::ops::Drop for Locked<'_> {
+    fn drop(&mut self) {
+        if !self.work.punts.is_empty() {
+            self.notice.raise();
+        }
+    }
+}
+
+impl Station for Shared {
+    type Burst<'a> = Locked<'a>;
+
+    /// Behind callers of other threads, and not while this worker is paused.
+    fn begin(&self, worker: usize, stop: &AtomicBool) -> Locked<'_> {
+        let lane = &self.lanes[worker];
+        while lane.waiting.load(Ordering::Acquire) > 0 {
+            yield_now();
+        }
+        let mut work = lane.work.lock().unwrap_or_else(PoisonError::into_inner);
+        while work.paused && !stop.load(Ordering::Acquire) {
+            work = lane.resumed.wait(work).unwrap_or_else(PoisonError::into_inner);
+        }
+        Locked { work, notice: &self.notice }
+    }
+
+    fn release(&self) {
+        self.pause(false);
+    }
+
+    fn tell_failure(&self) {
+        self.notice.raise();
     }
 }

@@ -215,7 +215,7 @@ fn pipeline_behind_a_vport_answers_and_every_element_keeps_count() {
         &[worker, u128::from(WORKER), 5000, 4, 0],
     );
     tables.set("v2/v3:member_info_lookup_table", &[member], true).unwrap();
-    let shared = Shared::new().unwrap();
+    let shared = Shared::new(1).unwrap();
     shared.lock().tables = tables.into();
     let TwoHosts { engine, vnics, .. } = TwoHosts::default();
     let carrier = tap::shared::Shared::new(vec![(engine, vnics)]).unwrap();

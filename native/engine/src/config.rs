@@ -21,9 +21,10 @@ pub enum PortState {
 pub struct SwitchPortConfig {
     pub state: PortState,
     pub egress: Egress,
-    /// P_Keys that a packet which comes in may bear, in ascending order, unless it is of subnet management; None: any.
+    /// P_Keys that a packet which comes in may bear, in ascending order; None: any. Of subnet management only what bears
+    /// full management is asked.
     pub pkeys_in: Option<Box<[u16]>>,
-    /// P_Keys that a packet which leaves may bear, likewise.
+    /// P_Keys that a packet which leaves may bear, unless it is of subnet management; None: any.
     pub pkeys_out: Option<Box<[u16]>>,
     /// On which service channel a packet leaves that came in here, by the port by which it leaves.
     pub sc_to_sc: Box<[(PortNum, ScToSc)]>,

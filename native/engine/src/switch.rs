@@ -18,6 +18,9 @@ use crate::port::Port;
 use crate::port_errors::PortErrors;
 use crate::state::{ElementId, Mark, State};
 
+/// The P_Key of a full member of the management partition: what a fabric manager's packets bear.
+const FULL_MANAGEMENT: u16 = 0xffff;
+
 /// Entries of a forwarding table from here on name a group of ports.
 pub const GROUP_BASE: u16 = 0x4000;
 
@@ -66,8 +69,10 @@ impl SwitchPort {
         if !lets_pass(self.config.state, packet) {
             return Some(Drop::SwPortDown);
         }
-        let may_come =
-            packet.len() < HEADER || is_management(packet) || holds(&self.config.pkeys_in, pkey(packet));
+        if packet.len() < HEADER || holds(&self.config.pkeys_in, pkey(packet)) {
+            return None;
+        }
+        let may_come = is_management(packet) && pkey(packet) != FULL_MANAGEMENT;
         (!may_come).then_some(Drop::SwPkeyIn)
     }
 

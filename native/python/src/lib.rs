@@ -25,7 +25,7 @@ mod _native {
     #[pymodule_export]
     use crate::functions::{check, hash15, icrc, measure_line, packet_blocks, relay, segment};
     #[pymodule_export]
-    use crate::load_balancer::{EjfatPipeline, EjfatPort};
+    use crate::load_balancer::{EjfatPipeline, EjfatPort, EjfatReflector};
     #[pymodule_export]
     use crate::workers::measure_workers;
     #[pymodule_export]

@@ -1,4 +1,4 @@
-//! The Python interface of the load balancer: `_native.EjfatPipeline` and `_native.EjfatPort`.
+//! The Python interface of the load balancer: `_native.EjfatPipeline`, `_native.EjfatPort` and `_native.EjfatReflector`.
 
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -6,10 +6,12 @@ use std::sync::Arc;
 use ejfat::counters::{Counters, Lb};
 use ejfat::drops::DROP_NAMES;
 use ejfat::pipeline::{Outcome, process};
-use ejfat::port::{Medium, Port};
+use ejfat::port::Port;
+use ejfat::reflect::Reflector;
 use ejfat::shared::Shared;
+use ejfat::station::Station;
 use ejfat::tables::Row;
-use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict};
@@ -58,14 +60,16 @@ fn counters_dict<'py>(py: Python<'py>, counters: &Counters) -> PyResult<Bound<'p
 
 #[pymethods]
 impl EjfatPipeline {
+    /// `workers`: threads that a port may have.
     #[new]
-    fn new() -> PyResult<Self> {
-        Ok(EjfatPipeline { shared: Shared::new()? })
+    #[pyo3(signature = (workers = 1))]
+    fn new(workers: usize) -> PyResult<Self> {
+        Ok(EjfatPipeline { shared: Shared::new(workers)? })
     }
 
     /// Change tables, all at once: each with its rows in the place of all it had, or only with these changed.
     fn set_tables(&self, py: Python<'_>, tables: Vec<(String, bool, Vec<RowArgs>)>) -> PyResult<()> {
-        let before = py.detach(|| Arc::clone(&self.shared.lock().tables));
+        let before = py.detach(|| self.shared.tables());
         let mut snapshot = (*before).clone();
         for (name, anew, rows) in tables {
             let rows: Vec<Row> = rows
@@ -74,7 +78,7 @@ impl EjfatPipeline {
                 .collect();
             snapshot.set(&name, &rows, anew).map_err(PyValueError::new_err)?;
         }
-        py.detach(|| self.shared.lock().tables = Arc::new(snapshot));
+        py.detach(|| self.shared.set_tables(snapshot));
         Ok(())
     }
 
@@ -82,10 +86,10 @@ impl EjfatPipeline {
     /// whether instance 0's source filter holds for version 1.
     fn serve(&self, py: Python<'_>, first: u32, end: u32, guard_v1: bool) {
         py.detach(|| {
-            let work = &mut *self.shared.lock();
-            let tables = Arc::make_mut(&mut work.tables);
+            let mut tables = (*self.shared.tables()).clone();
             tables.sync_ports = first..end;
             tables.guard_v1 = guard_v1;
+            self.shared.set_tables(tables);
         });
     }
 
@@ -164,7 +168,7 @@ impl EjfatPipeline {
 
     /// Take what was counted since the last time.
     fn collect<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let taken = py.detach(|| std::mem::take(&mut self.shared.lock().counters));
+        let taken = py.detach(|| self.shared.collect());
         counters_dict(py, &taken)
     }
 
@@ -175,31 +179,42 @@ impl EjfatPipeline {
 
     /// Take the frames that a thread left to Python.
     fn take_punts<'py>(&self, py: Python<'py>) -> Vec<Bound<'py, PyBytes>> {
-        self.shared.notice.clear();
-        let taken = py.detach(|| std::mem::take(&mut self.shared.lock().punts));
+        let taken = py.detach(|| self.shared.take_punts());
         taken.iter().map(|frame| PyBytes::new(py, frame)).collect()
     }
 }
 
+/// Make a port from copies of descriptors, which stay the caller's.
+fn open<S: Station>(station: Arc<S>, fds: &[RawFd], medium: &str) -> PyResult<Port<S>> {
+    let copies = fds.iter().map(|fd| tap::duplicate(*fd)).collect::<Result<Vec<_>, _>>()?;
+    Ok(match medium {
+        "packet" => Port::of_packets(station, copies)?,
+        "tap" => {
+            let [fd] = <[_; 1]>::try_from(copies)
+                .map_err(|fds| PyValueError::new_err(format!("{} descriptors of a TAP", fds.len())))?;
+            Port::of_tap(station, fd)?
+        }
+        _ => return Err(PyValueError::new_err(format!("medium {medium:?}, expected tap or packet"))),
+    })
+}
+
 #[pyclass(frozen)]
 pub struct EjfatPort {
-    port: Port,
+    port: Port<Shared>,
     pipeline: Arc<Shared>,
 }
 
 #[pymethods]
 impl EjfatPort {
-    /// `medium` is "tap" or "packet"; the descriptor stays the caller's, a copy of it is used.
+    /// `medium` is "tap", with one descriptor, or "packet", with one for each worker at most.
     #[new]
-    fn new(pipeline: &EjfatPipeline, fd: RawFd, medium: &str) -> PyResult<Self> {
-        let medium = match medium {
-            "tap" => Medium::Tap,
-            "packet" => Medium::Packet,
-            _ => return Err(PyValueError::new_err(format!("medium {medium:?}, expected tap or packet"))),
-        };
-        let fd = tap::duplicate(fd).map_err(PyOSError::new_err)?;
+    fn new(pipeline: &EjfatPipeline, fds: Vec<RawFd>, medium: &str) -> PyResult<Self> {
         let shared = Arc::clone(&pipeline.shared);
-        Ok(EjfatPort { port: Port::new(Arc::clone(&shared), fd, medium)?, pipeline: shared })
+        if fds.len() > shared.workers() {
+            let text = format!("{} descriptors for {} workers", fds.len(), shared.workers());
+            return Err(PyValueError::new_err(text));
+        }
+        Ok(EjfatPort { port: open(Arc::clone(&shared), &fds, medium)?, pipeline: shared })
     }
 
     fn start(&self) -> PyResult<()> {
@@ -226,5 +241,32 @@ impl EjfatPort {
     #[getter]
     fn failure(&self) -> Option<String> {
         self.port.failure()
+    }
+}
+
+/// The plain forwarder of the benchmark, on a port like the load balancer's.
+#[pyclass(frozen)]
+pub struct EjfatReflector {
+    port: Port<Reflector>,
+}
+
+#[pymethods]
+impl EjfatReflector {
+    #[new]
+    fn new(fds: Vec<RawFd>, medium: &str) -> PyResult<Self> {
+        Ok(EjfatReflector { port: open(Reflector::new()?, &fds, medium)? })
+    }
+
+    fn start(&self) -> PyResult<()> {
+        Ok(self.port.start()?)
+    }
+
+    fn stop(&self, py: Python<'_>) {
+        py.detach(|| self.port.stop());
+    }
+
+    #[getter]
+    fn lost(&self) -> u64 {
+        self.port.lost()
     }
 }

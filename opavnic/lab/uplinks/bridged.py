@@ -58,12 +58,16 @@ class BridgedVnic:
         closed: Callable[[str], None],
         reported: Callable[[str], Iterable[MacAddr]],
         learns: bool = True,
+        is_reached: bool = True,
+        outside: LinkFacts | None = None,
     ) -> None:
         """Begin to listen to a bridge.
 
         Args:    way: the name of the uplink, or of the virtual machine. held: the namespace of the bridge. learnt,
                  forgotten: told of addresses behind other ports. closed: told once that the bridge is gone. reported:
-                 what the VNIC is to report. learns: listen to what the bridge learns.
+                 what the VNIC is to report. learns: listen to what the bridge learns. is_reached: the addresses of the
+                 bridge and of its ports are behind it too. outside: the interface that the bridge was
+                 made for, without which it leads nowhere.
         Raises:  NetdevError: the namespace cannot be entered.
         """
         self.way = way
@@ -73,6 +77,8 @@ class BridgedVnic:
         self._loop = loop
         self._learnt, self._forgotten, self._closed, self._reported = learnt, forgotten, closed, reported
         self._learns = learns
+        self._is_reached = is_reached
+        self._outside = outside
         self._held = held
         self._port: PortNetdev | None = None
         self._known: dict[MacAddr, dict[int, int]] = {}
@@ -160,8 +166,12 @@ class BridgedVnic:
 
     def _heard_link(self, kind: int, data: bytes) -> None:
         link = parse_facts(data)
-        if kind == RTM_DELLINK and link.ifindex == self.bridge.ifindex and not is_of_bridge(data):
+        if kind != RTM_DELLINK or is_of_bridge(data):
+            return
+        if link.ifindex == self.bridge.ifindex:
             self._lose(f"bridge {self.bridge.name} was deleted")
+        elif self._outside is not None and link.ifindex == self._outside.ifindex:
+            self._lose(f"interface {self._outside.name} is gone")
 
     def _lose(self, reason: str) -> None:
         if not self.gone:
@@ -182,7 +192,7 @@ class BridgedVnic:
             self._heard(entry)
 
     def _heard(self, entry: FdbEntry) -> None:
-        if not self._learns:
+        if not self._learns or (entry.local and not self._is_reached):
             return
         ports = self._known.setdefault(entry.mac, {})
         before = dict(ports)

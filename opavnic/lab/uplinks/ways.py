@@ -61,12 +61,13 @@ class Ways(RunningPart):
                 self._nats[name] = Nat(name, uplink, self._model, site.place, self._owned)
                 continue
             with contextlib.closing(BridgeClient(site.place.held)) as links:
-                bridge = self._bridge_of(name, uplink, site, links)
-            self._lead_out(name, uplink.vesw, site, bridge, uplink)
+                bridge, nic = self._bridge_of(name, uplink, site, links)
+            self._lead_out(name, uplink.vesw, site, bridge, uplink, outside=nic)
         for host, keys in self._model.hosts.items():
             if keys.tap is not None:
                 vesw = self._model.vesws_of(host)[0]
-                self._lead_out(host, vesw.name, sites[host], self._make_machine_tap(host, sites[host], vesw))
+                bridge, tap = self._make_machine_tap(host, sites[host], vesw)
+                self._lead_out(host, vesw.name, sites[host], bridge, outside=tap)
 
     def connect(self, members: dict[str, Site]) -> None:
         """Start NAT; the hosts have their addresses.
@@ -94,7 +95,10 @@ class Ways(RunningPart):
 
     # bridges
 
-    def _bridge_of(self, name: str, uplink: Uplink, site: Site, links: BridgeClient) -> LinkFacts:
+    def _bridge_of(
+        self, name: str, uplink: Uplink, site: Site, links: BridgeClient
+    ) -> tuple[LinkFacts, LinkFacts | None]:
+        """Return the bridge, and the NIC that it was made for, if any."""
         there = {link.name: link for link in links.links_now()}
         wanted = uplink.bridge or uplink.nic or ""
         device = there.get(wanted)
@@ -110,13 +114,13 @@ class Ways(RunningPart):
                 raise LabError(
                     f"uplinks.{name}.bridge: {wanted} is no bridge (for an interface, write nic: {wanted})"
                 )
-            return device
+            return device, None
         if reason := _unfit(device, there, links.ip_addresses().get(device.ifindex, ())):
             raise LabError(f"uplinks.{name}.nic: {reason}")
         bridge = self._make_bridge(uplink.host, site, links, uplink.vesw)
         self._owned.set_up(site.place, links, device)
         links.set_master(device.ifindex, bridge.ifindex)
-        return bridge
+        return bridge, device
 
     def _make_bridge(self, host: str, site: Site, links: BridgeClient, base: str) -> LinkFacts:
         taken = {link.name for link in links.links_now()} | site.host.reserved
@@ -127,7 +131,8 @@ class Ways(RunningPart):
         links.set_up(bridge.ifindex, True)
         return bridge
 
-    def _make_machine_tap(self, host: str, site: Site, vesw: Vesw) -> LinkFacts:
+    def _make_machine_tap(self, host: str, site: Site, vesw: Vesw) -> tuple[LinkFacts, LinkFacts]:
+        """Return the bridge of a virtual machine, and its TAP."""
         tap = self._model.hosts[host].tap
         assert tap is not None  # noqa: S101 - the caller has looked
         made = self._owned.make(
@@ -143,10 +148,17 @@ class Ways(RunningPart):
                 links.set_mtu(link.ifindex, vesw.mtu)
             links.set_master(made.ifindex, bridge.ifindex)
             links.set_up(made.ifindex, True)
-        return bridge
+        return bridge, made
 
     def _lead_out(
-        self, way: str, vesw: str, site: Site, bridge: LinkFacts, uplink: Uplink | None = None
+        self,
+        way: str,
+        vesw: str,
+        site: Site,
+        bridge: LinkFacts,
+        uplink: Uplink | None = None,
+        *,
+        outside: LinkFacts | None = None,
     ) -> None:
         key = (site.place.identity.mark, bridge.ifindex)
         if (other := self._bridges.setdefault(key, way)) != way:
@@ -170,6 +182,9 @@ class Ways(RunningPart):
             closed=lambda its: self._tell(vesw, learning.closed(its)),
             reported=learning.behind,
             learns=learns,
+            outside=outside,
+            # nothing of this machine is to be reached at the bridge of a virtual machine
+            is_reached=uplink is not None,
         )
         for interface in site.host.interfaces:
             if interface.vesw.name == vesw:

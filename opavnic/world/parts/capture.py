@@ -30,6 +30,7 @@ from opavnic.observe.capture import DEFAULT_BUFFER, MAX_BUFFER, MIN_BUFFER, Capt
 from opavnic.observe.capture_copy import NUMBER_HEADER
 from opavnic.world.connections import MAX_FOLLOWERS
 from opavnic.world.json_body import json_object
+from opavnic.world.openapi import api
 from opavnic.world.part import RunningPart
 from opavnic.world.world import World
 
@@ -53,6 +54,19 @@ class Captures(RunningPart):
     def routes(self) -> list[web.RouteDef]:
         return [web.get("/capture", self._capture), web.post("/capture/end", self._end)]
 
+    @api(
+        "Capture packets as they pass",
+        "a pcapng file that grows; the header Capture-Number has the number of the capture",
+        content=CONTENT_TYPE,
+        query={
+            "on": "a place, as of a fault; default: all links",
+            "snap": "bytes of a packet to keep",
+            "count": "end after so many packets",
+            "once": "1: capture packets only where they enter the fabric",
+            "buffer": "bytes that may wait for the reader",
+            "l4": "and every other match of a fault: vesw, attr, method, lid, slid, dlid, sc, direction",
+        },
+    )
     async def _capture(self, request: web.Request) -> web.StreamResponse:
         if len(self._running) >= MAX_FOLLOWERS:
             raise TooManyError(
@@ -74,6 +88,7 @@ class Captures(RunningPart):
             capture.stop()
         return response
 
+    @api("End a capture", "its number", ("number",), body={"number": "integer: of a running capture"})
     async def _end(self, request: web.Request) -> web.Response:
         number = (await json_object(request)).get("number")
         if type(number) is not int or number not in self._running:

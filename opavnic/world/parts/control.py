@@ -5,6 +5,7 @@
     POST /down             end the lab; the answer lists what was removed
     /em/...                the Ethernet Manager, see em_routes; /faults, /topology, /routes: fabric
     GET  /capture          packets as they pass, see capture
+    GET  /openapi.json     all routes of the lab, made of what their handlers declare (`openapi.api`)
 
 Every part adds its own (`RunningPart.routes`).
 """
@@ -15,6 +16,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Callable, Iterable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -26,6 +28,7 @@ from hfi_sim.text import visible
 from opavnic.errors import TooManyError
 from opavnic.world.connections import MAX_FOLLOWERS, Connections, while_read
 from opavnic.world.json_body import MAX_BODY, json_answer
+from opavnic.world.openapi import api, document
 from opavnic.world.part import RunningPart
 from opavnic.world.steps import Steps, in_turns
 
@@ -72,7 +75,8 @@ class ControlServer:
     def __init__(self, socket_path: Path, routes: Iterable[web.RouteDef]) -> None:
         self._path = socket_path
         app = web.Application(middlewares=[_errors_as_json, self._one_request], client_max_size=MAX_BODY)
-        app.add_routes(list(routes))
+        self.routes = [*routes, web.get("/openapi.json", self._describe)]
+        app.add_routes(self.routes)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0, logger=_http_log)
         self._connections: Connections | None = None
         self._listener: asyncio.Server | None = None
@@ -95,6 +99,10 @@ class ControlServer:
             self._listener.close()
             self._listener = None
         await self._runner.cleanup()
+
+    @api("This API", "an OpenAPI document", ("openapi", "paths"))
+    async def _describe(self, _: web.Request) -> web.Response:
+        return web.json_response(document(self.routes, version("opavnic")))
 
     @web.middleware
     async def _one_request(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -158,8 +166,14 @@ class LabRoutes(RunningPart):
         status: Callable[..., Steps[dict[str, Any]]],
         lines: LogLines,
         down: Callable[[], Awaitable[Any]],
+        fold: Callable[[dict[str, Any], bool], Awaitable[dict[str, Any]]],
     ) -> None:
-        """Args:  status: takes `counters`. down: ends the lab and returns what was removed, as plain data."""
+        """Prepare.
+
+        Args:  status: takes `counters`. down: ends the lab and returns what was removed, as plain data. fold: makes the
+               status of what is on this machine that of the whole lab.
+        """
+        self._fold = fold
         self._status = status
         self._lines = lines
         self._down = down
@@ -172,14 +186,25 @@ class LabRoutes(RunningPart):
             web.post("/down", self._post_down),
         ]
 
+    @api(
+        "Hosts, VNICs, links, drops",
+        "the status of the lab, as `opavnic status --json` prints it",
+        ("lab", "pid", "uptime_s", "hosts", "links", "drops", "balance", "apps", "mads"),
+        query={"counters": "1: with the counters of every element"},
+    )
     async def _get_status(self, request: web.Request) -> web.Response:
         async with self._one_status:  # that of a large lab takes memory
-            steps = self._status(counters=request.query.get("counters") == "1")
-            return await json_answer(await in_turns(steps))
+            counters = request.query.get("counters") == "1"
+            found = await in_turns(self._status(counters=counters))
+            return await json_answer(await self._fold(found, counters))
 
+    @api(
+        "The log", "lines of text", content="text/plain", query={"follow": "1: go on until the reader leaves"}
+    )
     async def _get_logs(self, request: web.Request) -> web.StreamResponse:
         return await _stream_log(request, self._lines, follow=request.query.get("follow") == "1")
 
+    @api("End the lab", "what was removed")
     async def _post_down(self, _: web.Request) -> web.Response:
         return web.json_response(await self._down())
 

@@ -19,6 +19,7 @@ from hfi_sim.errors import InputError
 from hfi_sim.types import mac_text
 from opavnic.errors import OpavnicError
 from opavnic.world.json_body import json_answer, json_body
+from opavnic.world.openapi import api
 from opavnic.world.part import RunningPart
 from vema.em.core import EmCore
 from vema.em.desired import Checked, EmConfigError, checked
@@ -73,6 +74,14 @@ def em_routes(service: EthernetService) -> list[web.RouteDef]:
 
     one_at_a_time = asyncio.Lock()
 
+    @api(
+        "Apply an EM configuration",
+        "what it changes; without diff=1 also the Sets sent, and whether the fabric has converged",
+        ("changes",),
+        query={"diff": "1: only say what it would change"},
+        body={"vesws": "array: and every other key of an EM file (em.schema.json)"},
+        more_errors={"422": "mistakes in the configuration, each with its path"},
+    )
     async def apply(request: web.Request) -> web.Response:
         em, _ = running()
         data = await json_body(request)
@@ -94,13 +103,16 @@ def em_routes(service: EthernetService) -> list[web.RouteDef]:
         running()  # it may have failed meanwhile
         return web.json_response({"changes": changes, "sets": core.sets - sets, "converged": converged})
 
+    @api("Virtual switches", "virtual switches as the manager has planned them", ("vesws",))
     async def vesws(_: web.Request) -> web.Response:
         return await json_answer({"vesws": _vesw_rows(running()[1])})
 
+    @api("Vports", "vports and how far each is configured", ("vports",))
     async def vports(_: web.Request) -> web.Response:
         core = running()[1]
         return await json_answer({"vports": (_vport_row(port, vport) for port, vport in list(core.vports()))})
 
+    @api("MAC tables", "entries", ("mac_table",), query={"vesw": "id of a virtual switch; default: all"})
     async def mac_table(request: web.Request) -> web.Response:
         core = running()[1]
         shown = dict(core.vesws)
@@ -112,6 +124,7 @@ def em_routes(service: EthernetService) -> list[web.RouteDef]:
             shown = {vesw_id: shown[vesw_id]}
         return await json_answer({"mac_table": _table_rows(core, shown)})
 
+    @api("Readings of counters", "readings, oldest first", ("counters",), query={"limit": "how many"})
     async def counters(request: web.Request) -> web.Response:
         em, core = running()
         readings = (
@@ -126,6 +139,12 @@ def em_routes(service: EthernetService) -> list[web.RouteDef]:
         )
         return await json_answer({"counters": readings})
 
+    @api(
+        "Events",
+        "events, oldest first",
+        ("events",),
+        query={"after": "number of an event", "limit": "how many"},
+    )
     async def events(request: web.Request) -> web.Response:
         em, _ = running()
         after, limit = _number(request, "after", 0), _number(request, "limit", 100)
@@ -143,6 +162,7 @@ def em_routes(service: EthernetService) -> list[web.RouteDef]:
         )
         return await json_answer({"events": rows})
 
+    @api("Read everything from every agent", "differences from the configuration", ("differences",))
     async def verify(_: web.Request) -> web.Response:
         em, _core = running()
         return web.json_response({"differences": [str(difference) for difference in await em.verify()]})

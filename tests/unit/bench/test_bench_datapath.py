@@ -13,7 +13,7 @@ import pytest
 from opavnic_bench.datapath.bench import BenchResult
 from opavnic_bench.datapath.measure import Sample
 from opavnic_bench.datapath.peers import Variant, variants
-from opavnic_bench.plot import datapath_panels, draw
+from opavnic_bench.plot import draw, panels
 from opavnic_bench.sites import Site
 from opavnic_bench.traffic import BusyServerError, iperf_result
 from opavnic_bench.turns import PeerError, Run
@@ -115,10 +115,10 @@ def test_peer_that_cannot_be_measured_here_is_left_out_with_its_reason() -> None
 
 def test_plot_is_svg_with_a_bar_per_row_and_measure() -> None:
     rows = result().rows()
-    document = ElementTree.fromstring(draw(datapath_panels(rows)))  # noqa: S314 - our own
+    document = ElementTree.fromstring(draw(panels("datapath", {"results": rows})))  # noqa: S314 - our own
     bars = [rect for rect in document.iter("{http://www.w3.org/2000/svg}rect") if rect.get("x")]
     assert len(bars) == 4 * len(rows)
 
 
 def test_plot_of_nothing_is_still_svg() -> None:
-    assert ElementTree.fromstring(draw(datapath_panels([]))).tag.endswith("svg")  # noqa: S314 - our own
+    assert ElementTree.fromstring(draw(panels("datapath", {}))).tag.endswith("svg")  # noqa: S314 - our own

@@ -32,7 +32,7 @@ from opavnic_bench.links.theory import (
     round_trip_us,
     tcp_limit_gbps,
 )
-from opavnic_bench.plot import draw, links_panels
+from opavnic_bench.plot import draw, panels
 from opavnic_bench.turns import PeerError, Run
 
 NAMES = (
@@ -215,7 +215,7 @@ def test_run_is_proven_only_if_each_case_of_ours_was_measured_and_shown() -> Non
 
 def test_plot_is_svg_with_a_bar_per_row_and_measure() -> None:
     rows = result(plain=[PLAIN], jitter=[PLAIN]).rows()
-    document = ElementTree.fromstring(draw(links_panels(rows)))  # noqa: S314 - our own
+    document = ElementTree.fromstring(draw(panels("links", {"runs": rows})))  # noqa: S314 - our own
     bars = [rect for rect in document.iter("{http://www.w3.org/2000/svg}rect") if rect.get("x")]
     assert len(bars) == 3 * len(rows)
 

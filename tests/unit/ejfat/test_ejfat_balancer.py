@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ejfat.control import programming
-from ejfat.control.balancer import LoadBalancer, Policy, Strategy
+from ejfat.control.balancer import Policy, ReservedInstance, Strategy
 from ejfat.control.members import ReceiverCounters, Session, SessionState, Worker
 from ejfat.control.programming import Target
 from ejfat.control.stored import parts_of, restore
@@ -33,7 +33,7 @@ class Bench:
 
     def __init__(self, policy: Policy = POLICY) -> None:
         self.pipeline = Pipeline()
-        self.balancer = LoadBalancer(Target(0, with_v1=True), "bench", policy)
+        self.balancer = ReservedInstance(Target(0, with_v1=True), "bench", policy)
         self.now = 0.0
         self.tick = 0
         self.events: dict[int, set[str]] = {}

@@ -1,19 +1,19 @@
-"""The thread that carries frames, on sockets of this process: what it forwards, and what it leaves to Python."""
+"""The thread that carries the frames of a TAP, here a socket of this process: what it forwards, and what it leaves.
+
+The threads of packet sockets, which need an interface, are in tests/e2e/test_ejfat_interface.py.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import socket
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from ipaddress import ip_address
 
 import pytest
-from scapy.layers.inet import IP, UDP
-from scapy.layers.l2 import Ether
 
 from ejfat.live.carrier import NativeCarrier
-from ejfat.live.offload import NO_OFFLOAD, VNET, frames_of
 from ejfat.live.ports import FramePort
 from ejfat.pipeline import Pipeline
 from ejfat.pipeline.native import NativePipeline
@@ -29,37 +29,31 @@ WORKER = ip_address("10.8.1.1")
 class SocketPort(FramePort):
     """A port whose wire is the other socket of a pair."""
 
-    def __init__(self, medium: str) -> None:
-        self.medium = medium
-        kind = socket.SOCK_DGRAM if medium == "packet" else socket.SOCK_SEQPACKET
-        self.inside, self.wire = socket.socketpair(socket.AF_UNIX, kind)
+    medium = "tap"
+
+    def __init__(self) -> None:
+        self.inside, self.wire = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.inside.setblocking(False)
         self.wire.settimeout(30)
         self.lost = 0
 
-    def fileno(self) -> int:
-        return self.inside.fileno()
-
-    @property
-    def front(self) -> bytes:
-        return NO_OFFLOAD if self.medium == "packet" else b""
+    def filenos(self) -> list[int]:
+        return [self.inside.fileno()]
 
     def put(self, frame: bytes) -> None:
-        self.wire.send(self.front + frame)
+        self.wire.send(frame)
 
     async def get(self) -> bytes:
-        data = await asyncio.wait_for(asyncio.to_thread(self.wire.recv, 70_000), 30)
-        assert data.startswith(self.front)
-        return data[len(self.front) :]
+        return await asyncio.wait_for(asyncio.to_thread(self.wire.recv, 70_000), 30)
 
     def close(self) -> None:
         self.inside.close()
         self.wire.close()
 
 
-@pytest.fixture(params=["packet", "tap"])
-def port(request: pytest.FixtureRequest) -> Iterator[SocketPort]:
-    port = SocketPort(request.param)
+@pytest.fixture
+def port() -> Iterator[SocketPort]:
+    port = SocketPort()
     yield port
     port.close()
 
@@ -116,44 +110,8 @@ async def test_nothing_passes_while_it_is_still(port: SocketPort) -> None:
         assert [str(reason) for reason in pipeline.counters.drops] == ["member_info:miss"]
 
 
-@pytest.mark.parametrize("version", [4, 6])
-async def test_datagrams_sent_in_one_call_pass_one_by_one(version: int) -> None:
-    port = SocketPort("packet")
-    reference = Pipeline(make_tables())
-    with closing(port), carried(port, reference.tables) as (pipeline, _, punts):
-        whole, start, size = merged(version)
-        header = VNET.pack(1, 5, start + 8, size, start, 6)
-        single = frames_of(header + whole)
-        assert len(single) == 3
-        leaving = [verdict.frame for frame in single if (verdict := reference.process(frame)).frame]
-        assert len(leaving) == (3 if version == 4 else 0), "the tables know no IPv6"
-        for packet in map(Ether, [*single, *leaving]):
-            again = packet.copy()
-            for layer in again.layers():
-                if layer in (IP, UDP):
-                    del again[layer].chksum
-            assert bytes(again) == bytes(packet), "checksums are right"
-        port.wire.send(header + whole)
-        port.put(ARP)
-        assert [await port.get() for _ in leaving] == leaving
-        await asyncio.wait_for(punts.get(), 30)
-        assert pipeline.counters.rx_packets == 3
-        assert pipeline.counters == reference.counters
-
-
-def merged(version: int) -> tuple[bytes, int, int]:
-    """Return a frame that holds three datagrams, where UDP begins, and the size of a datagram's payload."""
-    payloads = [frame[42:] for frame in make_frames(2, 50)[:3]]
-    payloads[2] = payloads[2][:-7]
-    first = make_frames(2, 50)[0]
-    if version == 4:
-        return first[:42] + b"".join(payloads), 34, len(payloads[0])
-    ip = b"\x60\0\0\0" + bytes(2) + b"\x11\x40" + bytes(range(32))
-    return first[:12] + b"\x86\xdd" + ip + first[34:42] + b"".join(payloads), 54, len(payloads[0])
-
-
 async def test_interface_that_goes_away_is_told_once() -> None:
-    port = SocketPort("tap")
+    port = SocketPort()
     told: asyncio.Queue[str] = asyncio.Queue()
     carrier = NativeCarrier(NativePipeline(), port, lambda frame: None, told.put_nowait)
     carrier.start()

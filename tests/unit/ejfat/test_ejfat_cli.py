@@ -154,7 +154,7 @@ def test_sim_that_cannot_write_is_one_line_and_exit_1(
         (["lb", "--tap", "x", "--ipv4", "10.0.0.1", "--mac", "zz"], "MAC address"),
         (
             ["lb", "--tap", "x", "--ipv4", "10.0.0.1", "--tls-cert", "c.pem"],
-            "give both --tls-cert and --tls-key",
+            "give both the certificate (tls-cert) and its key",
         ),
     ],
 )

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ejfat.control.balancer import LoadBalancer
+from ejfat.control.balancer import ReservedInstance
 from ejfat.control.epochs import MAX_LIVE, EpochManager
 from ejfat.control.members import Worker
 from ejfat.control.prefixes import TICKS
@@ -214,7 +214,7 @@ def test_withdraw_of_the_first_epoch_is_refused(manager: EpochManager) -> None:
 
 
 def test_boundary_that_no_tick_will_reach_is_moved_when_newer_syncs_say_so() -> None:
-    tables, balancer, now = TableSet(), LoadBalancer(Target(0), "run"), 100.0
+    tables, balancer, now = TableSet(), ReservedInstance(Target(0), "run"), 100.0
     sender = ip_address("10.0.0.2")
     balancer.add_senders([sender])
 

@@ -57,6 +57,10 @@ def lab_file(host: str = "lb", options: str = "{}", **replace: str) -> str:
             "options.listen: '127.0.0.1:99999': port '99999', expected 0",
         ),
         (lab_file(options="{listen: foo}"), "'foo': expected HOST:PORT"),
+        (lab_file(options="{p4_listen: foo}"), "options.p4_listen: 'foo': expected HOST:PORT"),
+        (lab_file(options="{p4_listen: '127.0.0.1:0'}"), "give p4_token_file, or p4_open to allow that"),
+        (lab_file(options="{p4_open: true, p4_token_file: t}"), "give p4_open or p4_token_file, not both"),
+        (lab_file(options="{ipv6: [10.9.9.9]}"), "options.ipv6[0]: 10.9.9.9 is not an IPv6 address"),
         (lab_file() + "em: off\n", "need the built-in EM"),
         (lab_file() + "  - {kind: ejfat-lb, host: lb}\n", 'host "lb" already has an app'),
         (

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ejfat.addresses import IpAddress
 from ejfat.control.members import Worker
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
-from ejfat.control.programming import IpAddress
 from ejfat.drops import PipelineCounters
 from ejfat.live.app import AppConfig, LbApp
 from ejfat.pipeline.native import NativePipeline

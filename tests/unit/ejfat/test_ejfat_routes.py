@@ -11,6 +11,7 @@ import pytest
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
 from ejfat.errors import ControlError
 from ejfat.live.app import AppConfig, LbApp
+from ejfat.live.lb_options import BalancerOptions
 from ejfat.live.routes import NextHops, Route, next_hop
 from opavnic.cli.main import main
 
@@ -81,7 +82,7 @@ def test_options_of_the_program_that_are_wrong_are_one_line(
 
 
 def test_token_in_a_file_is_read(tmp_path: Path) -> None:
-    from ejfat.cli.lb import _token
-
     (tmp_path / "token").write_text("secret\n")
-    assert _token("", tmp_path / "token", "--token") == "secret"
+    options = BalancerOptions(ipv4=["10.7.0.100"], token_file="token")
+    config = options.config(options.plane(0x020000000001), directory=tmp_path)
+    assert config.admin_token == (tmp_path / "token").read_text().strip()

@@ -15,10 +15,16 @@ MAC = parse_mac("02:11:22:33:44:55")
 
 
 def notice(
-    *, family: int = 7, flags: int = 0, mac: bytes = MAC, master: int | None = 3, vlan: int = 0
+    *,
+    family: int = 7,
+    state: int = 2,
+    flags: int = 0,
+    mac: bytes = MAC,
+    master: int | None = 3,
+    vlan: int = 0,
 ) -> bytes:
     """Return a message of neighbours: header, struct ndmsg, attributes."""
-    body = struct.pack("=BxxxiHBB", family, 5, 0x80, flags, 0) + struct.pack("=HH", 4 + len(mac), 2) + mac
+    body = struct.pack("=BxxxiHBB", family, 5, state, flags, 0) + struct.pack("=HH", 4 + len(mac), 2) + mac
     body += bytes(-len(mac) % 4)
     if master is not None:
         body += struct.pack("=HHI", 8, 9, master)
@@ -30,6 +36,9 @@ def notice(
 def test_address_that_a_bridge_learns_is_read() -> None:
     assert fdb_entry(RTM_NEWNEIGH, notice(vlan=7)) == FdbEntry(bridge=3, port=5, mac=MAC, vlan=7)
     assert fdb_entry(RTM_DELNEIGH, notice()) == FdbEntry(bridge=3, port=5, mac=MAC, vlan=0, gone=True)
+    assert fdb_entry(RTM_NEWNEIGH, notice(state=0x80)) == FdbEntry(
+        bridge=3, port=5, mac=MAC, vlan=0, local=True
+    )
 
 
 @pytest.mark.parametrize(

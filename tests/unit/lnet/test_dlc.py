@@ -9,9 +9,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lnet.dlc import Quoted, error_yaml, format_yaml, parse_dlc
+from lnet.dlc import parse_dlc
 from lnet.errors import CommandError
 from lnet.networks import Bonding
+from lnet.yaml_text import Quoted, errors_yaml, format_yaml
 
 WHOLE = """\
 net:
@@ -129,7 +130,17 @@ def test_export_of_the_real_tool_is_read_and_what_is_not_applied_is_named() -> N
     document = parse_dlc(REAL)
     (group,) = document.nets
     assert (str(group), group.bonding) == ("o2ib0(ib0,ib1)", Bonding.MULTI_RAIL)
-    assert document.ignored == {"peer", "global", "udsp", "tunables", "lnd tunables"}
+    assert dict(group.tunables) == {
+        "peer_timeout": 180,
+        "peer_credits": 32,
+        "peer_buffer_credits": 0,
+        "credits": 256,
+    }
+    assert group.cpts == (0, 1)
+    (peer,) = document.peers
+    assert (str(peer.primary), peer.multi_rail) == ("10.1.1.5@o2ib0", True)
+    assert document.settings["transaction_timeout"] == 50
+    assert document.ignored == set()
 
 
 def test_printed_as_lnetctl_does() -> None:
@@ -142,7 +153,10 @@ def test_printed_as_lnetctl_does() -> None:
         ("", "expected keys"),
         ("o2ibs", "expected keys"),
         ("o2ibs: 5", "line 1: o2ibs: expected a list, not int"),
-        ("o2ib:\n  - nid: x", "line 1: o2ib: unknown key (known: net, net_status, o2ibs)"),
+        (
+            "o2ib:\n  - nid: x",
+            "line 1: o2ib: unknown key (known: discover, global, net, net_status, numa, o2ibs",
+        ),
         ("o2ibs:\n  - nid: 10.1.1.2@o2ib0\n", 'key "ips" is missing'),
         ("o2ibs:\n  - nid: 10.1.1.2@o2ib0\n    ips:\n", 'line 2: o2ibs[0]: key "ips" is missing'),
         ("o2ibs:\n  - nid: 10.1.1.2@o2ib0\n    ips:\n      - ip:\n", 'key "ip" is missing'),
@@ -188,7 +202,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 
 
 def test_error_is_a_list_under_the_verb() -> None:
-    text = error_yaml("add", "o2ibs", CommandError(errno.EINVAL, 'bad "nid": x'))
+    text = errors_yaml([("add", "o2ibs", CommandError(errno.EINVAL, 'bad "nid": x'))])
     assert text == 'add:\n    - o2ibs:\n          errno: -22\n          descr: "bad \\"nid\\": x"\n'
     assert yaml.safe_load(text) == {"add": [{"o2ibs": {"errno": -22, "descr": 'bad "nid": x'}}]}
 

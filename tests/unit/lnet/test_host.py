@@ -18,6 +18,7 @@ from lnet.networks import parse_networks
 from lnet.nid import NetType, Nid
 from lnet.node import Interface
 from lnet.ping import FEATURE_BASE, PingInfo
+from lnet.questions import Answer
 from lnet.tx import TxKind
 from opavnic.world.world import World
 
@@ -52,9 +53,9 @@ def make_hosts() -> dict[str, LnetHost]:
 async def test_ping_tells_the_nids_of_the_peer() -> None:
     hosts = make_hosts()
     hosts["b"].ctl.net_add("o2ib4", ["ib1"])
-    output, code = await hosts["a"].execute("ping", {"nids": [str(B_NID)]})
-    assert code == 0
-    assert output == (
+    answer = await hosts["a"].execute("ping", {"nids": [str(B_NID)]})
+    assert answer.exit == 0
+    assert answer.output == (
         "ping:\n"
         "    - primary nid: 10.1.2.1@o2ib0\n"
         "      Multi-Rail: False\n"
@@ -69,7 +70,7 @@ async def test_ping_of_nobody_fails_within_its_timeout() -> None:
     host = make_hosts()["a"]
     began = asyncio.get_running_loop().time()
     with pytest.raises(CommandError) as caught:
-        await host.ping("10.1.9.9@o2ib0", timeout_s=3)
+        await host.questions.ping("10.1.9.9@o2ib0", timeout_s=3)
     assert caught.value.errno == -errno.EIO
     assert caught.value.descr.startswith("failed to ping 10.1.9.9@o2ib0: Input/output error")
     assert asyncio.get_running_loop().time() - began == pytest.approx(3, abs=0.01)
@@ -77,7 +78,7 @@ async def test_ping_of_nobody_fails_within_its_timeout() -> None:
 
 async def test_ping_of_what_is_no_nid_is_refused() -> None:
     with pytest.raises(CommandError, match="is not a NID"):
-        await make_hosts()["a"].ping("10.1.2.1")
+        await make_hosts()["a"].questions.ping("10.1.2.1")
 
 
 async def test_send_says_which_route_each_message_took() -> None:
@@ -99,7 +100,7 @@ async def test_lnd_that_raises_ends_what_waits_and_refuses_what_comes(
     def broken() -> None:
         raise KeyError("route 7")
 
-    waiting = asyncio.ensure_future(host.ping("10.1.9.9@o2ib0", timeout_s=3600))
+    waiting = asyncio.ensure_future(host.questions.ping("10.1.9.9@o2ib0", timeout_s=3600))
     await asyncio.sleep(0)
     monkeypatch.setattr(host.node.lnd, "reports", broken)
     text = r"LNet on a has failed \(KeyError: 'route 7'\); the log says where"
@@ -177,14 +178,14 @@ async def test_selftest_with_senseless_numbers_is_refused(change: dict[str, floa
 
 async def test_command_by_name_prints_yaml_and_check_fails_with_exit_code_one() -> None:
     host = make_hosts()["a"]
-    output, code = await host.execute("o2ibs_check", {"net": "o2ib0"})
+    checked = await host.execute("o2ibs_check", {"net": "o2ib0"})
+    output, code = checked.output, checked.exit
     assert code == 1
     assert yaml.safe_load(output)["check"][0]["status"] == "failed"
-    assert await host.execute("o2ibs_add", {"nid": "10.1.1.1@o2ib0", "ips": ["10.1.1.1", "10.1.1.2"]}) == (
-        "",
-        0,
-    )
-    assert (await host.execute("o2ibs_check", {"net": "o2ib0"}))[1] == 0
+    assert await host.execute(
+        "o2ibs_add", {"nid": "10.1.1.1@o2ib0", "ips": ["10.1.1.1", "10.1.1.2"]}
+    ) == Answer("")
+    assert (await host.execute("o2ibs_check", {"net": "o2ib0"})).exit == 0
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def test_peer_that_answers_otherwise_than_asked_is_closed_with_the_reason(
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"version": 0x11}, RejectReason.CONN_UNCOMPAT),
+        ({"version": 0x13}, RejectReason.FATAL),
         ({"dstnid": Nid.parse("10.1.1.9@o2ib0").wire}, RejectReason.FATAL),
         ({"dstnid": Nid.parse("10.1.1.2@o2ib1").wire}, RejectReason.FATAL),
         ({"srcnid": 99 << 48}, RejectReason.FATAL),
@@ -124,7 +124,8 @@ def test_request_in_the_byte_order_of_a_big_endian_peer_is_accepted() -> None:
     ("rej", "reason"),
     [
         (KibRej(9), "refused by the peer: EARLY"),
-        (KibRej(4, version=0x11), "CONN_UNCOMPAT, it speaks version 0x11, not 0x12"),
+        (KibRej(4, version=0x13), "CONN_UNCOMPAT, it speaks version 0x13, not 0x12"),
+        (KibRej(3, version=0x13), "refused by the peer: FATAL"),
         (KibRej(77), "refused by the peer: reason 77"),
     ],
 )

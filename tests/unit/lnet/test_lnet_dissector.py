@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -125,6 +126,23 @@ def test_selftest_in_a_capture_has_every_message_named_and_none_malformed(
     rows = tshark.columns(capture, "opa_rc.opcode", "opa_rc.tag", "_ws.col.Info", "_ws.expert.message")
     assert [row for row in rows if row[3]] == []
     named = Counter(info.split()[0] for opcode, tag, info, _ in rows if (opcode, tag) == ("4", "1"))
+    said = {
+        info.partition(", ")[2].split()[0]
+        for _, tag, info, _ in rows
+        if info.startswith(("IMM", "PUT_R", "GET_R"))
+    }
+    assert said == {"PUT", "GET"}, "messages on portal 0 that are neither pings nor pushes"
     requests = {"IMMEDIATE", "PUT_REQ", "PUT_ACK", "PUT_DONE", "GET_REQ", "GET_DONE"}
     assert requests <= set(named) <= requests | {"NOOP"}
     assert {info.split()[0] for opcode, _, info, _ in rows if opcode == "1"} == {"CONNREQ"}
+
+
+@needs_tshark
+def test_old_version_is_shown_and_its_short_refusal_is_not_malformed(tshark: Tshark, tmp_path: Path) -> None:
+    rej = KibRej(RejectReason.FATAL, version=0x11)
+    noop = carried(replace(message_of(MsgType.NOOP), version=0x11).build())
+    capture = write_pcap(tmp_path / "x.pcap", [carried(rej.build()), noop])
+    rows = tshark.columns(capture, "_ws.col.Info", "kib.version", "_ws.expert.message")
+    assert [row[2] for row in rows] == ["", ""]
+    assert rows[0][0] == "rejected: FATAL"
+    assert int(rows[1][1], 16) == 0x11

@@ -146,7 +146,7 @@ async def test_right(lab, hosts):
     )
     for message in (
         "topology clos: leaves is 'two'; it is a whole number",
-        'unknown topology "5" (nearest: ',
+        'unknown topology "5" (known: ',
         "topology('clos', 2, 2): it takes one kind, and numbers by name",
         "topology torus: dims is (3, '3'); it is whole numbers",
         "topology single-switch: hosts is -1; the least is 0",

@@ -38,7 +38,8 @@ pub enum Drop {
     SwNoGroup,
     /// The switch port where it arrived, or is to leave, is not ACTIVE, nor is the packet management (SC15).
     SwPortDown,
-    /// The switch port where it arrived enforces partitions, and the P_Key is not one of its neighbour.
+    /// The switch port where it arrived enforces partitions, and the P_Key is not one of its neighbour. Of
+    /// management packets (SC15) only full management is asked (0xffff).
     SwPkeyIn,
     /// The switch port from which it is to leave enforces partitions, and does not admit the P_Key.
     SwPkeyOut,

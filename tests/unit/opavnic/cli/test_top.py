@@ -365,10 +365,11 @@ async def test_terminal_shows_a_picture_that_keys_change_and_end(
     async with served(directory):
         screen = terminal("-i", "0.1")
         await screen.shows("lab x: datapath python, EM builtin")
-        await screen.shows("q: end, s: by load")
+        await screen.shows("q end")
+        screen.press(b"2")
         await screen.shows("h1:1->sw0:2")
-        screen.press(b"s")
-        await screen.shows("q: end, s: by name")
+        screen.press(b"<")
+        await screen.shows("drops/s▼")
         screen.press(b"q")
         assert await screen.end() == (0, "")
 
@@ -378,9 +379,12 @@ async def test_picture_follows_the_size_of_the_terminal(
 ) -> None:
     async with served(directory):
         screen = terminal("-i", "1000", rows=24)
-        assert "more" not in await screen.shows("em:1->sw0:1")
-        screen.resize(4)
-        await screen.shows("... and 2 more")
+        await screen.shows("q end")
+        screen.press(b"2\x1b[F")
+        await screen.shows("em:1->sw0:1")
+        await screen.shows("3/3")
+        screen.resize(5)
+        assert "em:1" not in await screen.shows("3/3"), "there is room for one: the chosen one"
         screen.press(b"q")
         assert await screen.end() == (0, "")
 
@@ -399,7 +403,7 @@ async def test_terminal_is_given_back_when_the_program_is_ended(
 ) -> None:
     async with served(directory):
         screen = terminal("-i", "1000")
-        await screen.shows("q: end")
+        await screen.shows("q end")
         end(screen)
         assert await screen.end() == (code, "")
 
@@ -409,13 +413,13 @@ async def test_terminal_is_lent_to_the_shell_while_the_program_is_stopped(
 ) -> None:
     async with served(directory):
         screen = terminal("-i", "1000")
-        await screen.shows("q: end")
+        await screen.shows("q end")
         screen.press(b"\x1a")
         await screen.shows(CLEARED)
         pid = screen.process.pid
         assert os.WIFSTOPPED((await asyncio.to_thread(os.waitpid, pid, os.WUNTRACED))[1])
         os.kill(pid, signal.SIGCONT)
-        await screen.shows("q: end")
+        await screen.shows("q end")
         screen.press(b"q")
         assert await screen.end() == (0, "")
 
@@ -425,7 +429,7 @@ async def test_lab_that_ends_under_a_picture_is_told_behind_it(
 ) -> None:
     async with served(directory):
         screen = terminal("-i", "0.1")
-        await screen.shows("q: end")
+        await screen.shows("q end")
         directory.control_socket.unlink()
         assert await screen.end() == (1, "opavnic: lab x has ended\n")
 

@@ -1,16 +1,14 @@
-"""What `opavnic top` prints: numbers people can read, and no more lines than the terminal has."""
+"""What `opavnic top` prints where it has no screen: numbers people can read."""
 
 from __future__ import annotations
 
 from io import StringIO
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from rich.console import Console
 
-from opavnic.cli.top_view import TopView, human, share
-from opavnic.observe.rates import DropRate, Link, Order, Pace, Rates, Traffic, Vnic, in_order
+from opavnic.cli.top_view import TopView, human
+from opavnic.observe.rates import DropRate, Link, Pace, Rates, Traffic, Vnic
 
 
 @pytest.mark.parametrize(
@@ -33,17 +31,6 @@ from opavnic.observe.rates import DropRate, Link, Order, Pace, Rates, Traffic, V
 )
 def test_number_has_three_digits_and_its_unit(number: float, text: str) -> None:
     assert human(number) == text
-
-
-@given(st.integers(0, 100), st.lists(st.integers(0, 100), max_size=4))
-def test_lines_are_shared_without_waste_and_nobody_gets_more_than_others_lack(
-    room: int, wanted: list[int]
-) -> None:
-    given_lines = share(room, wanted)
-    assert sum(given_lines) == min(room, sum(wanted))
-    assert all(got <= want for got, want in zip(given_lines, wanted, strict=True))
-    short = [got for got, want in zip(given_lines, wanted, strict=True) if got < want]
-    assert not short or max(given_lines) <= min(short) + 1
 
 
 def pace(packets: int, drops: int = 0) -> Pace:
@@ -90,45 +77,6 @@ def test_tables_name_every_vnic_link_and_drop_counter_that_grew() -> None:
         "what was dropped reason drops/s so far",
         "h1:1->sw0:1 link_fault 1 7",
     ]
-
-
-def test_rows_that_do_not_fit_are_the_least_busy_and_counted() -> None:
-    rates = measured(30, 2, 0)
-    named = printed(TopView(rates, fit=True), height=14)
-    assert [line.split()[0] for line in named if line.startswith("h")] == [
-        "host",
-        "h25",
-        "h26",
-        "h27",
-        "h28",
-        "h29",
-        "h30",
-        "h1:1->sw0:1",
-        "h2:1->sw0:2",
-    ]
-    assert "... and 24 more, less busy" in named
-    loaded = printed(TopView(in_order(rates, Order.LOAD), fit=True), height=14)
-    assert [line.split()[0] for line in loaded if line.startswith("h")][1:4] == ["h30", "h29", "h28"]
-    assert len(printed(TopView(rates), height=14)) == 1 + 2 + 30 + 2 + 2, "no terminal, no limit"
-
-
-@given(st.integers(0, 40), st.integers(0, 40), st.integers(0, 40), st.integers(1, 50), st.integers(20, 200))
-def test_picture_is_never_higher_than_the_terminal(
-    vnics: int, links: int, drops: int, height: int, width: int
-) -> None:
-    rates = measured(vnics, links, drops, state="not configured by the EM")
-    lines = printed(TopView(rates, fit=True, hint="q: end"), width, height)
-    assert len(lines) <= height
-    assert all(len(line) <= width for line in lines)
-
-
-def test_long_state_is_cut_before_any_number() -> None:
-    lines = printed(
-        TopView(measured(1, 0, 0, state="lost: somebody removed the interface"), fit=True), width=70
-    )
-    assert lines[3].split()[-5:] == ["1", "12k", "0.5", "6k", "0"]
-    assert lines[3].startswith("h1 ")
-    assert "lost:" in lines[3]
 
 
 def test_name_with_control_characters_does_not_reach_the_terminal() -> None:

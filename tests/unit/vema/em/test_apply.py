@@ -94,22 +94,23 @@ async def test_preview_says_what_becomes_of_mac_tables() -> None:
     em.stop()
 
 
-@pytest.mark.parametrize("by", ["apply", "audit"])
-async def test_vport_that_somebody_else_made_is_named_and_deleted(by: str) -> None:
+@pytest.mark.parametrize(("by", "num"), [("audit", 2), ("apply", 2), ("apply", 3), ("apply", 17)])
+async def test_vport_that_somebody_else_made_is_named_and_deleted(by: str, num: int) -> None:
     fabric = EmFabric(2)
     em = fabric.em()
     polling = QUIET if by == "apply" else {"interval": 0, "audit": "10s"}
     em.start(config(polling=polling))
     await converged(fabric, em)
-    await foreign_vport(em, fabric)
+    await foreign_vport(em, fabric, num)
     assert [str(difference) for difference in await em.verify()] == [
-        "h1:1 vport 2: is on virtual switch 2, but is not a vport of the EM"
+        f"h1:1 vport {num}: is on virtual switch 2, but is not a vport of the EM"
     ]
     if by == "apply":
         em.apply(config(polling=polling))
     else:
         await asyncio.sleep(30)
     await converged(fabric, em)
+    assert await em.verify() == []
     em.stop()
 
 

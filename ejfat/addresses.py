@@ -1,4 +1,4 @@
-"""Addresses on the command line."""
+"""IP addresses of either version."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""A lab over several machines, beside the same lab on one and beside VXLAN."""

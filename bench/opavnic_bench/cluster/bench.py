@@ -1,0 +1,160 @@
+"""TCP and round trips between two machines of a cluster, beside the same lab on one machine and beside VXLAN.
+
+All machines are network namespaces of this one and share its processors: what a cluster carries here, its machines
+carry together with the hosts, the network and one another.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from statistics import median
+from typing import Any, Final
+
+from opavnic_bench.cluster.machines import Cluster, Machines, cluster, machines
+from opavnic_bench.running_lab import running_lab
+from opavnic_bench.sites import PREFIX, SUBNET, Site, bench_namespaces, give_address, run, until
+from opavnic_bench.traffic import inside, iperf, iperf_server, round_trips, settle
+from opavnic_bench.turns import PeerError, Progress, ratio, silent
+
+NAME: Final = "bench-cluster"
+ASKED_RATIO: Final = 0.35
+"""Of the throughput on one machine, asked of a cluster whose machines share two processors."""
+_PINGS: Final = 100
+_VNI: Final = 77
+_REST_S: Final = 15.0
+
+
+@dataclass(slots=True)
+class ClusterResult:
+    """What was measured; None: it could not be."""
+
+    nodes: int
+    """Machines of the cluster, each with processes of its own."""
+    tls: bool
+    rounds: int
+    ping_loss: float | None = None
+    """Share of pings between machines that were not answered."""
+    tcp_gbps: float | None = None
+    """One TCP connection between hosts on two machines."""
+    rtt_us_p50: float | None = None
+    unaccounted_frames: int | None = None
+    """Frames that were neither delivered nor counted, on all machines and between them, once all was at rest."""
+    vxlan_tcp_gbps: float | None = None
+    vxlan_rtt_us_p50: float | None = None
+    one_machine_tcp_gbps: float | None = None
+    """The same lab, carried by one process."""
+    one_machine_rtt_us_p50: float | None = None
+    tcp_to_one_machine: float | None = None
+    tcp_to_vxlan: float | None = None
+    skipped: dict[str, str] = field(default_factory=dict)
+    """Subject -> why it was not measured."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the result as plain data."""
+        return asdict(self)
+
+
+def lab_of(nodes: int) -> dict[str, Any]:
+    """Return a lab with one host and one leaf for each machine."""
+    shape = {"kind": "clos", "leaves": nodes, "spines": 1, "hosts_per_leaf": 1, "uplinks": 1}
+    return {
+        "name": NAME,
+        "fabric": {"topology": shape},
+        "hosts": nodes,
+        "vesws": [{"id": 2, "name": "blue", "subnet": "10.9.2.0/24", "members": "all"}],
+    }
+
+
+def bench_cluster(
+    nodes: int, rounds: int, seconds: int, *, tls: bool = True, progress: Progress = silent
+) -> ClusterResult:
+    """Measure all subjects in turns; figures are medians over the rounds.
+
+    Raises:  PeerError: the cluster itself cannot be measured.
+    """
+    result = ClusterResult(nodes, tls, rounds)
+    samples: dict[str, list[tuple[float, float]]] = {"cluster": [], "one machine": [], "VXLAN": []}
+    done, total = 0, 2 * rounds + rounds
+    with machines(nodes) as found, cluster(found, lab_of(nodes), tls=tls) as running, _vxlan(found) as beside:
+        there = _site(running, nodes)
+        settle(there)
+        result.ping_loss = _loss(there)
+        for _ in range(rounds):
+            for name, site in (("cluster", there), ("VXLAN", beside)):
+                progress(done, total, name)
+                samples[name].append(_measure(site, seconds))
+                done += 1
+        result.unaccounted_frames = _unaccounted(running)
+    lab = lab_of(nodes)
+    try:
+        with running_lab(lab) as one:
+            site = one.site("h1", f"h{nodes}")
+            settle(site)
+            for _ in range(rounds):
+                progress(done, total, "one machine")
+                samples["one machine"].append(_measure(site, seconds))
+                done += 1
+    except PeerError as error:
+        result.skipped["one machine"] = str(error)
+    _summarize(result, samples)
+    return result
+
+
+def _summarize(result: ClusterResult, samples: dict[str, list[tuple[float, float]]]) -> None:
+    def middle(name: str, which: int) -> float | None:
+        return round(median(sample[which] for sample in samples[name]), 3) if samples[name] else None
+
+    result.tcp_gbps, result.rtt_us_p50 = middle("cluster", 0), middle("cluster", 1)
+    result.vxlan_tcp_gbps, result.vxlan_rtt_us_p50 = middle("VXLAN", 0), middle("VXLAN", 1)
+    result.one_machine_tcp_gbps = middle("one machine", 0)
+    result.one_machine_rtt_us_p50 = middle("one machine", 1)
+    result.tcp_to_one_machine = ratio(result.tcp_gbps, result.one_machine_tcp_gbps)
+    result.tcp_to_vxlan = ratio(result.tcp_gbps, result.vxlan_tcp_gbps)
+
+
+def _site(running: Cluster, nodes: int) -> Site:
+    pids = tuple(process.pid for process in running.processes.values())
+    return Site(running.namespace("h1"), running.namespace(f"h{nodes}"), f"10.9.2.{nodes}", pids)
+
+
+def _measure(site: Site, seconds: int) -> tuple[float, float]:
+    """Return Gbit/s of one TCP connection, and the median round trip in microseconds."""
+    with iperf_server(site):
+        end = iperf(site, seconds)
+    return end["sum_received"]["bits_per_second"] / 1e9, median(round_trips(site))
+
+
+def _loss(site: Site) -> float:
+    done = run(
+        *inside(site.client, "ping", "-q", "-c", str(_PINGS), "-i", "0.01", "-W", "5", site.address),
+        check=False,
+    )
+    received = next((part for part in done.split(",") if "received" in part), "0 received")
+    return round(1 - int(received.split()[0]) / _PINGS, 4)
+
+
+def _unaccounted(running: Cluster) -> int:
+    """Return how many frames are missing at rest; what is still on its way gets some time."""
+    with contextlib.suppress(PeerError):
+        until(lambda: not running.unaccounted(), "", pause_s=0.5, limit_s=_REST_S)
+    return sum(map(abs, running.unaccounted().values()))
+
+
+@contextlib.contextmanager
+def _vxlan(found: Machines) -> Iterator[Site]:
+    """Two hosts, of the first machine and the last one, joined by VXLAN over the same bridge."""
+    first, last = found.names[0], found.names[-1]
+    with bench_namespaces("vxlan-a", "vxlan-b") as (a, b):
+        for machine, other, host in ((first, last, a), (last, first, b)):
+            namespace = found.namespaces[machine]
+            words = ("type", "vxlan", "id", str(_VNI), "remote", found.address(other), "dstport", "4789")
+            run("ip", "-n", namespace, "link", "add", "vx0", *words, "dev", "eth0")
+            run("ip", "-n", namespace, "link", "set", "vx0", "netns", host)
+        give_address(a, "vx0", 1, 1450)
+        give_address(b, "vx0", 2, 1450)
+        yield Site(a, b, f"{SUBNET}.2")
+
+
+__all__ = ["ASKED_RATIO", "PREFIX", "ClusterResult", "bench_cluster"]

@@ -1,0 +1,88 @@
+"""What the commands of lnetctl share: the host, and how an answer is printed.
+
+A refusal is printed on stderr as the real tool prints it, with its exit code: the low byte of the negative errno. What
+goes wrong before a host is asked (no such lab, host, option or verb) is one line, with 1 or 2 as in all of opavnic.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any, Final
+from urllib.parse import quote
+
+import typer
+import yaml
+
+from opavnic.cli.common import lab_client
+from opavnic.cli.output import EXIT_USAGE, fail, print_json, print_text, say
+
+if TYPE_CHECKING:
+    from opavnic.lab.client import LabClient
+
+_COMMAND_S: Final = 60.0
+"""Timeout of a command on a host, in seconds."""
+ENV_HOST: Final = "OPAVNIC_HOST"
+"""Set by `opavnic exec`, so that --host is implied inside it."""
+
+Host = Annotated[
+    str | None,
+    typer.Option("--host", help="The host; implied inside `opavnic exec HOST`.", envvar=ENV_HOST),
+]
+Net = Annotated[str | None, typer.Option("--net", help="A network: o2ib0.")]
+NeededNet = Annotated[str, typer.Option("--net", help="A network: o2ib0.")]
+
+
+def run_command(
+    host: str | None,
+    lab: str | None,
+    command: str,
+    verb: str,
+    noun: str,
+    *,
+    name: str = "",
+    as_json: bool = False,
+    patience_s: float = _COMMAND_S,
+    **args: Any,
+) -> None:
+    """Run a command on a host and print its output. Args: name: that of the command, if not NOUN VERB."""
+    print_answer(ask(host, lab, command, verb, noun, name=name, patience_s=patience_s, **args), as_json)
+
+
+def ask(
+    host: str | None,
+    lab: str | None,
+    command: str,
+    verb: str,
+    noun: str,
+    *,
+    name: str = "",
+    patience_s: float = _COMMAND_S,
+    **args: Any,
+) -> dict[str, Any]:
+    """Run a command on a host; return its answer. Args: as for `run_command`."""
+    if not host:
+        fail(
+            f"{name or f'{noun} {verb}'}: no host; give --host HOST, or run it with: opavnic exec HOST --",
+            EXIT_USAGE,
+        )
+    body = {"verb": verb, "noun": noun, "args": {k: v for k, v in args.items() if v is not None}}
+    answer: dict[str, Any] = client_of(lab, patience_s).post(f"/lnet/{quote(host, safe='')}/{command}", body)
+    return answer
+
+
+def client_of(lab: str | None, patience_s: float) -> LabClient:
+    """Return the control API of a running lab. Raises: LabError: there is no such lab."""
+    return lab_client(lab, patience_s)
+
+
+def print_answer(answer: dict[str, Any], as_json: bool = False) -> None:
+    """Print the output on stdout and errors on stderr, so that no error gets into a file of `export`."""
+    output, errors = answer["output"], answer["errors"]
+    if as_json and (output or not errors):
+        print_json(yaml.safe_load(output) or {})
+    elif output:
+        print_text(output)
+    for line in [json.dumps(yaml.safe_load(errors))] if as_json and errors else errors.splitlines():
+        say(line)
+    if answer["exit"]:
+        raise typer.Exit(answer["exit"])

@@ -1,0 +1,87 @@
+"""`lnetctl import` and `export`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Final
+
+import typer
+
+from lnet.cli.command import Host, ask, print_answer, run_command
+from lnet.dlc import MAX_TEXT
+from opavnic.cli.common import AsJson, LabOption
+from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail
+from opavnic.files import read_stream, text_of
+
+MAX_FILE: Final = MAX_TEXT
+"""Maximum size of a configuration, in bytes."""
+_EXEC_S: Final = 3600.0
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands to the tool."""
+    app.command("import")(import_command)
+    app.command("export")(export_command)
+
+
+def import_command(
+    file: Annotated[
+        typer.FileBinaryRead | None, typer.Argument(help="A YAML file; without it, stdin.")
+    ] = None,
+    add: Annotated[bool, typer.Option("--add", help="Add what the file has; the default.")] = False,
+    remove: Annotated[bool, typer.Option("--del", help="Remove what the file has.")] = False,
+    show: Annotated[bool, typer.Option("--show", help="Show what the file names.")] = False,
+    execute: Annotated[bool, typer.Option("--exec", help="Do its pings and discoveries.")] = False,
+    host: Host = None,
+    lab: LabOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Import a configuration from YAML, completely or, if anything is wrong, not at all.
+
+    Exports of the real tool are read, too; what is not applied is named.
+
+    \b
+    Example:
+      opavnic lnetctl import --host a < o2ibs.yaml
+    """
+    asked = [
+        name
+        for name, given in (("--add", add), ("--del", remove), ("--show", show), ("--exec", execute))
+        if given
+    ]
+    if len(asked) > 1:
+        fail(f"import: {' and '.join(asked)} exclude each other", EXIT_USAGE)
+    command, verb = {
+        "--del": ("remove_yaml", "del"),
+        "--show": ("show_yaml", "show"),
+        "--exec": ("exec_yaml", "manage"),
+    }.get(asked[0] if asked else "", ("import_yaml", "add"))
+    stream = sys.stdin.buffer if file is None else file
+    text = text_of(read_stream(stream, "import", MAX_FILE, "configuration"), "import")
+    run_command(
+        host, lab, command, verb, "import", name="import", patience_s=_EXEC_S, text=text, as_json=as_json
+    )
+
+
+def export_command(
+    file: Annotated[str | None, typer.Argument(help="File to write; without it, stdout.")] = None,
+    backup: Annotated[bool, typer.Option("--backup", help="Only what a later import needs.")] = False,
+    host: Host = None,
+    lab: LabOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print the configuration in the format that `import` reads.
+
+    \b
+    Example:
+      opavnic lnetctl export --host a --backup > a.yaml
+    """
+    answer = ask(host, lab, "export_yaml", "show", "export", name="export", backup="1" if backup else None)
+    if file is not None and not answer["exit"]:
+        try:
+            with open(file, "w", encoding="utf-8") as stream:
+                stream.write(answer["output"])
+        except OSError as error:
+            fail(f"export: {file}: {error.strerror}", EXIT_FAILED)
+        return
+    print_answer(answer, as_json)

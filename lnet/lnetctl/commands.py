@@ -1,0 +1,92 @@
+"""What all commands of lnetctl share: the node, and arguments as text."""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Callable
+from ipaddress import IPv4Address
+from typing import Any, Final, TypeVar
+
+from lnet.errors import CommandError, NidError
+from lnet.networks import Bonding
+from lnet.nid import Net, Nid
+from lnet.node import LnetNode
+from lnet.objects import LnetNi
+
+Document = dict[str, Any]
+_T = TypeVar("_T")
+LO: Final = "lo"
+"""The network of a node with itself, which every node has."""
+MAX_LEVEL: Final = 4
+_INT: Final = re.compile(r"[+-]?\d{1,12}", re.ASCII)
+
+OwnerOf = Callable[[IPv4Address], str | None]
+"""Returns the name of the host with an address, or None where no host has it."""
+
+
+def nobody(addr: IPv4Address) -> None:
+    """Know no owner of any address."""
+    return
+
+
+class Commands:
+    """Commands on one node."""
+
+    def __init__(
+        self,
+        node: LnetNode,
+        owner_of: OwnerOf = nobody,
+        bonding_of: Callable[[Net], Bonding] = lambda net: Bonding.O2IBS,
+    ) -> None:
+        """Make it. `bonding_of` says how a network that is added uses several interfaces."""
+        self._node = node
+        self._owner_of = owner_of
+        self._bonding_of = bonding_of
+
+    def _nis(self, net: str | None) -> list[LnetNi]:
+        if net in (LO, f"{LO}0"):
+            return []
+        return list(self._node.lnd.nis.values()) if net is None else [self._ni(net)]
+
+    def _ni(self, net: str) -> LnetNi:
+        parsed = checked(lambda: Net.parse(net))
+        ni = self._node.lnd.nis.get(parsed)
+        if ni is None:
+            known = ", ".join(map(str, self._node.lnd.nis)) or "none"
+            raise CommandError(errno.ENOENT, f"no network {parsed} on this node (known: {known})")
+        return ni
+
+
+def checked(parse: Callable[[], _T]) -> _T:
+    """Return the result of `parse`; turn a NidError into EINVAL."""
+    try:
+        return parse()
+    except NidError as error:
+        raise CommandError(errno.EINVAL, str(error)) from None
+
+
+def nid_of(text: str) -> Nid:
+    """Read a NID.
+
+    Raises:  CommandError: EINVAL.
+    """
+    return checked(lambda: Nid.parse(text))
+
+
+def level_of(text: str) -> int:
+    """Read the level of `-v`: 0 to 4; what is above is 4.
+
+    Raises:  CommandError: EINVAL: not a number.
+    """
+    return min(max(number_of("verbose", text), 0), MAX_LEVEL)
+
+
+def number_of(what: str, text: str) -> int:
+    """Read an integer of at most 12 digits.
+
+    Raises:  CommandError: EINVAL.
+    """
+    if not _INT.fullmatch(text.strip()):
+        raise CommandError(errno.EINVAL, f"cannot parse {what} value {text.strip()[:40]!r}: not an integer")
+    return int(text)

@@ -1,0 +1,184 @@
+"""The entries of `net show` and `peer show` at each level of `-v`, with the keys and the order of the real tool.
+
+Source: the public local_ni_list and its neighbours, lnet_peer_ni_list and its neighbours, LNET_PEER_* for the state.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any, Final
+
+from lnet.health import Health, HealthStatus
+from lnet.lnd import Lnd
+from lnet.nid import Nid
+from lnet.objects import KibDev, KibNet
+from lnet.rails import PeerNi, PeerState, RailPeer
+from lnet.stats import NiStats
+from lnet.tunables import NAMES
+from lnet.tx import PeerQueue
+
+Document = dict[str, Any]
+BACKUP: Final = -1
+"""The level of `export --backup`: only what a later import needs."""
+LO_NID: Final = "0@lo"
+
+_MULTI_RAIL: Final = 1 << 0
+_NO_DISCOVERY: Final = 1 << 1
+_CONFIGURED: Final = 1 << 3
+_DISCOVERED: Final = 1 << 4
+_DISCOVERING: Final = 1 << 6
+_NIDS_UPTODATE: Final = 1 << 8
+
+
+def lo_document(level: int) -> Document:
+    """Return the network lo, which never carries anything here."""
+    entry: Document = {"nid": LO_NID, "status": "up"}
+    if level >= 1:
+        entry |= _statistics(NiStats(), level)
+        if level > 1:
+            entry["health stats"] = local_health(Health(), fatal=False)
+        entry |= {"tunables": dict.fromkeys(NAMES, 0), "dev cpt": 0, "CPT": "[0]"}
+    return {"net type": "lo", "local NI(s)": [entry]}
+
+
+def net_document(lnd: Lnd, net: KibNet, level: int) -> Document:
+    """Return a network with all its NIs."""
+    return {
+        "net type": str(net.net),
+        "local NI(s)": [_ni_document(lnd, net, nid, devs, level) for nid, devs in net.nids.items()],
+    }
+
+
+def _ni_document(lnd: Lnd, net: KibNet, nid: Nid, devs: list[KibDev], level: int) -> Document:
+    rail = lnd.rails.table.locals.get(devs[0])
+    up = net.usable if rail is None else rail.up
+    backup = level == BACKUP
+    entry: Document = {}
+    if not backup:
+        entry |= {"nid": str(nid), "status": "removing" if net.closing else "up" if up else "down"}
+    entry["interfaces"] = {index: dev.name for index, dev in enumerate(devs)}
+    if level >= 1:
+        entry |= _statistics(lnd.traffic.local(nid), level)
+        if level > 1:
+            health = rail.health if rail is not None else Health()
+            entry["health stats"] = local_health(health, fatal=not any(dev.state.usable for dev in devs))
+    if level:
+        entry["tunables"] = net.tunables.common()
+        entry["lnd tunables"] = net.tunables.lnd(None if backup else lnd.config.timeout_s)
+        if not backup:
+            entry["dev cpt"] = 0
+        entry["CPT"] = f"[{','.join(map(str, net.tunables.cpts))}]"
+    return entry
+
+
+def local_health(health: Health, *, fatal: bool) -> Document:
+    """Return `health stats` of an interface of this node."""
+    failed = health.failures
+    return {
+        "fatal_error": int(fatal),
+        "health value": health.value,
+        "interrupts": failed[HealthStatus.LOCAL_INTERRUPT],
+        "dropped": failed[HealthStatus.LOCAL_DROPPED],
+        "aborted": failed[HealthStatus.LOCAL_ABORTED],
+        "no route": failed[HealthStatus.LOCAL_NO_ROUTE],
+        "timeouts": failed[HealthStatus.LOCAL_TIMEOUT],
+        "error": failed[HealthStatus.LOCAL_ERROR],
+        **_pings(health),
+    }
+
+
+def _pings(health: Health) -> Document:
+    return {"ping_count": health.ping_count, "next_ping": int(health.next_ping or 0)}
+
+
+def _statistics(stats: NiStats, level: int) -> Document:
+    counts = {"send_count": stats.sent.total, "recv_count": stats.received.total}
+    entry: Document = {"statistics": {**counts, "drop_count": stats.dropped.total}}
+    if level > 1:
+        entry["sent_stats"] = asdict(stats.sent)
+        entry["received_stats"] = asdict(stats.received)
+        entry["dropped_stats"] = asdict(stats.dropped)
+    return entry
+
+
+def rail_peer_document(lnd: Lnd, peer: RailPeer, level: int) -> Document:
+    """Return a peer on a network with Multi-Rail."""
+    entry: Document = {"primary nid": str(peer.primary), "Multi-Rail": peer.multi_rail}
+    if level >= 3:
+        entry["peer state"] = _state(peer)
+    entry["peer ni"] = [_peer_ni_document(lnd, ni, level) for ni in peer.nis.values()]
+    return entry
+
+
+def _state(peer: RailPeer) -> int:
+    """Return the bits of lp_state that mean something here."""
+    known = _DISCOVERED | _NIDS_UPTODATE if peer.stamp else _NIDS_UPTODATE if peer.configured else 0
+    bits = {
+        PeerState.NEW: 0,
+        PeerState.DISCOVERING: _DISCOVERING,
+        PeerState.KNOWN: known,
+    }[peer.state]
+    return bits | _MULTI_RAIL * peer.multi_rail | _CONFIGURED * peer.configured
+
+
+def _peer_ni_document(lnd: Lnd, ni: PeerNi, level: int) -> Document:
+    net = lnd.nis.get(ni.nid.net)
+    most = net.ni_data.tunables.peer_credits if net is not None else 0
+    entry: Document = {"nid": str(ni.nid)}
+    if level == BACKUP:
+        return entry
+    entry["state"] = "up" if ni.up else "down"
+    if level:
+        entry |= _credits(most, most - ni.in_flight, most - ni.most_in_flight, 1 + ni.in_flight)
+        entry |= _statistics(lnd.traffic.remote(ni.nid), level)
+    if level > 1:
+        entry["health stats"] = _peer_health(ni.health)
+    return entry
+
+
+def _credits(most: int, left: int, least: int, refcount: int) -> Document:
+    return {
+        "max_ni_tx_credits": most,
+        "available_tx_credits": left,
+        "min_tx_credits": least,
+        "tx_q_num_of_buf": max(0, -left),
+        "available_rtr_credits": most,
+        "min_rtr_credits": most,
+        "refcount": refcount,
+    }
+
+
+def _peer_health(health: Health) -> Document:
+    failed = health.failures
+    return {
+        "health value": health.value,
+        "dropped": failed[HealthStatus.REMOTE_DROPPED],
+        "timeout": failed[HealthStatus.REMOTE_TIMEOUT],
+        "error": failed[HealthStatus.REMOTE_ERROR],
+        "network timeout": failed[HealthStatus.NETWORK_TIMEOUT],
+        **_pings(health),
+    }
+
+
+def bonded_peer_document(lnd: Lnd, queue: PeerQueue, level: int) -> Document:
+    """Return a peer on a network with channel bonding: it has one NID, and the credits of all routes to it."""
+    nid, routes = queue.routes.nid, queue.routes.routes
+    ni: Document = {"nid": str(nid)}
+    entry: Document = {"primary nid": str(nid), "Multi-Rail": False}
+    if level >= 3:
+        entry["peer state"] = 0
+    entry["peer ni"] = [ni]
+    if level == BACKUP:
+        return entry
+    ni["state"] = (
+        "up" if any(route.rt_dev.state.usable and route.state.usable for route in routes) else "down"
+    )
+    if level:
+        net = lnd.nis.get(nid.net)
+        most = net.ni_data.tunables.peer_credits * len(routes) if net is not None else 0
+        count = len(queue.in_flight)
+        ni |= _credits(most, most - count, min(most - count, most), 1 + count)
+        ni |= _statistics(lnd.traffic.remote(nid), level)
+    if level > 1:
+        ni["health stats"] = _peer_health(Health())
+    return entry

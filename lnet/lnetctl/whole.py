@@ -1,0 +1,182 @@
+"""`lnetctl import` and `export`: whole configurations."""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import replace
+
+from lnet.dlc import DlcDocument, PeerEntry, parse_dlc
+from lnet.errors import CommandError
+from lnet.lnetctl.commands import Document
+from lnet.lnetctl.documents import BACKUP, net_document
+from lnet.lnetctl.globals import GlobalCommands
+from lnet.lnetctl.nets import NetCommands
+from lnet.lnetctl.peers import PeerCommands
+from lnet.lnetctl.targets import TargetCommands, target_document
+from lnet.networks import Bonding, NetworkGroup
+from lnet.nid import Net
+from lnet.rail_table import is_multi_rail
+from lnet.settings import RESET
+
+_NETS, _PEERS = "2", "3"
+"""The levels of `-v` that the sections of an export have."""
+
+
+class WholeCommands(TargetCommands, NetCommands, PeerCommands, GlobalCommands):
+    """Commands on whole configurations, and all others."""
+
+    # --- import --add --------------------------------------------------------------------------------------
+
+    def import_yaml(self, text: str) -> Document:
+        """Import a configuration completely or, if anything in it is wrong, not at all. What is there is left alone.
+
+        Returns: what in it is not applied here, and the status that it requested with `net_status`.
+        Raises:  CommandError: EINVAL with the line; EEXIST; ENODEV; ENOENT.
+        """
+        document = parse_dlc(text)
+        groups = [group for group in document.nets if self._check_group(group, extend=False)]
+        for target in document.o2ibs:
+            self._check_target(target)
+        self._check_settings(document.settings)
+        self._check_queries(document)
+        coming = {group.net: self._bonding_for(group) for group in groups}
+        peers = [peer for peer in document.peers if self._check_coming_peer(peer, coming)]
+        for group in groups:
+            self._put_group(replace(group, bonding=coming[group.net]))
+        for target in document.o2ibs:
+            self._put_target(target)
+        for peer in peers:
+            self._node.lnd.rails.add_peer(peer.primary, peer.nids, multi_rail=peer.multi_rail)
+        self._apply(document.settings)
+        self._node.poll()
+        status: list[Document] = []
+        for net in document.net_status:
+            status += self.net_status(None if net is None else str(net))["net_status"]
+        if document.pings or document.discoveries:
+            document.ignored |= {"ping", "discover"} & set(document.sections)
+        return _not_applied(document) | ({"net_status": status} if document.net_status else {})
+
+    def _bonding_for(self, group: NetworkGroup) -> Bonding:
+        """Return how a network of a document uses its interfaces: one alone does it as the lab says."""
+        return self._bonding_of(group.net) if len(group.interfaces) == 1 else group.bonding
+
+    def _check_coming_peer(self, peer: PeerEntry, coming: dict[Net, Bonding]) -> bool:
+        """Check that a peer can be added; return False if there is nothing to do: it is known, bonded, or this node."""
+        nets = {nid.net for nid in (peer.primary, *peer.nids)}
+        lnd = self._node.lnd
+        here = {net: is_multi_rail(lnd.nis.get(net)) for net in nets if net in lnd.nis}
+        here |= {net: bonding is Bonding.MULTI_RAIL for net, bonding in coming.items() if net in nets}
+        own = {nid for ni in lnd.nis.values() for nid in ni.ni_data.nids}
+        if own & {peer.primary, *peer.nids} or (here and not any(here.values()) and len(set(peer.nids)) <= 1):
+            return False
+        if all(net in lnd.nis for net in nets):
+            self._check_peer(peer.primary, peer.nids)
+            known = lnd.rails.table.peers.get(peer.primary)
+            return known is None or not {peer.primary, *peer.nids} <= set(known.nis)
+        missing = next((net for net in nets if net not in here), None)
+        if missing is not None:
+            raise CommandError(errno.EINVAL, f"peer {peer.primary}: this node has no network {missing}")
+        if not all(here.values()):
+            text = f"peer {peer.primary} has several NIDs, which a bonded network does not; use o2ibs"
+            raise CommandError(errno.EINVAL, text)
+        return True
+
+    def _check_queries(self, document: DlcDocument) -> None:
+        coming = [group.net for group in document.nets]
+        for net in document.net_status:
+            if net is not None and net not in coming:
+                self._ni(str(net))
+
+    # --- import --del --------------------------------------------------------------------------------------
+
+    def remove_yaml(self, text: str) -> Document:
+        """Remove what a configuration has: all of it or, if anything is wrong, nothing. Settings get their defaults.
+
+        Raises:  CommandError: EINVAL with the line; ENOENT: no such network, peer or target; ENODEV: no such interface.
+        """
+        document = parse_dlc(text, add=False)
+        for net in document.whole_nets:
+            self._ni(str(net))
+        for group in document.nets:
+            present = [dev.name for dev in self._ni(str(group.net)).ni_data.ibn_devs]
+            for name in group.interfaces:
+                if name not in present:
+                    raise CommandError(
+                        errno.ENODEV, f"{group.net} has no interface {name} (has: {', '.join(present)})"
+                    )
+        for target in document.o2ibs:
+            if self._node.lnd.targets.get(target.tg_nid) is None:
+                raise CommandError(errno.ENOENT, f"no target {target.tg_nid}{self._known_targets()}")
+        peers = [peer for peer in document.peers if self._is_rail_peer(peer)]
+        for peer in peers:
+            self._check_removal(peer.primary, [])
+        for peer in peers:
+            self._remove_peer(peer.primary, [])
+        for target in document.o2ibs:
+            self.o2ibs_del(str(target.tg_nid))
+        for net in document.whole_nets:
+            self.net_del(str(net))
+        for group in document.nets:
+            if len(group.interfaces) == len(self._ni(str(group.net)).ni_data.ibn_devs):
+                self.net_del(str(group.net))
+            else:
+                for name in group.interfaces:
+                    self.net_del(str(group.net), name)
+        self._apply({name: RESET[name] for name in document.settings if name in RESET})
+        return _not_applied(document)
+
+    def _is_rail_peer(self, peer: PeerEntry) -> bool:
+        """Return whether a peer can be removed: those of bonded networks come and go with their messages."""
+        ni = self._node.lnd.nis.get(peer.primary.net)
+        return ni is None or is_multi_rail(ni)
+
+    # --- import --show, export -----------------------------------------------------------------------------
+
+    def show_yaml(self, text: str) -> Document:
+        """Show what a configuration names, as it is on this node.
+
+        Raises:  CommandError: EINVAL with the line; ENOENT: no such network or peer.
+        """
+        document = parse_dlc(text, add=False)
+        shown: Document = {}
+        nets = [*document.whole_nets, *(group.net for group in document.nets)]
+        if "net" in document.sections:
+            every = [self.net_show(str(net))["net"] for net in nets] or [self.net_show()["net"]]
+            shown["net"] = [entry for entries in every for entry in entries]
+        if "peer" in document.sections:
+            known = [self.peer_show(str(peer.primary))["peer"] for peer in document.peers]
+            shown["peer"] = [entry for entries in known or [self.peer_show()["peer"]] for entry in entries]
+        if "global" in document.sections:
+            shown |= self.global_show()
+        if "numa" in document.sections:
+            shown["numa"] = {"range": self.global_show()["global"]["numa_range"]}
+        if "statistics" in document.sections:
+            shown |= self.stats_show()
+        if "o2ibs" in document.sections:
+            shown |= self.o2ibs_show()
+        if "net_status" in document.sections:
+            shown |= self.net_status()
+        return shown
+
+    def export_yaml(self, backup: str | None = None) -> Document:
+        """Return the configuration in the format of `import_yaml`, without learned targets.
+
+        Args:    backup: without state: only what is needed to configure a node again.
+        """
+        lnd = self._node.lnd
+        document: Document = {}
+        if backup:
+            document["net"] = [net_document(lnd, ni.ni_data, BACKUP) for ni in lnd.nis.values()]
+            document["peer"] = self._peer_backup()
+        else:
+            document |= self.net_show(verbose=_NETS) | self.peer_show(verbose=_PEERS)
+        document |= self.global_show()
+        targets = [target for target in lnd.targets if not target.learned]
+        document["o2ibs"] = [target_document(target) for target in targets]
+        return {name: section for name, section in document.items() if section}
+
+
+def _not_applied(document: DlcDocument) -> Document:
+    if not document.ignored:
+        return {}
+    return {"import": [{"not applied": ", ".join(sorted(document.ignored))}]}

@@ -1,0 +1,153 @@
+"""A lab over three machines: network namespaces, each with processes of its own, with TLS between them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from opavnic_bench.cluster.machines import Cluster, cluster, machines
+from opavnic_bench.sites import until
+from opavnic_bench.turns import PeerError
+
+LAB = {
+    "name": "threefold",
+    "fabric": {
+        "topology": {"kind": "clos", "leaves": 3, "spines": 2, "hosts_per_leaf": 1, "uplinks": 2},
+    },
+    "hosts": 3,
+    "vesws": [{"id": 2, "name": "blue", "subnet": "10.9.2.0/24", "members": "all"}],
+}
+H = {"h1": "10.9.2.1", "h2": "10.9.2.2", "h3": "10.9.2.3"}
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Cluster]:
+    with machines(3) as found, cluster(found, LAB) as up:
+        yield up
+
+
+def inside(up: Cluster, host: str, *command: str, timeout_s: float = 60) -> subprocess.CompletedProcess[str]:
+    words = ["ip", "netns", "exec", up.namespace(host), *command]
+    return subprocess.run(words, capture_output=True, text=True, timeout=timeout_s, check=False)
+
+
+def reaches(up: Cluster, host: str, other: str) -> bool:
+    return inside(up, host, "ping", "-c1", "-W1", H[other]).returncode == 0
+
+
+def at_rest(up: Cluster) -> None:
+    """Every frame was delivered or counted once; those that are on their way get time to arrive."""
+    until(lambda: not up.unaccounted(), "frames are unaccounted for", pause_s=0.3, limit_s=10)
+    assert up.unaccounted() == {}
+
+
+def test_hosts_of_three_machines_are_one_lab(running: Cluster) -> None:
+    """EM converged: every VNIC is up, wherever it is; every machine knows all of it."""
+    for machine in running.machines.names:
+        status = running.ask(machine, "status")
+        assert {host["name"]: host["machine"] for host in status["hosts"]} == {
+            "h1": "m1",
+            "h2": "m2",
+            "h3": "m3",
+        }
+        assert {vnic["state"] for host in status["hosts"] for vnic in host["vnics"]} == {"up"}
+    for here, there in (("h1", "h2"), ("h2", "h3"), ("h3", "h1")):
+        done = inside(running, here, "ping", "-c3", "-i0.1", "-w5", H[there])
+        assert " 0% packet loss" in done.stdout, done.stdout
+        assert "DUP!" not in done.stdout
+    at_rest(running)
+
+
+def test_coordinator_acts_on_hosts_of_other_machines(running: Cluster) -> None:
+    assert H["h3"] in running.opavnic("m1", "exec", "h3", "--", "ip", "-br", "address")
+    with pytest.raises(PeerError, match="m3 obeys the coordinator alone, not m2"):
+        running.opavnic("m2", "exec", "h3", "--", "id")
+    running.opavnic("m1", "fault", "add", "link-down on h3")
+    until(lambda: not reaches(running, "h1", "h3"), "the fault does not act", limit_s=20)
+    running.opavnic("m1", "fault", "clear")
+    until(lambda: reaches(running, "h1", "h3"), "h3 is not back", limit_s=20)
+
+
+def test_tcp_passes_machines_and_every_frame_is_accounted_for(running: Cluster) -> None:
+    words = ["ip", "netns", "exec", running.namespace("h3"), "iperf3", "-s", "-1", "--forceflush"]
+    server = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    assert server.stdout is not None
+    assert any("Server listening" in line for line in server.stdout)
+    done = inside(running, "h1", "iperf3", "-c", H["h3"], "-t", "1", "-J")
+    server.communicate(timeout=10)
+    assert json.loads(done.stdout)["end"]["sum_received"]["bytes"] > 1e6
+    at_rest(running)
+
+
+def test_machine_that_is_killed_takes_its_ports_down_and_comes_back(running: Cluster) -> None:
+    running.kill("m3")
+
+    def is_gone() -> bool:
+        status = running.ask("m1", "status")
+        down = {link["name"] for link in status["links"] if link["state"] == "down"}
+        return status["cluster"]["there"] == ["m1", "m2"] and bool(down)
+
+    until(is_gone, "m1 has not noticed that m3 is gone", limit_s=20)
+    until(lambda: reaches(running, "h1", "h2"), "no way around m3", limit_s=20)
+    assert not reaches(running, "h1", "h3")
+    at_rest(running)
+    running.start("m3")
+    until(lambda: reaches(running, "h1", "h3"), f"h3 is not back: {running.said('m3')[-500:]}", limit_s=60)
+    assert reaches(running, "h2", "h3")
+    lids = [host["lid"] for host in running.ask("m1", "status")["hosts"]]
+    assert len(set(lids)) == 3
+
+
+@pytest.mark.slow
+def test_partition_heals_without_duplicates(running: Cluster) -> None:
+    before = {host["name"]: host["lid"] for host in running.ask("m1", "status")["hosts"]}
+    running.machines.plug("m2", plugged=False)
+    try:
+        until(
+            lambda: running.ask("m1", "status")["cluster"]["there"] == ["m1", "m3"],
+            "m1 has not noticed that m2 is cut off",
+            limit_s=30,
+        )
+        until(lambda: reaches(running, "h1", "h3"), "no way around m2", limit_s=20)
+    finally:
+        running.machines.plug("m2", plugged=True)
+    until(lambda: reaches(running, "h1", "h2"), f"h2 is not back: {running.said('m2')[-500:]}", limit_s=60)
+    assert {host["name"]: host["lid"] for host in running.ask("m1", "status")["hosts"]} == before
+    done = inside(running, "h3", "ping", "-c10", "-i0.1", "-w10", H["h2"])
+    assert "DUP!" not in done.stdout
+    at_rest(running)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_cluster_survives_minutes_of_chaos(running: Cluster) -> None:
+    """Machines are killed and cut off in turns while hosts talk: afterwards all is as before, and accounted for."""
+    before = {host["name"]: host["lid"] for host in running.ask("m1", "status")["hosts"]}
+    words = ["ip", "netns", "exec", running.namespace("h1"), "ping", "-i0.05", "-w120", "-q", H["h3"]]
+    talk = subprocess.Popen(words, stdout=subprocess.DEVNULL)
+    for turn in range(4):
+        victim = ("m3", "m2")[turn % 2]
+        if turn < 2:
+            running.kill(victim)
+            running.start(victim)
+        else:
+            running.machines.plug(victim, plugged=False)
+            until(
+                lambda victim=victim: victim not in running.ask("m1", "status")["cluster"]["there"],  # type: ignore[misc]
+                f"{victim} is still there",
+                limit_s=30,
+            )
+            running.machines.plug(victim, plugged=True)
+        for host in ("h2", "h3"):
+            until(
+                lambda host=host: reaches(running, "h1", host),  # type: ignore[misc]
+                f"turn {turn}: {host} is not back: {running.said(victim)[-500:]}",
+                limit_s=90,
+            )
+    talk.terminate()
+    talk.wait()
+    assert {host["name"]: host["lid"] for host in running.ask("m1", "status")["hosts"]} == before
+    at_rest(running)

@@ -1,0 +1,136 @@
+"""`opavnic top` in a terminal of 80 columns and 24 lines, as over ssh: tmux sends keys and captures the screen."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from permission import require
+from processes import child
+
+Program = Callable[..., "subprocess.CompletedProcess[str]"]
+PATIENCE_S = 30
+LAB = """
+name: NAME
+fabric: {link: {credits: {vls: 2, buffer: 64K}}}
+hosts: {h1: {}, h2: {}}
+vesws: [{id: 2, name: blue, subnet: 10.9.2.0/24, members: [h1, h2]}]
+"""
+PICTURES = os.environ.get("OPAVNIC_PICTURES")
+"""A directory in which screens are kept as SVG; those of docs/pictures were made so."""
+
+
+class Tmux:
+    """A terminal with `opavnic top` on it."""
+
+    def __init__(self, directory: Path) -> None:
+        self._socket = str(directory / "tmux")
+        command = f"OPAVNIC_RUNTIME_DIR={directory}/run {sys.executable} -m opavnic.cli.main top -i 300ms"
+        self._run("-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24", command)
+
+    def _run(self, *arguments: str) -> str:
+        done = subprocess.run(
+            ["tmux", "-S", self._socket, *arguments], capture_output=True, text=True, timeout=30, check=False
+        )
+        return done.stdout
+
+    def press(self, *keys: str) -> None:
+        self._run("send-keys", *keys)
+
+    def write(self, text: str) -> None:
+        self._run("send-keys", "-l", text)
+
+    def screen(self) -> str:
+        return self._run("capture-pane", "-p")
+
+    def shows(self, *texts: str, wanting: str = "") -> str:
+        """Wait until the screen shows all texts, and not another one; return it."""
+        end = time.monotonic() + PATIENCE_S
+        while True:  # tmux tells nobody of a change
+            screen = self.screen()
+            if all(text in screen for text in texts) and (not wanting or wanting not in screen):
+                return screen
+            assert time.monotonic() < end, f"no {texts} (or still {wanting!r}) on\n{screen}"
+
+    def keep(self, name: str) -> None:
+        """Keep the screen as a picture, if pictures are wanted."""
+        if PICTURES is None:
+            return
+        from rich.console import Console
+        from rich.text import Text
+
+        console = Console(width=80, height=24, record=True, file=io.StringIO())
+        console.print(Text.from_ansi(self._run("capture-pane", "-p", "-e")), end="")
+        console.save_svg(str(Path(PICTURES) / f"{name}.svg"), title="opavnic top")
+
+    def close(self) -> None:
+        self._run("kill-server")
+
+
+@pytest.fixture
+def lab(opavnic: Program, tmp_path: Path) -> str:
+    name = f"t{os.getpid()}-tmux"
+    (tmp_path / "lab.yaml").write_text(LAB.replace("NAME", name))
+    done = opavnic("up", tmp_path / "lab.yaml", "-d")
+    assert done.returncode == 0, done.stderr
+    return name
+
+
+@pytest.fixture
+def terminal(lab: str, tmp_path: Path) -> Iterator[Tmux]:
+    require(["tmux"])
+    tmux = Tmux(tmp_path)
+    yield tmux
+    tmux.close()
+
+
+def test_keys_filter_sort_open_and_set_faults_on_80_by_24(lab: str, opavnic: Program, terminal: Tmux) -> None:
+    command = ["ip", "netns", "exec", f"opavnic-{lab}-h1", "ping", "-qi0.02", "10.9.2.2"]
+    with child(command, stdout=-3):
+        screen = terminal.shows(f"lab {lab}", "h1", "h2", "q end")
+        assert len(screen.splitlines()) == 24
+        terminal.press(">", ">", ">", ">")
+        terminal.shows("tx pkt/s▼")
+        terminal.write("/h2")
+        terminal.shows("show only rows with: h2_", wanting="h1")
+        terminal.press("Escape")
+        terminal.shows("h1")
+        terminal.press("Home")
+        terminal.press("Enter")
+        terminal.shows("ICMP", "10.9.2.1", "10.9.2.2")
+        terminal.keep("top-flows")
+        terminal.press("Escape")
+        terminal.press("2")
+        terminal.write("/h1:")
+        terminal.press("Enter")
+        terminal.shows("1/1")
+        terminal.press("Enter")
+        terminal.shows("h1:1->sw0:2", "sw0:2->h1:1", "credits", "65.5k")
+        terminal.keep("top-lanes")
+        terminal.press("Escape")
+        terminal.shows("x cut")
+        terminal.press("Escape")
+        terminal.shows("2/3")
+        terminal.keep("top")
+        terminal.press("x")
+        terminal.shows("down")
+        terminal.press("4")
+        terminal.shows("link-down on h1:1--sw0:2")
+        terminal.press("2")
+        terminal.press("d")
+        terminal.shows(" up ", "Faults 0")
+        terminal.press("f")
+        terminal.shows("set a fault: loss on h1:1--sw0:2 10%_")
+        terminal.press("Enter")
+        terminal.shows("Faults 1")
+        terminal.press("f", "BSpace", "BSpace", "BSpace", "BSpace", "x", "Enter")
+        terminal.shows('unknown link "h1:1--sw0:2x"')
+        terminal.press("Escape")
+        terminal.press("q")

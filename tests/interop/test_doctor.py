@@ -1,0 +1,61 @@
+"""ESnet's own doctor against the load balancer and its control plane: both IP versions, all strategies."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from interop.network import ADMIN, CONTROL_PORT, Network, address
+from interop.peers import udplbd, udplbd2_source
+
+URI = f"ejfat://{ADMIN}@{address(1)}:{CONTROL_PORT}/"
+
+pytestmark = pytest.mark.timeout(900)
+
+
+@pytest.fixture(autouse=True)
+def _program() -> None:
+    udplbd()
+    udplbd2_source("etc/example-config.yml")
+
+
+@pytest.mark.parametrize("version", [4, 6])
+def test_doctor_passes(wire: Network, version: int) -> None:
+    wire.balancer(
+        "lb", "--ipv4", "10.7.0.100", "--ipv6", "fd07::100", "--listen", f"{address(1)}:{CONTROL_PORT}"
+    )
+    told = json.loads(doctor(wire, "--addresses", address(2, version)))
+    check(told, wire.overflowed("src"))
+
+
+def doctor(wire: Network, *words: str) -> str:
+    """Run the doctor at the source, and return what it said, in JSON."""
+    # the program reads its stock configuration first; the URI says which control plane is examined
+    stock = str(udplbd2_source("etc/example-config.yml"))
+    done = wire.run(
+        "src", udplbd(), "-c", stock, "--log-level", "error", "dataplane",
+        "--url", URI, "doctor", *words, timeout_s=600, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def check(told: dict[str, Any], overflowed: int) -> None:
+    """Check what the doctor measured, of which its own verdict looks at a part only.
+
+    Args:  overflowed: the datagrams that its own sockets had no room for.
+    """
+    dynamic, static, explicit = told["dynamic"], told["static_strategy"], told["explicit"]
+    assert dynamic["errors"] == static["errors"] == explicit["errors"] == []
+    assert dynamic["packets_received"] >= dynamic["packets_sent"] - overflowed
+    shares = dynamic["distribution_recv1"], dynamic["distribution_recv2"]
+    assert dynamic["distribution_sent"] >= sum(shares) >= dynamic["distribution_sent"] - overflowed
+    assert min(shares) > dynamic["distribution_sent"] // 3
+    assert dynamic["split_event_count"] == 0
+    assert dynamic["remove_add_after_remove"] < 50, "of 500 events, those sent until the sender was removed"
+    updated = static["updated_recv1"], static["updated_recv2"]
+    assert 2000 >= sum(updated) >= 2000 - overflowed
+    assert 0.2 < updated[0] / sum(updated) < 0.35, "128 slots of 512 after the change"
+    assert 25 < explicit["initial_loss_pct"] < 60, "half of the slots have no worker"
+    assert 2000 >= explicit["updated_recv"] >= 2000 - overflowed
