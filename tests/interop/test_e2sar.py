@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from interop.e2sar_runs import (
     FILES,
+    PATIENT,
     PORT,
     SIZE,
     arrived,
@@ -152,7 +153,18 @@ def test_events_of_its_performance_test_arrive(wire: Network, family: int, versi
     """Both header versions over both IP versions: sent, balanced and reassembled without a loss."""
     wire.balancer("lb", *OWN)
     uri = reserve(wire)
-    receive = [e2sar("e2sar_perf"), "-r", "-u", uri, "--withcp", "--port", str(PORT), "--threads", "2"]
+    receive = [
+        e2sar("e2sar_perf"),
+        "-r",
+        "-u",
+        uri,
+        "--withcp",
+        "--port",
+        str(PORT),
+        "--threads",
+        "2",
+        *PATIENT,
+    ]
     receivers = {
         name: wire.start(name, *receive, "--ip", address(wire.numbers[name], family)) for name in WORKERS
     }
