@@ -58,6 +58,7 @@ browser: ## install Chromium, in which tests open the web view
 
 docs: venv ## build the documentation site into site/, strictly: a broken link is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@$(BIN)/python -m tools.doc_blocks
 	@echo "the site is in site/index.html"
 
 demo: venv deps ## two hosts, real TAPs, ping and a TCP transfer

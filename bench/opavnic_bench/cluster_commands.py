@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from opavnic.cli.common import AsJson, time_option
-from opavnic.cli.output import pick, print_json, print_table
+from opavnic.cli.output import EXIT_USAGE, fail, pick, print_json, print_table
 from opavnic_bench.commands import measuring, print_skipped
 
 
@@ -43,3 +43,35 @@ def transport(
         return
     print_table(COLUMNS, [pick(row, *COLUMNS) for row in result["runs"]])
     print_skipped(result["skipped"])
+
+
+def scale(
+    ports: Annotated[
+        list[int] | None,
+        typer.Option("--ports", min=20, max=16_384, help="HFI ports of a fat tree; may be repeated."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """A fat tree of thousands of ports in virtual time: SM sweeps, EM converges; wall time, MADs, memory.
+
+    Without --ports, it measures 1000, 3000 and 10000, which takes minutes.
+
+    \b
+    Example:
+      opavnic bench scale --ports 1000 --json
+    """
+    from opavnic_bench.scale import COLUMNS, MEMBERS, bench_scale
+
+    sizes = ports or [1000, 3000, 10_000]
+    for size in sizes:
+        if size % MEMBERS:
+            fail(f"--ports {size}: a multiple of {MEMBERS}, the members of each virtual switch", EXIT_USAGE)
+    with measuring() as progress:
+        result = bench_scale(sizes, progress)
+    if as_json:
+        print_json(result)
+        return
+    print_table(COLUMNS, [pick(row, *COLUMNS) for row in result["runs"]])
+    if growth := result["growth"]:
+        columns = list(growth[0])
+        print_table(columns, [pick(row, *columns) for row in growth], title="power of the number of ports")

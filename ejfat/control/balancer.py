@@ -112,40 +112,63 @@ class ReservedInstance:
 
         Raises:  ExhaustedError: more senders than the source filter can hold.
         """
-        new = [address for address in dict.fromkeys(addresses) if address not in self.senders]
-        if len(self.senders) + len(new) > _MAX_SENDERS:
-            raise ExhaustedError(
-                f"{len(self.senders) + len(new)} senders; the source filter holds {_MAX_SENDERS}"
-            )
-        self.senders.update(new)
+        before = self.let_in
+        wanted = before.union(addresses)
+        if len(wanted) > _MAX_SENDERS:
+            raise ExhaustedError(f"{len(wanted)} senders; the source filter holds {_MAX_SENDERS}")
+        self.senders.update(addresses)
         self._touched.add("senders")
-        return [programming.sender(self.target, address, Op.PUT) for address in new]
+        return self._let_in_instead(before)
 
     def remove_senders(self, addresses: Sequence[IpAddress]) -> list[Update]:
         """Stop allowing senders; those that are not allowed anyway are ignored, as the public control plane does."""
-        gone = [address for address in dict.fromkeys(addresses) if address in self.senders]
-        self.senders.difference_update(gone)
+        before = self.let_in
+        self.senders.difference_update(addresses)
         self._touched.add("senders")
-        return [programming.sender(self.target, address, Op.DELETE) for address in gone]
+        return self._let_in_instead(before)
+
+    @property
+    def let_in(self) -> set[IpAddress]:
+        """Addresses whose packets pass the source filter: senders, and the load balancers upstream."""
+        return self.senders.union(*(chain.upstream for chain in self.chains.values()))
+
+    def _let_in_instead(self, before: set[IpAddress]) -> list[Update]:
+        """Return the updates of a source filter in which the addresses `before` are."""
+        now = self.let_in
+        return [
+            programming.sender(self.target, address, op)
+            for addresses, op in ((before - now, Op.DELETE), (now - before, Op.PUT))
+            for address in sorted(addresses, key=str)
+        ]
 
     # chains
 
-    def add_chain(self, uri: str, session_id: str, token: str, data_ipv4: str, data_ipv6: str) -> Chain:
-        """Keep a session upstream under the next number; see `Chain`."""
+    def add_chain(
+        self, uri: str, session_id: str, token: str, data_ipv4: str, data_ipv6: str
+    ) -> tuple[Chain, list[Update]]:
+        """Keep a session upstream under the next number; see `Chain`.
+
+        Raises:  ExhaustedError: the source filter has no room for the upstream load balancer.
+        """
+        before = self.let_in
         chain = Chain(self.next_chain, uri, session_id, token, data_ipv4, data_ipv6)
+        if len(before.union(chain.upstream)) > _MAX_SENDERS:
+            raise ExhaustedError(f"{self.name} has {len(before)} senders, which fill the source filter")
         self.next_chain += 1
         self.chains[chain.number] = chain
         self._touched.add(f"chain/{chain.number}")
-        return chain
+        return chain, self._let_in_instead(before)
 
-    def remove_chain(self, number: int, text: str) -> None:
+    def remove_chain(self, number: int, text: str) -> list[Update]:
         """Forget a session upstream.
 
         Raises:  UnknownError: there is none; the message quotes `text`.
         """
+        before = self.let_in
         if self.chains.pop(number, None) is None:
             raise UnknownError(f"{self.name} has no chain {text!r}")
         self._touched.add(f"chain/{number}")
+        return self._let_in_instead(before)
 
     # workers
 
@@ -400,7 +423,7 @@ class ReservedInstance:
     def program(self) -> list[Update]:
         """Return the updates that program senders, members and epochs, for example after a restart."""
         updates = [
-            programming.sender(self.target, address, Op.PUT) for address in sorted(self.senders, key=str)
+            programming.sender(self.target, address, Op.PUT) for address in sorted(self.let_in, key=str)
         ]
         for rewrite in self.rewrites.values():
             updates += programming.member(self.target, rewrite, Op.PUT)
@@ -411,7 +434,7 @@ class ReservedInstance:
         updates = self.epochs.clear()
         for rewrite in self.rewrites.values():
             updates += programming.member(self.target, rewrite, Op.DELETE)
-        updates += [programming.sender(self.target, address, Op.DELETE) for address in self.senders]
+        updates += [programming.sender(self.target, address, Op.DELETE) for address in self.let_in]
         self.rewrites.clear()
         self.sessions.clear()
         self.senders.clear()

@@ -9,8 +9,11 @@ Differs: it registers ports 16384 to 32767, which are those that the data plane 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
+from ipaddress import ip_address
 
+from ejfat.addresses import IpAddress
 from ejfat.control.members import ReceiverCounters, Session, SessionState
 
 MAX_CHAINS = 16
@@ -31,6 +34,17 @@ class Chain:
     data_ipv4: str
     """Where the upstream load balancer takes data; empty: nowhere."""
     data_ipv6: str
+
+    @property
+    def upstream(self) -> tuple[IpAddress, ...]:
+        """Addresses from which the upstream load balancer sends, which are those where it takes data."""
+        found = []
+        for text in (self.data_ipv4, self.data_ipv6):
+            with suppress(ValueError):  # whatever the upstream control plane says
+                address = ip_address(text)
+                if not address.is_unspecified:
+                    found.append(address)
+        return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)

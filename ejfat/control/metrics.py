@@ -66,11 +66,11 @@ class Metrics:
         for name, values in self._raw():
             yield Metric(name, [value - self._baseline.get((name, i), 0) for i, value in enumerate(values)])
 
-    def clear(self, chosen: Callable[[str, int], bool]) -> None:
-        """Set each counter to zero for which `chosen(name, index)` is true."""
+    def clear(self, chosen: Callable[[str, int, int], bool]) -> None:
+        """Set each counter to zero for which `chosen(name, index, number of the metric's counters)` is true."""
         for name, values in self._raw():
             for index, value in enumerate(values):
-                if chosen(name, index):
+                if chosen(name, index, len(values)):
                     self._baseline[name, index] = value
 
     def _raw(self) -> Iterator[tuple[str, list[int]]]:

@@ -8,6 +8,7 @@ from hfi_sim.counters import CongestionCounters, Drop, PacketCounters
 from hfi_sim.engine.api import Engine, Sent
 from hfi_sim.engine.config import BoundaryEnd, End, HfiEnd, PortConfig, SwitchEnd, SwitchPortConfig
 from hfi_sim.engine.crossing import packet_of, record_of
+from hfi_sim.engine.lookahead import Lookahead
 from hfi_sim.engine.outputs import BufferToken, DirectionId, Left, Output, PortId, SwitchId
 from hfi_sim.engine.port import EnginePort
 from hfi_sim.engine.port_errors import PortError, PortErrors
@@ -84,9 +85,10 @@ class PythonEngine(Engine):
         self._lent: dict[BufferToken, tuple[Space, int]] = {}
         """Room that hosts occupy, and by how many holders."""
         self._tokens = 0
-        self._lookahead_is_old = False
-        self._lookahead = 0
-        """Nanoseconds from anything inside the fabric to the first output that it may cause, with no port stopped."""
+        self._lookahead = Lookahead()
+        """From anything inside the fabric to the first output that it may cause, with no port stopped."""
+        self._ahead_ns = 0
+        """As `_lookahead` last had it."""
         self._deadline: int | None = None
         """As the events last had it."""
 
@@ -143,7 +145,7 @@ class PythonEngine(Engine):
             if isinstance(target, EngineSwitchPort):
                 target.arriving = direction
             self._directions.append(direction)
-        self._lookahead_is_old = True
+        self._lookahead.changed(self._directions[first:])
         return first
 
     def _end(self, end: End) -> EnginePort | EngineSwitchPort | None:
@@ -183,10 +185,10 @@ class PythonEngine(Engine):
         if is_open == (switch.port0 is not None):
             return
         switch.port0 = self._ports[port] if is_open else None
-        self._lookahead_is_old = True
-        for arriving in [end.arriving for end in switch.ports.values()]:
-            if arriving is not None:
-                arriving.set_shows(Shows.MADS if is_open else Shows.NOTHING)
+        arriving = [end.arriving for end in switch.ports.values() if end.arriving is not None]
+        self._lookahead.changed(arriving)
+        for direction in arriving:
+            direction.set_shows(Shows.MADS if is_open else Shows.NOTHING)
 
     def stall_port(self, now: int, port: PortId, stalled: bool) -> None:
         self.handle_timeout(now)
@@ -215,7 +217,7 @@ class PythonEngine(Engine):
     def set_link(self, now: int, direction: DirectionId, config: LinkConfig) -> None:
         self.handle_timeout(now)
         first = direction & ~1
-        self._lookahead_is_old = True
+        self._lookahead.changed(self._directions[first : first + 2])
         for number in (first, first + 1):
             self._directions[number].configure(now, config)
         self._state.settle(now)
@@ -226,12 +228,12 @@ class PythonEngine(Engine):
     def set_rules(self, now: int, direction: DirectionId, rules: Sequence[FaultRule]) -> None:
         self.handle_timeout(now)
         self._directions[direction].set_rules(rules)
-        self._lookahead_is_old = True
+        self._lookahead.changed((self._directions[direction],))
 
     def observe(self, now: int, direction: DirectionId, on: bool) -> None:
         self.handle_timeout(now)
         self._directions[direction].observe(on)
-        self._lookahead_is_old = True
+        self._lookahead.changed((self._directions[direction],))
 
     def capture_ring(self, config: CaptureConfig) -> PythonRing:
         return PythonRing(config)
@@ -315,13 +317,11 @@ class PythonEngine(Engine):
         if self._state.outputs:
             return 0
         events = self._state.events
-        if self._lookahead_is_old:
-            self._lookahead_is_old = False
-            after = [way.shows_after for way in self._directions if way.shows_after is not None]
-            self._lookahead = min(after, default=0)
+        if self._lookahead.is_old:
+            self._ahead_ns = self._lookahead.least()
             events.changed = True
         if events.changed:
-            events.lookahead = 0 if self._state.stopped else self._lookahead
+            events.lookahead = 0 if self._state.stopped else self._ahead_ns
             self._deadline = events.deadline
         return self._deadline
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -27,18 +28,53 @@ _DRAWN_WIDTH: Final = 850
 """Width in pixels that a drawing has at least on a screen of 1400."""
 _FAINT: Final = 0.15
 
-Hop = tuple[str, str]
+
+@dataclass(frozen=True, slots=True)
+class HopView:
+    """One hop of a path: a direction of a link, and what waits on it."""
+
+    name: str
+    """`leaf0:3->spine0:1`."""
+    text: str
+    """Queue and credits of its virtual lanes."""
 
 
-def topology(seen: Scene, vesw: str | None = None, path: Collection[Hop] = ()) -> dict[str, Any]:
+def hops_of(routes: Mapping[str, Any]) -> list[HopView]:
+    """Return the hops of all ways in an answer to GET /routes, each once."""
+    return list(
+        dict.fromkeys(HopView(hop["name"], _lanes_text(hop)) for way in routes["hops"] for hop in way)
+    )
+
+
+def hops_by_nodes(path: Sequence[HopView]) -> dict[frozenset[str], list[str]]:
+    """Return lines about the hops of a path by the two nodes that each joins."""
+    found: dict[frozenset[str], list[str]] = {}
+    for hop in path:
+        nodes = frozenset(end.rpartition(":")[0] for end in hop.name.split("->"))
+        found.setdefault(nodes, []).append(f"{hop.name}: {hop.text}")
+    return found
+
+
+def _lanes_text(hop: Mapping[str, Any]) -> str:
+    lanes = [
+        f"VL {vl['vl']} {vl['waiting']:,} bytes wait, {vl['credits']:,} bytes of credit"
+        for vl in hop["vls"]
+        if vl["credits"] is not None
+    ]
+    dropped = sum(vl["overflows"] for vl in hop["vls"])
+    return "; ".join(lanes) or f"no credits, queue of {hop['queue_bytes']:,} bytes, {dropped:,} overflows"
+
+
+def topology(seen: Scene, vesw: str | None = None, path: Sequence[HopView] = ()) -> dict[str, Any]:
     """Return the drawing of a fabric.
 
-    Args:  vesw: what is not on this virtual switch is drawn faintly. path: pairs of nodes whose links are marked.
+    Args:  vesw: what is not on this virtual switch is drawn faintly. path: the hops whose links are marked, and
+           whose queues and credits are said where the pointer is.
     """
     rows = Counter(node.at[1] for node in seen.nodes)
     width = min(_BOX[0], _DRAWN_WIDTH / max(rows.values(), default=1) - _GAP)
     many = width < _LABEL_WIDTH
-    marked = {frozenset(hop) for hop in path}
+    marked = hops_by_nodes(path)
     return {
         "animation": False,
         "aria": {"enabled": True, "label": {"description": described(seen)}},
@@ -91,7 +127,7 @@ def _node(node: NodeView, vesw: str | None, size: tuple[float, float]) -> dict[s
     }
 
 
-def _links(links: Sequence[LinkView], marked: Collection[frozenset[str]]) -> list[dict[str, Any]]:
+def _links(links: Sequence[LinkView], marked: Mapping[frozenset[str], Sequence[str]]) -> list[dict[str, Any]]:
     seen: dict[frozenset[str], int] = {}
     rows = []
     for link in links:
@@ -110,7 +146,7 @@ def _links(links: Sequence[LinkView], marked: Collection[frozenset[str]]) -> lis
                     "curveness": 0.12 * beside,
                     "opacity": 1,
                 },
-                "tooltip": {"formatter": _plain("\n".join(link_lines(link)))},
+                "tooltip": {"formatter": _plain("\n".join([*link_lines(link), *marked.get(pair, ())]))},
             }
         )
     return rows

@@ -25,6 +25,7 @@ CHROMIUM = "chromium"
 PATIENCE_MS = 60_000
 LAB = """
 name: web
+fabric: {link: {credits: {vls: 1, buffer: 64K}}}
 hosts: {h1: {}, h2: {}}
 vesws: [{id: 2, name: blue, subnet: 10.9.2.0/24, members: [h1, h2]}]
 """
@@ -168,3 +169,56 @@ def test_stranger_and_wrong_fault_are_told_so(page: Page, url: str) -> None:
     field.fill("loss on nobody 10%")
     field.press("Enter")
     page.get_by_text("nobody").last.wait_for()
+
+
+def test_path_says_queue_and_credit_of_each_hop(page: Page) -> None:
+    for label, host in (("Path from", "h1"), ("to", "h2")):
+        page.get_by_role("combobox", name=label, exact=True).focus()
+        page.keyboard.press("ArrowDown")
+        page.get_by_role("option", name=host, exact=True).last.click()
+        page.wait_for_function("!document.querySelector('[role=listbox]')")
+    page.get_by_role("button", name="Show path").click()
+    page.get_by_text("h1:1->sw0:2: VL 0").wait_for()
+    page.get_by_text("sw0:3->h2:1: VL 0 0 bytes wait, 65,536 bytes of credit").wait_for()
+
+
+PATHS = ("/", "/vnics", "/vnic/h1/blue", "/timeline", "/parts")
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_page_keeps_nobody_out(page: Page, url: str, path: str) -> None:
+    """axe-core finds nothing serious: names, roles, contrast, order of headings and landmarks."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    page.goto(url.split("/?")[0] + path)
+    page.get_by_test_id("lab").get_by_text("web").wait_for()
+    page.wait_for_function("document.querySelectorAll('canvas, table, label, p, div').length > 10")
+    found = [
+        f"{violation['impact']} {violation['id']}: {node['html'][:200]} {node['failureSummary'][:300]}"
+        for violation in axe.run(page).response["violations"]
+        if violation["impact"] in ("serious", "critical")
+        for node in violation["nodes"]
+    ]
+    assert found == []
+
+
+def test_keyboard_alone_cuts_a_link_and_mends_it(page: Page) -> None:
+    page.get_by_label("Choose a host, switch or link").focus()
+    page.keyboard.type("h2:1--sw0")
+    page.get_by_role("option", name="h2:1--sw0:3").wait_for()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    button = page.get_by_role("button", name="Cut")
+    button.wait_for()
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.innerText") == "CUT":
+            break
+    page.keyboard.press("Enter")
+    remove = page.get_by_role("button", name="Remove fault")
+    remove.wait_for()
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if (page.evaluate("document.activeElement.ariaLabel") or "").startswith("Remove fault"):
+            break
+    page.keyboard.press("Enter")
+    remove.wait_for(state="detached")

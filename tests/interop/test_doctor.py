@@ -25,20 +25,27 @@ def test_doctor_passes(wire: Network, version: int) -> None:
     wire.balancer(
         "lb", "--ipv4", "10.7.0.100", "--ipv6", "fd07::100", "--listen", f"{address(1)}:{CONTROL_PORT}"
     )
-    told = json.loads(doctor(wire, "--addresses", address(2, version)))
-    check(told, wire.overflowed("src"))
-
-
-def doctor(wire: Network, *words: str) -> str:
-    """Run the doctor at the source, and return what it said, in JSON."""
     # the program reads its stock configuration first; the URI says which control plane is examined
     stock = str(udplbd2_source("etc/example-config.yml"))
+    examine(wire, stock, URI, address(2, version))
+
+
+def examine(wire: Network, config: str, uri: str, *addresses: str) -> None:
+    """Run the doctor at the source, and check what it says and what it measured."""
     done = wire.run(
-        "src", udplbd(), "-c", stock, "--log-level", "error", "dataplane",
-        "--url", URI, "doctor", *words, timeout_s=600, check=False,
+        "src", udplbd(), "-c", config, "--log-level", "error", "dataplane", "--url", uri,
+        "doctor", "--addresses", ",".join(addresses), timeout_s=600, check=False,
     )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    overflowed = wire.overflowed("src")
+    told, rest = [], done.stdout.strip()
+    while rest:
+        one, end = json.JSONDecoder().raw_decode(rest)
+        told.append(one)
+        rest = rest[end:].strip()
+    assert [one["address"] for one in told] == list(addresses), done.stderr
+    for one in told:
+        check(one, overflowed)
+    assert done.returncode == 0 or overflowed, done.stdout
 
 
 def check(told: dict[str, Any], overflowed: int) -> None:
@@ -52,7 +59,7 @@ def check(told: dict[str, Any], overflowed: int) -> None:
     shares = dynamic["distribution_recv1"], dynamic["distribution_recv2"]
     assert dynamic["distribution_sent"] >= sum(shares) >= dynamic["distribution_sent"] - overflowed
     assert min(shares) > dynamic["distribution_sent"] // 3
-    assert dynamic["split_event_count"] == 0
+    assert dynamic["split_event_count"] <= overflowed, "an event that lacks a packet looks like a split one"
     assert dynamic["remove_add_after_remove"] < 50, "of 500 events, those sent until the sender was removed"
     updated = static["updated_recv1"], static["updated_recv2"]
     assert 2000 >= sum(updated) >= 2000 - overflowed

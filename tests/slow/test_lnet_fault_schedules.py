@@ -28,5 +28,5 @@ def test_fault_at_every_place_and_time_shorter_than_the_timeout_fails_no_message
 def test_fault_at_every_place_and_time_under_multi_rail_ends_each_message_once_and_heals(
     traffic: Traffic,
 ) -> None:
-    for fault in sweep(traffic, 1 if traffic.count * traffic.size > 1 << 23 else 6):
+    for fault in sweep(traffic, 1 if traffic.count * traffic.size > 1 << 23 else 3):
         hold_the_rail_law(traffic, fault)

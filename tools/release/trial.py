@@ -18,7 +18,7 @@ _COMPILERS: Final = re.compile(
 )
 _SYSTEM: Final = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 _LAB: Final = "two-hosts"
-_PINGED: Final = "10.9.2.2"
+_PINGED: Final = "h2"
 
 
 def programs_without_compilers(directory: Path) -> Path:
@@ -77,17 +77,22 @@ class Trial:
         ]
         return run(command, env={**self.env, "PYTHONPATH": str(copy)}, cwd=copy)
 
-    def labs(self, examples: Path) -> Iterator[str]:
-        """Start a lab, ping across it, end it; yield what was printed. Without the privilege: `opavnic demo`."""
+    def labs(self) -> Iterator[str]:
+        """Write a lab file, start it, ping by name, check, end it; yield what was printed.
+
+        Without the privilege: `opavnic demo`.
+        """
         if os.geteuid() != 0 or not os.path.exists("/dev/net/tun"):
             yield self.opavnic("demo")
             return
-        text = (examples / f"{_LAB}.yaml").read_text()
+        yield self.opavnic("init", _LAB, "lab.yaml")
+        text = (self.directory / "lab.yaml").read_text()
         name = f"dist-{os.getpid()}"  # not that of a lab that somebody runs
         (self.directory / "lab.yaml").write_text(text.replace(f"name: {_LAB}", f"name: {name}"))
         yield self.opavnic("up", "lab.yaml", "-d")
         try:
             yield self.opavnic("exec", "h1", "--", "ping", "-c1", _PINGED)
+            yield self.opavnic("check")
         finally:
             down = self.opavnic("down")
         yield down
@@ -104,14 +109,14 @@ def try_all(built: Built, examples: Path, scratch: Path) -> Iterator[str]:
         wheel = Trial(scratch / f"wheel-{shown}", programs, python)
         wheel.install(str(built.wheel))
         yield f"Python {shown}, wheel: {_version(wheel, 'datapath native')}"
-        yield from _last_lines(wheel.labs(examples))
+        yield from _last_lines(wheel.labs())
     testing = Trial(scratch / "testing", programs, sys.executable)
     testing.install(f"{built.wheel}[testing]")
     yield f"wheel[testing], examples/pytest-project: {testing.pytest(examples / 'pytest-project').splitlines()[-1]}"
     source = Trial(scratch / "sdist", programs, sys.executable)
     source.install(str(built.sdist))
     yield f"sdist without cargo: {_version(source, 'datapath python')}"
-    yield from _last_lines(source.labs(examples))
+    yield from _last_lines(source.labs())
 
 
 def _version(trial: Trial, wanted: str) -> str:

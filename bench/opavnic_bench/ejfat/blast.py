@@ -110,7 +110,13 @@ def main(config: dict[str, Any]) -> None:
     if "uri" in config:
         asyncio.run(register(config))
     calls, size, count = sends(config["payload"])
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+    with (
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sink,
+    ):
+        # without a socket, the kernel would check and answer each packet, in the time of who forwards it
+        with contextlib.suppress(OSError, KeyError):  # the worker is another host; there is none
+            sink.bind((config["worker"], WORKER_PORT))
         sock.connect((config["target"], LB_PORT))
         try:
             sock.setsockopt(socket.IPPROTO_UDP, _UDP_SEGMENT, size)

@@ -141,6 +141,7 @@ async def _forwarder(lab: Lab, host: str, by: Backend) -> AsyncIterator[Running]
         yield Running({"target": "10.9.8.1"}, process)
     finally:
         await _end(process)
+        await _ip(lab, host, "neighbor", "delete", "10.9.8.1", "dev", _WIRE)
 
 
 @contextlib.asynccontextmanager

@@ -88,9 +88,11 @@ async def join(
     if plane.reservations.get(reservation.reservation_id) is not reservation:
         raise UnknownError(f"load balancer {reservation.reservation_id} was freed meanwhile")
     _check_room(reservation)
-    return reservation.balancer.add_chain(
+    chain, updates = reservation.balancer.add_chain(
         str(uri), session.sessionId, session.token, info.dataIpv4Address, info.dataIpv6Address
     )
+    plane.program(updates)
+    return chain
 
 
 async def graph(
@@ -129,13 +131,13 @@ async def graph(
     return reply
 
 
-def leave(reservation: Reservation, text: str) -> None:
+def leave(plane: ControlPlane, reservation: Reservation, text: str) -> None:
     """Forget a chain; who reports upstream then deregisters there.
 
     Raises:  UnknownError: the reservation has no such chain.
     """
     number = int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else 0
-    reservation.balancer.remove_chain(number, text)
+    plane.program(reservation.balancer.remove_chain(number, text))
 
 
 def _check_room(reservation: Reservation) -> None:

@@ -236,7 +236,8 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
 
     async def UnchainLoadBalancer(self, request: pb.UnchainLoadBalancerRequest, context: Context) -> Any:
         async def handle(secret: str) -> pb.UnchainLoadBalancerReply:
-            chain_service.leave(self._allowed(secret, request.lbId, Action.UPDATE), request.chainId)
+            reservation = self._allowed(secret, request.lbId, Action.UPDATE)
+            chain_service.leave(self._plane, reservation, request.chainId)
             await self._world.changed()
             return pb.UnchainLoadBalancerReply()
 

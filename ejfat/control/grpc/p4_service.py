@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import grpc
@@ -257,7 +258,7 @@ class SmartnicP4Service(pb_grpc.SmartnicP4Servicer):  # type: ignore[misc]
     def _clear_stats(self, request: pb.PipelineStatsRequest) -> pb.PipelineStatsResponse:
         code = _device_fault(request.dev_id, request.pipeline_id)
         if code == pb.EC_OK:
-            self._metrics.clear(lambda name, index: is_selected(request.filters, name, index))
+            self._metrics.clear(partial(is_selected, request.filters))
         return pb.PipelineStatsResponse(error_code=code)
 
     def _all_stats(self, request: pb.StatsRequest) -> pb.StatsResponse:

@@ -30,7 +30,7 @@ def stats_of(metrics: Iterable[Metric], filters: pb.StatsFilters, now: float) ->
                 u64=value, index=index, labels=_labels(name, index) if filters.with_labels else ()
             )
             for index, value in enumerate(values)
-            if (value or not filters.non_zero) and is_selected(filters, name, index)
+            if (value or not filters.non_zero) and is_selected(filters, name, index, len(values))
         ]
         if chosen:
             found.metrics.append(
@@ -46,11 +46,11 @@ def stats_of(metrics: Iterable[Metric], filters: pb.StatsFilters, now: float) ->
     return found
 
 
-def is_selected(filters: pb.StatsFilters, name: str, index: int) -> bool:
-    """Return whether a counter passes the filters."""
+def is_selected(filters: pb.StatsFilters, name: str, index: int, count: int) -> bool:
+    """Return whether a counter passes the filters. Args: count: how many counters the metric has."""
     if filters.metric_types and pb.STATS_METRIC_TYPE_COUNTER not in filters.metric_types:
         return False
-    return not filters.HasField("metric_filter") or _passes(filters.metric_filter, name, index)
+    return not filters.HasField("metric_filter") or _passes(filters.metric_filter, name, index, count)
 
 
 def _labels(name: str, index: int) -> list[pb.StatsMetricLabel]:
@@ -61,20 +61,20 @@ def _labels(name: str, index: int) -> list[pb.StatsMetricLabel]:
     ]
 
 
-def _passes(term: pb.StatsMetricFilter, name: str, index: int) -> bool:
+def _passes(term: pb.StatsMetricFilter, name: str, index: int, count: int) -> bool:
     kind = term.WhichOneof("term")
     if kind == "match":
-        found = _metric_matches(term.match, name, index)
+        found = _metric_matches(term.match, name, index, count)
     elif kind == "any_set":
-        found = any(_passes(member, name, index) for member in term.any_set.members)
+        found = any(_passes(member, name, index, count) for member in term.any_set.members)
     elif kind == "all_set":
-        found = all(_passes(member, name, index) for member in term.all_set.members)
+        found = all(_passes(member, name, index, count) for member in term.all_set.members)
     else:
         found = True
     return found != term.negated
 
 
-def _metric_matches(match: pb.StatsMetricMatch, name: str, index: int) -> bool:
+def _metric_matches(match: pb.StatsMetricMatch, name: str, index: int, count: int) -> bool:
     kind = match.WhichOneof("attribute")
     if kind == "name":
         return _text_matches(match.name, name)
@@ -83,16 +83,19 @@ def _metric_matches(match: pb.StatsMetricMatch, name: str, index: int) -> bool:
     if kind == "type":
         return match.type == pb.STATS_METRIC_TYPE_COUNTER
     if kind == "indices":
-        return any(
-            part.start <= index <= part.end and (index - part.start) % max(part.step, 1) == 0
-            for part in match.indices.slices
-        )
+        return any(_is_in(part, index, count) for part in match.indices.slices)
     if kind == "label":
         return any(
             _text_matches(match.label.key, label.key) and _text_matches(match.label.value, label.value)
             for label in _labels(name, index)
         )
     return True
+
+
+def _is_in(part: pb.StatsMetricMatchIndexSlice, index: int, count: int) -> bool:
+    # negative: from the end, so that -1 is the last
+    first, last = (place if place >= 0 else count + place for place in (part.start, part.end))
+    return first <= index <= last and (index - first) % max(part.step, 1) == 0
 
 
 def _text_matches(match: pb.StatsMetricMatchString, text: str) -> bool:
@@ -106,13 +109,45 @@ def _text_matches(match: pb.StatsMetricMatchString, text: str) -> bool:
     if kind == "substring":
         return match.substring in text
     if kind == "regexp":
-        return _pattern_matches(match.regexp.pattern, text)
+        pattern = _compiled(match.regexp.pattern)
+        return pattern is not None and pattern.search(text) is not None
+    if kind == "split":
+        return _split_matches(match.split, text)
     return True
 
 
-def _pattern_matches(pattern: str, text: str) -> bool:
-    """Return whether a pattern is found in a name; one that is none, or too long, matches nothing."""
-    try:
-        return len(pattern) <= _LONGEST_PATTERN and re.search(pattern, text) is not None
-    except (re.error, RecursionError, OverflowError):
+def _split_matches(split: pb.StatsMetricMatchString.Split, text: str) -> bool:
+    pattern = _compiled(split.pattern)
+    if pattern is None:
         return False
+    # not re.split, which also returns what groups of the pattern have matched
+    cuts = [match.span() for match in pattern.finditer(text) if match.end() > match.start()]
+    starts, ends = [0, *(end for _, end in cuts)], [*(start for start, _ in cuts), len(text)]
+    parts = [text[start:end] for start, end in zip(starts, ends, strict=True)]
+    found = (_part_passes(split.part, part, index) for index, part in enumerate(parts))
+    return any(found) if split.any else all(found)
+
+
+def _part_passes(term: pb.StatsMetricMatchString.Split.Part, part: str, index: int) -> bool:
+    kind = term.WhichOneof("term")
+    if kind == "match":
+        attribute = term.match.WhichOneof("attribute")
+        if attribute == "value":
+            found = _text_matches(term.match.value, part)
+        else:
+            found = attribute is None or index == term.match.index
+    elif kind == "any_set":
+        found = any(_part_passes(member, part, index) for member in term.any_set.members)
+    elif kind == "all_set":
+        found = all(_part_passes(member, part, index) for member in term.all_set.members)
+    else:
+        found = True
+    return found != term.negated
+
+
+def _compiled(pattern: str) -> re.Pattern[str] | None:
+    """Return a pattern; None for one that is none, or too long, which then matches nothing."""
+    try:
+        return re.compile(pattern) if len(pattern) <= _LONGEST_PATTERN else None
+    except (re.error, RecursionError, OverflowError):
+        return None

@@ -175,18 +175,52 @@ class StringRegexp(_message.Message):
     def __init__(self, grammar: _Optional[int] = ..., pattern: _Optional[str] = ...) -> None: ...
 
 class StatsMetricMatchString(_message.Message):
-    __slots__ = ("exact", "prefix", "suffix", "substring", "regexp")
+    __slots__ = ("exact", "prefix", "suffix", "substring", "regexp", "split")
+    class Split(_message.Message):
+        __slots__ = ("pattern", "any", "part")
+        class Part(_message.Message):
+            __slots__ = ("negated", "match", "any_set", "all_set")
+            class Match(_message.Message):
+                __slots__ = ("value", "index")
+                VALUE_FIELD_NUMBER: _ClassVar[int]
+                INDEX_FIELD_NUMBER: _ClassVar[int]
+                value: StatsMetricMatchString
+                index: int
+                def __init__(self, value: _Optional[_Union[StatsMetricMatchString, _Mapping]] = ..., index: _Optional[int] = ...) -> None: ...
+            class Set(_message.Message):
+                __slots__ = ("members",)
+                MEMBERS_FIELD_NUMBER: _ClassVar[int]
+                members: _containers.RepeatedCompositeFieldContainer[StatsMetricMatchString.Split.Part]
+                def __init__(self, members: _Optional[_Iterable[_Union[StatsMetricMatchString.Split.Part, _Mapping]]] = ...) -> None: ...
+            NEGATED_FIELD_NUMBER: _ClassVar[int]
+            MATCH_FIELD_NUMBER: _ClassVar[int]
+            ANY_SET_FIELD_NUMBER: _ClassVar[int]
+            ALL_SET_FIELD_NUMBER: _ClassVar[int]
+            negated: bool
+            match: StatsMetricMatchString.Split.Part.Match
+            any_set: StatsMetricMatchString.Split.Part.Set
+            all_set: StatsMetricMatchString.Split.Part.Set
+            def __init__(self, negated: _Optional[bool] = ..., match: _Optional[_Union[StatsMetricMatchString.Split.Part.Match, _Mapping]] = ..., any_set: _Optional[_Union[StatsMetricMatchString.Split.Part.Set, _Mapping]] = ..., all_set: _Optional[_Union[StatsMetricMatchString.Split.Part.Set, _Mapping]] = ...) -> None: ...
+        PATTERN_FIELD_NUMBER: _ClassVar[int]
+        ANY_FIELD_NUMBER: _ClassVar[int]
+        PART_FIELD_NUMBER: _ClassVar[int]
+        pattern: str
+        any: bool
+        part: StatsMetricMatchString.Split.Part
+        def __init__(self, pattern: _Optional[str] = ..., any: _Optional[bool] = ..., part: _Optional[_Union[StatsMetricMatchString.Split.Part, _Mapping]] = ...) -> None: ...
     EXACT_FIELD_NUMBER: _ClassVar[int]
     PREFIX_FIELD_NUMBER: _ClassVar[int]
     SUFFIX_FIELD_NUMBER: _ClassVar[int]
     SUBSTRING_FIELD_NUMBER: _ClassVar[int]
     REGEXP_FIELD_NUMBER: _ClassVar[int]
+    SPLIT_FIELD_NUMBER: _ClassVar[int]
     exact: str
     prefix: str
     suffix: str
     substring: str
     regexp: StringRegexp
-    def __init__(self, exact: _Optional[str] = ..., prefix: _Optional[str] = ..., suffix: _Optional[str] = ..., substring: _Optional[str] = ..., regexp: _Optional[_Union[StringRegexp, _Mapping]] = ...) -> None: ...
+    split: StatsMetricMatchString.Split
+    def __init__(self, exact: _Optional[str] = ..., prefix: _Optional[str] = ..., suffix: _Optional[str] = ..., substring: _Optional[str] = ..., regexp: _Optional[_Union[StringRegexp, _Mapping]] = ..., split: _Optional[_Union[StatsMetricMatchString.Split, _Mapping]] = ...) -> None: ...
 
 class StatsMetricMatchIndexSlice(_message.Message):
     __slots__ = ("start", "end", "step")

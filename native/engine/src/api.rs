@@ -9,6 +9,7 @@
 
 mod changes;
 mod looking;
+mod trains;
 
 use std::collections::VecDeque;
 
@@ -41,10 +42,14 @@ pub struct Engine {
     lookahead: Option<u64>,
     /// Whether all directions are plain; None: unknown.
     is_plain: Option<bool>,
+    /// Whether all directions take trains; None: unknown.
+    takes_trains: Option<bool>,
     /// Outputs that wait for what comes before them, with time and number of their events; only while time passes.
     early: VecDeque<((u64, u64), Output)>,
     /// Those of ports that the engine of another machine carries: always none.
     nobodys_errors: PortErrors,
+    /// Kept empty: when packets of a train arrive.
+    times: Vec<u64>,
 }
 
 /// With no more than this left in the pool, everything happens in the one order: packets may find no room soon.
@@ -379,7 +384,10 @@ impl Engine {
         let Due { mut when, number: mut order, is_ahead, .. } = due;
         loop {
             let outputs = self.state.outputs.len();
-            let next = self.arrive_one(when, number);
+            let next = match self.arrive_together(number, until, in_rows) {
+                Some(next) => next,
+                None => self.arrive_one(when, number),
+            };
             if is_ahead && self.state.outputs.len() != outputs {
                 self.keep_early(outputs, (when, order));
             }
@@ -483,6 +491,7 @@ impl Engine {
     fn forget_links(&mut self) {
         self.lookahead = None;
         self.is_plain = None;
+        self.takes_trains = None;
     }
 
     fn lookahead(&mut self) -> u64 {

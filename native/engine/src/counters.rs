@@ -45,6 +45,19 @@ impl Element {
         self.out_bytes += bytes as u64;
     }
 
+    /// Count so many packets of `bytes` each.
+    #[inline]
+    pub fn enter_many(&mut self, packets: u32, bytes: usize) {
+        self.in_packets += u64::from(packets);
+        self.in_bytes += u64::from(packets) * bytes as u64;
+    }
+
+    #[inline]
+    pub fn leave_many(&mut self, packets: u32, bytes: usize) {
+        self.out_packets += u64::from(packets);
+        self.out_bytes += u64::from(packets) * bytes as u64;
+    }
+
     #[inline]
     pub fn drop(&mut self, reason: Drop) {
         self.drops[reason as usize] += 1;
@@ -59,8 +72,14 @@ impl Traffic {
     /// Count an attempt to send or deliver a packet, whatever its outcome. `len` is the length without FCS.
     #[inline]
     pub fn attempt(&mut self, len: usize) {
-        self.packets += 1;
-        self.bytes += len as u64 + 4;
+        self.attempt_many(1, len);
+    }
+
+    /// The same of so many packets of this length.
+    #[inline]
+    pub fn attempt_many(&mut self, packets: u64, len: usize) {
+        self.packets += packets;
+        self.bytes += packets * (len as u64 + 4);
         let bin = match len {
             ..=60 => 0,
             61..=123 => 1,
@@ -70,14 +89,20 @@ impl Traffic {
             1020..=1514 => 5,
             _ => 6,
         };
-        self.sizes[bin] += 1;
+        self.sizes[bin] += packets;
     }
 
     /// Count the kind of frame in a good packet.
     #[inline]
     pub fn kind(&mut self, multicast: bool, tagged: bool) {
-        *(if multicast { &mut self.mcastbcast } else { &mut self.unicast }) += 1;
-        *(if tagged { &mut self.vlan } else { &mut self.untagged }) += 1;
+        self.kind_many(1, multicast, tagged);
+    }
+
+    /// The same of so many packets.
+    #[inline]
+    pub fn kind_many(&mut self, packets: u64, multicast: bool, tagged: bool) {
+        *(if multicast { &mut self.mcastbcast } else { &mut self.unicast }) += packets;
+        *(if tagged { &mut self.vlan } else { &mut self.untagged }) += packets;
     }
 }
 
@@ -100,6 +125,18 @@ impl Passing {
     pub fn leave(&mut self, bytes: usize) {
         self.element.leave(bytes);
         self.in_flight -= 1;
+    }
+
+    #[inline]
+    pub fn enter_many(&mut self, packets: u32, bytes: usize) {
+        self.element.enter_many(packets, bytes);
+        self.in_flight += i64::from(packets);
+    }
+
+    #[inline]
+    pub fn leave_many(&mut self, packets: u32, bytes: usize) {
+        self.element.leave_many(packets, bytes);
+        self.in_flight -= i64::from(packets);
     }
 
     /// Count a packet inside that ends here.

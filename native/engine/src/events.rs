@@ -208,6 +208,13 @@ impl Events {
         self.order
     }
 
+    /// Return the first of so many sequence numbers in a row.
+    #[inline]
+    pub fn numbers(&mut self, count: u64) -> u64 {
+        self.order += count;
+        self.order + 1 - count
+    }
+
     /// Schedule an event under a sequence number that `number` returned.
     #[inline]
     pub fn push(&mut self, when: u64, number: u64, event: Event, place: Place) {
@@ -279,6 +286,24 @@ impl Events {
             };
         }
         is_before(&self.outward) && is_before(&self.inner)
+    }
+
+    /// Whether what is inside and what is at ports share one order although either could be taken in its own.
+    #[inline]
+    pub fn is_strict(&self) -> bool {
+        self.outward.at_switch > 0
+    }
+
+    /// Before which time and number an event that is not here would be the next to be taken `in_rows`.
+    #[inline]
+    pub fn bound(&self, place: Place) -> (u64, u64) {
+        let first =
+            |queue: &Queue| queue.first().map_or((u64::MAX, u64::MAX), |first| (first.when, first.number));
+        match place {
+            _ if self.is_strict() => first(&self.inner).min(first(&self.outward)),
+            Place::Inside => first(&self.inner),
+            _ => first(&self.outward),
+        }
     }
 
     fn clear_firsts(&mut self) {

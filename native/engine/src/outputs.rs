@@ -2,7 +2,7 @@
 
 use crate::config::PortNum;
 use crate::counters::Drop;
-use crate::packet::Packet;
+use crate::packet::{Packet, Train};
 
 /// An HFI port, or port 0 of a switch, by number; it is never given to another.
 pub type PortId = u32;
@@ -26,6 +26,8 @@ pub enum Output {
         /// At port 0 of a switch: the port by which the packet came to the switch, which directed routes need.
         in_port: PortNum,
     },
+    /// The same of several packets of a train, from that time on, where the host takes such: see `Engine::take_trains`.
+    Train { time: u64, port: PortId, train: Train },
     /// A packet entered an observed direction.
     Observed {
         time: u64,

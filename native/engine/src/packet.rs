@@ -14,9 +14,9 @@ use wire::{HEADER, TRAILER, lrh16b};
 
 use crate::state::SpaceId;
 
-/// Buffers have 2^7 to 2^16 bytes, so a packet wastes less than it has; one that is longer has a buffer of its length.
+/// Buffers have 2^7 to 2^17 bytes, so a packet wastes less than it has; one that is longer has a buffer of its length.
 const SMALLEST_BITS: u32 = 7;
-const SIZES: usize = 10;
+const SIZES: usize = 11;
 /// Bytes of the buffers that wait to be used again; further ones are freed.
 pub const SPARE_BYTES: usize = 16 << 20;
 
@@ -34,12 +34,28 @@ struct Known {
     /// Of the packet; its buffer may be longer.
     len: u32,
     flags: u32,
+    /// Packets of this length that are in the buffer: one, but for a train.
+    count: u32,
 }
 
 /// It bears no ICRC.
 const UNSEALED: u32 = 1;
 /// `Origin::Summed`.
 const SUMMED: u32 = 2;
+
+/// Bytes of a train, at most: a large send of a host fits, each of its packets on a cache line of its own.
+const TRAIN_BYTES: usize = 1 << 17;
+
+/// From the beginning of one packet of a train to that of the next.
+#[inline]
+fn stride(len: usize) -> usize {
+    len.next_multiple_of(32)
+}
+
+/// How many packets of `len` bytes a train may have.
+pub fn longest_train(len: usize) -> usize {
+    TRAIN_BYTES / stride(len)
+}
 
 /// A packet that nothing shares, while it is changed.
 pub struct Own<'a> {
@@ -66,7 +82,8 @@ impl Own<'_> {
 
 impl Packet {
     fn with_buffer(size: usize) -> Self {
-        Packet(ThinArc::from_header_and_iter(Known { len: 0, flags: 0 }, std::iter::repeat_n(0, size)))
+        let known = Known { len: 0, flags: 0, count: 1 };
+        Packet(ThinArc::from_header_and_iter(known, std::iter::repeat_n(0, size)))
     }
 
     /// Whether it bears an ICRC. Without one nothing has changed it since it was made, and no receiver checks it.
@@ -92,6 +109,31 @@ impl Packet {
         self.0.header.length
     }
 
+    /// Whether it stands for several packets with the same header, of the same length; its bytes are those of the first.
+    #[inline]
+    pub fn is_train(&self) -> bool {
+        self.known().count != 1
+    }
+
+    /// The bytes of one packet of a train, counted from 0.
+    #[inline]
+    pub fn nth(&self, index: u32) -> &[u8] {
+        let len = self.known().len as usize;
+        &self.0.slice[self.offset(index)..][..len]
+    }
+
+    /// Where one packet of a train begins, after the first one.
+    #[inline]
+    pub fn offset(&self, index: u32) -> usize {
+        index as usize * stride(self.known().len as usize)
+    }
+
+    /// All bytes of its buffer, those of each packet of a train among them.
+    #[inline]
+    pub fn buffer(&self) -> &[u8] {
+        &self.0.slice
+    }
+
     #[inline]
     fn is_shared(&self) -> bool {
         ThinArc::strong_count(&self.0) != 1
@@ -102,7 +144,7 @@ impl Packet {
     fn alone<R>(&mut self, len: usize, flags: u32, change: impl FnOnce(Own<'_>) -> R) -> R {
         self.0.with_arc_mut(|whole| {
             let whole = Arc::get_mut(whole).expect("what is shared is copied before");
-            let mut known = Known { len: len as u32, flags };
+            let mut known = Known { len: len as u32, flags, count: 1 };
             let changed = change(Own { bytes: &mut whole.slice_mut()[..len], flags: &mut known.flags });
             *whole.header_mut() = known;
             changed
@@ -170,6 +212,29 @@ impl Packets {
         packet
     }
 
+    /// Return a train of `count` packets of `len` bytes, which `fill` fills one by one, all with the same header.
+    #[inline]
+    pub fn make_train(&mut self, len: usize, count: usize, mut fill: impl FnMut(Own<'_>)) -> Packet {
+        let mut packet = self.buffer(stride(len) * count);
+        packet.0.with_arc_mut(|whole| {
+            let whole = Arc::get_mut(whole).expect("a spare buffer is not shared");
+            let mut known = Known { len: len as u32, flags: 0, count: count as u32 };
+            for place in whole.slice_mut().chunks_exact_mut(stride(len)).take(count) {
+                fill(Own { bytes: &mut place[..len], flags: &mut known.flags });
+            }
+            *whole.header_mut() = known;
+        });
+        packet
+    }
+
+    /// Return one packet of a train, counted from 0, by itself.
+    pub fn single(&mut self, train: &Packet, index: u32) -> Packet {
+        let bytes = train.nth(index);
+        let mut packet = self.buffer(bytes.len());
+        packet.alone(bytes.len(), train.known().flags, |own| own.bytes.copy_from_slice(bytes));
+        packet
+    }
+
     /// Return a packet with these bytes.
     #[inline]
     pub fn copy(&mut self, bytes: &[u8]) -> Packet {
@@ -179,7 +244,8 @@ impl Packets {
     /// Change a packet, copied before if anything shares it.
     #[inline]
     pub fn change<R>(&mut self, packet: &mut Packet, change: impl FnOnce(Own<'_>) -> R) -> R {
-        let Known { len, flags } = packet.known();
+        let Known { len, flags, count } = packet.known();
+        debug_assert_eq!(count, 1, "packets of a train are changed one by one");
         if packet.is_shared() {
             *packet = self.copy(packet);
         }
@@ -259,6 +325,31 @@ pub struct Travelling {
     pub hops: u32,
     /// The room that it occupies in the receive buffer of the port where it arrived, on a link with credits.
     pub space: Option<SpaceId>,
+}
+
+/// Packets of one train between two elements, which are handled together: nothing asks more than once what all share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Train {
+    pub packet: Packet,
+    /// Which of them: the first, counted from 0, and how many.
+    pub from: u32,
+    pub count: u32,
+    /// Switches that they have visited.
+    pub hops: u32,
+}
+
+impl Train {
+    /// The bytes of each.
+    #[inline]
+    pub fn packets(&self) -> impl Iterator<Item = &[u8]> {
+        (self.from..self.from + self.count).map(|index| self.packet.nth(index))
+    }
+
+    /// Bytes of all of them.
+    #[inline]
+    pub fn bytes(&self) -> usize {
+        self.packet.len() * self.count as usize
+    }
 }
 
 #[inline]
@@ -360,7 +451,7 @@ mod tests {
             all.push(packet);
         }
         all.into_iter().for_each(|packet| packets.recycle(packet));
-        assert_eq!(packets.spare(), 11, "what is longer than all sizes is not kept");
+        assert_eq!(packets.spare(), 12, "what is longer than all sizes is not kept");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::counters::{Drop, Passing};
 use crate::forwarding::{is_management, lets_pass};
 use crate::link::direction::Direction;
 use crate::outputs::{DirectionId, Output, PortId, SwitchId};
-use crate::packet::{Packet, Travelling, becn, dlid, fecn, slid};
+use crate::packet::{Packet, Train, Travelling, becn, dlid, fecn, slid};
 use crate::port_errors::PortErrors;
 use crate::state::{ElementId, Mark, SpaceId, State};
 
@@ -39,6 +39,8 @@ pub struct Port {
     pub rx: Passing,
     pub mark: Mark,
     pub errors: PortErrors,
+    /// Whether its host takes packets of a train together.
+    pub host_takes_trains: bool,
     number: PortId,
     /// The senders of packets that came with FECN; LIDs from the wire.
     becn_due: HashSet<u32>,
@@ -58,6 +60,7 @@ impl Port {
             rx: Passing::default(),
             mark: Mark::default(),
             errors: PortErrors::default(),
+            host_takes_trains: false,
             number,
             becn_due: HashSet::new(),
             is_stalled: false,
@@ -165,6 +168,24 @@ impl Port {
         }
     }
 
+    /// Whether packets of a train may be sent together: none is refused, and none is changed.
+    pub fn may_send_train(&self, address: Address) -> bool {
+        let config = &self.config;
+        let is_open = config.state == PortState::Active && config.egress.vl_mtus.is_none();
+        is_open
+            && self.becn_due.is_empty()
+            && config.has_lid(address.slid)
+            && address.dlid != 0
+            && config.may_send(address.pkey)
+    }
+
+    /// Count packets that are sent together.
+    pub fn sent_train(&mut self, state: &mut State, train: &Train) {
+        self.change(state);
+        self.tx.element.enter_many(train.count, train.packet.len());
+        self.tx.element.leave_many(train.count, train.packet.len());
+    }
+
     /// Return a packet in its form on the link: with BECN set, if its receiver is to get one.
     fn answer_congestion(&mut self, state: &mut State, packet: Packet) -> Packet {
         if self.becn_due.is_empty() || !self.becn_due.remove(&dlid(&packet)) {
@@ -211,6 +232,29 @@ impl Port {
         state.outputs.push_back(Output::Delivered { time: now, port: self.number, packet, token, in_port });
     }
 
+    /// Whether packets of a train may be received together.
+    pub fn may_receive_train(&self) -> bool {
+        self.host_takes_trains && !self.is_stalled
+    }
+
+    /// Receive packets of a train: check each, then pass them to the host. None bears a mark of congestion.
+    pub fn receive_train(&mut self, state: &mut State, now: u64, train: Train) {
+        self.change(state);
+        self.rx.element.enter_many(train.count, train.packet.len());
+        // what else is asked of a packet is in the header that all share
+        let is_sealed = train.packet.is_sealed();
+        let refusal = self.refusal(&train.packet);
+        if refusal.is_some() || train.packets().any(|packet| check(packet, is_sealed).is_err()) {
+            for index in train.from..train.from + train.count {
+                let packet = state.packets.single(&train.packet, index);
+                self.take(state, now, packet, None, 0);
+            }
+            return state.packets.recycle(train.packet);
+        }
+        self.rx.in_flight += i64::from(train.count);
+        state.outputs.push_back(Output::Train { time: now, port: self.number, train });
+    }
+
     /// Count what became of a packet that was passed to the host.
     #[inline]
     pub fn account(&mut self, state: &mut State, len: usize, drop: Option<Drop>) {
@@ -218,6 +262,16 @@ impl Port {
         match drop {
             None => self.rx.leave(len),
             Some(drop) => self.rx.lose(drop),
+        }
+    }
+
+    /// The same of packets of a train.
+    #[inline]
+    pub fn account_train(&mut self, state: &mut State, train: &Train, drop: Option<Drop>) {
+        self.change(state);
+        match drop {
+            None => self.rx.leave_many(train.count, train.packet.len()),
+            Some(drop) => (0..train.count).for_each(|_| self.rx.lose(drop)),
         }
     }
 

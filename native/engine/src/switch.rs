@@ -13,7 +13,7 @@ use crate::hash::FastMap;
 use crate::link::direction::Direction;
 use crate::link::wire::Shows;
 use crate::outputs::{DirectionId, PortId, SwitchId};
-use crate::packet::{Packet, Travelling, dlid, entropy, sc};
+use crate::packet::{Packet, Train, Travelling, dlid, entropy, sc};
 use crate::port::Port;
 use crate::port_errors::PortErrors;
 use crate::state::{ElementId, Mark, State};
@@ -200,6 +200,31 @@ impl Switch {
             port = group[path_of(entropy(packet), group.len(), travelling.hops)];
         }
         self.pass_on(directions, state, now, in_port, port, travelling);
+    }
+
+    /// Where all packets of a train go that arrive by a port, after so many switches, this one included; None: they are to
+    /// be forwarded one by one.
+    #[inline]
+    pub fn way_of(&self, switches: u32, in_port: PortNum, packet: &[u8], hops: u32) -> Option<DirectionId> {
+        let arriver = self.ports.get(usize::from(in_port))?;
+        if !self.up || !arriver.is_open_in || arriver.changes_sc || is_astray(hops, switches) {
+            return None;
+        }
+        // a train has a whole header, and is for one
+        let mut port = self.lft.entries.get(dlid(packet) as usize).copied().filter(|port| *port != 0)?;
+        if port >= GROUP_BASE {
+            let group = &self.lft.groups[usize::from(port - GROUP_BASE)];
+            port = group[path_of(entropy(packet), group.len(), hops)];
+        }
+        self.ports.get(usize::from(port)).filter(|leaver| leaver.is_open_out)?.leaving
+    }
+
+    /// Count packets of a train that are forwarded together.
+    #[inline]
+    pub fn forwarded(&mut self, state: &mut State, train: &Train) {
+        self.mark.set(&mut state.changed, ElementId::Switch(self.number));
+        self.counters.element.enter_many(train.count, train.packet.len());
+        self.counters.element.leave_many(train.count, train.packet.len());
     }
 
     fn replicate(

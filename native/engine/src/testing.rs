@@ -100,7 +100,7 @@ impl TwoHosts {
                 ..VportConfig::default()
             });
             let vports = [(u32::from(VESW), vport as u32)].into_iter().collect();
-            vnics.set_demux(port, Demux { mask: 0xfff, vports, nohandler: Some(vport as u32) });
+            vnics.set_demux(&mut engine, port, Demux { mask: 0xfff, vports, nohandler: Some(vport as u32) });
         }
         let mut bed = TwoHosts { engine, vnics, now: 0 };
         bed.route(&[0, 1, 2]);

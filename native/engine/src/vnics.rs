@@ -8,6 +8,8 @@ pub mod demux;
 pub mod transmit;
 pub mod vport;
 
+use std::ops::Deref;
+
 use offload::gro::Span;
 use offload::vnet::SIZE;
 use wire::frame::is_tagged;
@@ -16,7 +18,7 @@ use wire::frame_range;
 use crate::api::Engine;
 use crate::counters::Drop;
 use crate::outputs::{Output, PortId};
-use crate::packet::Packet;
+use crate::packet::{Packet, Train};
 use demux::{Demux, Goal};
 use vport::Vport;
 
@@ -29,6 +31,18 @@ pub trait Host {
     fn write(&mut self, vport: usize, parts: &[&[u8]]) -> bool;
 }
 
+/// A packet for a host, or several of a train, until they are written.
+struct Received(Packet);
+
+impl Deref for Received {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        self.0.buffer()
+    }
+}
+
 /// See the module. Vports are numbered from 0; a number that is free again is given to another.
 pub struct Vnics {
     pub vports: Vec<Vport>,
@@ -39,7 +53,9 @@ pub struct Vnics {
     /// By HFI port.
     demuxes: Vec<Demux>,
     /// Packets for hosts, until they are written.
-    received: Vec<Packet>,
+    received: Vec<Received>,
+    /// How many frames that is.
+    frames: usize,
     /// Vports with frames to write.
     dirty: Vec<u32>,
 }
@@ -58,6 +74,7 @@ impl Vnics {
             merge,
             demuxes: Vec::new(),
             received: Vec::new(),
+            frames: 0,
             dirty: Vec::new(),
         }
     }
@@ -78,16 +95,20 @@ impl Vnics {
     }
 
     /// Forget a vport, of which nothing waits to be written, wherever it is named.
-    pub fn remove(&mut self, vport: usize) {
+    pub fn remove(&mut self, engine: &mut Engine, vport: usize) {
         self.vports[vport] = Vport::default();
-        for demux in &mut self.demuxes {
+        for (demux, port) in self.demuxes.iter_mut().zip(0..) {
             demux.vports.remove(vport as u32);
-            demux.nohandler = demux.nohandler.filter(|other| *other as usize != vport);
+            if demux.nohandler == Some(vport as u32) {
+                demux.nohandler = None;
+                engine.take_trains(port, false);
+            }
         }
     }
 
     /// Let the VNICs of an HFI port be found in another way.
-    pub fn set_demux(&mut self, port: PortId, demux: Demux) {
+    pub fn set_demux(&mut self, engine: &mut Engine, port: PortId, demux: Demux) {
+        engine.take_trains(port, demux.is_whole());
         let index = port as usize;
         if index >= self.demuxes.len() {
             self.demuxes.resize_with(index + 1, Demux::default);
@@ -107,6 +128,10 @@ impl Vnics {
     /// Its room is free again at once: a VNIC has memory of its own for what it has yet to write.
     #[inline]
     pub fn take(&mut self, engine: &mut Engine, output: Output) -> Option<Output> {
+        if let Output::Train { port, train, .. } = output {
+            self.take_train(engine, port, train);
+            return None;
+        }
         let Output::Delivered { time, port, ref packet, token, .. } = output else { return Some(output) };
         let goal = self.demuxes.get(port as usize).map_or(Goal::Elsewhere, |demux| demux.find(packet));
         let drop = match goal {
@@ -122,6 +147,44 @@ impl Vnics {
             engine.release(time, token);
         }
         None
+    }
+
+    /// Take packets of a train. They are for a native VNIC or for nobody: a port with others gets none.
+    fn take_train(&mut self, engine: &mut Engine, port: PortId, train: Train) {
+        let goal = self.demuxes.get(port as usize).map_or(Goal::Elsewhere, |demux| demux.find(&train.packet));
+        let drop = if let Goal::Vport(_) = goal { None } else { Some(Drop::VnicNoVesw) };
+        engine.account_train(port, &train, drop);
+        let vport = match goal {
+            Goal::Vport(vport) => vport,
+            Goal::Nobody(vport) => {
+                self.vports[vport as usize].counters.rx_nohandler += u64::from(train.count);
+                return engine.packets().recycle(train.packet);
+            }
+            Goal::Elsewhere => return engine.packets().recycle(train.packet),
+        };
+        let slot = &mut self.vports[vport as usize];
+        let range = frame_range(&train.packet);
+        let mut admitted = 0;
+        for _ in 0..train.count {
+            slot.rx_balance.enter(train.packet.len());
+            admitted += u32::from(slot.admits(range.len()));
+        }
+        if admitted == 0 {
+            return engine.packets().recycle(train.packet);
+        }
+        if slot.coalescer.is_empty() {
+            self.dirty.push(vport);
+        }
+        let index = self.received.len() as u32;
+        let (merge, origin) = (self.merge && !slot.unmerged, train.packet.origin());
+        let (mut at, step) = (train.packet.offset(train.from) + range.start, train.packet.offset(1));
+        self.received.push(Received(train.packet));
+        for _ in 0..admitted {
+            let frame = Span { packet: index, at: at as u32, len: range.len() as u32 };
+            slot.coalescer.push(&self.received, frame, origin, merge);
+            at += step;
+        }
+        self.frames += admitted as usize;
     }
 
     /// Give a packet to the VNICs of a port as if the port had received and checked it.
@@ -152,7 +215,8 @@ impl Vnics {
         let index = self.received.len() as u32;
         let frame = Span { packet: index, at: range.start as u32, len: range.len() as u32 };
         let (merge, origin) = (self.merge && !slot.unmerged, packet.origin());
-        self.received.push(packet);
+        self.received.push(Received(packet));
+        self.frames += 1;
         slot.coalescer.push(&self.received, frame, origin, merge);
     }
 
@@ -165,7 +229,7 @@ impl Vnics {
 
     /// Whether they are too many to wait for more.
     pub fn is_full(&self) -> bool {
-        self.received.len() >= MANY
+        self.frames >= MANY
     }
 
     /// Write all frames that have been received.
@@ -192,8 +256,9 @@ impl Vnics {
                 counters.rx_merged += frames.saturating_sub(1);
             });
         }
+        self.frames = 0;
         for packet in self.received.drain(..) {
-            engine.packets().recycle(packet);
+            engine.packets().recycle(packet.0);
         }
     }
 }

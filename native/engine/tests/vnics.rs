@@ -124,7 +124,7 @@ fn vport_without_a_port_sends_nothing() {
 #[test]
 fn packets_for_others_on_the_port_are_left_to_them() {
     let (mut bed, mut host) = (TwoHosts::default(), Kept::default());
-    bed.vnics.set_demux(1, Demux { mask: 0xfff, ..Demux::default() });
+    bed.vnics.set_demux(&mut bed.engine, 1, Demux { mask: 0xfff, ..Demux::default() });
     bed.send(0, &VnetHeader::default(), &frame(2, 100));
     assert_eq!(bed.settle(&mut host), 1);
     assert!(host.frames.is_empty());
@@ -222,7 +222,7 @@ fn every_reason_to_end_counts_each_segment_once() {
         (
             |bed| {
                 let nobody = Demux { mask: 0xfff, nohandler: Some(1), ..Demux::default() };
-                bed.vnics.set_demux(1, nobody);
+                bed.vnics.set_demux(&mut bed.engine, 1, nobody);
             },
             Drop::VnicNoVesw,
         ),

@@ -112,6 +112,14 @@ impl<'a> Segments<'a> {
         })
     }
 
+    /// Return the length of the next frame, and how many in a row from it on have this length; None: there is none, or the
+    /// frame is not cut.
+    pub fn next_equal(&self) -> Option<(usize, usize)> {
+        let Kind::Cut(_) = self.kind else { return None };
+        let whole = (self.frame.len() - self.header_len) / self.size;
+        Some((self.header_len + self.size, whole.checked_sub(self.next)?))
+    }
+
     fn piece(&self) -> &'a [u8] {
         let payload = &self.frame[self.header_len..];
         let start = self.next * self.size;

@@ -191,7 +191,7 @@ impl Carrier {
                 carrier.flush(now);
                 let harvest = take_vport(carrier.vnics.get(vport)?);
                 carrier.set_app(vport, None);
-                carrier.vnics.remove(vport);
+                carrier.vnics.remove(&mut carrier.engine, vport);
                 // removing a descriptor cannot fail
                 let _ = carrier.set_device(vport, None);
                 Some(harvest)
@@ -245,7 +245,8 @@ impl Carrier {
                 return Err(PyValueError::new_err(text));
             }
             let vports = vports.into_iter().collect();
-            all.owner(port).vnics.set_demux(port, Demux { mask, vports, nohandler });
+            let owner = all.owner(port);
+            owner.vnics.set_demux(&mut owner.engine, port, Demux { mask, vports, nohandler });
             Ok(())
         })
     }

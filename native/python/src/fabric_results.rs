@@ -84,6 +84,9 @@ impl Outputs {
             Output::Delivered { time, port, packet, token, in_port } => {
                 (&self.delivered, (time, port, bytes(packet), token, in_port).into_pyobject(py)?)
             }
+            Output::Train { .. } => {
+                unreachable!("only ports of native VNICs get packets of a train together")
+            }
             Output::Observed { time, direction, packet, drop } => {
                 let drop = drop.map(|drop| &drops[drop as usize]);
                 (&self.observed, (time, direction, bytes(packet), drop).into_pyobject(py)?)

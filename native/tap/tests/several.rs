@@ -31,7 +31,7 @@ const CUT: u64 = 20;
 /// Where in a frame its number stands.
 const NUMBER: usize = SIZE + 14;
 
-fn vnics() -> Vnics {
+fn vnics(engine: &mut Engine) -> Vnics {
     let mut vnics = Vnics::new(true, false);
     for port in 0..PORTS {
         let vport = vnics.add();
@@ -46,7 +46,7 @@ fn vnics() -> Vnics {
             ..VportConfig::default()
         });
         let vports = [(u32::from(VESW), vport as u32)].into_iter().collect();
-        vnics.set_demux(port, Demux { mask: 0xfff, vports, nohandler: None });
+        vnics.set_demux(engine, port, Demux { mask: 0xfff, vports, nohandler: None });
     }
     vnics
 }
@@ -74,7 +74,8 @@ impl Bed {
         let part = |worker| {
             let mut engine = Engine::of_worker(worker, workers);
             ring(&mut engine, &FAST, false, false);
-            (engine, vnics())
+            let vnics = vnics(&mut engine);
+            (engine, vnics)
         };
         let shared = Shared::new((0..workers).map(part).collect()).unwrap();
         let (mut senders, mut receivers) = (Vec::new(), Vec::new());

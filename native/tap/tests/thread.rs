@@ -119,7 +119,9 @@ impl Bed {
 
     /// Leave the packets for the second host to Python.
     fn leave_to_python(&self) {
-        self.shared.lock_all().owner(1).vnics.set_demux(1, Demux::default());
+        let mut all = self.shared.lock_all();
+        let owner = all.owner(1);
+        owner.vnics.set_demux(&mut owner.engine, 1, Demux::default());
     }
 }
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from itertools import pairwise
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
@@ -36,7 +35,8 @@ class FabricPage:
         self._watch = watch
         self._seen: Scene | None = None
         self._chosen: LinkView | NodeView | None = None
-        self._path: list[charts.Hop] = []
+        self._path: list[charts.HopView] = []
+        self._route: dict[str, str] = {}
         self._again: Callable[[], Awaitable[None]] = frame(watch, "Fabric", self._show)
         with ui.row().classes("w-full no-wrap items-stretch"):
             with ui.column().classes("grow"):
@@ -83,6 +83,8 @@ class FabricPage:
         vesws = [ALL, *seen.vesws]
         if self._vesw.options != vesws:
             self._vesw.set_options(vesws, value=self._vesw.value if self._vesw.value in vesws else ALL)
+        if self._route:
+            await self._ask_path()
         self._redraw()
         self._tell()
 
@@ -113,6 +115,7 @@ class FabricPage:
                 self._tell_link(self._chosen)
             elif self._chosen is not None:
                 self._tell_node(self._chosen, seen)
+            self._tell_path()
             self._tell_faults(seen)
             self._tell_drops(seen)
 
@@ -144,6 +147,13 @@ class FabricPage:
             if node.kind == "host":
                 self._button("Crash the driver", f"crash on {node.host} for=2s")
             self._capture(node.name)
+
+    def _tell_path(self) -> None:
+        if not self._path:
+            return
+        ui.label("Path").classes("font-bold")
+        for hop in self._path:
+            ui.label(f"{hop.name}: {hop.text}").classes("text-sm font-mono")
 
     def _tell_faults(self, seen: Scene) -> None:
         ui.separator()
@@ -196,16 +206,21 @@ class FabricPage:
         if not self._from.value or not self._to.value or self._from.value == self._to.value:
             ui.notify("choose two hosts", type="warning")
             return
-        try:
-            found = await self._watch.get(
-                "/routes?" + urlencode({"from": self._from.value, "to": self._to.value})
-            )
-        except LabError as error:
-            ui.notify(str(error), type="negative")
-            return
-        nodes = [[place.rsplit(":", 1)[0] for place in path] for path in found["paths"]]
-        self._path = [hop for path in nodes for hop in pairwise(path) if hop[0] != hop[1]]
+        self._route = {"from": self._from.value, "to": self._to.value}
+        if wrong := await self._ask_path():
+            ui.notify(wrong, type="negative")
         self._redraw()
+        self._tell()
+
+    async def _ask_path(self) -> str:
+        """Ask where the packets of the chosen flow go, and what waits there; return what was wrong, or nothing."""
+        try:
+            found = await self._watch.get("/routes?" + urlencode(self._route))
+        except LabError as error:
+            self._path, self._route = [], {}
+            return str(error)
+        self._path = charts.hops_of(found)
+        return ""
 
     async def _set(self, fault: str) -> None:
         await self._change("/faults", {"fault": fault})

@@ -12,7 +12,7 @@ from typing import Any
 import grpc
 import pytest
 
-from ejfat.control.chains import aggregate
+from ejfat.control.chains import Chain, aggregate
 from ejfat.control.members import ReceiverCounters, Session, SessionState, Worker
 from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
@@ -67,6 +67,11 @@ class Balancer:
             while not holds(workers := await self.workers()):  # noqa: ASYNC110 - nothing announces a report
                 await asyncio.sleep(0.02)
         return workers
+
+    def let_in(self) -> list[str]:
+        """Return the addresses in the source filter."""
+        table = self.app.pipeline.tables.v23["ipv4_src_filter_table"]
+        return [str(ip_address(entry.matches[1].value)) for entry in table]
 
     def session(self) -> Session:
         return next(iter(self.app.plane.reservations.values())).balancer.sessions[1]
@@ -166,6 +171,37 @@ async def test_chain_outlives_a_restart(run: Callable[..., Any], tmp_path: Path)
     again = await run(2, tmp_path / "state.db")
     await up.until(lambda workers: up.session().state is SessionState.DRAINING)
     assert [edge.chainId for edge in (await again.graph()).edges] == ["1"]
+
+
+async def test_packets_of_the_upstream_balancer_are_let_in_while_the_chain_lasts(
+    run: Callable[..., Any], tmp_path: Path
+) -> None:
+    up, down = await run(1), await run(2, tmp_path / "state.db")
+    upstream = pb.AddSendersRequest(lbId=down.uri.lb_id, senderAddresses=["10.0.0.1"])
+    no_sender = pb.RemoveSendersRequest(lbId=down.uri.lb_id, senderAddresses=["10.0.0.1"])
+    first, second = await down.chain_to(up), await down.chain_to(up)
+    assert down.let_in() == ["10.0.0.1"]
+    status = await down.call("LoadBalancerStatus", pb.LoadBalancerStatusRequest(lbId=down.uri.lb_id))
+    assert list(status.senderAddresses) == [], "its sync messages are not believed"
+    await down.call("AddSenders", upstream)
+    await down.call("RemoveSenders", no_sender)
+    assert down.let_in() == ["10.0.0.1"]
+    await down.call("UnchainLoadBalancer", pb.UnchainLoadBalancerRequest(lbId=down.uri.lb_id, chainId=first))
+    assert down.let_in() == ["10.0.0.1"], "the other chain needs it"
+    await down.app.stop()
+    again = await run(2, tmp_path / "state.db")
+    assert again.let_in() == ["10.0.0.1"]
+    await again.call("AddSenders", upstream)
+    unchain = pb.UnchainLoadBalancerRequest(lbId=again.uri.lb_id, chainId=second)
+    await again.call("UnchainLoadBalancer", unchain)
+    assert again.let_in() == ["10.0.0.1"], "a sender by itself now"
+    await again.call("RemoveSenders", no_sender)
+    assert again.let_in() == []
+
+
+def test_chain_to_a_balancer_without_addresses_lets_nobody_in() -> None:
+    assert Chain(1, "", "", "", "0.0.0.0", "").upstream == ()  # noqa: S104
+    assert Chain(1, "", "", "", "nonsense", "fd07::1").upstream == (ip_address("fd07::1"),)
 
 
 def test_reports_of_workers_become_one() -> None:

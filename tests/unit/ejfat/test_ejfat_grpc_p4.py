@@ -192,6 +192,65 @@ async def test_single_rules_and_clearing(client: Client) -> None:
     assert (await client.one("InsertTableRule", ask(dev_id=7))).error_code == pb.EC_INVALID_DEVICE_ID
 
 
+@pytest.mark.parametrize(
+    ("indices", "chosen"),
+    [
+        ({"start": 2, "end": 4}, [2, 3, 4]),
+        ({"start": -2, "end": -1}, [14, 15]),
+        ({"start": 5, "end": -1, "step": 5}, [5, 10, 15]),
+        ({"start": -17, "end": 1}, [0, 1]),
+        ({"start": 7, "end": 2}, []),
+        ({"start": -17, "end": -17}, []),
+    ],
+)
+async def test_indices_are_counted_from_the_end_where_they_are_negative(
+    client: Client, indices: dict[str, int], chosen: list[int]
+) -> None:
+    named = {"match": {"name": {"exact": "lb_ctx_rx_pkt_counter"}}}
+    sliced = {"match": {"indices": {"slices": [indices]}}}
+    found = await client.metrics(metric_filter={"all_set": {"members": [named, sliced]}})
+    assert list(found.get("lb_ctx_rx_pkt_counter", {})) == chosen
+
+
+@pytest.mark.parametrize(
+    ("split", "matches"),
+    [
+        ({"part": {"match": {"value": {"exact": "rx"}}}, "any": True}, True),
+        ({"part": {"match": {"value": {"exact": "rx"}}}}, False),
+        ({"part": {"match": {"index": 1}}, "any": True}, True),
+        ({"part": {"match": {"index": 9}}, "any": True}, False),
+        ({"part": {"match": {"value": {"exact": "tx"}}, "negated": True}}, True),
+        (
+            {
+                "any": True,
+                "part": {
+                    "all_set": {"members": [{"match": {"index": 2}}, {"match": {"value": {"exact": "rx"}}}]}
+                },
+            },
+            True,
+        ),
+        (
+            {
+                "any": True,
+                "part": {
+                    "all_set": {"members": [{"match": {"index": 1}}, {"match": {"value": {"exact": "rx"}}}]}
+                },
+            },
+            False,
+        ),
+        ({"part": {"any_set": {"members": [{"match": {"value": {"prefix": "zz"}}}]}}, "any": True}, False),
+        ({"pattern": "(", "any": True}, False),
+    ],
+)
+async def test_names_are_split_and_their_parts_compared(
+    client: Client, split: dict[str, Any], matches: bool
+) -> None:
+    """A filter that is not understood would choose every counter, and a clearing then empties them all."""
+    name = {"match": {"name": {"split": {"pattern": "_"} | split}}}
+    found = await client.metrics(metric_filter=name)
+    assert ("lb_ctx_rx_pkt_counter" in found) is matches
+
+
 async def test_statistics_have_the_names_that_are_read_and_clear_by_filter(client: Client) -> None:
     await test_rules_of_the_vectors_sent_as_a_batch_forward_the_vectors(client)
     metrics = await client.metrics()

@@ -125,12 +125,14 @@ impl Engine {
     /// Copy the packets of one direction into a ring, once each; it is `interface` there, a number that the ring has.
     pub fn attach(&mut self, now: u64, direction: DirectionId, ring: Arc<CaptureRing>, interface: u32) {
         self.handle_timeout(now);
+        self.forget_links();
         self.directions[direction as usize].attach(ring, interface);
     }
 
     /// Copy no more of them; harmless when the ring is not attached there.
     pub fn detach(&mut self, now: u64, direction: DirectionId, ring: &Arc<CaptureRing>) {
         self.handle_timeout(now);
+        self.forget_links();
         self.directions[direction as usize].detach(ring);
     }
 }

@@ -17,7 +17,7 @@ use crate::config::End;
 use crate::counters::{Drop, Passing};
 use crate::forwarding::SC_MANAGEMENT;
 use crate::outputs::{DirectionId, PortId};
-use crate::packet::{Packet, Travelling, sc};
+use crate::packet::{Packet, Train, Travelling, sc};
 use crate::random::Stream;
 use crate::share::{Handover, WorkerId};
 use crate::state::{Credit, ElementId, Mark, SpaceId, State};
@@ -354,7 +354,7 @@ impl Direction {
     /// Take the packet whose arrival is due, and say which one is the next: whoever takes it schedules that.
     #[inline]
     pub fn arrive(&mut self, state: &mut State) -> Option<(Travelling, Option<Next>)> {
-        let (packet, hops, next) = self.wire.take_due()?;
+        let (packet, hops, next) = self.wire.take_due(&mut state.packets)?;
         self.change(state);
         self.counters.leave(packet.len());
         self.carried.carried(&packet);
@@ -367,6 +367,44 @@ impl Direction {
             Room::Lanes(lanes) => Some(lanes.arrived(state, &packet)),
         };
         Some((Travelling { packet, hops, space }, next))
+    }
+
+    // --- packets of a train ----------------------------------------------------------------------------------
+
+    /// Whether packets may enter, and arrive, together: nothing here asks anything of a single one.
+    pub fn takes_trains(&self) -> bool {
+        let is_watched = self.is_disturbed || !self.observer.is_idle() || self.tallies_vls;
+        self.is_here() && !is_watched && self.wire.is_steady() && matches!(self.room, Room::Queue(_))
+    }
+
+    /// Whether it has room for so many bytes now, without a look at each packet.
+    pub fn has_room_for(&self, now: u64, bytes: u64) -> bool {
+        let Room::Queue(queue) = &self.room else { return false };
+        self.is_up && queue.has_room_for(&self.wire, now, bytes)
+    }
+
+    /// Let packets of a train enter, each at its time; there is room for all.
+    #[inline]
+    pub fn enter_train(&mut self, state: &mut State, times: impl Iterator<Item = u64>, train: Train) {
+        self.change(state);
+        self.counters.enter_many(train.count, train.packet.len());
+        state.pool -= train.bytes() as i64;
+        self.wire.enter_train(&mut state.events, times, train);
+    }
+
+    /// Take the first packets of the train whose arrival is due, and say which one is the next.
+    #[inline]
+    pub fn arrive_train(&mut self, state: &mut State, count: u32) -> Option<(Train, Option<Next>)> {
+        let train = self.wire.take_train(count)?;
+        self.change(state);
+        self.counters.leave_many(count, train.packet.len());
+        state.pool += train.bytes() as i64;
+        Some((train, self.wire.next()))
+    }
+
+    /// What is on its way.
+    pub fn wire(&self) -> &Wire {
+        &self.wire
     }
 
     /// Go on where the wire has become free.
@@ -392,6 +430,7 @@ impl Direction {
         self.change(state);
         let config = &here(self.arrives, config);
         let was_up = std::mem::replace(&mut self.is_up, config.up);
+        self.wire.split_trains(&mut state.packets);
         self.wire.configure(&mut state.events, now, config);
         match &mut self.room {
             Room::Queue(queue) => queue.limit = config.queue_bytes,

@@ -17,4 +17,9 @@ impl Queue {
         let backlog = wire.backlog(now);
         (backlog != 0 && backlog.saturating_add(size) > self.limit).then_some(Drop::LinkOverflow)
     }
+
+    /// Whether so many bytes in several packets can surely enter from now on.
+    pub fn has_room_for(&self, wire: &Wire, now: u64, bytes: u64) -> bool {
+        wire.backlog(now).saturating_add(bytes) <= self.limit
+    }
 }

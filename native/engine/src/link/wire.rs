@@ -7,7 +7,7 @@ use wire::{HEADER, L4_FM, l4};
 use super::config::{LinkConfig, MAX_RATE_BPS};
 use crate::events::{Event, Events, Place};
 use crate::outputs::DirectionId;
-use crate::packet::Packet;
+use crate::packet::{Packet, Packets, Train};
 use crate::random::{CHANCE_BITS, Stream};
 
 /// Later than anything that is scheduled.
@@ -29,6 +29,9 @@ struct OnWire {
     number: u64,
     packet: Packet,
     hops: u32,
+    /// Of a train: which packet is the first here, counted from 0, and how many there are, all under numbers in a row.
+    from: u32,
+    count: u32,
     /// Latency with jitter and what faults add.
     after_ns: u64,
 }
@@ -78,6 +81,8 @@ pub struct Wire {
     /// The last packet's length and what it takes: whole nanoseconds, and the rest times the rate.
     measured: (usize, u64, u64),
     on_wire: VecDeque<OnWire>,
+    /// When the packets of the trains among these arrive.
+    arrivals: VecDeque<u64>,
     pub jitter: Stream,
 }
 
@@ -94,6 +99,7 @@ impl Wire {
             last_arrival: 0,
             measured: (0, 0, 0),
             on_wire: VecDeque::new(),
+            arrivals: VecDeque::new(),
             jitter,
         }
     }
@@ -207,7 +213,18 @@ impl Wire {
     /// in nanoseconds times the rate.
     #[inline]
     fn put(&mut self, events: &mut Events, now: u64, packet: Packet, hops: u32, after_ns: u64, done: u64) {
-        let (mut taken, rest) = self.taken(&packet, done);
+        let work = self.taken(&packet, done);
+        let arrival = self.occupy(now, work, after_ns);
+        let number = events.number();
+        if self.on_wire.is_empty() {
+            events.push(arrival, number, Event::Arrival(self.direction), self.shows.place(&packet));
+        }
+        self.on_wire.push_back(OnWire { arrival, number, packet, hops, from: 0, count: 1, after_ns });
+    }
+
+    /// Let something take the wire, for whole nanoseconds and the rest times the rate; return when it arrives.
+    #[inline]
+    fn occupy(&mut self, now: u64, (mut taken, rest): (u64, u64), after_ns: u64) -> u64 {
         if self.free_at < now {
             self.free_at = now;
             self.remainder = rest;
@@ -226,22 +243,126 @@ impl Wire {
             arrival = FOREVER;
         }
         self.last_arrival = arrival;
-        let number = events.number();
-        if self.on_wire.is_empty() {
-            events.push(arrival, number, Event::Arrival(self.direction), self.shows.place(&packet));
-        }
-        self.on_wire.push_back(OnWire { arrival, number, packet, hops, after_ns });
+        arrival
     }
 
     /// Take the first packet, whose arrival is due, and say which one is the next: its event is not scheduled yet.
     #[inline]
-    pub fn take_due(&mut self) -> Option<(Packet, u32, Option<Next>)> {
+    pub fn take_due(&mut self, packets: &mut Packets) -> Option<(Packet, u32, Option<Next>)> {
+        if self.on_wire.front()?.packet.is_train() {
+            let Train { packet, from, hops, .. } = self.take_train(1)?;
+            let single = packets.single(&packet, from);
+            packets.recycle(packet);
+            return Some((single, hops, self.next()));
+        }
         let OnWire { packet, hops, .. } = self.on_wire.pop_front()?;
-        let next = self.on_wire.front().map(|next| {
+        Some((packet, hops, self.next()))
+    }
+
+    /// The first packet.
+    #[inline]
+    pub fn next(&self) -> Option<Next> {
+        self.on_wire.front().map(|next| {
             let OnWire { arrival, number, .. } = *next;
             Next { arrival, number, place: self.shows.place(&next.packet) }
-        });
-        Some((packet, hops, next))
+        })
+    }
+
+    // --- trains ----------------------------------------------------------------------------------------------
+
+    /// Whether all that enters arrives one latency after it has left.
+    pub fn is_steady(&self) -> bool {
+        self.jitter_ns == 0
+    }
+
+    pub fn latency_ns(&self) -> u64 {
+        self.latency_ns
+    }
+
+    /// The train of which the first packet is, with its hops.
+    #[inline]
+    pub fn first_train(&self) -> Option<(&Packet, u32)> {
+        self.on_wire.front().filter(|first| first.packet.is_train()).map(|first| (&first.packet, first.hops))
+    }
+
+    /// Send packets of a train behind those on the wire, each at its time.
+    pub fn enter_train(&mut self, events: &mut Events, times: impl Iterator<Item = u64>, train: Train) {
+        let Train { packet, from, count, hops } = train;
+        let after_ns = self.latency_ns;
+        let work = self.taken(&packet, 0);
+        let known = self.arrivals.len();
+        for now in times {
+            let arrival = self.occupy(now, work, after_ns);
+            self.arrivals.push_back(arrival);
+        }
+        let arrival = self.arrivals[known];
+        let number = events.numbers(u64::from(count));
+        if let Some(last) = self.on_wire.back_mut()
+            && last.packet.is_train()
+            && last.packet.as_ptr() == packet.as_ptr()
+            && (last.from + last.count, last.number + u64::from(last.count)) == (from, number)
+            && (last.hops, last.after_ns) == (hops, after_ns)
+        {
+            last.count += count;
+            return;
+        }
+        if self.on_wire.is_empty() {
+            events.push(arrival, number, Event::Arrival(self.direction), self.shows.place(&packet));
+        }
+        self.on_wire.push_back(OnWire { arrival, number, packet, hops, from, count, after_ns });
+    }
+
+    /// How many packets of the train that is first arrive before this time and number, and not after `latest`; the first
+    /// does.
+    #[inline]
+    pub fn run(&self, before: (u64, u64), latest: u64) -> u32 {
+        let Some(first) = self.on_wire.front() else { return 0 };
+        let arrivals = self.arrivals.iter().zip(first.number..).take(first.count as usize);
+        let is_in = |(arrival, number): &(&u64, u64)| **arrival <= latest && (**arrival, *number) < before;
+        1 + arrivals.skip(1).take_while(is_in).count() as u32
+    }
+
+    /// When the first packets of the train that is first arrive.
+    pub fn first_arrivals(&self, count: u32) -> impl Iterator<Item = u64> {
+        self.arrivals.iter().take(count as usize).copied()
+    }
+
+    /// Take the first packets of the train that is first.
+    #[inline]
+    pub fn take_train(&mut self, count: u32) -> Option<Train> {
+        let first = self.on_wire.front_mut()?;
+        self.arrivals.drain(..count as usize);
+        if first.count == count {
+            let OnWire { packet, hops, from, .. } = self.on_wire.pop_front()?;
+            return Some(Train { packet, from, count, hops });
+        }
+        let train = Train { packet: first.packet.clone(), from: first.from, count, hops: first.hops };
+        first.from += count;
+        first.count -= count;
+        first.number += u64::from(count);
+        first.arrival = *self.arrivals.front()?;
+        Some(train)
+    }
+
+    /// Let each packet on the wire stand for itself.
+    pub fn split_trains(&mut self, packets: &mut Packets) {
+        if self.arrivals.is_empty() {
+            return;
+        }
+        for on_wire in std::mem::take(&mut self.on_wire) {
+            if !on_wire.packet.is_train() {
+                self.on_wire.push_back(on_wire);
+                continue;
+            }
+            let OnWire { packet, hops, from, count, number, after_ns, .. } = on_wire;
+            for ((index, number), arrival) in
+                (from..from + count).zip(number..).zip(self.arrivals.drain(..count as usize))
+            {
+                let packet = packets.single(&packet, index);
+                self.on_wire.push_back(OnWire { arrival, number, packet, hops, from: 0, count: 1, after_ns });
+            }
+            packets.recycle(packet);
+        }
     }
 
     /// Forget everything on the wire, and return its packets in order.
@@ -274,7 +395,7 @@ mod tests {
 
     /// Take the first packet as an engine does, and return its hops.
     fn take_due(wire: &mut Wire, events: &mut Events) -> Option<u32> {
-        let (_, hops, next) = wire.take_due()?;
+        let (_, hops, next) = wire.take_due(&mut Packets::default())?;
         if let Some(Next { arrival, number, place }) = next {
             events.push(arrival, number, Event::Arrival(0), place);
         }

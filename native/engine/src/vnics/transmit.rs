@@ -11,7 +11,7 @@ use crate::api::Engine;
 use crate::counters::Drop;
 use crate::encap::Refusal;
 use crate::outputs::PortId;
-use crate::packet::{Packet, Packets};
+use crate::packet::{Packet, Packets, longest_train};
 use crate::port::Address;
 
 /// Decisions made once for all segments of a frame.
@@ -31,6 +31,14 @@ pub trait Uplink {
 
     /// Send a packet from an HFI port; return why the port refused it.
     fn send(&mut self, port: PortId, packet: Packet, address: Address) -> Option<Drop>;
+
+    /// Whether `count` packets of `len` bytes may be sent as a train, and none would be refused.
+    fn takes_train(&mut self, _port: PortId, _address: Address, _len: usize, _count: usize) -> bool {
+        false
+    }
+
+    /// Send so many packets, as `takes_train` has allowed.
+    fn send_train(&mut self, _port: PortId, _packet: Packet, _count: usize) {}
 }
 
 /// An engine at a time.
@@ -45,6 +53,16 @@ impl Uplink for At<'_> {
     #[inline]
     fn send(&mut self, port: PortId, packet: Packet, address: Address) -> Option<Drop> {
         self.0.inject(self.1, port, packet, address)
+    }
+
+    #[inline]
+    fn takes_train(&mut self, port: PortId, address: Address, len: usize, count: usize) -> bool {
+        self.0.may_inject_train(self.1, port, address, len, count)
+    }
+
+    #[inline]
+    fn send_train(&mut self, port: PortId, packet: Packet, count: usize) {
+        self.0.inject_train(self.1, port, packet, count as u32);
     }
 }
 
@@ -102,9 +120,45 @@ impl Vnics {
             tagged: is_tagged(padded),
         };
         slot.counters.tx_cut += segments.remaining() as u64 - 1;
+        while self.transmit_train(uplink, vport, &way, &mut segments) {}
         while let Some(raw_len) = segments.next_len() {
             self.transmit_segment(uplink, vport, &way, &mut segments, raw_len);
         }
+    }
+
+    /// Count, build and send further segments of equal length as one train, if these may go so; return whether they did.
+    fn transmit_train(
+        &mut self,
+        uplink: &mut impl Uplink,
+        vport: usize,
+        way: &Way,
+        segments: &mut Segments<'_>,
+    ) -> bool {
+        let (None, Some(port), false) = (way.refusal, way.port, way.multicast) else { return false };
+        let Some((raw_len, equal)) = segments.next_equal().filter(|(_, equal)| *equal > 1) else {
+            return false;
+        };
+        let len = raw_len.max(60);
+        let (pad, size) = sizes(len);
+        let count = equal.min(longest_train(size));
+        if len > MAX_FRAME || count < 2 || !uplink.takes_train(port, way.address, size, count) {
+            return false;
+        }
+        let icrc = self.icrc;
+        let packet = uplink.packets().make_train(size, count, |mut own| {
+            segments.write_next(&mut own.bytes[VNIC_HEADER..VNIC_HEADER + len]);
+            way.words.write(own.bytes);
+            seal(own.bytes, pad, icrc);
+            own.set_sealed(icrc);
+            own.set_origin(segments.origin());
+        });
+        uplink.send_train(port, packet, count);
+        let slot = &mut self.vports[vport];
+        slot.tx_balance.enter_many(count as u32, raw_len);
+        slot.tx_balance.leave_many(count as u32, len);
+        slot.counters.tx.attempt_many(count as u64, len);
+        slot.counters.tx.kind_many(count as u64, way.multicast, way.tagged);
+        true
     }
 
     /// Count, build and send the next segment.

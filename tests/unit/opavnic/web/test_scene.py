@@ -106,12 +106,14 @@ async def test_pages_that_ask_within_a_second_share_a_look(directory: LabDir) ->
 async def test_other_virtual_switches_are_faint_and_a_path_is_marked(directory: LabDir) -> None:
     async with answering(directory, LAB):
         seen = await Watch(directory.control_socket).look()
-    drawn = charts.topology(seen, "red", [("h1", "leaf1")])["series"][0]
+    drawn = charts.topology(seen, "red", [charts.HopView("h1:1->leaf1:1", "VL 0 waits")])["series"][0]
     opacity = {row["id"]: row["itemStyle"]["opacity"] for row in drawn["data"]}
     assert opacity["h1"] == 1
     assert opacity["h2"] < 1
     marked = {row["value"] for row in drawn["links"] if row["lineStyle"]["color"] == charts.PATH}
     assert marked == {link.name for link in seen.links if {link.a, link.b} == {"h1", "leaf1"}}
+    said = [row["tooltip"]["formatter"] for row in drawn["links"] if row["value"] in marked]
+    assert all("h1:1->leaf1:1: VL 0 waits" in text for text in said)
 
 
 def test_text_of_a_lab_is_no_markup_for_the_chart() -> None:
