@@ -184,8 +184,8 @@ async def test_all_traps_lost_is_made_good_by_polling() -> None:
 async def test_two_ems_under_loss_never_write_both_and_the_second_takes_over(seed: int) -> None:
     rng = random.Random(seed)
     fabric = EmFabric(HOSTS, seed=seed, ems=2)
-    # Three heartbeats of ten are lost between the EMs, at either port. For two masters, ten of them in a row and all the
-    # answers to eight questions would have to be: 3e-8 for each heartbeat.
+    # Three heartbeats of ten are lost between the EMs, at either port. For two masters, ten of them in a row and
+    # all the answers to eight questions would have to be: 3e-8 for each heartbeat.
     at_each_port = 1 - (1 - 0.3) ** 0.5
     for port in fabric.em_ports:
         BadAir(port, fabric.clock, rng, loss=at_each_port, twice=0.1)
@@ -199,7 +199,7 @@ async def test_two_ems_under_loss_never_write_both_and_the_second_takes_over(see
     await clean(first, 300.0)  # a Get may stay unanswered in such an air, whoever asks
     died = fabric.clock.time()
     first.stop()
-    # Loss only hastens a takeover. What delays it is a last heartbeat that is late at its sender and at its receiver.
+    # Loss only hastens a takeover. What delays it is a last heartbeat that is late at both ports.
     last_heard = died + 2 * max(LATE_S)
     due = last_heard + config.election.dead_after + config.election.heartbeat
     active = second.wait_for(lambda: second.core is not None and second.core.active, due - died)
