@@ -1,4 +1,9 @@
-"""The terminal while `opavnic status -w` runs: the status, updated in place."""
+"""The terminal while `opavnic status -w` runs: the status, updated in place.
+
+It asks at intervals and follows nothing: the control API of a lab streams its log and its packets, but no changes of
+its status. Most of what is shown are counts, which every packet changes, so that events would not spare the question;
+how old the picture may be is what the interval says. `opavnic logs --follow` reports links, guests and uplinks at once.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Containers of podman and docker themselves as hosts of a lab, by the commands that the example gives."""
+"""Containers of podman and docker themselves as hosts of a lab, by the commands that the example gives.
+
+`make test-guests` runs them too.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,10 @@ vesws: [{{id: 5, name: blue, pkey: 0x8005, subnet: 10.9.5.0/24, members: [h1, we
 """
 
 
-@pytest.fixture(params=["podman", pytest.param("docker", marks=pytest.mark.slow)])
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(params=["podman", "docker"])
 def engine(request: pytest.FixtureRequest) -> Iterator[Containers]:
     """An engine with the container `web`, made by the command of the example."""
     (command,) = commands(EXAMPLE, request.param)

@@ -110,6 +110,19 @@ def test_station_behind_a_bridge_is_reached_moves_and_is_reached_again(two_ways:
     assert "blue" not in interfaces(two_ways.netns) | interfaces(two_ways.other)
 
 
+def test_address_of_the_fabric_that_shows_up_outside_is_warned_of(two_ways: Machine) -> None:
+    ok(two_ways.up(TWO_WAYS.format(other=two_ways.other, more="")))
+    rows = json.loads(ok(two_ways.run("status", "--json")))["hosts"]
+    (h1,) = [vnic["mac"] for row in rows if row["name"] == "h1" for vnic in row["vnics"]]
+    ip("link", "set", "eth0", "address", h1, netns=two_ways.outside)
+    assert inside(two_ways.outside, "ping", "-c1", "-W1", "10.9.2.50").returncode
+    assert f"[uplink left] {h1}, an address of virtual switch blue, was learnt outside" in ok(
+        two_ways.run("logs")
+    )
+    told = json.loads(ok(two_ways.run("status", "--json")))["parts"]["uplinks"]
+    assert told["left"]["loops"] >= 1
+
+
 def test_quirk_station_with_the_local_bit_is_not_reached_the_drivers_way(two_ways: Machine) -> None:
     ok(two_ways.up(TWO_WAYS.format(other=two_ways.other, more=", mac: driver")))
     assert inside(two_ways.outside, "ping", "-c1", "-W1", "10.9.2.3").returncode == 1

@@ -120,7 +120,8 @@ def test_containerfile_copies_what_is_here_and_runs_a_command() -> None:
 
 
 def test_commands_of_the_page_about_installing_exist() -> None:
-    lines = re.findall(r"^(?:\S+/)?opavnic ([a-z]+)\b", INSTALL.read_text(), re.MULTILINE)
+    blocks = re.findall(r"^```\w*\n(.*?)^```", INSTALL.read_text(), re.MULTILINE | re.DOTALL)
+    lines = re.findall(r"^(?:\S+/)?opavnic ([a-z]+)\b", "".join(blocks), re.MULTILINE)
     assert {"prune", "up", "down"} <= set(lines)
     for name in set(lines):
         command(name)

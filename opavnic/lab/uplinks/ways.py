@@ -18,7 +18,7 @@ from hfi_sim.did_you_mean import nearest
 from hfi_sim.netdev.bridging import BRIDGE, BridgeClient, LinkFacts
 from hfi_sim.netdev.namespace import run_in_namespace
 from hfi_sim.netdev.tap import make_lasting_tap
-from hfi_sim.types import MacAddr
+from hfi_sim.types import MacAddr, mac_text
 from opavnic.lab.errors import LabError
 from opavnic.lab.model import LabModel, Vesw
 from opavnic.lab.owned import Owned, Site
@@ -177,7 +177,7 @@ class Ways(RunningPart):
             bridge,
             site.place.held,
             asyncio.get_running_loop(),
-            learnt=lambda its, mac: self._tell(vesw, learning.learnt(its, mac)),
+            learnt=lambda its, mac: self._learnt(vesw, its, mac),
             forgotten=lambda its, mac: self._tell(vesw, learning.forgotten(its, mac)),
             closed=lambda its: self._tell(vesw, learning.closed(its)),
             reported=learning.behind,
@@ -189,6 +189,19 @@ class Ways(RunningPart):
         for interface in site.host.interfaces:
             if interface.vesw.name == vesw:
                 interface.attach = self._bridged[way].attach
+
+    def _learnt(self, vesw: str, way: str, mac: MacAddr) -> None:
+        learning = self._learning[vesw]
+        before = learning.loops
+        self._tell(vesw, learning.learnt(way, mac))
+        if before == 0 < learning.loops:  # once: a loop brings thousands
+            log.warning(
+                "[uplink %s] %s, an address of virtual switch %s, was learnt outside: there is a loop outside, or "
+                "somebody there has the same address",
+                way,
+                mac_text(mac),
+                vesw,
+            )
 
     def _tell(self, vesw: str, changes: Iterable[Change]) -> None:
         for change in changes:
