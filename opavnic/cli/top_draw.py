@@ -94,7 +94,9 @@ def _table(grid: Grid, look: Look, rows: Sequence[Row], cursor: int, width: int)
         line.truncate(width, pad=number == cursor)
         lines.append(line)
     if not rows:
-        lines.append(Text("nothing has this text in it" if look.filter else "nothing", style="dim"))
+        lines.append(
+            Text(cut("nothing has this text in it" if look.filter else "nothing", width), style="dim")
+        )
     return lines
 
 

@@ -12,6 +12,7 @@ import asyncio
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Final
 
 from hfi_sim.cable import Link
@@ -38,7 +39,8 @@ class _Waiting:
 
     packets: deque[bytes] = field(default_factory=deque)
     """As records (`hfi_sim.engine.crossing`)."""
-    tokens: deque[BufferToken | None] = field(default_factory=deque)
+    tokens: deque[BufferToken] = field(default_factory=deque)
+    """One for each packet, on a link with credits; otherwise none."""
 
 
 @dataclass(slots=True)
@@ -155,13 +157,14 @@ class Boundary:
     # --- leaving -------------------------------------------------------------------------------------------
 
     def _left(self, left: Left) -> None:
-        cut = self._leaving[left.direction]
-        record, counters = left.record, cut.counters
+        _, direction, record, token = left
+        cut = self._leaving[direction]
+        counters = cut.counters
         size = len(record) - TAG_SIZE
         counters.in_packets += 1
         counters.in_bytes += size
         # an engine that finds nobody to take its packets tells of them, and does not keep them
-        if not size or (left.token is None and cut.waiting_bytes + size > WAITING_BYTES):
+        if not size or (token is None and cut.waiting_bytes + size > WAITING_BYTES):
             counters.drop(Drop.NET_OVERFLOW)
             return
         cut.waiting_bytes += size
@@ -170,7 +173,8 @@ class Boundary:
         if waiting is None:
             waiting = cut.waiting[sc] = _Waiting()
         waiting.packets.append(record)
-        waiting.tokens.append(left.token)
+        if token is not None:
+            waiting.tokens.append(token)
         if not cut.waits_for_room:
             self._offer_soon(cut)
 
@@ -195,24 +199,23 @@ class Boundary:
         for sc in sorted(cut.waiting, key=lambda sc: sc != MANAGEMENT_SC):
             waiting = cut.waiting[sc]
             while waiting.packets:
-                offered = [waiting.packets[place] for place in range(min(OFFER, len(waiting.packets)))]
+                offered = list(islice(waiting.packets, OFFER))
                 taken = self._transport.send_train(cut.name, cut.leaving, sc, offered)
-                for packet in offered[:taken]:
+                gone = offered[:taken]
+                cut.waiting_bytes -= sum(map(len, gone)) - TAG_SIZE * taken
+                for _ in gone:
                     waiting.packets.popleft()
-                    cut.waiting_bytes -= len(packet) - TAG_SIZE
-                tokens = [waiting.tokens.popleft() for _ in range(taken)]
-                self._release(deque(tokens))
+                if waiting.tokens:  # each packet has one, on a link with credits
+                    self._release([waiting.tokens.popleft() for _ in gone])
                 if taken == 0:
                     cut.waits_for_room = True
                     break
 
-    def _release(self, tokens: deque[BufferToken | None]) -> None:
+    def _release(self, tokens: Iterable[BufferToken]) -> None:
         driver = self._fabric.driver
-        held = [token for token in tokens if token is not None]
-        for token in held:
+        for token in tokens:
             driver.engine.release(driver.now, token)
-        if held:
-            driver.run_soon()
+        driver.run_soon()
 
     def _room(self, link: str, _direction: int) -> None:
         if (cut := self.links.get(link)) is not None and not self._is_closed:

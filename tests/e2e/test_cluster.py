@@ -82,6 +82,7 @@ def test_tcp_passes_machines_and_every_frame_is_accounted_for(running: Cluster) 
     at_rest(running)
 
 
+@pytest.mark.slow
 def test_machine_that_is_killed_takes_its_ports_down_and_comes_back(running: Cluster) -> None:
     running.kill("m3")
 

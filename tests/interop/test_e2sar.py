@@ -152,7 +152,17 @@ def test_events_of_its_performance_test_arrive(wire: Network, family: int, versi
     """Both header versions over both IP versions: sent, balanced and reassembled without a loss."""
     wire.balancer("lb", *OWN)
     uri = reserve(wire)
-    receive = [e2sar("e2sar_perf"), "-r", "-u", uri, "--withcp", "--port", str(PORT), "--threads", "2"]
+    receive = [
+        e2sar("e2sar_perf"),
+        "-r",
+        "-u",
+        uri,
+        "--withcp",
+        "--port",
+        str(PORT),
+        "--threads",
+        "2",
+    ]
     receivers = {
         name: wire.start(name, *receive, "--ip", address(wire.numbers[name], family)) for name in WORKERS
     }

@@ -154,6 +154,7 @@ async def _forwarder(lab: Lab, host: str, by: Backend) -> AsyncIterator[Running]
 
 @contextlib.asynccontextmanager
 async def sender_on(lab: Lab, host: str, config: dict[str, Any]) -> AsyncIterator[Popen[str]]:
+    """Run a sender on a host; it has registered its worker and begins when it is told to."""
     command = [sys.executable, "-m", "opavnic_bench.ejfat.blast", json.dumps(config)]
     process = lab.popen(host, command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL)
     try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from opavnic_bench.scale import bench_scale
 from opavnic_bench.transport import bench_transport
 
@@ -16,6 +18,7 @@ def test_fat_tree_converges_and_its_figures_say_so() -> None:
     assert growth["mads"] < 1.2, "MADs grow with the ports, not with their square"
 
 
+@pytest.mark.slow
 def test_trains_arrive_by_the_transport_and_by_the_bare_wheel() -> None:
     result = bench_transport(0.05, sizes=[128], batches=[4])
     assert not result["skipped"]

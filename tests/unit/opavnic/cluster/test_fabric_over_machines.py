@@ -72,8 +72,9 @@ async def cluster(text: str = FILE, members: tuple[str, ...] = ("beta", "gamma")
         await coordinator.close()
 
 
-async def test_every_vnic_of_every_machine_comes_up() -> None:
-    async with cluster() as made:
+@pytest.mark.parametrize("link", ["", ", link: {credits: on}"])
+async def test_every_vnic_of_every_machine_comes_up(link: str) -> None:
+    async with cluster(FILE.replace("uplinks: 2}", f"uplinks: 2}}{link}")) as made:
         states = {
             vnic["vesw"]: vnic["state"]
             for lab in made.labs.values()

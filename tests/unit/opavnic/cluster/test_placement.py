@@ -24,7 +24,7 @@ def clos(leaves: int, hosts_per_leaf: int) -> Topology:
     return topology
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     leaves=st.integers(1, 6),
     hosts_per_leaf=st.integers(1, 4),
