@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -91,6 +92,7 @@ def lb(
     """Run a load balancer on an interface until Ctrl-C (or SIGTERM, SIGHUP), data plane and control plane."""
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # opavnic reports gRPC errors itself
     from ejfat.control.grpc.listening import check_listen
+    from ejfat.control.names import check_name
     from ejfat.live.lb_options import BalancerOptions
     from ejfat.live.ports import PacketPort, TapPort, interface_mac
     from hfi_sim.types import parse_mac
@@ -103,6 +105,10 @@ def lb(
         raise BadRequestError("--senders requires --reserve NAME, the reservation made at start")
     if workers > 1 and tap:
         raise BadRequestError(f"--workers {workers} needs --interface: a TAP has one thread")
+    if not math.isfinite(fill_gain):
+        raise BadRequestError(f"--fill-gain {fill_gain}: expected a number from 0, such as 0.5")
+    if reserve:
+        check_name("reservation", reserve)
     for option, address in (("--listen", listen), ("--p4-listen", p4_listen or listen)):
         try:
             check_listen(address)

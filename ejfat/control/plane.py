@@ -26,6 +26,21 @@ _BROADCAST = IPv4Address("255.255.255.255")
 _STATE_FORMAT = 2
 
 
+def check_host(address: IpAddress) -> None:
+    """Refuse an address that no single host on the network can have.
+
+    Raises:  BadRequestError: multicast, unspecified, loopback or broadcast.
+    """
+    kinds = {
+        "a multicast": address.is_multicast,
+        "the unspecified": address.is_unspecified,
+        "a loopback": address.is_loopback,
+        "the broadcast": address == _BROADCAST,
+    }
+    for kind in (kind for kind, fits in kinds.items() if fits):
+        raise BadRequestError(f"{address} is {kind} address, expected the address of a single host")
+
+
 @dataclass(frozen=True, slots=True)
 class InstanceAddresses:
     """The addresses of one instance."""
@@ -66,14 +81,7 @@ class PlaneConfig:
             raise BadRequestError(f"MAC address {mac}: expected a unicast address such as 02:4c:42:00:00:01")
         seen: set[IpAddress] = set()
         for address in (address for instance in self.instances for address in instance.all):
-            kinds = {
-                "a multicast": address.is_multicast,
-                "the unspecified": address.is_unspecified,
-                "a loopback": address.is_loopback,
-                "the broadcast": address == _BROADCAST,
-            }
-            for kind in (kind for kind, fits in kinds.items() if fits):
-                raise BadRequestError(f"{address} is {kind} address, expected the address of a single host")
+            check_host(address)
             if "%" in str(address):
                 raise BadRequestError(
                     f"{address} has a scope, which is not part of a frame: remove the % and what follows"

@@ -11,7 +11,7 @@ ahead is never reached, and balancing stops until then. Doubtful values are ther
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
@@ -47,29 +47,32 @@ class Sample:
     """When it was sent, by the sender's clock, which need not agree with the local one; 0: unknown."""
 
 
+Source = tuple[Hashable, int]
+"""A sender, and the source number that it uses."""
+
+
 class TickPredictor:
     """Predicts the largest tick that any source will have reached at a given time."""
 
     def __init__(self) -> None:
-        self._sources: dict[Hashable, deque[Sample]] = {}
+        self._sources: dict[Source, deque[Sample]] = {}
         self._passed: deque[Sample] = deque(maxlen=SAMPLES)
         """The last maxima of the ticks that the data plane has seen."""
         self.seen = 0
         """The largest tick that the data plane has seen since the ticks last went backwards."""
 
-    def sample(self, source: Hashable, sample: Sample) -> Drop | None:
+    def sample(self, source: Source, sample: Sample) -> Drop | None:
         """Accept a sample of a source, or return the reason for refusing it.
 
         If the ticks of a source went backwards, it has restarted, and its older samples are dropped. An unknown source
         is bounded by the other sources and by the data plane. If these have no recent ticks either, the sample is
-        accepted, because nothing is in flight.
+        accepted, because nothing is in flight. If there are too many sources, the sender with the most of them gives
+        one up for a sender that would still have fewer.
         """
         now = sample.at
         known = self._sources.get(source)
         if known is None or now - known[-1].at > FRESH_S:
             self._forget_silent(now)
-            if len(self._sources) >= MAX_SOURCES:
-                return Drop.SYNC_SOURCES
             known = deque(maxlen=SAMPLES)
         elif known[-1].sent_ns and sample.sent_ns:
             passed = (sample.sent_ns - known[-1].sent_ns) / 1e9
@@ -77,6 +80,8 @@ class TickPredictor:
                 return Drop.SYNC_TIMESTAMP
         if not self._is_within_reach(sample, known):
             return Drop.SYNC_AHEAD
+        if source not in self._sources and not self._has_room(source):
+            return Drop.SYNC_SOURCES
         if known and sample.tick < known[-1].tick:
             known.clear()
         known.append(sample)
@@ -86,6 +91,18 @@ class TickPredictor:
     def _forget_silent(self, now: float) -> None:
         for source in [one for one, samples in self._sources.items() if now - samples[-1].at > FRESH_S]:
             del self._sources[source]
+
+    def _has_room(self, source: Source) -> bool:
+        """Return whether another source may be kept; see `sample`."""
+        if len(self._sources) < MAX_SOURCES:
+            return True
+        counts = Counter(sender for sender, _ in self._sources)
+        ((greediest, most),) = counts.most_common(1)
+        if counts[source[0]] + 1 >= most:
+            return False
+        of_it = [one for one in self._sources if one[0] == greediest]
+        del self._sources[min(of_it, key=lambda one: self._sources[one][-1].at)]
+        return True
 
     def _is_within_reach(self, sample: Sample, known: deque[Sample]) -> bool:
         """Return whether ticks can have advanced this far, judged by the data plane or, without it, by the sources."""

@@ -352,7 +352,7 @@ class LbApp:
     def _tell_storing(self, reason: str | None) -> None:
         if reason is None:
             log.warning("the state is stored again: %s", self.config.state)
-        else:
+        elif self._programmed:  # until then, who starts us is told
             log.error("the state is not stored; a restart would lose it: %s: %s", self.config.state, reason)
 
     def _take_sync(self, sender: IpAddress, port: int, sync: SyncHeader) -> Drop | None:

@@ -125,6 +125,7 @@ class BalancerOptions(BaseModel):
             listen: in the place of an empty option. token, p4_token: in the place of files. inside: see `AppConfig`.
         Raises:  BadRequestError: options that do not go together, or a file that cannot be read.
         """
+        from ejfat.control.plane import check_host
         from ejfat.live.app import AppConfig
         from ejfat.live.routes import NextHops
 
@@ -135,6 +136,11 @@ class BalancerOptions(BaseModel):
             from ejfat.control.grpc.serving import Tls
 
             tls = Tls(directory / self.tls_cert, directory / self.tls_key)
+        gateways = self.gateways()
+        for gateway in gateways.values():
+            check_host(gateway)
+            if any(gateway in instance.all for instance in plane.instances):
+                raise BadRequestError(f"gateway {gateway}: the load balancer itself has this address")
         config = AppConfig(
             plane,
             self.listen or listen,
@@ -148,7 +154,7 @@ class BalancerOptions(BaseModel):
             p4_open=self.p4_open,
             pipeline=self.pipeline,
             workers=workers,
-            next_hops=NextHops(interface, self.gateways()),
+            next_hops=NextHops(interface, gateways),
         )
         config.check()
         return config

@@ -59,9 +59,10 @@ def bench_ejfat(
     stations["the relay"] = partial(relays, seconds)
     run = take_turns([*stations], lambda name: stations[name](), rounds, progress=progress)
     figures = [
-        figure(case, [sample[case] for sample in samples])
+        # a case may be missing from a round in which no rate without loss was found
+        figure(case, [sample[case] for sample in samples if case in sample])
         for samples in run.samples.values()
-        for case in (samples[0] if samples else ())
+        for case in dict.fromkeys(case for sample in samples for case in sample)
     ]
     return {
         "rounds": rounds,

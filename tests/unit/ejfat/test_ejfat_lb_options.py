@@ -59,6 +59,11 @@ def test_lab_adds_addresses_to_that_of_its_vnic(own: str) -> None:
         (["--ipv6", "ff02::1"], "ff02::1 is a multicast address"),
         (["--ipv6", "::"], ":: is the unspecified address"),
         (["--ipv6", "fe80::1%eth0"], "fe80::1%eth0 has a scope"),
+        (["--gateway", "10.0.0.1"], "gateway 10.0.0.1: the load balancer itself has this address"),
+        (["--gateway", "0.0.0.0"], "0.0.0.0 is the unspecified address"),  # noqa: S104 - refused
+        (["--fill-gain", "inf"], "--fill-gain inf: expected a number from 0"),
+        (["--fill-gain", "nan"], "--fill-gain"),
+        (["--reserve", "a" * 65], "the name of the reservation has 65 characters"),
         (["--senders", "10.0.0.2"], "--senders requires --reserve NAME"),
         (["--senders", "10.0.0.999", "--reserve", "run"], "'10.0.0.999' is not an IP address"),
         (["--workers", "2"], "--workers 2 needs --interface: a TAP has one thread"),

@@ -247,3 +247,14 @@ def test_changes_reported_as_written_outlive_kill_9(tmp_path: Path, turn: int) -
     kept = store.load()
     store.close()
     assert all(kept[f"token/{number}"] == number for number in range(last + 1))
+
+
+def test_balancer_that_cannot_store_at_its_start_says_so_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = PlaneConfig(mac=0x020000000001, instances=(InstanceAddresses(ip_address("10.0.0.1")),))
+    app = LbApp(AppConfig(config, state=tmp_path / "state.db"), lambda frame: None, now=lambda: 1000.0)
+    allow_writing(app, False)
+    with pytest.raises(EjfatError, match=r"state\.db: .*readonly"):
+        app.program()
+    assert caplog.records == [], "whoever started it shows the exception"

@@ -221,6 +221,20 @@ def test_sources_without_number_are_bounded() -> None:
     assert run.refused() == {"sync:too_many_sources": 44}
 
 
+def test_sender_that_takes_every_source_number_leaves_room_for_the_others() -> None:
+    run = Run()
+    for number in range(300):
+        run.sync(run.tick, source=OTHER, number=number)
+    refused = run.refused()
+    assert refused == {"sync:too_many_sources": 44}
+    for number in range(128):
+        run.sync(run.tick, number=number)
+    assert run.refused() == refused, "SENDER came later, and has its half"
+    run.sync(run.tick, number=128)
+    assert run.refused() == {"sync:too_many_sources": 45}, "no more than OTHER keeps"
+    assert run.app.pipeline.counters.syncs == 256 + 128
+
+
 def test_removed_sender_is_a_stranger() -> None:
     run = Run()
     run.go(2)
