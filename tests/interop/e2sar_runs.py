@@ -10,8 +10,6 @@ from interop.peers import e2sar
 
 PORT = 10000
 FILES, SIZE = 60, 100_000
-PATIENT = ("--timeout", "20000")
-"""Its receivers wait 500 ms for the rest of an event, which is too little on a busy machine."""
 
 
 def lbadm(wire: Network, uri: str, *words: str, check: bool = True) -> str:
@@ -28,7 +26,7 @@ def receive_files(
     directory.mkdir()
     return wire.start(
         station, e2sar("e2sar_ft"), "-r", "-u", uri, "--withcp", "--ip", address(wire.numbers[station], family),
-        "--port", str(port), "-p", str(directory), *PATIENT,
+        "--port", str(port), "-p", str(directory),
     )  # fmt: skip
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from interop.e2sar_runs import (
     FILES,
-    PATIENT,
     PORT,
     SIZE,
     arrived,
@@ -163,7 +162,6 @@ def test_events_of_its_performance_test_arrive(wire: Network, family: int, versi
         str(PORT),
         "--threads",
         "2",
-        *PATIENT,
     ]
     receivers = {
         name: wire.start(name, *receive, "--ip", address(wire.numbers[name], family)) for name in WORKERS
