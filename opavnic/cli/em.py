@@ -27,6 +27,7 @@ from opavnic.cli.output import (
     print_json,
     print_line,
     print_table,
+    write_file,
     wrong,
 )
 from opavnic.lab.client import RefusedFileError
@@ -126,10 +127,15 @@ def show(
         bool,
         typer.Option("-w", "--watch", help="Repeat every second, until Ctrl-C (or SIGTERM, SIGHUP)."),
     ] = False,
+    svg: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Events: also draw them over time.")
+    ] = None,
     lab: LabOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what the manager knows: virtual switches, vports, MAC tables, counters, events."""
+    if svg is not None and topic is not Topic.EVENTS:
+        fail(f"--svg {svg}: {topic.value} have no time to be drawn over; em show events has", EXIT_USAGE)
     client = lab_client(lab)
     path = {
         Topic.MAC_TABLE: "/em/mac-table" + (f"?vesw={vesw}" if vesw is not None else ""),
@@ -139,6 +145,10 @@ def show(
 
     def poll() -> None:
         data = client.get(path)
+        if svg is not None:
+            from opavnic.event_timeline import as_svg
+
+            write_file(svg, as_svg(data["events"], "Events of the Ethernet Manager"))
         if as_json:
             print_json(data)
         else:

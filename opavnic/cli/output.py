@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import typer
@@ -125,6 +126,14 @@ def print_text(text: str) -> None:
     """Print lines that may contain text from programs, files or peers, as `print_line` does."""
     for line in io.StringIO(text, newline="\n"):
         print_line(line.removesuffix("\n"))
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write a file that an option names, or end the command."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        fail(f"{path} cannot be written: {error.strerror}", EXIT_FAILED)
 
 
 def print_json(data: object) -> None:

@@ -22,6 +22,7 @@ from opavnic.cli.output import (
     print_line,
     print_table,
     print_text,
+    write_file,
 )
 from opavnic.world.em_node import EM_NODE
 
@@ -111,9 +112,9 @@ def topo(
     from hfi_sim.topology.ibnet import dumps
 
     if svg is not None:
-        _write(svg, as_svg(shown.topology, is_down=shown.is_down))
+        write_file(svg, as_svg(shown.topology, is_down=shown.is_down))
     if export is not None:
-        _write(export, dumps(shown.topology))
+        write_file(export, dumps(shown.topology))
     if language is not None:
         if as_json or current_form() is Form.CSV:
             fail(f"--format {language} and -o json or csv contradict each other", EXIT_USAGE)
@@ -212,13 +213,6 @@ def _number(text: str) -> tuple[str, Any]:
     if not equals or not (number or name == "dims"):
         raise TopologyError(f'"{text[:60]}" is not NAME=NUMBER such as k=4 or dims=3x3')
     return name, value if name == "dims" else int(value)
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        fail(f"{path} cannot be written: {error.strerror}", EXIT_FAILED)
 
 
 def _as_data(shown: _Shown) -> dict[str, Any]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from hfi_sim.quantities import rate_text, rounded_rate
+from opavnic.event_timeline import clock_text, event_text
 from opavnic.web.scene import LinkView, NodeView, Scene
 
 GOOD, BUSY, FULL, DOWN, FAULTY = "#8a97a5", "#d9a514", "#d35400", "#c0392b", "#8e44ad"
@@ -231,19 +231,6 @@ def timeline(events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             }
         ],
     }
-
-
-def event_text(event: Mapping[str, Any]) -> str:
-    """Return an event of the Ethernet Manager in a line, without its time."""
-    where = f"{event['port']}" if event["port"] else ""
-    if event["vport_num"]:
-        where += f" vport {event['vport_num']}"
-    return " ".join(part for part in (event["kind"], where, event["text"]) if part)
-
-
-def clock_text(seconds: float) -> str:
-    """Return the time of day, UTC, of a moment in seconds since the Epoch: 13:05:07.250."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%H:%M:%S.%f")[:-3]
 
 
 def _plain(text: str) -> str:

@@ -91,6 +91,7 @@ def terminal(lab: str, tmp_path: Path) -> Iterator[Tmux]:
     tmux.close()
 
 
+@pytest.mark.slow
 def test_keys_filter_sort_open_and_set_faults_on_80_by_24(lab: str, opavnic: Program, terminal: Tmux) -> None:
     command = ["ip", "netns", "exec", f"opavnic-{lab}-h1", "ping", "-qi0.02", "10.9.2.2"]
     with child(command, stdout=-3):

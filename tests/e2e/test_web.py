@@ -148,6 +148,7 @@ def test_pages_show_vnic_and_events(page: Page) -> None:
     page.get_by_text("vport-configured h2:1 vport 1").wait_for()
 
 
+@pytest.mark.slow
 def test_capture_is_downloaded_and_holds_what_passed(page: Page, program: Program, tmp_path: Path) -> None:
     choose(page, "h1")
     target = page.get_by_role("link", name="Capture 10 s").get_attribute("href") or ""

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from nicegui import ui
 
+from opavnic.event_timeline import clock_text, event_text
 from opavnic.lab.errors import LabError
 from opavnic.web import charts
 from opavnic.web.pages.frame import frame
@@ -38,8 +39,8 @@ def timeline_page(watch: Watch) -> None:
         shown.rows = [
             {
                 "number": event["number"],
-                "time": charts.clock_text(event["time"]),
-                "text": charts.event_text(event),
+                "time": clock_text(event["time"]),
+                "text": event_text(event),
             }
             for event in reversed(events)
         ]

@@ -9,6 +9,7 @@ import os
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -144,3 +145,20 @@ def test_number_that_is_none_is_one_line_and_exit_code_2(
     assert captured.out == ""
     assert captured.err.count("\n") == 1
     assert said in captured.err
+
+
+async def test_events_are_drawn_over_time(tmp_path: Path, run: Callable[..., Any]) -> None:
+    drawing = tmp_path / "events.svg"
+    async with served(tmp_path, "h1", "h2"):
+        code, out, err = await run("em", "show", "events", "--svg", str(drawing))
+        assert (code, err) == (0, "")
+        drawn = ElementTree.parse(drawing).getroot()  # noqa: S314 - our own
+        circles = list(drawn.iter("{http://www.w3.org/2000/svg}circle"))
+        assert len(circles) == len(out.splitlines()) - 1 == 2  # all but the heads of the table
+        assert "vport-configured" in drawing.read_text()
+        code, out, err = await run("em", "show", "vports", "--svg", str(drawing))
+        assert (code, out) == (2, "")
+        assert "em show events" in err
+        code, out, err = await run("em", "show", "events", "--svg", str(tmp_path))
+        assert (code, out) == (1, "")
+        assert "cannot be written: Is a directory" in err
