@@ -234,7 +234,28 @@ async def capture_for_a_while(lab: Lab, turn: int) -> None:
     assert all(icrc.check(record.packet) for record in trace.records)
 
 
-@pytest.mark.parametrize("disturb", [change_mtu, configure_again, add_and_remove_faults, capture_for_a_while])
+async def check_partitions_and_sizes(lab: Lab, turn: int) -> None:
+    """Let the switch ask each packet for its partition, and for the MTU of its VL: all of them may pass."""
+    ports = [port for port in lab.world.fabric.switches["sw0"].ports.values() if port.link is not None]
+    for port in ports:
+        port.enforce_pkeys([0x8002, 0xFFFF])
+        port.set_vl_mtus([2048] * 16)
+    await lab.run("h1", ["true"])
+    for port in ports:
+        port.enforce_pkeys([], inbound=False, outbound=False)
+        port.set_vl_mtus([])
+
+
+DISTURBANCES = [
+    change_mtu,
+    configure_again,
+    add_and_remove_faults,
+    capture_for_a_while,
+    check_partitions_and_sizes,
+]
+
+
+@pytest.mark.parametrize("disturb", DISTURBANCES)
 async def test_change_under_a_running_stream_loses_no_byte_of_it(
     disturb: Callable[[Lab, int], Awaitable[None]],
 ) -> None:

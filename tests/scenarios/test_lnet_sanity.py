@@ -263,7 +263,7 @@ def test_235_failed_recovery_pings_bring_an_interface_down_and_good_ones_up() ->
 
 def health_at(host: RigHost, of: Nid) -> int:
     """Health of an interface as another host sees it in `peer show`."""
-    (peer,) = Lnetctl(host.node).peer_show(str(of))["peer"]
+    (peer,) = Lnetctl(host.node).peer_show(str(of), "2")["peer"]
     return next(int(ni["health stats"]["health value"]) for ni in peer["peer ni"] if ni["nid"] == str(of))
 
 
