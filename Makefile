@@ -71,7 +71,7 @@ test: venv deps opa-tools browser ## everything but the tests marked slow or cha
 test-fast: venv ## only what needs no privilege
 	$(BIN)/python -m pytest -m 'not slow and not e2e and not chaos' -n 2
 
-test-slow: venv deps opa-tools ## the tests marked slow
+test-slow: venv deps opa-tools browser ## the tests marked slow
 	$(BIN)/python -m pytest -m slow
 
 test-guests: venv deps ## containers of podman and docker, and a virtual machine of QEMU, as hosts of labs
