@@ -9,7 +9,7 @@ import typer
 
 from opavnic.cli.common import AsJson, time_option
 from opavnic.cli.output import EXIT_USAGE, fail, pick, print_json, print_table
-from opavnic_bench.commands import measuring, print_skipped
+from opavnic_bench.commands import Plot, check_plot, measuring, print_skipped, save_plot
 
 
 def transport(
@@ -27,6 +27,7 @@ def transport(
         ),
     ] = None,
     as_json: AsJson = False,
+    plot_file: Plot = None,
 ) -> None:
     """Trains of 1 to 64 packets between two processes by Zenoh: packets per second, Gbit per second, round trips.
 
@@ -36,8 +37,10 @@ def transport(
     """
     from opavnic_bench.transport import COLUMNS, SIZES, bench_transport
 
+    check_plot(plot_file)
     with measuring() as progress:
         result = bench_transport(seconds, sizes=sizes or SIZES, crate=crate, progress=progress)
+    save_plot(plot_file, "transport", result)
     if as_json:
         print_json(result)
         return
@@ -51,6 +54,7 @@ def scale(
         typer.Option("--ports", min=20, max=16_384, help="HFI ports of a fat tree; may be repeated."),
     ] = None,
     as_json: AsJson = False,
+    plot_file: Plot = None,
 ) -> None:
     """A fat tree of thousands of ports in virtual time: SM sweeps, EM converges; wall time, MADs, memory.
 
@@ -66,8 +70,10 @@ def scale(
     for size in sizes:
         if size % MEMBERS:
             fail(f"--ports {size}: a multiple of {MEMBERS}, the members of each virtual switch", EXIT_USAGE)
+    check_plot(plot_file)
     with measuring() as progress:
         result = bench_scale(sizes, progress)
+    save_plot(plot_file, "scale", result)
     if as_json:
         print_json(result)
         return

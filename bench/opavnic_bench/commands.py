@@ -102,10 +102,10 @@ def mad(
     """
     from opavnic_bench.mad import bench_mad
 
-    _check_plot(plot_file)
+    check_plot(plot_file)
     with measuring() as progress:
         result = bench_mad(seconds, progress)
-    _plot(plot_file, "mad", result)
+    save_plot(plot_file, "mad", result)
     if as_json:
         print_json(result)
         return
@@ -133,10 +133,10 @@ def em(
     for size in sizes:
         if size < MEMBERS or size % MEMBERS or size > 4095 * MEMBERS:
             fail(f"--vports {size}: a multiple of {MEMBERS}, from {MEMBERS} to {4095 * MEMBERS}", EXIT_USAGE)
-    _check_plot(plot_file)
+    check_plot(plot_file)
     with measuring() as progress:
         result = bench_em(sizes, progress)
-    _plot(plot_file, "em", result)
+    save_plot(plot_file, "em", result)
     if as_json:
         print_json(result)
     else:
@@ -164,12 +164,12 @@ def fabric(
     from opavnic_bench.fabric import bench_fabric
 
     other = _beside(beside)
-    _check_plot(plot_file)
+    check_plot(plot_file)
     with measuring() as progress:
         result = bench_fabric(
             seconds, tuple(hosts or FABRIC_HOSTS), rounds=rounds, beside=other, progress=progress
         )
-    _plot(plot_file, "fabric", result)
+    save_plot(plot_file, "fabric", result)
     if as_json:
         print_json(result)
         return
@@ -214,10 +214,10 @@ def engine(
             f'--workers "{workers}" is not a list of numbers from 1 to {MOST_WORKERS}, such as 1,2',
             EXIT_USAGE,
         )
-    _check_plot(plot_file)
+    check_plot(plot_file)
     with measuring() as progress:
         result = bench_engine(counts, seconds, rounds, progress)
-    _plot(plot_file, "engine", result)
+    save_plot(plot_file, "engine", result)
     if as_json:
         print_json(result)
         return
@@ -249,10 +249,10 @@ def lnet(
     """
     from opavnic_bench.lnet import bench_lnet
 
-    _check_plot(plot_file)
+    check_plot(plot_file)
     with measuring() as progress:
         result = bench_lnet(range(1, hfis + 1), seconds, progress, compare=compare)
-    _plot(plot_file, "lnet", result)
+    save_plot(plot_file, "lnet", result)
     if as_json:
         print_json(result)
         return
@@ -306,12 +306,12 @@ def ejfat(
     from opavnic_bench.ejfat.bench import bench_ejfat
     from opavnic_bench.ejfat.figures import rows_for_table
 
-    _check_plot(plot_file)
+    check_plot(plot_file)
     with measuring(EjfatError) as progress:
         result = bench_ejfat(
             rounds, seconds, no_taps=no_taps, private=private, changes=changes, progress=progress
         )
-    _plot(plot_file, "ejfat", result)
+    save_plot(plot_file, "ejfat", result)
     if as_json:
         print_json(result)
         return
@@ -372,10 +372,10 @@ def datapath(
     if vports is not None:
         _vports(vports, as_json, plot_file)
         return
-    _check_plot(plot_file)
+    check_plot(plot_file)
     with measuring() as progress:
         result = bench_datapath(rounds, seconds, only=only or (), beside=other, progress=progress)
-    _plot(plot_file, "datapath", result.as_json())
+    save_plot(plot_file, "datapath", result.as_json())
     if as_json:
         print_json(result.as_json())
     else:
@@ -404,10 +404,10 @@ def links(
 
     _known(only, {subject.name for subject in subjects()}, "case")
     may_make_namespaces()
-    _check_plot(plot_file)
+    check_plot(plot_file)
     with measuring() as progress:
         result = bench_links(rounds, seconds, only=only or (), progress=progress)
-    _plot(plot_file, "links", result.as_json())
+    save_plot(plot_file, "links", result.as_json())
     if as_json:
         print_json(result.as_json())
     else:
@@ -433,10 +433,10 @@ def web(
     from opavnic_bench.web import bench_web, web_rows
 
     may_make_namespaces()
-    _check_plot(plot_file)
+    check_plot(plot_file)
     with measuring() as progress:
         result = bench_web(rounds, seconds, progress)
-    _plot(plot_file, "web", result)
+    save_plot(plot_file, "web", result)
     if as_json:
         print_json(result)
         return
@@ -481,7 +481,7 @@ def _vports(text: str, as_json: bool, plot_file: Path | None) -> None:
         fail(f'--vports "{text}" is not a list of numbers from 2 to {LARGEST}, such as 2,64,512', EXIT_USAGE)
     with measuring(OSError) as progress:
         result = bench_vports(counts, progress)
-    _plot(plot_file, "vports", result)
+    save_plot(plot_file, "vports", result)
     if as_json:
         print_json(result)
     else:
@@ -489,13 +489,13 @@ def _vports(text: str, as_json: bool, plot_file: Path | None) -> None:
         print_table(columns, [pick(row, *columns) for row in result["results"]])
 
 
-def _check_plot(file: Path | None) -> None:
+def check_plot(file: Path | None) -> None:
     """Fail now rather than after minutes of measuring if a plot cannot be written."""
     if file is not None:
         _write(file, "")
 
 
-def _plot(file: Path | None, bench: str, result: Mapping[str, Any]) -> None:
+def save_plot(file: Path | None, bench: str, result: Mapping[str, Any]) -> None:
     """Draw what was measured, if that is wanted."""
     if file is not None:
         from opavnic_bench.plot import draw, panels

@@ -113,6 +113,32 @@ SOURCES: Final[Mapping[str, tuple[Source, ...]]] = {
             ("what", frozenset({RELAY, FORWARDER})),
         ),
     ),
+    "cluster": (
+        Source(
+            "subjects",
+            ("what",),
+            (("tcp_gbps", "TCP, one flow, Gbit/s"), ("rtt_us_p50", "round trip, median, us")),
+            ("what", frozenset({"VXLAN"})),
+        ),
+    ),
+    "transport": (
+        Source(
+            "runs",
+            ("way", "size", "batch"),
+            (*_PACKETS, ("gbps", "Gbit/s"), ("rtt_us_p50", "round trip, median, us")),
+        ),
+    ),
+    "scale": (
+        Source(
+            "runs",
+            ("ports",),
+            (
+                ("sweep_s", "first sweep of the SM, s"),
+                ("converge_s", "time to configure the fabric, s"),
+                ("peak_mib", "memory, MiB"),
+            ),
+        ),
+    ),
     "web": (Source("runs", ("view",), (("tcp_gbps", "TCP, one flow, Gbit/s"),)),),
 }
 """What is drawn of each benchmark; `vports` is `datapath --vports`."""

@@ -55,6 +55,18 @@ class ClusterResult:
         """Return the result as plain data."""
         return asdict(self)
 
+    def subjects(self) -> list[dict[str, Any]]:
+        """Return what was measured of each subject, a row each."""
+        return [
+            {"what": "cluster", "tcp_gbps": self.tcp_gbps, "rtt_us_p50": self.rtt_us_p50},
+            {
+                "what": "one machine",
+                "tcp_gbps": self.one_machine_tcp_gbps,
+                "rtt_us_p50": self.one_machine_rtt_us_p50,
+            },
+            {"what": "VXLAN", "tcp_gbps": self.vxlan_tcp_gbps, "rtt_us_p50": self.vxlan_rtt_us_p50},
+        ]
+
 
 def lab_of(nodes: int) -> dict[str, Any]:
     """Return a lab with one host and one leaf for each machine."""

@@ -8,7 +8,16 @@ import typer
 
 from opavnic.cli.common import AsJson
 from opavnic.cli.output import EXIT_FAILED, print_json, print_table
-from opavnic_bench.commands import Rounds, WholeSeconds, may_make_namespaces, measuring, print_skipped
+from opavnic_bench.commands import (
+    Plot,
+    Rounds,
+    WholeSeconds,
+    check_plot,
+    may_make_namespaces,
+    measuring,
+    print_skipped,
+    save_plot,
+)
 
 
 def cluster(
@@ -17,6 +26,7 @@ def cluster(
     seconds: WholeSeconds = "2s",
     tls: Annotated[bool, typer.Option("--tls/--no-tls", help="Whether machines talk by TLS.")] = False,
     as_json: AsJson = False,
+    plot_file: Plot = None,
 ) -> None:
     """A lab over several machines, beside the same lab on one machine and beside VXLAN between the same namespaces.
 
@@ -31,9 +41,11 @@ def cluster(
     from opavnic_bench.cluster.bench import bench_cluster
 
     may_make_namespaces()
+    check_plot(plot_file)
     with measuring() as progress:
         result = bench_cluster(nodes, rounds, seconds, tls=tls, progress=progress)
     data = result.as_json()
+    save_plot(plot_file, "cluster", {"subjects": result.subjects()})
     if as_json:
         print_json(data)
     else:
