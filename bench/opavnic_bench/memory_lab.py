@@ -42,6 +42,7 @@ def memory_lab(lab: Mapping[str, Any]) -> Iterator[RunningLab]:
     finally:
         process.stdin.close()  # the end of its input ends it
         process.wait()
+        process.stdout.close()
 
 
 async def _serve(text: str) -> None:
@@ -60,6 +61,7 @@ async def _serve(text: str) -> None:
             await server.close()
     finally:
         hub.close()
+        directory.remove()
         directory.release()
 
 

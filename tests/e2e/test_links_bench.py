@@ -5,16 +5,28 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 
 import pytest
 
 from opavnic.lab.namespaces import NETNS_DIR
+from opavnic.lab.runtime import ROOT_VARIABLE
+from opavnic_bench.memory_lab import memory_lab
 from opavnic_bench.running_lab import OWN, RunningLab, end_labs, environment, running_lab
 from opavnic_bench.sites import PREFIX, run
 from opavnic_bench.turns import PeerError
 
 CASES = ("loss-match", "multipath")
 LAB = {"name": "bench-left", "hosts": {"h1": {}}}
+
+
+@pytest.fixture(autouse=True)
+def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Keep labs apart from those of other benchmarks on this machine."""
+    with tempfile.TemporaryDirectory(prefix="opavnic-") as directory:
+        monkeypatch.setenv(ROOT_VARIABLE, f"{directory}/labs")
+        yield
 
 
 def labs() -> list[str]:
@@ -59,6 +71,12 @@ def test_lab_of_a_benchmark_is_apart_from_those_of_the_user_and_ends_although_it
 def test_lab_that_does_not_start_is_left_out_with_its_reason() -> None:
     with pytest.raises(PeerError, match="unknown key"), running_lab({**LAB, "hots": {}}):
         pytest.fail("there is no such section")
+
+
+def test_lab_in_memory_leaves_nothing() -> None:
+    with memory_lab(LAB) as lab:
+        assert lab.ask("status")["lab"] == "bench-left"
+    assert labs() == []
 
 
 def test_program_that_prints_no_json_is_no_answer() -> None:
