@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from ejfat.control.chains import Chain, aggregate
+from ejfat.control.grpc.messages import put_counters
 from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
 from ejfat.control.plane import ControlPlane, Reservation
@@ -83,21 +84,14 @@ async def _report(reservation: Reservation, chain: Chain) -> None:
         stub = pb_grpc.LoadBalancerStub(channel)
         while True:
             total = aggregate(reservation.balancer.sessions.values())
-            counters = total.counters
             state = pb.SendStateRequest(
                 lbId=uri.lb_id,
                 sessionId=chain.session_id,
                 fillPercent=total.fill,
                 controlSignal=total.control,
                 isReady=total.ready,
-                totalEventsRecv=counters.events_received,
-                totalEventsReassembled=counters.events_reassembled,
-                totalEventsReassemblyErr=counters.reassembly_errors,
-                totalEventsDequeued=counters.events_dequeued,
-                totalEventEnqueueErr=counters.enqueue_errors,
-                totalBytesRecv=counters.bytes_received,
-                totalPacketsRecv=counters.packets_received,
             )
+            put_counters(state, total.counters)
             state.timestamp.GetCurrentTime()
             try:
                 await call(stub.SendState, state, chain.session_token)

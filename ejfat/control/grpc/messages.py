@@ -11,7 +11,7 @@ from ejfat.addresses import IpAddress
 from ejfat.control.balancer import Strategy
 from ejfat.control.demands import SlotRange
 from ejfat.control.history import Series
-from ejfat.control.members import Session
+from ejfat.control.members import ReceiverCounters, Session
 from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.tokens import Action, Permission, Resource, Token
 from ejfat.errors import BadRequestError, UnknownError
@@ -26,8 +26,8 @@ def worker_status(session: Session, slots: int, ranges: Sequence[SlotRange]) -> 
 
     Args:    slots: its number of slots. ranges: its slots.
     """
-    worker, counters = session.worker, session.counters
-    return pb.WorkerStatus(
+    worker = session.worker
+    status = pb.WorkerStatus(
         name=worker.name,
         fillPercent=session.fill,
         controlSignal=session.control,
@@ -39,17 +39,23 @@ def worker_status(session: Session, slots: int, ranges: Sequence[SlotRange]) -> 
         minFactor=worker.min_factor,
         maxFactor=worker.max_factor,
         keepLbHeader=worker.keep_lb_header,
-        totalEventsRecv=counters.events_received,
-        totalEventsReassembled=counters.events_reassembled,
-        totalEventsReassemblyErr=counters.reassembly_errors,
-        totalEventsDequeued=counters.events_dequeued,
-        totalEventEnqueueErr=counters.enqueue_errors,
-        totalBytesRecv=counters.bytes_received,
-        totalPacketsRecv=counters.packets_received,
         slots=[pb.SlotRange(index=item.index, length=item.length) for item in ranges],
         slotDemands=[pb.SlotRange(index=item.index, length=item.length) for item in worker.slot_demands],
         sessionId=session.session_id,
     )
+    put_counters(status, session.counters)
+    return status
+
+
+def put_counters(message: pb.WorkerStatus | pb.SendStateRequest, counters: ReceiverCounters) -> None:
+    """Put the receive counters of a worker into a message that tells them."""
+    message.totalEventsRecv = counters.events_received
+    message.totalEventsReassembled = counters.events_reassembled
+    message.totalEventsReassemblyErr = counters.reassembly_errors
+    message.totalEventsDequeued = counters.events_dequeued
+    message.totalEventEnqueueErr = counters.enqueue_errors
+    message.totalBytesRecv = counters.bytes_received
+    message.totalPacketsRecv = counters.packets_received
 
 
 def slot_ranges(ranges: Iterable[pb.SlotRange]) -> tuple[SlotRange, ...]:
