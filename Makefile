@@ -21,7 +21,11 @@ GUESTS      := build/guests
 GUEST_FILES := 'boot/vmlinuz-*:linux-image-cloud-amd64' usr/sbin/dockerd:docker.io usr/bin/containerd:containerd \
                usr/sbin/runc:runc
 
-.PHONY: help venv native deps browser bench-peers demo docs test test-fast test-slow test-guests interop chaos sanitize memcheck fuzz lint format generated opa-tools proto dist clean
+# Some environments forbid Python to keep what it compiled. The tests start Python thousands of times, and pytest rewrites
+# 400 modules in each worker: compiled anew each time, that is the larger part of a collection.
+export PYTHONDONTWRITEBYTECODE :=
+
+.PHONY: help venv native deps browser bench-peers demo docs test test-fast test-slow test-long test-guests interop chaos sanitize memcheck fuzz lint lint-python lint-native format generated opa-tools proto dist clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -64,15 +68,20 @@ docs: venv ## build the documentation site into site/, strictly: a broken link i
 demo: venv deps ## two hosts, real TAPs, ping and a TCP transfer
 	$(BIN)/opavnic demo
 
-test: venv deps opa-tools browser ## everything but the tests marked slow or chaos
-	$(BIN)/python -m pytest -m 'not slow and not chaos' -n 2 --dist loadfile
+WORKERS ?= 2
+
+test: venv deps opa-tools browser ## everything but the tests marked slow, long or chaos
+	$(BIN)/python -m pytest -m 'not slow and not long and not chaos' -n $(WORKERS) --dist loadfile
 	@if command -v cargo >/dev/null; then cd native && cargo test --locked --quiet; fi
 
 test-fast: venv ## only what needs no privilege
-	$(BIN)/python -m pytest -m 'not slow and not e2e and not chaos' -n 2
+	$(BIN)/python -m pytest -m 'not slow and not long and not e2e and not chaos' -n 2
 
 test-slow: venv deps opa-tools browser ## the tests marked slow
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m 'slow and not long'
+
+test-long: venv ## the tests marked long: campaigns of minutes, of which the other runs hold a part
+	$(BIN)/python -m pytest -m long -n 2
 
 test-guests: venv deps ## containers of podman and docker, and a virtual machine of QEMU, as hosts of labs
 	@sh tools/install-packages.sh $(GUEST_TOOLS)
@@ -114,11 +123,16 @@ fuzz: ## each fuzz target of native/ for FUZZ_S seconds, with AddressSanitizer; 
 	  native/target/fuzz/$(HOST)/release/$$(basename $$target .rs) -max_total_time=$(FUZZ_S) -max_len=4000; done
 
 lint: venv ## style, types, floors, generated files
+	@$(MAKE) --no-print-directory --output-sync=target -j2 lint-python lint-native
+
+lint-python: venv
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m tools.generate --check
+
+lint-native:
 	@if command -v cargo >/dev/null; then cd native && cargo fmt --check && cargo clippy --locked --quiet --all-targets -- -D warnings; fi
 
 format: venv ## let ruff rewrite what it can

@@ -85,6 +85,13 @@ class Drop(StrEnum):
         return self.value.partition(":")[0]
 
 
+class Refusal(StrEnum):
+    """Why something about a packet was not believed. The packet is forwarded, and counted like any other."""
+
+    TICK_AHEAD = "tick:too_far_ahead"
+    """Its tick is further than ticks can have come since the last look or message; no prediction follows it."""
+
+
 class Reply(StrEnum):
     """Kinds of replies of the load balancer itself."""
 
@@ -106,7 +113,25 @@ class LbCounters:
     last_tick: int = 0
     """The tick of the last packet."""
     max_tick: int = 0
+    """The largest tick up to `furthest`."""
+    furthest: int | None = None
+    """The furthest tick that is believed, as the control plane says; None: any."""
+    ahead: int = 0
+    """Packets with a tick beyond it (`Refusal.TICK_AHEAD`)."""
     drops: dict[Drop, int] = field(default_factory=dict)
+
+    @property
+    def with_tick(self) -> int:
+        """Number of packets that had a tick."""
+        return self.rx_v1 + self.rx_v2 + self.rx_v3
+
+    def see(self, tick: int) -> None:
+        """Record the tick of a sender's packet."""
+        self.last_tick = tick
+        if self.furthest is not None and tick > self.furthest:
+            self.ahead += 1
+        else:
+            self.max_tick = max(self.max_tick, tick)
 
 
 @dataclass(slots=True)
@@ -149,6 +174,12 @@ class PipelineCounters:
     def bad_syncs(self) -> int:
         """Sync messages that were refused; the reasons are in `drops`."""
         return sum(count for drop, count in self.drops.items() if drop.stage == "sync")
+
+    @property
+    def refusals(self) -> dict[Refusal, int]:
+        """What was not believed, by reason; empty if everything was."""
+        ahead = sum(lb.ahead for lb in self.lbs.values())
+        return {Refusal.TICK_AHEAD: ahead} if ahead else {}
 
     def drop(self, reason: Drop, lb: LbCounters | None = None) -> None:
         """Count a dropped frame, also in the counters `lb` of the instance that it had reached."""

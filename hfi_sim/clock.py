@@ -88,7 +88,8 @@ class ManualClock:
         """Move on to `when`, as a timer would from inside `advance`; return False where a timer must."""
         if when > self._end or (self._queue and self._queue[0][0] <= when):
             return False
-        self._now = max(self._now, when)
+        if when > self._now:
+            self._now = when
         return True
 
 

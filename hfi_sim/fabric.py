@@ -309,9 +309,7 @@ class Fabric:
         return any(direction in those for direction in link.directions for those in seen)
 
     def _dispatch(self, output: Output) -> None:
-        if isinstance(output, Left):
-            self.on_left(output)
-        elif isinstance(output, Delivered):
+        if isinstance(output, Delivered):
             _, number, packet, token, in_port = output
             self._ports[number].deliver(packet, token, in_port)
         elif isinstance(output, Observed):
@@ -323,6 +321,8 @@ class Fabric:
             port = self._ports[output.port]
             if isinstance(port, HfiPort):  # port 0 of a switch has no link that could stop it
                 port.heed_flow()
+        elif isinstance(output, Left):
+            self.on_left(output)
         else:
             self.on_spent(output.rule)
 

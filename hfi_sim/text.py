@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from html import escape
+
 
 def visible(text: str) -> str:
     r"""Return a text with control and invisible characters escaped as \xNN and the like."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def xml_text(text: str) -> str:
+    """Return a text for an XML or HTML document, which may have neither control characters nor lone surrogates."""
+    return escape(visible(text))
 
 
 def counted(number: int, singular: str, plural: str = "") -> str:

@@ -14,7 +14,8 @@ from hfi_sim.core_runner import failure_text
 from lnet.config import LndConfig
 from lnet.errors import CommandError
 from lnet.lnet_hdr import LnetHdr
-from lnet.lnetctl import COMMANDS, Lnetctl, OwnerOf, nobody
+from lnet.lnetctl import COMMANDS, Document, Lnetctl, OwnerOf, nobody
+from lnet.lnetctl.status import connection_document
 from lnet.networks import Bonding
 from lnet.nid import Net, Nid
 from lnet.node import Interface, LnetNode, Resolver
@@ -62,6 +63,24 @@ class LnetHost:
         self._over: CommandError | None = None
         self._waiting: dict[int, asyncio.Future[Report]] = {}
         self._selftests: dict[Selftest, asyncio.Future[SelftestResult]] = {}
+
+    def said(self) -> str:
+        """Return the NIDs of this host, or why LNet is down, in a line."""
+        if error := self._failure():
+            return str(error)
+        nids = [str(nid) for ni in self.node.lnd.nis.values() for nid in ni.ni_data.nids]
+        return ", ".join(nids) or "no network"
+
+    def detail(self) -> Document:
+        """Return all there is to see of LNet on this host; where it is down, only why."""
+        if error := self._failure():
+            return {"down": str(error)}
+        return {
+            **self.ctl.net_status(),
+            **self.ctl.net_show(verbose="2"),
+            **self.ctl.peer_show(verbose="3"),
+            "connections": [connection_document(conn) for conn in self.node.lnd.conns],
+        }
 
     def shutdown(self) -> None:
         """Leave the ports; fail all commands that wait for a message."""

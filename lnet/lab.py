@@ -135,6 +135,12 @@ class LnetLab(RunningPart):
             None,
         )
 
+    def status(self) -> dict[str, Any]:
+        return {name: host.said() for name, host in self.hosts.items()}
+
+    def detail(self) -> dict[str, Any]:
+        return {"hosts": {name: host.detail() for name, host in self.hosts.items()}}
+
     def host(self, name: str) -> LnetHost:
         """Return the node of a host.
 

@@ -118,6 +118,16 @@ class KibPeer:
         return self._credits.left
 
     @property
+    def waiting(self) -> int:
+        """Messages that wait for a credit."""
+        return len(self._queue)
+
+    @property
+    def in_flight(self) -> int:
+        """Messages that were sent and are not done."""
+        return len({id(tx) for tx in (*self._waiting.values(), *self._unacked.values())})
+
+    @property
     def busy(self) -> bool:
         """Whether anything is queued or in flight, in either direction."""
         return bool(self._queue or self._waiting or self._unacked or self._responder.busy)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from html import escape
 from typing import Any, Final
+
+from hfi_sim.text import visible, xml_text
 
 LISTED_MAX: Final = 40
 """The last events are listed under the drawing; every dot has its event as a tooltip."""
@@ -19,14 +20,14 @@ _WRONG: Final = frozenset({"agent-isolated", "link-down", "port-left", "port-sil
 
 
 def event_text(event: Mapping[str, Any]) -> str:
-    """Return an event in a line, without its time.
+    """Return an event in a line, without its time; a virtual switch may have any name, also one with line breaks.
 
     Args:  event: as GET /em/events answers.
     """
     where = f"{event['port']}" if event["port"] else ""
     if event["vport_num"]:
         where += f" vport {event['vport_num']}"
-    return " ".join(part for part in (event["kind"], where, event["text"]) if part)
+    return visible(" ".join(part for part in (event["kind"], where, event["text"]) if part))
 
 
 def clock_text(seconds: float) -> str:
@@ -47,11 +48,11 @@ def as_svg(events: Sequence[Mapping[str, Any]], title: str) -> str:
         '<?xml version="1.0" encoding="UTF-8"?>',
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}" '
         f'viewBox="0 0 {_WIDTH} {height}" font-family="monospace" font-size="12">',
-        f"<title>{_safe(title)}</title>",
+        f"<title>{xml_text(title)}</title>",
         '<rect width="100%" height="100%" fill="white"/>',
         *_drawing(events, kinds, bottom),
         *(
-            f'<text x="10" y="{bottom + _AXIS + _LINE * (line + 1)}" xml:space="preserve">{_safe(text)}</text>'
+            f'<text x="10" y="{bottom + _AXIS + _LINE * (line + 1)}" xml:space="preserve">{xml_text(text)}</text>'
             for line, text in enumerate(listed or ["no events"])
         ),
         "</svg>",
@@ -71,7 +72,7 @@ def _drawing(events: Sequence[Mapping[str, Any]], kinds: Sequence[str], bottom: 
         return _LEFT + (when - begin) / span * (_WIDTH - _LEFT - _RIGHT)
 
     for kind, y in middle.items():
-        yield f'<text x="10" y="{y + 4:.1f}">{_safe(kind)}</text>'
+        yield f'<text x="10" y="{y + 4:.1f}">{xml_text(kind)}</text>'
         yield f'<line x1="{_LEFT}" y1="{y:.1f}" x2="{_WIDTH - _RIGHT}" y2="{y:.1f}" stroke="{_LINE_COLOUR}"/>'
     for tick in range(_TICKS + 1):
         when = begin + span * tick / _TICKS
@@ -83,10 +84,5 @@ def _drawing(events: Sequence[Mapping[str, Any]], kinds: Sequence[str], bottom: 
         colour = _WRONG_COLOUR if event["kind"] in _WRONG else _COLOUR
         yield (
             f'<circle cx="{x(event["time"]):.1f}" cy="{middle[event["kind"]]:.1f}" r="4" fill="{colour}">'
-            f"<title>{_safe(clock_text(event['time']))}  {_safe(event_text(event))}</title></circle>"
+            f"<title>{xml_text(clock_text(event['time']))}  {xml_text(event_text(event))}</title></circle>"
         )
-
-
-def _safe(text: str) -> str:
-    """Return text for an XML document, which may have no control characters."""
-    return escape("".join(letter if letter.isprintable() else "�" for letter in text))

@@ -9,7 +9,6 @@ ended by itself but was interrupted (`up -d`, `demo`) returns EXIT_INTERRUPTED.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import select
@@ -110,6 +109,8 @@ def _left_by_readers(left: threading.Event) -> Iterator[None]:
 
 def call_on_ending_signals(end: Callable[[], object]) -> None:
     """Make each of the signals call `end` in the running event loop, as long as the loop exists."""
+    import asyncio  # late: most commands have no event loop, and `opavnic exec` starts without it
+
     loop = asyncio.get_running_loop()
     for number in heard():
         loop.add_signal_handler(number, end)
@@ -117,6 +118,8 @@ def call_on_ending_signals(end: Callable[[], object]) -> None:
 
 async def cancelled_by_ending_signals(work: Awaitable[Result]) -> Result:
     """Await `work`; the first of the signals cancels it, and further ones do not disturb the cleanup."""
+    import asyncio
+
     task = asyncio.current_task()
     assert task is not None  # noqa: S101 - called in a coroutine
 

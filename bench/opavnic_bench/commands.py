@@ -148,7 +148,10 @@ def fabric(
         Any, time_option(low="10ms", help="How long each packet measurement lasts: 500ms, 2s.")
     ] = "1s",
     hosts: Annotated[
-        list[int] | None, typer.Option(min=2, help="Hosts of a fat tree to route; may be repeated.")
+        list[int] | None,
+        typer.Option(
+            min=2, help="Hosts of a fat tree to route; may be repeated. With --beside none, if not asked for."
+        ),
     ] = None,
     rounds: Rounds = 1,
     beside: Beside = None,
@@ -167,7 +170,11 @@ def fabric(
     check_plot(plot_file)
     with measuring() as progress:
         result = bench_fabric(
-            seconds, tuple(hosts or FABRIC_HOSTS), rounds=rounds, beside=other, progress=progress
+            seconds,
+            tuple(hosts or (FABRIC_HOSTS if beside is None else ())),  # nothing of trees is compared
+            rounds=rounds,
+            beside=other,
+            progress=progress,
         )
     save_plot(plot_file, "fabric", result)
     if as_json:
@@ -184,8 +191,9 @@ def fabric(
             [pick(row, *line, "ratio") for row in result["ratio_to_beside"]],
             title="relative to the installation beside",
         )
-    columns = ("hosts", "switches", "engine", "build s", "route s", "bytes/host")
-    print_table(columns, [list(one.values()) for one in result["routing"]])
+    if result["routing"]:
+        columns = ("hosts", "switches", "engine", "build s", "route s", "bytes/host")
+        print_table(columns, [list(one.values()) for one in result["routing"]])
     print_skipped(result["skipped"])
 
 
@@ -195,12 +203,14 @@ def engine(
     ] = "1,2",
     seconds: Annotated[
         Any, time_option(low="10ms", high="1m", help="How long each round lasts: 500ms, 2s.")
-    ] = "500ms",
-    rounds: Annotated[int, typer.Option(min=1, max=99, help="Rounds; the results are medians.")] = 3,
+    ] = "200ms",
+    rounds: Annotated[int, typer.Option(min=1, max=99, help="Rounds; the results are medians.")] = 15,
     as_json: AsJson = False,
     plot_file: Plot = None,
 ) -> None:
     """Packets per second of the native engine with several workers, in this process and without a kernel.
+
+    Beside them stands the ceiling: what as many threads do that share nothing.
 
     \b
     Example:
@@ -424,7 +434,8 @@ def web(
 ) -> None:
     """What it costs to look: the datapath with the web view open and closed, a page of 200 hosts, a scrape.
 
-    Needs root, iperf3, Chromium and playwright. A ratio is the median of those of neighbouring turns, open to closed.
+    Needs root, iperf3, Chromium and playwright. A ratio is the median of those of neighbouring turns, open to closed:
+    with a browser on this machine, and with a page that is open elsewhere, for which no browser runs here.
 
     \b
     Example:

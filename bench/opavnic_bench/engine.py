@@ -1,7 +1,10 @@
 """How many packets per second several workers of the native engine carry, on real time and without a kernel.
 
-Each packet is built with its ICRC where it is sent, and checked where it is received, as in a lab; what programs and
-kernel cost does not hide what workers cost each other.
+Each packet is built with its ICRC where it is sent, and the engine checks it: where it is received, or before it is
+handed to another worker. What programs and kernel cost does not hide what workers cost each other.
+
+Beside several workers stands their ceiling: as many threads, each the one worker of a fabric of its own. What they do
+together is what the machine gives; the rest is the program.
 """
 
 from __future__ import annotations
@@ -19,8 +22,20 @@ from opavnic_bench.turns import BenchError, Progress, ratio, silent, take_turns
 CASES: Final = ("all-to-all", "bottleneck")
 """8 ports on one switch, each sends to each; 4 ports send to 4 others over one link of 100 Gbit/s."""
 MOST_WORKERS: Final = 64
-COLUMNS: Final = ("case", "workers", "packets_per_second", "processor_ns", "handed_over")
-RATIO_COLUMNS: Final = ("case", "workers", "to", "ratio")
+COLUMNS: Final = ("case", "workers", "packets_per_second", "ceiling", "processor_ns", "handed_over")
+RATIO_COLUMNS: Final = ("case", "workers", "to", "ratio", "ceiling")
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    case: str
+    workers: int
+    apart: bool = False
+    """Whether they share nothing."""
+
+    def __str__(self) -> str:
+        threads = "threads apart" if self.apart else "workers" if self.workers > 1 else "worker"
+        return f"{self.case}, {self.workers} {threads}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,51 +59,51 @@ def bench_engine(
     if native is None:
         raise BenchError(NOT_BUILT)
 
-    def measure(subject: tuple[str, int]) -> _Sample:
+    def measure(subject: _Subject) -> _Sample:
         began = process_time()
         try:
-            sent, delivered, astray, handed, took = native.measure_workers(*subject, seconds)
+            sent, delivered, astray, handed, took = native.measure_workers(
+                subject.case, subject.workers, seconds, subject.apart
+            )
         except RuntimeError as error:
             raise BenchError(str(error)) from error
         spent = process_time() - began
         if delivered != sent or astray or not sent:
-            raise BenchError(
-                f"{_label(subject)}: {delivered} of {sent} packets arrived, {astray} out of order"
-            )
+            raise BenchError(f"{subject}: {delivered} of {sent} packets arrived, {astray} out of order")
         return _Sample(delivered / took, spent / delivered * 1e9, handed / delivered)
 
-    subjects = [(case, count) for case in CASES for count in workers]
-    run = take_turns(subjects, measure, rounds, label=_label, progress=progress)
+    # one worker is its own ceiling
+    ways = {count: (False, True) if count > 1 else (False,) for count in workers}
+    subjects = [_Subject(case, count, apart) for case in CASES for count in workers for apart in ways[count]]
+    run = take_turns(subjects, measure, rounds, progress=progress)
     rates = {
         subject: median(one.packets_per_second for one in found) for subject, found in run.samples.items()
     }
-    costs = {subject: median(one.processor_ns for one in found) for subject, found in run.samples.items()}
+    ceilings = {(case, count): rates[_Subject(case, count, count > 1)] for case in CASES for count in workers}
     return {
         "rounds": run.rounds,
         "runs": [
             {
-                "case": case,
-                "workers": count,
-                "packets_per_second": round(rates[case, count]),
-                "processor_ns": round(costs[case, count], 1),
+                "case": subject.case,
+                "workers": subject.workers,
+                "packets_per_second": round(rates[subject]),
+                "ceiling": round(ceilings[subject.case, subject.workers]),
+                "processor_ns": round(median(one.processor_ns for one in found), 1),
                 "handed_over": round(median(one.handed_over for one in found), 3),
             }
-            for (case, count), found in run.samples.items()
+            for subject, found in run.samples.items()
+            if not subject.apart
         ],
         "ratios": [
             {
                 "case": case,
                 "workers": count,
                 "to": workers[0],
-                "ratio": ratio(rates[case, count], rates[case, workers[0]]),
+                "ratio": ratio(rates[_Subject(case, count)], rates[_Subject(case, workers[0])]),
+                "ceiling": ratio(ceilings[case, count], ceilings[case, workers[0]]),
             }
             for case in CASES
             for count in workers[1:]
         ],
         "machine": machine(),
     }
-
-
-def _label(subject: tuple[str, int]) -> str:
-    case, workers = subject
-    return f"{case}, {workers} worker{'s' * (workers > 1)}"

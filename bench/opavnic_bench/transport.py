@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from opavnic.cluster.membership import Role
-from opavnic.cluster.messages import Ends, Train, build_train, parse
+from opavnic.cluster.messages import Body, Ends, Packets, Train, build_train, parse
 from opavnic.cluster.own_addresses import with_port
 from opavnic.cluster.transport import NodeName
 from opavnic.cluster.zenoh_config import Address, SessionPlan, config, to_json5
@@ -164,7 +164,7 @@ def _wheel_receives(plan: SessionPlan) -> None:
 
     def on_data(sample: zenoh.Sample) -> None:
         train = parse(sample.payload.to_bytes())
-        counted[0] += len(train.packets) if isinstance(train, Train) else 0
+        counted[0] += len(train.body.packets) if isinstance(train, Train) else 0
 
     def on_ping(sample: zenoh.Sample) -> None:
         payload = sample.payload.to_bytes()
@@ -220,15 +220,18 @@ def _wheel_sends(plan: SessionPlan, size: int, seconds: float, batches: Sequence
 
 async def _transport_receives(plan: SessionPlan) -> None:
     node = ZenohTransport(plan, Role.COORDINATOR, fabric=1)
-    counted, gone, pongs = [0], asyncio.Event(), list[bytes]()
+    counted, gone, pongs = [0], asyncio.Event(), Packets()
 
     def send_pongs(link: str, direction: int) -> None:
-        del pongs[: node.send_train(link, direction, 0, pongs)]
+        while node.send_train(link, direction, 0, pongs.take):
+            pass
 
-    def on_train(link: str, direction: int, packets: list[bytes]) -> None:
+    def on_train(link: str, direction: int, body: Body) -> None:
+        packets = body.packets
         counted[0] += len(packets)
         if packets[0][:1] == b"p":  # a ping: all of its train goes back
-            pongs.extend(packets)
+            for packet in packets:
+                pongs.append(packet)
             send_pongs(link, 1 - direction)
 
     async def serve(asker: NodeName, verb: str, body: dict[str, Any]) -> dict[str, Any]:
@@ -250,8 +253,8 @@ async def _transport_sends(plan: SessionPlan, size: int, seconds: float, batches
     node, peer = ZenohTransport(plan, Role.MEMBER), NodeName("receiver")
     room, back, returned = asyncio.Event(), asyncio.Event(), [0]
 
-    def on_train(link: str, direction: int, packets: list[bytes]) -> None:
-        returned[0] += len(packets)
+    def on_train(link: str, direction: int, body: Body) -> None:
+        returned[0] += body.count
         back.set()
 
     node.on_train, node.on_room = on_train, lambda link, direction: room.set()
@@ -259,10 +262,10 @@ async def _transport_sends(plan: SessionPlan, size: int, seconds: float, batches
     node.bind(_LINK, 0, peer)
 
     async def send(packets: list[bytes]) -> None:
-        while packets:
+        waiting = Packets(packets)
+        while waiting:
             room.clear()
-            packets = packets[node.send_train(_LINK, 0, 0, packets) :]
-            if packets:
+            if not node.send_train(_LINK, 0, 0, waiting.take):
                 await room.wait()
 
     async def trip(packets: list[bytes]) -> float:

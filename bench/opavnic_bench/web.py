@@ -1,32 +1,44 @@
-"""What it costs to look: the datapath with the web view open in a browser and closed; a large page; a scrape.
+"""What it costs to look: the datapath with the web view open and closed; a large page; a scrape.
 
 The view is opened as a person does it: `opavnic web` beside the lab, and Chromium without a window on the page that it
-prints, on this machine; so what the browser itself takes of the processors is in the figures.
+prints. On this machine (`open`) what the browser takes of the processors is taken from the flow; so that is told apart,
+and a view whose page is open on another machine (`open elsewhere`) is measured, too: its updates are sent, and nobody
+draws them here. Flows are measured when a page is up and has settled: how long it takes to come up is another figure.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
 from statistics import median
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 from opavnic_bench.datapath.measure import Sample, measure
+from opavnic_bench.held_page import held_page
 from opavnic_bench.machine import machine
 from opavnic_bench.memory_lab import memory_lab
 from opavnic_bench.running_lab import OWN, RunningLab, environment, running_lab
-from opavnic_bench.sites import run
-from opavnic_bench.turns import BenchError, Progress, medians, ratio, silent, take_turns
+from opavnic_bench.sites import Site, run
+from opavnic_bench.traffic import iperf, iperf_server
+from opavnic_bench.turns import BenchError, Progress, medians, silent, take_turns
+from opavnic_bench.web_cost import SETTLE_S, descendants, main_thread_s, serving, spent_so_far, spent_while
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-OPEN, CLOSED = "open", "closed"
+OPEN, ELSEWHERE, CLOSED = "open", "open elsewhere", "closed"
 PAGE_HOSTS: Final = 200
+COST_S: Final = 10.0
+"""How long processors are watched for each cost."""
+FLOW: Final = "200M"
+"""A flow that leaves processors idle: its cost is its own, and that of the view beside it."""
 SCRAPE_VNICS: Final = 500
 LOOKS: Final = 5
 CHROMIUM: Final = "chromium"
@@ -47,31 +59,107 @@ def bench_web(rounds: int, seconds: int, progress: Progress = silent) -> dict[st
     with _browser() as browser, running_lab(lab | {"vesws": [_VESW | {"members": hosts}]}) as running:
         site = running.site("h1", "h2")
 
-        def one(view: str) -> Sample:
-            if view == CLOSED:
-                return measure(site, seconds)
-            with _view(running) as url, _page(browser) as page:
-                page.goto(url)
-                page.wait_for_function(_DRAWN.format(hosts=2))
-                return measure(site, seconds)
+        def one(view: str) -> Looked:
+            with _looked_at(view, browser, running) as processes:
+                time.sleep(SETTLE_S)  # what the turn before has ended is over by then, too
+                before, start = spent_so_far(processes), perf_counter()
+                sample = measure(site, seconds)
+                took = perf_counter() - start
+                after = spent_so_far(processes)
+            return Looked(sample, {who: round((after[who] - before[who]) / took, 4) for who in processes})
 
-        turns = take_turns([CLOSED, OPEN], one, rounds, progress=progress)
-        pairs = list(zip(turns.samples[OPEN], turns.samples[CLOSED], strict=True))
+        turns = take_turns([CLOSED, OPEN, ELSEWHERE], one, rounds, progress=progress)
+        flows = {view: [one.flow for one in looked] for view, looked in turns.samples.items()}
+        cost = _costs(browser, running, site)
         return {
-            "runs": [{"view": view, **medians(samples)} for view, samples in turns.samples.items()],
-            "samples": [
-                {"view": view, **asdict(one)} for view, samples in turns.samples.items() for one in samples
-            ],
-            "open_to_closed": {
-                name: median([ratio(getattr(a, name), getattr(b, name)) or 0.0 for a, b in pairs])
-                for name in _RATIOS
+            "runs": [{"view": view, **medians(samples)} for view, samples in flows.items()],
+            "samples": [{"view": view, **asdict(one)} for view, samples in flows.items() for one in samples],
+            "open_to_closed": _ratios(flows[OPEN], flows[CLOSED]),
+            "open_elsewhere_to_closed": _ratios(flows[ELSEWHERE], flows[CLOSED]),
+            "spent_meanwhile": {
+                view: _medians_of([one.spent for one in looked]) for view, looked in turns.samples.items()
             },
+            "cost": cost | _large_costs(browser),
             "page": _large_page(browser),
             "scrape": _scrapes(),
             "skipped": turns.skipped,
             "rounds": turns.rounds,
             "machine": machine(),
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """One turn."""
+
+    flow: Sample
+    spent: Mapping[str, float]
+    """What each took of a processor meanwhile, in seconds per second: lab, web, browser."""
+
+
+@contextlib.contextmanager
+def _looked_at(view: str, browser: Browser, running: RunningLab) -> Iterator[dict[str, list[int]]]:
+    """Have the lab looked at; gives the processes of the lab, of `opavnic web` and of the browser."""
+    lab = {"lab": [running.ask("status")["pid"]]}
+    if view == CLOSED:
+        yield lab
+        return
+    with _view(running) as url:
+        if view == ELSEWHERE:
+            with held_page(url):
+                yield lab | {"web": serving(os.getpid())}
+            return
+        with _page(browser) as page:
+            page.goto(url)
+            page.wait_for_function(_DRAWN.format(hosts=2))
+            yield lab | {"web": serving(os.getpid()), "browser": descendants(os.getpid(), CHROMIUM)}
+
+
+def _ratios(some: Sequence[Sample], others: Sequence[Sample]) -> dict[str, float]:
+    """Return the medians of the ratios of neighbouring turns."""
+    return {
+        name: median([getattr(a, name) / getattr(b, name) for a, b in zip(some, others, strict=True)])
+        for name in _RATIOS
+    }
+
+
+def _medians_of(every: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    return {who: round(median([spent[who] for spent in every]), 4) for who in every[0]}
+
+
+def _costs(browser: Browser, running: RunningLab, site: Site) -> dict[str, dict[str, float]]:
+    """Return what looking takes of processors, in seconds per second: at a lab of two hosts, idle and under a flow."""
+    with contextlib.ExitStack() as closed:
+        seen = {"closed": spent_while(COST_S, {"lab": [running.ask("status")["pid"]]})}
+        url = closed.enter_context(_view(running))
+        seen["idle"] = _cost(browser, running, url, 2)
+        with iperf_server(site), ThreadPoolExecutor(1) as pool:
+            flow = pool.submit(iperf, site, int(COST_S + 2 * SETTLE_S), "-b", FLOW)
+            seen[f"flow of {FLOW}"] = _cost(browser, running, url, 2)
+            flow.result()
+    return seen
+
+
+def _large_costs(browser: Browser) -> dict[str, dict[str, float]]:
+    """Return the same of an idle lab of many hosts, with the view closed and open."""
+    with memory_lab(_many("bench-web-cost", PAGE_HOSTS)) as running:
+        seen = {f"{PAGE_HOSTS} hosts, closed": spent_while(COST_S, {"lab": [running.ask("status")["pid"]]})}
+        with _view(running) as url:
+            seen[f"{PAGE_HOSTS} hosts"] = _cost(browser, running, url, PAGE_HOSTS)
+    return seen
+
+
+def _cost(browser: Browser, running: RunningLab, url: str, hosts: int) -> dict[str, float]:
+    with _page(browser) as page:
+        page.goto(url)
+        page.wait_for_function(_DRAWN.format(hosts=hosts))
+        time.sleep(SETTLE_S)
+        processes = {
+            "lab": [running.ask("status")["pid"]],
+            "web": serving(os.getpid()),
+            "browser": descendants(os.getpid(), CHROMIUM),
+        }
+        return spent_while(COST_S, processes)
 
 
 def _large_page(browser: Browser) -> dict[str, Any]:
@@ -101,21 +189,16 @@ def _scrapes() -> dict[str, Any]:
     with memory_lab(_many("bench-web-scrape", SCRAPE_VNICS)) as running:
         pid = running.ask("status")["pid"]
         for _ in range(LOOKS):
-            start, before = perf_counter(), _processor_s(pid)
+            start, before = perf_counter(), main_thread_s(pid)
             text = run(*OWN, "metrics", "--lab", running.name, env=environment())
             took.append(perf_counter() - start)
-            spent.append(_processor_s(pid) - before)
+            spent.append(main_thread_s(pid) - before)
     return {
         "vnics": SCRAPE_VNICS,
         "lines": text.count("\n"),
         "program_s": round(median(took), 3),
         "processor_of_lab_s": round(median(spent), 3),
     }
-
-
-def _processor_s(pid: int) -> float:
-    with open(f"/proc/{pid}/schedstat") as file:
-        return int(file.read().split()[0]) / 1e9
 
 
 def _many(name: str, hosts: int) -> dict[str, Any]:
@@ -177,9 +260,21 @@ def _view(lab: RunningLab) -> Iterator[str]:
 def web_rows(result: Mapping[str, Any]) -> list[tuple[str, ...]]:
     """Return what is said of a result in a table: what, figure."""
     shown = [
-        (f"{name}, view open to closed", f"{value:.3f}") for name, value in result["open_to_closed"].items()
+        (f"{name}, view {how} to closed", f"{value:.3f}")
+        for how, key in ((OPEN, "open_to_closed"), (ELSEWHERE, "open_elsewhere_to_closed"))
+        for name, value in result[key].items()
     ]
     page, scrape = result["page"], result["scrape"]
+    shown += [
+        (
+            f"processor seconds a second, {what}",
+            ", ".join(f"{who} {spent:.3f}" for who, spent in costs.items()),
+        )
+        for what, costs in (
+            *((f"flows measured, {view}", spent) for view, spent in result["spent_meanwhile"].items()),
+            *result["cost"].items(),
+        )
+    ]
     return [
         *shown,
         (f"page of {page['hosts']} hosts, from the address to the drawing", f"{page['first_s']} s"),

@@ -196,11 +196,13 @@ def _reserved(uri: Any) -> str:
 
 def _ask(uri: Any, control: str, ca: Path | None, rpc: str, request: Message) -> Any:
     from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
-    from ejfat.live.feedback import call, channel_to
+    from ejfat.live.feedback import call, channel_to, check_version
 
     async def ask() -> Any:
         async with channel_to(uri, control, ca) as channel:
-            return await call(getattr(pb_grpc.LoadBalancerStub(channel), rpc), request, uri.token)
+            stub = pb_grpc.LoadBalancerStub(channel)
+            await check_version(stub, uri.token)
+            return await call(getattr(stub, rpc), request, uri.token)
 
     return asyncio.run(ask())
 

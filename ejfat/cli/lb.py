@@ -212,6 +212,8 @@ async def _serve(
         f"{lost} not accepted by the interface, {port.missed} missed"
     )
     say(f"sync messages: {counters.syncs} accepted, {counters.bad_syncs} refused")
+    for refusal, count in counters.refusals.items():
+        say(f"not believed, {refusal}: {count}")
     for reason, count in sorted(counters.drops.items()):
         say(f"dropped at {reason}: {count}")
     if failures:

@@ -330,7 +330,7 @@ async def _receive(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        counters = receiver.counters()
+        counters, missed = receiver.counters(), receiver.missed()
         try:
             receiver.close()
         finally:
@@ -339,9 +339,13 @@ async def _receive(
     if as_json:
         from dataclasses import asdict
 
-        print(json.dumps(asdict(counters) | {"enqueue_errors": receiver.enqueue_errors}))
+        more = {"enqueue_errors": receiver.enqueue_errors, "missed": missed}
+        print(json.dumps(asdict(counters) | more))
     else:
-        say(f"{counters.events_complete} events, {counters.events_lost} lost, {counters.packets} packets")
+        unread = f", {missed} missed: the sockets had no room for them" if missed else ""
+        say(
+            f"{counters.events_complete} events, {counters.events_lost} lost, {counters.packets} packets{unread}"
+        )
     return counters.events_lost
 
 

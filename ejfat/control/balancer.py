@@ -30,7 +30,7 @@ _MEMBER_IDS = 0xFFFF
 _MAX_SENDERS = 256
 _MAX_SESSIONS = 512
 _RESTART_S = 3.0
-"""Seconds for which ticks must stay behind to count as a restart of the senders, not as stragglers."""
+"""Seconds for which all ticks must be too far ahead, or behind, to count as a restart of the senders."""
 _OVERDUE_S = 3.0
 """A boundary that is not expected within the lead plus this many seconds was mispredicted."""
 
@@ -80,13 +80,17 @@ class ReservedInstance:
     refusals: int = 0
     """Transitions that had to wait because there was no room for a calendar or a cover, or no valid boundary."""
     restarts: int = 0
-    """Detected restarts of the senders: the ticks went backwards and stayed behind."""
+    """Detected restarts of the senders: the ticks went backwards or jumped ahead, and stayed there."""
     takebacks: int = 0
     """Epochs taken back because no tick would have reached their boundary soon."""
     refused_syncs: dict[Drop, int] = field(default_factory=dict)
     """Refused sync messages, by reason."""
     refused_at: float | None = None
     """Time of the last one."""
+    refused_ticks: int = 0
+    """Packets of senders with a tick too far ahead to be believed; they were forwarded all the same."""
+    ticks_refused_at: float | None = None
+    """Time of the last look that found some."""
     epochs: EpochManager = field(init=False)
     next_session: int = 1
     next_member: int = 0
@@ -100,6 +104,8 @@ class ReservedInstance:
     _moved_at: float | None = None
     """Time of the last packet; None: none yet."""
     _packets_seen: int = 0
+    _ahead_seen: int = 0
+    _ahead_since: float | None = None
     _behind_since: float | None = None
 
     def __post_init__(self) -> None:
@@ -245,20 +251,47 @@ class ReservedInstance:
 
     # time
 
-    def observe(self, tick: int, packets: int, now: float) -> None:
+    def observe(self, tick: int, packets: int, now: float, *, ahead: int = 0) -> None:
         """Record the ticks that the data plane has seen.
 
-        Args:    tick: the largest since the last call. packets: total number of packets with a tick; if it has not
-            changed since the last call, `tick` is ignored.
+        Args:    tick: the largest up to `furthest` since the last call; ignored if no packet had such a tick.
+            packets: total number of packets with a tick. ahead: those of them with a tick beyond `furthest`.
         """
-        if packets == self._packets_seen:
+        new, new_ahead = packets - self._packets_seen, ahead - self._ahead_seen
+        if not new:
             return
-        self._packets_seen, self._moved_at = packets, now
-        if tick >= self.ticks.seen:
+        self._packets_seen, self._ahead_seen, self._moved_at = packets, ahead, now
+        if new_ahead:
+            self.refused_ticks += new_ahead
+            self.ticks_refused_at = now
+        if new == new_ahead:
+            self._see_ahead(now)
+            return
+        self._ahead_since = None
+        self._see(tick, now)
+
+    def count_from(self, packets: int, ahead: int) -> None:
+        """Leave out what the data plane counted before this reservation; see `observe`."""
+        self._packets_seen, self._ahead_seen = packets, ahead
+
+    def furthest(self, when: float, now: float) -> int:
+        """Return the furthest tick in data that is believed until `when`."""
+        return self.ticks.furthest(when, now)
+
+    def _see_ahead(self, now: float) -> None:
+        """Handle a look at which every tick was too far ahead: a restart, if no message says otherwise for a while."""
+        if self._ahead_since is None:
+            self._ahead_since = now
+        elif now - self._ahead_since >= _RESTART_S and not self.ticks.has_message(self._ahead_since):
+            self._restart(now)
+
+    def _see(self, tick: int, now: float) -> None:
+        seen = self.ticks.seen
+        if tick >= seen:
             self._behind_since = None
         elif self._behind_since is None:
             self._behind_since = now
-        elif now - self._behind_since >= _RESTART_S:
+        elif now - self._behind_since >= _RESTART_S and not self.ticks.has_message(self._behind_since, seen):
             self._restart(now)
         self.ticks.observe(tick, now)
 
@@ -276,7 +309,7 @@ class ReservedInstance:
         """Handle a restart of the senders: predict from here on and let the retiring epochs run out."""
         self.ticks.restart()
         self.epochs.observe(TICKS, now)
-        self._behind_since = None
+        self._ahead_since = self._behind_since = None
         self.restarts += 1
 
     def advance(self, now: float) -> list[Update]:
@@ -288,7 +321,7 @@ class ReservedInstance:
         for session in self.sessions.values():
             if session.age(now):
                 self._touched.add(f"session/{session.session_id}")
-        self.epochs.observe(self.ticks.seen, now)  # seen, not predicted ticks: events may be in flight
+        self.epochs.observe(self.ticks.passed(now), now)  # not predicted ticks: events may be in flight
         idle = self._moved_at is None or now - self._moved_at >= self.policy.idle_s
         updates = self.epochs.retire(now, self.policy.quiescence_s, idle=idle)
         self._reweigh(now)

@@ -14,9 +14,10 @@ from ejfat.addresses import IpAddress
 from ejfat.control.balancer import ReservedInstance
 from ejfat.control.history import History
 from ejfat.control.members import STALE_S, Session, SessionState
+from ejfat.drops import Drop, Refusal
 
 _RECENT_S = 60.0
-"""Seconds for which refused sync messages count as an issue of the present."""
+"""Seconds for which refused sync messages and ticks count as an issue of the present."""
 
 
 class Severity(StrEnum):
@@ -66,7 +67,15 @@ def issues_of(balancer: ReservedInstance, now: float) -> Iterator[Issue]:
     if at is not None and now - at <= _RECENT_S:
         counts = ", ".join(f"{drop.partition(':')[2]} {count}" for drop, count in refused.items())
         details = {str(drop): float(count) for drop, count in refused.items()}
-        yield Issue("sync_refused", Severity.WARNING, f"sync messages were refused: {counts}", at, details)
+        message = f"sync messages were refused: {counts}"
+        if Drop.SYNC_SENDER in refused:
+            message += "; a sender that uses both IP versions needs both addresses among the senders"
+        yield Issue("sync_refused", Severity.WARNING, message, at, details)
+    at = balancer.ticks_refused_at
+    if at is not None and now - at <= _RECENT_S:
+        ahead = {str(Refusal.TICK_AHEAD): float(balancer.refused_ticks)}
+        message = f"ticks in data were not believed: too_far_ahead {balancer.refused_ticks}"
+        yield Issue("tick_refused", Severity.WARNING, message, at, ahead)
     present = [session for session in balancer.sessions.values() if session.state is not SessionState.GONE]
     if present and not balancer.ready:
         since = max(session.reported_at for session in present)

@@ -172,6 +172,14 @@ class History:
         self._lb_bases = {key: base for key, base in self._lb_bases.items() if key in reservations}
         self._member_bases = {place: base for place, base in self._member_bases.items() if place in sessions}
 
+    def latest(self, reservation: int, session: int | None = None) -> dict[str, float]:
+        """Return the last sample of a reservation, or of one of its sessions, by metric; empty before the first."""
+        if session is None:
+            names, samples = _LB_NAMES, self._reservations.get(str(reservation))
+        else:
+            names, samples = _SESSION_NAMES, self._sessions.get((str(reservation), str(session)))
+        return dict(zip(names, samples[-1].values, strict=True)) if samples else {}
+
     def select(self, selector: Selector, since: float) -> Iterator[Series]:
         """Yield the selected series, from `since` (Unix time) on."""
         for reservation, samples in self._reservations.items():

@@ -42,6 +42,8 @@ _LB_COUNTS: dict[str, Callable[[LbCounters], int]] = {
     "rx_byte": lambda lb: lb.rx_bytes,
     "rx_v2": lambda lb: lb.rx_v2,
     "rx_v3": lambda lb: lb.rx_v3,
+    # not known to the public control plane, which passes it over
+    "tick_too_far_ahead_pkt": lambda lb: lb.ahead,
 }
 
 

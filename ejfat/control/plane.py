@@ -214,7 +214,9 @@ class ControlPlane:
         reservation = Reservation(self._next_reservation, balancer)
         self._next_reservation += 1
         self.reservations[reservation.reservation_id] = reservation
-        self.history.begin(reservation.reservation_id, self._counters().lb(reservation.instance))
+        before = self._counters().lb(reservation.instance)
+        balancer.count_from(before.with_tick, before.ahead)
+        self.history.begin(reservation.reservation_id, before)
         self.program(updates)
         return reservation
 
@@ -228,6 +230,21 @@ class ControlPlane:
         self.history.begin_session(number, session.session_id, member)
         self.program(updates)
         return session
+
+    def mac_of_own(self, reservation: Reservation, worker: Worker) -> int | None:
+        """Return the MAC of a worker that is another instance here, of a chain; None if it is another host.
+
+        Raises:  ControlError: packets would come back to the same instance, or without a header.
+        """
+        numbers = [n for n, instance in enumerate(self.config.instances) if worker.ip in instance.all]
+        if not numbers:
+            return None
+        if reservation.instance in numbers or not worker.keep_lb_header:
+            raise ControlError(
+                f"{worker.ip} is an address of this load balancer: expected that of a worker, or of another instance "
+                "that gets packets with their header"
+            )
+        return self.config.mac
 
     def get(self, reservation_id: str) -> Reservation:
         """Return a reservation by the id that clients use.

@@ -6,7 +6,9 @@ Differs: each source is predicted separately, and the furthest prediction is use
     that the data plane has seen. A message is accepted only if its tick is no further ahead than time allows.
 
 A boundary that is too near does no harm, because it is always after every tick seen so far. A boundary that is too far
-ahead is never reached, and balancing stops until then. Doubtful values are therefore limited or refused.
+ahead is never reached, and balancing stops until then. Doubtful values are therefore limited or refused: messages by
+`sample`, and ticks in data by `furthest`, which the data plane is given in advance so that a tick beyond it hides no
+other.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ SLOWEST_HZ = 1000.0
 HEADROOM = 10.0
 """Factor by which the rate of a source may grow from one message to the next."""
 PACE = 2.0
-"""Factor by which a prediction may exceed the rate of the observed ticks."""
+"""Factor by which a prediction may exceed the rate of the observed ticks, and ticks in data that of the messages."""
+DATA_SLACK_S = 1.0
+"""Additional seconds of progress for ticks in data while messages come."""
 SLACK_S = 2.0
 """Additional seconds of progress: messages and observations come about once a second, and not together."""
 CLOCK_SLACK_S = 5.0
@@ -59,7 +63,7 @@ class TickPredictor:
         self._passed: deque[Sample] = deque(maxlen=SAMPLES)
         """The last maxima of the ticks that the data plane has seen."""
         self.seen = 0
-        """The largest tick that the data plane has seen since the ticks last went backwards."""
+        """The largest believed tick that the data plane has seen since the ticks last went backwards."""
 
     def sample(self, source: Source, sample: Sample) -> Drop | None:
         """Accept a sample of a source, or return the reason for refusing it.
@@ -109,17 +113,50 @@ class TickPredictor:
         if self._is_seeing(sample.at):
             witnesses = [self._passed]
         else:
-            fresh = [known] if known else []  # first, because it nearly always suffices
-            witnesses = fresh + [s for s in self._sources.values() if sample.at - s[-1].at <= FRESH_S]
+            first = [known] if known else []  # because it nearly always suffices
+            witnesses = first + self._fresh(sample.at)
         if not witnesses:
             return True
         return any(sample.tick <= _reach(samples, sample.at, HEADROOM, SLACK_S) for samples in witnesses)
 
+    def furthest(self, when: float, now: float) -> int:
+        """Return the furthest tick in data that is believed at `when`.
+
+        The sources' messages of the last minute decide, and the ticks seen before. If nothing at all is known, nothing
+        is in flight, and any tick is believed.
+        """
+        bounds = []
+        fresh = self._fresh(now)
+        if fresh:
+            bounds.append(max(_data_reach(samples, when) for samples in fresh))
+        if self._is_seeing(now):
+            bounds.append(_reach(self._passed, when, HEADROOM, SLACK_S))
+        return min([TICKS - 1, *bounds])
+
     def observe(self, tick: int, now: float) -> None:
-        """Record the largest tick that the data plane has seen."""
+        """Record the largest tick that the data plane has seen, which counts up to `furthest`.
+
+        If messages say that a tick seen before cannot have been reached, it is forgotten.
+        """
+        furthest = self.furthest(now, now)
+        if self.seen > furthest:
+            self.seen = 0
+            self._passed.clear()
+            furthest = self.furthest(now, now)
+        tick = min(tick, furthest)
         if tick > self.seen:
             self.seen = tick
             self._passed.append(Sample(tick, now))
+
+    def passed(self, now: float) -> int:
+        """Return the tick that data has passed for certain: seen, and reached as the sources say, if they do."""
+        fresh = self._fresh(now)
+        return min(self.seen, max(_extrapolate(samples, now) for samples in fresh)) if fresh else self.seen
+
+    def has_message(self, since: float, tick: int = 0) -> bool:
+        """Return whether a message was accepted at or after `since` by which data may have come as far as `tick`."""
+        recent = (samples for samples in self._sources.values() if samples[-1].at >= since)
+        return any(_data_reach(samples, samples[-1].at) >= tick for samples in recent)
 
     def restart(self) -> None:
         """Forget everything, because the senders have restarted."""
@@ -142,16 +179,16 @@ class TickPredictor:
         Returns: a tick below 2**64 - 1 and not below any tick that has been seen; while the data plane sees ticks, not
             further ahead of them than twice their rate allows.
         """
-        said = [
-            _extrapolate(samples, when)
-            for samples in self._sources.values()
-            if now - samples[-1].at <= FRESH_S
-        ]
+        said = [_extrapolate(samples, when) for samples in self._fresh(now)]
         if said and self._is_seeing(now):
             said = [min(max(said), _reach(self._passed, when, PACE))]
         if self.seen:
             said.append(self.seen)
         return min(max(said), TICKS - 2) if said else None
+
+    def _fresh(self, now: float) -> list[deque[Sample]]:
+        """Return the samples of each source that sent a message within the last minute."""
+        return [samples for samples in self._sources.values() if now - samples[-1].at <= FRESH_S]
 
     def _is_seeing(self, now: float) -> bool:
         """Return whether ticks in the data plane have advanced within the last minute."""
@@ -168,13 +205,25 @@ def _reach(samples: deque[Sample], when: float, headroom: float, slack_s: float 
     return last.tick + round(bound * (max(0.0, when - last.at) + slack_s))
 
 
+def _rate(samples: deque[Sample]) -> float | None:
+    """Return the rate of a source; None if it is unknown."""
+    pace = _slope(samples)
+    rate = samples[-1].rate_hz or pace
+    if rate is not None and pace is not None:
+        rate = min(rate, max(SLOWEST_HZ, HEADROOM * pace))
+    return rate
+
+
+def _data_reach(samples: deque[Sample], when: float) -> int:
+    """Return the furthest tick in data that the messages of a source allow at `when`."""
+    last, rate = samples[-1], _rate(samples)
+    bound = FASTEST_HZ if rate is None else max(SLOWEST_HZ, PACE * rate)
+    return last.tick + round(bound * (max(0.0, when - last.at) + DATA_SLACK_S))
+
+
 def _extrapolate(samples: deque[Sample], when: float) -> int:
     last = samples[-1]
-    pace = _slope(samples)
-    rate = last.rate_hz or pace or 0.0
-    if pace is not None:
-        rate = min(rate, max(SLOWEST_HZ, HEADROOM * pace))
-    return max(last.tick, last.tick + round(rate * (when - last.at)))
+    return max(last.tick, last.tick + round((_rate(samples) or 0.0) * (when - last.at)))
 
 
 def _slope(samples: Iterable[Sample]) -> float | None:

@@ -23,6 +23,7 @@ from ejfat.control.plane import ControlPlane, PlaneConfig
 from ejfat.control.store import Store
 from ejfat.control.ticks import Sample
 from ejfat.control.tokens import Action, Resource
+from ejfat.control.view import plane_view
 from ejfat.drops import Drop
 from ejfat.errors import BadRequestError, ControlError, EjfatError
 from ejfat.live.control_address import ControlAddress, peer_address
@@ -293,11 +294,16 @@ class LbApp:
             "tables": "foreign" if self.plane.is_lent else "own",
             "syncs": counters.syncs,
             "bad_syncs": counters.bad_syncs,
+            "refused_ticks": {str(reason): count for reason, count in counters.refusals.items()},
             "missed": self.missed(),
             "unreachable": dict(sorted(self.node.watch.unreachable.items())),
             "conflicts": {str(ip): one.mac for ip, one in self.node.watch.conflicts.items()},
             "drops": {str(reason): count for reason, count in counters.drops.items()},
         }
+
+    def reservations(self) -> list[dict[str, Any]]:
+        """Return all that the control plane knows of its reservations, as plain data."""
+        return plane_view(self.plane, self.pipeline.counters, self._now())
 
     def _lend(self) -> None:
         """Let a foreign control plane change the tables.
@@ -311,12 +317,17 @@ class LbApp:
             )
 
     def _look(self, now: float) -> None:
-        """Record the ticks that the data plane has seen."""
+        """Record the ticks that the data plane has seen, and tell it how far they may come until the next look."""
         counters = self.pipeline.counters
-        for reservation in self.plane.reservations.values():
-            lb = counters.lb(reservation.instance)
-            reservation.balancer.observe(lb.max_tick, lb.rx_v1 + lb.rx_v2 + lb.rx_v3, now)
+        for instance in range(len(self.config.plane.instances)):
+            lb, furthest = counters.lb(instance), None
+            reservation = self.plane.by_instance(instance)
+            if reservation is not None:
+                balancer = reservation.balancer
+                balancer.observe(lb.max_tick, lb.with_tick, now, ahead=lb.ahead)
+                furthest = balancer.furthest(now + self.config.period_s, now)
             lb.max_tick = 0
+            self.pipeline.believe(instance, furthest)
 
     def _schedule(self) -> None:
         loop = asyncio.get_running_loop()

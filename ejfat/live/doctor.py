@@ -19,7 +19,7 @@ from ejfat.control.feedback import Gains
 from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
 from ejfat.errors import EjfatError
-from ejfat.live.feedback import Measured, Reporter, call, channel_to
+from ejfat.live.feedback import Measured, Reporter, call, channel_to, check_version
 from ejfat.live.sockets import ReceivePlan, Receiver, SendPlan, send_events
 from ejfat.reassembly import Event
 from ejfat.segmentation import Segmenter
@@ -103,7 +103,7 @@ async def _examine(plan: DoctorPlan, found: Examination, stack: contextlib.Async
     uri = plan.uri
     channel = await stack.enter_async_context(channel_to(uri, plan.control, plan.ca))
     stub = pb_grpc.LoadBalancerStub(channel)
-    version: Any = await call(stub.Version, pb.VersionRequest(), uri.token)
+    version = await check_version(stub, uri.token)
     found.note("control plane", True, f"answers: {version.build}, {version.compatTag}")
     question = pb.LoadBalancerStatusRequest(lbId=uri.lb_id)
     status: Any = await call(stub.LoadBalancerStatus, question, uri.token)
@@ -184,9 +184,10 @@ async def _send_and_count(plan: DoctorPlan, data: Endpoint, receiver: Receiver, 
     except TimeoutError:
         whole = receiver.counters().events_complete
     counters = receiver.counters()
-    found.note(
-        "loss", counters.packets == sent.packets, f"{counters.packets} of {sent.packets} packets arrived"
-    )
+    arrived, missed = f"{counters.packets} of {sent.packets} packets arrived", receiver.missed()
+    if missed:
+        arrived += f"; this host's own sockets had no room for {missed}"
+    found.note("loss", counters.packets == sent.packets, arrived)
     found.note("events", whole == sent.events, f"{whole} of {sent.events} events arrived whole")
     ports = receiver.ports_used()
     wanted = 1 << plan.port_bits

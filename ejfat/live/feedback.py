@@ -13,6 +13,7 @@ import grpc
 
 from ejfat.control.feedback import FillController, Gains
 from ejfat.control.grpc.listening import check_listen
+from ejfat.control.grpc.versions import mismatch
 from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
 from ejfat.errors import BadRequestError, EjfatError
@@ -88,6 +89,18 @@ async def call(rpc: Any, request: Any, token: str) -> Any:
         raise kind(error.details() or "no reason", error.code()) from None
 
 
+async def check_version(stub: pb_grpc.LoadBalancerStub, token: str) -> pb.VersionReply:
+    """Ask a control plane for its version.
+
+    Raises:  EjfatError: this program does not know its protocol. CallError: refused, or not reachable.
+    """
+    reply: pb.VersionReply = await call(stub.Version, pb.VersionRequest(), token)
+    wrong = mismatch(reply.compatTag, reply.build)
+    if wrong:
+        raise EjfatError(wrong)
+    return reply
+
+
 class Reporter:
     """A session of a worker."""
 
@@ -113,8 +126,9 @@ class Reporter:
     async def register(self) -> str:
         """Open the session and return its id.
 
-        Raises:  EjfatError: refused, or the control plane is not reachable.
+        Raises:  EjfatError: refused, or the control plane is not reachable or speaks another protocol.
         """
+        await check_version(self._stub, self._uri.token)
         self._request.lbId = self._uri.lb_id
         self._session = await call(self._stub.Register, self._request, self._uri.token)
         return str(self._session.sessionId)

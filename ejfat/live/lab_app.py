@@ -56,6 +56,9 @@ class LabLoadBalancer(RunningPart):
             **self.app.status(),
         }
 
+    def detail(self) -> dict[str, Any]:
+        return {**self.status(), "reservations": self.app.reservations()}
+
 
 @contextlib.asynccontextmanager
 async def load_balancer(

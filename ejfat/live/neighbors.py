@@ -7,6 +7,7 @@ from collections.abc import Callable
 from ipaddress import IPv4Address, IPv6Address
 
 from ejfat.addresses import IpAddress
+from ejfat.pipeline.packet import ETH_ARP, ICMPV6, Packet
 from hfi_sim.wire.internet_checksum import checksum
 
 _ARP_FRONT = bytes.fromhex("0806000108000604")
@@ -14,7 +15,7 @@ _TRIES = 3
 
 
 class Neighbors:
-    """MAC addresses of neighbors, learned from ARP replies and neighbor advertisements."""
+    """MAC addresses of neighbors that were asked for, learned from ARP replies and neighbor advertisements."""
 
     def __init__(
         self, send: Callable[[bytes], object], mac: Callable[[], bytes], own: list[IpAddress]
@@ -52,25 +53,26 @@ class Neighbors:
         self._waiting.pop(ip, None)
         return None
 
-    def receive(self, frame: bytes) -> bool:
-        """Learn from an ARP reply or a neighbor advertisement; return False if the frame is neither."""
-        if frame[12:20] == _ARP_FRONT and len(frame) >= 42:
-            if frame[20:22] != b"\x00\x02":
+    def receive(self, packet: Packet) -> bool:
+        """Learn from an ARP reply or a neighbor advertisement; return False if the packet is neither."""
+        frame = packet.frame
+        if packet.ether_type == ETH_ARP:
+            if frame[12:22] != _ARP_FRONT + b"\x00\x02" or len(frame) < 42:
                 return False
             self._learn(IPv4Address(frame[28:32]), frame[22:28])
             return True
-        if (
-            frame[12:14] == b"\x86\xdd"
-            and frame[20:21] == b"\x3a"
-            and frame[54:56] == b"\x88\x00"
-            and len(frame) >= 78
-        ):
-            has_option = frame[78:80] == b"\x02\x01" and len(frame) >= 86
-            self._learn(IPv6Address(frame[62:78]), frame[80:86] if has_option else frame[6:12])
-            return True
-        return False
+        ip = packet.untagged
+        if ip is None or (ip.version, ip.protocol) != (6, ICMPV6):
+            return False
+        if frame[54:56] != b"\x88\x00" or len(frame) < 78:
+            return False
+        has_option = frame[78:80] == b"\x02\x01" and len(frame) >= 86
+        self._learn(IPv6Address(frame[62:78]), frame[80:86] if has_option else frame[6:12])
+        return True
 
     def _learn(self, ip: IpAddress, mac: bytes) -> None:
+        if ip not in self._waiting and ip not in self._known:
+            return  # nobody asked: what any host may claim must not fill the memory
         self._known[ip] = bytes(mac)
         future = self._waiting.pop(ip, None)
         if future is not None and not future.done():

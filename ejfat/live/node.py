@@ -11,12 +11,14 @@ from ejfat.addresses import IpAddress
 from ejfat.drops import Drop
 from ejfat.live.neighbors import Neighbors
 from ejfat.live.watch import Watch
-from ejfat.pipeline import Pipeline
-from ejfat.pipeline.ip import Ip
+from ejfat.pipeline import Pipeline, Verdict
+from ejfat.pipeline.packet import Packet, parse_packet
 from ejfat.wire.headers import SyncHeader
 from hfi_sim.errors import WireError
 
 log = logging.getLogger("ejfat.live.node")
+
+_TAKEN = Verdict(None)
 
 OnForward = Callable[[bytes, bytes], None]
 """Called with each forwarded frame: as received, and as sent."""
@@ -47,27 +49,37 @@ class LbNode:
         self._on_sync = on_sync
 
     def receive(self, frame: bytes) -> None:
-        """Handle a frame from the port."""
-        self.watch.see(frame)
-        if self.neighbors.receive(frame):
-            return
-        ip = self.pipeline.find_sync(frame)
-        if ip is not None and ip.destination(frame) in self._addresses:
-            self._receive_sync(frame, ip)
-            return
-        verdict = self.pipeline.process(frame)
+        """Handle a frame from the port.
+
+        What leaves for the load balancer itself, an instance downstream of another, comes back at once: no switch sends
+        a frame back to where it came from. Each pass decrements the TTL or removes a header.
+        """
+        packet = parse_packet(frame)
+        self.watch.see(packet)
+        verdict = self._pass(packet)
+        while verdict.frame is not None and verdict.comes_back:
+            verdict = self._pass(parse_packet(verdict.frame))
         if verdict.frame is None or verdict.to_host:
             return
         if self.on_forward is not None:
             self.on_forward(frame, verdict.frame)
         self.send(verdict.frame)
 
-    def _receive_sync(self, frame: bytes, ip: Ip) -> None:
+    def _pass(self, packet: Packet) -> Verdict:
+        """Take a frame once; return the verdict, without a frame if it was the node's own."""
+        if self.neighbors.receive(packet):
+            return _TAKEN
+        if packet.is_sync(self.pipeline.sync_ports) and packet.destination in self._addresses:
+            self._receive_sync(packet)
+            return _TAKEN
+        return self.pipeline.process_packet(packet)
+
+    def _receive_sync(self, packet: Packet) -> None:
         refusal: Drop | None = Drop.SYNC_MALFORMED
         try:
-            sync = SyncHeader.parse(ip.payload(frame))
+            sync = SyncHeader.parse(packet.payload)
         except WireError as error:
             log.debug("bad sync message: %s", error)
         else:
-            refusal = self._on_sync(ip_address(ip.source(frame)), ip.port(frame), sync)
-        self.pipeline.count_sync(len(frame), refusal)
+            refusal = self._on_sync(ip_address(packet.source), packet.port, sync)
+        self.pipeline.count_sync(len(packet.raw), refusal)

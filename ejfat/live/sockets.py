@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import selectors
 import socket
+import struct
+import termios
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -20,6 +23,13 @@ from ejfat.uri import Endpoint
 from ejfat.wire.headers import SyncHeader
 
 _RECEIVE_BUFFER = 8 << 20
+_SO_RCVBUFFORCE, _SO_MEMINFO = 33, 55
+_MEMINFO = struct.Struct("=9I")
+"""The last number is that of the datagrams for which there was no room."""
+_INT = struct.Struct("=i")
+_ARP_PATIENCE_S = 5.0
+"""The kernel asks for a MAC address three times, a second apart."""
+_ARP_LOOK_S = 0.001
 _BATCH = 256
 _LARGEST = 65535
 _FASTEST = (1 << 32) - 1
@@ -97,6 +107,8 @@ async def send_events(plan: SendPlan, events: Iterator[bytes], entropies: Callab
                 ):
                     sock.send(payload)
                     sent.packets += 1
+                    if sent.packets == 1:
+                        await _until_left(sock)
                 sent.events += 1
                 sent.bytes += len(data)
                 sent.last_tick = tick
@@ -104,6 +116,21 @@ async def send_events(plan: SendPlan, events: Iterator[bytes], entropies: Callab
             raise EjfatError(f"cannot send to {plan.target}: {error.strerror}") from None
     sent.seconds = loop.time() - started
     return sent
+
+
+async def _until_left(sock: socket.socket) -> None:
+    """Wait until the kernel has handed on what was sent, because it then knows the next hop's MAC address.
+
+    Until then it keeps some ninety packets, and drops the oldest of them for each one more. It tells nobody that they
+    have left, so this looks again and again.
+    """
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + _ARP_PATIENCE_S
+    while loop.time() < deadline:
+        (waiting,) = _INT.unpack(fcntl.ioctl(sock, termios.TIOCOUTQ, bytes(_INT.size)))
+        if not waiting:
+            return
+        await asyncio.sleep(_ARP_LOOK_S)
 
 
 def _send_sync(plan: SendPlan, family: socket.AddressFamily, tick: int) -> None:
@@ -132,7 +159,7 @@ class _ReceiverThread(threading.Thread):
         super().__init__(daemon=True)
         self.reassembler = reassembler
         self._tell = tell
-        self._sockets = sockets
+        self.sockets = sockets
         self.used: set[int] = set()
         """Ports at which anything arrived."""
         self._wake_in, self._wake_out = socket.socketpair()
@@ -140,7 +167,7 @@ class _ReceiverThread(threading.Thread):
     def run(self) -> None:
         with selectors.DefaultSelector() as selector:
             selector.register(self._wake_in, selectors.EVENT_READ)
-            for sock in self._sockets:
+            for sock in self.sockets:
                 selector.register(sock, selectors.EVENT_READ)
             while True:
                 deadline = self.reassembler.deadline
@@ -169,7 +196,7 @@ class _ReceiverThread(threading.Thread):
         """End the thread and close its sockets."""
         self._wake_out.send(b"x")
         self.join()
-        for sock in (*self._sockets, self._wake_in, self._wake_out):
+        for sock in (*self.sockets, self._wake_in, self._wake_out):
             sock.close()
 
 
@@ -211,6 +238,10 @@ class Receiver:
             for name in ReassemblyCounters.__dataclass_fields__:
                 setattr(total, name, getattr(total, name) + getattr(thread.reassembler.counters, name))
         return total
+
+    def missed(self) -> int:
+        """Return how many datagrams the kernel dropped because a socket had no room for them."""
+        return sum(_missed_at(sock) for thread in self._threads for sock in thread.sockets)
 
     def ports_used(self) -> set[int]:
         """Return the ports at which anything arrived."""
@@ -271,10 +302,18 @@ class Receiver:
 def _bound(listen: Endpoint, port: int) -> socket.socket:
     sock = socket.socket(socket.AF_INET if listen.ip.version == 4 else socket.AF_INET6, socket.SOCK_DGRAM)
     try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
+        try:
+            sock.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _RECEIVE_BUFFER)
+        except PermissionError:  # without CAP_NET_ADMIN it can have net.core.rmem_max
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
         sock.setblocking(False)
         sock.bind((str(listen.ip), port))
     except OSError:
         sock.close()
         raise
     return sock
+
+
+def _missed_at(sock: socket.socket) -> int:
+    counts = _MEMINFO.unpack(sock.getsockopt(socket.SOL_SOCKET, _SO_MEMINFO, _MEMINFO.size))
+    return int(counts[-1])

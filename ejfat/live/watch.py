@@ -11,13 +11,12 @@ from collections.abc import Callable, Iterable
 
 from ejfat.addresses import IpAddress
 from ejfat.control.health import Conflict
-from ejfat.pipeline.ip import ICMP, ICMPV6, Ip, parse_outer
+from ejfat.pipeline.packet import ETH_ARP, ICMP, ICMPV6, Ip, Packet
 from hfi_sim.wire.internet_checksum import checksum
 
 log = logging.getLogger("ejfat.live.watch")
 _TELL_S = 10.0
 _ARP = bytes.fromhex("0806000108000604")
-_ICMP, _ICMPV6 = bytes([ICMP]), bytes([ICMPV6])
 _UNREACHABLE = 3
 _CODES4 = {
     0: "network",
@@ -56,22 +55,21 @@ class Watch:
         self.unreachable: Counter[str] = Counter()
         """Messages that a packet of this load balancer did not arrive, by ICMP version and reason."""
 
-    def see(self, frame: bytes) -> None:
-        """Look at a frame from the port, which may be any bytes."""
-        if frame[12:20] == _ARP and len(frame) >= 42:
-            self._claim(frame[28:32], frame[22:28])
-            return
-        if frame[23:24] == _ICMP or frame[20:21] == _ICMPV6:  # where the protocol is; most frames are UDP
-            ip = parse_outer(frame)
-            if isinstance(ip, Ip) and ip.protocol == (ICMP if ip.version == 4 else ICMPV6):
-                self._see_icmp(frame, ip)
+    def see(self, packet: Packet) -> None:
+        """Look at a packet from the port."""
+        frame, ip = packet.frame, packet.untagged
+        if packet.ether_type == ETH_ARP:
+            if frame[12:20] == _ARP and len(frame) >= 42:
+                self._claim(frame[28:32], frame[22:28])
+        elif ip is not None and ip.protocol == (ICMP if ip.version == 4 else ICMPV6):
+            self._see_icmp(packet, ip)
 
     def announcements(self) -> list[bytes]:
         """Return the frames that make a host with one of the addresses known, to it and to this one."""
         return [self._announce4(ip) if len(ip) == 4 else self._announce6(ip) for ip in self._own]
 
-    def _see_icmp(self, frame: bytes, ip: Ip) -> None:
-        message = frame[ip.l4 :]
+    def _see_icmp(self, packet: Packet, ip: Ip) -> None:
+        message = packet.frame[ip.l4 :]
         if len(message) < 8:
             return
         kind, code, said = message[0], message[1], message[8:]
@@ -82,8 +80,8 @@ class Watch:
             self.unreachable[f"icmpv6:{_CODES6.get(code, f'code_{code}')}"] += 1
         elif kind == _TOO_BIG6 and said[8:24] in self._own:
             self.unreachable["icmpv6:too_big"] += 1
-        elif kind == _ADVERTISEMENT or (kind == _SOLICITATION and not any(ip.source(frame))):
-            self._claim(message[8:24], frame[6:12])
+        elif kind == _ADVERTISEMENT or (kind == _SOLICITATION and not any(packet.source)):
+            self._claim(message[8:24], packet.frame[6:12])
 
     def _claim(self, address: bytes, mac: bytes) -> None:
         found = self._own.get(address)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ejfat.drops import Drop, PipelineCounters
 from ejfat.errors import BadRequestError
+from ejfat.pipeline.packet import Packet, parse_packet
 from ejfat.pipeline.switchboard import Pipeline
 from ejfat.pipeline.verdict import Verdict
 from ejfat.schema import TableSet
@@ -95,24 +96,32 @@ class NativePipeline(Pipeline):
         super().serve(sync_ports, guard_v1=guard_v1)
         self.core.serve(sync_ports.start, sync_ports.stop, guard_v1)
 
+    def believe(self, lb_id: int, furthest: int | None) -> None:
+        """See `Pipeline.believe`."""
+        super().believe(lb_id, furthest)
+        self.core.believe(lb_id, furthest)
+
     def process(self, frame: bytes) -> Verdict:
         """Return the verdict on `frame` (Ethernet without FCS), which may be any bytes."""
+        return self._process_native(frame) or super().process(frame)
+
+    def process_packet(self, packet: Packet) -> Verdict:
+        """See `Pipeline.process_packet`."""
+        return self._process_native(packet.raw) or super().process_packet(packet)
+
+    def _process_native(self, frame: bytes) -> Verdict | None:
         out = self.core.process(frame)
         if out is None:
-            return self.process_here(frame)
+            return None
         return Verdict(None, self._drops[out]) if isinstance(out, int) else Verdict(out)
 
     def process_batch(self, frames: Sequence[bytes]) -> list[bytes | None]:
         """Return the outgoing frame of each frame; None if it is dropped or for the host."""
         out, punts = self.core.batch(frames)
         for index in punts:
-            verdict = self.process_here(frames[index])
+            verdict = super().process_packet(parse_packet(frames[index]))
             out[index] = None if verdict.to_host else verdict.frame
         return out
-
-    def process_here(self, frame: bytes) -> Verdict:
-        """Return the reference's verdict on a frame that the native half does not handle."""
-        return super().process(frame)
 
     def _collect(self) -> None:
         taken, total = self.core.collect(), self._counters
@@ -130,6 +139,7 @@ class NativePipeline(Pipeline):
             if row["last_tick"] is not None:
                 lb.last_tick = row["last_tick"]
                 lb.max_tick = max(lb.max_tick, row["max_tick"])
+                lb.ahead += row["ahead"]
             _add_drops(lb.drops, row["drops"])
         for member_id, (packets, size) in taken["members"].items():
             member = total.member(member_id)

@@ -1,4 +1,4 @@
-"""The parser of the v2/v3 pipeline. Everything else is a parser error, and every parser error drops the frame.
+"""What the v2/v3 pipeline finds behind the headers that all share; the rest is a parser error, which drops the frame.
 
 Source: the public P4 program.
 """
@@ -9,10 +9,8 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from ejfat.drops import Drop
-from ejfat.pipeline.ip import ICMP, ICMPV6, UDP, UDP_SIZE, Ip, parse_ip
+from ejfat.pipeline.packet import ETH_ARP, ICMP, ICMPV6, UDP, UDP_SIZE, Ip, Packet
 
-ETH_ARP = 0x0806
-ETH_VLAN = 0x8100
 ETH_SLOW = 0x8809
 ETH_LLDP = 0x88CC
 _LB_SIZE = 16
@@ -45,17 +43,13 @@ class Parsed(NamedTuple):
     """Offset of the header after IP."""
 
 
-def parse(frame: bytes, ether_type: int) -> Parsed | Drop:
-    """Parse a frame that has no VLAN tag or whose tag was removed.
-
-    Args:    ether_type: type of the payload at byte 14; for a frame whose tag was removed, the inner type, which is
-        not the one at byte 12.
-    """
-    ip = parse_ip(frame, ether_type)
+def parse(packet: Packet) -> Parsed | Drop:
+    """Return what a packet is to this pipeline, or why it is nothing."""
+    frame, ip, ether_type = packet.frame, packet.ip, packet.inner_type
     if isinstance(ip, Drop):
         return ip
     if ip is not None:
-        return _behind_ipv4(frame, ip) if ip.version == 4 else _behind_ipv6(frame, ip)
+        return _behind_ipv4(packet, ip) if ip.version == 4 else _behind_ipv6(packet, ip)
     if ether_type == ETH_ARP:
         if len(frame) < 42:
             return Drop.PARSER_SHORT_ARP
@@ -65,14 +59,15 @@ def parse(frame: bytes, ether_type: int) -> Parsed | Drop:
     return Drop.PARSER_ETHER_TYPE
 
 
-def _behind_ipv4(frame: bytes, ip: Ip) -> Parsed | Drop:
+def _behind_ipv4(packet: Packet, ip: Ip) -> Parsed | Drop:
     if ip.protocol not in (ICMP, UDP):
         return Drop.PARSER_PROTOCOL
     if ip.is_later_fragment:
         return Drop.PARSER_FRAGMENT
     if ip.protocol == UDP:
-        return _udp(frame, ip)
-    length, l4 = len(frame), ip.l4
+        return _udp(packet, ip)
+    frame, l4 = packet.frame, ip.l4
+    length = len(frame)
     if length < l4 + 4:
         return Drop.PARSER_SHORT_ICMP
     if frame[l4 : l4 + 2] != b"\x08\x00":
@@ -80,11 +75,12 @@ def _behind_ipv4(frame: bytes, ip: Ip) -> Parsed | Drop:
     return Parsed(Kind.ICMPV4_ECHO, 4, l4) if length >= l4 + 8 else Drop.PARSER_SHORT_ICMP
 
 
-def _behind_ipv6(frame: bytes, ip: Ip) -> Parsed | Drop:
+def _behind_ipv6(packet: Packet, ip: Ip) -> Parsed | Drop:
     if ip.protocol == UDP:
-        return _udp(frame, ip)
+        return _udp(packet, ip)
     if ip.protocol != ICMPV6:
         return Drop.PARSER_PROTOCOL
+    frame = packet.frame
     if len(frame) < 58:
         return Drop.PARSER_SHORT_ICMP
     if frame[54] == 1:
@@ -114,11 +110,12 @@ def solicitation_end(frame: bytes) -> int:
     return end + 2
 
 
-def _udp(frame: bytes, ip: Ip) -> Parsed | Drop:
-    length, l4 = len(frame), ip.l4
-    if length < l4 + UDP_SIZE:
+def _udp(packet: Packet, ip: Ip) -> Parsed | Drop:
+    frame, l4 = packet.frame, ip.l4
+    if packet.port < 0:
         return Drop.PARSER_SHORT_UDP
-    if frame[l4 + 2] >> 6 != 1:
+    length = len(frame)
+    if packet.port >> 14 != 1:
         return Parsed(Kind.UDP, ip.version, l4)
     lb = l4 + UDP_SIZE
     if length < lb + 4:

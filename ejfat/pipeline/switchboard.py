@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from ejfat.drops import Drop, PipelineCounters
-from ejfat.pipeline.ip import UDP_SIZE, Ip, parse_outer
+from ejfat.pipeline.packet import Packet, parse_packet
 from ejfat.pipeline.v1 import PipelineV1
 from ejfat.pipeline.v23 import PipelineV23
 from ejfat.pipeline.verdict import Verdict
 from ejfat.schema import TableSet
-from ejfat.wire.headers import LB_PORT
-
-_V1_START = b"LB\x01"
-_SYNC_START = b"LC"
 
 
 class Pipeline:
@@ -48,12 +44,9 @@ class Pipeline:
         self.sync_ports = sync_ports
         self._v1.sources = self._v23.sources if guard_v1 else None
 
-    def find_sync(self, frame: bytes) -> Ip | None:
-        """Return the IP header of a frame if it is UDP to a sync port and begins like a sync message, or None."""
-        ip = parse_outer(frame)
-        if not isinstance(ip, Ip) or not ip.has_udp(frame) or ip.port(frame) not in self.sync_ports:
-            return None
-        return ip if frame[ip.l4 + UDP_SIZE :].startswith(_SYNC_START) else None
+    def believe(self, lb_id: int, furthest: int | None) -> None:
+        """Set the furthest tick of an instance that is believed; None: any."""
+        self._counters.lb(lb_id).furthest = furthest
 
     def count_sync(self, length: int, refusal: Drop | None) -> None:
         """Count a frame with a sync message, and the reason if it was refused."""
@@ -67,14 +60,10 @@ class Pipeline:
 
     def process(self, frame: bytes) -> Verdict:
         """Return the verdict on `frame` (Ethernet without FCS), which may be any bytes."""
-        if len(self._v1_gate) and (not len(self._v23_gate) or has_v1_header(frame)):
-            return self._v1.process(frame)
-        return self._v23.process(frame)
+        return self.process_packet(parse_packet(frame))
 
-
-def has_v1_header(frame: bytes) -> bool:
-    """Return whether a frame is UDP to port 19522 with a version 1 load balancer header."""
-    ip = parse_outer(frame)
-    if not isinstance(ip, Ip) or not ip.has_udp(frame) or ip.port(frame) != LB_PORT:
-        return False
-    return frame[ip.l4 + UDP_SIZE : ip.l4 + UDP_SIZE + len(_V1_START)] == _V1_START
+    def process_packet(self, packet: Packet) -> Verdict:
+        """Return the verdict on a frame that has been parsed."""
+        if len(self._v1_gate) and (not len(self._v23_gate) or packet.has_v1_header):
+            return self._v1.process(packet)
+        return self._v23.process(packet)

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ejfat.drops import Drop, LbCounters, PipelineCounters
-from ejfat.pipeline.ip import UDP, UDP_SIZE, Ip, parse_outer
+from ejfat.pipeline.packet import ETH_IPV4, ETH_IPV6, ETH_VLAN, UDP, UDP_SIZE, Ip, Packet
 from ejfat.pipeline.verdict import Verdict
 from ejfat.schema import DROP
 from ejfat.tables import Table
+from ejfat.wire.headers import LB_PORT
 from hfi_sim.wire.internet_checksum import update, update_udp
 
-_LB_PORT = b"LB"
 _LB_MAGIC = b"LB"
 _LB_SIZE = 12
 _UDP_AND_LB = 8 + _LB_SIZE
@@ -39,37 +39,36 @@ class PipelineV1:
         self.sources: Mapping[int, Table] | None = None
         """Source filters by IP version, which admit the senders of instance 0. None: all pass, as specified."""
 
-    def process(self, frame: bytes) -> Verdict:
-        """Return the verdict on `frame` (Ethernet without FCS)."""
-        counters = self._counters
+    def process(self, packet: Packet) -> Verdict:
+        """Return the verdict on a frame (Ethernet without FCS)."""
+        counters, frame = self._counters, packet.raw
         counters.rx_packets += 1
         counters.rx_bytes += len(frame)
-        parsed = _parse(frame)
+        parsed = _parse(packet)
         if isinstance(parsed, Drop):
             return self._drop(parsed)
         udp, ip_dst = parsed
-        ether_type = int.from_bytes(frame[12:14], "big")
-        passed = self._dst_filter.lookup(int.from_bytes(frame[0:6], "big"), ether_type, ip_dst)
+        passed = self._dst_filter.lookup(int.from_bytes(frame[0:6], "big"), packet.ether_type, ip_dst)
         if passed is None:
             return self._drop(Drop.DST_FILTER_MISS)
         if passed.action == DROP:
             return self._drop(Drop.DST_FILTER_DROP)
         if udp < 0:
             return self._drop(Drop.NOT_UDPLB_PROTOCOL)
-        if frame[udp + 2 : udp + 4] != _LB_PORT:
+        if packet.port != LB_PORT:
             return self._drop(Drop.NOT_UDPLB_PORT)
-        return self._balance(frame, udp, ether_type)
+        return self._balance(packet, udp)
 
-    def _balance(self, frame: bytes, udp: int, ether_type: int) -> Verdict:
+    def _balance(self, packet: Packet, udp: int) -> Verdict:
+        frame, ether_type = packet.raw, packet.ether_type
         tick = int.from_bytes(frame[udp + 12 : udp + 20], "big")
         lb = self._counters.lb(0)
         lb.rx_packets += 1
         lb.rx_bytes += len(frame)
-        if self.sources is not None and not self._is_admitted(frame, ether_type):
+        if self.sources is not None and not self._is_admitted(packet):
             return self._drop(Drop.SRC_BLOCKED, lb)
         lb.rx_v1 += 1
-        lb.last_tick = tick
-        lb.max_tick = max(lb.max_tick, tick)
+        lb.see(tick)
         epoch = self._epochs.lookup(tick)
         if epoch is None:
             return self._drop(Drop.EPOCH_MISS, lb)
@@ -87,51 +86,49 @@ class PipelineV1:
         if member.action == DROP:
             return self._drop(Drop.MEMBER_DROP, lb)
         if member.action == "do_ipv4_member_rewrite":
-            if ether_type != 0x0800:
+            if ether_type != ETH_IPV4:
                 return self._drop(Drop.MEMBER_FAMILY, lb)
             out = _rewrite_ipv4(frame, udp, member.args)
         else:
-            if ether_type != 0x86DD:
+            if ether_type != ETH_IPV6:
                 return self._drop(Drop.MEMBER_FAMILY, lb)
             out = _rewrite_ipv6(frame, udp, member.args)
         self._counters.sent(member_id, len(out))
         return Verdict(out)
 
-    def _is_admitted(self, frame: bytes, ether_type: int) -> bool:
+    def _is_admitted(self, packet: Packet) -> bool:
         assert self.sources is not None  # noqa: S101 - checked by the caller
-        version, source = (4, frame[26:30]) if ether_type == 0x0800 else (6, frame[22:38])
-        return self.sources[version].lookup(0, int.from_bytes(source, "big")) is not None
+        version = 4 if packet.ether_type == ETH_IPV4 else 6
+        return self.sources[version].lookup(0, int.from_bytes(packet.source, "big")) is not None
 
     def _drop(self, reason: Drop, lb: LbCounters | None = None) -> Verdict:
         self._counters.drop(reason, lb)
         return Verdict(None, reason)
 
 
-def _parse(frame: bytes) -> _Parsed:
-    if len(frame) < 14:
-        return Drop.PARSER_SHORT_ETHERNET
-    ip = parse_outer(frame)
+def _parse(packet: Packet) -> _Parsed:
+    ip = packet.ip
+    if packet.ether_type == ETH_VLAN or ip is None:
+        return -1, 0
     if isinstance(ip, Drop):
         return ip
-    if ip is None:
-        return -1, 0
-    ip_dst = int.from_bytes(ip.destination(frame), "big")
+    ip_dst = int.from_bytes(packet.destination, "big")
     if ip.protocol != UDP:
         return -1, ip_dst
     if ip.is_later_fragment:
         return Drop.PARSER_FRAGMENT
-    return _parse_udp(frame, ip) or (ip.l4, ip_dst)
+    return _parse_udp(packet, ip) or (ip.l4, ip_dst)
 
 
-def _parse_udp(frame: bytes, ip: Ip) -> Drop | None:
-    udp = ip.l4
-    if len(frame) < udp + UDP_SIZE:
+def _parse_udp(packet: Packet, ip: Ip) -> Drop | None:
+    frame, udp = packet.raw, ip.l4
+    if packet.port < 0:
         return Drop.PARSER_SHORT_UDP
-    if frame[udp + 2 : udp + 4] != _LB_PORT:
+    if packet.port != LB_PORT:
         return None
     if len(frame) < udp + _UDP_AND_LB:
         return Drop.PARSER_SHORT_UDPLB
-    if frame[udp + 8 : udp + 10] != _LB_MAGIC:
+    if frame[udp + UDP_SIZE : udp + 10] != _LB_MAGIC:
         return Drop.PARSER_BAD_MAGIC
     if frame[udp + 10] != 1:
         return Drop.PARSER_BAD_VERSION

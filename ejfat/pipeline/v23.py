@@ -9,7 +9,8 @@ from collections.abc import Mapping
 
 from ejfat.drops import Drop, LbCounters, PipelineCounters, Reply
 from ejfat.pipeline import responder
-from ejfat.pipeline.parse23 import ETH_VLAN, Kind, Parsed, parse
+from ejfat.pipeline.packet import ETH_VLAN, Packet
+from ejfat.pipeline.parse23 import Kind, Parsed, parse
 from ejfat.pipeline.verdict import Verdict
 from ejfat.tables import Entry, Table
 from hfi_sim.wire.internet_checksum import update, update_udp
@@ -33,32 +34,23 @@ class PipelineV23:
         self._members = tables["member_info_lookup_table"]
         self._counters = counters
 
-    def process(self, frame: bytes) -> Verdict:
-        """Return the verdict on `frame` (Ethernet without FCS)."""
-        counters = self._counters
+    def process(self, packet: Packet) -> Verdict:
+        """Return the verdict on a frame (Ethernet without FCS)."""
+        counters, frame = self._counters, packet.frame
         counters.rx_packets += 1
-        counters.rx_bytes += len(frame)
-        if len(frame) < 14:
-            return self._drop(Drop.PARSER_SHORT_ETHERNET)
-        ether_type = inner_type = int.from_bytes(frame[12:14], "big")
-        vlan_id = 0
-        if ether_type == ETH_VLAN:
-            if len(frame) < 18:
-                return self._drop(Drop.PARSER_SHORT_VLAN)
-            vlan_id = int.from_bytes(frame[14:16], "big") & 0xFFF
-            inner_type = int.from_bytes(frame[16:18], "big")
-            frame = frame[:14] + frame[18:]  # the tag is removed, the EtherType 0x8100 stays
-        parsed = parse(frame, inner_type)
+        counters.rx_bytes += len(packet.raw)
+        parsed = parse(packet)
         if isinstance(parsed, Drop):
             return self._drop(parsed)
-        if frame[0:5] == _LINK_LOCAL_GROUPS and frame[5] < 16 and ether_type != ETH_VLAN:
+        if frame[0:5] == _LINK_LOCAL_GROUPS and frame[5] < 16 and packet.ether_type != ETH_VLAN:
             counters.to_host += 1
             return Verdict(frame, to_host=True)
-        return self._to_interface(frame, parsed, ether_type, vlan_id)
+        return self._to_interface(packet, parsed)
 
-    def _to_interface(self, frame: bytes, parsed: Parsed, ether_type: int, vlan_id: int) -> Verdict:
+    def _to_interface(self, packet: Packet, parsed: Parsed) -> Verdict:
+        frame, ether_type = packet.frame, packet.ether_type
         iface, mac = 0, 0
-        entry = self._iface.lookup(vlan_id)
+        entry = self._iface.lookup(packet.vlan_id)
         if entry is not None:
             iface, mac = entry.args
         entry = self._mac_dst.lookup(iface, int.from_bytes(frame[0:6], "big"))
@@ -66,10 +58,8 @@ class PipelineV23:
             return self._drop(Drop.MAC_DST_MISS)
         if entry.args:
             mac = entry.args[0]
-        if parsed.ip == 4:
-            ip_dst = frame[30:34]
-        elif parsed.ip == 6:
-            ip_dst = frame[38:54]
+        if parsed.ip:
+            ip_dst = packet.destination
         elif parsed.kind is Kind.ARP:
             ip_dst = frame[38:42]
         else:
@@ -81,7 +71,7 @@ class PipelineV23:
         our_mac = mac.to_bytes(6, "big")
         if parsed.kind < Kind.UDP:
             return self._respond(frame, parsed, our_mac, our_ip.to_bytes(16, "big"))
-        return self._balance(frame, parsed, ether_type, our_mac, our_ip, lb_id)
+        return self._balance(packet, parsed, our_mac, our_ip, lb_id)
 
     def _respond(self, frame: bytes, parsed: Parsed, mac: bytes, ip: bytes) -> Verdict:
         out: bytes | Drop
@@ -99,23 +89,20 @@ class PipelineV23:
         if isinstance(out, Drop):
             return self._drop(out)
         self._counters.reply(reply)
-        return Verdict(out)
+        return Verdict(out, is_reply=True)
 
-    def _balance(
-        self, frame: bytes, parsed: Parsed, ether_type: int, mac: bytes, our_ip: int, lb_id: int
-    ) -> Verdict:
+    def _balance(self, packet: Packet, parsed: Parsed, mac: bytes, our_ip: int, lb_id: int) -> Verdict:
+        frame = packet.frame
         lb = self._counters.lb(lb_id)
         lb.rx_packets += 1
         lb.rx_bytes += len(frame)
-        source = frame[26:30] if parsed.ip == 4 else frame[22:38]
-        if self.sources[parsed.ip].lookup(lb_id, int.from_bytes(source, "big")) is None:
+        if self.sources[parsed.ip].lookup(lb_id, int.from_bytes(packet.source, "big")) is None:
             return self._drop(Drop.SRC_BLOCKED, lb)
         if parsed.kind is not Kind.LB:
             return self._drop(Drop.NOT_UDPLB_PORT, lb)
         at = parsed.l4 + 8
         tick = int.from_bytes(frame[at + 8 : at + 16], "big")
-        lb.last_tick = tick
-        lb.max_tick = max(lb.max_tick, tick)
+        lb.see(tick)
         if frame[at + 2] == 2:
             lb.rx_v2 += 1
             slot_select = tick & 0xFFFF
@@ -124,7 +111,7 @@ class PipelineV23:
             slot_select = int.from_bytes(frame[at + 4 : at + 6], "big")
         if frame[22 if parsed.ip == 4 else 21] <= 1:
             return self._drop(Drop.TTL, lb)
-        found = self._member(lb_id, tick, slot_select, ether_type)
+        found = self._member(lb_id, tick, slot_select, packet.ether_type)
         if isinstance(found, Drop):
             return self._drop(found, lb)
         member_id, entry = found

@@ -18,7 +18,7 @@ class EventQueue:
     flaps, or packets that overtake one that is held back for an hour, must not fill the memory.
     """
 
-    __slots__ = ("_cancelled", "_outward", "changed", "heap", "lookahead", "number")
+    __slots__ = ("_cancelled", "_outward", "changed", "heap", "number")
 
     def __init__(self) -> None:
         self.heap: list[tuple[int, int, Handler]] = []
@@ -27,9 +27,7 @@ class EventQueue:
         self._outward: list[tuple[int, int]] = []
         """A heap of the events, by (time, sequence number), that bring about an output at once; old ones too."""
         self.changed = True
-        """Whether `deadline` may be another than it was when it was last asked for."""
-        self.lookahead = 0
-        """How much later any other event brings about an output, at least, in nanoseconds."""
+        """Whether `earliest` may be another than it was when it was last asked for."""
         self.number = count(1).__next__
         """Returns the next sequence number, for an event that is pushed later, or not at all."""
 
@@ -84,9 +82,11 @@ class EventQueue:
             while returns:
                 returns.popleft()(when)
 
-    @property
-    def deadline(self) -> int | None:
-        """When there may be an output, at the earliest; None: nothing is scheduled."""
+    def earliest(self, lookahead: int) -> int | None:
+        """Return when there may be an output, at the earliest; None: nothing is scheduled.
+
+        Args:  lookahead: how much later, in nanoseconds, those events bring about one that do not at once, at least.
+        """
         self.changed = False
         heap = self.heap
         cancelled = self._cancelled
@@ -95,12 +95,12 @@ class EventQueue:
         if not heap:
             return None
         first, number, _ = heap[0]
-        if not self.lookahead:
+        if not lookahead:
             return first
         outward = self._outward
         while outward and (outward[0] < (first, number) or outward[0][1] in cancelled):
             heapq.heappop(outward)
-        wake = first + self.lookahead
+        wake = first + lookahead
         return outward[0][0] if outward and outward[0][0] < wake else wake
 
     def __len__(self) -> int:

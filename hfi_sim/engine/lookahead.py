@@ -23,6 +23,8 @@ class Lookahead:
     """The least `shows_after` of all link directions."""
 
     def __init__(self) -> None:
+        self.is_old = False
+        """Whether a direction has changed since `least`."""
         self._changed: set[Shows] = set()
         self._values: dict[Shows, int] = {}
         """Of the directions that may show anything."""
@@ -31,20 +33,17 @@ class Lookahead:
         self._at_once: set[Shows] = set()
         """Those that show at once: what holds packets back goes on without a change of its settings."""
 
-    @property
-    def is_old(self) -> bool:
-        """Whether a direction has changed since `least`."""
-        return bool(self._changed)
-
     def changed(self, directions: Iterable[Shows]) -> None:
         """Note directions whose value may be another."""
         self._changed.update(directions)
+        self.is_old = True
 
     def least(self) -> int:
         """Return the least value, in nanoseconds; 0 if nothing ever shows."""
         for direction in self._changed | self._at_once:
             self._set(direction, direction.shows_after)
         self._changed.clear()
+        self.is_old = False
         return min(self._counts, default=0)
 
     def _set(self, direction: Shows, value: int | None) -> None:

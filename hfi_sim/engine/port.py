@@ -25,6 +25,7 @@ from hfi_sim.wire.lrh16b import (
     FECN_BYTE7,
     dlid_of,
     length_of_16b,
+    pkey_of,
     route_of,
     slid_of,
     with_becn,
@@ -76,6 +77,7 @@ class EnginePort:
         self.leaving: Leaving | None = None
         """Where it sends; None: it has no cable."""
         self._state = state
+        self._outputs = state.outputs
         self._number = number
         self._tx = tx
         self._rx = rx
@@ -94,6 +96,8 @@ class EnginePort:
         self._has_mtus = bool(config.egress.vl_mtus)
         # what each packet is asked, at hand
         self._is_active = config.state is PortState.ACTIVE
+        self._lmc = config.lmc
+        self._lids = config.lid >> config.lmc
         self._sendable = config.pkeys.sendable
         self._admitted = config.pkeys.admitted
 
@@ -125,11 +129,10 @@ class EnginePort:
         size = len(packet)
         tx.in_packets += 1
         tx.in_bytes += size
-        config = self.config
         leaving = self.leaving if way is None else way
-        if leaving is None or (not self._is_active and not lets_pass(config.state, packet)):
+        if leaving is None or (not self._is_active and not lets_pass(self.config.state, packet)):
             drop = Drop.TX_PORT_DOWN
-        elif slid >> config.lmc != config.lid >> config.lmc and not (
+        elif slid >> self._lmc != self._lids and not (
             # who has no LID yet is managed by directed routes, from the permissive LID
             slid == LID_PERMISSIVE and is_management(packet)
         ):
@@ -138,7 +141,7 @@ class EnginePort:
             drop = Drop.TX_DLID
         elif pkey not in self._sendable:
             drop = Drop.TX_PKEY
-        elif self._has_mtus and leaving.discards(config.egress, packet):
+        elif self._has_mtus and leaving.discards(self.config.egress, packet):
             drop = Drop.TX_MTU
         else:
             tx.out_packets += 1
@@ -164,7 +167,7 @@ class EnginePort:
         self._congestion.tx_stops += stopped
         self._state.stopped += 1 if stopped else -1
         self._state.events.changed = True
-        self._state.outputs.append(FlowChanged(now, self._number, stopped))
+        self._outputs.append(FlowChanged(now, self._number, stopped))
 
     # --- receiving -----------------------------------------------------------------------------------------
 
@@ -191,22 +194,21 @@ class EnginePort:
         if space is not None:
             space.keep()
             token = self._lend(space)
-        self._state.outputs.append(delivered((now, self._number, packet, token, in_port)))
+        self._outputs.append(delivered((now, self._number, packet, token, in_port)))
 
     def _refusal(self, packet: bytes) -> Drop | None:
-        config = self.config
-        if not self._is_active and not lets_pass(config.state, packet):
+        if not self._is_active and not lets_pass(self.config.state, packet):
             return Drop.RX_PORT_DOWN
         drop = check_packet(packet, self._icrc)
         if drop is not None:
             return drop
-        _, dlid, pkey = route_of(packet)
+        dlid = dlid_of(packet)
         if dlid >= LID_MULTICAST_FIRST and is_multicast_lid(dlid):
-            if not config.any_group and dlid not in config.multicast_lids:
+            if not self.config.any_group and dlid not in self.config.multicast_lids:
                 return Drop.RX_DLID
-        elif dlid >> config.lmc != config.lid >> config.lmc and dlid != LID_PERMISSIVE:
+        elif dlid >> self._lmc != self._lids and dlid != LID_PERMISSIVE:
             return Drop.RX_DLID
-        return None if pkey in self._admitted else Drop.RX_PKEY
+        return None if pkey_of(packet) in self._admitted else Drop.RX_PKEY
 
     def _note_congestion(self, packet: bytes) -> None:
         if packet[7] & FECN_BYTE7:

@@ -145,7 +145,7 @@ class PythonEngine(Engine):
             if isinstance(target, EngineSwitchPort):
                 target.arriving = direction
             self._directions.append(direction)
-        self._lookahead.changed(self._directions[first:])
+        self._look_again(self._directions[first:])
         return first
 
     def _end(self, end: End) -> EnginePort | EngineSwitchPort | None:
@@ -186,7 +186,7 @@ class PythonEngine(Engine):
             return
         switch.port0 = self._ports[port] if is_open else None
         arriving = [end.arriving for end in switch.ports.values() if end.arriving is not None]
-        self._lookahead.changed(arriving)
+        self._look_again(arriving)
         for direction in arriving:
             direction.set_shows(Shows.MADS if is_open else Shows.NOTHING)
 
@@ -217,7 +217,7 @@ class PythonEngine(Engine):
     def set_link(self, now: int, direction: DirectionId, config: LinkConfig) -> None:
         self.handle_timeout(now)
         first = direction & ~1
-        self._lookahead.changed(self._directions[first : first + 2])
+        self._look_again(self._directions[first : first + 2])
         for number in (first, first + 1):
             self._directions[number].configure(now, config)
         self._state.settle(now)
@@ -228,12 +228,12 @@ class PythonEngine(Engine):
     def set_rules(self, now: int, direction: DirectionId, rules: Sequence[FaultRule]) -> None:
         self.handle_timeout(now)
         self._directions[direction].set_rules(rules)
-        self._lookahead.changed((self._directions[direction],))
+        self._look_again((self._directions[direction],))
 
     def observe(self, now: int, direction: DirectionId, on: bool) -> None:
         self.handle_timeout(now)
         self._directions[direction].observe(on)
-        self._lookahead.changed((self._directions[direction],))
+        self._look_again((self._directions[direction],))
 
     def capture_ring(self, config: CaptureConfig) -> PythonRing:
         return PythonRing(config)
@@ -307,6 +307,11 @@ class PythonEngine(Engine):
         space.release()
         self._state.settle(now)
 
+    def _look_again(self, directions: Iterable[Direction]) -> None:
+        """Note directions that may bring about outputs sooner or later than before."""
+        self._lookahead.changed(directions)
+        self._state.events.changed = True
+
     # --- time and results ----------------------------------------------------------------------------------
 
     def handle_timeout(self, now: int) -> None:
@@ -317,12 +322,10 @@ class PythonEngine(Engine):
         if self._state.outputs:
             return 0
         events = self._state.events
-        if self._lookahead.is_old:
-            self._ahead_ns = self._lookahead.least()
-            events.changed = True
         if events.changed:
-            events.lookahead = 0 if self._state.stopped else self._ahead_ns
-            self._deadline = events.deadline
+            if self._lookahead.is_old:
+                self._ahead_ns = self._lookahead.least()
+            self._deadline = events.earliest(0 if self._state.stopped else self._ahead_ns)
         return self._deadline
 
     def poll_output(self) -> Output | None:

@@ -94,15 +94,20 @@ class Faults:
 
     # --- setting and removing ------------------------------------------------------------------------------
 
-    def add(self, fault: FaultSpec | str) -> ActiveFault:
+    def add(self, fault: FaultSpec | str, *, number: int | None = None) -> ActiveFault:
         """Set a fault, given as a `FaultSpec` or as text such as `loss on h1 20% l4=mad for=2s`.
 
-        Raises:  FaultError: an unknown kind, place or option, a value out of range.
+        Args:    number: what it is called by; None: the next that no fault has had.
+        Raises:  FaultError: an unknown kind, place or option, a value out of range, a number that a fault has.
         """
         spec = parse_fault(fault) if isinstance(fault, str) else fault
         self._check_place(spec)
-        self._numbers += 1
-        active = self._faults[self._numbers] = ActiveFault(self._numbers, spec, self.fabric.driver.count)
+        if number is None:
+            number = self._numbers + 1
+        elif number in self._faults:
+            raise FaultError(f"fault {number} is set already: {spec_text(self._faults[number].spec)}")
+        self._numbers = max(self._numbers, number)
+        active = self._faults[number] = ActiveFault(number, spec, self.fabric.driver.count)
         if spec.after_s > 0:
             self._later(active, spec.after_s, lambda: self._begin(active))
         else:
@@ -119,6 +124,12 @@ class Faults:
             raise FaultError(f"no fault has the number {number} (set: {numbers})")
         self.finish(self._faults[number])
         del self._faults[number]
+
+    def specs(self) -> dict[int, FaultSpec]:
+        """Return what was set, by number, but for what is over."""
+        return {
+            number: fault.spec for number, fault in self._faults.items() if fault.state is not FaultState.OVER
+        }
 
     def clear(self) -> int:
         """Remove all faults and return how many there were."""

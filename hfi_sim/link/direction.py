@@ -288,7 +288,7 @@ class Direction:
 
         Not looked at: that a sender is stopped, which only an input does, and that one goes on.
         """
-        if self._observer.reports or not self._faults.is_idle:
+        if self._observer.reports or self._faults.show_at_once:
             return 0
         if self._arrives:  # what enters is an input
             return None

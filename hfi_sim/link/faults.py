@@ -77,6 +77,13 @@ class FaultLayer:
         """Whether a packet is held back for later ones to overtake."""
         return bool(self._held)
 
+    @property
+    def show_at_once(self) -> bool:
+        """Whether an event may show outside as it happens: a rule is spent, or a packet that was held back goes on."""
+        return bool(self._held) or any(
+            rule.count is not None or rule.kind is FaultKind.REORDER for rule in self.rules
+        )
+
     def enter(self, now: int, packet: bytes, hops: int, _delay_ns: int, space: Space | None) -> None:
         """Let the rules act on a packet."""
         passages, drop = self._judge(now, packet)

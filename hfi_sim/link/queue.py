@@ -20,6 +20,6 @@ class Queue:
     def refusal(self, now: int, size: int, _space: Space | None) -> Drop | None:
         """Return why a packet cannot enter now, or None. A free wire takes any."""
         wire = self._wire
-        if wire.free_at <= now or wire.backlog(now) + size <= self.limit:
+        if wire.free_at <= now or wire.has_left_but(now, self.limit - size):
             return None
         return Drop.LINK_OVERFLOW

@@ -131,12 +131,9 @@ class Wire:
         """The first whole nanosecond at which everything sent so far has left the near end."""
         return self.free_at + (self._remainder > 0)
 
-    def backlog(self, now: int) -> int:
-        """Return the bytes that have not left the near end, rounded up."""
-        busy = self.free_at - now
-        if busy <= 0:
-            return 0
-        return -(-(busy * self._rate_bps + self._remainder) // _BIT_NS)
+    def has_left_but(self, now: int, size: int) -> bool:
+        """Return, for a wire that is not free, whether what has not left the near end is `size` bytes at most."""
+        return (self.free_at - now) * self._rate_bps + self._remainder <= size * _BIT_NS
 
     def enter(
         self,

@@ -111,6 +111,21 @@ class SubnetManager:
         """Let go of the fabric: it keeps its tables, and nobody sweeps any more."""
         self._unsubscribe()
 
+    def retire(self) -> None:
+        """Leave the fabric to another subnet manager: it keeps its tables, and nobody sweeps here before `sweep`."""
+        self._view = None
+        self._update_service([])
+
+    def reserve_lids(self) -> None:
+        """Give every node its LID, cabled or not: whichever come first, each subnet manager gives it the same one.
+
+        Raises:  FabricError: no LID is left.
+        """
+        for port in self.fabric.hfi_ports():
+            self._lids.lid_of(port.guid, self.routing.lmc)
+        for switch in self.fabric.switches.values():
+            self._lids.lid_of(switch.node_guid, 0)
+
     def lid_table(self) -> dict[str, int]:
         """Return the base LID of every GUID ever seen, fit for JSON: what a successor needs to keep the LIDs."""
         return self._lids.to_json()

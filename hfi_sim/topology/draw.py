@@ -8,10 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from xml.sax.saxutils import escape
 
 from hfi_sim.quantities import rate_text
-from hfi_sim.text import counted
+from hfi_sim.text import counted, xml_text
 from hfi_sim.topology.model import NodeKind, Topology
 
 _BOX_WIDTH = 74
@@ -111,7 +110,7 @@ def as_svg(topology: Topology, *, is_down: Mark | None = None) -> str:
         '<?xml version="1.0" encoding="UTF-8"?>',
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{drawn.width:.0f}" height="{drawn.height:.0f}" '
         f'viewBox="0 0 {drawn.width:.0f} {drawn.height:.0f}" font-family="sans-serif" font-size="11">',
-        f"<title>{escape(topology.name)}</title>",
+        f"<title>{xml_text(topology.name)}</title>",
         '<rect width="100%" height="100%" fill="white"/>',
         *_cable_lines(topology, drawn, is_down),
         *_node_boxes(topology, drawn),
@@ -138,8 +137,12 @@ def _layered(found: list[list[str]]) -> Picture:
 def _circular(topology: Topology) -> Picture:
     switches = [node.name for node in topology.of_kind(NodeKind.SWITCH)]
     graph = topology.graph()
-    inner = max(150.0, len(switches) * (_BOX_WIDTH + _GAP) / (2 * math.pi))
-    outer = inner + 110
+    pitch = len(switches) * (_BOX_WIDTH + _GAP) / (2 * math.pi)
+    in_pairs = any(
+        sum(topology.nodes[far].kind is NodeKind.HFI for far in graph.adj[switch]) > 1 for switch in switches
+    )
+    inner = max(150.0, pitch)
+    outer = max(inner + 110, 2 * pitch if in_pairs else 0.0)
     side = 2 * (outer + _BOX_WIDTH + _MARGIN)
     angle = {name: 2 * math.pi * index / max(len(switches), 1) for index, name in enumerate(switches)}
     at: dict[str, Position] = {
@@ -168,7 +171,7 @@ def _cable_lines(topology: Topology, drawing: Picture, is_down: Mark | None) -> 
         drawn[pair] = drawn.get(pair, 0) + 1
         down = is_down is not None and is_down(cable.name)
         style = f'stroke="{_DOWN_COLOUR}" stroke-dasharray="5 4"' if down else 'stroke="#888"'
-        title = escape(f"{cable.name} {rate_text(cable.rate_bps)}{' down' if down else ''}")
+        title = xml_text(f"{cable.name} {rate_text(cable.rate_bps)}{' down' if down else ''}")
         yield (
             f'<line x1="{ax + shift:.1f}" y1="{ay:.1f}" x2="{bx + shift:.1f}" y2="{by:.1f}" {style}>'
             f"<title>{title}</title></line>"
@@ -187,7 +190,7 @@ def _label(way: tuple[Position, Position], part: float, text: str, colour: str) 
     x, y = ax + (bx - ax) * part, ay + (by - ay) * part
     return (
         f'<text x="{x + 3:.1f}" y="{y + 3:.1f}" font-size="9" fill="{colour}" stroke="white" stroke-width="3" '
-        f'paint-order="stroke">{escape(text)}</text>'
+        f'paint-order="stroke">{xml_text(text)}</text>'
     )
 
 
@@ -199,5 +202,5 @@ def _node_boxes(topology: Topology, drawing: Picture) -> Iterator[str]:
             f'height="{_BOX_HEIGHT}" rx="4" fill="{_COLOURS[node.kind]}"/>'
         )
         yield (
-            f'<text x="{x:.1f}" y="{y + 4:.1f}" text-anchor="middle" fill="white">{escape(node.name)}</text>'
+            f'<text x="{x:.1f}" y="{y + 4:.1f}" text-anchor="middle" fill="white">{xml_text(node.name)}</text>'
         )

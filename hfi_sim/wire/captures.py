@@ -41,7 +41,7 @@ _SNAPLEN: Final = 0xFFFF
 _PCAPNG_MAGIC: Final = b"\x0a\x0d\x0d\x0a"
 _BYTE_ORDER_MARK: Final = 0x1A2B3C4D
 _BYTE_ORDERS: Final = {b"\x1a\x2b\x3c\x4d": ">", b"\x4d\x3c\x2b\x1a": "<"}
-_SECTION, _INTERFACE, _SIMPLE_PACKET, STATISTICS, ENHANCED_PACKET = 0x0A0D0D0A, 1, 3, 5, 6
+SECTION, INTERFACE, _SIMPLE_PACKET, STATISTICS, ENHANCED_PACKET = 0x0A0D0D0A, 1, 3, 5, 6
 _OPT_END, _OPT_COMMENT, _OPT_IF_NAME, _OPT_IF_TSRESOL = 0, 1, 2, 9
 _OPT_ISB_IFRECV, _OPT_ISB_IFDROP = 4, 5
 _TSRESOL_MICROSECONDS, _TSRESOL_NANOSECONDS = b"\x06", b"\x09"
@@ -157,7 +157,7 @@ class CaptureReader:
                 yield section.enhanced_packet(body, start)
             elif kind == _SIMPLE_PACKET:
                 yield section.simple_packet(body, start)
-            elif kind == _INTERFACE:
+            elif kind == INTERFACE:
                 section.add_interface(body, start)
             elif kind == STATISTICS:
                 interface, missed = section.missed(body, start)
@@ -292,7 +292,7 @@ class PcapngWriter:
 
     def head(self) -> bytes:
         """Return what a file begins with."""
-        return _block(_SECTION, Struct("<IHHq").pack(_BYTE_ORDER_MARK, 1, 0, -1))
+        return _block(SECTION, Struct("<IHHq").pack(_BYTE_ORDER_MARK, 1, 0, -1))
 
     def packet(self, data: bytes, time_ns: int, interface: str, comment: str = "") -> bytes:
         """Return one packet; the first of an interface has that interface in front."""
@@ -306,7 +306,7 @@ class PcapngWriter:
         """
         self._interfaces[name] = len(self._interfaces)
         options = _option(_OPT_IF_NAME, name.encode()) + _option(_OPT_IF_TSRESOL, _TSRESOL_NANOSECONDS)
-        return _block(_INTERFACE, Struct("<HHI").pack(self._link_type, 0, snap) + options + _END_OF_OPTIONS)
+        return _block(INTERFACE, Struct("<HHI").pack(self._link_type, 0, snap) + options + _END_OF_OPTIONS)
 
 
 def enhanced_packet(interface: int, time_ns: int, data: bytes, wire_len: int, comment: bytes = b"") -> bytes:

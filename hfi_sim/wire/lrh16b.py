@@ -22,6 +22,8 @@ LT_HEAD: Final = 1
 _L2_TEXTS: Final = {value: "16B" if value == L2_16B else "not 16B" for value in range(4)}
 _LT_TEXTS: Final = {0: "not a head flit", LT_HEAD: "head flit"}
 _QUAD_WORDS: Final = struct.Struct("<QQ")
+_ROUTE: Final = struct.Struct("<HBxHBxxBH")
+"""SLID 0 to 15, SLID 16 to 19 in the lower half, DLID likewise, both from 20 on (DLID in the upper half), P_Key."""
 
 
 @declared("lrh16b", "16B header", "little", source="seed 000, the packet table, quad words 0 and 1")
@@ -173,11 +175,11 @@ def pkey_of(packet: bytes | bytearray | memoryview) -> int:
 
 def route_of(packet: bytes | bytearray | memoryview) -> tuple[int, int, int]:
     """Return SLID, DLID and partition key, faster than one by one."""
-    qw0, qw1 = _QUAD_WORDS.unpack_from(packet)
+    slid, slid_16, dlid, dlid_16, lids_20, pkey = _ROUTE.unpack_from(packet)
     return (
-        qw0 & 0xFFFFF | (qw1 & 0xF00) << 12,
-        qw0 >> 32 & 0xFFFFF | (qw1 & 0xF000) << 8,
-        qw1 >> 16 & 0xFFFF,
+        slid | (slid_16 & 0xF) << 16 | (lids_20 & 0xF) << 20,
+        dlid | (dlid_16 & 0xF) << 16 | (lids_20 >> 4) << 20,
+        pkey,
     )
 
 

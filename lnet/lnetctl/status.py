@@ -5,6 +5,7 @@ from __future__ import annotations
 from lnet.lnetctl.commands import Document
 from lnet.node import LnetNode
 from lnet.objects import KibDev, KibNet, KibRoute, LnetNi
+from lnet.peer import KibPeer
 from lnet.yaml_text import Quoted
 
 
@@ -32,6 +33,22 @@ def status_document(node: LnetNode, ni: LnetNi) -> Document:
             for routes in net.ibn_routes.values()
             for route in routes
         ],
+    }
+
+
+def connection_document(conn: KibPeer) -> Document:
+    """Return one connection, made by this node or by the peer."""
+    return {
+        "peer nid": str(conn.nid),
+        "dev": conn.dev.name,
+        "made by": "peer" if conn.route is None else "this node",
+        "remote ip": "" if conn.route is None else str(conn.route.rt_addr),
+        "state": "up" if conn.up else "connecting",
+        "version": f"{conn.version:#x}",
+        "credits": conn.credits,
+        "queue depth": conn.params.queue_depth,
+        "waiting": conn.waiting,
+        "in flight": conn.in_flight,
     }
 
 

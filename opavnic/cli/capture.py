@@ -24,6 +24,7 @@ from opavnic.cli.capture_write import copy_capture
 from opavnic.cli.common import AsJson, LabOption, lab_client, size_option
 from opavnic.cli.names import place_names
 from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, Form, current_form, fail, print_line, say
+from opavnic.observe.capture_copy import WITHOUT_HEADER
 from opavnic.observe.trace_file import TraceReader
 from opavnic.signals import followed
 
@@ -84,6 +85,8 @@ def capture(
     query |= {name: str(value) for name, value in options.items() if value is not None}
     client = lab_client(lab)
     stream = client.open(f"/capture?{urlencode(query)}")
+    if without := stream.headers[WITHOUT_HEADER]:
+        say(f"not all links are captured: {without}")
     target = None
     if write is None:
         reader = TraceReader(stream)

@@ -27,6 +27,7 @@ from opavnic.cli.output import (
     print_json,
     print_line,
     print_table,
+    say,
     write_file,
     wrong,
 )
@@ -151,8 +152,14 @@ def show(
             write_file(svg, as_svg(data["events"], "Events of the Ethernet Manager"))
         if as_json:
             print_json(data)
-        else:
-            _SHOW[topic](next(iter(data.values())))
+            return
+        _SHOW[topic](next(iter(data.values())))
+        standing = data.get("manager", {})
+        if standing and standing["role"] != "master":
+            master = f"the master is on {standing['master']}" if standing["master"] else "no master is known"
+            say(
+                f"this Ethernet Manager, on {standing['machine']}, is a standby and has only planned; {master}"
+            )
 
     if not watch:
         poll()

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
-from pathlib import Path
-from typing import Annotated, Final, NoReturn
+from typing import Annotated
 
 import typer
 
 from opavnic.cli.common import LabOption
 from opavnic.cli.names import host_names
 from opavnic.cli.output import EXIT_USAGE, fail, print_line
-
-_ELSEWHERE_S: Final = 600.0
-"""How long a program on a host of another machine may take."""
 
 Host = Annotated[str, typer.Argument(help="A host of the lab.", autocompletion=host_names)]
 Umad = Annotated[
@@ -38,6 +33,8 @@ def exec_command(
     umad: Umad = None,
 ) -> None:
     """Run a program on a host of a lab; its exit code is passed on.
+
+    Of a lab on several machines, the host may be on any of them.
 
     It finds the HFI of the host under /dev/infiniband and /sys/class/infiniband, for libibumad and Debian's ibstat.
 
@@ -71,7 +68,11 @@ def _run(host: str, command: list[str], lab: str | None, plain: bool, umad: bool
 
     directory, journal = running_lab(lab)
     if journal.machine and host not in journal.hosts:
-        _run_elsewhere(directory.control_socket, host, command)
+        from opavnic.cli.enter_elsewhere import run_elsewhere
+
+        if plain:
+            fail(f"--print: host {host} is on another machine: its plain command is one of that machine")
+        raise typer.Exit(run_elsewhere(directory.control_socket, host, command, umad))
     if plain:
         print_line(plain_command(journal, host, command))
         return
@@ -79,18 +80,6 @@ def _run(host: str, command: list[str], lab: str | None, plain: bool, umad: bool
         become(directory, journal, host, command, devices=umad)
     except ProgramError as error:
         fail(str(error), error.exit_code)
-
-
-def _run_elsewhere(socket: Path, host: str, command: list[str]) -> NoReturn:
-    """Run a program on a host of another machine of the cluster, without a terminal; show what it has said."""
-    from opavnic.lab.client import LabClient
-
-    done = LabClient(socket, _ELSEWHERE_S + 10).post(
-        "/run", {"host": host, "command": command, "timeout_s": _ELSEWHERE_S}
-    )
-    sys.stdout.write(done["stdout"])
-    sys.stderr.write(done["stderr"])
-    raise typer.Exit(done["exit_code"])
 
 
 exec_command.context_settings = {"ignore_unknown_options": True}  # type: ignore[attr-defined]

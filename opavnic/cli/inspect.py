@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from opavnic.cli.common import AsJson, LabOption, lab_client
-from opavnic.cli.output import print_json, print_line, print_table, wrong
+from opavnic.cli.output import pick, print_json, print_line, print_table, wrong
 from opavnic.signals import followed
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def ps(as_json: AsJson = False) -> None:
-    """List running labs, and killed labs that left something behind.
+    """List running labs, labs that have ended by themselves, and killed labs that left something behind.
 
     \b
     Example:
@@ -35,13 +35,17 @@ def ps(as_json: AsJson = False) -> None:
         except JournalError:
             state = "unknown: its journal cannot be read"
         running = journal is not None and journal.alive
+        failure = journal.failure if journal is not None and running else ""
+        if running:
+            state = "ended (opavnic down)" if failure else "running"
         found.append(
             {
                 "lab": lab.name,
-                "state": "running" if running else state,
+                "state": state,
                 "pid": journal.pid if journal is not None and running else None,
                 "hosts": len(journal.hosts) if journal is not None else 0,
                 "file": journal.file if journal is not None else "",
+                "failure": failure,
             }
         )
     if as_json:
@@ -49,10 +53,15 @@ def ps(as_json: AsJson = False) -> None:
     elif not found:
         print_line("no lab is running")
     else:
+        columns = ("lab", "state", "pid", "hosts", "file")
         rows = [
-            [one["lab"], wrong(one["state"], one["pid"] is None), *list(one.values())[2:]] for one in found
+            [one["lab"], wrong(one["state"], one["state"] != "running"), *pick(one, *columns[2:])]
+            for one in found
         ]
-        print_table(("lab", "state", "pid", "hosts", "file"), rows)
+        print_table(columns, rows)
+        for one in found:
+            if one["failure"]:
+                print_line(f"lab {one['lab']} has ended: {one['failure']}")
 
 
 def _killed(name: str | None) -> LabDir | None:

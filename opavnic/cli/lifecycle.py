@@ -53,7 +53,8 @@ def up(
     """Start a lab. In the foreground it runs until Ctrl-C, which removes every trace of it.
 
     SIGTERM and SIGHUP act like Ctrl-C; under nohup, SIGHUP is ignored. With -d, all three end a lab that is still
-    starting (exit code 130).
+    starting (exit code 130). Where a thread of the native datapath breaks, hosts and their programs stay until Ctrl-C
+    or `opavnic down`; the exit code is 1 then.
 
     \b
     Example:
@@ -145,7 +146,12 @@ def _up_here(model: LabModel, file: Path, private: bool, as_json: bool) -> None:
 
     lab = _make_lab(model, file, private)
     lab.progress = say
-    _show_removed(model, precise_loop.run(run_lab(lab, ready)))
+
+    def broken(reason: str) -> None:
+        say(f"lab {model.name} has ended: {reason}")
+        say("hosts and their programs stay until Ctrl-C or: opavnic down")
+
+    _show_removed(model, precise_loop.run(run_lab(lab, ready, broken=broken)))
 
 
 def _show_removed(model: LabModel, removed: Removed) -> None:
@@ -165,7 +171,8 @@ def _up_detached(model: LabModel, file: Path, private: bool, as_json: bool) -> N
 
         lab = _make_lab(model, file, private)
         lab.progress = lambda text: tell("progress", text)
-        precise_loop.run(run_lab(lab, lambda status: tell("ready", status)))
+        # nobody is left to be told of a failure: status, ps and the log say it
+        precise_loop.run(run_lab(lab, lambda status: tell("ready", status), broken=lambda _: None))
 
     _follow(model, spawn(body), as_json)
 
@@ -236,7 +243,8 @@ def prune(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Remove what killed labs left behind; running labs and foreign objects are left alone.
+    """Remove what killed labs left behind, and labs that have ended by themselves; running labs and foreign objects are
+    left alone.
 
     \b
     Example:
@@ -244,8 +252,9 @@ def prune(
       opavnic prune
     """
     from opavnic.lab.cleanup import prune as prune_labs
+    from opavnic.lab.down import end_failed
 
-    removed = prune_labs(dry_run=dry_run)
+    removed = end_failed(dry_run=dry_run) + prune_labs(dry_run=dry_run)
     if as_json:
         print_json({"dry_run": dry_run, "labs": [one.as_json() for one in removed]})
         return

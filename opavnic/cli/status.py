@@ -209,6 +209,9 @@ def vnic_items(data: dict[str, Any], *, whole: bool = False) -> Iterator[Sheet |
     quirks = ", driver quirks" if data["driver_quirks"] else ""
     what = f"pid {data['pid']}, netdevs {data['netdev']}, EM {data['em']}, {data['mads']} MADs"
     yield f"lab {data['lab']}: {what}{quirks}"
+    if data["failure"]:
+        yield f"it has ended: {data['failure']}"
+        yield "it carries nothing any more; hosts and their programs stay until: opavnic down"
     yield engine_line(data["engine"])
     if data["datapath_reason"]:
         yield f"on the Python datapath: {data['datapath_reason']}"

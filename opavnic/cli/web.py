@@ -37,12 +37,15 @@ def web(
     from opavnic.lab.runtime import running_lab
 
     directory, journal = running_lab(lab)
+    from opavnic.web.fm_page import PAGE as FM_PAGE
+    from opavnic.web.part_page import installed_pages
     from opavnic.web.server import application, listening, serve
     from opavnic.web.watch import Watch
 
     with suppress(KeyboardInterrupt), interruptible(), listening("127.0.0.1", port) as sock:
         token = secrets.token_urlsafe(24)
-        app = application(Watch(directory.control_socket), journal.lab)
+        watch = Watch(directory.control_socket, part_pages=[FM_PAGE, *installed_pages()])
+        app = application(watch, journal.lab)
         print_line(f"http://127.0.0.1:{sock.getsockname()[1]}/?token={token}", flush=True)
         say("end with Ctrl-C")
         serve(app, sock, token)

@@ -6,27 +6,29 @@ What there is to send or to tell collects in `outputs`; whoever calls a method d
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from opavnic.cluster.errors import ClusterInputError, MessageError
 from opavnic.cluster.messages import (
     SERVICE_CHANNELS,
+    Body,
     Ends,
     Open,
     Room,
+    Take,
     Train,
     build_open,
     build_room,
-    build_train,
     parse,
+    train_head,
 )
-from opavnic.cluster.streams import PEER_BUDGET, ReceiveStream, SendStream
+from opavnic.cluster.streams import ACK_EVERY_BYTES, PEER_BUDGET, ReceiveStream, SendStream
 from opavnic.cluster.transport import MANAGEMENT_SC, LinkReport, NodeName
 
-ACK_DELAY_S: Final = 0.002
+ACK_DELAY_S: Final = 0.01
 """How long an acknowledgement waits for more packets; the sender's window is worth many times this."""
 OPEN_AGAIN_S: Final = 0.5
 """After this time an end asks again for room: its peer may have bound the link later, or refused it then."""
@@ -45,8 +47,7 @@ def urgency_of(sc: int) -> Urgency:
     return Urgency.MANAGEMENT if sc == MANAGEMENT_SC else Urgency.DATA
 
 
-@dataclass(frozen=True, slots=True)
-class Put:
+class Put(NamedTuple):
     """A message to send."""
 
     peer: NodeName
@@ -56,25 +57,22 @@ class Put:
     payload: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Arrived:
+class Arrived(NamedTuple):
     """Packets for a link direction that ends here."""
 
     link: str
     direction: int
-    packets: list[bytes]
+    body: Body
 
 
-@dataclass(frozen=True, slots=True)
-class RoomAgain:
+class RoomAgain(NamedTuple):
     """A direction that took too little before takes more now."""
 
     link: str
     direction: int
 
 
-@dataclass(frozen=True, slots=True)
-class Lost:
+class Lost(NamedTuple):
     """Packets under way when their receiver went."""
 
     link: str
@@ -167,29 +165,34 @@ class Exchange:
                 self._owe_nothing(end)
             del self._peers[peer]
 
-    def send(self, link: str, sc: int, packets: Sequence[bytes], now: float) -> int:
-        """Send packets of a direction that leaves from here; return how many were taken."""
+    def send(self, link: str, sc: int, take: Take, now: float) -> int:
+        """Send packets of a direction that leaves from here, those that `take` has; return how many were taken."""
+        taken = 0
+        while sent := self.send_train(link, sc, take, now):
+            put, count = sent
+            self.outputs.append(put)
+            taken += count
+        return taken
+
+    def send_train(self, link: str, sc: int, take: Take, now: float) -> tuple[Put, int] | None:
+        """Make a train of what waits and return it with the number of its packets; None: nothing waits, or no room."""
         end = self._links[link]
         if not 0 <= sc < SERVICE_CHANNELS:
             raise ClusterInputError(f"link {link}: SC {sc}; there are 0 to {SERVICE_CHANNELS - 1}")
         stream = end.senders.get(sc) or self._sender(end, sc, now)
-        peer = self._peers.get(end.peer)
-        if peer is None:
+        peer, urgency = self._peers.get(end.peer), urgency_of(sc)
+        packets, size = (0, 0) if peer is None else stream.room(peer.budgets[urgency])
+        if peer is None or packets <= 0 or size <= 0:
             stream.is_blocked = True
-            return 0
-        urgency, taken = urgency_of(sc), 0
-        while taken < len(packets):
-            first = stream.next
-            rest = packets[taken:] if taken else packets
-            count, size = stream.take(rest, peer.budgets[urgency], now)
-            if not count:
-                break
-            peer.budgets[urgency] -= size
-            train = rest if count == len(rest) else rest[:count]
-            payload = build_train(self._ends(sc, stream), first, train)
-            self.outputs.append(Put(end.peer, link, end.direction, urgency, payload))
-            taken += count
-        return taken
+            return None
+        taken = take(train_head(self._ends(sc, stream), stream.next), packets, size)
+        stream.is_blocked = taken is not None and taken[1] == 0
+        if taken is None or taken[1] == 0:
+            return None
+        payload, count, bytes_taken = taken
+        stream.sent(count, bytes_taken, now)
+        peer.budgets[urgency] -= bytes_taken
+        return Put(end.peer, link, end.direction, urgency, payload), count
 
     def pause(self, link: str) -> None:
         """See Transport.pause."""
@@ -219,18 +222,34 @@ class Exchange:
 
     def poll(self, now: float) -> float | None:
         """Send what is due; return when the next is, or None."""
-        for key, since in list(self._dirty.items()):
+        if self._dirty:
+            for key, end, stream in self._owed(now):
+                self._grant(end, key[1], stream)
+        due = next(iter(self._dirty.values()), None)  # those that came last stand last
+        if due is not None:
+            due += ACK_DELAY_S
+        if self._asked:
+            for key, asked in list(self._asked.items()):
+                if now - asked >= OPEN_AGAIN_S:
+                    end = self._links[key[0]]
+                    self._ask(end, key[1], end.senders[key[1]], now)
+            again = min(self._asked.values()) + OPEN_AGAIN_S
+            due = again if due is None else min(due, again)
+        return due
+
+    def _owed(self, now: float) -> list[tuple[tuple[str, int], _LinkEnd, ReceiveStream]]:
+        """Return the receiving streams that are to grant now."""
+        owed: dict[NodeName, int] = {}
+        for link, sc in self._dirty:
+            end = self._links[link]
+            owed[end.peer] = owed.get(end.peer, 0) + end.receivers[sc].ungranted_bytes
+        found = []
+        for key, since in self._dirty.items():
             end = self._links[key[0]]
             stream = end.receivers[key[1]]
-            if now - since >= ACK_DELAY_S or stream.owes_a_grant:
-                self._grant(end, key[1], stream)
-        for key, asked in list(self._asked.items()):
-            if now - asked >= OPEN_AGAIN_S:
-                end = self._links[key[0]]
-                self._ask(end, key[1], end.senders[key[1]], now)
-        due = [since + ACK_DELAY_S for since in self._dirty.values()]
-        due += [asked + OPEN_AGAIN_S for asked in self._asked.values()]
-        return min(due, default=None)
+            if now - since >= ACK_DELAY_S or owed[end.peer] >= ACK_EVERY_BYTES or stream.owes_a_grant:
+                found.append((key, end, stream))
+        return found
 
     def reports(self) -> Iterator[tuple[str, LinkReport]]:
         """Yield each link with its peer and counters."""
@@ -272,7 +291,9 @@ class Exchange:
             return "wrong_direction"
         if isinstance(message, Room):
             return self._granted(end, peer, message, now)
-        stream = end.receivers.setdefault(ends.sc, ReceiveStream())
+        stream = end.receivers.get(ends.sc)
+        if stream is None:
+            stream = end.receivers[ends.sc] = ReceiveStream()
         if isinstance(message, Open):
             if not stream.opened(message):
                 return "stale_era"
@@ -281,7 +302,7 @@ class Exchange:
         reason = stream.took(message)
         if reason is None:
             self._dirty.setdefault((link, ends.sc), now)
-            self.outputs.append(Arrived(link, direction, message.packets))
+            self.outputs.append(Arrived(link, direction, message.body))
         return reason
 
     def _granted(self, end: _LinkEnd, peer: _Peer, room: Room, now: float) -> str | None:

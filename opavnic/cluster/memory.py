@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from hfi_sim.errors import HfiSimError
 from opavnic.cluster.errors import AskError
+from opavnic.cluster.messages import MAX_TRAIN, Body, Take
 from opavnic.cluster.transport import LinkReport, NodeName, NodeState, Presence
-from opavnic.errors import OpavnicError
 
 WINDOW: Final = 256
 """Packets of one direction that may be under way."""
@@ -68,7 +69,8 @@ class MemoryTransport:
     """The transport of one machine."""
 
     def __init__(self, net: MemoryNetwork, name: NodeName, is_coordinator: bool) -> None:
-        self.on_train: Callable[[str, int, list[bytes]], None] = lambda _link, _direction, _packets: None
+        self.is_threaded = False
+        self.on_train: Callable[[str, int, Body], None] = lambda _link, _direction, _body: None
         self.on_room: Callable[[str, int], None] = lambda _link, _direction: None
         self.on_lost: Callable[[str, int, int], None] = lambda _link, _direction, _packets: None
         self.on_node: Callable[[NodeName, NodeState], None] = lambda _name, _state: None
@@ -151,36 +153,47 @@ class MemoryTransport:
         """Take a link out of service."""
         self._bound.pop(link, None)
 
-    def send_train(self, link: str, direction: int, sc: int, packets: Sequence[bytes]) -> int:
+    def send_train(self, link: str, direction: int, sc: int, take: Take) -> int:
         """Send packets, as many as the window lets."""
         bound = self._bound[link]
         peer = bound.report.peer
         far = self._net.up.get(peer)
         there = self._net.joined(self._name, peer) and far is not None and link in far._bound
-        taken = min(len(packets), WINDOW - bound.report.under_way) if there else 0
-        if taken < len(packets):
+        room = WINDOW - bound.report.under_way
+        if far is None or not there or room == 0:
             bound.blocked = True
-        if taken and far is not None:
-            report = bound.report
-            bound.report = replace(report, sent=report.sent + taken, under_way=report.under_way + taken)
-            train = list(packets[:taken])
-            self._net.loop.call_later(
-                self._net.latency_s, self._arrive, far, link, direction, train, bound.era, far.life
-            )
-        return taken
+            return 0
+        taken = take(b"", room, MAX_TRAIN)
+        if taken is None:
+            return 0
+        message, count, _ = taken
+        report = bound.report
+        bound.report = replace(report, sent=report.sent + count, under_way=report.under_way + count)
+        bound.blocked = True  # perhaps there is more
+        self._net.loop.call_later(
+            self._net.latency_s,
+            self._arrive,
+            far,
+            link,
+            direction,
+            Body.read(message, 0),
+            bound.era,
+            far.life,
+        )
+        return count
 
     def _arrive(
-        self, far: MemoryTransport, link: str, direction: int, packets: list[bytes], era: int, life: int
+        self, far: MemoryTransport, link: str, direction: int, body: Body, era: int, life: int
     ) -> None:
         bound, there = self._bound.get(link), far._bound.get(link)
         if bound is None or bound.era != era or there is None or far.life != life:
             return  # it was lost, and is counted
-        there.report = replace(there.report, received=there.report.received + len(packets))
-        far.on_train(link, direction, packets)
+        there.report = replace(there.report, received=there.report.received + body.count)
+        far.on_train(link, direction, body)
         if bound.paused:
-            bound.owed += len(packets)
+            bound.owed += body.count
         else:
-            self._net.loop.call_later(self._net.latency_s, self._acknowledged, link, len(packets), era)
+            self._net.loop.call_later(self._net.latency_s, self._acknowledged, link, body.count, era)
 
     def _acknowledged(self, link: str, packets: int, era: int) -> None:
         bound = self._bound.get(link)
@@ -229,7 +242,7 @@ class MemoryTransport:
             )
         except TimeoutError:
             raise AskError(f"{verb}: {node} did not answer within {timeout_s:g} s") from None
-        except OpavnicError as error:
+        except HfiSimError as error:
             raise AskError(f"{node}: {error}") from error
         await asyncio.sleep(self._net.latency_s)
         return dict(json.loads(json.dumps(answer)))

@@ -4,28 +4,34 @@ All numbers are big-endian. A message says its version, its fabric and the lives
 process, another fabric or another version sent is told apart and counted, and never taken for a packet of this link.
 
     common     magic "OV", version u8, kind u8, fabric u32, sc u8, 3 zero bytes, from_life u64, to_life u64, era u32
-    TRAIN      first u64, count u16, count x length u16, the packets
+    TRAIN      first u64, then the body: count u16, count x length u16, the packets
     OPEN       nothing more
     ROOM       next u64, limit u64, missing u64, before_era u32, before u64
+
+What a lab with native threads sends and receives is packed and taken apart by native/engine/src/crossing.rs, which
+a test holds to this.
 """
 
 from __future__ import annotations
 
 import itertools
 import struct
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from opavnic.cluster.errors import MessageError
+from opavnic.datapath.selection import load_native
 
-PROTOCOL: Final = 1
+PROTOCOL: Final = 2
 """Version of the messages, keys and questions between nodes; a node of another one is refused."""
-MAX_PACKETS: Final = 64
-"""Packets of a train. More gain nothing (docs/cluster-transport.md)."""
-MAX_TRAIN: Final = 60_000
-"""Bytes of a train's packets, unless it is one packet: with its head it fits one batch of Zenoh (65,535 bytes)."""
+MAX_PACKETS: Final = 4096
+"""Packets of a train: so many short ones that their number does not matter any more."""
+MAX_TRAIN: Final = 240 << 10
+"""Bytes of a train's packets: what a message costs is spread over so many (docs/cluster-transport.md). With heads and
+lengths they fill four batches of Zenoh's."""
 MAX_PACKET: Final = 2047 * 8 + 2
 """Bytes of a 16B packet, whose length field counts 11 bits of quad words, and of the tag behind it
 (`hfi_sim.engine.crossing`)."""
@@ -33,9 +39,45 @@ SERVICE_CHANNELS: Final = 32
 
 _MAGIC: Final = b"OV"
 _COMMON: Final = struct.Struct(">2sBBIB3sQQI")
-_TRAIN: Final = struct.Struct(">QH")
+_FIRST: Final = struct.Struct(">Q")
+_COUNT: Final = struct.Struct(">H")
 _ROOM: Final = struct.Struct(">QQQIQ")
 _ZERO: Final = b"\0\0\0"
+_KIND_AT: Final = 3
+
+
+def body_size(message: bytes, begin: int) -> tuple[int, int]:
+    """Return how many packets the body of a message has, and their bytes.
+
+    Raises:  MessageError: there are none, or their lengths do not fit.
+    """
+    if len(message) < begin + _COUNT.size:
+        raise MessageError("length", f"{len(message)} bytes, and no room for the number of packets")
+    (count,) = _COUNT.unpack_from(message, begin)
+    if not 1 <= count <= MAX_PACKETS:
+        raise MessageError("count", f"{count} packets; a train has 1 to {MAX_PACKETS}")
+    records = begin + _COUNT.size * (1 + count)
+    if len(message) < records:
+        raise MessageError("count", f"{count} packets, and no room for their lengths")
+    lengths = struct.unpack_from(f">{count}H", message, begin + _COUNT.size)
+    shortest, longest = min(lengths), max(lengths)
+    if shortest == 0 or longest > MAX_PACKET:
+        raise MessageError("length", f"a packet of {shortest} or {longest} bytes")
+    size = sum(lengths)
+    if len(message) != records + size:
+        raise MessageError("length", f"{len(message) - records} bytes of packets, {size} belong there")
+    return count, size
+
+
+def _no_size(message: bytes, begin: int) -> tuple[int, int] | None:
+    return None
+
+
+_native = load_native()
+_native_size: Callable[[bytes, int], tuple[int, int] | None] = (
+    _no_size if _native is None else _native.body_size
+)
+"""Returns the number and the bytes of packets quickly; None: whether there are any is for Python to say."""
 
 
 class Kind(IntEnum):
@@ -46,8 +88,7 @@ class Kind(IntEnum):
     ROOM = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Ends:
+class Ends(NamedTuple):
     """What every message says of its two ends and its stream."""
 
     fabric: int
@@ -58,25 +99,79 @@ class Ends:
     """Counts the times that the sender of the trains lost sight of their receiver; each era numbers packets from 0."""
 
 
+Taken = tuple[bytes, int, int]
+"""A message with packets; how many there are, and their bytes. None of them: the first one is longer than was asked."""
+Take = Callable[[bytes, int, int], Taken | None]
+"""head of the message, most packets, most bytes of them -> what was taken of those that wait; None: none wait."""
+
+
 @dataclass(frozen=True, slots=True)
-class Train:
+class Body:
+    """The packets in a message, in order. They stand in its bytes, which a native engine takes as they are."""
+
+    message: bytes
+    begin: int
+    count: int
+    size: int
+    """Bytes of all packets."""
+
+    @classmethod
+    def read(cls, message: bytes, begin: int) -> Body:
+        """Find the packets of a message. Raises MessageError: there are none, or their lengths do not fit."""
+        found = _native_size(message, begin)
+        return cls(message, begin, *(body_size(message, begin) if found is None else found))
+
+    @property
+    def packets(self) -> list[bytes]:
+        """Each packet."""
+        lengths = struct.unpack_from(f">{self.count}H", self.message, self.begin + _COUNT.size)
+        bounds = itertools.accumulate(lengths, initial=self.begin + _COUNT.size * (1 + self.count))
+        return [self.message[low:high] for low, high in itertools.pairwise(bounds)]
+
+
+class Train(NamedTuple):
     """Packets of one service channel, in order."""
 
     ends: Ends
     first: int
     """How many packets of the era went before the first of these."""
-    packets: list[bytes]
+    body: Body
 
 
-@dataclass(frozen=True, slots=True)
-class Open:
+class Packets:
+    """Packets that wait, in order."""
+
+    def __init__(self, packets: Iterable[bytes] = ()) -> None:
+        """Begin with these."""
+        self._waiting = deque(packets)
+
+    def __len__(self) -> int:
+        """How many wait."""
+        return len(self._waiting)
+
+    def append(self, packet: bytes) -> None:
+        """Let one more wait."""
+        self._waiting.append(packet)
+
+    def take(self, head: bytes, packets: int, size: int) -> Taken | None:
+        """Take the first ones; this is a `Take`."""
+        if not self._waiting:
+            return None
+        taken, taken_size = list[bytes](), 0
+        most = min(packets, MAX_PACKETS)
+        while self._waiting and len(taken) < most and taken_size + len(self._waiting[0]) <= size:
+            taken_size += len(self._waiting[0])
+            taken.append(self._waiting.popleft())
+        return (head + build_body(taken) if taken else b""), len(taken), taken_size
+
+
+class Open(NamedTuple):
     """The sender of an era's trains asks for room."""
 
     ends: Ends
 
 
-@dataclass(frozen=True, slots=True)
-class Room:
+class Room(NamedTuple):
     """The receiver says what it has, and what may come."""
 
     ends: Ends
@@ -97,9 +192,18 @@ Message = Train | Open | Room
 
 def build_train(ends: Ends, first: int, packets: Sequence[bytes]) -> bytes:
     """Return the payload of a train of 1 to MAX_PACKETS packets of 1 to MAX_PACKET bytes."""
+    return train_head(ends, first) + build_body(packets)
+
+
+def train_head(ends: Ends, first: int) -> bytes:
+    """Return what stands before the body of a train."""
+    return _common(Kind.TRAIN, ends) + _FIRST.pack(first)
+
+
+def build_body(packets: Sequence[bytes]) -> bytes:
+    """Return the body of a message with these packets."""
     count = len(packets)
-    lengths = struct.pack(f">{count}H", *map(len, packets))
-    return b"".join((_common(Kind.TRAIN, ends), _TRAIN.pack(first, count), lengths, *packets))
+    return b"".join((struct.pack(f">{1 + count}H", count, *map(len, packets)), *packets))
 
 
 def build_open(ends: Ends) -> bytes:
@@ -129,16 +233,15 @@ def parse(data: bytes) -> Message:
     if sc >= SERVICE_CHANNELS or zero != _ZERO:
         raise MessageError("sc", f"{sc}, and {zero.hex()} where zeros belong")
     ends = Ends(fabric, sc, from_life, to_life, era)
-    body = memoryview(data)[_COMMON.size :]
     match kind:
         case Kind.TRAIN:
-            return _train(ends, body)
+            return _train(ends, data)
         case Kind.OPEN:
-            _exactly(body, 0)
+            _exactly(data, 0)
             return Open(ends)
         case Kind.ROOM:
-            _exactly(body, _ROOM.size)
-            return Room(ends, *_ROOM.unpack(body))
+            _exactly(data, _ROOM.size)
+            return Room(ends, *_ROOM.unpack_from(data, _COMMON.size))
     raise MessageError("kind", f"{kind} is none of {', '.join(f'{one} {one.name}' for one in Kind)}")
 
 
@@ -148,23 +251,20 @@ def _common(kind: Kind, ends: Ends) -> bytes:
     )
 
 
-def _exactly(body: memoryview, size: int) -> None:
-    if len(body) != size:
-        raise MessageError("length", f"{len(body)} bytes after the common head, {size} belong there")
+def _exactly(data: bytes, size: int) -> None:
+    found = len(data) - _COMMON.size
+    if found != size:
+        raise MessageError("length", f"{found} bytes after the common head, {size} belong there")
 
 
-def _train(ends: Ends, body: memoryview) -> Train:
-    if len(body) < _TRAIN.size:
-        raise MessageError("length", f"{len(body)} bytes after the common head, a train takes {_TRAIN.size}")
-    first, count = _TRAIN.unpack_from(body)
-    if not 1 <= count <= MAX_PACKETS:
-        raise MessageError("count", f"{count} packets; a train has 1 to {MAX_PACKETS}")
-    begin = _TRAIN.size + 2 * count
-    if len(body) < begin:
-        raise MessageError("count", f"{count} packets, and no room for their lengths")
-    lengths = struct.unpack_from(f">{count}H", body, _TRAIN.size)
-    if min(lengths) == 0 or max(lengths) > MAX_PACKET:
-        raise MessageError("length", f"a packet of {min(lengths)} or {max(lengths)} bytes")
-    bounds = list(itertools.accumulate(lengths, initial=begin))
-    _exactly(body, bounds[-1])
-    return Train(ends, first, [bytes(body[low:high]) for low, high in itertools.pairwise(bounds)])
+def _train(ends: Ends, data: bytes) -> Train:
+    begin = _COMMON.size + _FIRST.size
+    if len(data) < begin:
+        raise MessageError("length", f"{len(data)} bytes, the head of a train takes {begin}")
+    (first,) = _FIRST.unpack_from(data, _COMMON.size)
+    return Train(ends, first, Body.read(data, begin))
+
+
+def is_open(data: bytes) -> bool:
+    """Whether a message, if it is one, asks for room."""
+    return len(data) > _KIND_AT and data[_KIND_AT] == Kind.OPEN

@@ -7,9 +7,13 @@ import socket
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
+from typing import Final
 
 from opavnic.cluster.errors import ClusterInputError
 from opavnic.cluster.zenoh_config import Address
+
+LOOK_S: Final = 1.0
+"""How long a machine that did not answer is looked for once more."""
 
 
 def with_port(address: Address) -> Address:
@@ -26,7 +30,7 @@ def with_port(address: Address) -> Address:
             one.bind(where)
             return replace(address, port=int(one.getsockname()[1]))
     except OSError as error:
-        raise ClusterInputError(f"{address}: {error.strerror}") from None
+        raise ClusterInputError(f"cannot listen on {address}: {error.strerror}") from None
 
 
 def reachable(listen: Sequence[Address], seen_from: Sequence[str]) -> list[Address]:
@@ -42,6 +46,15 @@ def reachable(listen: Sequence[Address], seen_from: Sequence[str]) -> list[Addre
         else:
             found.append(address)
     return found
+
+
+def say_of(address: Address) -> str:
+    """Return an address where nobody answered, with what is known of it, for a person. Blocks for up to LOOK_S."""
+    try:
+        with socket.create_connection((address.host.strip("[]"), address.port), LOOK_S):
+            return f"{address} (somebody listens there)"
+    except OSError as error:
+        return f"{address} ({error.strerror or 'no answer'})"
 
 
 def _is_wildcard(host: str) -> bool:

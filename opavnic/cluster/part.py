@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Any, Final
 
+from hfi_sim.cable import Link
 from hfi_sim.fabric import FabricChange, FabricNotice
 from opavnic.cluster.boundary import Boundary, CutLink
 from opavnic.cluster.errors import AskError, ClusterError
 from opavnic.cluster.placement import Placement
-from opavnic.cluster.programs import apply_program, apply_report, node_of, program_of, report_of
+from opavnic.cluster.programs import Program, apply_program, apply_report, node_of, program_of, report_of
 from opavnic.cluster.transport import NodeName, Transport
 from opavnic.world.world import World
 
@@ -25,6 +26,8 @@ log = logging.getLogger("opavnic.cluster")
 
 AGAIN_S: Final = 0.5
 """After which time to ask a machine again that has not answered and is still there."""
+SETTLE_S: Final = 0.25
+"""How long a fabric manager may go on to set up a node before the coordinator hears of it: many SMPs make one table."""
 AT_ONCE: Final = 64
 """Nodes whose programs go in one question."""
 
@@ -51,9 +54,16 @@ class Programs:
         placement: Placement,
         machine: str,
         loop: asyncio.AbstractEventLoop,
+        *,
+        there: Collection[NodeName] = (),
     ) -> None:
-        """Watch the model; nothing is sent to a machine before its first report."""
+        """Watch the model; nothing is sent to a machine before its first report.
+
+        Args:  there: machines whose nodes stay on the model's cables meanwhile: they have been set up, and carry on.
+        """
         self._fabric = world.fabric
+        self._is_ours = world.managed_by in ("builtin", "deputy")
+        """A fabric manager of the user's sets nodes up where they are."""
         self._transport = transport
         self._loop = loop
         self.carried: dict[NodeName, frozenset[str]] = {}
@@ -66,8 +76,9 @@ class Programs:
             if at != machine:
                 node = NodeName(at)
                 self.carried[node] = self.carried.get(node, frozenset()) | {name}
-                self._watch(node, name)
-        for node in self.carried:
+                if self._is_ours:
+                    self._watch(node, name)
+        for node in self.carried.keys() - set(there):
             self.gone(node)
 
     def _watch(self, node: NodeName, name: str) -> None:
@@ -115,16 +126,24 @@ class Programs:
         if is_first:
             self._known[node], self._dirty[node] = {}, set(self.carried[node])
         apply_report(self._fabric, self.carried[node], _report_of(node), report)
-        if is_first:
+        if is_first and self._is_ours:
             self._push_soon(node)
 
     def gone(self, node: NodeName) -> None:
         """Take the nodes of a machine off the model's cables: nobody knows what becomes of them."""
         self._known.pop(node, None)
         self._dirty.pop(node, None)
+        self._fabric.set_links(self._links_of(node), False, by=_report_of(node))
+
+    def _links_of(self, node: NodeName) -> list[Link]:
         carried = self.carried.get(node, frozenset())
-        links = [link for link in self._fabric.links if any(node_of(end) in carried for end in link.ends)]
-        self._fabric.set_links(links, False, by=_report_of(node))
+        return [link for link in self._fabric.links if any(node_of(end) in carried for end in link.ends)]
+
+    def release(self) -> None:
+        """Follow no machine any more: another one manages the fabric."""
+        self._known.clear()
+        for node in self.carried:
+            self._fabric.set_links(self._links_of(node), True, by=_report_of(node))
 
     async def close(self) -> None:
         """Send nothing more."""
@@ -139,21 +158,36 @@ def _report_of(node: str) -> str:
 
 
 class Follower:
-    """Sets the nodes of this machine up as the coordinator says, and reports on them to it."""
+    """Sets the nodes of this machine up as the manager of the fabric says, and reports on them to it."""
 
     def __init__(
-        self, world: World, transport: Transport, coordinator: NodeName, loop: asyncio.AbstractEventLoop
+        self,
+        world: World,
+        transport: Transport,
+        manager: Callable[[], NodeName | None],
+        loop: asyncio.AbstractEventLoop,
     ) -> None:
-        """Report at once, and whenever something changes."""
+        """Report at once, and whenever something changes.
+
+        Args:  manager: returns the machine with the subnet manager; None: there is none, or it is this one.
+        """
         self._fabric = world.fabric
         self._transport = transport
-        self._coordinator = coordinator
+        self._manager = manager
         self._loop = loop
         self._programs: dict[str, Any] = {}
         """The last of each node."""
         self._reported: dict[str, Any] | None = None
+        self._told: dict[str, Program] = {}
+        """What the coordinator knows of the nodes here that a fabric manager has set up by itself."""
+        self._set_up: set[str] = set()
+        """Those of which it may not know all."""
         self._task: asyncio.Task[None] | None = None
         self._is_due = False
+        self._times_forgotten = 0
+        self._is_closed = False
+        if world.managed_by == "external":
+            self._watch_own()
         self._unsubscribe = self._fabric.on_change(self._changed)
         self.report_soon()
 
@@ -170,6 +204,23 @@ class Follower:
             apply_program(self._fabric, name, program)
             self._programs[name] = program
 
+    def _watch_own(self) -> None:
+        """Note what a fabric manager sets up here, wherever it runs: the coordinator's model is to follow."""
+        for switch in self._fabric.switches.values():
+            if not switch.is_elsewhere:
+                switch.on_configured = switch.port0.on_configured = partial(self._was_set_up, switch.name)
+                self._set_up.add(switch.name)
+        for hfi in self._fabric.hfis.values():
+            if not hfi.is_elsewhere:
+                self._set_up.add(hfi.name)
+                for port in hfi.ports.values():
+                    port.on_configured = partial(self._was_set_up, hfi.name)
+
+    def _was_set_up(self, name: str) -> None:
+        if not self._set_up:
+            self._loop.call_later(SETTLE_S, self.report_soon)
+        self._set_up.add(name)
+
     def _changed(self, notice: FabricNotice) -> None:
         if notice.change is FabricChange.TABLES:
             return
@@ -185,36 +236,50 @@ class Follower:
                 apply_program(self._fabric, name, program)
 
     def forget(self) -> None:
-        """Report anew: the coordinator was gone, or is another one."""
+        """Report anew: the manager was gone, or is another one."""
+        self._times_forgotten += 1
         self._reported = None
+        self._set_up |= self._told.keys()
+        self._told.clear()
         self.report_soon()
+
+    def stand_aside(self) -> None:
+        """Set nothing up any more: the subnet manager here does."""
+        self._programs.clear()
 
     def report_soon(self) -> None:
         """Report once whoever changes something has finished."""
         self._is_due = True
-        if self._task is None or self._task.done():
+        if not self._is_closed and (self._task is None or self._task.done()):
             self._task = self._loop.create_task(self._report())
 
     async def _report(self) -> None:
-        while self._is_due:
-            self._is_due = False
+        while self._is_due and (manager := self._manager()) is not None:
+            self._is_due, heard_before = False, self._times_forgotten
             report = report_of(self._fabric)
-            if report == self._reported:
+            names = sorted(self._set_up)[:AT_ONCE]
+            self._set_up.difference_update(names)
+            self._is_due = bool(self._set_up)
+            found = {name: program_of(self._fabric, name) for name in names}
+            news = {name: program for name, program in found.items() if self._told.get(name) != program}
+            if report == self._reported and not news:
                 continue
             try:
-                await self._transport.ask(self._coordinator, "report", report)
-                self._reported = report
+                await self._transport.ask(manager, "report", {**report, "set_up": news})
             except AskError as error:
-                log.warning("the coordinator does not take a report: %s", error)
+                log.warning("%s does not take a report: %s", manager, error)
                 await asyncio.sleep(AGAIN_S)
+                self._set_up |= news.keys()
                 self._is_due = True
+            else:
+                if heard_before == self._times_forgotten:
+                    self._reported = report
+                    self._told |= news
 
     async def close(self) -> None:
         """Report nothing more."""
+        self._is_closed = True
         self._unsubscribe()
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-
-
-Progress = Callable[[str], None]

@@ -3,7 +3,8 @@
 The subnet manager of a cluster runs on one machine, which has the model of the whole fabric. It programs the nodes of
 that model directly (`hfi_sim.subnet_manager.manager`); for nodes on other machines, what it has set goes there as one
 of these, whole and idempotent, and is applied to the real node. A real fabric manager sends SMPs, which cross the links
-between machines like all packets, and needs none of this.
+between machines like all packets; what it has set goes the other way, so that the model of the coordinator, by which
+people look at the fabric, follows.
 """
 
 from __future__ import annotations
@@ -120,6 +121,7 @@ def apply_report(fabric: Fabric, carried: frozenset[str], by: str, report: dict[
         capabilities = {str(name): int(mask) for name, mask in report["capabilities"].items()}
         descriptions = {str(name): str(text) for name, text in report["descriptions"].items()}
         down = {str(name) for name in report["down"]}
+        set_up = {str(name): dict(program) for name, program in report.get("set_up", {}).items()}
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise ClusterError(f"{by}: no report: {type(error).__name__}: {error}") from error
     for name in carried & fabric.hfis.keys():
@@ -133,6 +135,8 @@ def apply_report(fabric: Fabric, carried: frozenset[str], by: str, report: dict[
     own = [link for link in fabric.links if any(node_of(end) in carried for end in link.ends)]
     fabric.set_links([link for link in own if link.name in down], False, by=by)
     fabric.set_links([link for link in own if link.name not in down], True, by=by)
+    for name in carried & set_up.keys():
+        apply_program(fabric, name, set_up[name])
 
 
 def node_of(end: Any) -> str:

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from opavnic.cluster.coordinator import Coordinator
 from opavnic.cluster.errors import ClusterError
-from opavnic.cluster.node import Coordinator, Machine, Member, digest_of
+from opavnic.cluster.member import Member
+from opavnic.cluster.node import Machine, digest_of
 from opavnic.cluster.transport import Transport
 from opavnic.lab.cleanup import Removed
 from opavnic.lab.daemon import run_lab
@@ -41,11 +43,12 @@ def zenoh_transport(way: Way, *, fabric: int | None, digest: str | None) -> Tran
     Raises:  ClusterInputError: an address or credentials that cannot be used. ClusterError: Zenoh is not installed.
     """
     try:
-        import zenoh  # noqa: F401 - to say at once what is missing
+        import zenoh
     except ImportError as error:
         raise ClusterError(
             f"a fabric over several machines needs Zenoh ({error}): pip install 'opavnic[cluster]'"
         ) from error
+    zenoh.try_init_log_from_env()  # RUST_LOG shows what access control refuses, for one
     from opavnic.cluster.membership import NO_DIGEST, Role, node_name
     from opavnic.cluster.zenoh_config import Address, SessionPlan
     from opavnic.cluster.zenoh_transport import ZenohTransport

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from hfi_sim.link.rule import PACKET_KINDS
 
 Status = dict[str, Any]
+_PACKET_KINDS: Final = frozenset(kind.value for kind in PACKET_KINDS)
 
 
 def fold(shares: Mapping[str, Status], order: Iterable[str]) -> Status:
@@ -83,3 +86,17 @@ def unaccounted(shares: Mapping[str, Status]) -> dict[str, int]:
         if packets := sent[direction] - received[direction]:
             lost[f"{direction} network"] = packets
     return lost
+
+
+def fold_faults(shares: Sequence[Status]) -> Status:
+    """Return the faults of a lab, given those of each machine, of which each has seen what its engine carries."""
+    own, *others = shares
+    rows = {row["number"]: dict(row) for row in own["faults"]}
+    for row in (row for share in others for row in share["faults"]):
+        known = rows.setdefault(row["number"], row)
+        if known is row:
+            continue
+        together = sum if row["kind"] in _PACKET_KINDS else max
+        for key in ("seen", "hits"):
+            known[key] = together((known[key], row[key]))
+    return {**own, "faults": [rows[number] for number in sorted(rows)]}

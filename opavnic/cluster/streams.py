@@ -12,21 +12,22 @@ what of that had arrived, the receiver says in its first ROOM of the next era.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from opavnic.cluster.messages import MAX_PACKETS, MAX_TRAIN, Ends, Open, Room, Train
 
-WINDOW: Final = 1024
-"""Packets of a stream that may be under way: 16 full trains, what a link of 100 Gb/s with MTU 9000 sends in 0.75 ms."""
-PEER_BUDGET: Final = 12 * 65_535
-"""Bytes under way to one peer in one urgency: less than the 16 batches of 65,535 bytes that Zenoh queues for it, so
-that a put finds room at once and never blocks the event loop (see zenoh_config.QUEUE_BATCHES)."""
+WINDOW: Final = 1 << 14
+"""Packets of a stream that may be under way. Bytes bound those that are not very short: PEER_BUDGET."""
+PEER_BUDGET: Final = 4 * MAX_TRAIN
+"""Bytes under way to one peer in one urgency: four of the longest trains, so that one can be made and another one
+taken apart while others are on their way. They fit what Zenoh queues for a peer (zenoh_config.QUEUE_BATCHES), so that a
+peer that takes nothing keeps no thread waiting that has packets for others."""
 ACK_EVERY: Final = WINDOW // 8
-"""Packets after which the receiver grants again without waiting for a pause,"""
-ACK_EVERY_BYTES: Final = PEER_BUDGET // 8
-"""and bytes: long packets use up the budget before the window."""
+"""Packets of a stream after which the receiver grants again without waiting for a pause,"""
+ACK_EVERY_BYTES: Final = PEER_BUDGET * 3 // 8
+"""and bytes of all streams from a peer: long packets use up the budget before the window. What is left when a grant
+goes, two of the longest trains, keeps its sender busy until it is there."""
 
 
 @dataclass(slots=True)
@@ -46,7 +47,7 @@ class SendStream:
     found: int = 0
     round_trip_s: float | None = None
     is_blocked: bool = False
-    """`take` left packets behind: the sender waits for room."""
+    """Packets were left behind: the sender waits for room."""
     _trains: deque[tuple[int, int, float]] = field(default_factory=deque)
     """Number after its last packet, bytes, and time of each train under way."""
     _doubt: tuple[int, int, int, int] | None = None
@@ -74,21 +75,16 @@ class SendStream:
         self.is_open = False
         return packets, size
 
-    def take(self, packets: Sequence[bytes], budget: int, now: float) -> tuple[int, int]:
-        """Return how many of the packets make the next train, within the window and `budget` bytes, and their bytes."""
-        most = min(len(packets), MAX_PACKETS, self.limit - self.next) if self.is_open else 0
-        count = size = 0
-        while count < most:
-            longer = size + len(packets[count])
-            if longer > budget or (count and longer > MAX_TRAIN):
-                break
-            count, size = count + 1, longer
-        if count:
-            self.next += count
-            self.total_sent += count
-            self._trains.append((self.next, size, now))
-        self.is_blocked = count < len(packets)
-        return count, size
+    def room(self, budget: int) -> tuple[int, int]:
+        """Return how many packets the next train may have, and how many bytes, of `budget`."""
+        packets = min(MAX_PACKETS, self.limit - self.next) if self.is_open else 0
+        return packets, min(budget, MAX_TRAIN)
+
+    def sent(self, count: int, size: int, now: float) -> None:
+        """Note a train that is under way."""
+        self.next += count
+        self.total_sent += count
+        self._trains.append((self.next, size, now))
 
     def granted(self, room: Room, now: float) -> int | None:
         """Take a grant; return the bytes that it acknowledges, or None if it is of another era or cannot be true."""
@@ -157,7 +153,7 @@ class ReceiveStream:
 
     def took(self, train: Train) -> str | None:
         """Take a train; return None, or why its packets may not be delivered."""
-        ends, count = train.ends, len(train.packets)
+        ends, count = train.ends, train.body.count
         if ends.from_life != self.from_life or self.era == 0:
             return "stale_life"
         if ends.era != self.era:
@@ -171,13 +167,13 @@ class ReceiveStream:
         self.total_missing += gap
         self.next = train.first + count
         self.received += count
-        self.ungranted_bytes += sum(map(len, train.packets))
+        self.ungranted_bytes += train.body.size
         return None
 
     @property
     def owes_a_grant(self) -> bool:
-        """So much has come that the sender may soon have to wait for room."""
-        return self.next - self.granted_at >= ACK_EVERY or self.ungranted_bytes >= ACK_EVERY_BYTES
+        """So many packets have come that the sender may soon have to wait for room."""
+        return self.next - self.granted_at >= ACK_EVERY
 
     def room(self, fabric: int, sc: int, life: int, *, paused: bool) -> Room:
         """Return the grant to send now; a paused one acknowledges and grants nothing new."""

@@ -7,10 +7,12 @@ live, exactly once.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, NewType, Protocol
+
+from opavnic.cluster.messages import Body, Take
 
 NodeName = NewType("NodeName", str)
 """The name of one machine's part of a fabric: the host name unless `--name` says otherwise."""
@@ -41,10 +43,12 @@ class NodeState:
 class Transport(Protocol):
     """Carries trains of packets for links, and questions with answers, between the nodes of one fabric.
 
-    All methods and all callbacks run in the event loop that called `start`.
+    All methods and all callbacks run in the event loop that called `start`, unless `is_threaded` says otherwise.
     """
 
-    on_train: Callable[[str, int, list[bytes]], None]
+    is_threaded: bool
+    """Whether `send_train` is called in a thread of its own, one only, and `on_train` and `on_room` may be in any."""
+    on_train: Callable[[str, int, Body], None]
     """link, direction, packets that arrived for it. Whoever has no room for more calls `pause`."""
     on_room: Callable[[str, int], None]
     """link, direction that has room again after `send_train` took less than it was given."""
@@ -81,10 +85,10 @@ class Transport(Protocol):
     def unbind(self, link: str) -> None:
         """Take a link out of service; what is under way is lost and counted."""
 
-    def send_train(self, link: str, direction: int, sc: int, packets: Sequence[bytes]) -> int:
-        """Send 16B packets of one service channel (0 to 31); return how many were taken.
+    def send_train(self, link: str, direction: int, sc: int, take: Take) -> int:
+        """Send 16B packets of one service channel (0 to 31), those that `take` has; return how many were taken.
 
-        Fewer than given is back pressure: `on_room` tells when to offer the rest. None are taken while the peer is
+        If it has more, that is back pressure: `on_room` tells when to offer the rest. None are taken while the peer is
         gone.
         """
 

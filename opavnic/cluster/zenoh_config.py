@@ -24,11 +24,12 @@ from opavnic.cluster.transport import NodeName
 
 ROOT: Final = "opavnic"
 QUEUE_BATCHES: Final = 16
-"""Batches that Zenoh queues for a peer and priority, the most it takes; streams.PEER_BUDGET stays below."""
+"""Batches that Zenoh queues for a peer and priority, the most it takes. Whoever puts more waits; see zenoh_links."""
 LEASE_S: Final = 5.0
 """After this time without a word, which a dead machine or a partition causes, a node is gone. A process that dies is
 gone at once, because its connection closes."""
-JOIN_TIMEOUT_S: Final = 15.0
+JOIN_TIMEOUT_S: Final = 60.0
+"""How long a node that joins looks for a coordinator: machines are started in any order."""
 MAX_MESSAGE: Final = 1 << 21
 """Bytes of a message that a node puts together from fragments; answers are the longest."""
 DEFAULT_PORT: Final = 7447
@@ -143,8 +144,12 @@ def check(plan: SessionPlan) -> None:
             )
 
 
-def config(plan: SessionPlan, fabric: int | None) -> dict[str, Any]:
-    """Return the configuration as what JSON can say; unknown fabric: any, until the coordinator said which."""
+def config(plan: SessionPlan, fabric: int | None, life: int = 0) -> dict[str, Any]:
+    """Return the configuration as what JSON can say.
+
+    Args:    fabric: None: any, until the coordinator said which. life: the session's id, by which others tell whose
+             links are whose; 0: any.
+    """
     tx = {
         "lease": round(plan.lease_s * 1000),
         "queue": {
@@ -152,6 +157,8 @@ def config(plan: SessionPlan, fabric: int | None) -> dict[str, Any]:
                 "control": 2, "real_time": QUEUE_BATCHES, "interactive_high": QUEUE_BATCHES,
                 "interactive_low": 2, "data_high": 2, "data": QUEUE_BATCHES, "data_low": 2, "background": 2,
             },
+            # longer than the lease: what ends first is the link, and of that Zenoh tells (sight.py)
+            "congestion_control": {"block": {"wait_before_close": round(2e6 * plan.lease_s)}},
         },
     }  # fmt: skip
     link: dict[str, Any] = {
@@ -164,7 +171,7 @@ def config(plan: SessionPlan, fabric: int | None) -> dict[str, Any]:
         "listen": {"endpoints": [str(address) for address in plan.listen], "exit_on_failure": True},
         "connect": {
             "endpoints": [str(address) for address in plan.join],
-            "timeout_ms": 0,
+            "timeout_ms": -1,  # 0 would try once: a node that was started before its coordinator would never meet it
             "exit_on_failure": False,
             "retry": {"period_init_ms": 200, "period_max_ms": 1000},
         },
@@ -172,6 +179,8 @@ def config(plan: SessionPlan, fabric: int | None) -> dict[str, Any]:
         "adminspace": {"enabled": False},
         "transport": {"link": link, "shared_memory": {"enabled": plan.shared_memory}},
     }
+    if life:
+        wanted["id"] = f"{life:x}"
     if plan.credentials is not None:
         own = plan.credentials
         link["protocols"] = ["tls"]

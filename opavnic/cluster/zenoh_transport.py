@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hfi_sim.errors import HfiSimError
 from opavnic.cluster.errors import AskError, ClusterError, ClusterInputError, MessageError, RefusedError
-from opavnic.cluster.exchange import Arrived, Exchange, Lost, Put, RoomAgain, Urgency
+from opavnic.cluster.exchange import Exchange
 from opavnic.cluster.membership import NO_DIGEST, Hello, Membership, NodeEvent, Role
-from opavnic.cluster.own_addresses import reachable, with_port
+from opavnic.cluster.messages import Body, Take
+from opavnic.cluster.own_addresses import reachable, say_of, with_port
+from opavnic.cluster.sight import Sight
 from opavnic.cluster.transport import LinkReport, NodeName, NodeState, Presence
 from opavnic.cluster.zenoh_config import (
     MAX_MEMBERS,
@@ -27,12 +29,10 @@ from opavnic.cluster.zenoh_config import (
     Address,
     SessionPlan,
     check,
-    config,
-    link_key,
-    parse_link_key,
-    to_json5,
     with_listen,
 )
+from opavnic.cluster.zenoh_links import ZenohLinks
+from opavnic.cluster.zenoh_session import open_session
 
 if TYPE_CHECKING:
     import zenoh
@@ -49,11 +49,6 @@ JOIN: Final = "join"
 """The verb by which a node asks the coordinator whether it may join; not one of those that `serve` gets."""
 _LOOK_AGAIN_S: Final = 0.1
 _VERB: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
-_PRIORITIES: Final = {
-    Urgency.ROOM: "REAL_TIME",
-    Urgency.MANAGEMENT: "INTERACTIVE_HIGH",
-    Urgency.DATA: "DATA",
-}
 
 
 class ZenohTransport:
@@ -76,27 +71,59 @@ class ZenohTransport:
                 f"node {plan.name}: the credentials name {', '.join(may)} as coordinator: start it there, or make "
                 "others with `opavnic cluster ca --coordinator`"
             )
-        self.on_train: Callable[[str, int, list[bytes]], None] = lambda link, direction, packets: None
-        self.on_room: Callable[[str, int], None] = lambda link, direction: None
-        self.on_lost: Callable[[str, int, int], None] = lambda link, direction, packets: None
         self.on_node: Callable[[NodeName, NodeState], None] = lambda name, state: None
         self.serve: Callable[[NodeName, str, dict[str, Any]], Awaitable[dict[str, Any]]] = _serves_nothing
         self._plan, self._role, self._digest = plan, role, digest
         self._fabric = fabric
         self._life = secrets.randbits(63) | 1
         self._exchange = Exchange(self._life, fabric or 0)
+        self._links = ZenohLinks(plan.name, self._exchange, self._soon)
         self._membership = self._see_nobody()
+        self._sight = Sight()
         self._addresses: dict[NodeName, list[str]] = {}
         """The coordinator's: where nodes that it admitted say that they listen."""
         self._inbox: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._is_awake = False
         self._inbox_full = 0
-        self._failed_puts = 0
         self._session: zenoh.Session | None = None
-        self._publishers: dict[tuple[NodeName, str, int, Urgency], zenoh.Publisher] = {}
         self._declared: list[Any] = []
-        self._timer: asyncio.TimerHandle | None = None
         self._answers: set[asyncio.Task[None]] = set()
+
+    @property
+    def is_threaded(self) -> bool:
+        """See Transport."""
+        return self._links.is_threaded
+
+    @is_threaded.setter
+    def is_threaded(self, value: bool) -> None:
+        self._links.is_threaded = value
+
+    @property
+    def on_train(self) -> Callable[[str, int, Body], None]:
+        """See Transport."""
+        return self._links.on_train
+
+    @on_train.setter
+    def on_train(self, value: Callable[[str, int, Body], None]) -> None:
+        self._links.on_train = value
+
+    @property
+    def on_room(self) -> Callable[[str, int], None]:
+        """See Transport."""
+        return self._links.on_room
+
+    @on_room.setter
+    def on_room(self, value: Callable[[str, int], None]) -> None:
+        self._links.on_room = value
+
+    @property
+    def on_lost(self) -> Callable[[str, int, int], None]:
+        """See Transport."""
+        return self._links.on_lost
+
+    @on_lost.setter
+    def on_lost(self, value: Callable[[str, int, int], None]) -> None:
+        self._links.on_lost = value
 
     @property
     def name(self) -> NodeName:
@@ -120,7 +147,8 @@ class ZenohTransport:
         self._loop = asyncio.get_running_loop()
         if self._plan.join:
             await self._ask_in_the_lobby()
-        self._session = await asyncio.to_thread(self._open, self._plan)
+        self._session = await asyncio.to_thread(open_session, self._plan, self._fabric, self._life)
+        self._links.start(self._session, self._loop)
         try:
             if self._plan.join:
                 await self._find_coordinator(self._loop.time() + self._plan.join_timeout_s)
@@ -139,52 +167,40 @@ class ZenohTransport:
         session, self._session = self._session, None
         if session is None:
             return
-        if self._timer is not None:
-            self._timer.cancel()
         for task in list(self._answers):
             task.cancel()
         await asyncio.gather(*self._answers, return_exceptions=True)
-        for link in list(dict(self._exchange.reports())):
-            self._exchange.unbind(link)
-        self._deliver()
-        self._publishers.clear()
+        self._links.stop()
         self._declared.clear()
         await asyncio.to_thread(session.close)
 
     def bind(self, link: str, direction: int, peer: NodeName) -> None:
         """See Transport.bind."""
-        self._exchange.bind(link, direction, peer, self._loop.time())
-        self._deliver()
+        self._links.bind(link, direction, peer)
 
     def unbind(self, link: str) -> None:
         """See Transport.unbind."""
-        self._exchange.unbind(link)
-        for key in [key for key in self._publishers if key[1] == link]:
-            self._publishers.pop(key).undeclare()
-        self._deliver()
+        self._links.unbind(link)
 
-    def send_train(self, link: str, direction: int, sc: int, packets: Sequence[bytes]) -> int:
+    def send_train(self, link: str, direction: int, sc: int, take: Take) -> int:
         """See Transport.send_train."""
-        taken = self._exchange.send(link, sc, packets, self._loop.time())
-        self._deliver()
-        return taken
+        return self._links.send_train(link, sc, take)
 
     def pause(self, link: str, direction: int) -> None:
         """See Transport.pause."""
-        self._exchange.pause(link)
+        self._links.pause(link)
 
     def resume(self, link: str, direction: int) -> None:
         """See Transport.resume."""
-        self._exchange.resume(link, self._loop.time())
-        self._deliver()
+        self._links.resume(link)
 
     def links(self) -> Mapping[str, LinkReport]:
         """See Transport.links."""
-        return dict(self._exchange.reports())
+        return self._links.reports()
 
     def counters(self) -> Mapping[str, int]:
         """See Transport.counters."""
-        own = {"inbox_full": self._inbox_full, "failed_puts": self._failed_puts}
+        own = {"inbox_full": self._inbox_full, "failed_puts": self._links.failed_puts}
         return Counter(self._exchange.refused) + Counter(own)
 
     async def ask(
@@ -238,20 +254,6 @@ class ZenohTransport:
         own = Hello(self.name, self._role, self._fabric or 0, self._life, self._digest)
         return Membership(own, credentials.coordinators if credentials is not None else ())
 
-    def _open(self, plan: SessionPlan) -> zenoh.Session:
-        try:
-            import zenoh
-        except ImportError:
-            raise ClusterError(
-                "a fabric over several machines needs Zenoh: pip install 'opavnic[cluster]'"
-            ) from None
-        wanted = to_json5(config(plan, self._fabric))
-        try:
-            return zenoh.open(zenoh.Config.from_json5(wanted))
-        except zenoh.ZError as error:
-            where = ", ".join(map(str, (*plan.listen, *plan.join)))
-            raise ClusterInputError(f"node {self.name}: {where}: {_first_line(error)}") from None
-
     async def _ask_in_the_lobby(self) -> None:
         """Ask the coordinator, by a session that listens nowhere, whether this node may join, and who else is there.
 
@@ -261,7 +263,7 @@ class ZenohTransport:
         self._plan = replace(self._plan, listen=tuple(with_port(address) for address in self._plan.listen))
         deadline = self._loop.time() + self._plan.join_timeout_s
         name_free_by = self._loop.time() + self._plan.lease_s
-        self._session = await asyncio.to_thread(self._open, replace(self._plan, listen=()))
+        self._session = await asyncio.to_thread(open_session, replace(self._plan, listen=()), self._fabric)
         try:
             while True:
                 coordinator = await self._find_coordinator(deadline)
@@ -293,10 +295,10 @@ class ZenohTransport:
                 if found:
                     return found[0].name
             if self._loop.time() >= deadline:
-                where = ", ".join(map(str, self._plan.join))
+                seen_there = [await asyncio.to_thread(say_of, address) for address in self._plan.join]
                 raise ClusterError(
-                    f"node {self.name}: no coordinator answers at {where}: does `opavnic up --cluster` run there, and "
-                    "are the credentials from the same CA?"
+                    f"node {self.name}: no coordinator answers at {', '.join(seen_there)}: does `opavnic up --cluster` "
+                    "run there, are the credentials from the same CA, and is the time of day right on both?"
                 )
             await asyncio.sleep(_LOOK_AGAIN_S)
 
@@ -389,8 +391,9 @@ class ZenohTransport:
         assert session is not None  # noqa: S101 - started
         direct = zenoh.handlers.Callback
         self._declared = [
+            session.info.declare_link_events_listener(direct(self._on_link, indirect=False), history=True),
             session.declare_subscriber(
-                f"{root}/link/*/{self.name}/**", direct(self._on_sample, indirect=False)
+                f"{root}/link/*/{self.name}/**", direct(self._links.on_sample, indirect=False)
             ),
             session.declare_queryable(f"{root}/ask/*/{self.name}/*", direct(self._on_query, indirect=False)),
             session.liveliness().declare_token(f"{root}/live/{self._membership.own.chunks()}"),
@@ -401,13 +404,17 @@ class ZenohTransport:
 
     # in Zenoh's threads
 
-    def _on_sample(self, sample: zenoh.Sample) -> None:
-        self._soon(self._received, str(sample.key_expr), sample.payload.to_bytes())
-
     def _on_token(self, sample: zenoh.Sample) -> None:
         import zenoh
 
         self._soon(self._token, str(sample.key_expr), sample.kind == zenoh.SampleKind.PUT)
+
+    def _on_link(self, event: zenoh.LinkEvent) -> None:
+        import zenoh
+
+        link = event.link
+        is_there = event.kind == zenoh.SampleKind.PUT
+        self._soon(self._link, int(str(link.zid), 16), f"{link.src} {link.dst}", is_there)
 
     def _on_query(self, query: zenoh.Query) -> None:
         if not self._soon(self._question, query):
@@ -433,59 +440,12 @@ class ZenohTransport:
         self._is_awake = False
         for _ in range(len(self._inbox)):
             call, arguments = self._inbox.popleft()
-            call(*arguments)
-        self._deliver()
-
-    def _deliver(self) -> None:
-        """Send what the exchange has for others, tell what it has for this node, and wake when more is due."""
-        exchange = self._exchange
-        due = exchange.poll(self._loop.time())
-        while exchange.outputs:
-            match exchange.outputs.popleft():
-                case Put() as put:
-                    self._put(put)
-                case Arrived(link, direction, packets):
-                    self.on_train(link, direction, packets)
-                case RoomAgain(link, direction):
-                    self.on_room(link, direction)
-                case Lost(link, direction, packets):
-                    self.on_lost(link, direction, packets)
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if due is not None and self._session is not None:
-            self._timer = self._loop.call_at(due, self._deliver)
-
-    def _put(self, put: Put) -> None:
-        import zenoh
-
-        if self._session is None:
-            return
-        key = (put.peer, put.link, put.direction, put.urgency)
-        try:
-            publisher = self._publishers.get(key)
-            if publisher is None:
-                publisher = self._publishers[key] = self._session.declare_publisher(
-                    link_key(self.fabric, self.name, put.peer, put.link, put.direction),
-                    # the budget of a peer keeps its queue from filling, so this blocks nobody; dropping would lose
-                    # packets of a lossless fabric
-                    congestion_control=zenoh.CongestionControl.BLOCK,
-                    reliability=zenoh.Reliability.RELIABLE,
-                    priority=getattr(zenoh.Priority, _PRIORITIES[put.urgency]),
-                    express=put.urgency is not Urgency.DATA,
-                    allowed_destination=zenoh.Locality.REMOTE,
+            try:
+                call(*arguments)
+            except Exception as error:  # what came with it has its turn all the same
+                self._loop.call_exception_handler(
+                    {"message": f"node {self.name}: a message was not handled", "exception": error}
                 )
-            publisher.put(put.payload)
-        except zenoh.ZError:
-            self._failed_puts += 1  # what it carried is found missing by its receiver, or lost with its peer
-
-    def _received(self, key: str, payload: bytes) -> None:
-        parsed = parse_link_key(key)
-        if parsed is None:
-            self._exchange.refused["bad_key"] += 1
-            return
-        sender, link, direction = parsed
-        self._exchange.received(sender, link, direction, payload, self._loop.time())
 
     def _read_token(self, key: str) -> Hello | None:
         _, _, rest = key.partition("/")
@@ -498,19 +458,31 @@ class ZenohTransport:
 
     def _token(self, key: str, is_there: bool) -> None:
         hello = self._read_token(key)
-        if hello is not None and hello != self._membership.own:
-            events = self._membership.appeared([hello]) if is_there else self._membership.vanished(hello)
-            self._tell(events)
+        if hello is None or hello == self._membership.own:
+            return
+        if not is_there:
+            self._sight.withdrawn(hello)
+            self._tell(self._membership.vanished(hello))
+        elif self._sight.announced(hello):
+            self._tell(self._membership.appeared([hello]))
+
+    def _link(self, session: int, link: str, is_there: bool) -> None:
+        if is_there:
+            self._tell(self._membership.appeared(self._sight.linked(session, link)))
+        else:
+            for hello in self._sight.unlinked(session, link):
+                self._tell(self._membership.vanished(hello))
 
     def _tell(self, events: Sequence[NodeEvent]) -> None:
         now = self._loop.time()
         for event in events:
-            match event.state.presence:
-                case Presence.JOINED:
-                    self._exchange.peer_joined(event.name, event.state.life, now)
-                case Presence.GONE:
-                    self._exchange.peer_gone(event.name)
-            self._deliver()
+            with self._links.lock:
+                match event.state.presence:
+                    case Presence.JOINED:
+                        self._exchange.peer_joined(event.name, event.state.life, now)
+                    case Presence.GONE:
+                        self._exchange.peer_gone(event.name)
+            self._links.deliver()
             self.on_node(event.name, event.state)
 
     def _question(self, query: zenoh.Query) -> None:
@@ -580,8 +552,3 @@ def _json_object(data: bytes) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
-
-
-def _first_line(error: Exception) -> str:
-    """Return what Zenoh says, without the places in its source."""
-    return re.sub(r" at /\S+:\d+\.?", "", str(error).splitlines()[0] if str(error) else type(error).__name__)

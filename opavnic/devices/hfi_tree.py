@@ -14,6 +14,7 @@ from typing import Final
 
 from hfi_sim.hfi import Hfi, HfiPort
 from hfi_sim.port_state import PortState
+from hfi_sim.sma.facts import port_info_of
 from hfi_sim.umad.abi import ABI_VERSION, UmadError
 from hfi_sim.umad.file import UmadFile
 from hfi_sim.umad.service import UmadService
@@ -27,13 +28,10 @@ NULL_DEVICE: Final = "/dev/null"
 _NULL_NUMBER: Final = "1:3"
 _VERBS_ABI: Final = "6"
 _PKEYS: Final = 32
+"""Entries of a P_Key table in sysfs."""
 _DESCRIPTION: Final = 64
 """Bytes of a node description."""
-"""Entries of a P_Key table in sysfs."""
 _MODALIAS: Final = "pci:v00008086d000024F0sv00008086sd00002628bc02sc08i00"
-_IS_SM: Final = 1 << 1
-"""The bit of the capability mask that issmN sets while it is open."""
-_SUBNET_PREFIX: Final = 0xFE80 << 48
 
 
 class UmadHandle:
@@ -179,18 +177,17 @@ def _add_verbs(tree: Tree, device: str, hfi: str) -> None:
 
 
 def _add_port(tree: Tree, path: str, port: HfiPort) -> None:
-    gid = _SUBNET_PREFIX << 64
     values: dict[str, Callable[[], str]] = {
         "lid": lambda: f"{port.lid:#x}",
         "lid_mask_count": lambda: str(port.lmc),
         "sm_lid": lambda: f"{port.sm_lid:#x}",
-        "sm_sl": lambda: "0",
+        "sm_sl": lambda: str(port.settings.info.master_sm_sl),
         "state": lambda: f"{port.state.value}: {port.state.name}",
         "phys_state": lambda: "2: Polling" if port.state is PortState.DOWN else "5: LinkUp",
         "rate": lambda: _rate(port),
-        "cap_mask": lambda: f"{_IS_SM if port.is_sm else 0:#010x}",
+        "cap_mask": lambda: f"{port_info_of(port).capability_mask:#010x}",
         "link_layer": lambda: "InfiniBand",
-        "gids/0": lambda: _grouped(gid | port.guid, 128),
+        "gids/0": lambda: _grouped(port.settings.info.subnet_prefix << 64 | port.guid, 128),
     }
     for name, value in values.items():
         tree.text(f"{path}/{name}", value)

@@ -38,10 +38,10 @@ _MOST: Final = (1 << 64) - 1
 class NativeEngine(Engine):
     """Elements in Rust; the ones here are where they count."""
 
-    def __init__(self, icrc: Icrc, native: _native.FabricEngine | None = None) -> None:
+    def __init__(self, icrc: Icrc, carrier: _native.Carrier | None = None) -> None:
         """Make an engine without elements.
 
-        Args:    native: the engine of a carrier; None: one that is driven here alone.
+        Args:    carrier: take its engine; None: one that is driven here alone.
         Raises:  DatapathUnavailableError: it is not built; the ICRC has a polynomial of its own.
         """
         module = load_native()
@@ -52,7 +52,8 @@ class NativeEngine(Engine):
                 f"the native engine knows no ICRC polynomial but {IBA_POLYNOMIAL:#010x}; "
                 f"this fabric has {icrc.polynomial:#010x}"
             )
-        self._native: _native.FabricEngine = module.FabricEngine(DROPS) if native is None else native
+        self._native: _native.FabricEngine = module.FabricEngine(DROPS) if carrier is None else carrier.engine
+        self._carrier = carrier
         self._make_ring: type[_native.CaptureRing] = module.CaptureRing
         # called for each packet, and the same there
         self.handle_timeout = self._native.handle_timeout  # type: ignore[method-assign]
@@ -199,6 +200,10 @@ class NativeEngine(Engine):
 
     def arrive(self, now: int, direction: DirectionId, records: Sequence[bytes]) -> None:
         self._native.arrive(now, direction, records)
+
+    def open_gate(self) -> _native.Gate | None:
+        """Open the gate of the carrier to other machines; None: there is no carrier, and what leaves is an output."""
+        return None if self._carrier is None else self._carrier.gate()
 
     def keep(self, token: BufferToken) -> None:
         self._native.keep(token)

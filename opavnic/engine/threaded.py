@@ -51,7 +51,7 @@ def native_carrier(
 
 def carrier_engine(carrier: _native.Carrier) -> EngineFactory:
     """Return what makes the engine of a fabric out of that of a carrier, which serves one fabric."""
-    return partial(NativeEngine, native=carrier.engine)
+    return partial(NativeEngine, carrier=carrier)
 
 
 class ThreadedDriver:

@@ -14,6 +14,7 @@ from opavnic.lab.cleanup import Removed
 from opavnic.lab.errors import LabError
 from opavnic.lab.lab import Lab
 from opavnic.lab.logs import LogHub
+from opavnic.lab.part_routes import PartRoutes
 from opavnic.lab.save import SaveRoutes
 from opavnic.lab.vnic_routes import VnicRoutes
 from opavnic.signals import call_on_ending_signals
@@ -24,11 +25,16 @@ log = logging.getLogger("opavnic.lab")
 
 
 async def run_lab(
-    lab: Lab, ready: Callable[[dict[str, Any]], None], end: asyncio.Event | None = None
+    lab: Lab,
+    ready: Callable[[dict[str, Any]], None],
+    end: asyncio.Event | None = None,
+    *,
+    broken: Callable[[str], None] | None = None,
 ) -> Removed:
     """Start `lab`, call `ready` with its status, keep it until a signal or POST /down, and remove it.
 
-    Args:    end: ends it as well once it is set.
+    Args:    end: ends it as well once it is set. broken: told why a lab that was ready carries nothing any more. Its
+             hosts and their programs stay as they are then, until a signal or POST /down; None: it is removed at once.
     Returns: what was removed, and what failed to stop.
     Raises:  LabError: the lab could not start, or failed later; it has been removed.
     """
@@ -36,7 +42,7 @@ async def run_lab(
     ends = Ends()
     call_on_ending_signals(end.set)
     try:
-        removed = await _live(lab, ready, end, ends)
+        removed = await _live(lab, ready, end, ends, broken)
     finally:
         failed = await ends.close()
     removed.failed += failed
@@ -54,11 +60,18 @@ def lab_routes(lab: Lab, lines: LogLines, down: Callable[[], Awaitable[Any]]) ->
         *LabRoutes(lab.status_steps, lines, down, lab.folded).routes(),
         *SaveRoutes(lab).routes(),
         *VnicRoutes(lab).routes(),
+        *PartRoutes(lab.parts).routes(),
         *lab.routes(),
     ]
 
 
-async def _live(lab: Lab, ready: Callable[[dict[str, Any]], None], end: asyncio.Event, ends: Ends) -> Removed:
+async def _live(
+    lab: Lab,
+    ready: Callable[[dict[str, Any]], None],
+    end: asyncio.Event,
+    ends: Ends,
+    broken: Callable[[str], None] | None,
+) -> Removed:
     """Run the lab until `end` is set and stop it; the other cleanups are registered in `ends`."""
 
     async def down() -> dict[str, Any]:
@@ -79,7 +92,7 @@ async def _live(lab: Lab, ready: Callable[[dict[str, Any]], None], end: asyncio.
         gc.collect()
         gc.freeze()  # these objects live as long as the lab: scanning them repeatedly would delay the fabric
         ready(lab.status())
-        lab.on_failure(end.set)
+        lab.on_failure(end.set if broken is None else lambda: broken(lab.failure))
         await end.wait()
     return await lab.stop()
 

@@ -8,12 +8,11 @@ import signal
 from pathlib import Path
 from typing import Final
 
-from hfi_sim.netdev.netlink import LinkClient
 from opavnic.lab.cleanup import Removed, netdev_names, undo
 from opavnic.lab.client import LabClient
-from opavnic.lab.errors import LabError, NoLabError, PrivilegeError
+from opavnic.lab.errors import JournalError, LabError, NoLabError, PrivilegeError
 from opavnic.lab.namespaces import is_name_of, programs_in
-from opavnic.lab.runtime import Journal, LabDir, running_lab
+from opavnic.lab.runtime import Journal, LabDir, all_labs, running_lab
 
 PATIENCE_S: Final = 15.0
 """How long the process of a lab may take to end."""
@@ -51,12 +50,48 @@ def end_lab(name: str | None) -> Removed:
     return removed
 
 
+def end_failed(*, dry_run: bool = False) -> list[Removed]:
+    """End the labs that carry nothing any more, and whose processes only keep their hosts.
+
+    Returns: one entry for each.
+    Raises:  LabError: something of one is left; the others have been ended.
+    """
+    done = []
+    trouble = []
+    for lab in all_labs():
+        try:
+            journal = lab.load()
+            if journal is None or not journal.alive or not journal.failure:
+                continue
+            done.append(_promised(lab, journal) if dry_run else end_lab(lab.name))
+        except JournalError:
+            continue  # whether it has failed is unknown
+        except LabError as error:
+            trouble.append(str(error))
+    if trouble:
+        raise LabError("; ".join(trouble))
+    return done
+
+
+def _promised(lab: LabDir, journal: Journal) -> Removed:
+    """Return what would be removed of a lab that runs."""
+    promised = _named(lab, journal)
+    promised.programs = programs_in(journal.identities)
+    undo(journal, promised, dry_run=True)
+    return promised
+
+
 def _ask(lab: LabDir, journal: Journal, process: int) -> Removed:
     """Ask a lab to end through its control API, or by a signal if that does not answer (yet)."""
     try:
         return Removed.from_json(LabClient(lab.control_socket, PATIENCE_S).post("/down"))
     except LabError:
         _signal(journal, process)
+    return _named(lab, journal)
+
+
+def _named(lab: LabDir, journal: Journal) -> Removed:
+    """Return what the journal of a lab names."""
     namespaces = [Path(entry.path).name for entry in journal.namespaces]
     return Removed(lab.name, [], namespaces, netdev_names(journal), directory=str(lab.path))
 
@@ -81,6 +116,8 @@ def leftovers(lab: LabDir, journal: Journal) -> list[str]:
     ]
     left += [f"program {program}" for program in programs_in(journal.identities)]
     if on_host := [entry.name for entry in journal.netdevs if entry.namespace is None]:
+        from hfi_sim.netdev.netlink import LinkClient  # late: most labs have no interface on the machine
+
         links = LinkClient()
         try:
             found = {name: links.find(name) for name in on_host}

@@ -35,7 +35,7 @@ from opavnic.lab.model import LabModel, hosts_that_can_crash, losses
 from opavnic.lab.names import NamedVnic
 from opavnic.lab.parts import RunningParts, check_parts
 from opavnic.lab.programs import run_program, start_program
-from opavnic.lab.run_route import RunRoute
+from opavnic.lab.programs_route import ProgramRoutes
 from opavnic.lab.runtime import Journal, LabDir, process_start_time, runtime_root
 from opavnic.lab.share import Share
 from opavnic.lab.status import lab_status, vnic_state
@@ -44,6 +44,7 @@ from opavnic.lab.uplinks.ways import Ways
 from opavnic.lab.vnics import HostVnic, vnics_of
 from opavnic.world.em_node import EM_NODE
 from opavnic.world.ends import Ends
+from opavnic.world.fellows import Fellows
 from opavnic.world.ground.host import GroundHost, Interface
 from opavnic.world.part import PartHost, PartVnic, PartWorld
 from opavnic.world.parts.capture import Captures
@@ -56,6 +57,7 @@ from opavnic.world.parts.mad_socket import mad_socket
 from opavnic.world.parts.management import AWAITED, fabric_management
 from opavnic.world.steps import Steps, at_once
 from opavnic.world.world import ManagedBy, World
+from vema.em.election import ELECTION_GROUP
 from vema.types import VportNum
 
 if TYPE_CHECKING:
@@ -96,6 +98,8 @@ class Lab:
         self.model = model
         self.share = share
         self._is_manager = share is None or share.manages
+        self._has_managers = self._is_manager or (share is not None and share.deputy is not None)
+        """Managers run here, at work or as standbys."""
         self._hosts_here = [name for name in model.hosts if share is None or name in share.hosts]
         self.netdev: NetdevKind = netdev
         self.directory = LabDir(runtime_root() / model.name)
@@ -295,6 +299,7 @@ class Lab:
             routing=model.fabric.routing,
             ends=self._ends,
             elsewhere=() if self.share is None else self.share.elsewhere,
+            deputy=None if self.share is None else self.share.deputy,
         )
         if self.datapath.name == "native":
             ports = [host.hfis * host.ports for host in model.hosts.values()]
@@ -306,14 +311,8 @@ class Lab:
             world = make_world(engine=carrier_engine(self._carrier), driver=ThreadedDriver)
         else:
             world = make_world()
-        if world.managed_by == "builtin":
-            for name in model.hosts:
-                if pkeys := [vesw.pkey for vesw in model.vesws_of(name)]:
-                    world.set_pkeys(world.hosts[name].port, pkeys)
-            for name in model.hosts:
-                for port in world.hosts[name].ports:
-                    world.subnet_manager.set_management(port, name in model.managing_hosts)
-            world.subnet_manager.sweep()
+        if world.managed_by in ("builtin", "deputy"):
+            self._administer(world)
         elif world.managed_by == "external":
             managing = model.managing_hosts
             for name in model.hosts:
@@ -331,26 +330,47 @@ class Lab:
             )
         for name in set(can_crash) - self.hosts.keys():
             world.faults.hook(name, _nothing, _nothing)  # its machine unloads the driver
-        for name in set(model.hosts) - self.hosts.keys() if self._is_manager else ():
+        for name in set(model.hosts) - self.hosts.keys() if self._has_managers else ():
             world.hosts[name].port.announce(CapabilityMask3.ETH_ON_FABRIC_SUPPORTED)  # as its machine will
         world.on_crash(self._machine.forget_netdevs)
         if self.share is not None:
             self.share.attach(world)
         return world
 
+    def _administer(self, world: World) -> None:
+        """Tell the subnet manager the partitions; if it does not wait for the end of another one, let it begin."""
+        model, manager = self.model, world.subnet_manager
+        for name in model.hosts:
+            if pkeys := [vesw.pkey for vesw in model.vesws_of(name)]:
+                world.set_pkeys(world.hosts[name].port, pkeys)
+        for name in model.hosts:
+            for port in world.hosts[name].ports:
+                manager.set_management(port, name in model.managing_hosts)
+        if self.share is not None:
+            manager.reserve_lids()
+            for node in self.share.em_nodes.values():
+                port = world.manager_port(node)
+                manager.set_management(port, True)
+                manager.groups.join(ELECTION_GROUP, port)
+        if world.managed_by == "builtin":
+            manager.sweep()
+
     @property
     def _managed_by(self) -> ManagedBy:
         mode = self.model.subnet_manager.mode
+        if self.share is not None and self.share.deputy is not None:
+            return "deputy"
         return "elsewhere" if mode == "builtin" and not self._is_manager else mode
 
     async def _start_own_parts(self, world: World) -> None:
         own = self.parts.own
-        spread = None if self.share is None else self.share.spread
+        others = None if self.share is None else self.share.others
         if self.share is not None:
-            own["programs on other machines"] = RunRoute(self.share)
-        own |= {"fabric": FabricRoutes(world, self.model.name, spread), "capture": Captures(world)}
+            own["programs on other machines"] = ProgramRoutes(self.share.programs)
+        own |= {"fabric": FabricRoutes(world, self.model.name, others), "capture": Captures(world, others)}
         if world.managed_by == "external":
-            await self.parts.start_own("fabric manager", fabric_management(world))
+            pkeys = {vesw.name: vesw.pkey for vesw in self.model.vesws}
+            await self.parts.start_own("fabric manager", fabric_management(world, pkeys))
             self.progress(f"the fabric manager is {AWAITED}")
         if self._carrier is not None:
             datapath = native_datapath(world, self._carrier, on_failure=self._datapath_failed)
@@ -363,22 +383,26 @@ class Lab:
             socket = self.directory.mad_socket if self._claimed else None
             await self.parts.start_own("MAD socket", mad_socket(world, socket))
         em = self.model.em.mode
-        if em != "builtin" or not self._is_manager:
+        if em != "builtin" or not self._has_managers:
             reason = f"lab {self.model.name} has no Ethernet Manager of its own (em: {em})"
             if em == "builtin":
-                reason = f"the Ethernet Manager of lab {self.model.name} runs on the coordinator"
+                standbys = ", ".join([] if self.share is None else list(self.share.em_nodes)[1:])
+                also = f", with standbys on {standbys}" if standbys else ""
+                reason = f"the Ethernet Manager of lab {self.model.name} runs on the coordinator{also}"
             own["Ethernet Manager"] = NoManager(reason)
             return
         self.progress(
             "the Ethernet Manager configures "
             + counted(len(self.model.vesws), "virtual switch", "virtual switches")
         )
-        manager = ethernet_manager(world, em_config(self.model))
+        fellows = None if self.share is None else self.share.fellows
+        applied = None if fellows is None else fellows.config
+        manager = ethernet_manager(world, applied or em_config(self.model), fellows)
         self.manager = await self.parts.start_own("Ethernet Manager", manager)
         if world.managed_by == "builtin":
-            await self._wait_ready(self.manager)
+            await self._wait_ready(self.manager, fellows)
 
-    async def _wait_ready(self, manager: BuiltinManager) -> None:
+    async def _wait_ready(self, manager: BuiltinManager, fellows: Fellows | None) -> None:
         deadline = asyncio.get_running_loop().time() + CONVERGENCE_S
         while True:
             elsewhere = [] if self.share is None else self.share.trouble()
@@ -389,8 +413,8 @@ class Lab:
                 for vnic in self.vnics()
                 if vnic.asked is not None and (state := vnic_state(vnic)) != "up"
             ]
-            if not missing:
-                return
+            if not missing or (fellows is not None and fellows.config is not None):
+                return  # what was applied elsewhere need not be what the lab file says
             if asyncio.get_running_loop().time() > deadline:
                 raise LabError(f"not ready within {CONVERGENCE_S:g} s: {', '.join(missing)}")
             await asyncio.sleep(_LOOK_AGAIN_S)  # the kernel reports "up" in its own time
@@ -414,11 +438,13 @@ class Lab:
 
     def _datapath_failed(self, reason: str) -> None:
         log.error("%s", reason)
-        self.failure = reason
+        self.failure = self._journal.failure = reason
+        if self._claimed:
+            self.directory.save(self._journal)
         self._on_failure()
 
     def on_failure(self, handler: Callable[[], None]) -> None:
-        """Call `handler` when `failure` is set, at once if it already is: the lab should then be stopped."""
+        """Call `handler` when `failure` is set, at once if it already is: the lab carries nothing any more."""
         self._on_failure = handler
         if self.failure:
             handler()
@@ -481,6 +507,7 @@ class Lab:
             "netdev": self.netdev,
             "datapath": self.datapath.name,
             "datapath_reason": self.datapath.reason,
+            "failure": self.failure,
             "em": self.model.em.mode,
             "subnet_manager": self.model.subnet_manager.mode,
             "driver_quirks": self.model.driver_quirks,

@@ -30,6 +30,7 @@ from hfi_sim.netdev.base import ETH_MTU_MAX, ETH_MTU_MIN
 from hfi_sim.quantities import share_text
 from opavnic.datapath.selection import EngineWanted
 from opavnic.errors import OpavnicError
+from opavnic.lab.cluster_model import Cluster, standby_problems
 from opavnic.lab.fabric_model import Fabric
 from opavnic.lab.guest_model import GuestKeys, guest_problems, is_guest
 from opavnic.lab.name_rules import InterfaceName, LabName
@@ -228,21 +229,6 @@ class AppModel(Section):
     """Options defined by the part."""
 
 
-class Cluster(Section):
-    """How a lab is spread over machines that `opavnic up --cluster` and `opavnic node` bring together."""
-
-    nodes: Annotated[int, Field(strict=True, ge=1, le=1024)] | list[LabName] | None = None
-    """How many machines it takes, the coordinator included, or their names. Without it, `--wait` says."""
-    place: Annotated[dict[LabName, LabName], BeforeValidator(empty_is_default)] = Field(default_factory=dict)
-    """Host or switch -> machine. The others are spread evenly, so that few links are cut."""
-    labels: Annotated[dict[LabName, list[LabName]], BeforeValidator(empty_is_default)] = Field(
-        default_factory=dict
-    )
-    """Machine -> labels that it bears; `place` may name a label in place of a machine."""
-    trust_members: Annotated[bool, Field(strict=True)] = False
-    """Whether every machine may run programs on hosts of the others and set faults there, not only the coordinator."""
-
-
 class LabModel(Section):
     """A whole lab file, without the sections of parts."""
 
@@ -293,7 +279,11 @@ class LabModel(Section):
 
     @model_validator(mode="after")
     def _sections_fit(self) -> LabModel:
-        problems = cross_problems(self.model_dump()) or unheeded(self) or fabric_problems(self)
+        problems = (
+            cross_problems(self.model_dump())
+            or [*unheeded(self), *standby_problems(self)]
+            or fabric_problems(self)
+        )
         if problems:
             raise CrossError(problems)
         return self

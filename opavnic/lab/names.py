@@ -9,6 +9,7 @@ added. Each host reads its own file, because not all share a virtual switch.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -17,6 +18,7 @@ from hfi_sim.netdev.base import IpInterface
 
 ETC_HOSTS: Final = "/etc/hosts"
 LOCALHOST: Final = "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n"
+_NAME: Final = re.compile(r"[A-Za-z0-9_.-]+")
 _NO_ADDRESS: Final = "127.0.1.1"
 """A host without an address in any virtual switch; Debian gives it to the name of a machine without a fixed address."""
 
@@ -43,8 +45,11 @@ def hosts_text(reader: str, vnics: Mapping[str, Sequence[NamedVnic]], before: st
             lines.append(f"{_NO_ADDRESS} {host}")
         for vnic in its:
             for text in _texts(vnic.addresses):
-                names = (host, f"{host}.{vnic.vesw}") if text in short else (f"{host}.{vnic.vesw}",)
-                lines.append(f"{text} {' '.join(names)}")
+                names = [host] if text in short else []
+                if _NAME.fullmatch(vnic.vesw):  # a virtual switch that an EM has added may have any
+                    names.append(f"{host}.{vnic.vesw}")
+                if names:
+                    lines.append(f"{text} {' '.join(names)}")
     return "\n".join(lines) + "\n"
 
 

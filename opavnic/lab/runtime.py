@@ -134,6 +134,8 @@ class Journal:
     settings: list[SettingEntry] = field(default_factory=list)
     boot: str = field(default_factory=boot_id)
     """Id of the machine's boot; processes and namespaces of another boot are gone."""
+    failure: str = ""
+    """Why the lab carries nothing any more, while its process keeps hosts and programs until it is told to end."""
 
     @classmethod
     def from_json(cls, text: str) -> Journal:
@@ -239,6 +241,11 @@ class LabDir:
             os.close(fd)
             journal = self._load_if_readable()
             who = f" (pid {journal.pid})" if journal is not None and journal.alive else ""
+            if journal is not None and journal.failure:
+                raise LabRunningError(
+                    f"lab {self.name}{who} has ended ({journal.failure}), but its hosts are still there; remove them "
+                    f"with: opavnic down {self.name}"
+                ) from None
             raise LabRunningError(f"lab {self.name} is already running{who}") from None
         except FileNotFoundError:
             same = False

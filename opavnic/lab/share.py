@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from opavnic.lab.programs_route import RemotePrograms
+from opavnic.world.elsewhere import Elsewhere
+from opavnic.world.fellows import Fellows
 from opavnic.world.world import World
 
 
@@ -21,6 +24,12 @@ class Share:
     """The nodes of the fabric, HFIs and switches, that other machines carry."""
     manages: bool
     """Whether subnet manager and Ethernet Manager of the lab run here."""
+    deputy: str | None
+    """The host on whose port managers here wait to take over; None: there are none."""
+    em_nodes: Mapping[str, str]
+    """Machine -> node of its Ethernet Manager, the coordinator first; empty: the coordinator has the only one."""
+    fellows: Fellows | None
+    """The Ethernet Managers of all machines, if one of several is here."""
     attach: Callable[[World], None]
     """Called with the world once it is wired, before anything runs on it."""
     await_others: Callable[[], Awaitable[None]]
@@ -31,7 +40,7 @@ class Share:
     """Returns the entry `cluster` of the status of this machine."""
     fold: Callable[[dict[str, Any], bool], Awaitable[dict[str, Any]]]
     """Makes the status of this machine that of the whole lab; whether counters are asked for."""
-    spread: Callable[[dict[str, Any]], Awaitable[None]]
-    """Has the other machines make a change of faults, `add` or `remove`, that was made here."""
-    run: Callable[[str, Sequence[str], float], Awaitable[dict[str, Any]]]
-    """Runs a program to its end on a host, whichever machine that is on."""
+    others: Elsewhere
+    """The other machines, as the parts of the lab ask them."""
+    programs: RemotePrograms
+    """Programs on hosts of other machines."""

@@ -40,8 +40,8 @@ def lab_status(
 ) -> Steps[dict[str, Any]]:
     """Make the status of a lab as plain data; with `counters`, also the counters of every element. Each host is a step.
 
-    Args:  head: the entries of the lab itself, including `datapath`. vesw_names: names of known virtual switches by id.
-           workers: how many the lab file asks for.
+    Args:  head: the entries of the lab itself, including `datapath` and `failure`. vesw_names: names of known virtual
+           switches by id. workers: how many the lab file asks for.
     """
     carrier = world.carrier
     if carrier is not None:
@@ -51,7 +51,11 @@ def lab_status(
     adapters: dict[str, Adapter] = {}
     for host, port in [(host, world.vnic_ports[name]) for name, host in hosts.items()]:
         vnics = vnics_of(host, port)
-        rows.append(host_status(host, port, vnics, vesw_names))
+        row = host_status(host, port, vnics, vesw_names)
+        if head["failure"]:
+            for vnic in row["vnics"]:
+                vnic["state"] = "ended"
+        rows.append(row)
         kernel |= {f"{vnic} netdev": values for vnic, values in kernel_counters(vnics).items()}
         adapters |= {str(vnic): vnic.adapter for vnic in vnics if vnic.adapter is not None}
         yield

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-import networkx as nx
-
 from hfi_sim.topology import HostSpec, NodeKind, Topology, generate
 from hfi_sim.topology.explicit import from_data, hfi_names
 from opavnic.lab.fabric_model import LinkModel
@@ -62,17 +60,25 @@ def cut_off(topology: Topology, hfis: Iterable[str], root: str) -> dict[str, str
 
     HFIs do not forward packets: one with two ports does not connect the switches that these are cabled to.
     """
-    graph: nx.Graph[str] = nx.Graph()
+    # every `opavnic up` and `validate` comes by here: importing networkx would take longer than all that is asked of it
+    neighbors: dict[str, list[str]] = {}
     for cable in topology.cables:
-        graph.add_edge(*(_vertex(topology, *end) for end in (cable.a, cable.b)))
-    here = nx.node_connected_component(graph, f"{root}:1")
+        a, b = (_vertex(topology, *end) for end in (cable.a, cable.b))
+        neighbors.setdefault(a, []).append(b)
+        neighbors.setdefault(b, []).append(a)
+    here, reached = set[str](), [f"{root}:1"]
+    while reached:
+        vertex = reached.pop()
+        if vertex not in here:
+            here.add(vertex)
+            reached += neighbors[vertex]
     found = {}
     for name in hfis:
         port = f"{name}:1"
-        if port not in graph:
+        if port not in neighbors:
             found[name] = f"no cable is at {port}"
         elif port not in here:
-            near, far = (next(iter(graph[end])) for end in (f"{root}:1", port))
+            near, far = (neighbors[end][0] for end in (f"{root}:1", port))
             found[name] = f"it is on {far}, {root} on {near}, and no cables join the two"
     return found
 

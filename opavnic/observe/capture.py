@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from hfi_sim.cable import LinkDirection
+from hfi_sim.engine.config import BoundaryEnd
 from hfi_sim.errors import FaultError
 from hfi_sim.fabric import Fabric
 from hfi_sim.faults.targets import directions_of
@@ -20,6 +22,8 @@ DEFAULT_BUFFER: Final = 32 << 20
 MIN_BUFFER: Final = 2 * SEGMENT_BYTES
 MAX_BUFFER: Final = 64 << 20
 """Bytes that may wait to be taken. Packets beyond this are missed: the fabric does not wait for a reader."""
+RING_LOOK_S: Final = 0.02
+"""Seconds between two looks into a ring that is not full. A call for each packet would slow the fabric down."""
 
 
 class Capture:
@@ -48,12 +52,10 @@ class Capture:
         Raises:  FaultError: no place has that name, and the message suggests the nearest one; with `once`, no packet
                  enters the fabric there.
         """
-        ways = directions_of(fabric, place, match.direction)
-        if once:
-            ways = [way for way in ways if isinstance(way.source, HfiPort)]
+        ways = [way for way in ways_of(fabric, place, match, once=once) if begins_here(way)]
         if not ways:
             raise FaultError(
-                f'no packet enters the fabric on "{place}": it has no link that leads away from an HFI port'
+                f'no packet enters a link on "{place}" here: other machines carry what leads there'
             )
         self._fabric = fabric
         self._epoch_ns = max(0, round(epoch_s * NS_PER_S))
@@ -99,3 +101,24 @@ class Capture:
     def stop(self) -> None:
         """Copy no more; what was not taken yet still can be. May be called twice."""
         self._end()
+
+
+def ways_of(fabric: Fabric, place: str, match: Match, *, once: bool) -> list[LinkDirection]:
+    """Return the directions of links that a capture looks at, on whichever machine they begin.
+
+    Args:    once: only those on which packets enter the fabric, from HFI ports.
+    Raises:  FaultError: there are none.
+    """
+    ways = directions_of(fabric, place, match.direction)
+    if once:
+        ways = [way for way in ways if isinstance(way.source, HfiPort)]
+    if not ways:
+        raise FaultError(
+            f'no packet enters the fabric on "{place}": it has no link that leads away from an HFI port'
+        )
+    return ways
+
+
+def begins_here(way: LinkDirection) -> bool:
+    """Return whether the engine of this machine sends what a direction carries, and so sees it."""
+    return not isinstance(way.source.engine_end, BoundaryEnd)

@@ -15,6 +15,8 @@ from opavnic.datapath.selection import load_native
 
 NUMBER_HEADER: Final = "Capture-Number"
 """The header of the stream that says which capture it is."""
+WITHOUT_HEADER: Final = "Capture-Without"
+"""The header that says which machines of a cluster do not take part, and why."""
 _HEAD: Final = Struct("<II")
 _SMALLEST: Final = {ENHANCED_PACKET: 32}
 

@@ -89,6 +89,18 @@ DROPS: Final = Family(
     ("element", "reason"),
     True,
 )
+APP_DROPS: Final = Family(
+    "opavnic_app_dropped_packets",
+    "Packets that an app, such as a load balancer, dropped, by reason.",
+    ("host", "app", "reason"),
+    True,
+)
+APP_REFUSALS: Final = Family(
+    "opavnic_app_refused_tick_packets",
+    "Packets that a load balancer forwarded without believing their tick, by reason.",
+    ("host", "app", "reason"),
+    True,
+)
 FAULTS: Final = Family("opavnic_faults", "Faults that are set in the fabric.")
 FAULT_SEEN: Final = Family(
     "opavnic_fault_seen_packets", "Packets that matched a fault.", ("number", "fault"), True
@@ -102,7 +114,8 @@ FAULT_HITS: Final = Family(
 FAMILIES: Final = (
     ANSWERS, INFO, UPTIME, MADS, SIGHTINGS_MISSED, UNACCOUNTED, HOSTS,
     VNIC_UP, VNIC_TX_PACKETS, VNIC_TX_BYTES, VNIC_RX_PACKETS, VNIC_RX_BYTES, VNIC_DROPS,
-    LINK_UP, LINK_PACKETS, LINK_BYTES, LINK_DROPS, DROPS, FAULTS, FAULT_SEEN, FAULT_HITS,
+    LINK_UP, LINK_PACKETS, LINK_BYTES, LINK_DROPS, DROPS, APP_DROPS, APP_REFUSALS,
+    FAULTS, FAULT_SEEN, FAULT_HITS,
 )  # fmt: skip
 """All metrics, in the order of a scrape."""
 
@@ -159,6 +172,10 @@ def _samples(status: Mapping[str, Any], faults: Mapping[str, Any] | None) -> Ite
     for element, reasons in status["drops"].items():
         for reason, count in reasons.items():
             yield DROPS, (element, reason), count
+    for app in status["apps"]:
+        for family, key in ((APP_DROPS, "drops"), (APP_REFUSALS, "refused_ticks")):
+            for reason, count in app.get(key, {}).items():
+                yield family, (app["host"], app["kind"], reason), count
     if faults is not None:
         yield FAULTS, (), len(faults["faults"])
         for fault in faults["faults"]:

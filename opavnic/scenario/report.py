@@ -6,9 +6,9 @@ One HTML file without scripts; the drawings are SVG within it. Text of tests, pr
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from html import escape
 from typing import TYPE_CHECKING, Final
 
+from hfi_sim.text import xml_text
 from hfi_sim.topology import Topology
 from hfi_sim.topology.draw import as_svg
 from hfi_sim.wire.l4 import L4
@@ -43,13 +43,14 @@ def html_report(scenario: Scenario, name: str, outcome: str, failure: str, repea
     """
     parts = [
         "<!doctype html>",
-        f'<html lang="en"><head><meta charset="utf-8"><title>{escape(name)}</title>',
+        f'<html lang="en"><head><meta charset="utf-8"><title>{xml_text(name)}</title>',
         f"<style>{_STYLE}</style></head><body>",
-        f'<h1>{escape(name)} <span class="{escape(outcome)}">{escape(outcome)}</span></h1>',
-        f"<p>Seed {scenario.seed}. Again: <code>{escape(repeat)}</code></p>",
+        f'<h1>{xml_text(name)} <span class="{xml_text(outcome)}">{xml_text(outcome)}</span></h1>',
+        f"<p>Seed {scenario.seed}. Again: <code>{xml_text(repeat)}</code></p>",
     ]
     if failure:
-        parts += ["<h2>Failure</h2>", f"<pre>{escape(failure)}</pre>"]
+        lines = "\n".join(map(xml_text, failure.expandtabs().splitlines()))
+        parts += ["<h2>Failure</h2>", f"<pre>{lines}</pre>"]
     parts += ["<h2>Fabric</h2>", f'<div class="drawing">{_topology(scenario)}</div>']
     parts += ["<h2>Packets by time and place</h2>", *_packets(scenario)]
     parts += ["<h2>Faults</h2>", _faults(scenario)]
@@ -96,7 +97,7 @@ def _packet_drawing(records: Sequence[TraceRecord], places: Sequence[str]) -> st
         'font-family="monospace" font-size="11" role="img" aria-label="packets by time and place">'
     ]
     for place in places:
-        parts.append(f'<text x="0" y="{row[place] + 4:.1f}">{escape(place)}</text>')
+        parts.append(f'<text x="0" y="{row[place] + 4:.1f}">{xml_text(place)}</text>')
         parts.append(
             f'<line x1="{_LEFT}" y1="{row[place]:.1f}" x2="{_WIDTH - 20}" y2="{row[place]:.1f}" stroke="#e5e5e5"/>'
         )
@@ -117,9 +118,9 @@ def _mark(record: TraceRecord, x: float, y: float, begin: float) -> str:
     said = f"{(record.time_s - begin) * 1e3:.6f} ms {record.direction}: {summarize(record.packet)}"
     if record.drop is not None:
         shape = f'<path d="M{x - 4:.1f} {y - 4:.1f}l8 8m0 -8l-8 8" stroke="{_DROPPED}" stroke-width="2">'
-        return f"{shape}<title>{escape(said)}, dropped: {escape(str(record.drop))}</title></path>"
+        return f"{shape}<title>{xml_text(said)}, dropped: {xml_text(str(record.drop))}</title></path>"
     colour = _COLOURS.get(l4_of(record.packet), _OTHER)
-    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"><title>{escape(said)}</title></circle>'
+    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"><title>{xml_text(said)}</title></circle>'
 
 
 # --- tables ------------------------------------------------------------------------------------------------
@@ -158,4 +159,4 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[object]], nothing: str)
 
 
 def _cell(value: object) -> str:
-    return f'<td class="n">{value}</td>' if isinstance(value, int) else f"<td>{escape(str(value))}</td>"
+    return f'<td class="n">{value}</td>' if isinstance(value, int) else f"<td>{xml_text(str(value))}</td>"

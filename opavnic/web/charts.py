@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -20,12 +19,12 @@ _KINDS: Final = {
     "manager": ("roundRect", "#6b6b6b"),
 }
 _BUSY_LOAD, _FULL_LOAD = 1 / 3, 3 / 4
-_BOX: Final = (72, 24)
-_GAP: Final = 6
+_LOADS: Final = (0.01, 0.1, _BUSY_LOAD, _FULL_LOAD)
+_WIDTHS: Final = 8
+"""Widths that a link is drawn with, by its load."""
 _LABEL_WIDTH: Final = 30
 """Width in pixels of a node below which its name is shown only where the pointer is: it would not fit."""
-_DRAWN_WIDTH: Final = 850
-"""Width in pixels that a drawing has at least on a screen of 1400."""
+_MANY: Final = 60
 _FAINT: Final = 0.15
 
 
@@ -57,7 +56,7 @@ def hops_by_nodes(path: Sequence[HopView]) -> dict[frozenset[str], list[str]]:
 
 def _lanes_text(hop: Mapping[str, Any]) -> str:
     lanes = [
-        f"VL {vl['vl']} {vl['waiting']:,} bytes wait, {vl['credits']:,} bytes of credit"
+        f"VL {vl['vl']}: {vl['waiting']:,} bytes wait, {vl['credits']:,} bytes of credit"
         for vl in hop["vls"]
         if vl["credits"] is not None
     ]
@@ -71,9 +70,7 @@ def topology(seen: Scene, vesw: str | None = None, path: Sequence[HopView] = ())
     Args:  vesw: what is not on this virtual switch is drawn faintly. path: the hops whose links are marked, and
            whose queues and credits are said where the pointer is.
     """
-    rows = Counter(node.at[1] for node in seen.nodes)
-    width = min(_BOX[0], _DRAWN_WIDTH / max(rows.values(), default=1) - _GAP)
-    many = width < _LABEL_WIDTH
+    many = min((node.size[0] for node in seen.nodes), default=0) < _LABEL_WIDTH
     marked = hops_by_nodes(path)
     return {
         "animation": False,
@@ -86,10 +83,14 @@ def topology(seen: Scene, vesw: str | None = None, path: Sequence[HopView] = ())
                 "roam": True,
                 "zoom": 1,
                 "edgeSymbol": ["none", "none"],
-                "label": {"show": not many, "color": "#fff", "fontSize": 11},
+                "label": {
+                    "show": not many,
+                    "color": "#fff",
+                    "fontSize": 10 if len(seen.nodes) > _MANY else 11,
+                },
                 "emphasis": {"label": {"show": True}, "scale": False},
                 "labelLayout": {"hideOverlap": True},
-                "data": [_node(node, vesw, (max(width, _GAP), _BOX[1])) for node in seen.nodes],
+                "data": [_node(node, vesw) for node in seen.nodes],
                 "links": _links(seen.links, marked),
             }
         ],
@@ -105,7 +106,7 @@ def described(seen: Scene) -> str:
     return f"{said}, down: {', '.join(down)}." if down else f"{said}, all up."
 
 
-def _node(node: NodeView, vesw: str | None, size: tuple[float, float]) -> dict[str, Any]:
+def _node(node: NodeView, vesw: str | None) -> dict[str, Any]:
     symbol, colour = _KINDS[node.kind]
     lines = [node.name, node.kind if node.lid is None else f"{node.kind}, LID {node.lid:#x}"]
     lines += [", ".join(sorted(node.vesws))] if node.vesws else []
@@ -118,7 +119,7 @@ def _node(node: NodeView, vesw: str | None, size: tuple[float, float]) -> dict[s
         "x": node.at[0],
         "y": node.at[1],
         "symbol": symbol,
-        "symbolSize": list(size),
+        "symbolSize": list(node.size),
         "itemStyle": {
             "color": DOWN if node.wrong else FAULTY if node.faults else colour,
             "opacity": 1 if shown else _FAINT,
@@ -141,12 +142,12 @@ def _links(links: Sequence[LinkView], marked: Mapping[frozenset[str], Sequence[s
                 "value": link.name,
                 "lineStyle": {
                     "color": PATH if pair in marked and link.up else colour(link),
-                    "width": 5 if pair in marked else 2 + 4 * link.load,
+                    "width": 5 if pair in marked else 2 + round(_WIDTHS * link.load) * 4 / _WIDTHS,
                     "type": "solid" if link.up else "dashed",
                     "curveness": 0.12 * beside,
                     "opacity": 1,
                 },
-                "tooltip": {"formatter": _plain("\n".join([*link_lines(link), *marked.get(pair, ())]))},
+                "tooltip": {"formatter": _plain("\n".join([*_glance(link), *marked.get(pair, ())]))},
             }
         )
     return rows
@@ -163,6 +164,31 @@ def colour(link: LinkView) -> str:
     return BUSY if link.load > _BUSY_LOAD else GOOD
 
 
+def _glance(link: LinkView) -> list[str]:
+    """Return what the pointer shows of a link: about how loaded it is, not all of `link_lines`.
+
+    The drawing is sent and drawn anew, whole, when it changes, and no flow is quite as fast as it was a second before:
+    so it changes only when a load is of another order.
+    """
+    return [
+        f"{link.name}  {rate_text(link.rate_bps)}  {'up' if link.up else 'down'}",
+        f"{link.a} -> {link.b}: {_load_text(link.bits_forth / link.rate_bps)}",
+        f"{link.b} -> {link.a}: {_load_text(link.bits_back / link.rate_bps)}",
+        *(["it drops packets"] if link.drops else []),
+        *_faults(link),
+    ]
+
+
+def _load_text(load: float) -> str:
+    """Return a share of a link's rate, to its order."""
+    if not load:
+        return "nothing"
+    below = next((step for step in _LOADS if load <= step), None)
+    return (
+        f"up to {below:.0%} of its rate" if below is not None else f"more than {_FULL_LOAD:.0%} of its rate"
+    )
+
+
 def link_lines(link: LinkView) -> list[str]:
     """Return what is to be said of a link, a line each."""
     lines = [
@@ -173,9 +199,11 @@ def link_lines(link: LinkView) -> list[str]:
     ]
     if link.drops:
         lines.append(f"{link.drops:,.0f} drops/s")
-    if link.faults:
-        lines.append(f"faults: {', '.join(map(str, link.faults))}")
-    return lines
+    return lines + _faults(link)
+
+
+def _faults(link: LinkView) -> list[str]:
+    return [f"faults: {', '.join(map(str, link.faults))}"] if link.faults else []
 
 
 def plot(title: str, unit: str, series: Mapping[str, Sequence[tuple[float, float]]]) -> dict[str, Any]:
@@ -186,12 +214,13 @@ def plot(title: str, unit: str, series: Mapping[str, Sequence[tuple[float, float
     return {
         "animation": False,
         "aria": {"enabled": True},
-        "title": {"text": title, "left": 0, "textStyle": {"fontSize": 13}},
+        "useUTC": True,
+        "title": {"text": f"{title}, {unit}" if title else unit, "left": 0, "textStyle": {"fontSize": 13}},
         "tooltip": {"trigger": "axis", "renderMode": "richText"},
         "legend": {"top": 0, "right": 10},
         "grid": {"left": 60, "right": 20, "top": 40, "bottom": 25},
-        "xAxis": {"type": "time"},
-        "yAxis": {"type": "value", "name": unit, "min": 0},
+        "xAxis": {"type": "time", "axisLabel": {"hideOverlap": True}},
+        "yAxis": {"type": "value", "min": 0},
         "series": [
             {
                 "type": "line",
@@ -200,6 +229,23 @@ def plot(title: str, unit: str, series: Mapping[str, Sequence[tuple[float, float
                 "data": [[when * 1000, value] for when, value in points],
             }
             for name, points in series.items()
+        ],
+    }
+
+
+def bars(unit: str, names: Sequence[str], pieces: Mapping[str, Sequence[float]]) -> dict[str, Any]:
+    """Return lying bars, each of stacked pieces. Args: pieces: lengths in each bar, by name of the piece."""
+    return {
+        "animation": False,
+        "aria": {"enabled": True},
+        "tooltip": {"trigger": "axis", "axisPointer": {"type": "shadow"}, "renderMode": "richText"},
+        "legend": {"top": 0, "type": "scroll"},
+        "grid": {"left": 10, "right": 30, "top": 35, "bottom": 25, "containLabel": True},
+        "xAxis": {"type": "value", "name": unit, "nameLocation": "middle", "nameGap": 24, "min": 0},
+        "yAxis": {"type": "category", "data": list(names), "inverse": True},
+        "series": [
+            {"type": "bar", "stack": "all", "name": name, "data": list(lengths), "barMaxWidth": 24}
+            for name, lengths in pieces.items()
         ],
     }
 
@@ -213,9 +259,10 @@ def timeline(events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {
         "animation": False,
         "aria": {"enabled": True},
+        "useUTC": True,
         "tooltip": {"renderMode": "richText"},
         "grid": {"left": 140, "right": 20, "top": 20, "bottom": 25},
-        "xAxis": {"type": "time"},
+        "xAxis": {"type": "time", "axisLabel": {"hideOverlap": True}},
         "yAxis": {"type": "category", "data": kinds, "inverse": True},
         "series": [
             {

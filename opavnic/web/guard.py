@@ -3,13 +3,16 @@
 The token is in the URL that the program prints. The first request brings it; a cookie that no other site can make a
 browser send takes its place, and the address bar no longer shows it. The Host of a request must be the address that is
 served, so that a page under a name that somebody else resolves to 127.0.0.1 gets nothing. Its Origin, which browsers
-state for every WebSocket and every form, must be that address too.
+state for every WebSocket and every form, must be that address too. Cookies know no ports, and what another port of this
+machine serves is of the same site: so what a page elsewhere makes a browser ask for is refused by Sec-Fetch-Site, which
+browsers state for every request to this machine. Who follows a link with the token from there is let in.
 """
 
 from __future__ import annotations
 
 import hmac
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from html import escape
 from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
 from typing import Any, Final
@@ -33,6 +36,12 @@ _HEADERS: Final = (
     (b"referrer-policy", b"no-referrer"),
 )
 
+_OURS: Final = frozenset({"same-origin", "none"})
+"""What Sec-Fetch-Site says of a request from a page of ours, and of one that a person has made."""
+_GO_ON: Final = (
+    '<!doctype html><meta http-equiv="refresh" content="0;url={place}"><a href="{place}">opavnic</a>\n'
+)
+
 
 class Guard:
     """An ASGI application in front of another: it lets through what may ask."""
@@ -52,12 +61,15 @@ class Guard:
             await self._app(scope, receive, send)
             return
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        elsewhere = headers.get("sec-fetch-site", "none") not in _OURS
         if refusal := self._refusal(scope["type"], headers):
             await _refuse(scope, receive, send, HTTPStatus.FORBIDDEN, refusal)
-        elif self._is_known(headers):
+        elif self._is_known(headers) and not elsewhere:
             await self._app(scope, receive, _with_headers(send))
         elif scope["type"] == "http" and scope["method"] == "GET" and self._brings_token(scope):
-            await self._welcome(scope, send)
+            await self._welcome(scope, send, elsewhere=elsewhere)
+        elif elsewhere:
+            await _refuse(scope, receive, send, HTTPStatus.FORBIDDEN, "a request from another site")
         else:
             await _refuse(
                 scope, receive, send, HTTPStatus.UNAUTHORIZED, "open the URL that `opavnic web` has printed"
@@ -84,21 +96,28 @@ class Guard:
     def _brings_token(self, scope: Scope) -> bool:
         return any(name == TOKEN and _same(value, self._token) for name, value in _query(scope))
 
-    async def _welcome(self, scope: Scope, send: Send) -> None:
-        """Set the cookie, and send the browser to the same page without the token."""
+    async def _welcome(self, scope: Scope, send: Send, *, elsewhere: bool) -> None:
+        """Set the cookie, and send the browser to the same page without the token.
+
+        Args:  elsewhere: it follows a link of another site, and would not send the cookie after a redirect: a page
+               of ours has it go on.
+        """
         rest = urlencode([(name, value) for name, value in _query(scope) if name != TOKEN])
         path = "/" + scope["raw_path"].decode("latin-1").split("?")[0].lstrip("/\\")
         place = f"{path}?{rest}" if rest else path
         cookie = f"{self._cookie}={self._token}; Path=/; HttpOnly; SameSite=Strict"
+        body = _GO_ON.format(place=escape(place)).encode() if elsewhere else b""
+        how = (b"content-type", b"text/html; charset=utf-8")
         headers = [
-            (b"location", place.encode("latin-1", "replace")),
+            how if elsewhere else (b"location", place.encode("latin-1", "replace")),
             (b"set-cookie", cookie.encode()),
             (b"cache-control", b"no-store"),
-            (b"content-length", b"0"),
+            (b"content-length", str(len(body)).encode()),
             *_HEADERS,
         ]
-        await send({"type": "http.response.start", "status": HTTPStatus.SEE_OTHER, "headers": headers})
-        await send({"type": "http.response.body", "body": b""})
+        status = HTTPStatus.OK if elsewhere else HTTPStatus.SEE_OTHER
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
 
 
 def _same(given: str, wanted: str) -> bool:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from hfi_sim.text import counted
-from hfi_sim.topology.draw import Position, picture
+from hfi_sim.text import counted, visible
+from hfi_sim.topology.draw import Position
 from hfi_sim.topology.ibnet import loads
 from hfi_sim.topology.model import NodeKind, Topology
 from opavnic.observe.rates import Link, Pace, Rates, Vnic, vesw_text
+from opavnic.web.layout import Layout, Size, layout
 
 EM_NODE: Final = "em"
 """The HFI of the managers' own node, which every lab has."""
@@ -26,6 +27,7 @@ class NodeView:
     host: str
     """The host that an HFI is in; for a switch its own name."""
     at: Position
+    size: Size
     lid: int | None
     vesws: frozenset[str]
     """Virtual switches that the host has a VNIC on."""
@@ -77,6 +79,8 @@ class Scene:
     """A lab at one moment."""
 
     lab: str
+    pid: int
+    """The lab's process. Another one is another lab, even under the same name."""
     summary: str
     mads: float
     """MADs per second."""
@@ -90,6 +94,16 @@ class Scene:
     unaccounted: Mapping[str, int]
     apps: tuple[tuple[str, Mapping[str, Any]], ...]
     """What apps and parts say of themselves, by name."""
+    app_hosts: tuple[tuple[str, str], ...]
+    """Kind and host of each app that runs on this machine."""
+    parts: frozenset[str]
+    """Names of the parts that say something."""
+    machine: str
+    """The machine that answers, of a lab on several; empty of a lab on one."""
+    elsewhere: Mapping[str, tuple[str, ...]]
+    """The hosts on other machines, by machine."""
+    subnet_manager: str
+    """`builtin`, or `external`: a real fabric manager on a host."""
 
     def link(self, name: str) -> LinkView | None:
         """Return the link of that name."""
@@ -105,13 +119,13 @@ class Drawing:
     """A topology and where its nodes are drawn. It is made once for each topology, not for each look."""
 
     topology: Topology
-    at: Mapping[str, Position]
+    layout: Layout
 
     @classmethod
     def of(cls, answer: Mapping[str, Any]) -> Drawing:
         """Make the drawing of an answer to GET /topology."""
         topology = loads(answer["ibnetdiscover"])
-        return cls(topology, picture(topology).at)
+        return cls(topology, layout(topology))
 
 
 def scene(
@@ -133,15 +147,22 @@ def scene(
     )
     paces = {_ends(link.name): (link, pace) for link, pace in found.links}
     down = {_ends(name) for name in topology["down"]}
+    machine = status.get("cluster", {}).get("machine", "")
+    elsewhere: dict[str, tuple[str, ...]] = {}
+    for host in status["hosts"]:
+        if (place := host.get("machine", machine)) != machine:
+            elsewhere[place] = (*elsewhere.get(place, ()), host["name"])
+    away = {host for others in elsewhere.values() for host in others}
     lids = {port.rsplit(":", 1)[0]: lid for port, lid in reversed(topology["lids"].items())}
     return Scene(
         lab=status["lab"],
+        pid=status["pid"],
         summary=summary(status),
         mads=found.mads,
         nodes=tuple(_node_view(drawing, name, lids, hosts, set_faults) for name in drawing.topology.nodes),
         links=tuple(_link_view(cable, paces, down, set_faults) for cable in drawing.topology.cables),
-        vesws=tuple(sorted({vnic.vesw for vnic, _ in found.vnics if vnic.vesw != "-"})),
-        vnics=found.vnics,
+        vesws=tuple(sorted({visible(vnic.vesw) for vnic, _ in found.vnics if vnic.vesw != "-"})),
+        vnics=tuple((replace(vnic, vesw=visible(vnic.vesw)), pace) for vnic, pace in found.vnics),
         drops=tuple(
             (element, reason, count)
             for element, reasons in status["drops"].items()
@@ -153,6 +174,23 @@ def scene(
             [(f"{app['kind']} on {app['host']}", app) for app in status["apps"]]
             + list(status.get("parts", {}).items())
         ),
+        app_hosts=tuple((app["kind"], app["host"]) for app in status["apps"] if app["host"] not in away),
+        parts=frozenset(status.get("parts", {})),
+        machine=machine,
+        elsewhere=elsewhere,
+        subnet_manager=status["subnet_manager"],
+    )
+
+
+def elsewhere_text(seen: Scene) -> str:
+    """Return where to look for apps and parts of other machines; empty of a lab on one machine."""
+    if not seen.elsewhere:
+        return ""
+    others = ", ".join(
+        f"{machine} ({counted(len(hosts), 'host')})" for machine, hosts in seen.elsewhere.items()
+    )
+    return (
+        f"This is what runs on machine {seen.machine}. For the others, start `opavnic web` there: {others}."
     )
 
 
@@ -162,8 +200,16 @@ def summary(status: Mapping[str, Any]) -> str:
     workers = counted(len(engine["workers"]), "worker")
     return (
         f"{engine['name']} engine, {workers}, netdevs {status['netdev']}, "
-        f"EM {status['em']}, subnet manager {status['subnet_manager']}, up {int(status['uptime_s'])} s"
+        f"EM {status['em']}, subnet manager {status['subnet_manager']}, up {_up(status['uptime_s'])}"
     )
+
+
+def _up(seconds: float) -> str:
+    """Return for how long, to the minute: a page on which nothing happens does not change each second."""
+    minutes = int(seconds // 60)
+    if not minutes:
+        return "less than a minute"
+    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
 
 
 def _ends(name: str) -> frozenset[str]:
@@ -180,16 +226,17 @@ def _node_view(
 ) -> NodeView:
     node = drawing.topology.nodes[name]
     hit = tuple(fault.number for fault in faults if fault.on in (name, node.host))
+    drawn = drawing.layout.at[name], drawing.layout.size[name]
     if node.kind is NodeKind.SWITCH:
-        return NodeView(name, "switch", name, drawing.at[name], None, frozenset(), "", hit)
+        return NodeView(name, "switch", name, *drawn, None, frozenset(), "", hit)
     host = hosts.get(node.host or name)
     lid = lids.get(name)
     if host is None:
         kind = "manager" if name == EM_NODE else "host"
-        return NodeView(name, kind, node.host or name, drawing.at[name], lid, frozenset(), "", hit)
+        return NodeView(name, kind, node.host or name, *drawn, lid, frozenset(), "", hit)
     wrong = [f"{vnic['interface']}: {vnic['state']}" for vnic in host["vnics"] if vnic["state"] != "up"]
-    vesws = frozenset(map(vesw_text, host["vnics"]))
-    return NodeView(name, "host", host["name"], drawing.at[name], lid, vesws, "; ".join(wrong), hit)
+    vesws = frozenset(visible(vesw_text(vnic)) for vnic in host["vnics"])
+    return NodeView(name, "host", host["name"], *drawn, lid, vesws, "; ".join(wrong), hit)
 
 
 def _link_view(

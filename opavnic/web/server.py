@@ -17,6 +17,7 @@ from opavnic.lab.errors import LabError
 from opavnic.observe.capture_copy import NUMBER_HEADER
 from opavnic.web.guard import Guard
 from opavnic.web.pages.fabric import FabricPage
+from opavnic.web.pages.part import PartView
 from opavnic.web.pages.parts import parts_page
 from opavnic.web.pages.timeline import timeline_page
 from opavnic.web.pages.vnics import vnic_page, vnics_page
@@ -76,6 +77,13 @@ def application(watch: Watch, lab: str) -> FastAPI:
     @ui.page("/timeline")
     def timeline() -> None:
         timeline_page(watch)
+
+    @ui.page("/part/{name}")
+    def part(name: str) -> None:
+        found = {page.name: page for page in watch.part_pages}
+        if name not in found:
+            raise HTTPException(404, f"no package installed here has a page {name!r}")
+        PartView(watch, found[name])
 
     @ui.page("/parts")
     def parts() -> None:

@@ -170,6 +170,10 @@ class RunningPart:
         """Return its entry in `opavnic status` as plain data; empty: it is not shown."""
         return {}
 
+    def detail(self) -> dict[str, Any]:
+        """Return all there is to see of it as plain data, for a page of its own; asked for while somebody looks."""
+        return self.status()
+
     def routes(self) -> Iterable[web.RouteDef]:
         """Return its routes in the control API of the lab."""
         return ()

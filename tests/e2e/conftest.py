@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -34,10 +35,10 @@ def namespace(_permitted: None) -> Iterator[Path]:
 Program = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
-@pytest.fixture
-def opavnic(_permitted: None, tmp_path: Path) -> Iterator[Program]:
-    """The program, with a runtime directory of its own; what a test leaves running is ended and removed."""
-    environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(tmp_path / "run")}
+@contextlib.contextmanager
+def program_in(root: Path) -> Iterator[Program]:
+    """The program with a runtime directory of its own; what is left running is ended and removed."""
+    environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(root)}
 
     def run(*arguments: str | Path, timeout: float = 60) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -49,8 +50,25 @@ def opavnic(_permitted: None, tmp_path: Path) -> Iterator[Program]:
             check=False,
         )
 
-    yield run
-    for line in run("ps", "--json").stdout.splitlines():
-        if '"lab"' in line:
-            run("down", line.split('"')[3])
-    run("prune")
+    try:
+        yield run
+    finally:
+        for lab in sorted(root.iterdir()) if root.exists() else ():
+            run("down", lab.name)
+        if root.exists() and any(root.iterdir()):
+            run("prune")
+
+
+@pytest.fixture
+def opavnic(_permitted: None, tmp_path: Path) -> Iterator[Program]:
+    """The program, with a runtime directory of its own; what a test leaves running is ended and removed."""
+    with program_in(tmp_path / "run") as run:
+        yield run
+
+
+@pytest.fixture(scope="module")
+def opavnic_of_module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
+    """The program for a lab that the tests of a module share: they look at it and send over it, and change nothing."""
+    require(PROGRAMS)
+    with program_in(tmp_path_factory.mktemp("shared") / "run") as run:
+        yield run

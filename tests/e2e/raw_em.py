@@ -21,7 +21,7 @@ from vema.traps import TRAP_WINDOW_MS, notice_of
 from vema.types import AttrId
 
 WINDOW_S = TRAP_WINDOW_MS / 1000
-PATIENCE_S = 15.0
+PATIENCE_S = 60.0
 """How long anything may take on a machine that is busy."""
 
 

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import pty
+import random
 import subprocess
+import termios
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from opavnic_bench.cluster.machines import Cluster, cluster, machines
+from opavnic_bench.running_lab import OWN
 from opavnic_bench.sites import until
 from opavnic_bench.turns import PeerError
+from processes import child
 
 LAB = {
     "name": "threefold",
@@ -65,10 +73,108 @@ def test_coordinator_acts_on_hosts_of_other_machines(running: Cluster) -> None:
     assert H["h3"] in running.opavnic("m1", "exec", "h3", "--", "ip", "-br", "address")
     with pytest.raises(PeerError, match="m3 obeys the coordinator alone, not m2"):
         running.opavnic("m2", "exec", "h3", "--", "id")
+    with pytest.raises(PeerError, match="m2 may change faults of its own nodes and their links"):
+        running.opavnic("m2", "fault", "add", "link-down on h3")
+    with pytest.raises(PeerError, match="m3 obeys the coordinator alone, not m2"):
+        running.opavnic("m2", "capture", "on", "h3->leaf2", "-c", "1")
     running.opavnic("m1", "fault", "add", "link-down on h3")
     until(lambda: not reaches(running, "h1", "h3"), "the fault does not act", limit_s=20)
     running.opavnic("m1", "fault", "clear")
     until(lambda: reaches(running, "h1", "h3"), "h3 is not back", limit_s=20)
+
+
+@contextlib.contextmanager
+def there(up: Cluster, machine: str, *words: str, **options: Any) -> Iterator[subprocess.Popen[str]]:
+    """Run a command of the program on a machine; it is gone afterwards."""
+    command = up.machines.command(machine, *OWN, *words)
+    with child(command, env=up.machines.environment(machine), **options) as process:
+        yield process
+
+
+@contextlib.contextmanager
+def pinging(up: Cluster, host: str, other: str) -> Iterator[None]:
+    """Let one host ping another one meanwhile."""
+    words = ["ip", "netns", "exec", up.namespace(host), "ping", "-q", "-i0.05", H[other]]
+    with child(words, stdout=subprocess.DEVNULL):
+        yield
+
+
+def test_program_on_another_machine_has_pipes_and_passes_its_exit_code_on(running: Cluster) -> None:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    data = random.Random(1).randbytes(500_000).hex()
+    with there(
+        running, "m1", "exec", "h3", "--", "sh", "-c", "cat; echo bad >&2; exit 7", **pipes
+    ) as program:
+        out, err = program.communicate(data, timeout=60)
+    assert (out == data, err, program.returncode) == (True, "bad\n", 7)
+    with there(running, "m1", "exec", "h3", "--", "no-such-program", **pipes) as program:
+        _, err = program.communicate(timeout=60)
+    assert (program.returncode, "no such program on host h3" in err) == (127, True)
+
+
+def test_shell_on_another_machine_has_a_terminal_of_the_same_size(running: Cluster) -> None:
+    master, slave = pty.openpty()
+    termios.tcsetwinsize(master, (31, 97))
+    said = b""
+
+    def read_until(text: bytes) -> None:
+        nonlocal said
+        while text not in said:
+            said += os.read(master, 4096)
+        said = said.partition(text)[2]
+
+    with there(running, "m1", "exec", "h3", "--", "sh", stdin=slave, stdout=slave, stderr=slave) as shell:
+        os.close(slave)
+        os.write(master, b"tty; stty size\n")
+        read_until(b"/dev/pts/")
+        read_until(b"31 97")
+        os.write(master, b"sed -u s/e/E/\nmeow\n")
+        read_until(b"mEow")  # nobody has typed that: sed runs, in the foreground
+        os.write(master, b"\x03")  # Ctrl-C ends it on m3, and not the program here
+        read_until(b"# ")
+        os.write(master, b"hostname; exit 5\n")
+        read_until(b"h3")
+        assert shell.wait(30) == 5
+    os.close(master)
+
+
+def test_capture_has_the_packets_of_links_on_other_machines(running: Cluster) -> None:
+    command = ("capture", "on", "h3--leaf2", "l4=ethernet", "-c", "6", "--json")
+    with there(running, "m1", *command, stdout=subprocess.PIPE) as capture, pinging(running, "h1", "h3"):
+        out, _ = capture.communicate(timeout=60)
+    *packets, last = map(json.loads, out.splitlines())
+    assert last == {"kept": 6, "missed": 0}
+    assert {packet["link"] for packet in packets} == {"h3:1->leaf2:1", "leaf2:1->h3:1"}
+
+
+def test_top_of_any_machine_shows_the_traffic_of_all(running: Cluster) -> None:
+    command = ("top", "-c1", "-i2s", "--json")
+    with there(running, "m2", *command, stdout=subprocess.PIPE) as top, pinging(running, "h1", "h3"):
+        out, _ = top.communicate(timeout=60)
+    found = json.loads(out)
+    vnics = {row["host"]: row["rx_packets_per_s"] for row in found["vnics"]}
+    assert vnics.keys() == {"h1", "h2", "h3"}
+    assert vnics["h3"] > 1
+    links = {row["name"]: row["packets_back_per_s"] for row in found["links"]}
+    assert any(pace > 1 for name, pace in links.items() if "h3:1" in name)
+
+
+def test_member_sets_faults_at_its_own_nodes(running: Cluster) -> None:
+    number = json.loads(running.opavnic("m3", "fault", "add", "link-down", "on", "h3", "--json"))["number"]
+    until(lambda: not reaches(running, "h1", "h3"), "the fault does not act", limit_s=20)
+    assert [fault["on"] for fault in running.ask("m2", "fault", "show")["faults"]] == ["h3"]
+    running.opavnic("m3", "fault", "remove", str(number))
+    until(lambda: reaches(running, "h1", "h3"), "h3 is not back", limit_s=20)
+
+
+def wrong_checksums(up: Cluster, host: str) -> int:
+    """How many TCP segments a host has dropped because their checksum was wrong."""
+    names, values = [
+        line.split()[1:]
+        for line in inside(up, host, "cat", "/proc/net/snmp").stdout.splitlines()
+        if line.startswith("Tcp:")
+    ]
+    return int(dict(zip(names, values, strict=True))["InCsumErrors"])
 
 
 def test_tcp_passes_machines_and_every_frame_is_accounted_for(running: Cluster) -> None:
@@ -77,8 +183,9 @@ def test_tcp_passes_machines_and_every_frame_is_accounted_for(running: Cluster) 
     assert server.stdout is not None
     assert any("Server listening" in line for line in server.stdout)
     done = inside(running, "h1", "iperf3", "-c", H["h3"], "-t", "1", "-J")
-    server.communicate(timeout=10)
+    server.communicate(timeout=60)
     assert json.loads(done.stdout)["end"]["sum_received"]["bytes"] > 1e6
+    assert [wrong_checksums(running, host) for host in ("h1", "h3")] == [0, 0]
     at_rest(running)
 
 

@@ -212,13 +212,14 @@ def test_example_runs_and_status_says_which_pipeline(opavnic: Program) -> None:
     assert "@localhost:18008/" in app["uri"], "a client on any host reaches it there"
 
 
+@pytest.mark.slow
 @needs_native
 def test_bench_measures_labs_and_the_program_on_taps(opavnic: Program) -> None:
     quick = ("--rounds", "1", "--seconds", "0.1", "--changes", "100")
     done = opavnic("bench", "ejfat", *quick, "--json", timeout=280)
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
-    assert result["skipped"] == {}
+    assert not result["skipped"].keys() - {"udplbd2's mock"}, "only what is not ours may be missing"
     rates = {(r["what"], r["by"], r["payload"]): r["packets_per_second"] for r in result["figures"]}
     for what in ("live in a lab on TAPs", "stand-alone on a TAP"):
         assert all(rates[what, by, payload] > 0 for by in ("python", "native") for payload in (100, 1400))

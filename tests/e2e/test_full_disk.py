@@ -108,7 +108,7 @@ def works(disk: SmallDisk, tmp_path: Path, mtu: int) -> None:
     ok(disk.opavnic("fault", "clear"))
     ok(disk.opavnic("em", "apply", em_file(tmp_path, mtu)))  # waits until h1 is configured again
     assert ok(disk.opavnic("em", "verify")) == "every agent matches the configuration\n"
-    ok(disk.opavnic("exec", "h1", "--", "ping", "-c1", "-W5", "10.9.2.2"))
+    ok(disk.opavnic("exec", "h1", "--", "ping", "-c1", "-W20", "10.9.2.2"))
     status = json.loads(ok(disk.opavnic("status", "--json")))
     assert status["balance"] == {}
 
@@ -192,5 +192,5 @@ def test_capture_into_a_full_disk_ends_in_one_line_and_hurts_no_lab(
         done = small_disk.opavnic(*command, file)
         assert done.returncode == 1
         assert done.stderr.splitlines()[-1] == f"opavnic: {file}: No space left on device"
-    ok(small_disk.opavnic("exec", "h1", "--", "ping", "-c1", "-W5", "10.9.2.2"))
+    ok(small_disk.opavnic("exec", "h1", "--", "ping", "-c1", "-W20", "10.9.2.2"))
     assert json.loads(ok(small_disk.opavnic("status", "--json")))["balance"] == {}

@@ -45,7 +45,7 @@ def test_lab_of_60_hosts_runs_under_a_soft_limit_of_128_files(
     assert up.returncode == 0, up.stderr
     status = json.loads(up.stdout)
     assert [vnic["state"] for host in status["hosts"] for vnic in host["vnics"]] == ["up"] * HOSTS
-    ping = opavnic("exec", "h0", "--", "ping", "-c1", "-W5", f"10.9.2.{HOSTS}")
+    ping = opavnic("exec", "h0", "--", "ping", "-c1", "-W20", f"10.9.2.{HOSTS}")
     assert ping.returncode == 0, ping.stdout
     shown = opavnic("exec", "h0", "--", "sh", "-c", "ulimit -S -n")
     assert shown.stdout == "128\n"

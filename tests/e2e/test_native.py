@@ -341,8 +341,10 @@ async def test_stopped_queue_is_left_unread_until_it_is_woken() -> None:
         assert lab.world.fabric.balance() == {}
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_dead_thread_ends_the_lab_with_its_reason(opavnic: Program, tmp_path: Path, workers: int) -> None:
+@pytest.mark.parametrize(("workers", "way_out"), [(1, "down"), (2, "down"), (2, "prune")])
+def test_dead_thread_ends_the_lab_and_hosts_stay_until_down(
+    opavnic: Program, tmp_path: Path, workers: int, way_out: str
+) -> None:
     file = tmp_path / "lab.json"
     datapath = {"engine": "native", "workers": workers}
     file.write_text(model(datapath=datapath).model_dump_json(exclude_unset=True))
@@ -355,13 +357,35 @@ def test_dead_thread_ends_the_lab_with_its_reason(opavnic: Program, tmp_path: Pa
         lab.stdin.write("now\n")
         lab.stdin.flush()
         assert any("replaced" in line for line in lab.stdout)
+        program = opavnic("exec", "h2", "--", "sh", "-c", "sleep 1000 >/dev/null 2>&1 & echo $!")
         # this wakes the thread; whether it still arrives does not matter
         opavnic("exec", "h1", "--", "ping", "-c", "1", "-W", "1", "10.9.2.2")
+        reason = "the native datapath broke: it cannot wait for frames: Invalid argument (os error 22)"
+        name = f"native-{os.getpid()}"
+        assert any(line == f"lab {name} has ended: {reason}\n" for line in lab.stdout)
+
+        assert len(list(NETNS_DIR.glob(f"opavnic-{name}-*"))) == 2
+        assert "10.9.2.1" in opavnic("exec", "h1", "--", "ip", "addr", "show", "blue").stdout
+        assert Path("/proc", program.stdout.strip(), "comm").read_text() == "sleep\n"
+        status = json.loads(opavnic("status", "--json").stdout)
+        assert status["failure"] == reason
+        assert {vnic["state"] for host in status["hosts"] for vnic in host["vnics"]} == {"ended"}
+        assert f"it has ended: {reason}" in opavnic("status").stdout
+        (listed,) = json.loads(opavnic("ps", "--json").stdout)
+        assert (listed["state"], listed["failure"]) == ("ended (opavnic down)", reason)
+        again = opavnic("up", file)
+        assert (again.returncode, again.stderr.count("opavnic down")) == (1, 1)
+
+        assert f"opavnic-{name}-h1" in opavnic("prune", "--dry-run").stdout
+        assert len(list(NETNS_DIR.glob(f"opavnic-{name}-*"))) == 2
+        removed = opavnic(way_out)
+        assert removed.returncode == 0, removed.stderr
+        assert f"namespace opavnic-{name}-h1" in removed.stdout
+        assert f"program sleep (pid {program.stdout.strip()})" in removed.stdout
         last = lab.stdout.readlines()[-1]
         assert lab.wait(timeout=60) == 1
-    reason = "it cannot wait for frames: Invalid argument (os error 22)"
-    assert last == f"opavnic: the native datapath broke: {reason}\n"
-    assert not list(NETNS_DIR.glob(f"opavnic-native-{os.getpid()}-*"))
+    assert last == f"opavnic: {reason}\n"
+    assert not list(NETNS_DIR.glob(f"opavnic-{name}-*"))
 
 
 async def test_lab_in_python_beside_it_still_works() -> None:

@@ -54,7 +54,7 @@ def test_what_ping_sends_is_what_top_shows(lab: str, opavnic: Program, tmp_path:
         assert top.stdout is not None
         assert top.stderr is not None
         json.loads(top.stdout.readline())  # it looks
-        done = opavnic("exec", "h1", "--", "ping", "-q", "-i0.01", "-W5", f"-c{PINGS}", "10.9.2.2")
+        done = opavnic("exec", "h1", "--", "ping", "-q", "-i0.01", "-W20", f"-c{PINGS}", "10.9.2.2")
         assert f"{PINGS} received" in done.stdout
         seen = dict.fromkeys((("h1", "tx"), ("h1", "rx"), ("h2", "tx"), ("h2", "rx")), 0)
         while min(seen.values()) < PINGS:

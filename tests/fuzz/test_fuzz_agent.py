@@ -109,7 +109,7 @@ def test_agent_survives_mutated_mads(driver_quirks: bool) -> None:
     fuzz(20_000 + driver_quirks, 20_000, driver_quirks=driver_quirks)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("driver_quirks", [False, True])
 def test_agent_survives_a_million_mutated_mads(driver_quirks: bool) -> None:

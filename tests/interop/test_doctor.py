@@ -30,6 +30,21 @@ def test_doctor_passes(wire: Network, version: int) -> None:
     examine(wire, stock, URI, address(2, version))
 
 
+@pytest.mark.parametrize("version", [4, 6])
+def test_doctor_chains_two_reservations_of_one_load_balancer(wire: Network, version: int) -> None:
+    addresses = ["--ipv4", "10.7.0.100", "--ipv4", "10.7.0.101", "--ipv6", "fd07::100", "--ipv6", "fd07::101"]
+    wire.balancer("lb", *addresses, "--listen", f"{address(1)}:{CONTROL_PORT}")
+    done = wire.run(
+        "src", udplbd(), "-c", str(udplbd2_source("etc/example-config.yml")), "--log-level", "error",
+        "dataplane", "--url", URI, "doctor", "--addresses", address(2, version), "--chain",
+        timeout_s=300, check=False,
+    )  # fmt: skip
+    told = json.loads(done.stdout)
+    assert told["errors"] == [], done.stderr
+    assert [told[name] for name in ("chain_ok", "cycle_rejected", "unchain_ok")] == [True] * 3
+    assert told["packets_received"] >= told["packets_sent"] - wire.overflowed("src")
+
+
 def examine(wire: Network, config: str, uri: str, *addresses: str) -> None:
     """Run the doctor at the source, and check what it says and what it measured."""
     done = wire.run(

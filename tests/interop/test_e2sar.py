@@ -14,6 +14,7 @@ from interop.e2sar_runs import (
     PORT,
     SIZE,
     arrived,
+    ask_for_mac,
     digest,
     lbadm,
     make_files,
@@ -167,8 +168,7 @@ def test_events_of_its_performance_test_arrive(wire: Network, family: int, versi
         name: wire.start(name, *receive, "--ip", address(wire.numbers[name], family)) for name in WORKERS
     }
     wait_for_workers(wire, uri, len(WORKERS))
-    # a kernel that does not know the MAC address yet keeps a few packets only; over IPv4 the sync messages ask first
-    wire.run("src", "ping", "-c", "1", "-w", "30", "10.7.0.100" if family == 4 else "fd07::100")
+    ask_for_mac(wire, "10.7.0.100" if family == 4 else "fd07::100")
     events = 300
     six = ["--dpv6"] if family == 6 else []
     sent = wire.run(
@@ -196,7 +196,7 @@ def test_files_sent_by_our_program_arrive_at_its_workers(wire: Network, tmp_path
     uri = reserve(wire, "-a", address(2, family))
     receivers = [receive_files(wire, uri, name, tmp_path / name, family=family) for name in WORKERS]
     wait_for_workers(wire, uri, len(WORKERS))
-    wire.run("src", "ping", "-c", "1", "-w", "30", "10.7.0.100" if family == 4 else "fd07::100")
+    ask_for_mac(wire, "10.7.0.100" if family == 4 else "fd07::100")
     data = hashlib.shake_128(b"interop").digest(FILES * SIZE)
     (tmp_path / "data.bin").write_bytes(data)
     wire.run(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import itertools
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -56,13 +58,24 @@ SHELLS = {
     "lnet/section.py": "files",
     "lnet/rig.py": "takes a source of random numbers",
     "opavnic/cli": "commands: files, terminals, asyncio",
-    "opavnic/cluster/boundary.py": "asyncio: offers packets later",
+    "opavnic/cluster/boundary.py": "asyncio: looks at credits later",
+    "opavnic/cluster/gate.py": "asyncio, a thread: offers what leaves",
+    "opavnic/cluster/zenoh_links.py": "asyncio, a lock: links over Zenoh, in its threads",
     "opavnic/cluster/memory.py": "asyncio: a network of one process",
-    "opavnic/cluster/node.py": "asyncio: a machine of a cluster",
+    "opavnic/cluster/node.py": "asyncio: a machine of a cluster; the time of day",
+    "opavnic/cluster/coordinator.py": "asyncio: a machine of a cluster",
+    "opavnic/cluster/member.py": "asyncio: a machine of a cluster",
+    "opavnic/cluster/fellows.py": "asyncio: tells other machines configurations",
+    "opavnic/cluster/deputy.py": "asyncio: tells other machines multicast groups",
+    "opavnic/cluster/elsewhere.py": "asyncio: asks other machines",
+    "opavnic/cluster/captures.py": "asyncio: asks other machines, for as long as a capture runs",
+    "opavnic/cluster/program_here.py": "asyncio: programs, terminals",
+    "opavnic/cluster/programs_there.py": "asyncio, the environment of programs",
     "opavnic/cluster/part.py": "asyncio: asks other machines",
     "opavnic/cluster/run.py": "asyncio, files",
     "opavnic/cluster/credentials.py": "files, the time of day",
     "opavnic/cluster/own_addresses.py": "a socket",
+    "opavnic/cluster/zenoh_session.py": "the environment, in which Zenoh reads what threads it has",
     "opavnic/cluster/zenoh_transport.py": "a Zenoh session: asyncio, threads",
     "opavnic/web/pages": "pages of a server",
     "opavnic/web/server.py": "a server: sockets, asyncio",
@@ -195,6 +208,7 @@ ROOTS: dict[str, type[Exception]] = {
 """Each package has one root of exceptions, so that its errors can be told from a bug by one name."""
 
 
+@functools.cache
 def _exceptions(path: Path) -> list[str]:
     """Return the classes of a module that have an exception among their bases; only those modules are imported."""
     return [
@@ -228,3 +242,17 @@ def test_programs_of_tests_are_killed_on_the_way_out() -> None:
         path for path in tests.rglob("*.py") if re.search(r"with (subprocess\.)?Popen\(", path.read_text())
     ]
     assert found == [tests / "processes.py"]
+
+
+def test_fuzz_targets_are_locked_to_what_their_crates_need() -> None:
+    """`make fuzz` builds with --locked: a dependency that a crate gets must not be the end of it, unseen."""
+    lock = tomllib.loads((ROOT / "native/fuzz/Cargo.lock").read_text())
+    locked = {package["name"]: package.get("dependencies", []) for package in lock["package"]}
+    missing = {}
+    for crate in (ROOT / "native").glob("*/Cargo.toml"):
+        wanted = tomllib.loads(crate.read_text())
+        if (name := wanted["package"]["name"]) in locked:
+            has = {dependency.partition(" ")[0] for dependency in locked[name]}
+            missing[name] = wanted.get("dependencies", {}).keys() - has
+    assert len(missing) > 3
+    assert {name: gone for name, gone in missing.items() if gone} == {}

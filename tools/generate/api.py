@@ -18,14 +18,17 @@ from opavnic.lab.logs import LogHub
 from opavnic.world.openapi import document
 from opavnic.world.parts.control import ControlServer
 
-LAB: Final = """
+LABS: Final = (
+    """
 name: all
 hosts:
   h1: {hfis: 1, lnet: {networks: "o2ib0(ib0)", addresses: [10.1.1.1]}}
   h2: {hfis: 1, lnet: {networks: "o2ib0(ib0)", addresses: [10.1.1.2]}}
 vesws: [{id: 2, name: blue, subnet: 10.9.2.0/24, members: [h1, h2]}]
-"""
-"""A lab in which every part that adds routes is there."""
+""",
+    "{name: managed, hosts: {h1: {}}, subnet_manager: external}",
+)
+"""Labs in which every part that adds routes is there: one of its own, one of a fabric manager."""
 _HEAD: Final = """# HTTP API
 
 A running lab answers HTTP with JSON on `control.sock` in its directory (`/run/opavnic/LAB`, see
@@ -50,20 +53,23 @@ An error is `{"error": LINE}`: status 400 if the request is wrong in itself, 409
 
 
 def described() -> dict[str, Any]:
-    """Return the document of a lab in memory that has every part."""
+    """Return the document of labs in memory that have every part."""
 
-    async def ask() -> dict[str, Any]:
+    async def ask(text: str) -> dict[str, Any]:
         logging.disable(logging.INFO)
         with tempfile.TemporaryDirectory() as directory:
             hub = LogHub(Path(directory) / "log")
-            async with Lab(parse_lab(LAB, "lab.yaml"), netdev="memory") as lab:
+            async with Lab(parse_lab(text, "lab.yaml"), netdev="memory") as lab:
                 server = ControlServer(Path(directory) / "sock", lab_routes(lab, hub, lab.stop))
                 found = document(server.routes, version("opavnic"))
             hub.close()
         logging.disable(logging.NOTSET)
         return found
 
-    return asyncio.run(ask())
+    found, *others = (asyncio.run(ask(text)) for text in LABS)
+    for other in others:
+        found["paths"] |= other["paths"]
+    return found | {"paths": dict(sorted(found["paths"].items()))}
 
 
 def pages(_: Path) -> Iterator[tuple[str, str]]:

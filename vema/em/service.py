@@ -16,6 +16,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from hfi_sim.clock import Clock
@@ -25,8 +26,17 @@ from hfi_sim.mad.agents import AgentHandler, AgentRegistration, MadRequest
 from hfi_sim.mad.header import MadClass, Method
 from hfi_sim.mad.message import Mad
 from hfi_sim.mad.transactions import Done
+from hfi_sim.types import PKEY_FULL_MANAGEMENT
 from vema.em.core import EmCore
-from vema.em.desired import Checked, EmConfig, PortFacts, Roster, contradictions, met_by
+from vema.em.desired import (
+    Checked,
+    ElectionSection,
+    EmConfig,
+    PortFacts,
+    Roster,
+    contradictions,
+    met_by,
+)
 from vema.em.dialogue import Request
 from vema.em.election import (
     ELECTION_CLASS,
@@ -123,6 +133,15 @@ class Topology(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Candidacy:
+    """How an EM stands for election where its configuration does not say so, but whoever runs the fabric."""
+
+    election: ElectionSection
+    guids: frozenset[int]
+    """Port GUIDs of all EMs that may be elected; heartbeats of others do not count."""
+
+
 class EthernetService:
     """One EM: core, election and database, on one port."""
 
@@ -136,12 +155,15 @@ class EthernetService:
         guid: int,
         hear_traps: bool = True,
         name: str = "EM",
+        candidacy: Candidacy | None = None,
     ) -> None:
         """Prepare; nothing is sent before `start`.
 
         Args:  guid: of the port; decides between EMs of equal priority. hear_traps: False if the caller registers
-               for traps and passes them to `trap`. name: for the log.
+               for traps and passes them to `trap`. name: for the log. candidacy: in place of the `election` of all
+               configurations.
         """
+        self._candidacy = candidacy
         self.topology = topology
         self.transport = transport
         self.store = store
@@ -220,7 +242,7 @@ class EthernetService:
         text, config = config.text, config.config
         self.store.set_config(text)
         self.store.history = config.polling.history
-        election_changes = config.election != core.config.election
+        election_changes = self._candidacy is None and config.election != core.config.election
         core.set_config(self._runner.time(), config)
         if election_changes:
             self._elect(self._runner.time(), config)
@@ -347,6 +369,11 @@ class EthernetService:
         except WireError as error:
             log.warning("heartbeat of LID %#x: %s", request.slid, error)
             return
+        if request.pkey != PKEY_FULL_MANAGEMENT or (
+            self._candidacy is not None and beat.guid not in self._candidacy.guids
+        ):
+            log.warning("heartbeat of LID %#x: it may not manage this fabric", request.slid)
+            return
         self.election.heard(self._runner.time(), beat)
         self._runner.poll_soon()
 
@@ -417,7 +444,7 @@ class EthernetService:
     # --- election ------------------------------------------------------------------------------------------
 
     def _elect(self, now: float, config: EmConfig) -> None:
-        section = config.election
+        section = config.election if self._candidacy is None else self._candidacy.election
         if section is None:
             self.election = None
             return

@@ -16,7 +16,7 @@ from opavnic_bench.cluster.machines import Cluster, Machines, cluster, machines
 from opavnic_bench.running_lab import running_lab
 from opavnic_bench.sites import PREFIX, SUBNET, Site, bench_namespaces, give_address, run, until
 from opavnic_bench.traffic import inside, iperf, iperf_server, round_trips, settle
-from opavnic_bench.turns import PeerError, Progress, ratio, silent
+from opavnic_bench.turns import PeerError, Progress, silent
 
 NAME: Final = "bench-cluster"
 ASKED_RATIO: Final = 0.35
@@ -47,6 +47,7 @@ class ClusterResult:
     """The same lab, carried by one process."""
     one_machine_rtt_us_p50: float | None = None
     tcp_to_one_machine: float | None = None
+    """The median of the ratios of each round."""
     tcp_to_vxlan: float | None = None
     skipped: dict[str, str] = field(default_factory=dict)
     """Subject -> why it was not measured."""
@@ -68,11 +69,11 @@ class ClusterResult:
         ]
 
 
-def lab_of(nodes: int) -> dict[str, Any]:
+def lab_of(nodes: int, name: str = NAME) -> dict[str, Any]:
     """Return a lab with one host and one leaf for each machine."""
     shape = {"kind": "clos", "leaves": nodes, "spines": 1, "hosts_per_leaf": 1, "uplinks": 1}
     return {
-        "name": NAME,
+        "name": name,
         "fabric": {"topology": shape},
         "hosts": nodes,
         "vesws": [{"id": 2, "name": "blue", "subnet": "10.9.2.0/24", "members": "all"}],
@@ -82,34 +83,32 @@ def lab_of(nodes: int) -> dict[str, Any]:
 def bench_cluster(
     nodes: int, rounds: int, seconds: int, *, tls: bool = True, progress: Progress = silent
 ) -> ClusterResult:
-    """Measure all subjects in turns; figures are medians over the rounds.
+    """Measure all subjects in turns, each once a round; figures are medians over the rounds.
+
+    The labs stay up all the time; while one is measured, the others rest.
 
     Raises:  PeerError: the cluster itself cannot be measured.
     """
     result = ClusterResult(nodes, tls, rounds)
     samples: dict[str, list[tuple[float, float]]] = {"cluster": [], "one machine": [], "VXLAN": []}
-    done, total = 0, 2 * rounds + rounds
-    with machines(nodes) as found, cluster(found, lab_of(nodes), tls=tls) as running, _vxlan(found) as beside:
-        there = _site(running, nodes)
-        settle(there)
-        result.ping_loss = _loss(there)
-        for _ in range(rounds):
-            for name, site in (("cluster", there), ("VXLAN", beside)):
-                progress(done, total, name)
-                samples[name].append(_measure(site, seconds))
-                done += 1
+    total = 3 * rounds
+    with contextlib.ExitStack() as up:
+        found = up.enter_context(machines(nodes))
+        running = up.enter_context(cluster(found, lab_of(nodes), tls=tls))
+        sites = {"cluster": _site(running, nodes), "VXLAN": up.enter_context(_vxlan(found))}
+        settle(sites["cluster"])
+        result.ping_loss = _loss(sites["cluster"])
+        try:
+            one = up.enter_context(running_lab(lab_of(nodes, f"{NAME}-one")))
+            sites["one machine"] = one.site("h1", f"h{nodes}")
+            settle(sites["one machine"])
+        except PeerError as error:
+            result.skipped["one machine"] = str(error)
+        turns = [(name, site) for _ in range(rounds) for name, site in sites.items()]
+        for done, (name, site) in enumerate(turns):
+            progress(done, total, name)
+            samples[name].append(_measure(site, seconds))
         result.unaccounted_frames = _unaccounted(running)
-    lab = lab_of(nodes)
-    try:
-        with running_lab(lab) as one:
-            site = one.site("h1", f"h{nodes}")
-            settle(site)
-            for _ in range(rounds):
-                progress(done, total, "one machine")
-                samples["one machine"].append(_measure(site, seconds))
-                done += 1
-    except PeerError as error:
-        result.skipped["one machine"] = str(error)
     _summarize(result, samples)
     return result
 
@@ -122,8 +121,13 @@ def _summarize(result: ClusterResult, samples: dict[str, list[tuple[float, float
     result.vxlan_tcp_gbps, result.vxlan_rtt_us_p50 = middle("VXLAN", 0), middle("VXLAN", 1)
     result.one_machine_tcp_gbps = middle("one machine", 0)
     result.one_machine_rtt_us_p50 = middle("one machine", 1)
-    result.tcp_to_one_machine = ratio(result.tcp_gbps, result.one_machine_tcp_gbps)
-    result.tcp_to_vxlan = ratio(result.tcp_gbps, result.vxlan_tcp_gbps)
+
+    def beside(name: str) -> float | None:
+        pairs = zip(samples["cluster"], samples[name], strict=False)
+        ratios = [there[0] / other[0] for there, other in pairs if other[0]]
+        return round(median(ratios), 2) if ratios else None
+
+    result.tcp_to_one_machine, result.tcp_to_vxlan = beside("one machine"), beside("VXLAN")
 
 
 def _site(running: Cluster, nodes: int) -> Site:

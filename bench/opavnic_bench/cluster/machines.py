@@ -204,11 +204,13 @@ class Cluster:
 def cluster(found: Machines, lab: Mapping[str, Any], *, tls: bool = True) -> Iterator[Cluster]:
     """Have a lab up on machines.
 
-    Args:    lab: the content of its file, without `cluster`.
+    Args:    lab: the content of its file; `cluster.nodes` is added.
     Raises:  PeerError: it does not start.
     """
     file = found.directory / "lab.yaml"
-    file.write_text(json.dumps({**lab, "cluster": {"nodes": found.names}}))  # JSON is YAML
+    file.write_text(
+        json.dumps({**lab, "cluster": {**lab.get("cluster", {}), "nodes": found.names}})
+    )  # JSON is YAML
     if tls:
         nodes = [word for name in found.names[1:] for word in ("--node", name)]
         run(*OWN, "cluster", "ca", str(found.directory / "ca"), "--coordinator", found.names[0], *nodes)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import selectors
 import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -16,16 +17,18 @@ from ejfat.pipeline.native import Backend, NativePipeline, make_pipeline
 from ejfat.segmentation import Segmenter
 from hfi_sim import precise_loop
 from opavnic_bench.ejfat.control import CHANGES, bench_control
-from opavnic_bench.ejfat.figures import PIPELINE, RELAY, Case, Sample, figure, ratios
+from opavnic_bench.ejfat.figures import MOCK, PIPELINE, RELAY, Case, Sample, figure, ratios
 from opavnic_bench.ejfat.frames import make_frames, make_tables
 from opavnic_bench.ejfat.labs import memory_lab, tap_labs
+from opavnic_bench.ejfat.mock import mock, why_no_mock
 from opavnic_bench.ejfat.relay import LOOPBACK
-from opavnic_bench.turns import Progress, repeat, silent, take_turns
+from opavnic_bench.turns import PeerError, Progress, repeat, silent, take_turns
 
 PAYLOADS = (100, 1400)
 """Bytes of an event in a packet: a small one, and one that fills an MTU of 1500."""
 _BATCH = 64
 _NATIVE_TIMES = 16
+_FIRST_TRIES, _FIRST_WAIT_S = 100, 0.1
 
 
 def bench_ejfat(
@@ -57,6 +60,11 @@ def bench_ejfat(
         if not no_taps:
             stations[f"labs on TAPs, {by}"] = partial(on_taps, by, seconds, private)
     stations["the relay"] = partial(relays, seconds)
+    no_mock = why_no_mock()
+    if no_mock:
+        skipped["udplbd2's mock"] = no_mock
+    else:
+        stations["udplbd2's mock"] = partial(mocks, seconds)
     run = take_turns([*stations], lambda name: stations[name](), rounds, progress=progress)
     figures = [
         # a case may be missing from a round in which no rate without loss was found
@@ -116,19 +124,26 @@ def on_taps(by: Backend, seconds: float, private: bool) -> dict[Case, Sample]:
 
 def relays(seconds: float) -> dict[Case, Sample]:
     """Measure a UDP relay in Python between two sockets of the loopback."""
-    return {Case(RELAY, "python", None, payload): _measure_relay(payload, seconds) for payload in PAYLOADS}
+    return {Case(RELAY, "python", None, payload): _through(_relay, payload, seconds) for payload in PAYLOADS}
 
 
-def _measure_relay(payload: int, seconds: float) -> Sample:
+def mocks(seconds: float) -> dict[Case, Sample]:
+    """Measure udplbd2's software data plane between two sockets of the loopback."""
+    return {Case(MOCK, "udplbd2", 2, payload): _through(mock, payload, seconds) for payload in PAYLOADS}
+
+
+def _through(between: Callable[[int], AbstractContextManager[int]], payload: int, seconds: float) -> Sample:
+    """Measure a program that forwards datagrams. Args: between: starts it, to a port; returns the port to send to."""
     data = next(iter(Segmenter(version=2, mtu=9000).payloads(bytes(payload), tick=1, data_id=1, event=1)))
     with (
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sink,
-        _relay(_bind(sink)) as port,
+        between(_bind(sink)) as port,
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as source,
         selectors.DefaultSelector() as selector,
     ):
         source.connect((LOOPBACK, port))
         selector.register(sink, selectors.EVENT_READ)
+        _until_it_forwards(source, sink, data, selector)
         sent = got = 0
 
         def step() -> int:
@@ -143,6 +158,21 @@ def _measure_relay(payload: int, seconds: float) -> Sample:
 
         arrived, elapsed = repeat(step, seconds)
         return Sample(arrived / elapsed, sent - got, len(data))
+
+
+def _until_it_forwards(
+    source: socket.socket, sink: socket.socket, data: bytes, selector: selectors.BaseSelector
+) -> None:
+    """Send until a datagram arrives, then take what else is on its way."""
+    for _ in range(_FIRST_TRIES):
+        with contextlib.suppress(ConnectionRefusedError):  # it does not listen yet
+            source.send(data)
+        if selector.select(_FIRST_WAIT_S):
+            break
+    else:
+        raise PeerError("nothing comes through")
+    while selector.select(_FIRST_WAIT_S):
+        _drain(sink)
 
 
 def _bind(sink: socket.socket) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 from ejfat.segmentation import Segmenter
 from opavnic_bench.turns import ratio
 
-PIPELINE, MEMORY_LAB, TAP_LAB, ALONE, INTERFACE, FORWARDER, INTERFACE_CALM, FORWARDER_CALM, RELAY = (
+PIPELINE, MEMORY_LAB, TAP_LAB, ALONE, INTERFACE, FORWARDER, INTERFACE_CALM, FORWARDER_CALM, RELAY, MOCK = (
     "pipeline alone, in memory",
     "live in a lab, in memory",
     "live in a lab on TAPs",
@@ -20,6 +20,7 @@ PIPELINE, MEMORY_LAB, TAP_LAB, ALONE, INTERFACE, FORWARDER, INTERFACE_CALM, FORW
     "stand-alone on a veth, at 0.8 of what the forwarder takes without loss",
     "plain forwarder on a veth, at 0.8 of what it takes without loss",
     "UDP relay",
+    "udplbd2's mock data plane",
 )
 _HEADERS = 14 + 28 + Segmenter(version=2).headers
 
@@ -96,6 +97,8 @@ def ratios(figures: Sequence[Figure]) -> list[dict[str, Any]]:
         ((what, by), (RELAY, "python")) for what in (TAP_LAB, ALONE, INTERFACE) for by in ("native", "python")
     ]
     pairs += [((INTERFACE, by), (FORWARDER, by)) for by in ("native", "python")]
+    pairs += [((what, "native"), (MOCK, "udplbd2")) for what in (TAP_LAB, ALONE)]
+    pairs.append(((MOCK, "udplbd2"), (RELAY, "python")))
     for payload in sorted({f.payload for f in figures}):
         for (what, by), (other, other_by) in pairs:
             one, two = found.get((what, by, payload)), found.get((other, other_by, payload))

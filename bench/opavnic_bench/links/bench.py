@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
+from time import monotonic
 from typing import Any, Final
 
-from opavnic_bench.links.cases import PLAIN, Case, Subject, Veth, subjects
-from opavnic_bench.links.measure import measure
+from opavnic_bench.links.cases import PLAIN, Case, Subject, Veth, plain_case, subjects
+from opavnic_bench.links.measure import measure, staying
 from opavnic_bench.links.proof import Sample, prove
 from opavnic_bench.links.theory import FULL_FRAME, packet_bytes, round_trip_us, tcp_limit_gbps
 from opavnic_bench.machine import machine
@@ -35,30 +36,40 @@ class LinksResult:
     """The results of a run."""
 
     run: Run[Subject, Sample]
+    """All but the plain case."""
+    plain: Sequence[Sample]
+    """The plain case, in the order of time: a run before each of the others, and one after the last."""
 
     @property
     def proven(self) -> bool:
         """Whether every case of ours was measured, and was what it says."""
         rows = {row["case"]: row for row in self.rows()}
-        ours = [subject for subject in self.run.samples if isinstance(subject, Case)]
-        return all(case.name in rows for case in ours) and all(
+        ours = [PLAIN, *(subject.name for subject in self.run.samples if isinstance(subject, Case))]
+        return all(name in rows for name in ours) and all(
             row["proof"] is None or row["proof"]["ok"] for row in rows.values()
         )
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the medians of each case, in the order of the run, with what proves it."""
-        return [self._row(subject, samples) for subject, samples in self.run.samples.items() if samples]
+        everything = [(plain_case(), self.plain), *self.run.samples.items()]
+        return [self._row(subject, samples) for subject, samples in everything if samples]
 
     def _row(self, subject: Subject, samples: Sequence[Sample]) -> dict[str, Any]:
         gbps = median(sample.tcp_gbps for sample in samples)
         rtt = median(sample.rtt_us_p50 for sample in samples)
-        possible = self._possible_gbps(subject)
-        expected = self._expected_us(subject)
+        is_plain = samples is self.plain
+        beside = self.plain if is_plain else [one for sample in samples for one in self._beside(sample)]
+        possible = _possible_gbps(subject, beside)
+        shares = [
+            sample.tcp_gbps / _possible_gbps(subject, [sample] if is_plain else self._beside(sample))
+            for sample in samples
+        ]
+        expected = _expected_us(subject, beside)
         return {
             "case": subject.name,
             "tcp_gbps": round(gbps, 3),
             "possible_gbps": round(possible, 3),
-            "share": ratio(gbps, possible),
+            "share": round(median(shares), 2),
             "to_veth": self._to_veth(subject, gbps),
             "rtt_us_p50": round(rtt, 1),
             "rtt_expected_us": None if expected is None else round(expected, 1),
@@ -66,20 +77,12 @@ class LinksResult:
             if expected is None or isinstance(subject, Veth)
             else round((rtt - expected) / (2 * len(subject.way)), 1),
             "engine": "+".join(dict.fromkeys(sample.engine for sample in samples)),
-            "proof": prove(subject, samples, self._plain),
+            "proof": prove(subject, samples, beside),
         }
 
-    @property
-    def _plain(self) -> Sequence[Sample]:
-        found = (samples for subject, samples in self.run.samples.items() if subject.name == PLAIN)
-        return next(found, [])
-
-    def _possible_gbps(self, subject: Subject) -> float:
-        """Return what the slowest link leaves for TCP, and no more than the plain case carries in this run."""
-        if isinstance(subject, Veth):
-            return tcp_limit_gbps(subject.rate_bps, FULL_FRAME)
-        limit = tcp_limit_gbps(min(wire.rate_bps for wire in subject.way), packet_bytes(FULL_FRAME))
-        return min([limit, *([median(sample.tcp_gbps for sample in self._plain)] if self._plain else [])])
+    def _beside(self, sample: Sample) -> Sequence[Sample]:
+        """Return the runs of the plain case right before and right after."""
+        return self.plain[sample.place : sample.place + 2]
 
     def _to_veth(self, subject: Subject, gbps: float) -> float | None:
         """Return TCP relative to a veth with tbf of the same rate, None where there is none in this run."""
@@ -90,14 +93,6 @@ class LinksResult:
             if isinstance(other, Veth) and other.rate_bps == slowest and samples:
                 return ratio(gbps, median(sample.tcp_gbps for sample in samples))
         return None
-
-    def _expected_us(self, subject: Subject) -> float | None:
-        """Return the round trip of the plain case, and what the links of this one add to it."""
-        if isinstance(subject, Veth) or not self._plain:
-            return None
-        plain = next(one for one in self.run.samples if isinstance(one, Case) and one.name == PLAIN)
-        added = round_trip_us(subject.way) - round_trip_us(plain.way)
-        return median(sample.rtt_us_p50 for sample in self._plain) + added
 
     def as_json(self) -> dict[str, Any]:
         """Return plain data for --json."""
@@ -111,25 +106,50 @@ class LinksResult:
         }
 
 
+def _possible_gbps(subject: Subject, beside: Sequence[Sample]) -> float:
+    """Return what the slowest link leaves for TCP, and no more than the plain case carries beside it."""
+    if isinstance(subject, Veth):
+        return tcp_limit_gbps(subject.rate_bps, FULL_FRAME)
+    limit = tcp_limit_gbps(min(wire.rate_bps for wire in subject.way), packet_bytes(FULL_FRAME))
+    return min([limit, *([median(sample.tcp_gbps for sample in beside)] if beside else [])])
+
+
+def _expected_us(subject: Subject, beside: Sequence[Sample]) -> float | None:
+    """Return the round trip of the plain case, and what the links of this one add to it."""
+    if isinstance(subject, Veth) or not beside:
+        return None
+    added = round_trip_us(subject.way) - round_trip_us(plain_case().way)
+    return median(sample.rtt_us_p50 for sample in beside) + added
+
+
 def bench_links(
     rounds: int, seconds: int, *, only: Sequence[str] = (), progress: Progress = silent
 ) -> LinksResult:
-    """Measure every case `rounds` times, in turns.
+    """Measure every case `rounds` times, in turns, and the plain case in between.
+
+    The speed of a machine drifts. So what a case is compared with is measured right before it and right after it.
 
     Args:  seconds: of each TCP measurement. only: names of cases; empty means all. The plain case is always measured.
     """
+    others = [one for one in subjects(only) if one.name != PLAIN]
+    plain: list[Sample] = []
     _clean_up()
+    start = monotonic()
     try:
-        run = take_turns(
-            subjects(only),
-            lambda subject: measure(subject, seconds),
-            rounds,
-            label=lambda subject: subject.name,
-            progress=progress,
-        )
+        with staying(plain_case()) as measure_plain:
+
+            def measure_beside(subject: Subject) -> Sample:
+                sample = measure(subject, seconds, lambda: plain.append(measure_plain(seconds)))
+                return replace(sample, place=len(plain) - 1)
+
+            run = take_turns(
+                others, measure_beside, rounds, label=lambda subject: subject.name, progress=progress
+            )
+            plain.extend(measure_plain(seconds) for _ in range(1 if others else rounds))
     finally:
         _clean_up()
-    return LinksResult(run)
+    run.took_s = monotonic() - start
+    return LinksResult(run, plain)
 
 
 def _clean_up() -> None:

@@ -120,6 +120,11 @@ _VETHS: Final = (Veth("veth-tbf-1G", 1e9), Veth("veth-tbf-10G", 10e9))
 Subject = Case | Veth
 
 
+def plain_case() -> Case:
+    """Return the case that the others are compared with."""
+    return next(case for case in _CASES if case.name == PLAIN)
+
+
 def subjects(only: Sequence[str] = ()) -> list[Subject]:
     """Return the cases and what is beside them. The plain case is always among them: others are compared with it.
 

@@ -30,15 +30,28 @@ _CAPTURE_ENDS_S: Final = 60.0
 T = TypeVar("T")
 
 
-def measure(subject: Case | Veth, seconds: int) -> Sample:
-    """Measure one round; TCP takes `seconds`.
+def measure(subject: Case | Veth, seconds: int, first: Callable[[], None]) -> Sample:
+    """Measure one round; TCP takes `seconds`. `first` is called right before, when all is up.
 
     Raises:  PeerError: the hosts do not reach each other, or a program fails.
     """
-    return _veth(subject, seconds) if isinstance(subject, Veth) else _lab(subject, seconds)
+    return _veth(subject, seconds, first) if isinstance(subject, Veth) else _lab(subject, seconds, first)
 
 
-def _veth(veth: Veth, seconds: int) -> Sample:
+@contextlib.contextmanager
+def staying(case: Case) -> Iterator[Callable[[int], Sample]]:
+    """Have the lab of a case up; yield what measures a round in it, and takes the seconds of TCP.
+
+    Raises:  PeerError: as `measure`.
+    """
+    with running_lab(case.lab()) as lab:
+        site = lab.site(CLIENT, case.server)
+        settle(site)
+        engine = engine_of(lab.ask("status", "--counters"))
+        yield lambda seconds: replace(_sample(site, seconds, case.flows), engine=engine)
+
+
+def _veth(veth: Veth, seconds: int, first: Callable[[], None]) -> Sample:
     with bench_namespaces("tbf-a", "tbf-b") as (a, b):
         run("ip", "link", "add", "eth0", "netns", a, "type", "veth", "peer", "name", "eth0", "netns", b)
         limit = ("rate", f"{veth.rate_bps:.0f}bit", "burst", "256k", "latency", "50ms")
@@ -47,15 +60,17 @@ def _veth(veth: Veth, seconds: int) -> Sample:
         give_address(a, "eth0", 1, MTU)
         site = Site(a, b, give_address(b, "eth0", 2, MTU))
         settle(site)
+        first()
         return _sample(site, seconds)
 
 
-def _lab(case: Case, seconds: int) -> Sample:
+def _lab(case: Case, seconds: int, first: Callable[[], None]) -> Sample:
     with running_lab(case.lab()) as lab:
         site = lab.site(CLIENT, case.server)
         settle(site)
         before = _at_rest(lambda: _look(lab, case))
         with _capture(lab) if case.captured else contextlib.nullcontext(lambda: (0, 0)) as end_capture:
+            first()
             sample = _sample(site, seconds, case.flows)
             after = _at_rest(lambda: _look(lab, case))
             kept, missed = end_capture()

@@ -66,12 +66,14 @@ class Sample:
     rtt_us_min: float
     engine: str = KERNEL
     evidence: Evidence = NOTHING
+    place: int = 0
+    """Of the runs of the plain case in their order, the one right before it. The next one is right after it."""
 
 
 def prove(subject: Case | Veth, samples: Sequence[Sample], plain: Sequence[Sample]) -> Proof | None:
     """Return what shows that a case was what it says, with `ok`; None for the plain case, which claims nothing.
 
-    Args:  samples: its rounds, at least one. plain: those of the plain case; may be empty.
+    Args:  samples: its rounds, at least one. plain: those of the plain case beside them; may be empty.
     """
     if isinstance(subject, Veth):
         return _rate(samples, tcp_limit_gbps(subject.rate_bps, FULL_FRAME))

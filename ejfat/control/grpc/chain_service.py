@@ -56,12 +56,7 @@ async def join(
     if not own:
         raise ControlError(f"{reservation.balancer.name} has no IPv{version} address")
     info = await ask(uri, "GetLoadBalancer", pb.GetLoadBalancerRequest(lbId=uri.lb_id))
-    here = {str(address) for instance in plane.config.instances for address in instance.all}
-    for address in here & {info.dataIpv4Address, info.dataIpv6Address}:
-        raise ControlError(
-            f"{address} is an address of this load balancer too: what it sends to itself does not come back to it; "
-            "chain to one on another host"
-        )
+    _check_address(plane, reservation, uri.lb_id, {info.dataIpv4Address, info.dataIpv6Address})
     question = pb.GetChainGraphRequest(lbId=uri.lb_id, visited=[_identity(plane, reservation)])
     try:
         graph = await ask(uri, "GetChainGraph", question)
@@ -138,6 +133,18 @@ def leave(plane: ControlPlane, reservation: Reservation, text: str) -> None:
     """
     number = int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else 0
     plane.program(reservation.balancer.remove_chain(number, text))
+
+
+def _check_address(plane: ControlPlane, reservation: Reservation, lb_id: str, upstream: set[str]) -> None:
+    """Refuse an upstream load balancer on one of our addresses, unless it is another instance here."""
+    found = plane.find(lb_id)
+    for number, instance in enumerate(plane.config.instances):
+        for address in upstream.intersection(map(str, instance.all)):
+            if number == reservation.instance or found is None or found.instance != number:
+                raise ControlError(
+                    f"{address} is an address of this load balancer too: packets would not get from one to the other; "
+                    "chain to one with another address"
+                )
 
 
 def _check_room(reservation: Reservation) -> None:

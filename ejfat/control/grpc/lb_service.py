@@ -18,6 +18,7 @@ from ejfat.addresses import IpAddress
 from ejfat.control.grpc import chain_service, messages
 from ejfat.control.grpc.replies import overview_row, reservation_reply, status_reply
 from ejfat.control.grpc.serving import answer
+from ejfat.control.grpc.versions import COMPAT_TAG
 from ejfat.control.history import RETENTION_S, Selector, Series
 from ejfat.control.members import ReceiverCounters, Session, Worker
 from ejfat.control.pb import loadbalancer_pb2 as pb
@@ -26,7 +27,6 @@ from ejfat.control.plane import ControlPlane, Reservation
 from ejfat.control.tokens import Action, Permission, Resource, Token
 from ejfat.errors import BadRequestError, ControlError, ForbiddenError, UnknownError
 
-COMPAT_TAG = "ejfat-lb-1"
 _SERIES_S = 60.0
 """Seconds that time series go back by default."""
 _ANY_INSTANCE = {Resource.LOAD_BALANCER: ""}
@@ -150,7 +150,7 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
 
     async def Register(self, request: pb.RegisterRequest, context: Context) -> Any:
         async def handle(secret: str) -> pb.RegisterReply:
-            self._allowed(secret, request.lbId, Action.REGISTER)
+            reservation = self._allowed(secret, request.lbId, Action.REGISTER)
             worker = Worker(
                 name=request.name,
                 ip=messages.address(request.ipAddress),
@@ -163,7 +163,7 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
                 slot_demands=messages.slot_ranges(request.slotDemands),
             )
             worker.check()
-            mac = await self._world.resolve(worker.ip)
+            mac = self._plane.mac_of_own(reservation, worker) or await self._world.resolve(worker.ip)
             if mac is None:
                 raise ControlError(f"{worker.ip} does not answer; its MAC address is unknown")
             worker.mac = mac

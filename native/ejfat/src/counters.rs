@@ -19,7 +19,12 @@ pub struct Lb {
     pub by_version: [u64; 3],
     /// None while no packet with a tick has come.
     pub last_tick: Option<u64>,
+    /// The largest one up to `furthest`.
     pub max_tick: u64,
+    /// The furthest tick that is believed, as the control plane says; None: any. It stays when the counts are taken.
+    pub furthest: Option<u64>,
+    /// Packets with a tick beyond it.
+    pub ahead: u64,
     pub drops: Tally<DROPS>,
 }
 
@@ -28,7 +33,11 @@ impl Lb {
     pub fn tick(&mut self, version: u8, tick: u64) {
         self.by_version[usize::from(version - 1)] += 1;
         self.last_tick = Some(tick);
-        self.max_tick = self.max_tick.max(tick);
+        if self.furthest.is_some_and(|furthest| tick > furthest) {
+            self.ahead += 1;
+        } else {
+            self.max_tick = self.max_tick.max(tick);
+        }
     }
 
     fn add(&mut self, other: &Lb) {
@@ -37,6 +46,7 @@ impl Lb {
         add_all(&mut self.by_version, &other.by_version);
         self.last_tick = other.last_tick.or(self.last_tick);
         self.max_tick = self.max_tick.max(other.max_tick);
+        self.ahead += other.ahead;
         add_all(&mut *self.drops, &*other.drops);
     }
 }
@@ -80,6 +90,15 @@ impl Counters {
         let (packets, bytes) = self.members.entry(u32::from(member)).or_default();
         *packets += 1;
         *bytes += len as u64;
+    }
+
+    /// Take what was counted; which ticks are believed stays.
+    pub fn take(&mut self) -> Counters {
+        let taken = std::mem::take(self);
+        for (lb, before) in self.lbs.iter_mut().zip(&taken.lbs) {
+            lb.furthest = before.furthest;
+        }
+        taken
     }
 
     /// Add what another worker counted.

@@ -1,4 +1,5 @@
-//! The two parsers, of version 1 and of versions 2 and 3, on one parse of IP. Any bytes are fine.
+//! The parse of a frame, once: headers up to UDP, and what the two parsers, of version 1 and of versions 2 and 3, find
+//! behind them. Any bytes are fine.
 
 use std::ops::Range;
 
@@ -7,7 +8,9 @@ use wire::frame::{IPV4, IPV6, UDP, be16};
 use crate::drops::Drop;
 use crate::fields::{LB_MAGIC, LB_PORT, SYNC_MAGIC, lb_v1, lb_v23};
 
-pub const VLAN: u16 = 0x8100;
+const VLAN: u16 = 0x8100;
+/// Bytes of a VLAN tag.
+const TAG: usize = 4;
 const ARP: u16 = 0x0806;
 const SLOW: u16 = 0x8809;
 const LLDP: u16 = 0x88cc;
@@ -41,19 +44,87 @@ pub struct Ip {
     pub claimed: i32,
 }
 
+/// What the headers of a frame say, up to UDP. What a frame is, is decided by this, never by bytes at fixed offsets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Headers {
+    /// As at byte 12: that of the VLAN tag where there is one.
+    pub ethertype: u16,
+    /// Bytes of the VLAN tag: 0 or 4. All offsets behind it are as if it were not there.
+    pub tag: usize,
+    /// Behind the tag.
+    inner: u16,
+    /// None: neither IPv4 nor IPv6.
+    ip: Result<Option<Ip>, Drop>,
+    /// Destination port, where a whole UDP header follows.
+    port: Option<u16>,
+}
+
+/// Parse the headers of a frame.
+#[inline]
+pub fn headers(frame: &[u8]) -> Headers {
+    if frame.len() < 14 {
+        return Headers { ethertype: 0, tag: 0, inner: 0, ip: Err(Drop::ParserShortEthernet), port: None };
+    }
+    let ethertype = be16(frame, 12);
+    let tag = if ethertype == VLAN { TAG } else { 0 };
+    if frame.len() < 14 + tag {
+        return Headers { ethertype, tag: 0, inner: ethertype, ip: Err(Drop::ParserShortVlan), port: None };
+    }
+    let frame = &frame[tag..];
+    let inner = be16(frame, 12);
+    let ip = ip(frame, inner);
+    let port = match ip {
+        Ok(Some(ip)) if ip.has_udp(frame) => Some(be16(frame, ip.l4 + UDP_DST_PORT)),
+        _ => None,
+    };
+    Headers { ethertype, tag, inner, ip, port }
+}
+
 impl Ip {
-    /// Where a complete UDP header begins; None where there is none.
     #[inline]
-    fn udp(&self, frame: &[u8]) -> Option<usize> {
-        let is_udp = self.protocol == UDP && !self.later_fragment && frame.len() >= self.l4 + UDP_SIZE;
-        is_udp.then_some(self.l4)
+    fn has_udp(&self, frame: &[u8]) -> bool {
+        self.protocol == UDP && !self.later_fragment && frame.len() >= self.l4 + UDP_SIZE
     }
 }
 
-/// The parse that all of the data plane shares: an IP header at byte 14, why it is none that can be parsed, or None
-/// where the frame is neither IPv4 nor IPv6. What a frame is, is decided by this, never by bytes at fixed offsets.
+impl Headers {
+    /// The IP header of an untagged frame, the only one that version 1, sync messages and the node know.
+    #[inline]
+    fn untagged(&self) -> Option<Ip> {
+        if self.ethertype == VLAN { None } else { self.ip.ok().flatten() }
+    }
+
+    /// UDP port and payload of an untagged frame.
+    #[inline]
+    fn datagram<'a>(&self, frame: &'a [u8]) -> Option<(u16, &'a [u8])> {
+        Some((self.port?, &frame[self.untagged()?.l4 + UDP_SIZE..]))
+    }
+
+    /// Whether this is UDP to port 19522 with a version 1 header behind it.
+    #[inline]
+    pub fn has_v1_header(&self, frame: &[u8]) -> bool {
+        self.datagram(frame).is_some_and(|(port, lb)| {
+            port == LB_PORT
+                && lb.len() > lb_v1::VERSION
+                && be16(lb, lb_v1::MAGIC) == LB_MAGIC
+                && lb[lb_v1::VERSION] == 1
+        })
+    }
+
+    /// Whether a frame is for the node around the pipeline: a sync message, an answer to its own questions.
+    #[inline]
+    pub fn is_for_node(&self, frame: &[u8], sync_ports: &Range<u32>) -> bool {
+        self.ethertype == ARP
+            || self.untagged().is_some_and(|ip| ip.v6 && ip.protocol == ICMPV6)
+            || self.datagram(frame).is_some_and(|(port, payload)| {
+                sync_ports.contains(&u32::from(port)) && payload.len() >= 2 && be16(payload, 0) == SYNC_MAGIC
+            })
+    }
+}
+
+/// An IP header at byte 14, why it is none that can be parsed, or None where the frame is neither IPv4 nor IPv6.
 #[inline]
-pub fn ip(frame: &[u8], ethertype: u16) -> Result<Option<Ip>, Drop> {
+fn ip(frame: &[u8], ethertype: u16) -> Result<Option<Ip>, Drop> {
     let len = frame.len();
     match ethertype {
         IPV4 => {
@@ -89,53 +160,14 @@ pub fn ip(frame: &[u8], ethertype: u16) -> Result<Option<Ip>, Drop> {
     }
 }
 
-/// Where the UDP header of an untagged frame begins; None where it is no UDP, or a fragment behind the first.
-#[inline]
-fn udp_of(frame: &[u8]) -> Option<usize> {
-    let ethertype = frame.get(12..14)?;
-    ip(frame, be16(ethertype, 0)).ok()??.udp(frame)
-}
-
-/// Whether this is UDP to port 19522 with a version 1 header behind it.
-#[inline]
-pub fn has_v1_header(frame: &[u8]) -> bool {
-    udp_of(frame).is_some_and(|udp| {
-        let lb = udp + UDP_SIZE;
-        be16(frame, udp + UDP_DST_PORT) == LB_PORT
-            && frame.len() > lb + lb_v1::VERSION
-            && be16(frame, lb + lb_v1::MAGIC) == LB_MAGIC
-            && frame[lb + lb_v1::VERSION] == 1
-    })
-}
-
-/// Whether this is UDP to one of the ports for sync messages, and begins as one.
-#[inline]
-fn is_sync(frame: &[u8], ports: &Range<u32>) -> bool {
-    udp_of(frame).is_some_and(|udp| {
-        ports.contains(&u32::from(be16(frame, udp + UDP_DST_PORT)))
-            && frame.len() >= udp + UDP_SIZE + 2
-            && be16(frame, udp + UDP_SIZE) == SYNC_MAGIC
-    })
-}
-
-/// Whether a frame is for the node around the pipeline: a sync message, an answer to its own questions.
-#[inline]
-pub fn is_for_node(frame: &[u8], sync_ports: &Range<u32>) -> bool {
-    match frame.get(12..14) {
-        Some([0x08, 0x06]) => true,
-        Some([0x86, 0xdd]) if frame.get(20) == Some(&ICMPV6) => true,
-        _ => is_sync(frame, sync_ports),
-    }
-}
-
 /// Parse version 1: where UDP begins (None: it is no UDP), and the destination IP.
 #[inline]
-pub fn v1(frame: &[u8]) -> Result<(Option<usize>, u128), Drop> {
+pub fn v1(frame: &[u8], headers: &Headers) -> Result<(Option<usize>, u128), Drop> {
     let len = frame.len();
-    if len < 14 {
-        return Err(Drop::ParserShortEthernet);
+    if headers.ethertype == VLAN {
+        return Ok((None, 0));
     }
-    let Some(ip) = ip(frame, be16(frame, 12))? else { return Ok((None, 0)) };
+    let Some(ip) = headers.ip? else { return Ok((None, 0)) };
     let ip_dst = if ip.v6 {
         u128::from_be_bytes(frame[38..54].try_into().expect("sixteen bytes"))
     } else {
@@ -148,10 +180,7 @@ pub fn v1(frame: &[u8]) -> Result<(Option<usize>, u128), Drop> {
         return Err(Drop::ParserFragment);
     }
     let udp = ip.l4;
-    if len < udp + UDP_SIZE {
-        return Err(Drop::ParserShortUdp);
-    }
-    if be16(frame, udp + UDP_DST_PORT) != LB_PORT {
+    if headers.port.ok_or(Drop::ParserShortUdp)? != LB_PORT {
         return Ok((Some(udp), ip_dst));
     }
     let lb = udp + UDP_SIZE;
@@ -171,12 +200,11 @@ pub fn v1(frame: &[u8]) -> Result<(Option<usize>, u128), Drop> {
     Ok((Some(udp), ip_dst))
 }
 
-/// Parse versions 2 and 3. `frame` holds at least 14 bytes; of a tagged one the tag is gone, and `ethertype` is the
-/// inner one.
+/// Parse versions 2 and 3. `frame` begins `headers.tag` bytes later than it came.
 #[inline]
-pub fn v23(frame: &[u8], ethertype: u16) -> Result<Found, Drop> {
-    let Some(ip) = ip(frame, ethertype)? else {
-        return if matches!(ethertype, ARP | SLOW | LLDP) {
+pub fn v23(frame: &[u8], headers: &Headers) -> Result<Found, Drop> {
+    let Some(ip) = headers.ip? else {
+        return if matches!(headers.inner, ARP | SLOW | LLDP) {
             Ok(Found::Other)
         } else {
             Err(Drop::ParserEtherType)
@@ -188,17 +216,14 @@ pub fn v23(frame: &[u8], ethertype: u16) -> Result<Found, Drop> {
     if ip.later_fragment {
         return Err(Drop::ParserFragment);
     }
-    if ip.protocol == UDP { udp(frame, ip) } else { Ok(Found::Other) }
+    if ip.protocol == UDP { udp(frame, ip, headers.port) } else { Ok(Found::Other) }
 }
 
 #[inline]
-fn udp(frame: &[u8], ip: Ip) -> Result<Found, Drop> {
+fn udp(frame: &[u8], ip: Ip, port: Option<u16>) -> Result<Found, Drop> {
     let Ip { v6, l4, claimed, .. } = ip;
     let len = frame.len();
-    if len < l4 + UDP_SIZE {
-        return Err(Drop::ParserShortUdp);
-    }
-    if frame[l4 + UDP_DST_PORT] >> 6 != 1 {
+    if port.ok_or(Drop::ParserShortUdp)? >> 14 != 1 {
         return Ok(Found::Udp { v6, l4, lb: false });
     }
     let lb = l4 + UDP_SIZE;

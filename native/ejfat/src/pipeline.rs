@@ -7,7 +7,7 @@ use wire::frame::{IPV4, IPV6, be16};
 use crate::counters::{Counters, LBS};
 use crate::drops::Drop;
 use crate::fields::{LB_PORT, lb_v1, lb_v23};
-use crate::parse::{self, Found, UDP_DST_PORT, UDP_SIZE, VLAN};
+use crate::parse::{self, Found, Headers, UDP_DST_PORT, UDP_SIZE};
 use crate::rewrite;
 use crate::tables::{Member, Snapshot, calendar_key, member_key};
 
@@ -54,16 +54,27 @@ fn is_admitted(tables: &Snapshot, frame: &[u8], lb_id: u8, v6: bool) -> bool {
 /// Run one Ethernet frame (without FCS) through the pipeline; any bytes are fine.
 #[inline]
 pub fn process(tables: &Snapshot, counters: &mut Counters, frame: &mut [u8]) -> Outcome {
-    let only_v1 = tables.mac_dst.is_empty();
-    if !tables.v1_filter.is_empty() && (only_v1 || parse::has_v1_header(frame)) {
-        return process_v1(tables, counters, frame);
-    }
-    process_v23(tables, counters, frame)
+    process_parsed(tables, counters, frame, &parse::headers(frame))
 }
 
-fn process_v1(tables: &Snapshot, counters: &mut Counters, frame: &mut [u8]) -> Outcome {
+/// Run a frame through the pipeline whose headers have been parsed.
+#[inline]
+pub fn process_parsed(
+    tables: &Snapshot,
+    counters: &mut Counters,
+    frame: &mut [u8],
+    headers: &Headers,
+) -> Outcome {
+    let only_v1 = tables.mac_dst.is_empty();
+    if !tables.v1_filter.is_empty() && (only_v1 || headers.has_v1_header(frame)) {
+        return process_v1(tables, counters, frame, headers);
+    }
+    process_v23(tables, counters, frame, headers)
+}
+
+fn process_v1(tables: &Snapshot, counters: &mut Counters, frame: &mut [u8], headers: &Headers) -> Outcome {
     counters.enter(frame.len());
-    match balance_v1(tables, counters, frame) {
+    match balance_v1(tables, counters, frame, headers) {
         Ok((member, start)) => {
             counters.sent(member, frame.len() - start);
             Outcome::Forward(start..frame.len())
@@ -78,10 +89,15 @@ fn process_v1(tables: &Snapshot, counters: &mut Counters, frame: &mut [u8]) -> O
 /// A drop, and the instance it is also counted on.
 type Refusal = (Drop, Option<usize>);
 
-fn balance_v1(tables: &Snapshot, counters: &mut Counters, frame: &mut [u8]) -> Result<(u16, usize), Refusal> {
+fn balance_v1(
+    tables: &Snapshot,
+    counters: &mut Counters,
+    frame: &mut [u8],
+    headers: &Headers,
+) -> Result<(u16, usize), Refusal> {
     let early = |reason| (reason, None);
-    let (udp, ip_dst) = parse::v1(frame).map_err(early)?;
-    let ethertype = be16(frame, 12);
+    let (udp, ip_dst) = parse::v1(frame, headers).map_err(early)?;
+    let ethertype = headers.ethertype;
     match tables.v1_filter.get(&(mac_of(frame), ethertype, ip_dst)) {
         None => return Err(early(Drop::DstFilterMiss)),
         Some(false) => return Err(early(Drop::DstFilterDrop)),
@@ -112,58 +128,28 @@ fn balance_v1(tables: &Snapshot, counters: &mut Counters, frame: &mut [u8]) -> R
     Ok((member, rewrite::v1(frame, udp, to)))
 }
 
-fn process_v23(tables: &Snapshot, counters: &mut Counters, frame: &mut [u8]) -> Outcome {
-    let len = frame.len();
-    let refused = |counters: &mut Counters, reason| {
-        counters.enter(len);
-        counters.drop(reason, None);
-        Outcome::Dropped(reason)
+fn process_v23(tables: &Snapshot, counters: &mut Counters, frame: &mut [u8], headers: &Headers) -> Outcome {
+    let tag = headers.tag;
+    let found = match parse::v23(frame.get(tag..).unwrap_or_default(), headers) {
+        Ok(Found::Other) => return Outcome::Punt,
+        Ok(found) => found,
+        Err(reason) => {
+            counters.enter(frame.len());
+            counters.drop(reason, None);
+            return Outcome::Dropped(reason);
+        }
     };
-    if len < 14 {
-        return refused(counters, Drop::ParserShortEthernet);
+    let mut vlan = 0;
+    if tag != 0 {
+        vlan = be16(frame, 14) & 0xfff;
+        frame.copy_within(0..14, tag); // the tag goes, the ethertype 0x8100 stays
+    } else if frame[0..5] == [0x01, 0x80, 0xc2, 0, 0] && frame[5] < 16 {
+        return Outcome::Punt; // a group that no bridge forwards: the host's
     }
-    let ethertype = be16(frame, 12);
-    if ethertype != VLAN {
-        let found = match parse::v23(frame, ethertype) {
-            Err(reason) => return refused(counters, reason),
-            Ok(Found::Other) => return Outcome::Punt,
-            Ok(found) => found,
-        };
-        if frame[0..5] == [0x01, 0x80, 0xc2, 0, 0] && frame[5] < 16 {
-            return Outcome::Punt; // a group that no bridge forwards: the host's
-        }
-        return finish(tables, counters, frame, 0, found, 0);
-    }
-    if len < 18 {
-        return refused(counters, Drop::ParserShortVlan);
-    }
-    let vlan = be16(frame, 14) & 0xfff;
-    let inner = be16(frame, 16);
-    let tag: [u8; 4] = frame[14..18].try_into().expect("four bytes");
-    frame.copy_within(0..14, 4); // the tag goes, the ethertype 0x8100 stays
-    match parse::v23(&frame[4..], inner) {
-        Err(reason) => refused(counters, reason),
-        Ok(Found::Other) => {
-            frame.copy_within(4..18, 0);
-            frame[14..18].copy_from_slice(&tag);
-            Outcome::Punt
-        }
-        Ok(found) => finish(tables, counters, frame, 4, found, vlan),
-    }
-}
-
-fn finish(
-    tables: &Snapshot,
-    counters: &mut Counters,
-    frame: &mut [u8],
-    popped: usize,
-    found: Found,
-    vlan: u16,
-) -> Outcome {
     counters.enter(frame.len());
-    match balance_v23(tables, counters, &mut frame[popped..], found, vlan) {
+    match balance_v23(tables, counters, &mut frame[tag..], found, vlan) {
         Ok((member, start)) => {
-            let out = popped + start..frame.len();
+            let out = tag + start..frame.len();
             counters.sent(member, out.len());
             Outcome::Forward(out)
         }

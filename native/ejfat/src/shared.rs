@@ -13,8 +13,8 @@ use tap::Signal;
 
 use crate::counters::Counters;
 use crate::drops::Drop;
-use crate::parse::is_for_node;
-use crate::pipeline::{Outcome, process};
+use crate::parse;
+use crate::pipeline::{Outcome, process_parsed};
 use crate::station::{Burst, Station};
 use crate::tables::Snapshot;
 
@@ -33,11 +33,28 @@ pub struct Work {
 
 impl Work {
     /// Take one frame of a network, in place; return where it lies that leaves, None where none does.
+    ///
+    /// What leaves for the load balancer itself, an instance downstream of another, comes back at once: no switch sends
+    /// a frame back to where it came from. Each pass decrements the TTL or removes a header.
     #[inline]
     pub fn take(&mut self, frame: &mut [u8]) -> Option<Range<usize>> {
-        if !is_for_node(frame, &self.tables.sync_ports) {
-            match process(&self.tables, &mut self.counters, frame) {
-                Outcome::Forward(range) => return Some(range),
+        let mut start = 0;
+        loop {
+            start += self.pass(&mut frame[start..])?;
+            let out = &frame[start..];
+            if out[..6] != out[6..12] {
+                return Some(start..frame.len());
+            }
+        }
+    }
+
+    /// Take a frame once; return where that begins which leaves, up to the end of the frame.
+    #[inline]
+    fn pass(&mut self, frame: &mut [u8]) -> Option<usize> {
+        let headers = parse::headers(frame);
+        if !headers.is_for_node(frame, &self.tables.sync_ports) {
+            match process_parsed(&self.tables, &mut self.counters, frame, &headers) {
+                Outcome::Forward(range) => return Some(range.start),
                 Outcome::Dropped(_) => return None,
                 Outcome::Punt => {}
             }
@@ -108,10 +125,17 @@ impl Shared {
 
     /// Take what all workers have counted since the last time.
     pub fn collect(&self) -> Counters {
-        let mut all = self.lanes.iter().map(|lane| std::mem::take(&mut lane.lock().counters));
+        let mut all = self.lanes.iter().map(|lane| lane.lock().counters.take());
         let mut total = all.next().unwrap_or_default();
         all.for_each(|counters| total.add(&counters));
         total
+    }
+
+    /// Set the furthest tick of an instance that is believed; None: any.
+    pub fn believe(&self, lb: usize, furthest: Option<u64>) {
+        for lane in &self.lanes {
+            lane.lock().counters.lbs[lb].furthest = furthest;
+        }
     }
 
     /// Take the frames that wait for Python.

@@ -3,15 +3,16 @@
 #[path = "../../engine/tests/allocations/mod.rs"]
 mod allocations;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use ejfat::counters::Counters;
 use ejfat::drops::Drop;
-use ejfat::parse::is_for_node;
+use ejfat::parse::headers;
 use ejfat::pipeline::{Outcome, process};
 use ejfat::shared::{MAX_PUNTS, Shared, Work};
 use ejfat::tables::Row;
-use ejfat::testing::{WORKER, frame, tables};
+use ejfat::testing::{LB, MAC, WORKER, frame, tables};
 use engine::testing::{TwoHosts, assert_balance};
 use offload::vnet::{SIZE, VnetHeader};
 use tap::carrier::Carrier;
@@ -107,6 +108,10 @@ fn tag_is_popped_and_a_punted_frame_has_it_back() {
     let Outcome::Forward(range) = process(&tables, &mut counters, &mut buffer) else { panic!("dropped") };
     assert_eq!(range.len(), tagged.len() - 4 - 16);
     assert_eq!(buffer[range][12..14], [0x81, 0x00]);
+    let ports = 0..0x1_0000;
+    let mut sync = tagged.clone();
+    sync[46..48].copy_from_slice(b"LC");
+    assert!(!headers(&sync).is_for_node(&sync, &ports), "of tagged frames, none is the node's");
     tagged[27] = 1; // ICMP
     let mut buffer = tagged.clone();
     assert_eq!(process(&tables, &mut counters, &mut buffer), Outcome::Punt);
@@ -127,6 +132,45 @@ fn source_filter_holds_for_version_1_where_it_is_said_so() {
 }
 
 #[test]
+fn ticks_beyond_the_furthest_are_counted_and_hide_no_other_also_after_counts_were_taken() {
+    let mut work = work();
+    work.counters.lbs[2].furthest = Some(1000);
+    for round in 1..3 {
+        for tick in [5, 1000, 1001, u64::MAX] {
+            assert!(work.take(&mut frame(2, tick)).is_some());
+        }
+        let taken = work.counters.take();
+        let lb = &taken.lbs[2];
+        assert_eq!((lb.max_tick, lb.last_tick, lb.ahead), (1000, Some(u64::MAX), 2), "round {round}");
+        assert_eq!((taken.tx_packets, taken.balance()), (4, 0));
+    }
+    work.counters.lbs[2].furthest = None;
+    work.take(&mut frame(2, u64::MAX));
+    assert_eq!((work.counters.lbs[2].max_tick, work.counters.lbs[2].ahead), (u64::MAX, 0));
+}
+
+#[test]
+fn frame_to_the_load_balancer_itself_comes_back_until_its_ttl_is_used_up() {
+    let mut work = work();
+    let member = |mac: u64, keep: u128| {
+        let args = [u128::from(mac), u128::from(LB), 0x4c42, 0, keep];
+        row(&[2, 0x0800, 9], &[u128::MAX; 3], "do_ipv4_member_rewrite", &args)
+    };
+    let sender = row(&[2, u128::from(LB)], &[u128::MAX; 2], "allow_ip_src", &[]);
+    let tables = Arc::make_mut(&mut work.tables);
+    tables.set("v2/v3:member_info_lookup_table", &[member(MAC, 1)], true).unwrap();
+    tables.set("v2/v3:ipv4_src_filter_table", &[sender], false).unwrap();
+    assert_eq!(work.take(&mut frame(2, 5)), None);
+    assert_eq!(work.counters.drops[Drop::Ttl as usize], 1);
+    assert_eq!((work.counters.rx_packets, work.counters.tx_packets), (64, 63));
+    let tables = Arc::make_mut(&mut work.tables);
+    tables.set("v2/v3:member_info_lookup_table", &[member(MAC, 0)], true).unwrap();
+    assert_eq!(work.take(&mut frame(2, 5)), None);
+    assert_eq!(work.counters.drops[Drop::ParserBadMagic as usize], 1, "without a header it is no data");
+    assert_eq!(work.counters.balance(), 0);
+}
+
+#[test]
 fn only_a_datagram_to_a_port_for_sync_messages_is_the_nodes() {
     let sync = |port: u16, options: usize| {
         let mut frame = frame(2, 5);
@@ -136,6 +180,7 @@ fn only_a_datagram_to_a_port_for_sync_messages_is_the_nodes() {
         frame.splice(34..34, vec![1; options]);
         frame
     };
+    let is_for_node = |frame: &[u8], ports: &Range<u32>| headers(frame).is_for_node(frame, ports);
     let ports = 19531..19533;
     for options in [0, 4, 40] {
         assert!(is_for_node(&sync(19531, options), &ports) && is_for_node(&sync(19532, options), &ports));

@@ -1,6 +1,6 @@
 //! What a packet costs from host to host, without a kernel: cut, sealed, carried over one switch, checked, merged.
 //!
-//! An argument names the one case to measure.
+//! Arguments, for profilers: the one case to measure, `true` or `false` for its ICRC, how many rounds.
 
 use std::time::Instant;
 
@@ -21,16 +21,19 @@ impl Host for Sink {
 
 /// Print the nanoseconds per packet of bursts of so many frames, each of which becomes `cut` packets.
 fn measure(name: &str, icrc: bool, burst: usize, (header, frame): &(VnetHeader, Vec<u8>), cut: usize) {
-    if std::env::args().nth(1).is_some_and(|only| only != name) {
+    let args: Vec<_> = std::env::args().skip(1).collect();
+    let is = |at: usize, value: &str| args.get(at).is_none_or(|only| only == value);
+    if !is(0, name) || !is(1, &icrc.to_string()) {
         return;
     }
+    let rounds = args.get(2).map_or(ROUNDS, |rounds| rounds.parse().expect("a number of rounds"));
     let mut bed = TwoHosts::new(true);
     bed.vnics.icrc = icrc;
     bed.vnics.vports[1].take_datagrams_merged(true);
     let mut buffer = vec![0; frame.len().max(60)];
     let bursts = (2000 / cut / burst).max(1);
     let mut figures = Vec::new();
-    for _ in 0..ROUNDS {
+    for _ in 0..rounds {
         let start = Instant::now();
         for _ in 0..bursts {
             for _ in 0..burst {
@@ -42,7 +45,7 @@ fn measure(name: &str, icrc: bool, burst: usize, (header, frame): &(VnetHeader, 
         figures.push(start.elapsed().as_nanos() as f64 / (bursts * burst * cut) as f64);
     }
     figures.sort_by(f64::total_cmp);
-    let (least, median) = (figures[0], figures[ROUNDS / 2]);
+    let (least, median) = (figures[0], figures[rounds / 2]);
     println!("{name}, ICRC {icrc}: {least:.1} ns at least, {median:.1} ns median");
 }
 

@@ -20,7 +20,7 @@ use crate::link::config::{FlowControl, LinkConfig};
 use crate::link::direction::Direction;
 use crate::link::wire::Next;
 use crate::outputs::{BufferToken, DirectionId, Output, PortId, SwitchId};
-use crate::packet::{Packet, Packets, Travelling};
+use crate::packet::{Packet, Packets, Train, Travelling};
 use crate::port::{Address, Port};
 use crate::port_errors::PortErrors;
 use crate::random::Stream;
@@ -40,10 +40,10 @@ pub struct Engine {
     directions: Vec<Direction>,
     /// How long at least an event that does not show outside itself takes to cause one that does; None: unknown.
     lookahead: Option<u64>,
-    /// Whether all directions are plain; None: unknown.
-    is_plain: Option<bool>,
-    /// Whether all directions take trains; None: unknown.
-    takes_trains: Option<bool>,
+    /// Whether no host gives back credits; None: unknown.
+    no_host_lends: Option<bool>,
+    /// Whether packets of a train may leave for another engine together.
+    trains_leave: bool,
     /// Outputs that wait for what comes before them, with time and number of their events; only while time passes.
     early: VecDeque<((u64, u64), Output)>,
     /// Those of ports that the engine of another machine carries: always none.
@@ -68,6 +68,7 @@ impl Engine {
     pub fn with_share(share: Share) -> Self {
         let workers = share.workers();
         let mut engine = Engine::default();
+        engine.state.packets = Packets::of_worker(share.worker, workers);
         engine.state.share = share;
         engine.state.pool = POOL_BYTES / i64::from(workers);
         engine
@@ -100,10 +101,16 @@ impl Engine {
         self.state.share.take_in(&mut self.state.events, from, handover);
     }
 
-    /// Count a packet that could not be handed over: there was no room for it.
+    /// Count packets that could not be handed over: there was no room for them.
     pub fn overflow(&mut self, handover: Handover) {
-        let Handover { time, packet, direction, .. } = handover;
-        self.directions[direction as usize].overflow(&mut self.state, time, packet);
+        let Handover { time, packet, direction, train, .. } = handover;
+        let direction = &mut self.directions[direction as usize];
+        let Some(train) = train else { return direction.overflow(&mut self.state, time, packet) };
+        for (index, time) in (train.from..).zip(train.times) {
+            let packet = self.state.packets.single(&packet, index);
+            direction.overflow(&mut self.state, time, packet);
+        }
+        self.state.packets.recycle(packet);
     }
 
     // --- elements, once each ---------------------------------------------------------------------------------
@@ -214,7 +221,7 @@ impl Engine {
 
     /// Send what may be a packet from an HFI port, if it is one, with the fields that it has; return why the port refused it.
     pub fn send(&mut self, now: u64, port: PortId, data: &[u8]) -> Option<Drop> {
-        if self.state.events.has_due(now) {
+        if self.has_due(now) {
             self.handle_timeout(now);
         }
         if let Some(drop) = self.ports[port as usize].refuse(&mut self.state, data) {
@@ -227,7 +234,7 @@ impl Engine {
 
     /// Send a complete packet from an HFI port; return why the port refused it.
     pub fn inject(&mut self, now: u64, port: PortId, packet: Packet, address: Address) -> Option<Drop> {
-        if self.state.events.has_due(now) {
+        if self.has_due(now) {
             self.handle_timeout(now);
         }
         let sender = &mut self.ports[port as usize];
@@ -296,7 +303,7 @@ impl Engine {
     /// Release it for one holder; after the last, its credit goes back to the sender. Return whether there is such a
     /// token.
     pub fn release(&mut self, now: u64, token: BufferToken) -> bool {
-        self.handle_timeout(now);
+        self.advance::<false>(now, token);
         let found = self.state.release_lent(token);
         self.settle(now);
         found
@@ -306,7 +313,7 @@ impl Engine {
 
     /// Do everything that is due at `now` or was before.
     pub fn handle_timeout(&mut self, now: u64) {
-        self.advance::<false>(now);
+        self.advance::<false>(now, BufferToken::MAX);
     }
 
     /// Do what is due at `now` or was before, up to the first packet that is passed to a host with the room that it
@@ -314,29 +321,48 @@ impl Engine {
     ///
     /// So whoever is late can still release the room as of the time of the packet, before anything happens later.
     pub fn handle_until_lent(&mut self, now: u64) -> bool {
-        self.advance::<true>(now)
+        self.advance::<true>(now, BufferToken::MAX)
     }
 
+    /// Whether anything is to be done by `now`.
     #[inline]
-    fn advance<const UNTIL_LENT: bool>(&mut self, now: u64) -> bool {
+    fn has_due(&self, now: u64) -> bool {
+        self.state.events.has_due(now) || self.state.has_unused()
+    }
+
+    /// Do what is due. What is released as of `now` by this token, or a later one, comes after that.
+    #[inline]
+    fn advance<const UNTIL_LENT: bool>(&mut self, now: u64, before: BufferToken) -> bool {
         let lent = self.state.lent_so_far();
         let mut in_rows = self.goes_in_rows();
-        while let Some(due) = self.state.events.pop_due(now, in_rows) {
+        loop {
+            let unused = self.state.next_unused(now, before);
+            let Some(due) = self.state.events.pop_due(unused.unwrap_or(now), in_rows) else {
+                let Some(when) = unused else { break };
+                self.state.release_unused();
+                self.settle(when);
+                continue;
+            };
             let Due { when, number, event, is_ahead } = due;
             if !is_ahead && !self.early.is_empty() {
                 self.hand_out_early((when, number));
             }
+            let outputs = self.state.outputs.len();
             match event {
+                // these two look after what comes of each packet themselves
                 Event::Arrival(direction) => self.arrive(due, direction, now, in_rows),
+                Event::HandedOver(worker) => self.enter_next(due, now, worker, in_rows),
                 Event::WireFree(direction) => {
                     self.directions[direction as usize].wire_free(&mut self.state, when);
                 }
                 Event::HeldLongEnough(direction) => {
                     self.directions[direction as usize].held_long_enough(&mut self.state, when, number);
                 }
-                Event::HandedOver(worker) => self.enter_next(now, worker, in_rows),
             }
             self.settle(when);
+            if is_ahead && self.state.outputs.len() != outputs {
+                self.keep_early(outputs, (when, number));
+            }
             if UNTIL_LENT && self.state.lent_so_far() != lent {
                 return true;
             }
@@ -348,8 +374,7 @@ impl Engine {
         false
     }
 
-    /// Keep outputs of an event that may have come before its time, until all that comes before it has happened: port 0
-    /// of a switch has received a packet.
+    /// Keep outputs of an event that may have come before its time, until all that comes before it has happened.
     #[cold]
     fn keep_early(&mut self, outputs: usize, place: (u64, u64)) {
         self.early.extend(self.state.outputs.drain(outputs..).map(|output| (place, output)));
@@ -363,15 +388,15 @@ impl Engine {
     }
 
     /// Whether what is due may happen first inside the fabric and then at the ports, each in its order, and nobody can
-    /// tell: an arrival at a port changes nothing that is inside, but for the pool, and what is inside changes nothing at
-    /// a port. Outputs keep their one order.
+    /// tell: an arrival at a port changes nothing that is inside, but for the pool and credits that its host gives back,
+    /// and what is inside changes nothing at a port. Outputs keep their one order.
     ///
     /// So packets that follow each other over a link are handled one after the other, however many links they are on.
     #[inline]
     fn goes_in_rows(&mut self) -> bool {
         let directions = &self.directions;
-        let is_plain = *self.is_plain.get_or_insert_with(|| directions.iter().all(Direction::is_plain));
-        is_plain && self.has_room()
+        let no_host_lends = || !directions.iter().any(Direction::lends_to_host);
+        *self.no_host_lends.get_or_insert_with(no_host_lends) && self.has_room()
     }
 
     fn has_room(&self) -> bool {
@@ -388,6 +413,7 @@ impl Engine {
                 Some(next) => next,
                 None => self.arrive_one(when, number),
             };
+            self.settle(when);
             if is_ahead && self.state.outputs.len() != outputs {
                 self.keep_early(outputs, (when, order));
             }
@@ -422,13 +448,8 @@ impl Engine {
             End::Boundary => {
                 let token = space.map(|space| self.state.lend(space));
                 let Travelling { packet, hops, .. } = travelling;
-                self.state.outputs.push_back(Output::Left {
-                    time: now,
-                    direction: number,
-                    packet,
-                    hops,
-                    token,
-                });
+                let train = Train { packet, from: 0, count: 1, hops };
+                self.state.outputs.push_back(Output::Left { time: now, direction: number, train, token });
             }
         }
         if let Some(space) = space {
@@ -441,7 +462,7 @@ impl Engine {
     /// `direction` begins at a boundary. Its rate, latency, queue and faults acted where it begins; here are its state
     /// and its credits: they are what the receiver behind it has room for.
     pub fn cross(&mut self, now: u64, direction: DirectionId, packet: Packet, hops: u32) {
-        if self.state.events.has_due(now) {
+        if self.has_due(now) {
             self.handle_timeout(now);
         }
         let travelling = Travelling { packet, hops, space: None };
@@ -453,18 +474,35 @@ impl Engine {
     }
 
     /// Let the next packet enter that a worker has handed over, and those behind it that are next of all.
-    fn enter_next(&mut self, until: u64, worker: WorkerId, in_rows: bool) {
-        let state = &mut self.state;
-        while let Some((handover, next)) = state.share.next_in(worker) {
-            let Handover { time, packet, direction, hops } = handover;
-            let travelling = Travelling { packet, hops, space: None };
-            self.directions[direction as usize].enter(state, time, travelling);
-            let Some((time, number)) = next else { return };
-            let is_full = in_rows && state.pool <= LOW_POOL;
-            if is_full || time > until || !state.events.is_next(time, number, Place::Inside, in_rows) {
-                return state.events.push(time, number, Event::HandedOver(worker), Place::Inside);
+    fn enter_next(&mut self, due: Due, until: u64, worker: WorkerId, in_rows: bool) {
+        let mut place = (due.when, due.number);
+        loop {
+            let outputs = self.state.outputs.len();
+            let next = match self.enter_together(worker, until, in_rows) {
+                Some(next) => next,
+                None => self.enter_one(worker),
+            };
+            if due.is_ahead && self.state.outputs.len() != outputs {
+                self.keep_early(outputs, place);
             }
+            let Some((time, number)) = next else { return };
+            let goes_on = !in_rows || (self.has_room() && self.early.is_empty());
+            let events = &mut self.state.events;
+            if !goes_on || time > until || !events.is_next(time, number, Place::Inside, in_rows) {
+                return events.push(time, number, Event::HandedOver(worker), Place::Inside);
+            }
+            place = (time, number);
         }
+    }
+
+    /// Let the next packet enter that a worker has handed over, and say when the one behind it does, under which number.
+    #[inline]
+    fn enter_one(&mut self, worker: WorkerId) -> Option<(u64, u64)> {
+        let (handover, next) = self.state.share.next_in(worker, &mut self.state.packets)?;
+        let Handover { time, packet, direction, hops, .. } = handover;
+        let travelling = Travelling { packet, hops, space: None };
+        self.directions[direction as usize].enter(&mut self.state, time, travelling);
+        next
     }
 
     /// Pass on the credits that have come back, in their order, and those that come back through it.
@@ -490,8 +528,7 @@ impl Engine {
     /// Forget what is known of all links together: one changes.
     fn forget_links(&mut self) {
         self.lookahead = None;
-        self.is_plain = None;
-        self.takes_trains = None;
+        self.no_host_lends = None;
     }
 
     fn lookahead(&mut self) -> u64 {

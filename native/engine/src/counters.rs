@@ -60,7 +60,12 @@ impl Element {
 
     #[inline]
     pub fn drop(&mut self, reason: Drop) {
-        self.drops[reason as usize] += 1;
+        self.drop_many(1, reason);
+    }
+
+    #[inline]
+    pub fn drop_many(&mut self, packets: u32, reason: Drop) {
+        self.drops[reason as usize] += u64::from(packets);
     }
 
     pub fn dropped(&self) -> u64 {

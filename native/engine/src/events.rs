@@ -294,13 +294,13 @@ impl Events {
         self.outward.at_switch > 0
     }
 
-    /// Before which time and number an event that is not here would be the next to be taken `in_rows`.
+    /// Before which time and number an event that is not here would be the next to be taken, of all if that is `strict`.
     #[inline]
-    pub fn bound(&self, place: Place) -> (u64, u64) {
+    pub fn bound(&self, place: Place, strict: bool) -> (u64, u64) {
         let first =
             |queue: &Queue| queue.first().map_or((u64::MAX, u64::MAX), |first| (first.when, first.number));
         match place {
-            _ if self.is_strict() => first(&self.inner).min(first(&self.outward)),
+            _ if strict => first(&self.inner).min(first(&self.outward)),
             Place::Inside => first(&self.inner),
             _ => first(&self.outward),
         }

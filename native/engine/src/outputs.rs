@@ -40,13 +40,12 @@ pub enum Output {
     FlowChanged { time: u64, port: PortId, stopped: bool },
     /// A fault has hit as many packets as it was to; it hits no more.
     RuleSpent { time: u64, rule: u64 },
-    /// A packet has reached the end of a link that is at another engine.
+    /// A packet has reached the end of a link that is at another engine; or several of a train, where that is allowed: see
+    /// `Engine::let_trains_leave`.
     Left {
         time: u64,
         direction: DirectionId,
-        packet: Packet,
-        /// Switches that it has visited.
-        hops: u32,
+        train: Train,
         /// To be released once the other engine has taken it; None: the link has no credits.
         token: Option<BufferToken>,
     },

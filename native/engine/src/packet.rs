@@ -10,8 +10,9 @@ use std::ops::Deref;
 
 use offload::segment::Origin;
 use triomphe::{Arc, ThinArc};
-use wire::{HEADER, TRAILER, lrh16b};
+use wire::{HEADER, TRAILER, check, lrh16b};
 
+use crate::share::WorkerId;
 use crate::state::SpaceId;
 
 /// Buffers have 2^7 to 2^17 bytes, so a packet wastes less than it has; one that is longer has a buffer of its length.
@@ -36,12 +37,18 @@ struct Known {
     flags: u32,
     /// Packets of this length that are in the buffer: one, but for a train.
     count: u32,
+    /// The worker whose engine made the buffer.
+    home: WorkerId,
 }
 
 /// It bears no ICRC.
 const UNSEALED: u32 = 1;
-/// `Origin::Summed`.
+/// `Origin::Summed`, or `Origin::Cut`.
 const SUMMED: u32 = 2;
+/// `Origin::Cut`.
+const CUT: u32 = 4;
+/// It was found to be whole, ICRC included, and nothing has changed it since.
+const SOUND: u32 = 8;
 
 /// Bytes of a train, at most: a large send of a host fits, each of its packets on a cache line of its own.
 const TRAIN_BYTES: usize = 1 << 17;
@@ -76,13 +83,14 @@ impl Own<'_> {
 
     #[inline]
     pub fn set_origin(&mut self, origin: Origin) {
-        self.set(SUMMED, origin == Origin::Summed);
+        self.set(SUMMED, origin != Origin::Unknown);
+        self.set(CUT, origin == Origin::Cut);
     }
 }
 
 impl Packet {
-    fn with_buffer(size: usize) -> Self {
-        let known = Known { len: 0, flags: 0, count: 1 };
+    fn with_buffer(size: usize, home: WorkerId) -> Self {
+        let known = Known { len: 0, flags: 0, count: 1, home };
         Packet(ThinArc::from_header_and_iter(known, std::iter::repeat_n(0, size)))
     }
 
@@ -92,10 +100,33 @@ impl Packet {
         self.known().flags & UNSEALED == 0
     }
 
+    /// Whether a worker has checked it all before it handed it over: no receiver need do so again.
+    #[inline]
+    pub fn is_sound(&self) -> bool {
+        self.known().flags & SOUND != 0
+    }
+
+    /// Check a packet with an ICRC here, where its bytes are near, rather than where it is received.
+    #[inline]
+    pub fn vouch(&mut self) {
+        let Known { len, flags, .. } = self.known();
+        if flags & (UNSEALED | SOUND) == 0
+            && !self.is_train()
+            && !self.is_shared()
+            && check(self, true).is_ok()
+        {
+            self.alone(len as usize, flags | SOUND, |_| ());
+        }
+    }
+
     /// What is known of the checksums of the frame inside: nothing any more once it was damaged.
     #[inline]
     pub fn origin(&self) -> Origin {
-        if self.known().flags & SUMMED != 0 { Origin::Summed } else { Origin::Unknown }
+        match self.known().flags & (SUMMED | CUT) {
+            0 => Origin::Unknown,
+            SUMMED => Origin::Summed,
+            _ => Origin::Cut,
+        }
     }
 
     #[inline]
@@ -144,7 +175,8 @@ impl Packet {
     fn alone<R>(&mut self, len: usize, flags: u32, change: impl FnOnce(Own<'_>) -> R) -> R {
         self.0.with_arc_mut(|whole| {
             let whole = Arc::get_mut(whole).expect("what is shared is copied before");
-            let mut known = Known { len: len as u32, flags, count: 1 };
+            let home = whole.header().home;
+            let mut known = Known { len: len as u32, flags, count: 1, home };
             let changed = change(Own { bytes: &mut whole.slice_mut()[..len], flags: &mut known.flags });
             *whole.header_mut() = known;
             changed
@@ -170,7 +202,8 @@ impl From<&[u8]> for Packet {
 
 impl PartialEq for Packet {
     fn eq(&self, other: &Self) -> bool {
-        (&**self, self.known().flags) == (&**other, other.known().flags)
+        let told = |packet: &Packet| packet.known().flags & !SOUND;
+        (&**self, told(self)) == (&**other, told(other))
     }
 }
 
@@ -181,6 +214,9 @@ impl Eq for Packet {}
 pub struct Packets {
     spare: [Vec<Packet>; SIZES],
     spare_bytes: usize,
+    home: WorkerId,
+    /// By worker: buffers that go back to it. Their bytes count among those that are spare.
+    returning: Vec<Vec<Packet>>,
 }
 
 /// Which list has buffers for so many bytes; beyond the last: none has.
@@ -191,6 +227,12 @@ fn list(len: usize) -> usize {
 }
 
 impl Packets {
+    /// Make those of one worker of several.
+    pub fn of_worker(home: WorkerId, workers: u32) -> Self {
+        let returning = (0..workers).map(|_| Vec::new()).collect();
+        Packets { home, returning, ..Packets::default() }
+    }
+
     /// Return a buffer for a packet of `len` bytes, which nothing shares.
     #[inline]
     fn buffer(&mut self, len: usize) -> Packet {
@@ -200,7 +242,8 @@ impl Packets {
             return packet;
         }
         assert!(u32::try_from(len).is_ok(), "a packet is smaller than 4 GiB");
-        Packet::with_buffer(if list < SIZES { 1 << (list + SMALLEST_BITS as usize) } else { len })
+        let size = if list < SIZES { 1 << (list + SMALLEST_BITS as usize) } else { len };
+        Packet::with_buffer(size, self.home)
     }
 
     /// Return a packet of `len` bytes, which `fill` fills: they are those of an earlier packet, or 0. It bears an ICRC if
@@ -218,7 +261,8 @@ impl Packets {
         let mut packet = self.buffer(stride(len) * count);
         packet.0.with_arc_mut(|whole| {
             let whole = Arc::get_mut(whole).expect("a spare buffer is not shared");
-            let mut known = Known { len: len as u32, flags: 0, count: count as u32 };
+            let home = whole.header().home;
+            let mut known = Known { len: len as u32, flags: 0, count: count as u32, home };
             for place in whole.slice_mut().chunks_exact_mut(stride(len)).take(count) {
                 fill(Own { bytes: &mut place[..len], flags: &mut known.flags });
             }
@@ -244,12 +288,12 @@ impl Packets {
     /// Change a packet, copied before if anything shares it.
     #[inline]
     pub fn change<R>(&mut self, packet: &mut Packet, change: impl FnOnce(Own<'_>) -> R) -> R {
-        let Known { len, flags, count } = packet.known();
+        let Known { len, flags, count, .. } = packet.known();
         debug_assert_eq!(count, 1, "packets of a train are changed one by one");
         if packet.is_shared() {
             *packet = self.copy(packet);
         }
-        packet.alone(len as usize, flags, change)
+        packet.alone(len as usize, flags & !SOUND, change)
     }
 
     /// Take back a packet that has come to its end. The last one to share a buffer gives it back.
@@ -263,6 +307,30 @@ impl Packets {
             spare.push(packet);
             self.spare_bytes += size;
         }
+    }
+
+    /// Take back a packet of which hardly a byte was read here: its buffer goes back to the worker that made it, in whose
+    /// processor's cache it still is.
+    #[inline]
+    pub fn send_home(&mut self, packet: Packet) {
+        let (home, size) = (packet.known().home, packet.size());
+        if home == self.home || packet.is_shared() || self.spare_bytes + size > SPARE_BYTES {
+            return self.recycle(packet);
+        }
+        match self.returning.get_mut(home as usize) {
+            Some(returning) => {
+                returning.push(packet);
+                self.spare_bytes += size;
+            }
+            None => self.recycle(packet),
+        }
+    }
+
+    /// Move the buffers that go back to a worker into `list`.
+    pub fn returned_to(&mut self, worker: WorkerId, list: &mut Vec<Packet>) {
+        let Some(returning) = self.returning.get_mut(worker as usize) else { return };
+        self.spare_bytes -= returning.iter().map(Packet::size).sum::<usize>();
+        list.append(returning);
     }
 
     /// Return a spare buffer for packets of this length, if more than half of all that may wait does.
@@ -339,16 +407,44 @@ pub struct Train {
 }
 
 impl Train {
+    /// Which packets of the buffer these are.
+    #[inline]
+    pub fn indices(&self) -> std::ops::Range<u32> {
+        self.from..self.from + self.count
+    }
+
     /// The bytes of each.
     #[inline]
     pub fn packets(&self) -> impl Iterator<Item = &[u8]> {
-        (self.from..self.from + self.count).map(|index| self.packet.nth(index))
+        self.indices().map(|index| self.packet.nth(index))
     }
 
     /// Bytes of all of them.
     #[inline]
     pub fn bytes(&self) -> usize {
         self.packet.len() * self.count as usize
+    }
+}
+
+/// One packet of a train, which stays in the buffer of the train while it goes its own way.
+#[derive(Debug)]
+pub struct Car {
+    /// The train.
+    pub packet: Packet,
+    /// Which of its packets, counted from 0.
+    pub index: u32,
+    /// Switches that it has visited.
+    pub hops: u32,
+    /// Whether it bears FECN, which its bytes in the buffer do not say.
+    pub fecn: bool,
+}
+
+impl Car {
+    /// Return it as a packet by itself.
+    pub fn single(self, packets: &mut Packets) -> Packet {
+        let single = packets.single(&self.packet, self.index);
+        packets.recycle(self.packet);
+        if self.fecn { packets.with_fecn(single) } else { single }
     }
 }
 
@@ -390,6 +486,7 @@ pub fn becn(packet: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::star::{address, packet};
 
     #[test]
     fn marks_are_set_in_a_copy_where_bytes_are_shared() {
@@ -438,6 +535,48 @@ mod tests {
         assert_ne!(packets.make(1024, |_| ()).as_ptr(), buffer);
         let again = packets.make(1025, |_| ());
         assert_eq!((again.as_ptr(), again.len()), (buffer, 1025));
+    }
+
+    /// A packet with a frame of 60 bytes, and its ICRC.
+    fn sealed(packets: &mut Packets) -> Packet {
+        packet(packets, address(0, 1), 60, 0)
+    }
+
+    #[test]
+    fn only_a_whole_packet_that_nothing_has_changed_is_sound() {
+        let mut packets = Packets::default();
+        let mut whole = sealed(&mut packets);
+        let mut shared = whole.clone();
+        shared.vouch();
+        assert!(!shared.is_sound(), "another holds it");
+        drop(shared);
+        whole.vouch();
+        assert!(whole.is_sound() && whole == sealed(&mut packets));
+        assert!(!packets.with_fecn(whole.clone()).is_sound());
+        packets.change(&mut whole, |own| own.bytes[40] ^= 1);
+        assert!(!whole.is_sound());
+        whole.vouch();
+        assert!(!whole.is_sound(), "it is damaged");
+        let mut bare = packets.make(100, |mut own| own.set_sealed(false));
+        bare.vouch();
+        assert!(!bare.is_sound());
+        packets.recycle(whole);
+        assert!(!sealed(&mut packets).is_sound(), "nothing is known of what is in a buffer next");
+    }
+
+    #[test]
+    fn unread_packet_goes_back_to_the_worker_that_made_its_buffer() {
+        let [mut first, mut second] = [0, 1].map(|worker| Packets::of_worker(worker, 2));
+        let packet = sealed(&mut first);
+        let buffer = packet.as_ptr();
+        second.send_home(packet.clone());
+        second.send_home(packet);
+        assert_eq!((second.spare(), second.spare_bytes), (0, 128));
+        let mut list = Vec::new();
+        second.returned_to(0, &mut list);
+        assert_eq!((list.len(), second.spare_bytes), (1, 0));
+        first.send_home(list.remove(0));
+        assert_eq!(sealed(&mut first).as_ptr(), buffer);
     }
 
     #[test]

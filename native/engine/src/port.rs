@@ -12,9 +12,9 @@ use crate::counters::{Drop, Passing};
 use crate::forwarding::{is_management, lets_pass};
 use crate::link::direction::Direction;
 use crate::outputs::{DirectionId, Output, PortId, SwitchId};
-use crate::packet::{Packet, Train, Travelling, becn, dlid, fecn, slid};
+use crate::packet::{Car, Packet, Train, Travelling, becn, dlid, fecn, slid};
 use crate::port_errors::PortErrors;
-use crate::state::{ElementId, Mark, SpaceId, State};
+use crate::state::{Credit, ElementId, Mark, SpaceId, State};
 
 /// Bytes that a stalled port queues from a link without credits; more is dropped (rx_overflow).
 pub const RX_BUFFER_BYTES: usize = 1 << 20;
@@ -219,13 +219,13 @@ impl Port {
         space: Option<SpaceId>,
         in_port: PortNum,
     ) {
-        if let Some(drop) = self.refusal(&packet) {
+        if let Some(drop) = self.refusal(&packet, packet.is_sealed()) {
             self.rx.element.drop(drop);
             self.errors.note(drop, &packet);
             return state.packets.recycle(packet);
         }
         if fecn(&packet) || becn(&packet) {
-            self.note_congestion(state, &packet);
+            self.note_congestion(state, &packet, fecn(&packet));
         }
         self.rx.in_flight += 1;
         let token = space.map(|space| state.lend(space));
@@ -241,10 +241,10 @@ impl Port {
     pub fn receive_train(&mut self, state: &mut State, now: u64, train: Train) {
         self.change(state);
         self.rx.element.enter_many(train.count, train.packet.len());
-        // what else is asked of a packet is in the header that all share
+        // what else is asked of a packet is in the header that all share, and in a tail that only an ICRC tells apart
         let is_sealed = train.packet.is_sealed();
-        let refusal = self.refusal(&train.packet);
-        if refusal.is_some() || train.packets().any(|packet| check(packet, is_sealed).is_err()) {
+        let refusal = self.refusal(&train.packet, false);
+        if refusal.is_some() || (is_sealed && train.packets().any(|packet| check(packet, true).is_err())) {
             for index in train.from..train.from + train.count {
                 let packet = state.packets.single(&train.packet, index);
                 self.take(state, now, packet, None, 0);
@@ -252,6 +252,36 @@ impl Port {
             return state.packets.recycle(train.packet);
         }
         self.rx.in_flight += i64::from(train.count);
+        state.outputs.push_back(Output::Train { time: now, port: self.number, train });
+    }
+
+    /// Receive a packet of a train that occupies room, which is free once it is here: who takes trains has memory of its own
+    /// for what is in them. It is passed to the host together with those before it.
+    #[inline]
+    pub fn receive_car(&mut self, state: &mut State, now: u64, car: Car, room: Credit) {
+        self.change(state);
+        self.rx.element.enter(car.packet.len());
+        let is_damaged = || car.packet.is_sealed() && check(car.packet.nth(car.index), true).is_err();
+        if self.refusal(&car.packet, false).is_some() || is_damaged() {
+            let packet = car.single(&mut state.packets);
+            self.take(state, now, packet, None, 0);
+            return state.returns.push_back(room);
+        }
+        if car.fecn {
+            self.note_congestion(state, &car.packet, true);
+        }
+        self.rx.in_flight += 1;
+        state.release_then(now, room);
+        let Car { packet, index, hops, .. } = car;
+        if let Some(Output::Train { port, train, .. }) = state.outputs.back_mut()
+            && *port == self.number
+            && train.packet.as_ptr() == packet.as_ptr()
+            && (train.from + train.count, train.hops) == (index, hops)
+        {
+            train.count += 1;
+            return;
+        }
+        let train = Train { packet, from: index, count: 1, hops };
         state.outputs.push_back(Output::Train { time: now, port: self.number, train });
     }
 
@@ -276,12 +306,14 @@ impl Port {
     }
 
     #[inline]
-    fn refusal(&self, packet: &Packet) -> Option<Drop> {
+    fn refusal(&self, packet: &Packet, with_icrc: bool) -> Option<Drop> {
         let config = &self.config;
         if !lets_pass(config.state, packet) {
             return Some(Drop::RxPortDown);
         }
-        if let Err(fault) = check(packet, packet.is_sealed()) {
+        if !packet.is_sound()
+            && let Err(fault) = check(packet, with_icrc)
+        {
             return Some(match fault {
                 Fault::Truncated => Drop::RxTruncated,
                 Fault::L2 => Drop::RxL2,
@@ -301,9 +333,9 @@ impl Port {
         (!config.admits(pkey(packet))).then_some(Drop::RxPkey)
     }
 
-    fn note_congestion(&mut self, state: &mut State, packet: &[u8]) {
+    fn note_congestion(&mut self, state: &mut State, packet: &[u8], fecn: bool) {
         let congestion = state.congestion(self.number);
-        if fecn(packet) {
+        if fecn {
             congestion.fecn_received += 1;
             if !is_multicast(dlid(packet)) {
                 self.becn_due.insert(slid(packet));

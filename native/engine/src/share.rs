@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use crate::config::End;
 use crate::events::{Event, Events, Place};
 use crate::outputs::{DirectionId, PortId};
-use crate::packet::Packet;
+use crate::packet::{Packet, Packets, Train};
 
 /// The number of a worker, from 0.
 pub type WorkerId = u32;
@@ -17,22 +17,54 @@ pub type WorkerId = u32;
 /// Bytes that may wait to be handed over, by all workers to one; a further packet is a link_overflow.
 pub const HANDOVER_BYTES: usize = 32 << 20;
 
-/// A packet that is to enter a direction of another worker.
+/// A packet that is to enter a direction of another worker, or several of a train.
 #[derive(Debug)]
 pub struct Handover {
+    /// That of the first.
     pub time: u64,
     pub packet: Packet,
     pub direction: DirectionId,
     /// Switches that it has visited.
     pub hops: u32,
+    /// Which packets of a train; None: the packet is none.
+    pub train: Option<Box<Together>>,
+}
+
+/// Packets of a train that are handed over together.
+#[derive(Debug)]
+pub struct Together {
+    /// The first, counted from 0.
+    pub from: u32,
+    /// When each is to enter.
+    pub times: VecDeque<u64>,
+}
+
+impl Together {
+    /// How many enter before this time and number, and not after `latest`; the first has `number` and does.
+    #[inline]
+    pub fn run(&self, number: u64, before: (u64, u64), latest: u64) -> u32 {
+        let is_in = |(time, number): &(&u64, u64)| **time <= latest && (**time, *number) < before;
+        1 + self.times.iter().zip(number..).skip(1).take_while(is_in).count() as u32
+    }
 }
 
 impl Handover {
+    /// How many packets it is.
+    #[inline]
+    pub fn count(&self) -> usize {
+        self.train.as_ref().map_or(1, |train| train.times.len())
+    }
+
     /// What it takes up of the limit: small packets are not for free.
     #[inline]
     pub fn size(&self) -> usize {
-        self.packet.len() + size_of::<Handover>()
+        size_of_bytes(self.count() * self.packet.len())
     }
+}
+
+/// What so many bytes that are handed over together take up of the limit.
+fn size_of_bytes(bytes: usize) -> usize {
+    bytes + size_of::<Handover>()
 }
 
 /// Packets that wait for one other worker, in order.
@@ -56,7 +88,12 @@ impl Outbox {
         std::mem::take(&mut self.packets)
     }
 
-    /// Add a packet; one that finds no room is returned.
+    /// Whether so many bytes of a train find room together.
+    pub fn has_room_for(&self, bytes: u64) -> bool {
+        self.bytes + size_of_bytes(bytes as usize) <= self.limit
+    }
+
+    /// Add a packet, or several of a train; what finds no room is returned.
     #[inline]
     pub fn push(&mut self, handover: Handover) -> Result<(), Handover> {
         let bytes = self.bytes + handover.size();
@@ -158,7 +195,7 @@ impl Share {
 
     /// Take in a packet that another worker has handed over. Those of one worker enter in its order.
     pub fn take_in(&mut self, events: &mut Events, from: WorkerId, handover: Handover) {
-        let number = events.number();
+        let number = events.numbers(handover.count() as u64);
         let inbox = &mut self.inboxes[from as usize];
         if inbox.is_empty() {
             events.push(handover.time, number, Event::HandedOver(from), Place::Inside);
@@ -166,11 +203,53 @@ impl Share {
         inbox.push_back((number, handover));
     }
 
-    /// Take the packet whose event is due, and say when the next one is, under which number.
+    /// What a worker has handed over and is first, and under which number.
     #[inline]
-    pub fn next_in(&mut self, from: WorkerId) -> Option<(Handover, Option<(u64, u64)>)> {
+    pub fn first_in(&self, from: WorkerId) -> Option<(&Handover, u64)> {
+        self.inboxes[from as usize].front().map(|(number, first)| (first, *number))
+    }
+
+    /// Take the packet whose event is due, and say when the next one is, under which number. One of a train stands for
+    /// itself from now on.
+    #[inline]
+    pub fn next_in(
+        &mut self,
+        from: WorkerId,
+        packets: &mut Packets,
+    ) -> Option<(Handover, Option<(u64, u64)>)> {
+        if self.first_in(from)?.0.train.is_some() {
+            let (direction, time) = (self.first_in(from)?.0.direction, self.first_in(from)?.0.time);
+            let (Train { packet, from, hops, .. }, next) = self.next_train_in(from, 1, &mut Vec::new())?;
+            let single = packets.single(&packet, from);
+            packets.recycle(packet);
+            return Some((Handover { time, packet: single, direction, hops, train: None }, next));
+        }
         let inbox = &mut self.inboxes[from as usize];
         let (_, first) = inbox.pop_front()?;
         Some((first, inbox.front().map(|(number, next)| (next.time, *number))))
+    }
+
+    /// Take the first packets of the train that is first, add their times to `times`, and say when the next packet is
+    /// due, under which number.
+    pub fn next_train_in(
+        &mut self,
+        from: WorkerId,
+        count: u32,
+        times: &mut Vec<u64>,
+    ) -> Option<(Train, Option<(u64, u64)>)> {
+        let inbox = &mut self.inboxes[from as usize];
+        let (number, first) = inbox.front_mut()?;
+        let together = first.train.as_mut()?;
+        times.extend(together.times.drain(..count as usize));
+        let train = Train { packet: first.packet.clone(), from: together.from, count, hops: first.hops };
+        match together.times.front() {
+            Some(time) => {
+                first.time = *time;
+                together.from += count;
+                *number += u64::from(count);
+            }
+            None => _ = inbox.pop_front(),
+        }
+        Some((train, inbox.front().map(|(number, next)| (next.time, *number))))
     }
 }

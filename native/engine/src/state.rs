@@ -40,6 +40,15 @@ struct Space {
     holders: u32,
 }
 
+/// Room that a host has no use for any more.
+#[derive(Clone, Copy, Debug)]
+struct Unused {
+    time: u64,
+    room: Credit,
+    /// The last token that was made before: its room goes first, if it is released at the same time.
+    after: BufferToken,
+}
+
 /// An element whose counters have changed since they were last taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ElementId {
@@ -104,6 +113,8 @@ pub struct State {
     /// Room that hosts occupy, and by how many holders.
     lent: FastMap<BufferToken, (SpaceId, u32)>,
     tokens: BufferToken,
+    /// Room to be released once everything has happened that is due at its time, in order.
+    unused: VecDeque<Unused>,
     spaces: Vec<Space>,
     free_spaces: Vec<SpaceId>,
 }
@@ -124,6 +135,7 @@ impl Default for State {
             changed: Vec::new(),
             lent: FastMap::default(),
             tokens: 0,
+            unused: VecDeque::new(),
             spaces: Vec::new(),
             free_spaces: Vec::new(),
         }
@@ -163,6 +175,32 @@ impl State {
         self.tokens += 1;
         self.lent.insert(self.tokens, (space, 1));
         self.tokens
+    }
+
+    /// Release room of a packet once all is over that is due at `now`, as a host does that has memory of its own for it.
+    #[inline]
+    pub fn release_then(&mut self, now: u64, room: Credit) {
+        self.unused.push_back(Unused { time: now, room, after: self.tokens });
+    }
+
+    /// Whether such room waits for its release.
+    #[inline]
+    pub fn has_unused(&self) -> bool {
+        !self.unused.is_empty()
+    }
+
+    /// When such room is to be released next, at `now` or before; None: no room. What hosts release at `now` and got by this
+    /// token, or a later one, comes first.
+    #[inline]
+    pub fn next_unused(&self, now: u64, before: BufferToken) -> Option<u64> {
+        let Unused { time, after, .. } = *self.unused.front()?;
+        (time < now || after < before).then_some(time)
+    }
+
+    /// Release the first such room.
+    #[inline]
+    pub fn release_unused(&mut self) {
+        self.returns.extend(self.unused.pop_front().map(|unused| unused.room));
     }
 
     /// How often room was lent to hosts.

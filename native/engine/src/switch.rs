@@ -13,7 +13,7 @@ use crate::hash::FastMap;
 use crate::link::direction::Direction;
 use crate::link::wire::Shows;
 use crate::outputs::{DirectionId, PortId, SwitchId};
-use crate::packet::{Packet, Train, Travelling, dlid, entropy, sc};
+use crate::packet::{Packet, Travelling, dlid, entropy, sc};
 use crate::port::Port;
 use crate::port_errors::PortErrors;
 use crate::state::{ElementId, Mark, State};
@@ -219,12 +219,12 @@ impl Switch {
         self.ports.get(usize::from(port)).filter(|leaver| leaver.is_open_out)?.leaving
     }
 
-    /// Count packets of a train that are forwarded together.
+    /// Count packets of a train, all of one length, that are forwarded.
     #[inline]
-    pub fn forwarded(&mut self, state: &mut State, train: &Train) {
+    pub fn forwarded(&mut self, state: &mut State, count: u32, len: usize) {
         self.mark.set(&mut state.changed, ElementId::Switch(self.number));
-        self.counters.element.enter_many(train.count, train.packet.len());
-        self.counters.element.leave_many(train.count, train.packet.len());
+        self.counters.element.enter_many(count, len);
+        self.counters.element.leave_many(count, len);
     }
 
     fn replicate(

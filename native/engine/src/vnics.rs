@@ -10,7 +10,7 @@ pub mod vport;
 
 use std::ops::Deref;
 
-use offload::gro::Span;
+use offload::gro::{Run, Span};
 use offload::vnet::SIZE;
 use wire::frame::is_tagged;
 use wire::frame_range;
@@ -164,12 +164,8 @@ impl Vnics {
         };
         let slot = &mut self.vports[vport as usize];
         let range = frame_range(&train.packet);
-        let mut admitted = 0;
-        for _ in 0..train.count {
-            slot.rx_balance.enter(train.packet.len());
-            admitted += u32::from(slot.admits(range.len()));
-        }
-        if admitted == 0 {
+        slot.rx_balance.enter_many(train.count, train.packet.len());
+        if !slot.admits(range.len(), train.count) {
             return engine.packets().recycle(train.packet);
         }
         if slot.coalescer.is_empty() {
@@ -177,14 +173,11 @@ impl Vnics {
         }
         let index = self.received.len() as u32;
         let (merge, origin) = (self.merge && !slot.unmerged, train.packet.origin());
-        let (mut at, step) = (train.packet.offset(train.from) + range.start, train.packet.offset(1));
+        let (at, step) = (train.packet.offset(train.from) + range.start, train.packet.offset(1));
         self.received.push(Received(train.packet));
-        for _ in 0..admitted {
-            let frame = Span { packet: index, at: at as u32, len: range.len() as u32 };
-            slot.coalescer.push(&self.received, frame, origin, merge);
-            at += step;
-        }
-        self.frames += admitted as usize;
+        let first = Span { packet: index, at: at as u32, len: range.len() as u32 };
+        slot.coalescer.push_train(&self.received, first, step as u32, train.count, origin, merge);
+        self.frames += train.count as usize;
     }
 
     /// Give a packet to the VNICs of a port as if the port had received and checked it.
@@ -206,7 +199,7 @@ impl Vnics {
         let slot = &mut self.vports[vport as usize];
         let range = frame_range(&packet);
         slot.rx_balance.enter(packet.len());
-        if !slot.admits(range.len()) {
+        if !slot.admits(range.len(), 1) {
             return engine.packets().recycle(packet);
         }
         if slot.coalescer.is_empty() {
@@ -236,24 +229,24 @@ impl Vnics {
     pub fn flush<H: Host + ?Sized>(&mut self, engine: &mut Engine, host: &mut H) {
         for index in self.dirty.drain(..) {
             let Vport { coalescer, counters, rx_balance, .. } = &mut self.vports[index as usize];
-            coalescer.flush(&self.received, |lengths, parts| {
+            coalescer.flush(&self.received, |runs, parts| {
                 let taken = host.write(index as usize, parts);
                 let first = parts[parts.len().min(2) - 1];
                 let head = if parts.len() == 2 { first } else { &parts[0][SIZE..] };
                 let (multicast, tagged) = (head[0] & 1 != 0, is_tagged(head));
-                let mut frames = 0;
-                for len in lengths {
-                    frames += u64::from(taken);
+                let mut merged = 0;
+                for &Run { frames, len } in runs {
+                    merged += frames;
                     if taken {
-                        counters.rx.attempt(len);
-                        counters.rx.kind(multicast, tagged);
-                        rx_balance.leave(len);
+                        counters.rx.attempt_many(frames, len);
+                        counters.rx.kind_many(frames, multicast, tagged);
+                        rx_balance.leave_many(frames as u32, len);
                     } else {
-                        counters.rx_fifo_errors += 1;
-                        rx_balance.drop(Drop::VnicRxHost);
+                        counters.rx_fifo_errors += frames;
+                        rx_balance.drop_many(frames as u32, Drop::VnicRxHost);
                     }
                 }
-                counters.rx_merged += frames.saturating_sub(1);
+                counters.rx_merged += if taken { merged - 1 } else { 0 };
             });
         }
         self.frames = 0;

@@ -15,7 +15,7 @@ use engine::share::HANDOVER_BYTES;
 use engine::testing::line::{FAST, one_lane};
 use engine::testing::ring::{PORTS, RING, SWITCHES, port0s, ring};
 use engine::testing::several::Several;
-use engine::testing::star::{GROUP, address, mark, packet, star};
+use engine::testing::star::{GROUP, address, mark, packet, star, train};
 
 fn rule(number: usize, kind: FaultKind, chance: u64, count: Option<u64>) -> FaultRule {
     FaultRule {
@@ -284,7 +284,7 @@ fn what_finds_no_room_on_its_way_to_another_worker_is_a_link_overflow_once() {
     kept += packets.len() as u64;
     let mut marks = packets.iter().map(|handover| mark(&handover.packet));
     assert!((0..kept).all(|sent| marks.next() == Some(sent)), "the first ones, in order");
-    let mut several = Several { engines: vec![engine], outputs: vec![], handed: 0 };
+    let mut several = Several { engines: vec![engine], outputs: vec![], handed: 0, handed_packets: 0 };
     for (name, (numbers, in_flight)) in several.totals() {
         assert_eq!(in_flight, 0);
         if name == "direction 3" {
@@ -326,4 +326,120 @@ fn flow_keeps_its_order_however_late_its_packets_are_handed_over() {
         latest = time;
     }
     assert_eq!(marks, (0..1000).collect::<Vec<_>>());
+}
+
+/// Send trains in steps, each port to its neighbour, which another worker may have; let something happen in between.
+fn send_trains(
+    (workers, ports): (u32, u32),
+    frame: usize,
+    config: &LinkConfig,
+    disturb: impl Fn(&mut Engine, u64, u64),
+) -> (Happened, Several) {
+    const STEP: u64 = 4_000;
+    let mut several = Several::new(workers, |engine| star(engine, ports, config, None));
+    let (mut stream, mut packets, mut marks) = (Stream::new(3), Packets::default(), 0);
+    let tally = Arc::default();
+    several.each(|engine| engine.set_tally(0, Arc::clone(&tally)));
+    let take_trains = |several: &mut Several, takes| {
+        several.each(|engine| (0..ports).for_each(|port| engine.take_trains(port, takes)));
+    };
+    for step in 0..150 {
+        let now = step * STEP;
+        several.advance_by(STEP, now);
+        several.each(|engine| disturb(engine, step, now));
+        for from in 0..ports {
+            let count = stream.word() % 30;
+            let address = address(from, from ^ 1);
+            let owner = several.engines[0].owner(from) as usize;
+            if count > 1 && workers > 1 {
+                take_trains(&mut several, true);
+                let engine = &mut several.engines[owner];
+                let packet = train(&mut packets, address, frame, marks..marks + count);
+                let may = engine.may_inject_train(now, from, address, &packet, packet.len(), count as usize);
+                if may {
+                    engine.inject_train(now, from, packet, count as u32);
+                    marks += count;
+                }
+                take_trains(&mut several, false); // so that each output says when it was
+                if may {
+                    continue;
+                }
+            }
+            for _ in 0..count {
+                let packet = packet(&mut packets, address, frame, marks);
+                assert_eq!(several.engines[owner].inject(now, from, packet, address), None);
+                marks += 1;
+            }
+        }
+        several.exchange();
+    }
+    several.advance_by(STEP, u64::MAX / 2);
+    let mut outputs: Vec<String> = several.outputs.drain(..).map(told).collect();
+    outputs.sort();
+    (Happened { outputs, totals: several.totals() }, several)
+}
+
+const FAR: LinkConfig = LinkConfig { latency_ns: 10_000, ..FAST };
+
+#[test]
+fn trains_are_handed_over_whole_and_each_packet_is_on_time() {
+    let short = LinkConfig { queue_bytes: 40_000, ..FAR };
+    for (config, frame) in [(FAR, 1448), (FAR, 61), (short, 1448)] {
+        let (alone, _) = send_trains((1, 2), frame, &config, |_, _, _| ());
+        let (two, several) = send_trains((2, 2), frame, &config, |_, _, _| ());
+        assert!(alone.outputs.len() > 1500);
+        for (output, same) in two.outputs.iter().zip(&alone.outputs) {
+            assert_eq!(output, same);
+        }
+        assert_eq!(two.totals, alone.totals);
+        let most = if config == FAR { several.handed_packets / 5 } else { several.handed_packets };
+        assert!(several.handed <= most, "{} for {}", several.handed, several.handed_packets);
+    }
+}
+
+#[test]
+fn train_that_another_worker_may_not_keep_whole_stands_for_its_packets() {
+    let disturb = |engine: &mut Engine, step: u64, now: u64| {
+        let direction = step as u32 % 8;
+        match step % 7 {
+            0 => engine.set_rules(now, direction, vec![rule(0, FaultKind::Delay, 100, None)]),
+            1 => (0..8).for_each(|direction| engine.set_rules(now, direction, vec![])),
+            2 => engine.set_link(now, direction & !1, &LinkConfig { up: false, ..FAR }),
+            3 => (0..4).for_each(|link| engine.set_link(now, link * 2, &FAR)),
+            4 => engine.set_link(now, direction & !1, &LinkConfig { rate_bps: 7_000_000_000, ..FAR }),
+            5 => engine.set_switch(now, 0, !step.is_multiple_of(2)),
+            _ => engine.set_switch(now, 0, true),
+        }
+    };
+    let (alone, _) = send_trains((1, 4), 1448, &FAR, disturb);
+    let (two, several) = send_trains((2, 4), 1448, &FAR, disturb);
+    assert!(dropped(&alone, Drop::LinkDown) > 100 && dropped(&alone, Drop::SwDown) > 100);
+    for (output, same) in two.outputs.iter().zip(&alone.outputs) {
+        assert_eq!(output, same);
+    }
+    assert_eq!(two.totals, alone.totals);
+    assert!(several.handed < several.handed_packets);
+}
+
+#[test]
+fn train_that_finds_no_room_on_its_way_to_another_worker_ends_once() {
+    let mut engine = Engine::of_worker(0, 2);
+    star(&mut engine, 2, &FAST, None);
+    engine.take_trains(1, true);
+    let mut sent = 0;
+    for now in (0..).map(|step| step * 10_000).take(1_000) {
+        let (address, count) = (address(0, 1), 40);
+        let packet = train(engine.packets(), address, 1400, sent..sent + count);
+        assert!(engine.may_inject_train(now, 0, address, &packet, packet.len(), count as usize));
+        engine.inject_train(now, 0, packet, count as u32);
+        sent += count;
+    }
+    engine.handle_timeout(u64::MAX);
+    let limit = HANDOVER_BYTES / 2;
+    assert!((limit - 2000..=limit).contains(&engine.outbox(1).bytes));
+    let kept: usize = engine.outbox(1).take().iter().map(|handover| handover.count()).sum();
+    let mut several = Several { engines: vec![engine], outputs: vec![], handed: 0, handed_packets: 0 };
+    let (numbers, in_flight) = &several.totals()["direction 3"];
+    assert_eq!(*in_flight, 0);
+    assert_eq!(kept as u64 + numbers[5 + Drop::LinkOverflow as usize], sent);
 }

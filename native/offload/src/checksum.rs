@@ -26,6 +26,10 @@ pub fn copy_and_sum(to: &mut [u8], from: &[u8]) -> u64 {
             // SAFETY: the CPU has the features, just asked
             return unsafe { copy_and_sum_avx512(to, from) };
         }
+        if from.len() >= 64 && is_x86_feature_detected!("avx2") {
+            // SAFETY: the CPU has AVX2, just asked
+            return unsafe { copy_and_sum_avx2(to, from) };
+        }
     }
     to.copy_from_slice(from);
     sum(from)
@@ -62,6 +66,37 @@ fn copy_and_sum_avx512(to: &mut [u8], from: &[u8]) -> u64 {
     }
     // at most 64 KiB were summed up: no 64-bit sum comes near its end
     _mm512_reduce_add_epi64(_mm512_add_epi64(even, odd)) as u64
+}
+
+/// Both slices have the same length.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn copy_and_sum_avx2(to: &mut [u8], from: &[u8]) -> u64 {
+    use std::arch::x86_64::*;
+
+    assert_eq!(to.len(), from.len());
+    let low = _mm256_set1_epi64x(0xffff_ffff);
+    let mut sums = [_mm256_setzero_si256(); 4];
+    let whole = from.len() & !63;
+    for at in (0..whole).step_by(64) {
+        // SAFETY: `at + 64` is no more than the length of either slice
+        let blocks = unsafe {
+            let (from, to) = (from.as_ptr().add(at), to.as_mut_ptr().add(at));
+            let blocks = [_mm256_loadu_si256(from.cast()), _mm256_loadu_si256(from.add(32).cast())];
+            _mm256_storeu_si256(to.cast(), blocks[0]);
+            _mm256_storeu_si256(to.add(32).cast(), blocks[1]);
+            blocks
+        };
+        for (block, sums) in blocks.iter().zip(sums.chunks_exact_mut(2)) {
+            sums[0] = _mm256_add_epi64(sums[0], _mm256_and_si256(*block, low));
+            sums[1] = _mm256_add_epi64(sums[1], _mm256_srli_epi64::<32>(*block));
+        }
+    }
+    let halves = _mm256_add_epi64(_mm256_add_epi64(sums[0], sums[1]), _mm256_add_epi64(sums[2], sums[3]));
+    let pair = _mm_add_epi64(_mm256_castsi256_si128(halves), _mm256_extracti128_si256::<1>(halves));
+    let total = _mm_cvtsi128_si64(pair) as u64 + _mm_extract_epi64::<1>(pair) as u64;
+    to[whole..].copy_from_slice(&from[whole..]);
+    total + sum_words(&from[whole..])
 }
 
 #[inline(always)]

@@ -123,18 +123,11 @@ impl Shared {
     }
 }
 
-/// Lengths of the frames in one write, as they were received.
-pub struct Lengths<'a> {
-    header_len: usize,
-    pieces: std::slice::Iter<'a, Span>,
-}
-
-impl Iterator for Lengths<'_> {
-    type Item = usize;
-
-    fn next(&mut self) -> Option<usize> {
-        self.pieces.next().map(|piece| (self.header_len + piece.len as usize).max(MIN_FRAME))
-    }
+/// Frames in one write, as they were received: so many of the same length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    pub frames: u64,
+    pub len: usize,
 }
 
 /// The frames of one burst for one vport.
@@ -161,16 +154,46 @@ impl Coalescer {
         self.used == 0
     }
 
-    /// Take one received frame.
-    pub fn push(&mut self, burst: &[impl Deref<Target = [u8]>], frame: Span, origin: Origin, merge: bool) {
+    /// Take `count` frames of the same length that begin `step` bytes apart. Those that were cut from one large send
+    /// (`Origin::Cut`) are not looked at one by one.
+    pub fn push_train(
+        &mut self,
+        burst: &[impl Deref<Target = [u8]>],
+        mut frame: Span,
+        step: u32,
+        mut count: u32,
+        origin: Origin,
+        merge: bool,
+    ) {
+        while count > 0 {
+            let slot = self.push(burst, frame, origin, merge);
+            let followed = match slot {
+                Some(slot) if origin == Origin::Cut => self.slots[slot].follow(burst, frame, step, count - 1),
+                _ => 0,
+            };
+            frame.at += step * (1 + followed);
+            count -= 1 + followed;
+        }
+    }
+
+    /// Take one received frame; return the slot that it went to, if more may follow it there.
+    pub fn push(
+        &mut self,
+        burst: &[impl Deref<Target = [u8]>],
+        frame: Span,
+        origin: Origin,
+        merge: bool,
+    ) -> Option<usize> {
         let bytes = frame.of(burst);
         let verified = origin != Origin::Unknown;
         if !merge {
             self.append(frame, Parsed::default(), verified);
-            return;
+            return None;
         }
-        if self.used > 0 && self.slots[self.used - 1].continues(burst, frame, verified) {
-            return;
+        if let Some(last) = self.used.checked_sub(1)
+            && self.slots[last].continues(burst, frame, verified)
+        {
+            return self.slots[last].open.then_some(last);
         }
         let parsed = parse(bytes);
         let alone = parsed.protocol == UDP && !self.datagrams;
@@ -184,13 +207,13 @@ impl Coalescer {
                 self.close(|_| true);
             }
             self.append(frame, parsed, verified);
-            return;
+            return None;
         };
         let mut recent = (self.used.saturating_sub(OPEN_SLOTS)..self.used).rev();
         if let Some(index) = recent.find(|&i| self.slots[i].open && self.slots[i].key == candidate.key) {
             let slot = &mut self.slots[index];
             if slot.extend(burst, frame, &parsed, &candidate, verified) {
-                return;
+                return slot.open.then_some(index);
             }
             slot.open = false;
         }
@@ -206,6 +229,7 @@ impl Coalescer {
         if candidate.flags & (TCP_PSH | TCP_FIN) != 0 && parsed.protocol == TCP {
             slot.open = false;
         }
+        slot.open.then_some(self.used - 1)
     }
 
     fn append(&mut self, frame: Span, parsed: Parsed, verified: bool) -> &mut Slot {
@@ -237,13 +261,9 @@ impl Coalescer {
 
     /// Give each frame to `write`, in order, and forget them all.
     ///
-    /// The first argument yields the length of each frame that was merged into it, or its own; the second is
-    /// its parts: virtio-net header and frame, or header with frame headers, then the payloads.
-    pub fn flush(
-        &mut self,
-        burst: &[impl Deref<Target = [u8]>],
-        mut write: impl FnMut(Lengths<'_>, &[&[u8]]),
-    ) {
+    /// The first argument says which frames were merged into it, in order, or that it is one; the second is its parts:
+    /// virtio-net header and frame, or header with frame headers, then the payloads.
+    pub fn flush(&mut self, burst: &[impl Deref<Target = [u8]>], mut write: impl FnMut(&[Run], &[&[u8]])) {
         for slot in &self.slots[..self.used] {
             slot.emit(burst, &mut write);
         }
@@ -363,6 +383,40 @@ impl Slot {
         self.add(burst, frame, c, verified)
     }
 
+    /// Add up to `count` frames that were cut behind `frame`, which was added last, and begin `step` bytes apart; return
+    /// how many. Nothing is asked of their headers: they differ in what cutting changes, and their checksums are right.
+    fn follow(&mut self, burst: &[impl Deref<Target = [u8]>], frame: Span, step: u32, count: u32) -> u32 {
+        let count = self.places().min(count as usize);
+        if count == 0 {
+            return 0;
+        }
+        self.prepare(burst);
+        let Slot { parsed, header_len, size, shared_sum, .. } = *self;
+        let is_odd = |payload_len: usize| !payload_len.is_multiple_of(2);
+        let mut frame = frame;
+        for _ in 0..count {
+            frame.at += step;
+            let sum = payload_sum(frame.of(burst), &parsed, shared_sum, header_len, size);
+            self.payload_sum += u64::from(if is_odd(self.payload_len) { sum.swap_bytes() } else { sum });
+            self.payload_len += size;
+            self.pieces.push(frame.part(header_len, size));
+        }
+        self.next_seq = self.next_seq.wrapping_add((count * size) as u32);
+        self.next_id = self.next_id.wrapping_add(count as u16);
+        if parsed.protocol == TCP {
+            // the last one of a send may say so
+            self.last_flags = frame.of(burst)[parsed.l4 + 13];
+            self.open = self.last_flags & (TCP_PSH | TCP_FIN) == 0;
+        }
+        count as u32
+    }
+
+    /// How many payloads of the size of the first may be added.
+    fn places(&self) -> usize {
+        let bytes = MAX_IP_LEN - (self.header_len - self.parsed.l3 + self.payload_len).min(MAX_IP_LEN);
+        (bytes / self.size).min(self.most_pieces() - self.pieces.len().max(1))
+    }
+
     /// Add a frame that comes next, if its headers are the same and its checksum is right.
     #[inline]
     fn add(
@@ -403,10 +457,23 @@ impl Slot {
     /// Whether a payload of `len` bytes may be added.
     #[inline]
     fn has_room(&self, len: usize) -> bool {
-        let limit = if self.parsed.protocol == TCP { MAX_PIECES } else { MAX_UDP_SEGMENTS };
         len <= self.size
             && self.header_len - self.parsed.l3 + self.payload_len + len <= MAX_IP_LEN
-            && self.pieces.len().max(1) < limit
+            && self.pieces.len().max(1) < self.most_pieces()
+    }
+
+    #[inline]
+    fn most_pieces(&self) -> usize {
+        if self.parsed.protocol == TCP { MAX_PIECES } else { MAX_UDP_SEGMENTS }
+    }
+
+    /// Get ready for a second packet: make the first one the first piece, and note what all share.
+    #[inline]
+    fn prepare(&mut self, burst: &[impl Deref<Target = [u8]>]) {
+        if self.pieces.is_empty() {
+            self.shared.set(&self.parsed, self.header_len);
+            self.begin_merging(burst);
+        }
     }
 
     /// Make the first packet the first piece, if it stood alone.
@@ -434,13 +501,12 @@ impl Slot {
         self.open = len == self.size && !ends;
     }
 
-    fn emit(&self, burst: &[impl Deref<Target = [u8]>], write: &mut impl FnMut(Lengths<'_>, &[&[u8]])) {
+    fn emit(&self, burst: &[impl Deref<Target = [u8]>], write: &mut impl FnMut(&[Run], &[&[u8]])) {
         let frame = self.frame.of(burst);
         if self.pieces.is_empty() {
             let flags = if self.verified && self.parsed.l4 != 0 { DATA_VALID } else { 0 };
             let header = VnetHeader { flags, ..VnetHeader::default() }.build();
-            let whole = [self.frame];
-            write(Lengths { header_len: 0, pieces: whole.iter() }, &[&header, frame]);
+            write(&[Run { frames: 1, len: frame.len() }], &[&header, frame]);
             return;
         }
         let mut head = [0u8; MAX_HEADER];
@@ -453,8 +519,14 @@ impl Slot {
         for (part, piece) in parts[1..].iter_mut().zip(&self.pieces) {
             *part = piece.of(burst);
         }
-        let lengths = Lengths { header_len: self.header_len, pieces: self.pieces.iter() };
-        write(lengths, &parts[..=self.pieces.len()]);
+        // all but the last one have the size of the first
+        let whole = self.pieces.len() - 1;
+        let last = self.payload_len - whole * self.size;
+        let run = |frames: usize, len: usize| Run {
+            frames: frames as u64,
+            len: (self.header_len + len).max(MIN_FRAME),
+        };
+        write(&[run(whole, self.size), run(1, last)], &parts[..=self.pieces.len()]);
     }
 
     /// Turn the first packet's headers into those of the whole.

@@ -32,6 +32,8 @@ pub enum Origin {
     Unknown,
     /// The TCP or UDP checksum was computed here.
     Summed,
+    /// That, and frames in one buffer were cut from one large send, one after the other.
+    Cut,
 }
 
 enum Kind {
@@ -91,6 +93,9 @@ impl<'a> Segments<'a> {
         }
         segments.count = payload.div_ceil(segments.size);
         segments.kind = Kind::Cut(cut);
+        if segments.origin == Origin::Summed {
+            segments.origin = Origin::Cut;
+        }
         Ok(segments)
     }
 

@@ -1,7 +1,7 @@
 //! Large sends are cut into frames as a NIC would cut them, and come together again without a trace.
 
 use offload::checksum::{fold, sum};
-use offload::gro::{Coalescer, Span};
+use offload::gro::{Coalescer, Run, Span};
 use offload::segment::{Malformed, Origin, Segments};
 use offload::testing::LargeSend;
 use offload::vnet::{self, VnetHeader};
@@ -26,8 +26,58 @@ fn merge(frames: &[Vec<u8>], origin: Origin) -> Vec<(usize, Vec<u8>)> {
         coalescer.push(frames, span, origin, true);
     }
     let mut written = Vec::new();
-    coalescer.flush(frames, |lengths, parts| written.push((lengths.count(), parts.concat())));
+    coalescer.flush(frames, |runs, parts| written.push((merged(runs), parts.concat())));
     written
+}
+
+fn merged(runs: &[Run]) -> usize {
+    runs.iter().map(|run| run.frames as usize).sum()
+}
+
+/// As `merge`, of sends whose frames of the same length stand in one buffer each, and are taken together.
+fn merge_trains(sends: &[Vec<Vec<u8>>], origin: Origin) -> Vec<(usize, Vec<u8>)> {
+    let mut coalescer = Coalescer::default();
+    coalescer.datagrams = true;
+    let burst: Vec<Vec<u8>> = sends.iter().map(|frames| frames.concat()).collect();
+    for (packet, frames) in sends.iter().enumerate() {
+        let len = frames[0].len();
+        let equal = frames.iter().take_while(|frame| frame.len() == len).count();
+        let first = Span { packet: packet as u32, at: 0, len: len as u32 };
+        coalescer.push_train(&burst, first, len as u32, equal as u32, origin, true);
+        let mut at = equal * len;
+        for frame in &frames[equal..] {
+            let span = Span { packet: packet as u32, at: at as u32, len: frame.len() as u32 };
+            coalescer.push(&burst, span, origin, true);
+            at += frame.len();
+        }
+    }
+    let mut written = Vec::new();
+    coalescer.flush(&burst, |runs, parts| written.push((merged(runs), parts.concat())));
+    written
+}
+
+#[test]
+fn frames_of_a_train_are_merged_as_they_would_be_one_by_one() {
+    all_kinds(|send| {
+        for flags in [0x10, 0x19, 0x90] {
+            for origin in [Origin::Cut, Origin::Summed, Origin::Unknown] {
+                let sends: Vec<_> = [0, send.payload as u32, 17]
+                    .map(|later| {
+                        let (header, mut frame) = send.build();
+                        let l4 = usize::from(header.csum_start);
+                        if send.tcp {
+                            let seq = 0xffff_ff00u32.wrapping_add(later);
+                            frame[l4 + 4..l4 + 8].copy_from_slice(&seq.to_be_bytes());
+                            frame[l4 + 13] = flags;
+                        }
+                        cut(&header, &frame).unwrap()
+                    })
+                    .into();
+                let one_by_one = merge(&sends.concat(), origin);
+                assert!(merge_trains(&sends, origin) == one_by_one, "{send:?} {flags:#x} {origin:?}");
+            }
+        }
+    });
 }
 
 fn checksums_are_right(frame: &[u8]) -> bool {

@@ -26,6 +26,7 @@ use tap::thread::Threads;
 
 use crate::counts::{VportHarvest, take_vport, vport_dict};
 use crate::fabric_engine::FabricEngine;
+use crate::gate::Gate;
 use crate::snapshot::VportArgs;
 
 /// Far more than any machine has processors for.
@@ -100,6 +101,11 @@ impl Carrier {
     #[getter]
     fn engine(&self, py: Python<'_>) -> Py<FabricEngine> {
         self.engine.clone_ref(py)
+    }
+
+    /// Open the way to other machines: what leaves there is taken from it, and is no output of the engine any more.
+    fn gate(&self, py: Python<'_>) -> Gate {
+        Gate::open(py, Arc::clone(&self.shared))
     }
 
     /// Drive the carrier in real time from now on; until then it is driven by those who call it.
@@ -245,8 +251,12 @@ impl Carrier {
                 return Err(PyValueError::new_err(text));
             }
             let vports = vports.into_iter().collect();
+            let demux = Demux { mask, vports, nohandler };
+            // who sends to the port asks its own engine whether a train may go there
+            let takes_trains = demux.is_whole();
+            all.iter_mut().for_each(|carrier| carrier.engine.take_trains(port, takes_trains));
             let owner = all.owner(port);
-            owner.vnics.set_demux(&mut owner.engine, port, Demux { mask, vports, nohandler });
+            owner.vnics.set_demux(&mut owner.engine, port, demux);
             Ok(())
         })
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use engine::api::Engine;
 use engine::config::{End, PortNum};
 use engine::counters::{DROP_NAMES, Drop};
-use engine::crossing;
+use engine::crossing::Record;
 use engine::link::rule::{FaultRule, Tally};
 use engine::link::vl_counters::{Uncounted, VlCounters};
 use engine::link::wire_counters::WireCounters;
@@ -401,8 +401,9 @@ impl FabricEngine {
         self.direction(direction)?;
         let takes = |engine: &mut Engine, now: u64| {
             for record in &records {
-                let (packet, hops) = crossing::packet_of(engine.packets(), record);
-                engine.cross(now, direction, packet, hops);
+                let record = Record::of(record);
+                let packet = record.packet(engine.packets());
+                engine.cross(now, direction, packet, record.hops());
             }
         };
         match &mut self.inner {

@@ -4,7 +4,7 @@ use engine::api::Counted;
 use engine::counters::Passing;
 use engine::crossing::{TAG, tag_of};
 use engine::outputs::Output;
-use engine::packet::{Packet, Packets};
+use engine::packet::{Packet, Packets, Train};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 
@@ -94,7 +94,8 @@ impl Outputs {
             Output::FlowChanged { time, port, stopped } => {
                 (&self.flow_changed, (time, port, stopped).into_pyobject(py)?)
             }
-            Output::Left { time, direction, packet, hops, token } => {
+            Output::Left { time, direction, train: Train { packet, hops, .. }, token } => {
+                // where trains leave together, nothing that leaves is for Python
                 let tag = tag_of(&packet, hops);
                 let record = PyBytes::new_with(py, packet.len() + TAG, |record| {
                     record[..packet.len()].copy_from_slice(&packet);

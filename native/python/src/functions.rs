@@ -3,6 +3,7 @@
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
+use engine::crossing::Records;
 use engine::link::capture;
 use engine::outputs::Output;
 use engine::testing::line::{Line, PAYLOAD};
@@ -93,6 +94,14 @@ pub fn measure_line(py: Python<'_>, switches: u32, seconds: f64) -> PyResult<f64
         }
         arrived as f64 / start.elapsed().as_secs_f64()
     }))
+}
+
+/// Return how many packets there are in the body of a message, which begins at `begin`, and their bytes; None: it is no
+/// body. The reference is opavnic/cluster/messages.py.
+#[pyfunction]
+pub fn body_size(message: &[u8], begin: usize) -> Option<(usize, usize)> {
+    let records = message.get(begin..).and_then(Records::parse)?;
+    Some((records.count(), records.size()))
 }
 
 /// Return how far whole enhanced packet blocks reach from `at` on, which have at most `room` bytes, and how many these

@@ -7,6 +7,7 @@ mod fabric_args;
 mod fabric_engine;
 mod fabric_results;
 mod functions;
+mod gate;
 mod load_balancer;
 mod snapshot;
 mod workers;
@@ -23,7 +24,9 @@ mod _native {
     #[pymodule_export]
     use crate::fabric_engine::FabricEngine;
     #[pymodule_export]
-    use crate::functions::{check, hash15, icrc, measure_line, packet_blocks, relay, segment};
+    use crate::functions::{body_size, check, hash15, icrc, measure_line, packet_blocks, relay, segment};
+    #[pymodule_export]
+    use crate::gate::Gate;
     #[pymodule_export]
     use crate::load_balancer::{EjfatPipeline, EjfatPort, EjfatReflector};
     #[pymodule_export]

@@ -3,7 +3,7 @@
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
-use ejfat::counters::{Counters, Lb};
+use ejfat::counters::{Counters, LBS, Lb};
 use ejfat::drops::DROP_NAMES;
 use ejfat::pipeline::{Outcome, process};
 use ejfat::port::Port;
@@ -34,6 +34,7 @@ fn lb_dict<'py>(py: Python<'py>, lb: &Lb) -> PyResult<Bound<'py, PyDict>> {
     dict.set_item("by_version", lb.by_version.to_vec())?;
     dict.set_item("last_tick", lb.last_tick)?;
     dict.set_item("max_tick", lb.max_tick)?;
+    dict.set_item("ahead", lb.ahead)?;
     dict.set_item("drops", tally_dict(py, &DROP_NAMES, &lb.drops)?)?;
     Ok(dict)
 }
@@ -91,6 +92,15 @@ impl EjfatPipeline {
             tables.guard_v1 = guard_v1;
             self.shared.set_tables(tables);
         });
+    }
+
+    /// Set the furthest tick of an instance that is believed; None: any.
+    fn believe(&self, py: Python<'_>, lb: usize, furthest: Option<u64>) -> PyResult<()> {
+        if lb >= LBS {
+            return Err(PyValueError::new_err(format!("instance {lb}, there are {LBS}")));
+        }
+        py.detach(|| self.shared.believe(lb, furthest));
+        Ok(())
     }
 
     /// Take one frame as a thread does: what leaves of it. What is Python's waits in `take_punts`.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ::workers::measure::{Case, measure};
+use ::workers::measure::{Case, measure, measure_apart};
 use engine::share::WorkerId;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -20,7 +20,13 @@ fn stay(worker: WorkerId) {
 }
 
 #[pyfunction]
-pub fn measure_workers(py: Python<'_>, case: &str, workers: u32, seconds: f64) -> PyResult<Figure> {
+pub fn measure_workers(
+    py: Python<'_>,
+    case: &str,
+    workers: u32,
+    seconds: f64,
+    apart: bool,
+) -> PyResult<Figure> {
     let known =
         Case::named(case).ok_or_else(|| PyValueError::new_err(format!("no case is called {case:?}")))?;
     if !(1..=MOST_WORKERS).contains(&workers) {
@@ -29,7 +35,10 @@ pub fn measure_workers(py: Python<'_>, case: &str, workers: u32, seconds: f64) -
     let send_for =
         Duration::try_from_secs_f64(seconds).map_err(|error| PyValueError::new_err(error.to_string()))?;
     let figure = py
-        .detach(|| measure(known, workers, send_for, stay))
+        .detach(|| match apart {
+            false => measure(known, workers, send_for, stay),
+            true => measure_apart(known, workers, send_for, stay),
+        })
         .map_err(|failure| PyRuntimeError::new_err(failure.to_string()))?;
     Ok((figure.sent, figure.delivered, figure.astray, figure.handed, figure.elapsed.as_secs_f64()))
 }

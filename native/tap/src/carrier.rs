@@ -11,6 +11,7 @@ use engine::share::{Handover, WorkerId};
 use engine::vnics::Vnics;
 use offload::vnet::{SIZE, VnetHeader};
 
+use crate::departures::{Departure, Departures};
 use crate::devices::{Device, Devices};
 use crate::neighbours::Neighbours;
 use crate::outbox::Outbox;
@@ -27,6 +28,8 @@ const NEAR_NS: u64 = 4_000;
 const HOLD_NS: u64 = 50_000;
 /// After how many of its packets a train that is passing is looked at again.
 const TRAIN: u64 = 8;
+/// Bytes of a frame that a read copies in a nanosecond, at most.
+const COPIED_PER_NS: u64 = 16;
 
 /// See the module.
 pub struct Carrier {
@@ -38,6 +41,8 @@ pub struct Carrier {
     pub lost: Vec<(usize, i32)>,
     /// While set, the thread does nothing.
     pub paused: bool,
+    /// What goes on at other machines.
+    departures: Arc<Departures>,
     worker: WorkerId,
     poller: Arc<Poller>,
     neighbours: Arc<Neighbours>,
@@ -51,6 +56,8 @@ pub struct Carrier {
     restarted: Vec<usize>,
     /// Since when frames wait to be written.
     waiting_since: Option<u64>,
+    /// Up to when everything has happened.
+    latest: u64,
 }
 
 impl Carrier {
@@ -61,6 +68,7 @@ impl Carrier {
         worker: WorkerId,
         poller: Arc<Poller>,
         neighbours: Arc<Neighbours>,
+        departures: Arc<Departures>,
         held: Arc<AtomicBool>,
     ) -> Self {
         Carrier {
@@ -70,6 +78,7 @@ impl Carrier {
             outbox: Outbox::new(Arc::clone(&neighbours.backlog)),
             lost: Vec::new(),
             paused: false,
+            departures,
             worker,
             poller,
             neighbours,
@@ -78,6 +87,7 @@ impl Carrier {
             stopped: Vec::new(),
             restarted: Vec::new(),
             waiting_since: None,
+            latest: 0,
         }
     }
 
@@ -135,6 +145,7 @@ impl Carrier {
 
     /// The same without looking for what other workers have handed over.
     pub fn advance(&mut self, now: u64) {
+        self.latest = now;
         while self.engine.handle_until_lent(now) {
             self.sort(now);
         }
@@ -158,15 +169,20 @@ impl Carrier {
                     continue;
                 }
             }
-            self.outbox.push(&mut self.engine, now, output);
+            match output {
+                Output::Left { direction, train, token, .. } if self.departures.is_open() => {
+                    self.departures.push(self.engine.packets(), direction, Departure { train, token });
+                }
+                output => self.outbox.push(&mut self.engine, now, output),
+            }
         }
     }
 
-    /// Write the frames that have arrived, and hand over what is for other workers, unless more of the same train are due
-    /// very soon. Return when to be back; None: when something happens.
+    /// Write the frames that have arrived, and hand over what is for other workers and machines, unless more of the same
+    /// train are due very soon. Return when to be back; None: when something happens.
     pub fn finish(&mut self, now: u64) -> Option<u64> {
         let next = self.engine.deadline();
-        if self.vnics.is_waiting() || self.engine.hands_over() {
+        if self.vnics.is_waiting() || self.engine.hands_over() || self.departures.is_untold() {
             let until = *self.waiting_since.get_or_insert(now) + HOLD_NS;
             if let Some(next) = next
                 && next <= now + NEAR_NS
@@ -197,6 +213,7 @@ impl Carrier {
         }
         self.sort(now);
         self.hand_over();
+        self.departures.tell();
     }
 
     /// When the engine, frames that have just arrived, or a device that may be read again want to be looked at; None:
@@ -214,8 +231,19 @@ impl Carrier {
 
     // --- from the hosts --------------------------------------------------------------------------------------
 
-    /// Read a burst from the device of a vport; return whether the burst was full. `clock` says the time.
-    pub fn drain(&mut self, vport: usize, buffer: &mut [u8], clock: impl Fn() -> u64) -> bool {
+    /// Read a burst from the device of a vport; return whether the burst was full. `clock` says the time; `ready_at` is a
+    /// time at which a frame waited, if any is known.
+    ///
+    /// A frame enters the fabric as of when it waited or, at the latest, began to be read, not when that and the cutting
+    /// are over: the wire carries it meanwhile, and is not waited for on top. To its receiver it is not early, since to
+    /// write it takes as long as to read it.
+    pub fn drain(
+        &mut self,
+        vport: usize,
+        buffer: &mut [u8],
+        clock: impl Fn() -> u64,
+        mut ready_at: Option<u64>,
+    ) -> bool {
         let Some(fd) = self.devices.fd(vport) else { return false };
         let port = self.vnics.vports.get(vport).and_then(|slot| slot.port);
         let mut bytes = 0;
@@ -224,9 +252,14 @@ impl Carrier {
                 self.hold(vport);
                 return false;
             }
-            if port.is_some_and(|port| self.engine.is_stopped(port)) {
-                self.stop(vport);
-                return false;
+            let is_stopped = |engine: &Engine| port.is_some_and(|port| engine.is_stopped(port));
+            if is_stopped(&self.engine) {
+                // by now the link may have carried what was too much
+                self.pass(clock());
+                if is_stopped(&self.engine) {
+                    self.stop(vport);
+                    return false;
+                }
             }
             match read(fd, buffer) {
                 Ok(None) => return false,
@@ -234,7 +267,8 @@ impl Carrier {
                     let (head, frame) = buffer.split_at_mut(SIZE);
                     let header = VnetHeader::parse((&*head).try_into().expect("split at SIZE"));
                     let len = count.saturating_sub(SIZE);
-                    let now = clock();
+                    let begun = clock().saturating_sub(count as u64 / COPIED_PER_NS);
+                    let now = ready_at.take().unwrap_or(begun).max(self.latest);
                     self.pass(now);
                     self.vnics.transmit(&mut self.engine, now, vport, &header, (frame, len), None);
                     self.sort(now);
@@ -303,7 +337,7 @@ impl Carrier {
         for _ in 0..self.restarted.len() {
             let vport = self.restarted.remove(0);
             if self.devices.is_choked_only(vport) {
-                is_full |= self.drain(vport, buffer, &clock);
+                is_full |= self.drain(vport, buffer, &clock, None);
             }
             if !self.stopped.contains(&vport) {
                 self.wait_for(vport);

@@ -1,8 +1,10 @@
 //! The shell around the engine: system calls on TAPs here; in the modules the carriers, which join the engine of a worker
 //! with the devices of its VNICs, what they share, and the threads that drive them.
 
+pub mod alarm;
 pub mod carrier;
 pub mod clock;
+pub mod departures;
 pub mod devices;
 pub mod neighbours;
 pub mod outbox;
@@ -91,6 +93,13 @@ impl Signal {
         let one = 1u64;
         // SAFETY: the eight bytes of a live integer
         unsafe { libc::write(self.fd(), (&raw const one).cast(), 8) };
+    }
+
+    /// Wait until it is readable, so many milliseconds at most, or for ever if that is negative; return whether it is.
+    pub fn wait(&self, timeout_ms: libc::c_int) -> bool {
+        let mut polled = libc::pollfd { fd: self.fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one live structure, borrowed for writing
+        unsafe { libc::poll(&raw mut polled, 1, timeout_ms) > 0 }
     }
 
     /// Make it unreadable again.

@@ -50,15 +50,6 @@ impl Outbox {
                     engine.release(now, *token);
                 }
             }
-            Output::Left { time, direction, token, .. } if is_full => {
-                if let Some(token) = token {
-                    engine.release(now, *token);
-                }
-                // Python counts what has left: it learns of the packet, and does not get it
-                let packet = engine.packets().copy(&[]);
-                let (time, direction) = (*time, *direction);
-                self.keep(Output::Left { time, direction, packet, hops: 0, token: None });
-            }
             Output::Observed { .. } if is_full => self.missed += 1,
             Output::FlowChanged { port, .. } if !self.flows.insert(*port) => {}
             _ => self.keep(output),

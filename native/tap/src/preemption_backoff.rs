@@ -54,7 +54,7 @@ pub fn sleep_exactly() {
 }
 
 /// The number of times that the calling thread has been preempted.
-fn preemptions() -> i64 {
+pub fn preemptions() -> i64 {
     // SAFETY: all zero bytes are a valid value of this structure of integers, which is live during the call
     unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();

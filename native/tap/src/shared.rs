@@ -15,6 +15,7 @@ use engine::vnics::Vnics;
 
 use crate::carrier::Carrier;
 use crate::clock::now;
+use crate::departures::Departures;
 use crate::neighbours::Neighbours;
 use crate::{Poller, Signal};
 
@@ -22,6 +23,8 @@ use crate::{Poller, Signal};
 pub const WAKE: u64 = u64::MAX;
 /// A thread that waits for no time.
 pub const NEVER: u64 = u64::MAX;
+/// For how long a caller carries on what it has brought, where a thread would have to be woken for it.
+const SOON_NS: u64 = 20_000;
 
 /// One worker.
 pub struct Worker {
@@ -41,6 +44,7 @@ impl Worker {
         number: WorkerId,
         (engine, vnics): (Engine, Vnics),
         neighbours: &Arc<Neighbours>,
+        departures: &Arc<Departures>,
     ) -> std::io::Result<Self> {
         let (poller, held) = (Arc::new(Poller::new()?), Arc::<AtomicBool>::default());
         poller.add(neighbours.wake(number).fd(), WAKE)?;
@@ -50,6 +54,7 @@ impl Worker {
             number,
             Arc::clone(&poller),
             Arc::clone(neighbours),
+            Arc::clone(departures),
             Arc::clone(&held),
         );
         Ok(Worker {
@@ -76,6 +81,8 @@ pub struct Shared {
     pub stop: AtomicBool,
     /// Whether threads drive the carriers, in real time. If not, their callers do, in theirs.
     pub runs: AtomicBool,
+    /// What goes on at other machines.
+    pub departures: Arc<Departures>,
     /// Readable when there is something for Python: outputs, a lost device, the death of a thread.
     pub notice: Signal,
     failure: Mutex<Option<String>>,
@@ -85,11 +92,16 @@ impl Shared {
     /// Make what each worker has into one: engines of so many workers with the same elements, VNICs with the same vports.
     pub fn new(parts: Vec<(Engine, Vnics)>) -> std::io::Result<Arc<Self>> {
         let neighbours = Arc::new(Neighbours::new(parts.len() as u32)?);
+        let departures = Arc::new(Departures::new()?);
         let homes = vec![0; parts[0].1.vports.len()];
-        let workers = parts.into_iter().zip(0..).map(|(part, number)| Worker::new(number, part, &neighbours));
+        let workers = parts
+            .into_iter()
+            .zip(0..)
+            .map(|(part, number)| Worker::new(number, part, &neighbours, &departures));
         let shared = Shared {
             workers: workers.collect::<std::io::Result<_>>()?,
             neighbours,
+            departures,
             homes: Mutex::new(homes),
             stop: AtomicBool::new(false),
             runs: AtomicBool::new(false),
@@ -158,12 +170,43 @@ impl Shared {
             let done = self.lock_all().input(given, does).into_iter().flatten().next();
             return done.expect("there is such a worker");
         }
+        self.act(worker, action, |_, _| ())
+    }
+
+    /// The same for what is soon at its hosts: see it through and write it, instead of waking the thread for it.
+    pub fn carry<R>(&self, worker: WorkerId, given: u64, action: impl FnOnce(&mut Carrier, u64) -> R) -> R {
+        if !self.runs.load(Ordering::Acquire) {
+            return self.input(worker, given, action);
+        }
+        self.act(worker, action, |carrier, begun| {
+            let mut time = begun;
+            while !carrier.paused
+                && let Some(due) = carrier.finish(time)
+                && due <= begun + SOON_NS
+            {
+                while now() < due {
+                    std::hint::spin_loop();
+                }
+                time = now();
+                carrier.pass(time);
+            }
+        })
+    }
+
+    /// Do something with a worker whose thread runs, and then what is to follow before the thread is told of it.
+    fn act<R>(
+        &self,
+        worker: WorkerId,
+        action: impl FnOnce(&mut Carrier, u64) -> R,
+        then: impl FnOnce(&mut Carrier, u64),
+    ) -> R {
         let mut carrier = self.lock(worker);
         let now = now();
         let had_outputs = !carrier.outbox.is_empty();
         carrier.pass(now);
         let result = action(&mut carrier, now);
         carrier.sort(now);
+        then(&mut carrier, now);
         carrier.hand_over();
         self.tell(worker, &mut carrier, had_outputs);
         result
@@ -190,6 +233,7 @@ impl Shared {
         if !had_outputs && !carrier.outbox.is_empty() {
             self.notice.raise();
         }
+        self.departures.tell();
     }
 
     /// Take what waits for Python, in the order of its times, as far as workers are at the same time.

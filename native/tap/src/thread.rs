@@ -9,14 +9,11 @@ use std::thread::{JoinHandle, yield_now};
 
 use engine::share::WorkerId;
 
+use crate::alarm::{Alarm, TIME};
 use crate::carrier::BUFFER;
-use crate::clock::{Timer, now};
-use crate::preemption_backoff::{Rest, rest, sleep_exactly};
+use crate::clock::now;
+use crate::preemption_backoff::{Rest, rest};
 use crate::shared::{NEVER, Shared, WAKE};
-
-const TIME: u64 = u64::MAX - 1;
-/// What is due so soon is waited for without going to sleep, at least and at most: see `Timer::cost`.
-const SPIN_NS: (u64, u64) = (3_000, 30_000);
 
 /// What a burst has brought into the fabric is written before a rest, if that does not take longer.
 const BEFORE_REST_NS: u64 = 50_000;
@@ -67,13 +64,10 @@ impl Drop for Threads {
 }
 
 fn start(shared: &Arc<Shared>, number: WorkerId) -> std::io::Result<JoinHandle<()>> {
-    let timer = Timer::new()?;
-    let poller = &shared.workers[number as usize].poller;
-    poller.add_edges(timer.fd(), TIME)?;
+    let alarm = Alarm::new(&shared.workers[number as usize].poller, true)?;
     let shared = Arc::clone(shared);
     std::thread::Builder::new().name(format!("opavnic {number}")).spawn(move || {
-        let outcome = catch_unwind(AssertUnwindSafe(|| run(&shared, number, &timer)));
-        shared.workers[number as usize].poller.remove(timer.fd());
+        let outcome = catch_unwind(AssertUnwindSafe(|| run(&shared, number, alarm)));
         match outcome {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
@@ -90,14 +84,13 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     format!("the native datapath broke: {}", text.unwrap_or("unknown reason"))
 }
 
-fn run(shared: &Shared, number: WorkerId, timer: &Timer) -> std::io::Result<()> {
+fn run(shared: &Shared, number: WorkerId, mut alarm: Alarm) -> std::io::Result<()> {
     let worker = &shared.workers[number as usize];
     let mut buffer = vec![0u8; BUFFER];
     let mut backoff = Rest::default();
     // until when at the latest a rest has to wait that is due
     let mut rests_by = None;
-    sleep_exactly();
-    let spin = timer.cost()?.clamp(SPIN_NS.0, SPIN_NS.1);
+    alarm.settle()?;
     let mut events = [libc::epoll_event { events: 0, u64: 0 }; 64];
     let mut ready = 0;
     loop {
@@ -110,13 +103,14 @@ fn run(shared: &Shared, number: WorkerId, timer: &Timer) -> std::io::Result<()> 
         }
         let carrier = &mut *guard;
         let had_outputs = !carrier.outbox.is_empty();
-        carrier.pass(now());
+        let woken = now();
+        carrier.pass(woken);
         let mut overrun = false;
         for event in &events[..ready] {
             match event.u64 {
                 TIME => {}
                 WAKE => shared.neighbours.wake(number).clear(),
-                vport => overrun |= carrier.drain(vport as usize, &mut buffer, now),
+                vport => overrun |= carrier.drain(vport as usize, &mut buffer, now, Some(woken)),
             }
         }
         overrun |= carrier.resume(&mut buffer, now);
@@ -140,7 +134,7 @@ fn run(shared: &Shared, number: WorkerId, timer: &Timer) -> std::io::Result<()> 
             return Ok(());
         }
         if let Some(latest) = rests_by {
-            if time < latest && (is_waiting || until <= time + spin) {
+            if time < latest && (is_waiting || until <= time + alarm.spin()) {
                 // what was read is still on its way
                 ready = 0;
                 continue;
@@ -148,37 +142,6 @@ fn run(shared: &Shared, number: WorkerId, timer: &Timer) -> std::io::Result<()> 
             rest(until);
             rests_by = None;
         }
-        ready = wait(shared, number, timer, until, spin, &mut events)?;
+        ready = alarm.wait((&shared.neighbours, number), until, &mut events)?;
     }
-}
-
-/// Wait for frames and for packets of other workers, at most until then, and awake where that is within `spin` nanoseconds.
-fn wait(
-    shared: &Shared,
-    number: WorkerId,
-    timer: &Timer,
-    until: u64,
-    spin: u64,
-    events: &mut [libc::epoll_event],
-) -> std::io::Result<usize> {
-    let (poller, neighbours) = (&shared.workers[number as usize].poller, &shared.neighbours);
-    loop {
-        if until == NEVER {
-            break;
-        }
-        // before a timer is set, which is dear
-        let ready = poller.wait(events, false)?;
-        let time = now();
-        if ready > 0 || time >= until || neighbours.is_waiting(number) {
-            return Ok(ready);
-        }
-        if until > time + spin {
-            timer.set(until)?;
-            break;
-        }
-    }
-    let patiently = neighbours.fall_asleep(number);
-    let ready = poller.wait(events, patiently);
-    neighbours.get_up(number);
-    ready
 }

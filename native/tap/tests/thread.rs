@@ -1,5 +1,6 @@
 //! The thread, with socket pairs in the place of TAPs: both keep frames apart.
 
+use std::cell::Cell;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -14,7 +15,7 @@ use engine::testing::line::{FAST, one_lane};
 use engine::testing::{TwoHosts, dropped};
 use engine::vnics::demux::Demux;
 use offload::vnet::SIZE;
-use tap::carrier::Carrier;
+use tap::carrier::{BUFFER, Carrier};
 use tap::clock::now;
 use tap::devices::Device;
 use tap::shared::Shared;
@@ -145,6 +146,41 @@ fn frames_pass_from_device_to_device_in_order() {
 }
 
 #[test]
+fn frame_enters_as_of_when_it_waited_and_not_when_it_was_read() {
+    let mut bed = Bed::new(1);
+    bed.send(1);
+    bed.send(2);
+    let (began, read) = (10_000, 50_000);
+    {
+        let mut carrier = bed.shared.lock_home(0);
+        carrier.advance(began);
+        carrier.drain(0, &mut [0; BUFFER], || read, Some(began));
+        carrier.advance(read);
+        // the second one may have come while the first was being read
+        assert!(carrier.vnics.is_waiting());
+        carrier.flush(read);
+    }
+    assert_eq!(bed.mark(), 1);
+    assert!(bed.nothing_arrived());
+    bed.shared.lock_home(0).advance(read + 1_000);
+    bed.shared.lock_home(0).flush(read + 1_000);
+    assert_eq!(bed.mark(), 2);
+}
+
+#[test]
+fn large_frame_enters_as_of_when_its_reading_began() {
+    let bed = Bed::new(1);
+    let mut large = frame(2, 7);
+    large.resize(SIZE + 1_400, 7);
+    bed.hosts[0].try_clone().unwrap().write_all(&large).unwrap();
+    let mut carrier = bed.shared.lock_home(0);
+    carrier.drain(0, &mut [0; BUFFER], || 10_000, None);
+    let takes = 300 + (1_400u64 + 28).next_multiple_of(8) * 8 / 100;
+    let at_switch = carrier.engine.next_event().expect("the frame is on its way");
+    assert!((10_000 + takes - 100..10_000 + takes).contains(&at_switch), "{at_switch}");
+}
+
+#[test]
 fn no_frame_comes_before_its_time() {
     for workers in WORKERS {
         let latency_ns = 2_000_000;
@@ -183,6 +219,22 @@ fn device_that_the_link_stops_is_read_on_whenever_it_may_be() {
         for carrier in all.iter_mut() {
             assert!(carrier.outbox.is_empty(), "all VNICs are native: Python need not know");
         }
+    }
+}
+
+#[test]
+fn burst_goes_on_where_the_link_has_meanwhile_carried_what_stopped_it() {
+    let flow = FlowControl { buffer_bytes: 300, ..one_lane() };
+    // three frames of each seven have room at the switch; with four more waiting, the port is stopped
+    for (late_ns, taken) in [(0, 7), (1_000_000, 14)] {
+        let mut bed = Bed::over(1, &FAST, Some(&flow));
+        (0..20).for_each(|mark| bed.send(mark));
+        let looks = Cell::new(0);
+        let clock = || if looks.replace(looks.get() + 1) < 7 { 0 } else { late_ns };
+        let carrier = &mut *bed.shared.lock(0);
+        carrier.drain(0, &mut [0; BUFFER], clock, None);
+        assert_eq!(carrier.vnics.vports[0].counters.tx.packets, taken, "{late_ns} ns later");
+        assert!(carrier.engine.is_stopped(0), "{late_ns} ns later");
     }
 }
 

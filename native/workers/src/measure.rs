@@ -1,7 +1,7 @@
 //! How many packets per second several workers carry, on real time and without a kernel: `opavnic bench engine`.
 //!
-//! Every port that sends builds packets with an ICRC, as many as are on their way at most; the port that receives one
-//! checks it, and the measurement its order.
+//! Every port that sends builds packets with an ICRC, as many as are on their way at most; the engine checks each, and the
+//! measurement its order.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -28,8 +28,11 @@ pub const PORTS: u32 = 8;
 /// Packets that a port sends at once, and those of it that are on their way at most.
 const BATCH: u64 = 16;
 const WINDOW: u64 = 64;
-/// How often a worker without work looks again before it sleeps, and for how long at most.
+/// For how long a worker without work looks for some before it sleeps: longer than another takes for a batch of each of its
+/// ports, since to be woken costs both more than that; and how often it looks before it lets other threads go first.
+const LOOK_FOR: Duration = Duration::from_micros(100);
 const LOOKS: u32 = 200;
+/// For how long it sleeps at most.
 const NAP: Duration = Duration::from_micros(50);
 /// For how long packets may be on their way when no more are sent.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -150,15 +153,7 @@ pub fn measure(
     send_for: Duration,
     begin: impl Fn(WorkerId) + Sync,
 ) -> Result<Figure, Failure> {
-    let shared = Shared {
-        crossing: Crossing::new(workers),
-        start: Instant::now(),
-        send_for,
-        arrived: (0..PORTS).map(|_| Line::default()).collect(),
-        done: AtomicUsize::new(0),
-        workers,
-        threads: (0..workers).map(|_| OnceLock::new()).collect(),
-    };
+    let shared = Shared::new(workers, Instant::now(), send_for);
     let job = |number| {
         let (shared, begin) = (&shared, &begin);
         move |stop: &Stop| {
@@ -166,14 +161,52 @@ pub fn measure(
             Worker::new(case, number, shared).run(stop)
         }
     };
-    let figures = team::run((0..workers).map(job).collect())?;
-    Ok(figures.into_iter().fold(Figure::default(), |sum, figure| Figure {
+    Ok(together(team::run((0..workers).map(job).collect())?))
+}
+
+/// Measure the same of as many threads that share nothing: each is one worker with a fabric of its own.
+///
+/// What they do at once is the most that the machine gives so many workers.
+pub fn measure_apart(
+    case: Case,
+    threads: u32,
+    send_for: Duration,
+    begin: impl Fn(WorkerId) + Sync,
+) -> Result<Figure, Failure> {
+    let start = Instant::now();
+    let job = |number| {
+        let begin = &begin;
+        move |stop: &Stop| {
+            begin(number);
+            Worker::new(case, 0, &Shared::new(1, start, send_for)).run(stop)
+        }
+    };
+    Ok(together(team::run((0..threads).map(job).collect())?))
+}
+
+/// Add up what threads have measured at the same time.
+fn together(figures: Vec<Figure>) -> Figure {
+    figures.into_iter().fold(Figure::default(), |sum, figure| Figure {
         sent: sum.sent + figure.sent,
         delivered: sum.delivered + figure.delivered,
         astray: sum.astray + figure.astray,
         handed: sum.handed + figure.handed,
         elapsed: sum.elapsed.max(figure.elapsed),
-    }))
+    })
+}
+
+impl Shared {
+    fn new(workers: u32, start: Instant, send_for: Duration) -> Self {
+        Shared {
+            crossing: Crossing::new(workers),
+            start,
+            send_for,
+            arrived: (0..PORTS).map(|_| Line::default()).collect(),
+            done: AtomicUsize::new(0),
+            workers,
+            threads: (0..workers).map(|_| OnceLock::new()).collect(),
+        }
+    }
 }
 
 impl<'a> Worker<'a> {
@@ -201,7 +234,7 @@ impl<'a> Worker<'a> {
 
     fn run(mut self, stop: &Stop) -> Figure {
         let mut list = Vec::new();
-        let (mut is_done, mut looks) = (false, 0);
+        let (mut is_done, mut looks, mut idle_since) = (false, 0, Duration::ZERO);
         _ = self.shared.threads[self.number as usize].set(thread::current());
         loop {
             let elapsed = self.shared.start.elapsed();
@@ -226,9 +259,15 @@ impl<'a> Worker<'a> {
             if all_done || stop.is_set() || elapsed > self.shared.send_for + PATIENCE {
                 return self.figure;
             }
-            looks = if is_busy { 0 } else { looks + 1 };
-            if looks > LOOKS {
+            if is_busy {
+                (looks, idle_since) = (0, elapsed);
+                continue;
+            }
+            looks += 1;
+            if elapsed > idle_since + LOOK_FOR {
                 thread::park_timeout(NAP);
+            } else if looks > LOOKS {
+                thread::yield_now();
             }
         }
     }
@@ -244,7 +283,7 @@ impl<'a> Worker<'a> {
             *expected += 1;
             self.fresh[from] += 1;
             self.figure.delivered += 1;
-            self.engine.packets().recycle(packet);
+            self.engine.packets().send_home(packet);
         }
         for (fresh, arrived) in
             self.fresh.iter_mut().zip(&self.shared.arrived).filter(|(fresh, _)| **fresh != 0)

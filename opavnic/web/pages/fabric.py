@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from nicegui import ui
 from nicegui.events import EChartPointClickEventArguments
 
-from hfi_sim.quantities import rounded_rate
 from opavnic.lab.errors import LabError
 from opavnic.web import charts
 from opavnic.web.pages.frame import frame
 from opavnic.web.pages.redraw import redraw
+from opavnic.web.pages.side import Side
 from opavnic.web.scene import LinkView, NodeView, Scene
 from opavnic.web.watch import Watch
 
 ALL: Final = "all virtual switches"
-CAPTURE_S: Final = 10
 _LEGEND: Final = (
     (charts.GOOD, "idle"),
     (charts.BUSY, "busy"),
@@ -50,11 +49,8 @@ class FabricPage:
                         with ui.row().classes("gap-1 items-center"):
                             ui.element("span").style(f"width:24px;height:4px;background:{colour}")
                             ui.label(meaning)
-            self._side = (
-                ui.column().classes("w-96 shrink-0 gap-1").props('role=region aria-label="What is chosen"')
-            )
+            self._side = Side(self._set, self._remove)
         self._drawn: dict[str, Any] = {}
-        self._told: object = None
 
     def _tools(self) -> None:
         with ui.row().classes("items-end w-full"):
@@ -65,8 +61,8 @@ class FabricPage:
             )
             self._vesw = ui.select([ALL], value=ALL, label="Virtual switch", on_change=self._redraw)
             self._vesw.classes("w-48")
-            self._from = ui.select([], label="Path from").classes("w-32")
-            self._to = ui.select([], label="to").classes("w-32")
+            self._from = ui.select([], label="Path from", with_input=True).classes("w-32")
+            self._to = ui.select([], label="to", with_input=True).classes("w-32")
             ui.button("Show path", on_click=self._show_path).props("flat")
 
     # --- what is to be seen ------------------------------------------------------------------------------
@@ -99,90 +95,15 @@ class FabricPage:
             redraw(self._chart, drawn)
 
     def _tell(self) -> None:
-        """Tell of what is chosen; what has not changed is not drawn again, so that the keyboard's focus stays."""
+        """Tell beside the drawing of what is chosen."""
         seen = self._seen
         if seen is None:
             return
         name = self._chosen.name if self._chosen is not None else ""
         self._chosen = seen.link(name) or seen.node(name)
-        told = (self._chosen, seen.faults, seen.drops, tuple(self._path))
-        if told == self._told:
-            return
-        self._told = told
-        self._side.clear()
-        with self._side:
-            if isinstance(self._chosen, LinkView):
-                self._tell_link(self._chosen)
-            elif self._chosen is not None:
-                self._tell_node(self._chosen, seen)
-            self._tell_path()
-            self._tell_faults(seen)
-            self._tell_drops(seen)
-
-    def _tell_link(self, link: LinkView) -> None:
-        ui.label(link.name).classes("text-lg font-mono")
-        for line in charts.link_lines(link)[1:]:
-            ui.label(line).classes("text-sm")
-        with ui.row():
-            if link.up:
-                self._button("Cut", f"link-down on {link.name}")
-            self._button("Lose 10%", f"loss on {link.name} 10%")
-            self._button("Delay 1 ms", f"delay on {link.name} delay=1ms")
-            self._capture(link.name)
-
-    def _tell_node(self, node: NodeView, seen: Scene) -> None:
-        ui.label(node.name).classes("text-lg font-mono")
-        ui.label(node.kind if node.lid is None else f"{node.kind}, LID {node.lid:#x}").classes("text-sm")
-        if node.wrong:
-            ui.label(node.wrong).classes("text-red-800")
-        for vnic, pace in seen.vnics:
-            if vnic.host == node.host and node.kind == "host":
-                target = f"/vnic/{quote(vnic.host, safe='')}/{quote(vnic.interface, safe='')}"
-                with ui.row().classes("gap-2 text-sm"):
-                    ui.link(f"{vnic.interface} on {vnic.vesw}", target)
-                    ui.label(f"{vnic.state}, sends {rounded_rate(pace.tx_bits)}")
-        with ui.row():
-            if node.kind == "switch":
-                self._button("Reboot", f"switch-reboot on {node.name} for=2s")
-            if node.kind == "host":
-                self._button("Crash the driver", f"crash on {node.host} for=2s")
-            self._capture(node.name)
-
-    def _tell_path(self) -> None:
-        if not self._path:
-            return
-        ui.label("Path").classes("font-bold")
-        for hop in self._path:
-            ui.label(f"{hop.name}: {hop.text}").classes("text-sm font-mono")
-
-    def _tell_faults(self, seen: Scene) -> None:
-        ui.separator()
-        ui.label("Faults").classes("font-bold")
-        for fault in seen.faults:
-            with ui.row().classes("items-center no-wrap text-sm"):
-                ui.label(f"{fault.number}: {fault.text} ({fault.state}, hit {fault.hits} of {fault.seen})")
-                ui.button("Remove", on_click=lambda number=fault.number: self._remove(number)).props(
-                    f'flat dense aria-label="Remove fault {fault.number}"'
-                )
-        field = ui.input("Set a fault", placeholder="loss on h1 20% l4=ethernet for=10s").classes("w-full")
-        field.on("keydown.enter", lambda: self._set(field.value or ""))
-
-    def _tell_drops(self, seen: Scene) -> None:
-        if not seen.drops:
-            return
-        ui.separator()
-        ui.label("Drops").classes("font-bold")
-        for element, reason, count in seen.drops[:20]:
-            ui.label(f"{element}: {reason} {count:,}").classes("text-sm font-mono")
+        self._side.tell(seen, self._chosen, self._path)
 
     # --- what a person does ------------------------------------------------------------------------------
-
-    def _button(self, text: str, fault: str) -> None:
-        ui.button(text, on_click=lambda: self._set(fault)).props("outline dense")
-
-    def _capture(self, place: str) -> None:
-        query = urlencode({"on": place, "seconds": CAPTURE_S})
-        ui.link(f"Capture {CAPTURE_S} s", f"/capture.pcapng?{query}").props("download")
 
     def _clicked(self, event: EChartPointClickEventArguments) -> None:
         if self._seen is None:

@@ -7,9 +7,10 @@ from typing import Any
 
 from nicegui import ui
 
+from hfi_sim.text import visible
 from opavnic.web.pages.frame import frame
 from opavnic.web.pages.table import table
-from opavnic.web.scene import Scene
+from opavnic.web.scene import Scene, elsewhere_text
 from opavnic.web.watch import Watch
 
 
@@ -19,6 +20,7 @@ def parts_page(watch: Watch) -> None:
 
     def show(seen: Scene) -> None:
         nothing.set_visibility(not seen.apps)
+        elsewhere.set_text(elsewhere_text(seen))
         for name, said in seen.apps:
             if name not in tables:
                 with place:
@@ -29,6 +31,7 @@ def parts_page(watch: Watch) -> None:
                 tables[name].rows = rows
 
     frame(watch, "Apps and parts", show)
+    elsewhere = ui.label()
     nothing = ui.label("This lab has neither apps nor parts that say something of themselves.")
     place = ui.column().classes("w-full")
 
@@ -40,4 +43,4 @@ def _flat(said: Any, before: str = "") -> Iterator[tuple[str, str]]:
         for key, value in items:
             yield from _flat(value, f"{before}.{key}" if before else str(key))
     else:
-        yield before, str(said)
+        yield visible(before), visible(str(said))

@@ -1,4 +1,4 @@
-"""What happened: the events of the Ethernet Manager, over time and as a table."""
+"""What happened: MADs, and the events of the Ethernet Manager, over time and as a table; how far it has come."""
 
 from __future__ import annotations
 
@@ -17,19 +17,29 @@ from opavnic.web.watch import Watch
 
 EVENTS_MAX: Final = 1000
 """Events that a page keeps; a lab keeps them all."""
+CONFIGURED: Final = "ok"
+"""What GET /em/vports says of a vport that is as the manager wants it."""
 
 
 def timeline_page(watch: Watch) -> None:
     """The events so far and as they come."""
     events: list[dict[str, Any]] = []
 
-    async def show(_: Scene) -> None:
+    of: dict[str, int] = {}
+
+    async def show(seen: Scene) -> None:
+        if of.setdefault("pid", seen.pid) != seen.pid:  # a lab that was started anew counts its events anew
+            of["pid"] = seen.pid
+            events.clear()
+        redraw(mads, charts.plot("MADs of all ports", "1/s", {"MADs": list(watch.mads)}))
         after = events[-1]["number"] if events else 0
         try:
             found = (await watch.get(f"/em/events?after={after}&limit={EVENTS_MAX}"))["events"]
         except LabError as error:
             said.set_text(str(error))
             return
+        if found or of.get("open", 1):
+            await tell_vports()
         if not found:
             return
         events.extend(found)
@@ -45,11 +55,28 @@ def timeline_page(watch: Watch) -> None:
             for event in reversed(events)
         ]
 
+    async def tell_vports() -> None:
+        """Tell how far the manager has come; asked while something is open, and when something has happened."""
+        try:
+            vports = (await watch.get("/em/vports"))["vports"]
+        except LabError as error:
+            converged.set_text(str(error))
+            return
+        done = sum(vport["state"] == CONFIGURED for vport in vports)
+        of["open"] = len(vports) - done
+        converged.set_text(f"{done} of {len(vports)} vports are configured")
+
     frame(watch, "Timeline", show)
+    converged = ui.label()
     said = ui.label()
     chart = (
         ui.echart({"series": []})
         .classes("w-full h-96")
         .props('role=img aria-label="Events over time; the table has the same"')
+    )
+    mads = (
+        ui.echart({"series": []})
+        .classes("w-full h-40")
+        .props('role=img aria-label="MADs a second over time"')
     )
     shown = table("Events", {"number": "number", "time": "time, UTC", "text": "event"})

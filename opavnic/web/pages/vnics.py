@@ -51,7 +51,8 @@ def vnics_page(watch: Watch) -> None:
         },
     )
     shown.add_slot(
-        "body-cell-name", '<q-td :props="props"><a :href="props.row.target">{{ props.value }}</a></q-td>'
+        "body-cell-name",
+        '<q-td :props="props"><a :href="props.row.target" class="text-primary underline">{{ props.value }}</a></q-td>',
     )
     rows_of.append(shown)
 
@@ -69,12 +70,12 @@ def vnic_page(watch: Watch, host: str, interface: str) -> None:
         if vnic is None:
             return
         _plots(watch, state, (host, interface))
-        if not state["asked"]:
-            state["asked"] = True
+        if state["asked"] != seen.pid:
+            state["asked"] = seen.pid
             await _details(watch, state, host, interface)
 
     frame(watch, f"{host}/{interface}", show)
-    state["asked"] = False
+    state["asked"] = 0
     state["head"] = ui.label().classes("text-xl font-mono").props('data-testid="vnic"')
     with ui.row().classes("w-full no-wrap"):
         state["traffic"] = ui.echart({"series": []}).classes("w-1/2 h-64")
@@ -82,6 +83,9 @@ def vnic_page(watch: Watch, host: str, interface: str) -> None:
     with ui.row().classes("w-full no-wrap items-start"):
         state["facts"] = table("Addresses and counters", {"what": "what", "value": "value"}).classes("w-1/2")
         state["macs"] = table("MAC table", {"mac": "MAC", "lid": "LID", "port": "port"}).classes("w-1/2")
+        state["macs"].props["no-data-label"] = (
+            "no MAC table: addresses say the LID, or another manager has it"
+        )
 
     async def again() -> None:
         await _details(watch, state, host, interface)

@@ -16,40 +16,40 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from aiohttp import web
 
 from hfi_sim.errors import InputError
-from hfi_sim.faults import parse_match
-from hfi_sim.link.capture import MAX_SNAP
-from hfi_sim.quantities import parse_size, size_text
-from opavnic.errors import TooManyError
-from opavnic.observe.capture import DEFAULT_BUFFER, MAX_BUFFER, MIN_BUFFER, Capture
-from opavnic.observe.capture_copy import NUMBER_HEADER
+from hfi_sim.text import visible
+from opavnic.errors import OpavnicError, TooManyError
+from opavnic.observe.capture import RING_LOOK_S, Capture, begins_here
+from opavnic.observe.capture_copy import NUMBER_HEADER, WITHOUT_HEADER
 from opavnic.world.connections import MAX_FOLLOWERS
+from opavnic.world.elsewhere import Elsewhere, RemoteCapture
 from opavnic.world.json_body import json_object
 from opavnic.world.openapi import api
 from opavnic.world.part import RunningPart
+from opavnic.world.parts.capture_asked import AskedCapture
+from opavnic.world.parts.capture_joined import write_joined
 from opavnic.world.world import World
 
 CONTENT_TYPE: Final = "application/x-pcapng"
-LOOK_S: Final = 0.02
-"""Seconds between two looks into a ring that is not full. A call for each packet would slow the fabric down."""
 _STATISTICS_S: Final = 1.0
 """Seconds between two reports of missed packets."""
-_MAX_DIGITS: Final = 12
 
 
 class Captures(RunningPart):
     """Lets programs capture the packets of a world."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, elsewhere: Elsewhere | None = None) -> None:
+        """Prepare. Args: elsewhere: the other machines that carry parts of the fabric."""
         self._world = world
+        self._elsewhere = elsewhere
         self._last = 0
-        self._running: dict[int, tuple[Capture, asyncio.Event]] = {}
-        """Each capture by its number, and what its writer is told the end by."""
+        self._running: dict[int, tuple[Capture | None, asyncio.Event]] = {}
+        """By number: what captures at this machine, and what the writer is told the end by."""
 
     def routes(self) -> list[web.RouteDef]:
         return [web.get("/capture", self._capture), web.post("/capture/end", self._end)]
@@ -72,21 +72,57 @@ class Captures(RunningPart):
             raise TooManyError(
                 f"{MAX_FOLLOWERS} captures are running, the most a lab allows; end one of them"
             )
-        capture, ending = _start(dict(request.query), self._world), asyncio.Event()
+        asked, ending = AskedCapture.parse(request.query), asyncio.Event()
+        there, refused = await self._there(asked, request.query)
+        async with contextlib.AsyncExitStack() as ends:
+            for one in there:
+                ends.push_async_callback(one.end)
+            capture = None if there and not asked.begins_here(self._world) else asked.start(self._world)
+            return await self._send(request, asked, capture, there, refused, ending)
+
+    async def _send(
+        self,
+        request: web.Request,
+        asked: AskedCapture,
+        capture: Capture | None,
+        there: Sequence[RemoteCapture],
+        refused: Mapping[str, str],
+        ending: asyncio.Event,
+    ) -> web.StreamResponse:
+        """Send what captures have, here and there, as one file."""
         self._last += 1
         number = self._last
         self._running[number] = capture, ending
-        response = web.StreamResponse(headers={"Content-Type": CONTENT_TYPE, NUMBER_HEADER: str(number)})
+        headers = {"Content-Type": CONTENT_TYPE, NUMBER_HEADER: str(number)}
+        if refused:
+            headers[WITHOUT_HEADER] = "; ".join(visible(reason) for reason in refused.values())
+        response = web.StreamResponse(headers=headers)
         try:
             await response.prepare(request)
-            await _write(request, response, capture, ending)
+            if not there and capture is not None:
+                await _write(request, response, capture, ending)
+            else:
+                await write_joined(request, response, asked, capture, there, ending)
             await response.write_eof()
         except ConnectionError:
             pass  # the reader has left
         finally:
             del self._running[number]
-            capture.stop()
+            if capture is not None:
+                capture.stop()
         return response
+
+    async def _there(
+        self, asked: AskedCapture, query: Mapping[str, str]
+    ) -> tuple[list[RemoteCapture], dict[str, str]]:
+        """Capture on the machines that carry the rest of what was asked for."""
+        ways = [way for way in asked.ways(self._world) if not begins_here(way)]
+        if self._elsewhere is None or not ways:
+            return [], {}
+        there, refused = await self._elsewhere.captures(ways, query)
+        if not there and not asked.begins_here(self._world):
+            raise OpavnicError("; ".join(refused.values()))
+        return there, refused
 
     @api("End a capture", "its number", ("number",), body={"number": "integer: of a running capture"})
     async def _end(self, request: web.Request) -> web.Response:
@@ -94,29 +130,10 @@ class Captures(RunningPart):
         if type(number) is not int or number not in self._running:
             raise InputError(f"no capture with number {number!r:.40} is running")
         capture, ending = self._running[number]
-        capture.stop()
+        if capture is not None:
+            capture.stop()  # what enters from now on is not of it, whenever the writer hears of the end
         ending.set()
         return web.json_response({"number": number})
-
-
-def _start(query: dict[str, str], world: World) -> Capture:
-    """Start the capture that a query asks for. Raises InputError: what is wrong with it."""
-    place, limit = query.pop("on", "*"), _count(query.pop("count", ""))
-    snap = _size(query, "snap", 1, MAX_SNAP, MAX_SNAP)
-    buffer_bytes = _size(query, "buffer", MIN_BUFFER, MAX_BUFFER, DEFAULT_BUFFER)
-    once = query.pop("once", "0")
-    if once not in ("0", "1"):
-        raise InputError(f"once={once!r:.40} is neither 0 nor 1")
-    return Capture(
-        world.fabric,
-        place,
-        parse_match(f"{key}={value}" for key, value in query.items()),
-        epoch_s=time.time() - asyncio.get_running_loop().time(),
-        snap=snap,
-        limit=limit,
-        once=once == "1",
-        buffer_bytes=buffer_bytes,
-    )
 
 
 async def _write(
@@ -130,7 +147,7 @@ async def _write(
         data = capture.take(False)
         if not data:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(ending.wait(), LOOK_S)
+                await asyncio.wait_for(ending.wait(), RING_LOOK_S)
             if request.transport is None:
                 raise ConnectionResetError("the reader has left")
             data = capture.take(True)
@@ -144,21 +161,3 @@ async def _write(
     while data := capture.take(True):
         await response.write(data)
     await response.write(capture.statistics(final=True))
-
-
-def _size(query: dict[str, str], name: str, low: int, high: int, default: int) -> int:
-    text = query.pop(name, None)
-    if text is None:
-        return default
-    size = parse_size(text)
-    if not low <= size <= high:
-        raise InputError(f"{name} is {text:.40}; it is {size_text(low)} to {size_text(high)} bytes")
-    return size
-
-
-def _count(text: str) -> int | None:
-    if not text:
-        return None
-    if not (text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS and int(text) > 0):
-        raise InputError(f"count={text!r} is not a number of packets, 1 or more")
-    return int(text)

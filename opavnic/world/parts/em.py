@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, Final
 
 from aiohttp import web
 
@@ -14,19 +14,28 @@ from hfi_sim.sa.session import SaSession
 from opavnic.em_port import SmTopology, make_em
 from opavnic.errors import OpavnicError
 from opavnic.sa_topology import SaTopology
+from opavnic.world.fellows import Fellows
 from opavnic.world.part import RunningPart
 from opavnic.world.parts.em_routes import em_routes, failed_text
+from opavnic.world.parts.em_standing import Standing
 from opavnic.world.world import World
-from vema.em.desired import EmConfig
-from vema.em.service import EthernetService, Topology
+from vema.em.desired import ElectionSection, EmConfig
+from vema.em.service import Candidacy, EthernetService, Topology
 from vema.errors import VemaError
+
+HEARTBEAT_S: Final = 0.5
+DEAD_AFTER_S: Final = 3.0
+"""Silence of the master after which a standby on another machine takes its place."""
+_BEST: Final = 15
 
 
 class BuiltinManager(RunningPart):
     """An Ethernet Manager at work on a world."""
 
-    def __init__(self, em: EthernetService) -> None:
+    def __init__(self, em: EthernetService, standing: Standing | None = None) -> None:
+        """Show a manager. Args: standing: its place among the managers of other machines."""
         self.em = em
+        self.standing = standing
 
     @property
     def trouble(self) -> list[str]:
@@ -48,34 +57,60 @@ class BuiltinManager(RunningPart):
     def status(self) -> dict[str, Any]:
         if self.em.failure is not None:
             return {"failed": failure_text(self.em.failure)}
+        if self.standing is not None:
+            return self.standing.status()
         return {"trouble": "; ".join(self.trouble)} if self.em.topology.given else {}
 
     def routes(self) -> list[web.RouteDef]:
-        return em_routes(self.em)
+        return em_routes(self.em, self.standing)
 
 
 def _topology(world: World, ends: contextlib.ExitStack) -> Topology:
     """Return the fabric as the EM of a world sees it."""
-    if world.managed_by == "builtin":
+    if world.managed_by in ("builtin", "deputy"):
         return SmTopology(world.subnet_manager, world.em_port, host_of=world.host_of)
     session = SaSession(world.em_port, world.clock)
     ends.callback(session.close)
     return SaTopology(session, world.em_port, world.fabric.hfi_ports, world.host_of)
 
 
+def _candidacy(world: World, fellows: Fellows) -> Candidacy:
+    """Return how the manager here stands for election: machines are as good as the lab file lists them early."""
+    priority = _BEST - list(fellows.nodes).index(fellows.machine)
+    election = ElectionSection(priority=priority, heartbeat=HEARTBEAT_S, dead_after=DEAD_AFTER_S)
+    return Candidacy(
+        election, frozenset(int(world.manager_port(node).guid) for node in fellows.nodes.values())
+    )
+
+
 @contextlib.asynccontextmanager
-async def ethernet_manager(world: World, config: EmConfig) -> AsyncIterator[BuiltinManager]:
+async def ethernet_manager(
+    world: World, config: EmConfig, fellows: Fellows | None = None
+) -> AsyncIterator[BuiltinManager]:
     """Configure every member of every virtual switch; the VNICs stay as they are when the context is left.
 
+    Args:    fellows: the managers on other machines, of which, with this one, the best that is alive is the master.
     Raises:  OpavnicError: the manager cannot apply `config`.
     """
     with contextlib.ExitStack() as ends:
         topology = _topology(world, ends)
-        em = make_em(topology, world.em_port, clock=world.clock, wall_clock=time.time, hear_traps=False)
+        em = make_em(
+            topology,
+            world.em_port,
+            clock=world.clock,
+            wall_clock=time.time,
+            hear_traps=False,
+            candidacy=None if fellows is None else _candidacy(world, fellows),
+        )
         ends.callback(em.stop)
         ends.callback(world.on_trap(em.trap))
         try:
             em.start(config)
         except VemaError as error:
             raise OpavnicError("; ".join(str(error).splitlines())) from error
-        yield BuiltinManager(em)
+        if fellows is None:
+            yield BuiltinManager(em)
+            return
+        fellows.enter(em)
+        machines = {int(world.manager_port(node).guid): name for name, node in fellows.nodes.items()}
+        yield BuiltinManager(em, Standing(em, fellows, machines))

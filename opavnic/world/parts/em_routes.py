@@ -21,6 +21,7 @@ from opavnic.errors import OpavnicError
 from opavnic.world.json_body import json_answer, json_body
 from opavnic.world.openapi import api
 from opavnic.world.part import RunningPart
+from opavnic.world.parts.em_standing import Standing
 from vema.em.core import EmCore
 from vema.em.desired import Checked, EmConfigError, checked
 from vema.em.preview import Picture, preview
@@ -62,8 +63,8 @@ def failed_text(failure: Exception) -> str:
     return f"the Ethernet Manager has failed ({failure_text(failure)}); the log says where"
 
 
-def em_routes(service: EthernetService) -> list[web.RouteDef]:
-    """Return the routes of a manager."""
+def em_routes(service: EthernetService, standing: Standing | None = None) -> list[web.RouteDef]:
+    """Return the routes of a manager. Args: standing: its place among those of other machines."""
 
     def running() -> tuple[EthernetService, EmCore]:
         if service.core is None:
@@ -71,6 +72,9 @@ def em_routes(service: EthernetService) -> list[web.RouteDef]:
         if service.failure is not None:
             raise OpavnicError(failed_text(service.failure))
         return service, service.core
+
+    def said() -> dict[str, Any]:
+        return {} if standing is None else {"manager": standing.status()}
 
     one_at_a_time = asyncio.Lock()
 
@@ -92,7 +96,7 @@ def em_routes(service: EthernetService) -> list[web.RouteDef]:
             if request.query.get("diff") == "1":
                 return web.json_response({"changes": changes})
             sets = core.sets
-            em.apply(config)
+            (em if standing is None else standing).apply(config)
         except EmConfigError as error:
             said = list(error.problems[:PROBLEMS_SAID])
             if more := len(error.problems) - len(said):
@@ -105,12 +109,13 @@ def em_routes(service: EthernetService) -> list[web.RouteDef]:
 
     @api("Virtual switches", "virtual switches as the manager has planned them", ("vesws",))
     async def vesws(_: web.Request) -> web.Response:
-        return await json_answer({"vesws": _vesw_rows(running()[1])})
+        return await json_answer({"vesws": _vesw_rows(running()[1]), **said()})
 
     @api("Vports", "vports and how far each is configured", ("vports",))
     async def vports(_: web.Request) -> web.Response:
         core = running()[1]
-        return await json_answer({"vports": (_vport_row(port, vport) for port, vport in list(core.vports()))})
+        rows = (_vport_row(port, vport) for port, vport in list(core.vports()))
+        return await json_answer({"vports": rows, **said()})
 
     @api("MAC tables", "entries", ("mac_table",), query={"vesw": "id of a virtual switch; default: all"})
     async def mac_table(request: web.Request) -> web.Response:
@@ -122,7 +127,7 @@ def em_routes(service: EthernetService) -> list[web.RouteDef]:
                 known = ", ".join(map(str, sorted(core.vesws))) or "none"
                 raise InputError(f"no virtual switch has id {vesw_id} (known: {known})")
             shown = {vesw_id: shown[vesw_id]}
-        return await json_answer({"mac_table": _table_rows(core, shown)})
+        return await json_answer({"mac_table": _table_rows(core, shown), **said()})
 
     @api("Readings of counters", "readings, oldest first", ("counters",), query={"limit": "how many"})
     async def counters(request: web.Request) -> web.Response:
@@ -137,7 +142,7 @@ def em_routes(service: EthernetService) -> list[web.RouteDef]:
             }
             for stored in em.store.counters(limit=_number(request, "limit", 100))
         )
-        return await json_answer({"counters": readings})
+        return await json_answer({"counters": readings, **said()})
 
     @api(
         "Events",
@@ -160,7 +165,7 @@ def em_routes(service: EthernetService) -> list[web.RouteDef]:
             }
             for stored in em.store.events(after=after, limit=limit)
         )
-        return await json_answer({"events": rows})
+        return await json_answer({"events": rows, **said()})
 
     @api("Read everything from every agent", "differences from the configuration", ("differences",))
     async def verify(_: web.Request) -> web.Response:

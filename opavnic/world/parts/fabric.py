@@ -10,41 +10,31 @@ GET  /lanes?on=h1--sw0       what each virtual lane has carried and holds now; o
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import asdict
-from typing import Any, Final
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
 
 from aiohttp import web
 
-from hfi_sim.cable import LinkDirection
-from hfi_sim.did_you_mean import unknown_name
-from hfi_sim.errors import FaultError, InputError
+from hfi_sim.errors import FaultError
 from hfi_sim.faults import Faults, parse_fault, spec_text
-from hfi_sim.faults.targets import directions_of
-from hfi_sim.hfi import HfiPort
-from hfi_sim.table_paths import deadlock, hops, paths
-from hfi_sim.topology import Topology
-from hfi_sim.topology.ibnet import dumps
+from opavnic.world.elsewhere import Elsewhere
 from opavnic.world.json_body import json_object
 from opavnic.world.openapi import api
 from opavnic.world.part import RunningPart
+from opavnic.world.parts.fabric_views import VIEWS
 from opavnic.world.world import World
-
-Spread = Callable[[dict[str, Any]], Awaitable[None]]
-MAX_WAYS: Final = 512
-"""Directions whose lanes are answered at once: the fabric does not wait long for who looks at it."""
 
 
 class FabricRoutes(RunningPart):
     """Shows the fabric of a world, and injects faults on request."""
 
-    def __init__(self, world: World, name: str, spread: Spread | None = None) -> None:
+    def __init__(self, world: World, name: str, elsewhere: Elsewhere | None = None) -> None:
         """Prepare.
 
-        Args:  name: the name of the fabric, which is that of the lab. spread: makes a change of faults on the other
-               machines that carry parts of the fabric.
+        Args:  name: of the lab. elsewhere: the other machines that carry parts of the fabric.
         """
-        self._spread = spread
+        self._elsewhere = elsewhere
         self._world = world
         self._name = name
 
@@ -58,12 +48,14 @@ class FabricRoutes(RunningPart):
             web.get("/lanes", self._get_lanes),
         ]
 
-    def _faults(self) -> dict[str, Any]:
-        return {"seed": self._world.fabric.seed, "faults": self._world.faults.show()}
+    async def _look(self, what: str, query: Mapping[str, str] = MappingProxyType({})) -> dict[str, Any]:
+        if self._elsewhere is not None:
+            return await self._elsewhere.look(what, query)
+        return VIEWS[what](self._world, query)
 
     @api("The faults that are set", "faults with their effects so far", ("seed", "faults"))
     async def _get_faults(self, _: web.Request) -> web.Response:
-        return web.json_response(self._faults())
+        return web.json_response(await self._look("faults"))
 
     @api(
         "Set a fault",
@@ -73,10 +65,11 @@ class FabricRoutes(RunningPart):
     )
     async def _post_fault(self, request: web.Request) -> web.Response:
         wanted = parse_fault(str((await json_object(request)).get("fault", "")))
-        if self._spread is not None:
-            await self._spread({"add": spec_text(wanted)})
-        fault = self._world.faults.add(wanted)
-        return web.json_response({"number": fault.number, **self._faults()})
+        if self._elsewhere is not None:
+            number = await self._elsewhere.change_faults({"add": spec_text(wanted)})
+        else:
+            number = self._world.faults.add(wanted).number
+        return web.json_response({"number": number, **await self._look("faults")})
 
     @api(
         "Remove a fault, or all",
@@ -86,10 +79,11 @@ class FabricRoutes(RunningPart):
     )
     async def _remove_fault(self, request: web.Request) -> web.Response:
         number = (await json_object(request)).get("number")
-        if self._spread is not None:
-            await self._spread({"remove": number})
-        _remove(self._world.faults, number)
-        return web.json_response(self._faults())
+        if self._elsewhere is not None:
+            await self._elsewhere.change_faults({"remove": number})
+        else:
+            remove_fault(self._world.faults, number)
+        return web.json_response(await self._look("faults"))
 
     @api(
         "The fabric",
@@ -97,21 +91,7 @@ class FabricRoutes(RunningPart):
         ("lab", "ibnetdiscover", "down", "engine", "deadlock", "lids"),
     )
     async def _get_topology(self, _: web.Request) -> web.Response:
-        fabric, engine = self._world.fabric, "of the fabric manager"
-        if self._world.managed_by == "builtin":
-            engine, cycle = self._world.subnet_manager.routing.engine, self._world.subnet_manager.deadlock()
-        else:
-            cycle = deadlock(fabric)
-        return web.json_response(
-            {
-                "lab": self._name,
-                "ibnetdiscover": dumps(Topology.of_fabric(fabric, self._name)),
-                "down": [link.name for link in fabric.links if not link.up],
-                "engine": engine,
-                "deadlock": cycle,
-                "lids": {port.name: port.lid for port in fabric.hfi_ports()},
-            }
-        )
+        return web.json_response({"lab": self._name, **await self._look("topology", {"name": self._name})})
 
     @api(
         "The ways between two hosts, as the tables of the switches have them",
@@ -120,18 +100,7 @@ class FabricRoutes(RunningPart):
         query={"from": "!a host or HFI port", "to": "!a host or HFI port"},
     )
     async def _get_routes(self, request: web.Request) -> web.Response:
-        a, b = (self._port(request.query.get(key, "")) for key in ("from", "to"))
-        fabric = self._world.fabric
-        ways = hops(fabric, a, b)
-        return web.json_response(
-            {
-                "from": a.name,
-                "to": b.name,
-                "lid": b.lid,
-                "paths": paths(fabric, a, b),
-                "hops": [[direction_status(hop) for hop in way] for way in ways],
-            }
-        )
+        return web.json_response(await self._look("routes", request.query))
 
     @api(
         "Virtual lanes of links: what they have carried, and hold now",
@@ -140,47 +109,11 @@ class FabricRoutes(RunningPart):
         query={"on": "!a host, switch, port or link, as of a fault"},
     )
     async def _get_lanes(self, request: web.Request) -> web.Response:
-        ways = directions_of(self._world.fabric, request.query.get("on", ""))
-        if len(ways) > MAX_WAYS:
-            raise InputError(
-                f"{len(ways)} directions of links are there; at most {MAX_WAYS} are answered at once"
-            )
-        return web.json_response({"directions": [direction_status(way) for way in ways]})
-
-    def _port(self, name: str) -> HfiPort:
-        ports = {port.name: port for port in self._world.fabric.hfi_ports()}
-        port = ports.get(name) or ports.get(f"{name}:1")
-        if port is None:
-            raise InputError(unknown_name("HFI port", name, ports))
-        return port
+        return web.json_response(await self._look("lanes", request.query))
 
 
-def direction_status(way: LinkDirection) -> dict[str, Any]:
-    """Return one direction of a link with its virtual lanes: counters so far, and on a link with credits what is held.
-
-    `credits`, `waiting` and `occupied` are bytes, None on a link without credits.
-    """
-    lanes = way.lanes
-    return {
-        "name": way.name,
-        "up": way.link.up,
-        "rate_bps": way.link.rate_bps,
-        "queue_bytes": way.link.queue_bytes,
-        "vls": [
-            {
-                "vl": vl,
-                **asdict(counted),
-                "credits": None if lanes is None else lanes.credits[vl],
-                "waiting": None if lanes is None else lanes.waiting[vl],
-                "occupied": None if lanes is None else lanes.occupied[vl],
-            }
-            for vl, counted in enumerate(way.vl_counters())
-            if lanes is None or vl < len(lanes.credits)
-        ],
-    }
-
-
-def _remove(faults: Faults, number: object) -> None:
+def remove_fault(faults: Faults, number: object) -> None:
+    """Remove the fault of a number, or with None all. Raises FaultError if there is none."""
     if number is None:
         faults.clear()
     elif isinstance(number, int):

@@ -1,14 +1,23 @@
-"""Who manages a fabric that has no subnet manager of its own: what `opavnic status` says of it."""
+"""Who manages a fabric that has no subnet manager of its own, and what that fabric manager says.
+
+GET  /fm   its view beside ours: managers, nodes, ports, links, virtual fabrics, and where they differ
+"""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
+
+from aiohttp import web
 
 from hfi_sim.port_state import PortEvent, PortState
 from hfi_sim.types import LID_NONE
+from opavnic.fm_view import TABLES, Said, fm_view
+from opavnic.world.openapi import api
 from opavnic.world.part import RunningPart
+from opavnic.world.parts.sa_tables import ask_tables
 from opavnic.world.world import World
 
 AWAITED = "awaited: start one on a host, such as: opavnic exec HOST -- /usr/lib/opa-fm/bin/opafmd -D"
@@ -17,8 +26,11 @@ AWAITED = "awaited: start one on a host, such as: opavnic exec HOST -- /usr/lib/
 class FabricManagement(RunningPart):
     """Watches the port of the EM, which a fabric manager activates and tells its LID."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, pkeys: Mapping[str, int]) -> None:
+        """Args:  pkeys: those of the virtual switches in the lab file, by their names."""
         self._world = world
+        self._pkeys = pkeys
+        self._asking = asyncio.Lock()
         self._seen: tuple[PortState, int] = (PortState.DOWN, LID_NONE)
         self._since = world.clock.time()
         self._announced = False
@@ -42,6 +54,24 @@ class FabricManagement(RunningPart):
             "for_s": round(self._world.clock.time() - self._since, 1),
         }
 
+    def routes(self) -> list[web.RouteDef]:
+        return [web.get("/fm", self._get_view)]
+
+    @api(
+        "What the fabric manager says, beside what is",
+        "subnet managers, nodes, ports, links and virtual fabrics; `differs` of each says what contradicts",
+        ("state", "managers", "nodes", "ports", "links", "virtual_fabrics", "differences", "errors"),
+    )
+    async def _get_view(self, _: web.Request) -> web.Response:
+        return web.json_response(await self.view())
+
+    async def view(self) -> dict[str, Any]:
+        """Ask the fabric manager, and return its view beside ours; one question at a time."""
+        async with self._asking:
+            tables, errors = await ask_tables(self._world.em_port, TABLES)
+        said = Said.of(tables, errors)
+        return {**self.status(), **fm_view(said, self._world.fabric, self._world.em_port, self._pkeys)}
+
     def _state(self, em_port: PortState, at: str) -> str:
         if self._announced and not self._is_announced(at):
             return f"gone: the fabric manager on {at} has ended; what it has set stays"
@@ -62,9 +92,9 @@ def _lid(port: Any) -> int:
 
 
 @contextlib.asynccontextmanager
-async def fabric_management(world: World) -> AsyncIterator[FabricManagement]:
-    """Say who manages the fabric of a world, until the context is left."""
-    part = FabricManagement(world)
+async def fabric_management(world: World, pkeys: Mapping[str, int]) -> AsyncIterator[FabricManagement]:
+    """Say who manages the fabric of a world, until the context is left. Args: pkeys: as for FabricManagement."""
+    part = FabricManagement(world, pkeys)
     with contextlib.ExitStack() as ends:
         ends.callback(world.em_port.subscribe(part.follow))
         yield part

@@ -25,10 +25,13 @@ def test_json_has_each_case_with_each_number_of_workers() -> None:
         assert row["packets_per_second"] > 0
         assert row["processor_ns"] > 0
         assert (row["handed_over"] > 0) == (row["workers"] > 1)
+        assert row["ceiling"] > 0
+        assert (row["ceiling"] != row["packets_per_second"]) == (row["workers"] > 1)
     assert [(row["case"], row["workers"], row["to"]) for row in document["ratios"]] == [
         ("all-to-all", 3, 1),
         ("bottleneck", 3, 1),
     ]
+    assert all(row["ratio"] > 0 and row["ceiling"] > 0 for row in document["ratios"])
 
 
 @pytest.mark.parametrize("workers", ["", "0", "1,x", "65", "-1"])

@@ -70,6 +70,18 @@ def test_lines_are_compared_with_the_python_engine_of_the_installation_beside(tm
     assert "relative to the installation beside" in outcome.stdout
 
 
+def test_trees_are_not_routed_for_a_comparison_unless_asked_for(tmp_path: Path) -> None:
+    beside, drawn = str(program(tmp_path, OLD_ROWS)), tmp_path / "fabric.svg"
+    words = ["fabric", "--seconds", "0.01", "--beside", beside]
+    outcome = CliRunner().invoke(app, [*words, "--json", "--plot", str(drawn)])
+    assert outcome.exit_code == 0, outcome.output
+    assert json.loads(outcome.stdout)["routing"] == []
+    assert drawn.stat().st_size > 0
+    assert "bytes/host" not in CliRunner().invoke(app, words).stdout
+    outcome = CliRunner().invoke(app, [*words, "--json", "--hosts", "16"])
+    assert [row["hosts"] for row in json.loads(outcome.stdout)["routing"]] == [16, 16]
+
+
 def test_installation_beside_that_prints_no_figures_is_left_out_with_its_reason(tmp_path: Path) -> None:
     beside = (str(program(tmp_path, [{"hops": 1}])),)
     result = bench_fabric(0.01, [], beside=beside)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from math import comb
@@ -175,9 +176,9 @@ def test_paths_hold_if_more_than_one_carried_flows() -> None:
 # --- the report --------------------------------------------------------------------------------------------
 
 
-def result(**samples: list[Sample]) -> LinksResult:
+def result(plain: Sequence[Sample] = (), **samples: list[Sample]) -> LinksResult:
     found = {SUBJECTS[name.replace("_", "-")]: rounds for name, rounds in samples.items()}
-    return LinksResult(Run(found, rounds=1))
+    return LinksResult(Run(found, rounds=1), plain)
 
 
 def test_rows_compare_with_what_is_possible_and_with_the_plain_case() -> None:
@@ -191,6 +192,23 @@ def test_rows_compare_with_what_is_possible_and_with_the_plain_case() -> None:
     assert latency["rtt_expected_us"] == pytest.approx(819.0, abs=1.0)
     assert latency["rtt_over_us_per_direction"] == pytest.approx(20.0, abs=0.5)
     assert latency["engine"] == "native"
+
+
+def test_share_is_of_what_the_plain_case_carried_right_before_and_after() -> None:
+    """The machine is half as fast in the second round, and a third as fast in the last."""
+    plain = [
+        replace(PLAIN, tcp_gbps=gbps, rtt_us_p50=rtt) for gbps, rtt in ((6, 20), (6, 20), (3, 40), (2, 60))
+    ]
+    measured = [
+        replace(PLAIN, tcp_gbps=gbps, place=place, rtt_us_p50=1000.0)
+        for gbps, place in ((5.4, 0), (3.6, 1), (2.0, 2))
+    ]
+    row = result(plain=plain, latency_200us=measured).rows()[1]
+    assert row["share"] == 0.8  # of 0.9, 0.8 and 0.8
+    assert (row["tcp_gbps"], row["possible_gbps"]) == (3.6, 4.5)  # the median of 6, 6, 6, 3, 3, 2
+    assert row["rtt_expected_us"] == pytest.approx(798.8 + 30, abs=0.1)
+    (first,) = measured[:1]
+    assert result(plain=plain, latency_200us=[first]).rows()[1]["share"] == 0.9
 
 
 def test_figures_are_medians_and_an_engine_that_changed_is_seen() -> None:

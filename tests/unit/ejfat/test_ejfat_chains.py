@@ -18,7 +18,11 @@ from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
 from ejfat.live.app import AppConfig, LbApp
+from ejfat.pipeline.native import NativePipeline, Wanted
+from ejfat.segmentation import udp_packet
 from ejfat.uri import EjfatUri
+from ejfat.wire.headers import LB_PORT
+from unit.ejfat.pipelines import IMPLEMENTATIONS
 
 LONG_S = 60.0
 
@@ -26,10 +30,12 @@ LONG_S = 60.0
 class Balancer:
     """A load balancer with a reservation, and a client with its token; every worker answers ARP."""
 
-    def __init__(self, number: int, state: Path | None = None) -> None:
-        addresses = InstanceAddresses(ip_address(f"10.0.0.{number}"))
-        plane = PlaneConfig(mac=0x020000000000 + number, instances=(addresses,))
-        self.app = LbApp(AppConfig(plane, "127.0.0.1:0", state=state, period_s=LONG_S), self.take)
+    def __init__(self, *numbers: int, state: Path | None = None, pipeline: Wanted = "auto") -> None:
+        addresses = tuple(InstanceAddresses(ip_address(f"10.0.0.{number}")) for number in numbers)
+        plane = PlaneConfig(mac=0x020000000000 + numbers[0], instances=addresses)
+        self.sent: list[bytes] = []
+        config = AppConfig(plane, "127.0.0.1:0", state=state, period_s=LONG_S, pipeline=pipeline)
+        self.app = LbApp(config, self.take)
         self.uri = EjfatUri(host="-", port=1024)
 
     def take(self, frame: bytes) -> None:
@@ -37,15 +43,17 @@ class Balancer:
             reply = frame[6:12] + b"\x02\x09" + frame[38:42] + frame[12:20]
             reply += b"\0\2\x02\x09" + frame[38:42] + frame[38:42] + frame[22:32]
             asyncio.get_running_loop().call_soon(self.app.receive, reply)
+        else:
+            self.sent.append(frame)
 
     async def start(self) -> Balancer:
         await self.app.start()
         self.uri = self.app.reserve("run", [])
         return self
 
-    async def call(self, rpc: str, request: Any) -> Any:
+    async def call(self, rpc: str, request: Any, token: str = "") -> Any:
         async with grpc.aio.insecure_channel(f"127.0.0.1:{self.uri.port}") as channel:
-            metadata = (("authorization", f"Bearer {self.uri.token}"),)
+            metadata = (("authorization", f"Bearer {token or self.uri.token}"),)
             return await getattr(pb_grpc.LoadBalancerStub(channel), rpc)(
                 request, metadata=metadata, timeout=LONG_S
             )
@@ -81,8 +89,8 @@ class Balancer:
 async def run() -> AsyncIterator[Callable[..., Any]]:
     async with contextlib.AsyncExitStack() as ends:
 
-        async def start(number: int, state: Path | None = None) -> Balancer:
-            balancer = Balancer(number, state)
+        async def start(*numbers: int, state: Path | None = None, pipeline: Wanted = "auto") -> Balancer:
+            balancer = Balancer(*numbers, state=state, pipeline=pipeline)
             ends.push_async_callback(balancer.app.stop)
             return await balancer.start()
 
@@ -162,13 +170,67 @@ async def test_what_cannot_be_chained_is_refused_and_says_why(run: Callable[...,
     assert await up.workers() == []
 
 
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+async def test_instances_of_one_load_balancer_are_chained_and_packets_go_through_both(
+    run: Callable[..., Any], implementation: Wanted
+) -> None:
+    one = await run(1, 2, pipeline=implementation)
+    (up,) = one.app.plane.reservations.values()
+    source = ip_address("10.0.3.1")
+    one.app.plane.program(up.balancer.add_senders([source]))
+    up_uri = one.uri
+    one.uri = one.app.reserve("downstream", [])
+    register = pb.RegisterRequest(lbId=one.uri.lb_id, name="w", weight=1, ipAddress="10.0.1.1", udpPort=10000)
+    await one.call("Register", register)
+    request = pb.ChainLoadBalancerRequest(
+        lbId=one.uri.lb_id, ejfatUri=str(up_uri), ipFamily=pb.IPV4, weight=1
+    )
+    await one.call("ChainLoadBalancer", request)
+    assert one.let_in() == ["10.0.3.1", "10.0.0.1"]
+    back = pb.ChainLoadBalancerRequest(lbId=up_uri.lb_id, ejfatUri=str(one.uri), ipFamily=pb.IPV4, weight=1)
+    code, text = await _refused(one.call("ChainLoadBalancer", back, up_uri.token))
+    assert (code, "in a circle" in text) == (grpc.StatusCode.FAILED_PRECONDITION, True)
+    one.app.advance()
+    data = b"LB\x02\x01\0\0\0\x07" + (5).to_bytes(8, "big") + b"data"
+    packet = udp_packet(data, src=source, dst=ip_address("10.0.0.1"), src_port=1, dst_port=LB_PORT)
+    frame = bytes.fromhex("020000000001") + b"\x02\0\0\0\0\x09" + packet
+    one.sent.clear()
+    pipeline = one.app.pipeline
+    if isinstance(pipeline, NativePipeline):
+        taken = pipeline.core.take(frame)
+        assert taken is not None
+        one.sent.append(taken)
+    one.app.receive(frame)
+    for out in one.sent:
+        assert (out[:6], out[6:12]) == (bytes.fromhex("02090a000101"), bytes.fromhex("020000000001"))
+        assert (str(ip_address(out[26:30])), str(ip_address(out[30:34]))) == ("10.0.0.2", "10.0.1.1")
+        assert (out[22], int.from_bytes(out[36:38], "big"), out[42:]) == (packet[8 + 2] - 2, 10000, b"data")
+    assert len(set(one.sent)) == 1
+    counters = pipeline.counters
+    assert counters.lb(0).rx_packets == counters.lb(1).rx_packets == len(one.sent)
+    assert (counters.dropped, counters.balance) == (0, 0)
+
+
+async def test_worker_on_an_address_of_the_load_balancer_itself_is_refused(run: Callable[..., Any]) -> None:
+    one = await run(1, 2)
+    for address, keep in (("10.0.0.1", True), ("10.0.0.1", False), ("10.0.0.2", False)):
+        worker = pb.RegisterRequest(
+            lbId=one.uri.lb_id, name="w", weight=1, ipAddress=address, udpPort=20000, keepLbHeader=keep
+        )
+        code, text = await _refused(one.call("Register", worker))
+        assert (code, "is an address of this load balancer" in text) == (
+            grpc.StatusCode.FAILED_PRECONDITION,
+            True,
+        )
+
+
 async def test_chain_outlives_a_restart(run: Callable[..., Any], tmp_path: Path) -> None:
-    up, down = await run(1), await run(2, tmp_path / "state.db")
+    up, down = await run(1), await run(2, state=tmp_path / "state.db")
     await down.chain_to(up)
     await down.app.stop()
     assert [worker.name for worker in await up.workers()] == ["chain-1"]
     up.session().report(0.0, fill=0, control=0, ready=True, counters=ReceiverCounters())
-    again = await run(2, tmp_path / "state.db")
+    again = await run(2, state=tmp_path / "state.db")
     await up.until(lambda workers: up.session().state is SessionState.DRAINING)
     assert [edge.chainId for edge in (await again.graph()).edges] == ["1"]
 
@@ -176,7 +238,7 @@ async def test_chain_outlives_a_restart(run: Callable[..., Any], tmp_path: Path)
 async def test_packets_of_the_upstream_balancer_are_let_in_while_the_chain_lasts(
     run: Callable[..., Any], tmp_path: Path
 ) -> None:
-    up, down = await run(1), await run(2, tmp_path / "state.db")
+    up, down = await run(1), await run(2, state=tmp_path / "state.db")
     upstream = pb.AddSendersRequest(lbId=down.uri.lb_id, senderAddresses=["10.0.0.1"])
     no_sender = pb.RemoveSendersRequest(lbId=down.uri.lb_id, senderAddresses=["10.0.0.1"])
     first, second = await down.chain_to(up), await down.chain_to(up)
@@ -189,7 +251,7 @@ async def test_packets_of_the_upstream_balancer_are_let_in_while_the_chain_lasts
     await down.call("UnchainLoadBalancer", pb.UnchainLoadBalancerRequest(lbId=down.uri.lb_id, chainId=first))
     assert down.let_in() == ["10.0.0.1"], "the other chain needs it"
     await down.app.stop()
-    again = await run(2, tmp_path / "state.db")
+    again = await run(2, state=tmp_path / "state.db")
     assert again.let_in() == ["10.0.0.1"]
     await again.call("AddSenders", upstream)
     unchain = pb.UnchainLoadBalancerRequest(lbId=again.uri.lb_id, chainId=second)

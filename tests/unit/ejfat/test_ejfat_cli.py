@@ -192,7 +192,8 @@ def test_install_dissectors_copies_them(tmp_path: Path, capsys: pytest.CaptureFi
     assert str(tmp_path) in capsys.readouterr().err
 
 
-def test_bench_has_all_its_rows(capsys: pytest.CaptureFixture[str]) -> None:
+def test_bench_has_all_its_rows(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPAVNIC_UDPLBD2_BIN", raising=False)
     assert (
         main(
             [
@@ -218,6 +219,7 @@ def test_bench_has_all_its_rows(capsys: pytest.CaptureFixture[str]) -> None:
     }
     assert all(row["packets_per_second"] > 0 and row["lost"] == 0 for row in result["figures"])
     assert result["skipped"]["TAPs"] == "asked for"
+    assert "OPAVNIC_UDPLBD2_BIN names nothing" in result["skipped"]["udplbd2's mock"]
     assert [row["what"] for row in result["control"]] == ["reserve and free", "register a worker"]
     kinds = {row["by"] for row in result["figures"] if row["what"] == "pipeline alone, in memory"}
     assert kinds == ({"python", "native"} if has_native() else {"python"})
@@ -242,7 +244,7 @@ def control_plane(tmp_path: Path) -> Iterator[str]:
 
     thread = threading.Thread(target=lambda: loop.run_until_complete(serve()))
     thread.start()
-    assert started.wait(10)
+    assert started.wait(60)
     yield address
     loop.call_soon_threadsafe(ended.set)
     thread.join(10)

@@ -69,8 +69,10 @@ def test_predict_the_furthest_source_counts_and_the_seen_tick_bounds_it() -> Non
     ticks.sample(("sender", 1), Sample(100, at=0.0, rate_hz=10))
     ticks.sample(("sender", 2), Sample(50, at=0.0, rate_hz=1000))
     assert ticks.predict(1.0, 0.0) == 1050
+    ticks.observe(2000, 0.0)
+    assert ticks.predict(1.0, 0.0) == 2000
     ticks.observe(5000, 0.0)
-    assert ticks.predict(1.0, 0.0) == 5000
+    assert ticks.predict(1.0, 0.0) == 2050, "twice the rate that is said, for a second"
 
 
 def test_predict_old_samples_say_nothing() -> None:

@@ -60,7 +60,7 @@ async def test_card_keeps_what_the_public_control_plane_sets_and_names_the_mac(c
         await ask("GetDeviceInfo", cfg.DeviceInfoRequest(dev_id=3))
     ).error_code == cfg.EC_INVALID_DEVICE_ID
     request = cfg.PortConfigRequest(port_id=-1)
-    both = [r.port_id async for r in stub.GetPortConfig(request, metadata=TOKEN, timeout=10)]
+    both = [r.port_id async for r in stub.GetPortConfig(request, metadata=TOKEN, timeout=60)]
     assert both == [0, 1]
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await one(stub.SetSwitchConfig, cfg.SwitchConfigRequest(config=wanted))
@@ -112,5 +112,5 @@ async def test_debug_flags_are_kept_and_unknown_ones_refused(channel: Any) -> No
     refused = await one(stub.SetServerConfig, request([77], []), metadata=TOKEN)
     assert refused.error_code == p4.EC_SERVER_INVALID_DEBUG_FLAG
     batch = p4.BatchRequest(op=p4.BOP_GET, server_config=p4.ServerConfigRequest())
-    (reply,) = [r async for r in stub.Batch(iter([batch]), metadata=TOKEN, timeout=10)]
+    (reply,) = [r async for r in stub.Batch(iter([batch]), metadata=TOKEN, timeout=60)]
     assert list(reply.server_config.config.debug.enables) == [20]

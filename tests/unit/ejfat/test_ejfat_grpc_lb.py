@@ -60,7 +60,7 @@ class World:
 
     async def call(self, rpc: str, request: Any, token: str | None = ADMIN) -> Any:
         metadata = (("authorization", f"Bearer {token}"),) if token else ()
-        return await getattr(self.stub, rpc)(request, metadata=metadata, timeout=10)
+        return await getattr(self.stub, rpc)(request, metadata=metadata, timeout=60)
 
     async def refused(self, rpc: str, request: Any, token: str | None = ADMIN) -> tuple[grpc.StatusCode, str]:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
@@ -583,7 +583,7 @@ async def test_server_with_tls_is_reached_by_who_knows_its_certificate(tls: Tls)
     )
     roots = grpc.ssl_channel_credentials(tls.certificate.read_bytes())
     async with grpc.aio.secure_channel(f"localhost:{port}", roots) as channel:
-        version = await pb_grpc.LoadBalancerStub(channel).Version(pb.VersionRequest(), timeout=10)
+        version = await pb_grpc.LoadBalancerStub(channel).Version(pb.VersionRequest(), timeout=60)
         assert version.commit == "tls"
     async with grpc.aio.insecure_channel(f"localhost:{port}") as channel:
         with pytest.raises(grpc.aio.AioRpcError):

@@ -32,10 +32,10 @@ class Client:
 
     async def batch(self, op: int, *requests: pb.TableRuleRequest) -> list[int]:
         batches = iter([pb.BatchRequest(op=op, table_rule=request) for request in requests])  # type: ignore[arg-type]
-        return [r.table_rule.error_code async for r in self.stub.Batch(batches, metadata=TOKEN, timeout=10)]
+        return [r.table_rule.error_code async for r in self.stub.Batch(batches, metadata=TOKEN, timeout=60)]
 
     async def one(self, rpc: str, request: Any) -> Any:
-        (response,) = [r async for r in getattr(self.stub, rpc)(request, metadata=TOKEN, timeout=10)]
+        (response,) = [r async for r in getattr(self.stub, rpc)(request, metadata=TOKEN, timeout=60)]
         return response
 
     async def metrics(self, **filters: Any) -> dict[str, dict[int, int]]:
@@ -289,7 +289,7 @@ async def test_batch_of_other_items(client: Client) -> None:
         pb.BatchRequest(op=pb.BOP_SET, table=pb.TableRequest()),
         pb.BatchRequest(op=pb.BOP_GET),
     ]
-    responses = [r async for r in client.stub.Batch(iter(requests), metadata=TOKEN, timeout=10)]
+    responses = [r async for r in client.stub.Batch(iter(requests), metadata=TOKEN, timeout=60)]
     assert [r.error_code for r in responses] == [pb.EC_OK] * 6 + [
         pb.EC_UNKNOWN_BATCH_OP,
         pb.EC_UNKNOWN_BATCH_REQUEST,
@@ -301,6 +301,6 @@ async def test_batch_of_other_items(client: Client) -> None:
 
 async def test_calls_without_the_token_are_refused(client: Client) -> None:
     with pytest.raises(grpc.aio.AioRpcError) as caught:
-        async for _ in client.stub.ClearTable(pb.TableRequest(), timeout=10):
+        async for _ in client.stub.ClearTable(pb.TableRequest(), timeout=60):
             pass
     assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED

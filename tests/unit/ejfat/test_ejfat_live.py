@@ -326,5 +326,5 @@ async def test_unix_socket_serves_the_control_plane(tmp_path: Path) -> None:
             request_serializer=pb.VersionRequest.SerializeToString,
             response_deserializer=pb.VersionReply.FromString,
         )
-        assert (await version(pb.VersionRequest(), timeout=10)).compatTag
+        assert (await version(pb.VersionRequest(), timeout=60)).compatTag
     await wire.app.stop()

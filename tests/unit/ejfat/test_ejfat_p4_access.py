@@ -54,7 +54,7 @@ async def started(app: LbApp) -> AsyncIterator[Any]:
 
 
 async def one(call: Callable[..., Any], request: Any, **values: Any) -> Any:
-    (response,) = [r async for r in call(request, timeout=10, **values)]
+    (response,) = [r async for r in call(request, timeout=60, **values)]
     return response
 
 

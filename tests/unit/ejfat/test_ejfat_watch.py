@@ -94,3 +94,15 @@ def test_unreachable_is_counted_by_reason_and_dropped_once() -> None:
     assert one.status()["unreachable"] == expected
     assert one.pipeline.counters.balance == 0
     assert one.pipeline.counters.dropped == 7
+
+
+def test_ipv4_packet_with_the_protocol_of_icmpv6_is_no_neighbor_advertisement() -> None:
+    sent: list[bytes] = []
+    one = app(1, sent)
+    one.plane.reserve("run", now=0)
+    forged = bytearray(54) + b"\x88\0" + bytes(6) + WORKER6.packed + b"\x02\x01" + ROUTER
+    forged[:14] = one.config.plane.mac.to_bytes(6) + ROUTER + b"\x08\0"
+    forged[14], forged[23] = 0x45, 58
+    before = one.pipeline.counters.rx_packets
+    one.receive(bytes(forged))
+    assert one.pipeline.counters.rx_packets == before + 1, "it is counted like any other frame"

@@ -108,7 +108,7 @@ def test_what_cannot_be_sent_is_refused_and_the_connection_lives(
 
 def test_stream_that_is_none_is_hung_up_on(lab: SmallLab) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stranger:
-        stranger.settimeout(10)
+        stranger.settimeout(60)
         stranger.connect(str(lab.path))
         stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
         assert stranger.recv(100) == b""
@@ -198,7 +198,7 @@ def test_traps_reach_every_program(lab: SmallLab, client: MadClient) -> None:
         lab.host.lid, build_request(Method.SET, AttrId.VESW_PORT_INFO, bytes(280), attr_mod=1).build()
     )
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-        listener.settimeout(10)
+        listener.settimeout(60)
         listener.connect(str(lab.path))
         listener.sendall(MadMessage(0, b"").build())
         reader = MessageReader()

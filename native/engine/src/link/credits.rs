@@ -21,7 +21,7 @@ use super::wire::Wire;
 use crate::counters::Drop;
 use crate::events::Event;
 use crate::outputs::{DirectionId, PortId};
-use crate::packet::{Packet, Travelling, sc};
+use crate::packet::{Car, Packet, Travelling, sc};
 use crate::state::{Credit, SpaceId, State};
 
 /// The virtual lanes of one direction, as they are now; index: VL.
@@ -40,10 +40,34 @@ pub struct LanesStatus {
 #[derive(Debug)]
 struct Waiting {
     packet: Packet,
+    /// Of a train: which of its packets this is, and whether it bears FECN; see `Car`.
+    index: u32,
+    fecn: bool,
     hops: u32,
     delay_ns: u64,
     /// The room that it occupies meanwhile, in the switch that it came to.
-    space: Option<SpaceId>,
+    room: Held,
+}
+
+/// Room that a packet occupies while it waits.
+#[derive(Clone, Copy, Debug)]
+enum Held {
+    Nothing,
+    /// Perhaps with others.
+    Space(SpaceId),
+    /// Alone.
+    All(Credit),
+}
+
+impl Held {
+    #[inline]
+    fn release(self, state: &mut State) {
+        match self {
+            Held::Nothing => {}
+            Held::Space(space) => state.release(space),
+            Held::All(room) => state.returns.push_back(room),
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -193,9 +217,21 @@ impl Lanes {
     }
 
     /// Refuse a packet beyond the limit; one that waits in the room it has at the port it came to, never.
+    #[inline]
     pub fn refusal(&self, size: u64, space: Option<SpaceId>) -> Option<Drop> {
         let queued = || self.lanes.iter().map(|lane| lane.queued).sum::<u64>();
         (space.is_none() && queued() + size > self.limit).then_some(Drop::LinkOverflow)
+    }
+
+    /// Whether so many bytes in several packets of an HFI port can enter now.
+    pub fn has_room_for(&self, bytes: u64) -> bool {
+        self.refusal(bytes, None).is_none()
+    }
+
+    /// Whether packets of a train may go through without leaving its buffer.
+    #[inline]
+    pub fn takes_cars(&self) -> bool {
+        self.arbiter.is_none()
     }
 
     fn vl(&self, packet: &[u8]) -> usize {
@@ -213,27 +249,67 @@ impl Lanes {
     ) {
         let Travelling { mut packet, hops, space } = travelling;
         let vl = self.vl(&packet);
-        let size = packet.len() as u64;
-        if self.source.is_none() && self.ahead(vl) >= self.fecn_bytes {
+        if self.marks(vl) {
             packet = state.packets.with_fecn(packet);
-            self.fecn_marked += 1;
         }
-        if self.lanes[vl].queue.is_empty() && self.has_room(vl, size) && self.wire_is_for(wire, now, vl, size)
-        {
+        if self.sends_at_once(wire, now, vl, packet.len() as u64) {
+            return wire.enter(&mut state.events, now, packet, hops, delay_ns);
+        }
+        let room = space.map_or(Held::Nothing, Held::Space);
+        space.inspect(|space| state.keep(*space));
+        self.wait(wire, state, now, vl, Waiting { packet, index: 0, fecn: false, hops, delay_ns, room });
+    }
+
+    /// The same of one packet of a train, which alone occupies the room where it came to.
+    #[inline]
+    pub fn enter_car(
+        &mut self,
+        wire: &mut Wire,
+        state: &mut State,
+        now: u64,
+        mut car: Car,
+        room: Option<Credit>,
+    ) {
+        let vl = self.vl(&car.packet);
+        car.fecn |= self.marks(vl);
+        if self.sends_at_once(wire, now, vl, car.packet.len() as u64) {
+            wire.enter_car(&mut state.events, now, car);
+            return state.returns.extend(room);
+        }
+        let room = room.map_or(Held::Nothing, Held::All);
+        let Car { packet, index, hops, fecn } = car;
+        self.wait(wire, state, now, vl, Waiting { packet, index, fecn, hops, delay_ns: 0, room });
+    }
+
+    /// Return whether a packet that enters is to be marked, and count that.
+    #[inline]
+    fn marks(&mut self, vl: usize) -> bool {
+        let marks = self.source.is_none() && self.ahead(vl) >= self.fecn_bytes;
+        self.fecn_marked += u64::from(marks);
+        marks
+    }
+
+    /// Return whether a packet that enters need not wait; then it has its room, and the wire.
+    #[inline]
+    fn sends_at_once(&mut self, wire: &Wire, now: u64, vl: usize, size: u64) -> bool {
+        let goes = self.lanes[vl].queue.is_empty()
+            && self.has_room(vl, size)
+            && self.wire_is_for(wire, now, vl, size);
+        if goes {
             self.lanes[vl].occupied += size;
             self.vls_on_wire.push_back(vl as u8);
-            wire.enter(&mut state.events, now, packet, hops, delay_ns);
-            return;
         }
-        if let Some(space) = space {
-            state.keep(space);
-        }
+        goes
+    }
+
+    /// Let a packet wait behind the others of its VL.
+    fn wait(&mut self, wire: &mut Wire, state: &mut State, now: u64, vl: usize, waiting: Waiting) {
         let lane = &mut self.lanes[vl];
         if lane.queue.is_empty() {
             lane.since = now;
         }
-        lane.queue.push_back(Waiting { packet, hops, delay_ns, space });
-        lane.queued += size;
+        lane.queued += waiting.packet.len() as u64;
+        lane.queue.push_back(waiting);
         if self.arbiter.is_some() {
             self.wake_for_wire(wire, state, now);
         }
@@ -287,7 +363,7 @@ impl Lanes {
     }
 
     /// Return what the first packet on the wire is to give back, and take it off.
-    fn credit(&mut self, packet: &[u8]) -> Credit {
+    pub fn credit(&mut self, packet: &[u8]) -> Credit {
         let vl = self.vls_on_wire.pop_front().unwrap_or_default();
         Credit { direction: self.direction, vl, size: packet.len() as u64 }
     }
@@ -307,6 +383,10 @@ impl Lanes {
     /// Take a credit that has come back, and send what waited for it.
     pub fn give_back(&mut self, wire: &mut Wire, state: &mut State, now: u64, credit: Credit) {
         let vl = usize::from(credit.vl);
+        if self.arbiter.is_none() {
+            self.lanes[vl].occupied -= credit.size;
+            return self.go_on(wire, state, now, 0);
+        }
         let affected = if self.rooms.overall_shared > 0 { 0..self.lanes.len() } else { vl..vl + 1 };
         let blocked = self.blocked(affected);
         self.lanes[vl].occupied -= credit.size;
@@ -338,10 +418,13 @@ impl Lanes {
         lane.occupied += size;
         lane.queued -= size;
         self.vls_on_wire.push_back(vl as u8);
-        wire.enter(&mut state.events, now, next.packet, next.hops, next.delay_ns);
-        if let Some(space) = next.space {
-            state.release(space);
+        let Waiting { packet, index, fecn, hops, delay_ns, room } = next;
+        if packet.is_train() {
+            wire.enter_car(&mut state.events, now, Car { packet, index, hops, fecn });
+        } else {
+            wire.enter(&mut state.events, now, packet, hops, delay_ns);
         }
+        room.release(state);
     }
 
     /// The VLs that can send now, as bits.
@@ -429,9 +512,7 @@ impl Lanes {
             lane.queued = 0;
             for waiting in lane.queue.drain(..) {
                 packets.push(waiting.packet);
-                if let Some(space) = waiting.space {
-                    state.release(space);
-                }
+                waiting.room.release(state);
             }
         }
         self.cancel_wire_event(state);

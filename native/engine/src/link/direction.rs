@@ -1,5 +1,6 @@
 //! One direction of a link: it admits packets, counts them, and hands what arrives to the far end.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::capture::CaptureRing;
@@ -17,9 +18,9 @@ use crate::config::End;
 use crate::counters::{Drop, Passing};
 use crate::forwarding::SC_MANAGEMENT;
 use crate::outputs::{DirectionId, PortId};
-use crate::packet::{Packet, Train, Travelling, sc};
+use crate::packet::{Car, Packet, Train, Travelling, sc};
 use crate::random::Stream;
-use crate::share::{Handover, WorkerId};
+use crate::share::{Handover, Together, WorkerId};
 use crate::state::{Credit, ElementId, Mark, SpaceId, State};
 
 /// Where packets wait for the wire.
@@ -188,11 +189,28 @@ impl Direction {
     /// Hand a packet to the worker that carries this direction.
     fn hand_over(&mut self, worker: WorkerId, state: &mut State, time: u64, travelling: Travelling) {
         // room that it occupies was released when this event is over: no direction with credits is elsewhere
-        let Travelling { packet, hops, .. } = travelling;
-        let handover = Handover { time, packet, direction: self.number, hops };
+        let Travelling { mut packet, hops, .. } = travelling;
+        packet.vouch();
+        let handover = Handover { time, packet, direction: self.number, hops, train: None };
         if let Err(refused) = state.share.outboxes[worker as usize].push(handover) {
             self.overflow(state, time, refused.packet);
         }
+    }
+
+    /// Hand packets of a train to the worker that carries this direction; there is room for all.
+    fn hand_train_over(
+        &self,
+        worker: WorkerId,
+        state: &mut State,
+        times: impl Iterator<Item = u64>,
+        train: Train,
+    ) {
+        let Train { packet, from, hops, .. } = train;
+        let times: VecDeque<u64> = times.collect();
+        let time = times[0];
+        let train = Some(Box::new(Together { from, times }));
+        let handover = Handover { time, packet, direction: self.number, hops, train };
+        state.share.outboxes[worker as usize].push(handover).expect("there is room for all");
     }
 
     /// Count a packet that could not be handed to the worker that carries this direction.
@@ -371,25 +389,81 @@ impl Direction {
 
     // --- packets of a train ----------------------------------------------------------------------------------
 
-    /// Whether packets may enter, and arrive, together: nothing here asks anything of a single one.
+    /// Whether packets may enter, and arrive, together: what asks something of a single one here is asked for each. Of a
+    /// direction that another worker carries, as far as is known here.
     pub fn takes_trains(&self) -> bool {
-        let is_watched = self.is_disturbed || !self.observer.is_idle() || self.tallies_vls;
-        self.is_here() && !is_watched && self.wire.is_steady() && matches!(self.room, Room::Queue(_))
+        let is_open = (!self.is_disturbed || self.faults.take_trains()) && self.observer.takes_trains();
+        is_open && !self.tallies_vls && matches!(self.room, Room::Queue(_))
     }
 
-    /// Whether it has room for so many bytes now, without a look at each packet.
-    pub fn has_room_for(&self, now: u64, bytes: u64) -> bool {
-        let Room::Queue(queue) = &self.room else { return false };
-        self.is_up && queue.has_room_for(&self.wire, now, bytes)
+    /// Whether nobody looks at what enters, and nothing happens to it.
+    pub fn is_quiet(&self) -> bool {
+        !self.is_disturbed && self.observer.is_idle()
+    }
+
+    /// Whether packets that come from another engine are received at once here, and nothing asks for a single one.
+    pub fn takes_what_crosses(&self) -> bool {
+        self.is_up && self.is_here() && self.takes_trains()
+    }
+
+    /// Take packets of a train that have come by the wire of the engine where this direction begins.
+    pub fn cross_train(&mut self, state: &mut State, now: u64, train: &Train) {
+        self.change(state);
+        if !self.observer.is_idle() {
+            train.indices().for_each(|index| self.observer.show_one_of(now, &train.packet, index, None));
+        }
+        self.counters.enter_many(train.count, train.packet.len());
+        self.counters.leave_many(train.count, train.packet.len());
+    }
+
+    /// Whether it has room for so many bytes of a train now, without a look at each packet; or there is, on their way to
+    /// the worker that carries it.
+    pub fn has_room_for(&self, state: &State, now: u64, bytes: u64) -> bool {
+        if let Some(worker) = self.elsewhere {
+            return state.share.outboxes[worker as usize].has_room_for(bytes);
+        }
+        self.is_up
+            && match &self.room {
+                Room::Queue(queue) => queue.has_room_for(&self.wire, now, bytes),
+                Room::Lanes(lanes) => lanes.has_room_for(bytes),
+            }
     }
 
     /// Let packets of a train enter, each at its time; there is room for all.
     #[inline]
     pub fn enter_train(&mut self, state: &mut State, times: impl Iterator<Item = u64>, train: Train) {
+        if let Some(worker) = self.elsewhere {
+            return self.hand_train_over(worker, state, times, train);
+        }
         self.change(state);
         self.counters.enter_many(train.count, train.packet.len());
         state.pool -= train.bytes() as i64;
-        self.wire.enter_train(&mut state.events, times, train);
+        let is_quiet = self.is_quiet();
+        let (is_alone, latest) = (state.share.is_alone(), &mut self.latest);
+        let times = times.map(|now| {
+            if is_alone {
+                return now;
+            }
+            *latest = now.max(*latest);
+            *latest
+        });
+        if is_quiet {
+            return self.wire.enter_train(&mut state.events, times, train);
+        }
+        let Train { packet, hops, .. } = &train;
+        for (now, from) in times.zip(train.indices()) {
+            let is_lost = self.is_disturbed && self.faults.loses(state, now, packet, &mut self.carried);
+            let drop = is_lost.then_some(Drop::LinkFault);
+            self.observer.show_one_of(now, packet, from, drop);
+            if let Some(drop) = drop {
+                self.counters.lose(drop);
+                state.pool += packet.len() as i64;
+                continue;
+            }
+            let one = Train { packet: packet.clone(), from, count: 1, hops: *hops };
+            self.wire.enter_train(&mut state.events, std::iter::once(now), one);
+        }
+        state.packets.recycle(train.packet);
     }
 
     /// Take the first packets of the train whose arrival is due, and say which one is the next.
@@ -400,6 +474,55 @@ impl Direction {
         self.counters.leave_many(count, train.packet.len());
         state.pool += train.bytes() as i64;
         Some((train, self.wire.next()))
+    }
+
+    /// Whether it has credits, and packets may go through without leaving the buffer of their train: nobody looks at them,
+    /// and they have one lane.
+    #[inline]
+    pub fn takes_cars(&self) -> bool {
+        matches!(&self.room, Room::Lanes(lanes) if lanes.takes_cars())
+            && self.is_up
+            && self.is_here()
+            && self.is_quiet()
+            && !self.tallies_vls
+    }
+
+    /// Let a packet of a train enter from a switch, in which it occupies room, where `takes_cars` has said that it may.
+    #[inline]
+    pub fn enter_car(&mut self, state: &mut State, now: u64, car: Car, room: Credit) {
+        let now = if state.share.is_alone() { now } else { self.not_before_the_last(now) };
+        self.change(state);
+        self.counters.enter(car.packet.len());
+        state.pool -= car.packet.len() as i64;
+        if let Room::Lanes(lanes) = &mut self.room {
+            lanes.enter_car(&mut self.wire, state, now, car, Some(room));
+        }
+    }
+
+    /// Let the packets of a train enter one by one from an HFI port; there is room for all.
+    pub fn enter_cars(&mut self, state: &mut State, now: u64, train: Train) {
+        let now = if state.share.is_alone() { now } else { self.not_before_the_last(now) };
+        self.change(state);
+        self.counters.enter_many(train.count, train.packet.len());
+        state.pool -= train.bytes() as i64;
+        let Room::Lanes(lanes) = &mut self.room else { return };
+        for index in train.indices() {
+            let car = Car { packet: train.packet.clone(), index, hops: train.hops, fecn: false };
+            lanes.enter_car(&mut self.wire, state, now, car, None);
+        }
+    }
+
+    /// Take the packet whose arrival is due, of a train, with the room that it occupies, and say which one is the next.
+    #[inline]
+    pub fn arrive_car(&mut self, state: &mut State) -> Option<(Car, Credit, Option<Next>)> {
+        let Room::Lanes(lanes) = &mut self.room else { return None };
+        let car = self.wire.take_car()?;
+        let room = lanes.credit(&car.packet);
+        self.change(state);
+        self.counters.leave(car.packet.len());
+        self.carried.fecn += u64::from(car.fecn);
+        state.pool += car.packet.len() as i64;
+        Some((car, room, self.wire.next()))
     }
 
     /// What is on its way.
@@ -537,7 +660,7 @@ impl Direction {
     /// it arrives at an HFI port; None: never here. Not looked at: that a sender is stopped, which only an input does, and
     /// that one goes on.
     pub fn shows_after(&self) -> Option<u64> {
-        if self.observer.reports || self.is_disturbed {
+        if self.observer.reports || self.faults.show_at_once() {
             return Some(0);
         }
         if self.arrives {
@@ -546,10 +669,9 @@ impl Direction {
         self.wire.outward_latency()
     }
 
-    /// Whether a packet that enters has no other effect than to arrive: nobody looks at it or disturbs it, and no credit
-    /// comes back.
-    pub fn is_plain(&self) -> bool {
-        !self.observer.reports && !self.is_disturbed && matches!(self.room, Room::Queue(_))
+    /// Whether what arrives occupies room until a host, or another engine, has released it.
+    pub fn lends_to_host(&self) -> bool {
+        matches!(self.room, Room::Lanes(_)) && !matches!(self.target, End::Switch(..))
     }
 
     /// Whether the sender is to stop for lack of credits.

@@ -47,6 +47,12 @@ impl Faults {
         self.rules.is_empty() && self.held.is_empty()
     }
 
+    /// Whether an event may show outside as it happens: a rule is spent, or a packet that was held back goes on.
+    pub fn show_at_once(&self) -> bool {
+        self.is_holding()
+            || self.rules.iter().any(|rule| rule.count.is_some() || rule.kind == FaultKind::Reorder)
+    }
+
     /// Whether a packet is held back for later ones to overtake.
     pub fn is_holding(&self) -> bool {
         !self.held.is_empty()
@@ -64,18 +70,8 @@ impl Faults {
         let mut passages = std::mem::take(&mut self.passages);
         passages.push(Passage { packet: packet.clone(), delay_ns: 0, behind: 0, hold_ns: 0 });
         for rule in &self.rules {
-            let (tally, mark) = &mut state.tallies[rule.tally as usize];
-            let is_spent = rule.count.is_some_and(|count| tally.hits() >= count);
-            if is_spent || !rule.fits.fits(packet) {
+            if !hits(rule, state, now, packet, &mut self.stream) {
                 continue;
-            }
-            mark.set(&mut state.changed, ElementId::Tally(rule.tally));
-            if tally.see() <= rule.skip || !self.stream.hits(rule.chance) {
-                continue;
-            }
-            let Some(hits) = tally.hit(rule.count) else { continue };
-            if rule.count == Some(hits) {
-                state.outputs.push_back(Output::RuleSpent { time: now, rule: rule.number });
             }
             if matches!(rule.kind, FaultKind::Loss | FaultKind::Corrupt) {
                 wire.failed(now);
@@ -87,6 +83,21 @@ impl Faults {
             apply(rule, &mut passages, &mut state.packets, &mut self.stream);
         }
         Ok(passages)
+    }
+
+    /// Whether the rules only lose packets, each by chance for itself, and none is ever spent, which would be told.
+    pub fn take_trains(&self) -> bool {
+        let only_loses = |rule: &FaultRule| rule.kind == FaultKind::Loss && rule.count.is_none();
+        self.held.is_empty() && self.rules.iter().all(only_loses)
+    }
+
+    /// Let rules that take trains act on one of its packets, or a whole packet: return whether it is lost.
+    pub fn loses(&mut self, state: &mut State, now: u64, packet: &[u8], wire: &mut WireTally) -> bool {
+        let is_lost = self.rules.iter().any(|rule| hits(rule, state, now, packet, &mut self.stream));
+        if is_lost {
+            wire.failed(now);
+        }
+        is_lost
     }
 
     /// Take the list of `judge` back, so that the next packet needs no other.
@@ -137,6 +148,24 @@ impl Faults {
         }
         std::mem::take(&mut self.held).into_iter().map(|held| held.packet)
     }
+}
+
+/// Whether a rule hits a packet; count that, and report a rule that is spent by it.
+fn hits(rule: &FaultRule, state: &mut State, now: u64, packet: &[u8], stream: &mut Stream) -> bool {
+    let (tally, mark) = &mut state.tallies[rule.tally as usize];
+    let is_spent = rule.count.is_some_and(|count| tally.hits() >= count);
+    if is_spent || !rule.fits.fits(packet) {
+        return false;
+    }
+    mark.set(&mut state.changed, ElementId::Tally(rule.tally));
+    if tally.see() <= rule.skip || !stream.hits(rule.chance) {
+        return false;
+    }
+    let Some(hits) = tally.hit(rule.count) else { return false };
+    if rule.count == Some(hits) {
+        state.outputs.push_back(Output::RuleSpent { time: now, rule: rule.number });
+    }
+    true
 }
 
 /// Make of a packet and its copies what becomes of them.

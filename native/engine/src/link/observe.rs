@@ -50,4 +50,18 @@ impl Observer {
             ring.push(time, *interface, packet, drop);
         }
     }
+
+    /// Whether nobody looks who minds that packets of a train enter together.
+    #[inline]
+    pub fn takes_trains(&self) -> bool {
+        !self.reports
+    }
+
+    /// Show one packet of a train, as `show` does, to who takes trains.
+    #[inline]
+    pub fn show_one_of(&self, time: u64, train: &Packet, index: u32, drop: Option<Drop>) {
+        for (ring, interface) in &self.taps {
+            ring.push(time, *interface, train.nth(index), drop);
+        }
+    }
 }

@@ -7,7 +7,7 @@ use wire::{HEADER, L4_FM, l4};
 use super::config::{LinkConfig, MAX_RATE_BPS};
 use crate::events::{Event, Events, Place};
 use crate::outputs::DirectionId;
-use crate::packet::{Packet, Packets, Train};
+use crate::packet::{Car, Packet, Packets, Train};
 use crate::random::{CHANCE_BITS, Stream};
 
 /// Later than anything that is scheduled.
@@ -32,8 +32,18 @@ struct OnWire {
     /// Of a train: which packet is the first here, counted from 0, and how many there are, all under numbers in a row.
     from: u32,
     count: u32,
-    /// Latency with jitter and what faults add.
+    /// Of a train: whether these bear FECN, see `Car`.
+    fecn: bool,
+    /// Latency with jitter and what faults add; of a train, `arrivals` has it of each packet.
     after_ns: u64,
+}
+
+impl OnWire {
+    /// What is no train.
+    #[inline]
+    fn single(arrival: u64, number: u64, packet: Packet, hops: u32, after_ns: u64) -> Self {
+        OnWire { arrival, number, packet, hops, from: 0, count: 1, fecn: false, after_ns }
+    }
 }
 
 /// Which arrivals at the far end may be outputs of the engine at once.
@@ -81,8 +91,8 @@ pub struct Wire {
     /// The last packet's length and what it takes: whole nanoseconds, and the rest times the rate.
     measured: (usize, u64, u64),
     on_wire: VecDeque<OnWire>,
-    /// When the packets of the trains among these arrive.
-    arrivals: VecDeque<u64>,
+    /// When the packets of the trains among these arrive, and after which latency.
+    arrivals: VecDeque<(u64, u64)>,
     pub jitter: Stream,
 }
 
@@ -184,13 +194,20 @@ impl Wire {
     /// Send a packet behind those on the wire. `delay_ns` comes on top; later packets do not overtake it.
     #[inline]
     pub fn enter(&mut self, events: &mut Events, now: u64, packet: Packet, hops: u32, delay_ns: u64) {
-        let mut after_ns = self.latency_ns.saturating_add(delay_ns);
-        if self.jitter_ns != 0 {
-            let share = u128::from(self.jitter.word() >> (64 - CHANCE_BITS));
-            let extra = (share * u128::from(self.jitter_ns)) >> CHANCE_BITS;
-            after_ns = after_ns.saturating_add(extra as u64);
-        }
+        let after_ns = self.after_ns(delay_ns);
         self.put(events, now, packet, hops, after_ns, 0);
+    }
+
+    /// Draw how long the next packet takes after its last bit.
+    #[inline]
+    fn after_ns(&mut self, delay_ns: u64) -> u64 {
+        let after_ns = self.latency_ns.saturating_add(delay_ns);
+        if self.jitter_ns == 0 {
+            return after_ns;
+        }
+        let share = u128::from(self.jitter.word() >> (64 - CHANCE_BITS));
+        let extra = (share * u128::from(self.jitter_ns)) >> CHANCE_BITS;
+        after_ns.saturating_add(extra as u64)
     }
 
     /// Return what a packet takes of which `done` has left: whole nanoseconds, and the rest times the rate.
@@ -219,7 +236,7 @@ impl Wire {
         if self.on_wire.is_empty() {
             events.push(arrival, number, Event::Arrival(self.direction), self.shows.place(&packet));
         }
-        self.on_wire.push_back(OnWire { arrival, number, packet, hops, from: 0, count: 1, after_ns });
+        self.on_wire.push_back(OnWire::single(arrival, number, packet, hops, after_ns));
     }
 
     /// Let something take the wire, for whole nanoseconds and the rest times the rate; return when it arrives.
@@ -250,10 +267,9 @@ impl Wire {
     #[inline]
     pub fn take_due(&mut self, packets: &mut Packets) -> Option<(Packet, u32, Option<Next>)> {
         if self.on_wire.front()?.packet.is_train() {
-            let Train { packet, from, hops, .. } = self.take_train(1)?;
-            let single = packets.single(&packet, from);
-            packets.recycle(packet);
-            return Some((single, hops, self.next()));
+            let car = self.take_car()?;
+            let hops = car.hops;
+            return Some((car.single(packets), hops, self.next()));
         }
         let OnWire { packet, hops, .. } = self.on_wire.pop_front()?;
         Some((packet, hops, self.next()))
@@ -270,11 +286,7 @@ impl Wire {
 
     // --- trains ----------------------------------------------------------------------------------------------
 
-    /// Whether all that enters arrives one latency after it has left.
-    pub fn is_steady(&self) -> bool {
-        self.jitter_ns == 0
-    }
-
+    /// What every packet takes at least after its last bit.
     pub fn latency_ns(&self) -> u64 {
         self.latency_ns
     }
@@ -288,28 +300,48 @@ impl Wire {
     /// Send packets of a train behind those on the wire, each at its time.
     pub fn enter_train(&mut self, events: &mut Events, times: impl Iterator<Item = u64>, train: Train) {
         let Train { packet, from, count, hops } = train;
-        let after_ns = self.latency_ns;
         let work = self.taken(&packet, 0);
         let known = self.arrivals.len();
         for now in times {
+            let after_ns = self.after_ns(0);
             let arrival = self.occupy(now, work, after_ns);
-            self.arrivals.push_back(arrival);
+            self.arrivals.push_back((arrival, after_ns));
         }
-        let arrival = self.arrivals[known];
+        let (arrival, after_ns) = self.arrivals[known];
         let number = events.numbers(u64::from(count));
-        if let Some(last) = self.on_wire.back_mut()
+        let fecn = false;
+        self.append(events, OnWire { arrival, number, packet, hops, from, count, fecn, after_ns });
+    }
+
+    /// Send one packet of a train behind those on the wire.
+    #[inline]
+    pub fn enter_car(&mut self, events: &mut Events, now: u64, car: Car) {
+        let Car { packet, index: from, hops, fecn } = car;
+        let work = self.taken(&packet, 0);
+        let after_ns = self.after_ns(0);
+        let arrival = self.occupy(now, work, after_ns);
+        self.arrivals.push_back((arrival, after_ns));
+        let number = events.number();
+        self.append(events, OnWire { arrival, number, packet, hops, from, count: 1, fecn, after_ns });
+    }
+
+    /// Put packets of a train behind those on the wire, with the last ones if they come right before them.
+    #[inline]
+    fn append(&mut self, events: &mut Events, next: OnWire) {
+        let Some(last) = self.on_wire.back_mut() else {
+            let place = self.shows.place(&next.packet);
+            events.push(next.arrival, next.number, Event::Arrival(self.direction), place);
+            return self.on_wire.push_back(next);
+        };
+        if last.number + u64::from(last.count) == next.number
             && last.packet.is_train()
-            && last.packet.as_ptr() == packet.as_ptr()
-            && (last.from + last.count, last.number + u64::from(last.count)) == (from, number)
-            && (last.hops, last.after_ns) == (hops, after_ns)
+            && last.packet.as_ptr() == next.packet.as_ptr()
+            && (last.from + last.count, last.hops, last.fecn) == (next.from, next.hops, next.fecn)
         {
-            last.count += count;
-            return;
+            last.count += next.count;
+        } else {
+            self.on_wire.push_back(next);
         }
-        if self.on_wire.is_empty() {
-            events.push(arrival, number, Event::Arrival(self.direction), self.shows.place(&packet));
-        }
-        self.on_wire.push_back(OnWire { arrival, number, packet, hops, from, count, after_ns });
     }
 
     /// How many packets of the train that is first arrive before this time and number, and not after `latest`; the first
@@ -318,13 +350,14 @@ impl Wire {
     pub fn run(&self, before: (u64, u64), latest: u64) -> u32 {
         let Some(first) = self.on_wire.front() else { return 0 };
         let arrivals = self.arrivals.iter().zip(first.number..).take(first.count as usize);
-        let is_in = |(arrival, number): &(&u64, u64)| **arrival <= latest && (**arrival, *number) < before;
+        let is_in =
+            |((arrival, _), number): &(&(u64, u64), u64)| *arrival <= latest && (*arrival, *number) < before;
         1 + arrivals.skip(1).take_while(is_in).count() as u32
     }
 
     /// When the first packets of the train that is first arrive.
     pub fn first_arrivals(&self, count: u32) -> impl Iterator<Item = u64> {
-        self.arrivals.iter().take(count as usize).copied()
+        self.arrivals.iter().take(count as usize).map(|(arrival, _)| *arrival)
     }
 
     /// Take the first packets of the train that is first.
@@ -340,8 +373,16 @@ impl Wire {
         first.from += count;
         first.count -= count;
         first.number += u64::from(count);
-        first.arrival = *self.arrivals.front()?;
+        (first.arrival, first.after_ns) = *self.arrivals.front()?;
         Some(train)
+    }
+
+    /// Take the first packet of the train that is first.
+    #[inline]
+    pub fn take_car(&mut self) -> Option<Car> {
+        let fecn = self.on_wire.front()?.fecn;
+        let Train { packet, from: index, hops, .. } = self.take_train(1)?;
+        Some(Car { packet, index, hops, fecn })
     }
 
     /// Let each packet on the wire stand for itself.
@@ -354,12 +395,12 @@ impl Wire {
                 self.on_wire.push_back(on_wire);
                 continue;
             }
-            let OnWire { packet, hops, from, count, number, after_ns, .. } = on_wire;
-            for ((index, number), arrival) in
+            let OnWire { packet, hops, from, count, number, fecn, .. } = on_wire;
+            for ((index, number), (arrival, after_ns)) in
                 (from..from + count).zip(number..).zip(self.arrivals.drain(..count as usize))
             {
-                let packet = packets.single(&packet, index);
-                self.on_wire.push_back(OnWire { arrival, number, packet, hops, from: 0, count: 1, after_ns });
+                let packet = Car { packet: packet.clone(), index, hops, fecn }.single(packets);
+                self.on_wire.push_back(OnWire::single(arrival, number, packet, hops, after_ns));
             }
             packets.recycle(packet);
         }

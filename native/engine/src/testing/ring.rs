@@ -7,7 +7,7 @@ use super::line::one_lane;
 use super::star::{GROUP, PKEY};
 use crate::api::Engine;
 use crate::config::{End, PortConfig, PortNum, PortState, SwitchPortConfig};
-use crate::link::config::LinkConfig;
+use crate::link::config::{FlowControl, LinkConfig};
 use crate::random::Stream;
 use crate::switch::{GROUP_BASE, LinearTable};
 
@@ -21,6 +21,17 @@ pub const RING: u32 = 2 * PORTS;
 /// Where `astray` is, the tables of one switch send LID 1 back to where it came from: round in a circle.
 pub fn ring(engine: &mut Engine, config: &LinkConfig, trunk_credits: bool, astray: bool) {
     let flow = one_lane();
+    ring_over(engine, config, trunk_credits.then_some(&flow), None, astray);
+}
+
+/// The same with any credits on the links between switches, and on those to the HFI ports.
+pub fn ring_over(
+    engine: &mut Engine,
+    config: &LinkConfig,
+    trunks: Option<&FlowControl>,
+    cables: Option<&FlowControl>,
+    astray: bool,
+) {
     (0..SWITCHES).for_each(|_| _ = engine.add_switch());
     let streams = |number: u32| {
         [1, 2].map(|end| {
@@ -38,13 +49,13 @@ pub fn ring(engine: &mut Engine, config: &LinkConfig, trunk_credits: bool, astra
         );
         let (switch, switch_port) = (number / 2, number as PortNum % 2 + 1);
         engine.set_switch_port(0, switch, switch_port, SwitchPortConfig::plain(PortState::Active));
-        engine.add_link([End::Hfi(port), End::Switch(switch, switch_port)], config, None, streams(number));
+        engine.add_link([End::Hfi(port), End::Switch(switch, switch_port)], config, cables, streams(number));
     }
     for switch in 0..SWITCHES {
         let ends = [End::Switch(switch, 4), End::Switch((switch + 1) % SWITCHES, 3)];
         engine.set_switch_port(0, switch, 3, SwitchPortConfig::plain(PortState::Active));
         engine.set_switch_port(0, switch, 4, SwitchPortConfig::plain(PortState::Active));
-        engine.add_link(ends, config, trunk_credits.then_some(&flow), streams(PORTS + switch));
+        engine.add_link(ends, config, trunks, streams(PORTS + switch));
     }
     for switch in 0..SWITCHES {
         let home = |lid: u32| if lid > PORTS { lid - PORTS - 1 } else { (lid - 1) / 2 };

@@ -15,8 +15,10 @@ pub type Totals = (Vec<u64>, i64);
 pub struct Several {
     pub engines: Vec<Engine>,
     pub outputs: Vec<Output>,
-    /// How many packets were handed over.
+    /// How often something was handed over, a packet or several of a train.
     pub handed: u64,
+    /// How many packets that was.
+    pub handed_packets: u64,
 }
 
 impl Several {
@@ -26,6 +28,7 @@ impl Several {
             engines: (0..workers).map(|worker| Engine::of_worker(worker, workers)).collect(),
             outputs: Vec::new(),
             handed: 0,
+            handed_packets: 0,
         };
         several.each(build);
         several
@@ -47,6 +50,17 @@ impl Several {
         }
     }
 
+    /// The same in steps of so many nanoseconds, after which workers hear of each other.
+    pub fn advance_by(&mut self, step: u64, until: u64) {
+        while let Some(next) =
+            self.engines.iter().filter_map(Engine::next_event).min().filter(|now| *now <= until)
+        {
+            let now = (next / step + 1).saturating_mul(step).min(until);
+            self.engines.iter_mut().for_each(|engine| engine.handle_timeout(now));
+            self.exchange();
+        }
+    }
+
     /// Send a packet from a port.
     pub fn inject(&mut self, now: u64, port: PortId, packet: Packet, address: Address) -> Option<Drop> {
         self.advance(now);
@@ -57,11 +71,12 @@ impl Several {
     }
 
     /// Hand over what is to be handed over, and take the outputs.
-    fn exchange(&mut self) {
+    pub fn exchange(&mut self) {
         for from in 0..self.engines.len() {
             for to in 0..self.engines.len() {
                 let packets = self.engines[from].outbox(to as u32).take();
                 self.handed += packets.len() as u64;
+                self.handed_packets += packets.iter().map(|handover| handover.count() as u64).sum::<u64>();
                 packets.into_iter().for_each(|handover| self.engines[to].take_in(from as u32, handover));
             }
             self.outputs.extend(std::iter::from_fn(|| self.engines[from].poll_output()));

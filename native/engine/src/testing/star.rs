@@ -1,5 +1,7 @@
 //! HFI ports on one switch, for tests and measurements of the engine. Port N has LID N + 1 and link N.
 
+use std::ops::Range;
+
 use wire::{HeaderFields, HeaderWords, VNIC_HEADER, seal, sizes};
 
 use crate::api::Engine;
@@ -46,16 +48,23 @@ pub fn address(from: PortId, to: PortId) -> Address {
 
 /// Build a packet with a frame of so many bytes, 60 or more, that begins with `mark`, and its ICRC.
 pub fn packet(packets: &mut Packets, address: Address, frame: usize, mark: u64) -> Packet {
-    let (pad, len) = sizes(frame);
+    packets.make(sizes(frame).1, |own| fill(own.bytes, address, frame, mark))
+}
+
+/// Build a train of packets like that, each with a mark of its own.
+pub fn train(packets: &mut Packets, address: Address, frame: usize, mut marks: Range<u64>) -> Packet {
+    packets.make_train(sizes(frame).1, marks.clone().count(), |own| {
+        fill(own.bytes, address, frame, marks.next().expect("as many as there are packets"));
+    })
+}
+
+fn fill(bytes: &mut [u8], address: Address, frame: usize, mark: u64) {
     let Address { slid, dlid, pkey } = address;
     let fields = HeaderFields { slid, dlid, sc: 0, rc: 0, pkey, entropy: 0, vesw_id: 2 };
-    packets.make(len, |own| {
-        let bytes = own.bytes;
-        HeaderWords::new(&fields).write(bytes);
-        bytes[VNIC_HEADER..VNIC_HEADER + frame].fill(0x5a);
-        bytes[VNIC_HEADER..VNIC_HEADER + 8].copy_from_slice(&mark.to_le_bytes());
-        seal(bytes, pad, true);
-    })
+    HeaderWords::new(&fields).write(bytes);
+    bytes[VNIC_HEADER..VNIC_HEADER + frame].fill(0x5a);
+    bytes[VNIC_HEADER..VNIC_HEADER + 8].copy_from_slice(&mark.to_le_bytes());
+    seal(bytes, sizes(frame).0, true);
 }
 
 /// Read the mark of a packet.

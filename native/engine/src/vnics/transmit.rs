@@ -32,8 +32,15 @@ pub trait Uplink {
     /// Send a packet from an HFI port; return why the port refused it.
     fn send(&mut self, port: PortId, packet: Packet, address: Address) -> Option<Drop>;
 
-    /// Whether `count` packets of `len` bytes may be sent as a train, and none would be refused.
-    fn takes_train(&mut self, _port: PortId, _address: Address, _len: usize, _count: usize) -> bool {
+    /// Whether `count` packets of `len` bytes with this header may be sent as a train, and none would be refused.
+    fn takes_train(
+        &mut self,
+        _port: PortId,
+        _address: Address,
+        _header: &[u8],
+        _len: usize,
+        _count: usize,
+    ) -> bool {
         false
     }
 
@@ -56,8 +63,15 @@ impl Uplink for At<'_> {
     }
 
     #[inline]
-    fn takes_train(&mut self, port: PortId, address: Address, len: usize, count: usize) -> bool {
-        self.0.may_inject_train(self.1, port, address, len, count)
+    fn takes_train(
+        &mut self,
+        port: PortId,
+        address: Address,
+        header: &[u8],
+        len: usize,
+        count: usize,
+    ) -> bool {
+        self.0.may_inject_train(self.1, port, address, header, len, count)
     }
 
     #[inline]
@@ -141,7 +155,12 @@ impl Vnics {
         let len = raw_len.max(60);
         let (pad, size) = sizes(len);
         let count = equal.min(longest_train(size));
-        if len > MAX_FRAME || count < 2 || !uplink.takes_train(port, way.address, size, count) {
+        if len > MAX_FRAME || count < 2 {
+            return false;
+        }
+        let mut head = [0; VNIC_HEADER];
+        way.words.write(&mut head);
+        if !uplink.takes_train(port, way.address, &head, size, count) {
             return false;
         }
         let icrc = self.icrc;

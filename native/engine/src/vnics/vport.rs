@@ -48,25 +48,25 @@ impl Vport {
         counters.tx.attempt(len + extra);
     }
 
-    /// Check a received frame as the driver does, and count it if it ends here.
+    /// Check so many received frames of one length as the driver does, and count them if they end here.
     #[inline]
-    pub(super) fn admits(&mut self, len: usize) -> bool {
-        let counters = &mut self.counters;
+    pub(super) fn admits(&mut self, len: usize, frames: u32) -> bool {
+        let (counters, many) = (&mut self.counters, u64::from(frames));
         let reason = if !self.config.oper_up {
-            counters.rx_drop_state += 1;
+            counters.rx_drop_state += many;
             Drop::VnicRxState
         } else if len > self.config.longest_frame() {
-            counters.rx_oversize += 1;
-            counters.rx.attempt(len);
+            counters.rx_oversize += many;
+            counters.rx.attempt_many(many, len);
             Drop::VnicRxOversize
         } else if len < 60 {
-            counters.rx_runt += 1;
-            counters.rx.attempt(len);
+            counters.rx_runt += many;
+            counters.rx.attempt_many(many, len);
             Drop::VnicRxRunt
         } else {
             return true;
         };
-        self.rx_balance.drop(reason);
+        self.rx_balance.drop_many(frames, reason);
         false
     }
 }

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from hfi_sim.engine.config import HfiEnd, SwitchEnd
-from hfi_sim.engine.outputs import DirectionId, PortId
+from hfi_sim.engine.outputs import Delivered, DirectionId, PortId
 from hfi_sim.link.config import FlowControl
-from unit.hfi_sim.engine.hand_made import HandMade, link, packet
+from hfi_sim.link.rule import FaultKind, FaultRule
+from unit.hfi_sim.engine.hand_made import HandMade, link, packet, rule
 
 ONE = FlowControl(buffer_bytes=16_376)
 SEVERAL = FlowControl(vls=3, buffer_bytes=16_376, shared_bytes=1000)
@@ -56,3 +58,37 @@ def test_sender_that_was_stopped_goes_on_when_its_credit_comes_and_not_later(flo
     assert bed.flow() == [True, False]
     assert len(bed.delivered()) == 200
     bed.check_rest()
+
+
+def calls(rules: Sequence[FaultRule]) -> int:
+    """Return how many calls twenty packets need until the last is delivered, with rules on all cables."""
+    bed = a_line(ONE)
+    for number in range(len(bed.directions)):
+        bed.engine.set_rules(0, DirectionId(number), rules)
+    for number in range(20):
+        bed.send(0, PortId(0), packet(1, 2, number, size=1000))
+    called = 0
+    while (deadline := bed.engine.deadline) is not None:
+        called += 1
+        bed.engine.handle_timeout(deadline)
+        while (output := bed.engine.poll_output()) is not None:
+            assert output.time == deadline
+            if isinstance(output, Delivered) and output.token is not None:
+                bed.engine.release(deadline, output.token)
+    return called
+
+
+@pytest.mark.parametrize(
+    ("kind", "count", "tells"),
+    [
+        (FaultKind.DELAY, None, False),
+        (FaultKind.DUPLICATE, None, False),
+        (FaultKind.DELAY, 5, True),
+        (FaultKind.REORDER, None, True),
+    ],
+)
+def test_faults_of_which_nothing_comes_out_at_once_need_no_call_for_each_switch(
+    kind: FaultKind, count: int | None, tells: bool
+) -> None:
+    disturbed = calls([rule(kind, count=count, chance=0.0)])
+    assert disturbed > calls([]) if tells else disturbed == calls([])

@@ -27,7 +27,7 @@ def test_events_come_by_time_and_then_in_the_order_of_scheduling_without_the_can
             kept.append((when, number))
         else:
             queue.cancel(number)
-    assert queue.deadline == min((when for when, _ in kept), default=None)
+    assert queue.earliest(0) == min((when for when, _ in kept), default=None)
     queue.run(1 << 62, deque())
     assert taken == sorted(kept)
     assert len(queue) == 0
@@ -43,7 +43,6 @@ def test_cancelled_events_that_are_due_in_an_hour_take_no_memory() -> None:
 
 def test_deadline_is_the_earliest_output_and_what_is_due_before_is_done_in_its_order() -> None:
     queue = EventQueue()
-    queue.lookahead = 25
     done: list[tuple[int, str]] = []
 
     def reach_switch(now: int, _number: int) -> None:
@@ -51,10 +50,10 @@ def test_deadline_is_the_earliest_output_and_what_is_due_before_is_done_in_its_o
         queue.push(now + 30, queue.number(), lambda now, _: done.append((now, "host")), outward=True)
 
     queue.push(10, queue.number(), reach_switch)
-    assert queue.deadline == 35
+    assert queue.earliest(25) == 35
     queue.push(38, queue.number(), lambda now, _: done.append((now, "other")), outward=True)
     queue.run(35, deque())
-    assert queue.deadline == 38
+    assert queue.earliest(25) == 38
     queue.run(100, deque())
     assert done == [(10, "switch"), (38, "other"), (40, "host")]
-    assert queue.deadline is None
+    assert queue.earliest(25) is None

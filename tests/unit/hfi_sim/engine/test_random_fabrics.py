@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -776,11 +777,25 @@ def makers() -> dict[str, EngineFactory]:
     return built if len(built) > 1 else {"python": PythonEngine, "again": PythonEngine}
 
 
-@settings(max_examples=400)
+@settings(max_examples=150)
 @given(shapes, scripts)
 def test_random_fabric_is_the_same_on_every_engine_and_keeps_the_laws(
     shape: Shape, script: list[Step]
 ) -> None:
+    compare(shape, script)
+
+
+@pytest.mark.long
+@settings(max_examples=2000)
+@given(shapes, scripts)
+def test_many_random_fabrics_are_the_same_on_every_engine_and_keep_the_laws(
+    shape: Shape, script: list[Step]
+) -> None:
+    compare(shape, script)
+
+
+def compare(shape: Shape, script: list[Step]) -> None:
+    """Do a script on every engine, and check the laws."""
     assert is_multicast_lid(GROUP)
     world = World(shape, makers())
     for step in script:

@@ -20,6 +20,7 @@ import yaml
 from aiohttp import web
 from prometheus_client.parser import text_string_to_metric_families
 
+from ejfat.drops import Drop
 from lab_in_memory import answering
 from opavnic.cli.main import main
 from opavnic.lab.lab import Lab
@@ -104,6 +105,26 @@ async def test_fault_shows_in_drops_and_hits_and_a_cut_link_is_down(
         assert found[key("opavnic_faults")] == 1
 
 
+async def test_what_a_load_balancer_drops_and_does_not_believe_is_a_metric(
+    directory: LabDir, scrape: Callable[..., Any]
+) -> None:
+    """Forged ticks of an allowed sender and a frame of nobody's, in the lab's own load balancer."""
+    apps = "apps: [{kind: ejfat-lb, host: h2, options: {port: 0}}]\n"
+    async with answering(directory, LAB + apps) as lab:
+        counters = lab.parts.apps["h2"].app.pipeline.counters  # type: ignore[attr-defined]
+        balancer = {"host": "h2", "app": "ejfat-lb"}
+        counters.drop(Drop.SRC_BLOCKED)
+        counters.lb(0).furthest = 1000
+        for tick in (999, 1001, 1 << 63):
+            counters.lb(0).see(tick)
+        _, _, found = await scrape()
+        dropped = key("opavnic_app_dropped_packets_total", **balancer, reason="src_filter:miss")
+        assert found[dropped] == counters.drops[Drop.SRC_BLOCKED]
+        assert (
+            found[key("opavnic_app_refused_tick_packets_total", **balancer, reason="tick:too_far_ahead")] == 2
+        )
+
+
 async def test_text_of_a_lab_cannot_break_the_format(directory: LabDir, scrape: Callable[..., Any]) -> None:
     async def status(_: web.Request) -> web.Response:
         name = 'a"} 7\nopavnic_hosts{lab="forged'
@@ -113,7 +134,7 @@ async def test_text_of_a_lab_cannot_break_the_format(directory: LabDir, scrape: 
             {
                 "engine": {"name": "native", "missed": 0}, "netdev": "tap", "em": name, "subnet_manager": "builtin",
                 "uptime_s": 1.5, "mads": 3, "hosts": [{"name": "h1", "vnics": [vnic | counts]}], "links": [],
-                "drops": {}, "balance": {},
+                "drops": {}, "balance": {}, "apps": [],
             }
         )  # fmt: skip
 

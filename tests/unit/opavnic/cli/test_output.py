@@ -111,6 +111,7 @@ def test_what_a_lab_says_is_shown_and_not_obeyed(
             "missed": 0,
         },
         "em": RUDE,
+        "failure": "",
         "driver_quirks": False,
         "mads": 1,
         "hosts": [{"name": RUDE, "lid": 1, "vnics": [vnic]}],

@@ -33,6 +33,7 @@ def lab(size: int, **changes: Any) -> dict[str, Any]:
         "netdev": "tap",
         "em": "builtin",
         "mads": 0,
+        "failure": "",
         "driver_quirks": False,
         "engine": ENGINE,
         "datapath_reason": "",
@@ -98,3 +99,11 @@ def test_all_lists_every_vnic_link_and_drop() -> None:
 def test_what_a_part_has_nothing_to_say_of_is_left_out() -> None:
     data = lab(1, parts={"uplinks": {"wan": {"state": "no default route", "out": ""}}})
     assert text(data)[-1] == "uplinks wan state no default route"
+
+
+def test_lab_that_has_ended_says_why_and_how_to_remove_it() -> None:
+    lines = text(lab(2, failure="the native datapath broke: a bug"))
+    assert lines[1:3] == [
+        "it has ended: the native datapath broke: a bug",
+        "it carries nothing any more; hosts and their programs stay until: opavnic down",
+    ]

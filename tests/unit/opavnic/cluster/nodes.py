@@ -15,6 +15,7 @@ import zenoh
 
 from opavnic.cluster.credentials import load_credentials
 from opavnic.cluster.membership import Role
+from opavnic.cluster.messages import Body
 from opavnic.cluster.transport import NodeName, NodeState
 from opavnic.cluster.zenoh_config import Address, SessionPlan, config
 from opavnic.cluster.zenoh_transport import ZenohTransport
@@ -39,8 +40,8 @@ class Events:
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def listen(self, transport: ZenohTransport) -> Events:
-        def on_train(link: str, direction: int, packets: list[bytes]) -> None:
-            self.packets += packets
+        def on_train(link: str, direction: int, body: Body) -> None:
+            self.packets += body.packets
             self._changed.set()
 
         def on_node(name: NodeName, state: NodeState) -> None:

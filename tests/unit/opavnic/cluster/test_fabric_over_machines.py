@@ -3,21 +3,36 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
 import pytest
 
+from hfi_sim.engine.crossing import record_of
+from hfi_sim.engine.outputs import Left
+from hfi_sim.netdev.memory import MemoryNetdev
 from hfi_sim.port_state import PortState
-from opavnic.cluster.errors import AskError, ClusterError, ClusterInputError
+from hfi_sim.types import Lid
+from hfi_sim.wire.captures import read_capture
+from hfi_sim.wire.lrh16b import Lrh16B
+from opavnic.cluster import captures
+from opavnic.cluster.coordinator import Coordinator
+from opavnic.cluster.errors import AskError, ClusterInputError
+from opavnic.cluster.member import Member
 from opavnic.cluster.memory import MemoryNetwork
-from opavnic.cluster.node import Coordinator, Machine, Member
-from opavnic.cluster.transport import NodeName
+from opavnic.cluster.messages import MAX_TRAIN, Take
+from opavnic.cluster.node import Machine
+from opavnic.cluster.transport import MANAGEMENT_SC, NodeName
 from opavnic.lab.errors import LabError
 from opavnic.lab.lab import Lab
 from opavnic.lab.loader import parse_lab
+from opavnic.observe.capture_join import JoinedCapture
+from opavnic.scenario.virtual import LOOP_OPTIONS
 
+pytestmark = pytest.mark.looptime(**LOOP_OPTIONS)
 FILE = """
 name: spread
 fabric: {topology: {kind: clos, leaves: 3, spines: 2, hosts_per_leaf: 2, uplinks: 2}}
@@ -41,7 +56,13 @@ class Cluster:
 
 
 @asynccontextmanager
-async def cluster(text: str = FILE, members: tuple[str, ...] = ("beta", "gamma")) -> AsyncIterator[Cluster]:
+async def cluster(
+    text: str = FILE,
+    members: tuple[str, ...] = ("beta", "gamma"),
+    *,
+    clocks: dict[str, Callable[[], float]] | None = None,
+    progress: Callable[[str], None] = print,
+) -> AsyncIterator[Cluster]:
     loop = asyncio.get_running_loop()
     made = Cluster(MemoryNetwork(loop))
     async with AsyncExitStack() as ends:
@@ -50,7 +71,7 @@ async def cluster(text: str = FILE, members: tuple[str, ...] = ("beta", "gamma")
             text,
             "lab.yaml",
             made.net.transport("alpha", is_coordinator=True),
-            progress=print,
+            progress=progress,
             netdev="memory",
         )
         made.machines["alpha"] = coordinator
@@ -63,7 +84,8 @@ async def cluster(text: str = FILE, members: tuple[str, ...] = ("beta", "gamma")
             made.labs[name] = await ends.enter_async_context(lab)
 
         for name in members:
-            made.machines[name] = Member(made.net.transport(name), progress=print)
+            wall_clock = (clocks or {}).get(name, time.time)
+            made.machines[name] = Member(made.net.transport(name), progress=print, wall_clock=wall_clock)
         tasks = [loop.create_task(run_member(name)) for name in members]
         lab = await coordinator.gather()
         made.labs["alpha"] = await ends.enter_async_context(lab)
@@ -135,9 +157,7 @@ async def test_machine_cut_off_goes_out_of_service_and_comes_back_with_its_lids(
 
 async def test_fault_of_the_coordinator_acts_on_the_machine_that_carries_the_place() -> None:
     async with cluster() as made:
-        coordinator = made.machines["alpha"]
-        await coordinator.spread({"add": "link-down on h3"})
-        made.labs["alpha"].world.faults.add("link-down on h3")
+        assert await made.machines["alpha"].others.change_faults({"add": "link-down on h3"}) == 1
 
         async def is_down() -> bool:
             return "h3" not in in_service(made)
@@ -146,11 +166,228 @@ async def test_fault_of_the_coordinator_acts_on_the_machine_that_carries_the_pla
         assert made.host("h3").world.hosts["h3"].port.state is PortState.DOWN
 
 
+async def test_member_changes_faults_of_its_own_nodes_on_all_machines_and_no_others() -> None:
+    async with cluster() as made:
+        beta = made.machines["beta"].others
+        with pytest.raises(
+            AskError, match="loss on h5: beta may change faults of its own nodes and their links"
+        ):
+            await beta.change_faults({"add": "loss on h5 100%"})
+        assert made.labs["gamma"].world.faults.show() == []
+        await made.machines["alpha"].others.change_faults({"add": "loss on h5 1%"})
+        assert await beta.change_faults({"add": "link-down on h3"}) == 2
+        for lab in made.labs.values():
+            assert lab.world.faults.specs().keys() == {1, 2}
+        with pytest.raises(AskError, match="loss on h5: beta may change faults"):
+            await beta.change_faults({"remove": None})
+        await beta.change_faults({"remove": 2})
+        for machine in made.machines.values():
+            [fault] = (await machine.others.look("faults", {}))["faults"]
+            assert (fault["number"], fault["on"]) == (1, "h5")
+
+
+async def test_effects_of_a_fault_are_told_whichever_machine_is_asked() -> None:
+    async with cluster() as made:
+        await made.machines["alpha"].others.change_faults({"add": "loss on h5 100%"})
+        world = made.host("h5").world
+        world.hosts["h5"].port.send(bytes(64))
+
+        async def is_told() -> bool:
+            told = [(await machine.others.look("faults", {}))["faults"] for machine in made.machines.values()]
+            return [rows[0]["hits"] > 0 for rows in told] == [True] * 3
+
+        await until(is_told)
+
+
+async def test_machine_that_was_away_gets_the_faults_of_now() -> None:
+    async with cluster() as made:
+        coordinator = made.machines["alpha"].others
+        await coordinator.change_faults({"add": "loss on h1 1%"})
+        for peer in ("alpha", "gamma"):
+            made.net.part("beta", peer)
+        await coordinator.change_faults({"remove": 1})
+        await coordinator.change_faults({"add": "link-down on h4"})
+        assert made.labs["beta"].world.faults.specs().keys() == {1}
+        for peer in ("alpha", "gamma"):
+            made.net.heal("beta", peer)
+
+        async def knows() -> bool:
+            return made.labs["beta"].world.faults.specs() == made.labs["alpha"].world.faults.specs()
+
+        await until(knows)
+        assert made.host("h4").world.hosts["h4"].port.state is PortState.DOWN
+
+
+async def test_lanes_and_routes_are_those_of_the_machine_that_has_them() -> None:
+    async with cluster() as made:
+        for machine in made.machines.values():
+            found = await machine.others.look("lanes", {"on": "h5--leaf2"})
+            carried = {
+                row["name"]: sum(lane["packets"] for lane in row["vls"]) for row in found["directions"]
+            }
+            assert carried.keys() == {"h5:1->leaf2:1", "leaf2:1->h5:1"}
+            assert min(carried.values()) > 0, "the EM has configured h5 by MADs, and was answered"
+            ways = await machine.others.look("routes", {"from": "h1", "to": "h5"})
+            assert ways["paths"]
+            assert (await machine.others.look("topology", {}))["lids"]["h5:1"] == made.host("h5").world.hosts[
+                "h5"
+            ].port.lid
+
+
+async def test_capture_of_one_machine_has_the_packets_of_all() -> None:
+    async with cluster() as made:
+        others = made.machines["alpha"].others
+        ways = made.labs["alpha"].world.fabric.links
+        asked = [way for link in ways for way in link.directions]
+        there, refused = await others.captures(asked, {"l4": "ethernet"})
+        assert refused == {"alpha": "machine alpha is not there"}
+        assert [one.where for one in there] == ["beta", "gamma"]
+        joined, data = JoinedCapture(), b""
+        vnics = [made.host(name).vnics() for name in ("h3", "h5")]
+        for vnic in vnics:
+            netdev = next(iter(vnic)).netdev
+            assert isinstance(netdev, MemoryNetdev)
+            netdev.transmit(b"\xff" * 6 + netdev.host_address + bytes(60))
+        await asyncio.sleep(0.1)
+        for one in there:
+            await one.end()
+            while (piece := await one.more()) is not None:
+                data += joined.feed(one.where, piece)
+        seen = {packet.interface for packet in read_capture(data)}
+        assert {"h3:1->leaf1:1", "h5:1->leaf2:1"} <= seen
+        assert len([packet for packet in read_capture(data) if packet.interface == "h3:1->leaf1:1"]) == 1
+
+
+async def test_capture_that_nobody_asks_for_any_more_ends_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    forgotten_s = 1.0  # the fabric goes on meanwhile
+    monkeypatch.setattr(captures, "FORGOTTEN_S", forgotten_s)
+    async with cluster() as made:
+        ways = [way for link in made.labs["alpha"].world.fabric.links for way in link.directions]
+        there, _ = await made.machines["alpha"].others.captures(ways, {})
+        kept, forgotten = there
+        for _ in range(4):
+            await asyncio.sleep(forgotten_s / 2)
+            await kept.keep()
+        assert len(made.machines[kept.where].others.served) == 1
+        assert len(made.machines[forgotten.where].others.served) == 0
+        fabric = made.labs[forgotten.where].world.fabric
+        assert not any(map(fabric.is_observed, fabric.links)), "its links are as fast as before"
+        assert await forgotten.more() is None
+        assert await kept.more() is not None
+
+
+async def test_management_goes_on_while_data_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with cluster() as made:
+        machine, fabric = made.machines["alpha"], made.labs["alpha"].world.fabric
+        assert machine.boundary is not None
+        cut = next(iter(machine.boundary.links.values()))
+        direction = cut.link.directions[cut.leaving].number
+        sent: list[int] = []
+
+        def leave(sc: int) -> None:
+            packet = Lrh16B(slid=1, dlid=2, length_qw=8, sc=sc).build() + bytes(48)
+            fabric.on_left(Left(0, direction, record_of(packet, 0), None))
+
+        def send_train(link: str, _direction: int, sc: int, take: Take) -> int:
+            taken = take(b"", 1, MAX_TRAIN)
+            if taken is None:
+                return 0
+            if link == cut.name:
+                sent.append(sc)
+                if len(sent) < 100:
+                    leave(0)
+                if len(sent) == 3:
+                    leave(MANAGEMENT_SC)
+            return taken[1]
+
+        monkeypatch.setattr(machine.transport, "send_train", send_train)
+        leave(0)
+        await asyncio.sleep(0.001)
+        assert sent[:3] == [0, 0, 0]
+        assert MANAGEMENT_SC in sent[3:6]
+
+
+WRONG = [
+    {},
+    {"host": "h5", "command": [], "number": "x", "query": 3, "what": None, "faults": 7, "add": []},
+    {"host": "h5", "command": ["\0"], "number": [], "query": {"on": 1, "count": "-"}, "ahead_s": 1e999},
+    {
+        "number": 10**400,
+        "query": {"on": "*"},
+        "ahead_s": "soon",
+        "remove": {},
+        "nodes": 3,
+        "terminal": {"term": "\0"},
+    },
+    {
+        "capabilities": 1,
+        "descriptions": {"h1": None},
+        "down": 3,
+        "set_up": [],
+        "text": 1,
+        "digest": [],
+        "machines": 1,
+    },
+]
+"""Bodies of questions that no machine would send."""
+
+
+async def test_whatever_a_member_asks_it_gets_an_answer() -> None:
+    async with cluster(FILE.replace("nodes: 3", "nodes: 3, trust_members: true")) as made:
+        ask = made.machines["beta"].transport.ask
+        for name in ("alpha", "gamma"):
+            for verb in made.machines[name].verbs:
+                for body in WRONG:
+                    with contextlib.suppress(AskError):
+                        await ask(NodeName(name), verb, body)
+        assert made.unaccounted() == {}
+
+
+async def test_capture_on_the_links_of_others_is_for_the_coordinator() -> None:
+    async with cluster() as made:
+        beta = made.machines["beta"].others
+        ways = made.labs["beta"].world.fabric.hfis["h5"].ports[1].link
+        assert ways is not None
+        there, refused = await beta.captures(ways.directions, {})
+        assert there == []
+        assert list(refused) == ["gamma"]
+        assert "gamma obeys the coordinator alone, not beta: ask there, or write" in refused["gamma"]
+
+
+async def test_coordinator_sees_what_a_fabric_manager_sets_up_on_other_machines() -> None:
+    async with cluster(FILE + "subnet_manager: external\n") as made:
+        carried = made.host("h5").world.fabric
+        port = carried.hfis["h5"].ports[1]
+        port.set_lid(Lid(77), 0)  # as by an SMP of whoever manages the fabric
+        carried.switches["leaf2"].program({77: 1}, {0xF00001: frozenset({1, 2})})
+        seen = made.labs["alpha"].world.fabric
+
+        async def follows() -> bool:
+            leaf = seen.switches["leaf2"]
+            return seen.hfis["h5"].ports[1].lid == 77 and 0xF00001 in leaf.mft and leaf.lft.get(77) == 1
+
+        await until(follows)
+        assert (await made.machines["beta"].others.look("topology", {}))["lids"]["h5:1"] == 77
+
+
+async def test_clock_that_is_wrong_is_told_and_hurts_nobody() -> None:
+    said: list[str] = []
+    async with cluster(clocks={"beta": lambda: time.time() + 3600}, progress=said.append) as made:
+        await asyncio.sleep(1.0)
+        assert made.labs["alpha"].status()["cluster"]["clocks"] == {
+            "beta": pytest.approx(3600, abs=5),
+            "gamma": pytest.approx(0, abs=5),
+        }
+        assert [
+            line
+            for line in said
+            if line.startswith("the clock of beta is 3") and "ahead of this one's" in line
+        ]
+        assert set((await states(made)).values()) == {"up"}
+
+
 async def test_members_obey_the_coordinator_alone() -> None:
     async with cluster() as made:
-        with pytest.raises(ClusterError, match="gamma obeys the coordinator alone, not beta"):
-            await made.machines["beta"].spread({"add": "loss on h5 100%"})
-        assert made.labs["gamma"].world.faults.show() == []
         asked = made.machines["beta"].transport.ask(NodeName("gamma"), "program", {"nodes": {}})
         with pytest.raises(AskError, match="beta is not the coordinator of this fabric"):
             await asked

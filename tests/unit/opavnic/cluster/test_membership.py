@@ -84,7 +84,7 @@ def test_node_of_another_version_is_refused_with_both_versions() -> None:
     old = Hello.parse("301", "m9/member/7/whatever/that/means")
     (event,) = Membership(COORDINATOR).appeared([old])
     assert event.state.reason == (
-        "node m9 speaks version 7 of the protocol, this node version 1: install the same opavnic on both"
+        "node m9 speaks version 7 of the protocol, this node version 2: install the same opavnic on both"
     )
 
 
@@ -170,4 +170,4 @@ def test_names_that_would_break_keys_are_refused_with_what_is_right() -> None:
         with pytest.raises(ClusterInputError, match="letters, digits"):
             node_name(bad)
     assert node_name("rack1-m2.lab_a") == "rack1-m2.lab_a"
-    assert replace(COORDINATOR, name=node_name("x")).chunks().startswith("x/coordinator/1/")
+    assert replace(COORDINATOR, name=node_name("x")).chunks().startswith("x/coordinator/2/")

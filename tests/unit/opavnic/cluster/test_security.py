@@ -11,7 +11,7 @@ import zenoh
 
 from opavnic.cluster.credentials import load_credentials, make_authority
 from opavnic.cluster.errors import ClusterError, ClusterInputError
-from opavnic.cluster.messages import Ends, build_open
+from opavnic.cluster.messages import PROTOCOL, Ends, Packets, build_open
 from opavnic.cluster.transport import NodeName
 from opavnic.cluster.zenoh_config import Address, SessionPlan, check, config, link_key
 from unit.opavnic.cluster.nodes import FABRIC, coordinator, free_port, hostile, member, plan, raw_session
@@ -104,8 +104,8 @@ async def test_member_cannot_speak_as_another_nor_hear_what_is_not_for_it(ca: Pa
                 lambda sample: heard.append(str(sample.key_expr)),
                 allowed_origin=zenoh.Locality.REMOTE,
             )
-            token = liar.liveliness().declare_token(f"opavnic/{FABRIC:x}/live/m9/member/1/5/-")
-            own = liar.liveliness().declare_token(f"opavnic/{FABRIC:x}/live/m2/member/1/5/-")
+            token = liar.liveliness().declare_token(f"opavnic/{FABRIC:x}/live/m9/member/{PROTOCOL}/5/-")
+            own = liar.liveliness().declare_token(f"opavnic/{FABRIC:x}/live/m2/member/{PROTOCOL}/5/-")
             await saw.until(lambda: saw.saw("m2", "joined"))
             assert not saw.saw("m9", "joined")
             ends = Ends(FABRIC, 0, 5, c._life, 1)
@@ -117,7 +117,7 @@ async def test_member_cannot_speak_as_another_nor_hear_what_is_not_for_it(ca: Pa
             assert dict(c.counters()) == {"not_the_peer": 1}
             m1.bind("l", 1, C)
             await saw.until(lambda: c.links()["l"].is_open)
-            c.send_train("l", 0, 15, [b"secret"])
+            c.send_train("l", 0, 15, Packets([b"secret"]).take)
             await m1_saw.until(lambda: m1_saw.packets)
             replies = await asyncio.to_thread(
                 lambda: list(liar.get(f"opavnic/{FABRIC:x}/ask/m1/c/status", payload=b"{}", timeout=1.0))

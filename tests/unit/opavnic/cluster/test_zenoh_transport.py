@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
+import threading
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
+from opavnic.cluster.credentials import make_authority
 from opavnic.cluster.errors import AskError, ClusterError, ClusterInputError, RefusedError
 from opavnic.cluster.membership import Role
-from opavnic.cluster.streams import WINDOW
+from opavnic.cluster.messages import Body, Packets
+from opavnic.cluster.streams import PEER_BUDGET, WINDOW
 from opavnic.cluster.transport import NodeName
+from opavnic.cluster.zenoh_config import Address
 from opavnic.cluster.zenoh_transport import ZenohTransport
 from unit.opavnic.cluster.nodes import FABRIC, coordinator, free_port, member, plan
 
@@ -23,12 +32,12 @@ async def test_packets_cross_in_order_and_both_ends_count_the_same() -> None:
         c.bind(LINK, 0, M1)
         m1.bind(LINK, 1, C)
         packets = [b"%d" % number for number in range(3 * WINDOW)]
-        sent = 0
+        waiting = Packets(packets)
 
         def send_the_rest() -> bool:
-            nonlocal sent
-            sent += c.send_train(LINK, 0, 0, packets[sent:])
-            return sent == len(packets)
+            while c.send_train(LINK, 0, 0, waiting.take):
+                pass
+            return not waiting
 
         await c_saw.until(send_the_rest)
         await m1_saw.until(lambda: len(m1_saw.packets) == len(packets))
@@ -38,6 +47,58 @@ async def test_packets_cross_in_order_and_both_ends_count_the_same() -> None:
         assert not m1.counters()
 
 
+async def test_message_that_cannot_be_handled_delays_none_behind_it() -> None:
+    async with coordinator(free_port()) as (c, _):
+        faults, handled = list[object](), asyncio.Event()
+        asyncio.get_running_loop().set_exception_handler(
+            lambda _, context: faults.append(context["exception"])
+        )
+        broken = RuntimeError("on purpose")
+
+        def breaks() -> None:
+            raise broken
+
+        c._soon(breaks)
+        c._soon(handled.set)
+        await handled.wait()
+        assert faults == [broken]
+
+
+async def test_packets_of_threads_cross_while_the_event_loop_is_busy() -> None:
+    port = free_port()
+    async with coordinator(port) as (c, c_saw), member("m1", port) as (m1, _):
+        arrived, room, got = threading.Event(), threading.Event(), list[bytes]()
+        c.is_threaded = m1.is_threaded = True
+        waiting = Packets(b"%d" % number + bytes(9000) for number in range(PEER_BUDGET // 2000))
+        count = len(waiting)
+        own, calls = threading.local(), list[int]()
+
+        def on_train(link: str, direction: int, body: Body) -> None:
+            own.calls = getattr(own, "calls", 0) + 1
+            calls.append(own.calls)
+            got.extend(body.packets)
+            if sum(len(packet) > 9000 for packet in got) == count:
+                arrived.set()
+
+        m1.on_train, c.on_room = on_train, lambda link, direction: room.set()
+        await c_saw.until(lambda: c_saw.saw("m1", "joined"))
+        c.bind(LINK, 0, M1)
+        m1.bind(LINK, 1, C)
+        while not c.links()[LINK].is_open:  # noqa: ASYNC110 - the callback of this is a thread's
+            await asyncio.sleep(0)
+        first = Packets([b"asks for room"])
+        while not c.send_train(LINK, 0, 0, first.take):  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        # from here on the loop runs nothing: windows are granted and packets arrive all the same
+        while waiting:
+            room.clear()
+            if not c.send_train(LINK, 0, 0, waiting.take):
+                assert room.wait(60)
+        assert arrived.wait(60)
+        assert [int(packet[:-9000]) for packet in got if len(packet) > 9000] == list(range(count))
+        assert max(calls) > 1, "Python makes a thread of Zenoh's anew for every message"
+
+
 async def test_node_that_leaves_is_gone_and_what_was_under_way_is_lost() -> None:
     port = free_port()
     async with coordinator(port) as (c, saw):
@@ -45,12 +106,92 @@ async def test_node_that_leaves_is_gone_and_what_was_under_way_is_lost() -> None
             await saw.until(lambda: saw.saw("m1", "joined"))
             c.bind(LINK, 0, M1)
             m1.bind(LINK, 1, C)
-            await saw.until(lambda: c.send_train(LINK, 0, 0, [b"1"]))
+            one = Packets([b"1"])
+            await saw.until(lambda: c.send_train(LINK, 0, 0, one.take))
             await m1_saw.until(lambda: m1_saw.packets)
             m1.pause(LINK, 0)  # before the acknowledgement, which waits for more packets
             assert c.links()[LINK].under_way == 1
         await saw.until(lambda: saw.saw("m1", "gone"))
         assert (saw.lost, c.links()[LINK].lost, c.links()[LINK].under_way) == (1, 1, 0)
+
+
+_MOST = 1 << 14
+"""Bytes that one end of a cable keeps."""
+
+
+class Cable:
+    """Carries the connections to a port of the loopback, until it is cut: then nobody takes what is sent."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._carriers: set[asyncio.Task[None]] = set()
+        self._ends: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+        """Both parts of each: a reader that nobody holds ends its connection."""
+
+    async def __aenter__(self) -> Cable:
+        listening = _small_socket()
+        listening.bind(("127.0.0.1", 0))
+        self.port = int(listening.getsockname()[1])
+        self._server = await asyncio.start_server(self._connected, sock=listening, limit=_MOST)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.cut()
+        await asyncio.gather(*self._carriers, return_exceptions=True)
+        for _, end in self._ends:
+            end.transport.abort()
+
+    def cut(self) -> None:
+        self._server.close()
+        for carrier in self._carriers:
+            carrier.cancel()
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        far = _small_socket()
+        await asyncio.get_running_loop().sock_connect(far, ("127.0.0.1", self._port))
+        far_reader, far_writer = await asyncio.open_connection(sock=far, limit=_MOST)
+        self._ends += [(reader, writer), (far_reader, far_writer)]
+        for source, sink in ((reader, far_writer), (far_reader, writer)):
+            self._carriers.add(asyncio.create_task(_carry(source, sink)))
+
+
+def _small_socket() -> socket.socket:
+    """Return a socket that takes little before it is read; its segments are small, so its other end keeps little."""
+    one = socket.socket()
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _MOST)
+    one.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 1400)
+    one.setblocking(False)
+    return one
+
+
+async def _carry(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    while data := await source.read(_MOST):
+        sink.write(data)
+        await sink.drain()
+    sink.close()
+
+
+async def test_node_that_is_cut_off_with_more_on_its_way_than_the_kernel_takes_is_gone_all_the_same(
+    tmp_path: Path,
+) -> None:
+    """Zenoh flushes a connection before it withdraws what came by it; of this one nobody takes anything any more."""
+    make_authority(tmp_path / "ca", ["m1"], coordinators=["c"])
+    port = free_port()
+    async with coordinator(port, tmp_path / "ca" / "c", lease_s=1.0) as (c, saw), Cable(port) as cable:
+        async with member("m1", cable.port, tmp_path / "ca" / "m1", lease_s=1.0) as (m1, _):
+            await saw.until(lambda: saw.saw("m1", "joined"))
+            c.bind(LINK, 0, M1)
+            m1.bind(LINK, 1, C)
+            first = Packets([b"asks for room"])
+            await saw.until(lambda: c.send_train(LINK, 0, 0, first.take))
+            cable.cut()
+            more = Packets([bytes(9000)] * 100)  # less than Zenoh queues: nobody waits for it either
+            while c.send_train(LINK, 0, 0, more.take):
+                pass
+            assert not more
+            await saw.until(lambda: saw.saw("m1", "gone"))
+            assert saw.lost >= 100
+        assert not c.membership.nodes()
 
 
 async def test_question_is_answered_with_the_name_of_who_asked() -> None:
@@ -96,7 +237,9 @@ async def test_second_coordinator_and_other_lab_file_are_refused() -> None:
 
 async def test_coordinator_that_is_not_there_is_one_line() -> None:
     port = free_port()
-    with pytest.raises(ClusterError, match=rf"no coordinator answers at tcp/127.0.0.1:{port}"):
+    with pytest.raises(
+        ClusterError, match=rf"no coordinator answers at tcp/127.0.0.1:{port} \(Connection refused\)"
+    ):
         async with member("m1", port, join_timeout_s=0.3):
             pass
 
@@ -104,6 +247,37 @@ async def test_coordinator_that_is_not_there_is_one_line() -> None:
 async def test_port_that_is_taken_is_one_line() -> None:
     port = free_port()
     async with coordinator(port):
-        with pytest.raises(ClusterInputError, match=rf"tcp/127.0.0.1:{port}"):
+        with pytest.raises(ClusterInputError, match=rf"^node c: cannot listen on tcp/127.0.0.1:{port}: "):
             async with coordinator(port):
                 pass
+
+
+async def test_listening_where_it_cannot_is_a_line_about_that_and_not_about_the_coordinator() -> None:
+    port = free_port()
+    for listen in ("tcp/192.0.2.77:0", f"tcp/127.0.0.1:{port}"):
+        async with coordinator(port):
+            wanted = replace(plan("m1", port, joins=True), listen=(Address.parse(listen, is_listen=True),))
+            one = ZenohTransport(replace(wanted, is_insecure=True), Role.MEMBER)
+            with pytest.raises(ClusterInputError, match=rf"cannot listen on {listen}: "):
+                await one.start()
+
+
+@pytest.mark.parametrize("is_secure", [False, True], ids=["tcp", "tls"])
+async def test_node_that_is_started_before_its_coordinator_gets_in(is_secure: bool, tmp_path: Path) -> None:
+    """The order in which machines boot is nobody's."""
+    make_authority(tmp_path / "ca", ["c", "m1"], coordinators=["c"])
+    folders = {name: tmp_path / "ca" / name if is_secure else None for name in ("c", "m1")}
+    port = free_port()
+    tried = asyncio.Event()
+    stranger = await asyncio.start_server(
+        lambda _, writer: (writer.close(), tried.set())[0], "127.0.0.1", port
+    )
+    one = ZenohTransport(plan("m1", port, joins=True, folder=folders["m1"], join_timeout_s=30), Role.MEMBER)
+    joining = asyncio.create_task(one.start())
+    await tried.wait()
+    stranger.close()
+    await stranger.wait_closed()
+    async with coordinator(port, folders["c"]) as (_, saw):
+        await joining
+        await saw.until(lambda: saw.saw("m1", "joined"))
+        await one.stop()

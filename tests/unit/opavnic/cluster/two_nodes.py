@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from opavnic.cluster.exchange import Arrived, Exchange, Lost, Put, RoomAgain
+from opavnic.cluster.exchange import ACK_DELAY_S, Arrived, Exchange, Lost, Put, RoomAgain
+from opavnic.cluster.messages import Packets
 from opavnic.cluster.transport import LinkReport, NodeName
 
 A, B = NodeName("a"), NodeName("b")
@@ -47,8 +48,8 @@ class TwoNodes:
                 match node.outputs.popleft():
                     case Put() as put:
                         self.wire.append((name, put))
-                    case Arrived(_, _, packets):
-                        self.delivered[name] += packets
+                    case Arrived(_, _, body):
+                        self.delivered[name] += body.packets
                     case Lost(_, _, packets):
                         self.lost += packets
                     case RoomAgain():
@@ -61,7 +62,7 @@ class TwoNodes:
         node.received(sender, put.link, put.direction, put.payload, self.now)
         self.collect()
 
-    def settle(self, seconds: float = 0.01) -> None:
+    def settle(self, seconds: float = 2 * ACK_DELAY_S) -> None:
         """Deliver everything, acknowledgements too."""
         self.collect()
         while self.wire:
@@ -72,7 +73,7 @@ class TwoNodes:
             self.carry()
 
     def send(self, *packets: bytes, sc: int = 0) -> int:
-        taken = self.a.send(LINK, sc, packets, self.now)
+        taken = self.a.send(LINK, sc, Packets(packets).take, self.now)
         self.collect()
         return taken
 

@@ -8,6 +8,7 @@ import random
 import select
 import stat
 import struct
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -81,6 +82,14 @@ def test_sysfs_is_what_libibumad_reads(ground: Ground) -> None:
     assert port.link is not None
     port.link.hold_down("test", True)
     assert text(base + "state") == "1: DOWN\n", "as it is when the file is opened"
+
+
+def test_what_a_subnet_manager_has_set_at_the_port_is_shown(ground: Ground) -> None:
+    settings = ground.pair.a.settings
+    settings.info = replace(settings.info, subnet_prefix=0xFE80000000001001, master_sm_sl=3)
+    base = "infiniband/hfi1_0/ports/1/"
+    assert ground.kernel.text(base + "gids/0").startswith("fe80:0000:0000:1001:")
+    assert ground.kernel.text(base + "sm_sl") == "3\n"
 
 
 def test_description_can_be_written_and_is_told(ground: Ground) -> None:
@@ -265,9 +274,9 @@ def test_device_that_goes_away_ends_reads(ground: Ground) -> None:
 
 def test_one_subnet_manager_at_a_time(ground: Ground) -> None:
     capabilities = "infiniband/hfi1_0/ports/1/cap_mask"
-    assert ground.kernel.text(capabilities) == "0x00000000\n"
+    assert ground.kernel.text(capabilities) == "0x00400000\n", "it tells of changes of its capabilities"
     _, fh = ground.kernel.open("dev/issm0")
-    assert ground.kernel.text(capabilities) == "0x00000002\n"
+    assert ground.kernel.text(capabilities) == "0x00400002\n"
     assert ground.kernel.open("dev/issm0", os.O_NONBLOCK)[0] == errno.EAGAIN
     assert ground.kernel.replies[ground.kernel.read(fh)].error == errno.EINVAL
     ground.kernel.release(fh)

@@ -56,7 +56,7 @@ def test_program_on_the_same_inode_is_ours_only_with_the_same_mark(
     assert child.poll() is None
     namespace_of_child(OURS)
     assert [str(program) for program in end_programs([OURS])] == [f"sleep (pid {child.pid})"]
-    assert child.wait(10) == -signal.SIGTERM
+    assert child.wait(60) == -signal.SIGTERM
 
 
 def test_program_whose_number_has_gone_to_another_is_not_signalled(

@@ -42,5 +42,12 @@ def test_host_without_any_address_still_knows_itself() -> None:
     assert "h3" not in names("h1")
 
 
+def test_virtual_switch_with_any_name_adds_no_line_of_its_own() -> None:
+    hosts = {"h1": [vnic("blue", "10.9.2.1/24"), vnic("x\n10.6.6.6 h2", "10.9.3.1/24")]}
+    text = hosts_text("h1", hosts, "127.0.0.1 localhost\n")
+    assert "10.6.6.6" not in text
+    assert "10.9.2.1 h1 h1.blue" in text
+
+
 def test_lines_that_were_there_before_come_first() -> None:
     assert hosts_text("h1", HOSTS, "10.0.0.1 router\n").startswith("10.0.0.1 router\n# lab: ")

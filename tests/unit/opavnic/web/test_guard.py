@@ -107,6 +107,22 @@ def test_websocket_needs_cookie_and_origin() -> None:
     assert ask(f"/?token={TOKEN}", kind="websocket", origin=f"http://{HOST}")[0] == "websocket.close"
 
 
+@pytest.mark.parametrize("site", ["same-site", "cross-site"])
+def test_what_a_page_of_another_port_has_the_browser_ask_for_is_refused(site: str) -> None:
+    """Cookies know no ports: an image of a page at 127.0.0.1:9999 would start a capture."""
+    fetch = {"sec-fetch-site": site, "sec-fetch-mode": "no-cors"}
+    assert ask("/capture.pcapng?on=h1", cookie=cookie(), **fetch)[0] == 403
+    assert ask("/", cookie=cookie(), **{"sec-fetch-site": "same-origin"})[0] == 200
+
+
+def test_link_of_another_site_leads_in_though_strict_cookies_do_not_follow_its_redirects() -> None:
+    status, head, body = ask(f'/vnics?a="<&token={TOKEN}', **{"sec-fetch-site": "cross-site"})
+    assert (status, "location" in head) == (200, False)
+    assert "SameSite=Strict" in head["set-cookie"]
+    assert b'content="0;url=/vnics?a=%22%3C"' in body
+    assert TOKEN.encode() not in body
+
+
 def test_pages_may_load_nothing_from_elsewhere_and_stand_in_no_frame() -> None:
     _, head, _ = ask("/", cookie=cookie())
     policy = head["content-security-policy"]

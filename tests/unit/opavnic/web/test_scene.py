@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
 from ipaddress import IPv4Address
+from typing import Any
 
 import pytest
 
 from lab_in_memory import answering
+from opavnic.lab.client import LabClient
 from opavnic.lab.errors import LabError
 from opavnic.lab.lab import Lab
 from opavnic.lab.runtime import LabDir
+from opavnic.observe.rates import Sample, rates
 from opavnic.web import charts
-from opavnic.web.scene import Scene
+from opavnic.web.scene import Drawing, Scene, elsewhere_text, scene
 from opavnic.web.watch import Watch
 
 LAB = """
@@ -114,6 +120,70 @@ async def test_other_virtual_switches_are_faint_and_a_path_is_marked(directory: 
     assert marked == {link.name for link in seen.links if {link.a, link.b} == {"h1", "leaf1"}}
     said = [row["tooltip"]["formatter"] for row in drawn["links"] if row["value"] in marked]
     assert all("h1:1->leaf1:1: VL 0 waits" in text for text in said)
+
+
+async def test_drawing_stays_while_a_flow_is_about_as_fast(directory: LabDir) -> None:
+    """It is sent and drawn anew, whole: once a second with a flow, if it showed each figure."""
+    async with answering(directory, LAB):
+        seen = await Watch(directory.control_socket).look()
+
+    def at(share: float) -> object:
+        first, *others = seen.links
+        busy = replace(first, bits_forth=share * first.rate_bps)
+        return charts.topology(replace(seen, links=(busy, *others)))
+
+    assert at(0.02) == at(0.055)
+    assert len({str(at(share)) for share in (0.0, 0.005, 0.05, 0.3, 0.6, 0.9)}) == 6
+
+
+async def changed(directory: LabDir, change: Callable[[dict[str, Any]], None]) -> Scene:
+    """What is to be seen of a lab whose status has been changed."""
+    client = LabClient(directory.control_socket)
+    async with answering(directory, LAB):
+        status, topology, faults = [
+            await asyncio.to_thread(client.get, path) for path in ("/status", "/topology", "/faults")
+        ]
+    change(status)
+    sample = Sample.from_status(status)
+    return scene(Drawing.of(topology), topology, status, faults, rates(sample, sample, 1.0))
+
+
+async def test_lab_on_several_machines_says_which_one_answers_for_its_apps(directory: LabDir) -> None:
+    def spread(status: dict[str, Any]) -> None:
+        status["cluster"] = {"machine": "alpha"}
+        for host, machine in zip(status["hosts"], ("alpha", "beta"), strict=True):
+            host["machine"] = machine
+        status["apps"] = [{"kind": "ejfat-lb", "host": "h1"}, {"kind": "ejfat-lb", "host": "h2"}]
+
+    seen = await changed(directory, spread)
+    assert seen.app_hosts == (("ejfat-lb", "h1"),)
+    assert elsewhere_text(seen).endswith(
+        "machine alpha. For the others, start `opavnic web` there: beta (1 host)."
+    )
+    assert elsewhere_text(replace(seen, elsewhere={})) == ""
+
+
+async def test_name_with_direction_and_control_characters_is_shown_as_such(directory: LabDir) -> None:
+    """An Ethernet Manager may give a virtual switch any name."""
+
+    def rename(status: dict[str, Any]) -> None:
+        status["hosts"][0]["vnics"][0]["vesw"] = "\u202eeulb\n"
+
+    seen = await changed(directory, rename)
+    assert r"\u202eeulb\n" in seen.vesws
+    assert "\u202e" not in str(seen)
+
+
+async def test_lab_that_is_started_anew_has_no_history_of_the_one_before(directory: LabDir) -> None:
+    async with answering(directory, LAB):
+        watch = Watch(directory.control_socket)
+        await watch.look()
+        before = watch._before
+        assert before is not None
+        watch._before = replace(before, pid=before.pid + 1)
+        watch.history.extend(watch.history)
+        await watch.look(fresh=True)
+    assert len(watch.history) == 1
 
 
 def test_text_of_a_lab_is_no_markup_for_the_chart() -> None:

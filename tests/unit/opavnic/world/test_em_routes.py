@@ -43,7 +43,7 @@ async def test_others_are_answered_while_a_configuration_is_checked(
 
     def slow(data: object) -> desired.EmConfig:
         loop.call_soon_threadsafe(begun.set)
-        go_on.wait(10)
+        go_on.wait(60)
         return parse_config(data)
 
     monkeypatch.setattr(desired, "parse_config", slow)

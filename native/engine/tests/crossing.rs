@@ -1,0 +1,221 @@
+//! Packets go from one engine to another as the body of a message, together where they can be: what arrives and what is
+//! counted is the same as for packets that go one by one. What a member sends that is no body is refused, whatever it is.
+
+use engine::api::{Counted, Engine};
+use engine::config::{End, PortState, SwitchPortConfig};
+use engine::crossing::{MOST_PACKETS, MOST_RECORD, Records, pack, packed_len, record_bytes};
+use engine::outputs::Output;
+use engine::packet::Train;
+use engine::random::Stream;
+use engine::testing::line::FAST;
+use engine::testing::{Kept, TwoHosts};
+use offload::testing::LargeSend;
+use offload::vnet::VnetHeader;
+
+/// Two hosts on a switch of which port 3 goes on at another engine; LID 1 is here and LID 2 there, or the other way round.
+fn half(port_of: [u16; 2]) -> TwoHosts {
+    let mut bed = TwoHosts::new(true);
+    bed.engine.add_switch(); // that of the other engine: packets may visit as many as there are
+    bed.engine.set_switch_port(0, 0, 3, SwitchPortConfig::plain(PortState::Active));
+    let streams = [5, 6].map(|seed| (Stream::new(seed), Stream::new(!seed)));
+    let first = bed.engine.add_link([End::Switch(0, 3), End::Boundary], &FAST, None, streams);
+    assert_eq!(first, LEAVES);
+    bed.route(&[0, port_of[0], port_of[1]]);
+    bed
+}
+
+const LEAVES: u32 = 4;
+const ARRIVES: u32 = 5;
+
+fn frame(stream: &mut Stream) -> (VnetHeader, Vec<u8>) {
+    let size = [1448, 536, 100][(stream.word() % 3) as usize];
+    let mut payload = 1 + (stream.word() % 60_000) as usize;
+    if stream.word().is_multiple_of(2) {
+        payload = payload.next_multiple_of(usize::from(size)); // nothing shorter tells one send from the next
+    }
+    let send = LargeSend { ipv6: false, tcp: !stream.word().is_multiple_of(4), tags: 0, payload, size };
+    let (header, mut frame) = if payload > usize::from(size) {
+        send.build()
+    } else {
+        (VnetHeader::default(), vec![0x06; 60 + payload % 1400])
+    };
+    frame[..6].copy_from_slice(&[0x06, 0x2c, 0, 2, 0, 0]);
+    (header, frame)
+}
+
+/// Frames that leave in one message, of which some are like those of another send in all that a switch looks at.
+fn frames(stream: &mut Stream) -> Vec<(VnetHeader, Vec<u8>)> {
+    let first = frame(stream);
+    let mut all = vec![first.clone()];
+    for _ in 0..stream.word() % 4 {
+        let (header, mut other) = if stream.word().is_multiple_of(4) { frame(stream) } else { first.clone() };
+        let l4 = usize::from(header.csum_start);
+        match stream.word() % 3 {
+            _ if l4 == 0 => {}
+            0 => other[l4 + 1] ^= 4,    // another port
+            1 => other[l4 + 6] ^= 0x10, // a gap in its sequence; of a datagram, another checksum
+            _ => other[l4 + 9] ^= 1,    // another acknowledgement; of a datagram, another payload
+        }
+        all.push((header, other));
+    }
+    all
+}
+
+/// Take what has left an engine.
+fn left(engine: &mut Engine) -> Vec<Train> {
+    let taken = std::iter::from_fn(|| engine.poll_output()).map(|output| match output {
+        Output::Left { direction: LEAVES, train, token: None, .. } => train,
+        output => panic!("{output:?}"),
+    });
+    taken.collect()
+}
+
+fn body(trains: &[Train]) -> Vec<u8> {
+    let count = trains.iter().map(|train| train.count as usize).sum();
+    let mut body = vec![0xa5; packed_len(count, trains.iter().map(record_bytes).sum())];
+    pack(trains.iter(), &mut body);
+    body
+}
+
+fn bytes(trains: &[Train]) -> Vec<Vec<u8>> {
+    trains.iter().flat_map(|train| train.packets().map(<[u8]>::to_vec)).collect()
+}
+
+/// Let what another engine has sent enter, as the trains it came in or one by one.
+fn cross(engine: &mut Engine, now: u64, records: &Records<'_>, together: bool) {
+    if together {
+        return engine.cross_all(now, ARRIVES, records);
+    }
+    for record in records.iter() {
+        let packet = record.packet(engine.packets());
+        engine.cross(now, ARRIVES, packet, record.hops());
+    }
+}
+
+/// Send frames, from seeds, over two engines; return what was written and counted there, and how many went together.
+fn carried(seed: u64, together: bool) -> (Vec<Vec<u8>>, Vec<Counted>, usize) {
+    let mut stream = Stream::new(seed);
+    let (mut near, mut far, mut host) = (half([1, 3]), half([3, 2]), Kept::default());
+    near.engine.let_trains_leave(together);
+    let mut longest = 0;
+    for _ in 0..4 {
+        for (header, frame) in frames(&mut stream) {
+            near.send(0, &header, &frame);
+        }
+        near.now += 1_000_000;
+        near.engine.handle_timeout(near.now);
+        let trains = left(&mut near.engine);
+        longest = trains.iter().map(|train| train.count as usize).max().unwrap_or(0).max(longest);
+        let body = body(&trains);
+        let records = Records::parse(&body).expect("as it was packed");
+        assert_eq!(records.iter().map(|one| one.bytes.to_vec()).collect::<Vec<_>>(), bytes(&trains));
+        cross(&mut far.engine, far.now, &records, together);
+        far.settle(&mut host);
+    }
+    let mut counted = near.counted();
+    counted.extend(far.counted());
+    counted.sort_by_key(|element| format!("{element:?}"));
+    (host.frames.into_iter().map(|(_, frame)| frame).collect(), counted, longest)
+}
+
+#[test]
+fn packets_that_cross_together_arrive_and_count_as_one_by_one() {
+    let mut longest = 0;
+    for seed in 0..40 {
+        let (singles, counted, none) = carried(seed, false);
+        let (trains, counted_together, count) = carried(seed, true);
+        assert_eq!(none, 1);
+        assert!(!singles.is_empty(), "{counted:#?}");
+        assert_eq!(singles, trains, "seed {seed}");
+        assert_eq!(format!("{counted:?}"), format!("{counted_together:?}"), "seed {seed}");
+        longest = longest.max(count);
+    }
+    assert!(longest > 30, "large sends stay together: {longest}");
+}
+
+/// A large send of whole segments that begins with a sequence number.
+fn send_from(seq: u32, segments: usize) -> (VnetHeader, Vec<u8>) {
+    let send = LargeSend { ipv6: false, tcp: true, tags: 0, payload: segments * 1448, size: 1448 };
+    let (header, mut frame) = send.build();
+    let l4 = usize::from(header.csum_start);
+    frame[..6].copy_from_slice(&[0x06, 0x2c, 0, 2, 0, 0]);
+    frame[l4 + 4..l4 + 8].copy_from_slice(&seq.to_be_bytes());
+    frame[l4 + 13] = 0x10; // no PSH: more may follow
+    (header, frame)
+}
+
+#[test]
+fn sends_in_one_message_are_merged_only_where_one_continues_the_other() {
+    let mut near = half([1, 3]);
+    near.engine.let_trains_leave(true);
+    // what was sent later, what had been lost, and what continues it
+    for (seq, segments) in [(900_000, 4), (1_000, 4), (1_000 + 4 * 1448, 3)] {
+        let (header, frame) = send_from(seq, segments);
+        near.send(0, &header, &frame);
+    }
+    near.now += 1_000_000;
+    near.engine.handle_timeout(near.now);
+    let body = body(&left(&mut near.engine));
+    let records = Records::parse(&body).expect("as it was packed");
+    assert_eq!(records.count(), 11);
+    let mut written = Vec::new();
+    for together in [false, true] {
+        let (mut far, mut host) = (half([3, 2]), Kept::default());
+        cross(&mut far.engine, far.now, &records, together);
+        far.settle(&mut host);
+        written.push(host.frames);
+    }
+    let lengths =
+        |frames: &[(usize, Vec<u8>)]| frames.iter().map(|(_, frame)| frame.len()).collect::<Vec<_>>();
+    assert_eq!(lengths(&written[1]), lengths(&written[0]));
+    assert!(written[0] == written[1]);
+}
+
+#[test]
+fn body_whose_lengths_do_not_fit_is_none() {
+    let body = |lengths: &[u16], records: usize| {
+        let numbers = std::iter::once(lengths.len() as u16).chain(lengths.iter().copied());
+        numbers.flat_map(u16::to_be_bytes).chain(std::iter::repeat_n(7, records)).collect::<Vec<u8>>()
+    };
+    let count = |body: &[u8]| Records::parse(body).map(|records| records.count());
+    assert_eq!(count(&body(&[3, 1], 4)), Some(2));
+    for (lengths, records) in [(&[3, 1][..], 3), (&[3, 1], 5), (&[0, 4], 4), (&[], 0), (&[4], 0)] {
+        assert_eq!(count(&body(lengths, records)), None);
+    }
+    let longest = MOST_RECORD as u16;
+    assert_eq!(count(&body(&[longest], MOST_RECORD)), Some(1));
+    assert_eq!(count(&body(&[longest + 1], MOST_RECORD + 1)), None);
+    assert_eq!(count(&body(&vec![1; MOST_PACKETS + 1], MOST_PACKETS + 1)), None);
+    for len in 0..8 {
+        assert_eq!(count(&vec![0xff; len]), None);
+    }
+}
+
+#[test]
+fn damaged_bodies_are_refused_or_counted_packet_by_packet() {
+    let mut stream = Stream::new(7);
+    let mut near = half([1, 3]);
+    near.engine.let_trains_leave(true);
+    let (header, frame) = LargeSend { ipv6: false, tcp: true, tags: 0, payload: 9000, size: 1448 }.build();
+    let mut to_there = frame;
+    to_there[..6].copy_from_slice(&[0x06, 0x2c, 0, 2, 0, 0]);
+    near.send(0, &header, &to_there);
+    near.now += 1_000_000;
+    near.engine.handle_timeout(near.now);
+    let good = body(&left(&mut near.engine));
+    for _ in 0..400 {
+        let (mut bad, mut far, mut host) = (good.clone(), half([3, 2]), Kept::default());
+        for _ in 0..=stream.word() % 4 {
+            // heads are hit more often than what is in the frames
+            let at = stream.word() as usize % bad.len();
+            let at = if stream.word().is_multiple_of(2) { at % 80 } else { at };
+            bad[at] = stream.word() as u8;
+        }
+        bad.truncate(bad.len() - (stream.word() % 20) as usize / 19);
+        if let Some(records) = Records::parse(&bad) {
+            far.engine.cross_all(far.now, ARRIVES, &records);
+            far.settle(&mut host);
+            far.counted();
+        }
+    }
+}

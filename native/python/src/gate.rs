@@ -1,0 +1,136 @@
+//! The gate of a carrier to other machines: packets leave and come as bodies of messages. Any thread may use it, while
+//! another one uses the engine.
+
+use std::sync::Arc;
+
+use engine::crossing::{Records, pack, packed_len, record_bytes};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use tap::carrier::Carrier;
+use tap::shared::Shared;
+
+use crate::fabric_engine::known;
+
+/// The message, its packets, and the bytes of their records.
+type Taken<'py> = (Bound<'py, PyBytes>, u32, usize);
+
+/// Up to so many bytes of a message, whoever brings it carries its packets to hosts that are near: that is done before a
+/// thread has woken. To write more takes long, and further messages come meanwhile.
+const SHORT: usize = 4096;
+
+#[pyclass(frozen)]
+pub struct Gate {
+    shared: Arc<Shared>,
+}
+
+impl Gate {
+    /// Open that of a carrier: from now on, nothing that leaves is an output.
+    pub fn open(py: Python<'_>, shared: Arc<Shared>) -> Self {
+        py.detach(|| {
+            shared.departures.open();
+            shared.each(|carrier| carrier.engine.let_trains_leave(true));
+        });
+        Gate { shared }
+    }
+}
+
+#[pymethods]
+impl Gate {
+    /// Wait until packets have left, or `wake`; return False after so many seconds, None: never.
+    #[pyo3(signature = (timeout_s=None))]
+    fn wait(&self, py: Python<'_>, timeout_s: Option<f64>) -> bool {
+        let timeout_ms = timeout_s.map_or(-1, |timeout| (timeout * 1e3).ceil().clamp(0.0, 1e9) as i32);
+        py.detach(|| self.shared.departures.signal.wait(timeout_ms))
+    }
+
+    fn wake(&self) {
+        self.shared.departures.signal.raise();
+    }
+
+    fn waiting(&self) -> Vec<(u32, u32)> {
+        self.shared.departures.waiting()
+    }
+
+    /// Take packets of a service channel, so many at most and so many bytes of records, as a message that begins with `head`.
+    fn take<'py>(
+        &self,
+        py: Python<'py>,
+        now: u64,
+        lane: (u32, u32),
+        head: &[u8],
+        packets: u32,
+        size: usize,
+    ) -> PyResult<Option<Taken<'py>>> {
+        let departures = &self.shared.departures;
+        let (direction, sc) = lane;
+        let most = packets.min(engine::crossing::MOST_PACKETS as u32);
+        // that moves handles only: to let other threads of Python run meanwhile, and wait for them, takes longer
+        let Some(taken) = departures.take(direction, sc, most, size) else { return Ok(None) };
+        let count: u32 = taken.iter().map(|one| one.train.count).sum();
+        if count == 0 {
+            return Ok(Some((PyBytes::new(py, b""), 0, 0)));
+        }
+        let bytes: usize = taken.iter().map(|one| record_bytes(&one.train)).sum();
+        let len = head.len() + packed_len(count as usize, bytes);
+        let message = PyBytes::new_with(py, len, |message| {
+            let (before, body) = message.split_at_mut(head.len());
+            before.copy_from_slice(head);
+            let mut fill = || pack(taken.iter().map(|one| &one.train), body);
+            if len <= SHORT {
+                fill()
+            } else {
+                py.detach(fill)
+            }
+            Ok(())
+        })?;
+        let tokens: Vec<_> = taken.iter().filter_map(|one| one.token).collect();
+        departures.spend(taken);
+        if !tokens.is_empty() {
+            py.detach(|| self.release(now, &tokens));
+        }
+        Ok(Some((message, count, bytes)))
+    }
+
+    /// Take in the packets of a message, whose body begins at `begin`; return how many, or None: it is no body.
+    fn arrive(
+        &self,
+        py: Python<'_>,
+        now: u64,
+        direction: u32,
+        message: &[u8],
+        begin: usize,
+    ) -> PyResult<Option<usize>> {
+        let Some(records) = message.get(begin..).and_then(Records::parse) else { return Ok(None) };
+        py.detach(|| {
+            let shared = &self.shared;
+            let enter = |carrier: &mut Carrier, now| {
+                known("directions", direction, carrier.engine.directions())?;
+                carrier.engine.cross_all(now, direction, &records);
+                Ok(Some(records.count()))
+            };
+            if message.len() <= SHORT { shared.carry(0, now, enter) } else { shared.input(0, now, enter) }
+        })
+    }
+
+    /// Lose what waits in a direction, because its machine has gone.
+    fn forget(&self, py: Python<'_>, now: u64, direction: u32) {
+        py.detach(|| self.release(now, &self.shared.departures.forget(direction)));
+    }
+
+    /// Packets and bytes that have left, overflows, forgotten ones, and how many wait.
+    fn counts(&self, direction: u32) -> (u64, u64, u64, u64, u64) {
+        let counts = self.shared.departures.counts(direction);
+        (counts.packets, counts.bytes, counts.overflows, counts.forgotten, counts.waiting)
+    }
+}
+
+impl Gate {
+    /// Give back the room that packets occupied at the end of a link with credits.
+    fn release(&self, now: u64, tokens: &[u64]) {
+        if !tokens.is_empty() {
+            self.shared.input(0, now, |carrier, now| {
+                tokens.iter().for_each(|token| _ = carrier.engine.release(now, *token));
+            });
+        }
+    }
+}

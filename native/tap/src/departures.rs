@@ -1,0 +1,271 @@
+//! Packets that have reached the end of a link whose far half is at another machine. They wait here until somebody takes
+//! them, as many as fit a message, in order within a direction and service channel.
+//!
+//! What there is to do under the lock is to move handles of packets: bytes are copied outside of it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use engine::crossing::{TAG, record_bytes};
+use engine::outputs::{BufferToken, DirectionId};
+use engine::packet::{Packet, Packets, Train, sc};
+
+use crate::Signal;
+
+/// Bytes of packets of one direction that wait; more are dropped, but for those on links with credits, which bound them.
+const MOST_BYTES: usize = 8 << 20;
+
+/// Packets that wait together.
+#[derive(Debug)]
+pub struct Departure {
+    pub train: Train,
+    pub token: Option<BufferToken>,
+}
+
+/// What has come to the end of a direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub packets: u64,
+    pub bytes: u64,
+    /// Dropped for lack of room.
+    pub overflows: u64,
+    /// Lost with the machine that they waited for.
+    pub forgotten: u64,
+    pub waiting: u64,
+}
+
+#[derive(Default)]
+struct End {
+    /// By service channel.
+    lanes: BTreeMap<u32, VecDeque<Departure>>,
+    waiting_bytes: usize,
+    counts: Counts,
+}
+
+#[derive(Default)]
+struct Waiting {
+    ends: BTreeMap<DirectionId, End>,
+    /// Whoever takes packets knows that there are some, or will be told by `tell`.
+    is_told: bool,
+    /// Those that have been taken, whose buffers can be used again.
+    spent: Vec<Packet>,
+}
+
+/// See the module.
+pub struct Departures {
+    waiting: Mutex<Waiting>,
+    /// Readable when packets wait that whoever takes them does not know of.
+    pub signal: Signal,
+    is_open: AtomicBool,
+    /// Whoever takes packets is to be told that there are some.
+    is_untold: AtomicBool,
+}
+
+impl Departures {
+    pub fn new() -> std::io::Result<Self> {
+        Ok(Departures {
+            waiting: Mutex::default(),
+            signal: Signal::new()?,
+            is_open: AtomicBool::new(false),
+            is_untold: AtomicBool::new(false),
+        })
+    }
+
+    /// Keep packets from now on.
+    pub fn open(&self) {
+        self.is_open.store(true, Ordering::Release);
+    }
+
+    /// Whether they are kept here; if not, they are Python's.
+    #[inline]
+    pub fn is_open(&self) -> bool {
+        self.is_open.load(Ordering::Acquire)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keep packets; those that find no room are dropped, and counted.
+    pub fn push(&self, packets: &mut Packets, direction: DirectionId, departure: Departure) {
+        let train = &departure.train;
+        let (count, bytes, channel) = (u64::from(train.count), train.bytes(), sc(&train.packet));
+        let mut waiting = self.lock();
+        waiting.spent.drain(..).for_each(|packet| packets.recycle(packet));
+        let end = waiting.ends.entry(direction).or_default();
+        end.counts.packets += count;
+        end.counts.bytes += bytes as u64;
+        if departure.token.is_none() && end.waiting_bytes + bytes > MOST_BYTES {
+            end.counts.overflows += count;
+            return packets.recycle(departure.train.packet);
+        }
+        end.counts.waiting += count;
+        end.waiting_bytes += bytes;
+        end.lanes.entry(channel).or_default().push_back(departure);
+        if !waiting.is_told {
+            waiting.is_told = true;
+            self.is_untold.store(true, Ordering::Release);
+        }
+    }
+
+    /// Whether packets wait of which nobody has been told.
+    #[inline]
+    pub fn is_untold(&self) -> bool {
+        self.is_untold.load(Ordering::Acquire)
+    }
+
+    /// Tell whoever takes packets that there are some, if that is new: at the end of a burst, so that one message has it all.
+    #[inline]
+    pub fn tell(&self) {
+        if self.is_untold() && self.is_untold.swap(false, Ordering::AcqRel) {
+            self.signal.raise();
+        }
+    }
+
+    /// Return the directions and service channels of which packets wait; `signal` tells of those that come later.
+    pub fn waiting(&self) -> Vec<(DirectionId, u32)> {
+        self.signal.clear();
+        let mut waiting = self.lock();
+        waiting.is_told = false;
+        let lanes = |(number, end): (&DirectionId, &End)| {
+            let number = *number;
+            let full = end.lanes.iter().filter(|(_, lane)| !lane.is_empty());
+            full.map(|(channel, _)| (number, *channel)).collect::<Vec<_>>()
+        };
+        waiting.ends.iter().flat_map(lanes).collect()
+    }
+
+    /// Take the first packets of a service channel, so many at most and so many bytes of records. None: none wait.
+    pub fn take(
+        &self,
+        direction: DirectionId,
+        channel: u32,
+        most: u32,
+        most_bytes: usize,
+    ) -> Option<Vec<Departure>> {
+        let mut waiting = self.lock();
+        let end = waiting.ends.get_mut(&direction)?;
+        let lane = end.lanes.get_mut(&channel).filter(|lane| !lane.is_empty())?;
+        let (mut taken, mut count, mut bytes) = (Vec::new(), 0, 0);
+        while let Some(first) = lane.front_mut() {
+            let each = first.train.packet.len() + TAG;
+            let fit = ((most_bytes - bytes) / each).min((most - count) as usize) as u32;
+            if fit == 0 {
+                break;
+            }
+            count += fit.min(first.train.count);
+            if fit >= first.train.count {
+                bytes += record_bytes(&first.train);
+                taken.extend(lane.pop_front());
+                continue;
+            }
+            let train = Train { count: fit, ..first.train.clone() };
+            bytes += record_bytes(&train);
+            first.train.from += fit;
+            first.train.count -= fit;
+            taken.push(Departure { train, token: None });
+        }
+        end.counts.waiting -= u64::from(count);
+        end.waiting_bytes -= bytes - TAG * count as usize;
+        Some(taken)
+    }
+
+    /// Lose what waits in a direction; return its tokens.
+    pub fn forget(&self, direction: DirectionId) -> Vec<BufferToken> {
+        let mut waiting = self.lock();
+        let Some(end) = waiting.ends.get_mut(&direction) else { return Vec::new() };
+        end.counts.forgotten += std::mem::take(&mut end.counts.waiting);
+        end.waiting_bytes = 0;
+        let lanes = std::mem::take(&mut end.lanes);
+        lanes.into_values().flatten().filter_map(|departure| departure.token).collect()
+    }
+
+    /// Let the buffers of packets be used again.
+    pub fn spend(&self, departures: Vec<Departure>) {
+        self.lock().spent.extend(departures.into_iter().map(|departure| departure.train.packet));
+    }
+
+    pub fn counts(&self, direction: DirectionId) -> Counts {
+        self.lock().ends.get(&direction).map_or_else(Counts::default, |end| end.counts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn departure(packet: Packet) -> Departure {
+        Departure { train: Train { packet, from: 0, count: 1, hops: 1 }, token: None }
+    }
+
+    fn of(len: usize) -> Departure {
+        departure(vec![0u8; len][..].into())
+    }
+
+    fn counts(departures: &[Departure]) -> Vec<u32> {
+        departures.iter().map(|departure| departure.train.count).collect()
+    }
+
+    #[test]
+    fn packets_are_taken_in_order_as_many_as_fit() {
+        let (departures, mut packets) = (Departures::new().unwrap(), Packets::default());
+        assert!(departures.take(4, 0, 9, 9999).is_none());
+        [100, 200, 300].into_iter().for_each(|len| departures.push(&mut packets, 4, of(len)));
+        assert_eq!(departures.waiting(), [(4, 0)]);
+        let lens = |taken: Vec<Departure>| taken.iter().map(|one| one.train.packet.len()).collect::<Vec<_>>();
+        assert_eq!(lens(departures.take(4, 0, 9, 102 + 202 + 301).unwrap()), [100, 200]);
+        assert!(departures.take(4, 0, 0, 9999).unwrap().is_empty());
+        assert!(departures.take(4, 0, 9, 301).unwrap().is_empty());
+        assert_eq!(lens(departures.take(4, 0, 9, 302).unwrap()), [300]);
+        assert!(departures.waiting().is_empty());
+        let Counts { packets, bytes, waiting, .. } = departures.counts(4);
+        assert_eq!((packets, bytes, waiting), (3, 600, 0));
+    }
+
+    #[test]
+    fn train_is_taken_in_parts() {
+        let (departures, mut packets) = (Departures::new().unwrap(), Packets::default());
+        let packet = packets.make_train(100, 10, |own| own.bytes.fill(0));
+        let train = Train { packet, from: 0, count: 10, hops: 0 };
+        departures.push(&mut packets, 0, Departure { train, token: None });
+        assert_eq!(counts(&departures.take(0, 0, 4, 9999).unwrap()), [4]);
+        assert_eq!(counts(&departures.take(0, 0, 99, 102 * 5 + 101).unwrap()), [5]);
+        assert_eq!(departures.counts(0).waiting, 1);
+        assert_eq!(counts(&departures.take(0, 0, 99, 9999).unwrap()), [1]);
+    }
+
+    #[test]
+    fn what_finds_no_room_is_dropped_and_what_waits_can_be_forgotten() {
+        let (departures, mut packets) = (Departures::new().unwrap(), Packets::default());
+        let fit = (MOST_BYTES / 9000) as u64;
+        for _ in 0..fit + 5 {
+            departures.push(&mut packets, 0, of(9000));
+        }
+        let counts = departures.counts(0);
+        assert_eq!((counts.packets, counts.overflows, counts.waiting), (fit + 5, 5, fit));
+        departures.push(&mut packets, 0, Departure { token: Some(7), ..of(9000) });
+        assert_eq!(departures.forget(0), [7]);
+        let counts = departures.counts(0);
+        assert_eq!((counts.forgotten, counts.waiting), (fit + 1, 0));
+        departures.push(&mut packets, 0, of(9000));
+        assert_eq!(departures.counts(0).overflows, 5, "there is room again");
+    }
+
+    #[test]
+    fn signal_tells_once_of_what_nobody_has_looked_at() {
+        let (departures, mut packets) = (Departures::new().unwrap(), Packets::default());
+        let has_told = || {
+            departures.tell();
+            departures.signal.wait(0)
+        };
+        departures.push(&mut packets, 0, of(100));
+        assert!(!departures.signal.wait(0), "the burst goes on");
+        departures.push(&mut packets, 0, of(100));
+        assert!(has_told());
+        departures.waiting();
+        assert!(!has_told());
+        departures.push(&mut packets, 0, of(100));
+        assert!(has_told());
+    }
+}

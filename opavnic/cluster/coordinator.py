@@ -1,0 +1,229 @@
+"""The machine of a cluster with the lab file, the subnet manager and the Ethernet Manager; see node.py."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any, Final
+
+from opavnic.cluster.deputy import GroupData, GroupsTold, follow_groups, has_own_groups
+from opavnic.cluster.errors import AskError, ClusterError, ClusterInputError
+from opavnic.cluster.node import Machine, digest_of, place_lab
+from opavnic.cluster.part import Programs
+from opavnic.cluster.transport import NodeName, NodeState, Transport
+from opavnic.lab.errors import LabError
+from opavnic.lab.lab import Lab
+from opavnic.lab.machine import NetdevKind
+from opavnic.lab.model import LabModel
+from opavnic.world.world import World
+
+log = logging.getLogger("opavnic.cluster")
+
+READY_S: Final = 60.0
+"""Time limit for the VNICs of all machines to become operational."""
+
+
+class Coordinator(Machine):
+    """The machine with the lab file, the subnet manager and the Ethernet Manager."""
+
+    def __init__(
+        self,
+        model: LabModel,
+        text: str,
+        file: str,
+        transport: Transport,
+        *,
+        progress: Callable[[str], None],
+        wait: int | None = None,
+        netdev: NetdevKind = "tap",
+    ) -> None:
+        """Prepare.
+
+        Args:    text: of the lab file, for the other machines. wait: how many machines to gather, this one included;
+                 None: as the lab file says.
+        Raises:  ClusterInputError: nobody says how many.
+        """
+        super().__init__(transport, progress)
+        self._model = model
+        self._text = text
+        self._file = file
+        self._netdev: NetdevKind = netdev
+        self._names = model.cluster.nodes if isinstance(model.cluster.nodes, list) else None
+        if self._names is not None and str(transport.name) not in self._names:
+            raise ClusterInputError(
+                f"cluster.nodes: {', '.join(self._names)}; the coordinator is {transport.name}: "
+                "list it, or name it with --name"
+            )
+        count = model.cluster.nodes if isinstance(model.cluster.nodes, int) else wait
+        self._count = len(self._names) if self._names is not None else count
+        if self._count is None:
+            raise ClusterInputError(
+                f"{model.name}: how many machines? Write `cluster: {{nodes: 3}}` in the lab file, or pass --wait 3"
+            )
+        self._gathered = asyncio.Event()
+        self._is_running = False
+        """All machines have been ready once: one that goes from now on may come back."""
+        self._ready: set[NodeName] = set()
+        self._changed = asyncio.Event()
+        self._programs: Programs | None = None
+        self._groups_told: GroupsTold | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.verbs |= {"report": self._report, "ready": self._is_ready}
+
+    async def gather(self) -> Lab:
+        """Join the fabric, wait for the other machines, and return this machine's share of the lab, not started."""
+        await self.transport.start()
+        self._look()
+        await self._gathered.wait()
+        own = str(self.transport.name)
+        machines = [own, *sorted(str(name) for name in self.nodes if self._is_wanted(name))]
+        placement = place_lab(self._model, machines)
+        for machine in machines:
+            hosts = ", ".join(placement.hosts[machine]) or "no hosts"
+            self.progress(f"{machine}: {hosts}")
+        return self._make_lab(
+            self._model,
+            placement,
+            manages=True,
+            file=self._file,
+            digest=digest_of(self._text),
+            netdev=self._netdev,
+        )
+
+    def _is_wanted(self, name: NodeName) -> bool:
+        return self._names is None or str(name) in self._names
+
+    def _look(self) -> None:
+        there = 1 + sum(map(self._is_wanted, self.nodes))
+        if self._gathered.is_set():
+            return
+        assert self._count is not None  # noqa: S101 - checked when this was made
+        self.progress(f"{there} of {self._count} machines are there")
+        if there >= self._count:
+            self._gathered.set()
+
+    def _came(self, name: NodeName, state: NodeState) -> None:
+        super()._came(name, state)
+        self._look()
+        if self.boundary is not None:
+            self._start_soon(name)
+
+    def _lost(self, name: NodeName) -> None:
+        super()._lost(name)
+        self._ready.discard(name)
+        if not self._is_running and self.placement is not None and str(name) in self.placement.hosts:
+            self._trouble[name] = f"machine {name} has gone while the lab was starting"
+            self._changed.set()
+        if self._programs is not None:
+            self._programs.gone(name)
+        if self._groups_told is not None:
+            self._groups_told.forget(name)
+
+    def _attach(self, world: World) -> None:
+        super()._attach(world)
+        assert self.placement is not None  # noqa: S101 - made just now
+        assert self.boundary is not None  # noqa: S101 - made just now
+        loop = asyncio.get_running_loop()
+        self._programs = Programs(world, self.transport, self.placement, str(self.transport.name), loop)
+        world.ends.add("programs of other machines", self._programs.close)
+        if self.em_nodes:
+            groups = world.subnet_manager.groups
+            self._groups_told = GroupsTold(groups, self.transport, self.em_machines_there, loop)
+            world.ends.add("groups for other machines", self._groups_told.close)
+        for name, state in list(self.nodes.items()):
+            self.boundary.set_peer(name, True, state.life)
+            self._measure_soon(name)
+            self._start_soon(name)
+
+    def _start_soon(self, name: NodeName) -> None:
+        task = asyncio.get_running_loop().create_task(self._start(name))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _start(self, name: NodeName) -> None:
+        """Give a machine its share, or hear how it is if it has it already."""
+        assert self.placement is not None  # noqa: S101 - called once placed
+        if str(name) not in self.placement.hosts:
+            self.progress(f"{name} has come too late: the lab is on {', '.join(self.placement.hosts)}")
+            await self._say_down(name, f"lab {self._model.name} runs without {name}: it came too late")
+            return
+        body = {
+            "lab": self._model.name,
+            "text": self._text,
+            "file": self._file,
+            "digest": digest_of(self._text),
+            "machines": list(self.placement.hosts),
+            "netdev": self._netdev,
+        }
+        try:
+            answer = await self.transport.ask(name, "start", body)
+            self._take_back(name, answer.get("groups") or {})
+        except ClusterError as error:
+            log.warning("%s does not start: %s", name, error)
+            self._trouble[name] = str(error)
+            self._changed.set()
+
+    def _take_back(self, name: NodeName, groups: GroupData) -> None:
+        """Go on with the groups of a deputy that managed the fabric before this process did."""
+        if self._groups_told is None:
+            return
+        self._groups_told.forget(name)
+        world = self.share_here().world
+        if groups and str(name) in self.em_nodes and not has_own_groups(world):
+            follow_groups(world, groups)
+
+    async def _report(self, asker: NodeName, body: dict[str, Any]) -> dict[str, Any]:
+        if self._programs is None or asker not in self._programs.carried:
+            raise ClusterError(f"{asker} has no share of lab {self._model.name}")
+        self._programs.reported(asker, body)
+        return {}
+
+    @property
+    def coordinator(self) -> NodeName:
+        """This machine."""
+        return self.transport.name
+
+    @property
+    def manager(self) -> NodeName:
+        """This machine."""
+        return self.transport.name
+
+    async def _is_ready(self, asker: NodeName, _body: dict[str, Any]) -> dict[str, Any]:
+        if self._is_running:
+            await self.others.tell_faults(asker)  # it came back: what was changed meanwhile is not there
+        self._ready.add(asker)
+        self._changed.set()
+        if self._groups_told is not None:
+            self._groups_told.forget(asker)
+        return {}
+
+    async def _await_others(self) -> None:
+        assert self.placement is not None  # noqa: S101 - the lab has started
+        own = str(self.transport.name)
+        wanted = {NodeName(name) for name in self.placement.hosts if name != own}
+        try:
+            async with asyncio.timeout(READY_S):
+                while not wanted <= self._ready:
+                    if self._trouble:
+                        raise LabError("; ".join(self._trouble.values()))
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            missing = ", ".join(sorted(wanted - self._ready))
+            raise LabError(f"not ready within {READY_S:g} s: {missing}") from None
+        self._is_running = True
+
+    async def _say_down(self, name: NodeName, reason: str) -> None:
+        try:
+            await self.transport.ask(name, "down", {"reason": reason}, timeout_s=5.0)
+        except AskError as error:
+            log.warning("%s was not told to end: %s", name, error)
+
+    async def close(self) -> None:
+        """End the machines, and leave the fabric."""
+        for task in tuple(self._tasks):
+            task.cancel()
+        reason = f"lab {self._model.name} has ended"
+        await asyncio.gather(*(self._say_down(name, reason) for name in list(self.nodes)))
+        await self.transport.stop()

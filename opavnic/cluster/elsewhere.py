@@ -1,0 +1,253 @@
+"""The other machines, as the control API of one of them asks them: looks, changes of faults, captures.
+
+What shows no traffic is answered to every machine. Captures are for the coordinator, unless the lab file trusts the
+members. Faults are numbered by the coordinator: others ask it, and may have their way on their own nodes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from hfi_sim.cable import LinkDirection
+from hfi_sim.errors import InputError
+from hfi_sim.faults import FaultSpec, parse_fault, spec_text
+from hfi_sim.faults.targets import directions_of, links_of, node_of
+from hfi_sim.link.rule import FaultKind
+from opavnic.cluster.captures import CaptureThere, ServedCaptures
+from opavnic.cluster.errors import AskError, ClusterError
+from opavnic.cluster.status import fold_faults
+from opavnic.cluster.transport import NodeName
+from opavnic.world.elsewhere import RemoteCapture
+from opavnic.world.parts.fabric import remove_fault
+from opavnic.world.parts.fabric_views import VIEWS
+from opavnic.world.world import World
+
+if TYPE_CHECKING:
+    from opavnic.cluster.node import Machine
+
+LOOK_S: Final = 5.0
+"""Time limit for a machine to say what it sees."""
+
+
+class Others:
+    """Satisfies `opavnic.world.elsewhere.Elsewhere`, and answers the other machines."""
+
+    def __init__(self, machine: Machine) -> None:
+        """Answer."""
+        self._machine = machine
+        self.served = ServedCaptures()
+        machine.verbs |= {
+            "look": self._say,
+            "change-fault": self._asked_to_change,
+            "fault": self._take_fault,
+            "faults": self._take_faults,
+            "capture": self._start_capture,
+            "capture-more": self._more_capture,
+            "capture-keep": self._keep_capture,
+            "capture-end": self._end_capture,
+        }
+
+    @property
+    def _world(self) -> World:
+        return self._machine.share_here().world
+
+    def _owner(self, way: LinkDirection) -> NodeName:
+        """Return the machine whose engine sends what a direction carries."""
+        placement = self._machine.placement
+        assert placement is not None  # noqa: S101 - there is a share
+        return NodeName(placement.machine_of[node_of(way.source)])
+
+    # --- looking -------------------------------------------------------------------------------------------
+
+    async def look(self, what: str, query: Mapping[str, str]) -> dict[str, Any]:
+        """See Elsewhere.look."""
+        if what == "lanes":
+            return await self._lanes(query)
+        if what == "faults":
+            return fold_faults([_look(self._world, what, {}), *(await self._ask_all(what)).values()])
+        manager = self._machine.manager
+        if manager is None or manager == self._machine.transport.name:
+            return _look(self._world, what, query)
+        return await self._ask(manager, what, query)
+
+    async def _ask(self, name: NodeName, what: str, query: Mapping[str, str]) -> dict[str, Any]:
+        body = {"what": what, "query": dict(query)}
+        return await self._machine.transport.ask(name, "look", body, timeout_s=LOOK_S)
+
+    async def _ask_all(self, what: str, query: Mapping[str, str] | None = None) -> dict[NodeName, Any]:
+        """Return what the machines that answer say."""
+        names = sorted(self._machine.nodes)
+        answers = await asyncio.gather(
+            *(self._ask(name, what, query or {}) for name in names), return_exceptions=True
+        )
+        return {name: answer for name, answer in zip(names, answers, strict=True) if isinstance(answer, dict)}
+
+    async def _lanes(self, query: Mapping[str, str]) -> dict[str, Any]:
+        """Take the lanes of each direction from the machine whose engine has them."""
+        rows = {row["name"]: row for row in _look(self._world, "lanes", query)["directions"]}
+        owners = {
+            way.name: self._owner(way) for way in directions_of(self._world.fabric, query.get("on", ""))
+        }
+        others = {owner for owner in owners.values() if owner in self._machine.nodes}
+        names = sorted(others)
+        answers = await asyncio.gather(
+            *(self._ask(name, "lanes", query) for name in names), return_exceptions=True
+        )
+        for name, answer in zip(names, answers, strict=True):
+            if isinstance(answer, AskError):
+                raise answer
+            if isinstance(answer, dict):
+                rows |= {row["name"]: row for row in answer["directions"] if owners.get(row["name"]) == name}
+        return {"directions": list(rows.values())}
+
+    async def _say(self, _asker: NodeName, body: dict[str, Any]) -> dict[str, Any]:
+        query = {str(key): str(value) for key, value in dict(body.get("query", {})).items()}
+        return _look(self._world, str(body.get("what")), query)
+
+    # --- faults --------------------------------------------------------------------------------------------
+
+    async def change_faults(self, change: Mapping[str, Any]) -> int | None:
+        """See Elsewhere.change_faults."""
+        coordinator = self._machine.coordinator
+        if coordinator == self._machine.transport.name:
+            return await self._change(change)
+        if coordinator is None:
+            raise ClusterError("the coordinator, which sets faults on all machines, is not there")
+        answer = await self._machine.transport.ask(coordinator, "change-fault", dict(change), timeout_s=30.0)
+        number = answer.get("number")
+        return number if isinstance(number, int) else None
+
+    async def _asked_to_change(self, asker: NodeName, body: dict[str, Any]) -> dict[str, Any]:
+        if self._machine.coordinator != self._machine.transport.name:
+            raise ClusterError(f"{self._machine.transport.name} is not the coordinator")
+        if not self._machine.trusts(asker):
+            self._check_own(asker, body)
+        return {"number": await self._change(body)}
+
+    async def _change(self, change: Mapping[str, Any]) -> int | None:
+        """Make a change here and on the other machines; what one of them refuses is undone."""
+        faults = self._world.faults
+        if "add" not in change:
+            remove_fault(faults, change.get("remove"))
+            await self._spread({"remove": change.get("remove")})
+            return None
+        fault = faults.add(str(change["add"]))
+        try:
+            await self._spread({"add": spec_text(fault.spec), "number": fault.number})
+        except ClusterError:
+            remove_fault(faults, fault.number)
+            await self._ask_to({"remove": fault.number})
+            raise
+        return fault.number
+
+    async def _ask_to(self, change: dict[str, Any]) -> list[str]:
+        asked = (self._machine.transport.ask(name, "fault", change) for name in sorted(self._machine.nodes))
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        return [str(answer) for answer in answers if isinstance(answer, AskError)]
+
+    async def _spread(self, change: dict[str, Any]) -> None:
+        if failed := await self._ask_to(change):
+            raise ClusterError("; ".join(failed))
+
+    def _check_own(self, asker: NodeName, change: Mapping[str, Any]) -> None:
+        """Refuse a change of faults that are not at nodes of who asks."""
+        specs = self._world.faults.specs()
+        if "add" in change:
+            wanted = [parse_fault(str(change["add"]))]
+        elif change.get("remove") is None:
+            wanted = list(specs.values())
+        else:
+            wanted = [spec for number, spec in specs.items() if number == change["remove"]]
+        for spec in wanted:
+            if not self._is_own(asker, spec):
+                raise ClusterError(
+                    f"{spec.kind} on {spec.on}: {asker} may change faults of its own nodes and their links: ask on "
+                    "the coordinator, or write `cluster: {trust_members: true}` in the lab file"
+                )
+
+    def _is_own(self, asker: NodeName, spec: FaultSpec) -> bool:
+        placement = self._machine.placement
+        if placement is None or spec.kind is FaultKind.PARTITION:
+            return False
+        carried = {name for name, machine in placement.machine_of.items() if machine == str(asker)}
+        if spec.kind is FaultKind.CRASH:
+            return spec.on in placement.hosts.get(str(asker), ())
+        if spec.kind in (FaultKind.SWITCH_REBOOT, FaultKind.HFI_REMOVAL):
+            return spec.on in carried
+        links = links_of(self._world.fabric, spec.on)
+        return all(any(node_of(end) in carried for end in link.ends) for link in links)
+
+    async def _take_fault(self, asker: NodeName, body: dict[str, Any]) -> dict[str, Any]:
+        self._machine.check_coordinator(asker)
+        faults = self._world.faults
+        if "add" in body:
+            faults.add(str(body["add"]), number=int(body["number"]))
+        elif body.get("remove") is None:
+            faults.clear()
+        elif body["remove"] in {fault["number"] for fault in faults.show()}:
+            faults.remove(int(body["remove"]))
+        return {}
+
+    async def tell_faults(self, name: NodeName) -> None:
+        """Have a machine that came back set what is set here, and no more.
+
+        Raises:  AskError: it does not.
+        """
+        specs = self._world.faults.specs()
+        told = [[number, spec_text(spec)] for number, spec in specs.items()]
+        await self._machine.transport.ask(name, "faults", {"faults": told})
+
+    async def _take_faults(self, asker: NodeName, body: dict[str, Any]) -> dict[str, Any]:
+        self._machine.check_coordinator(asker)
+        faults = self._world.faults
+        wanted = {int(number): str(text) for number, text in body.get("faults", [])}
+        here = {number: spec_text(spec) for number, spec in faults.specs().items()}
+        for number in [number for number, text in here.items() if wanted.get(number) != text]:
+            faults.remove(number)
+        for number, text in wanted.items():
+            if here.get(number) != text:
+                faults.add(text, number=number)
+        return {}
+
+    # --- captures ------------------------------------------------------------------------------------------
+
+    async def captures(
+        self, ways: Iterable[LinkDirection], query: Mapping[str, str]
+    ) -> tuple[list[RemoteCapture], dict[str, str]]:
+        """See Elsewhere.captures."""
+        found: list[RemoteCapture] = []
+        refused: dict[str, str] = {}
+        for name in sorted({self._owner(way) for way in ways}):
+            if name not in self._machine.nodes:
+                refused[str(name)] = f"machine {name} is not there"
+                continue
+            body = {"query": dict(query), "ahead_s": self._machine.clocks.get(name, 0.0)}
+            try:
+                answer = await self._machine.transport.ask(name, "capture", body)
+            except AskError as error:
+                refused[str(name)] = str(error)
+            else:
+                found.append(CaptureThere(self._machine.transport, name, int(answer["number"])))
+        return found, refused
+
+    async def _start_capture(self, asker: NodeName, body: dict[str, Any]) -> dict[str, Any]:
+        self._machine.check_trust(asker)
+        return self.served.start(asker, self._world, body)
+
+    async def _more_capture(self, asker: NodeName, body: dict[str, Any]) -> dict[str, Any]:
+        return await self.served.more(asker, body)
+
+    async def _keep_capture(self, asker: NodeName, body: dict[str, Any]) -> dict[str, Any]:
+        return self.served.keep(asker, body)
+
+    async def _end_capture(self, asker: NodeName, body: dict[str, Any]) -> dict[str, Any]:
+        return self.served.end(asker, body)
+
+
+def _look(world: World, what: str, query: Mapping[str, str]) -> dict[str, Any]:
+    view = VIEWS.get(what)
+    if view is None:
+        raise InputError(f'"{what[:40]}" is none of {", ".join(VIEWS)}')
+    return view(world, query)

@@ -1,0 +1,244 @@
+"""Where packets leave an engine for other machines, and come in: as bodies of messages.
+
+What has left waits here, by direction and service channel, until it is taken. On an engine that Python drives, each
+packet is an object of Python on its way. A lab with native threads has a gate of their own, whose packets Python never
+sees one by one (native/tap/src/departures.rs); both do the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from hfi_sim.engine.crossing import TAG_SIZE
+from hfi_sim.engine.outputs import BufferToken, DirectionId, Left
+from hfi_sim.fabric import Fabric
+from hfi_sim.wire.lrh16b import sc_of
+from opavnic.cluster.messages import Body, Packets, Taken
+from opavnic.engine.native import NativeEngine
+
+if TYPE_CHECKING:
+    from opavnic import _native
+
+MOST_BYTES: Final = 8 << 20
+"""Of packets of one direction that wait; more are dropped (net_overflow), but for those on links with credits, which
+bound them."""
+
+
+class Counts(NamedTuple):
+    """What has come to the end of a direction."""
+
+    packets: int = 0
+    bytes: int = 0
+    overflows: int = 0
+    """Dropped for lack of room."""
+    forgotten: int = 0
+    """Lost with the machine that they waited for."""
+    waiting: int = 0
+
+
+class Gate(Protocol):
+    """See the module."""
+
+    is_threaded: bool
+    """Whether its packets are offered in a thread of its own; then `take`, `arrive` and `wake` may be called in any."""
+
+    def start(self, offer: Callable[[], None]) -> None:
+        """Begin: `offer` is called when packets wait that it was not told of, and after `wake`."""
+
+    def stop(self) -> None:
+        """End; `offer` does not run any more."""
+
+    def wake(self) -> None:
+        """Have `offer` called soon."""
+
+    def waiting(self) -> list[tuple[DirectionId, int]]:
+        """Return directions and service channels of which packets wait."""
+
+    def take(self, direction: DirectionId, sc: int, head: bytes, packets: int, size: int) -> Taken | None:
+        """Take packets of a service channel, in order: see `messages.Take`."""
+
+    def arrive(self, direction: DirectionId, body: Body) -> None:
+        """Let packets of another machine's gate enter a direction that comes from there."""
+
+    def forget(self, direction: DirectionId) -> None:
+        """Lose what waits in a direction."""
+
+    def counts(self, direction: DirectionId) -> Counts:
+        """Return what has come to the end of a direction."""
+
+
+def gate_of(fabric: Fabric, loop: asyncio.AbstractEventLoop) -> Gate:
+    """Return the gate of a fabric's engine."""
+    engine = fabric.driver.engine
+    native = engine.open_gate() if isinstance(engine, NativeEngine) else None
+    return PythonGate(fabric, loop) if native is None else NativeGate(fabric, native)
+
+
+class _End:
+    """Packets at the end of one direction."""
+
+    def __init__(self) -> None:
+        self.lanes: dict[int, Packets] = {}
+        self.tokens: dict[int, list[BufferToken]] = {}
+        """One for each packet, on a link with credits; otherwise none."""
+        self.waiting_bytes = 0
+        self.counts = Counts()
+
+    def add(self, **more: int) -> None:
+        self.counts = self.counts._replace(
+            **{name: getattr(self.counts, name) + count for name, count in more.items()}
+        )
+
+
+class PythonGate:
+    """The gate of an engine that Python drives: the readable reference."""
+
+    is_threaded = False
+
+    def __init__(self, fabric: Fabric, loop: asyncio.AbstractEventLoop) -> None:
+        """Take what leaves the fabric from now on."""
+        self._fabric = fabric
+        self._loop = loop
+        self._ends: dict[DirectionId, _End] = {}
+        self._offer: Callable[[], None] = lambda: None
+        self._is_awake = False
+        fabric.on_left = self._left
+
+    def start(self, offer: Callable[[], None]) -> None:
+        """See Gate."""
+        self._offer = offer
+
+    def stop(self) -> None:
+        """See Gate."""
+        self._offer = lambda: None
+
+    def wake(self) -> None:
+        """See Gate."""
+        if not self._is_awake:
+            self._is_awake = True
+            self._loop.call_soon(self._run)
+
+    def _run(self) -> None:
+        self._is_awake = False
+        self._offer()
+
+    def _left(self, left: Left) -> None:
+        end = self._ends.setdefault(left.direction, _End())
+        size = len(left.record) - TAG_SIZE
+        end.add(packets=1, bytes=size)
+        if left.token is None and end.waiting_bytes + size > MOST_BYTES:
+            end.add(overflows=1)
+            return
+        end.add(waiting=1)
+        end.waiting_bytes += size
+        sc = sc_of(left.record)
+        end.lanes.setdefault(sc, Packets()).append(left.record)
+        if left.token is not None:
+            end.tokens.setdefault(sc, []).append(left.token)
+        self.wake()
+
+    def waiting(self) -> list[tuple[DirectionId, int]]:
+        """See Gate."""
+        return [
+            (direction, sc) for direction, end in self._ends.items() for sc, lane in end.lanes.items() if lane
+        ]
+
+    def take(self, direction: DirectionId, sc: int, head: bytes, packets: int, size: int) -> Taken | None:
+        """See Gate."""
+        end = self._ends.get(direction)
+        taken = None if end is None or sc not in end.lanes else end.lanes[sc].take(head, packets, size)
+        if taken is None or end is None:
+            return None
+        _, count, taken_size = taken
+        end.add(waiting=-count)
+        end.waiting_bytes -= taken_size - TAG_SIZE * count
+        if tokens := end.tokens.get(sc):
+            self._release(tokens[:count])
+            del tokens[:count]
+        return taken
+
+    def arrive(self, direction: DirectionId, body: Body) -> None:
+        """See Gate."""
+        driver = self._fabric.driver
+        driver.engine.arrive(driver.now, direction, body.packets)
+        driver.run()
+
+    def forget(self, direction: DirectionId) -> None:
+        """See Gate."""
+        end = self._ends.get(direction)
+        if end is not None:
+            end.add(forgotten=end.counts.waiting, waiting=-end.counts.waiting)
+            end.lanes.clear()
+            end.waiting_bytes = 0
+            tokens, end.tokens = end.tokens, {}
+            for lane in tokens.values():
+                self._release(lane)
+
+    def counts(self, direction: DirectionId) -> Counts:
+        """See Gate."""
+        end = self._ends.get(direction)
+        return Counts() if end is None else end.counts
+
+    def _release(self, tokens: list[BufferToken]) -> None:
+        driver = self._fabric.driver
+        for token in tokens:
+            driver.engine.release(driver.now, token)
+        driver.run_soon()
+
+
+class NativeGate:
+    """The gate of an engine that native threads drive, with a thread that offers what leaves."""
+
+    is_threaded = True
+
+    def __init__(self, fabric: Fabric, gate: _native.Gate) -> None:
+        """Use the gate of a carrier, which is open."""
+        self._fabric = fabric
+        self._gate = gate
+        self._is_stopped = False
+        self._thread: threading.Thread | None = None
+
+    def start(self, offer: Callable[[], None]) -> None:
+        """See Gate."""
+        self._thread = threading.Thread(target=self._run, args=(offer,), name="opavnic gate", daemon=True)
+        self._thread.start()
+
+    def _run(self, offer: Callable[[], None]) -> None:
+        while not self._is_stopped:
+            self._gate.wait()
+            offer()
+
+    def stop(self) -> None:
+        """See Gate."""
+        self._is_stopped = True
+        if self._thread is not None:
+            self._gate.wake()
+            self._thread.join()
+            self._thread = None
+
+    def wake(self) -> None:
+        """See Gate."""
+        self._gate.wake()
+
+    def waiting(self) -> list[tuple[DirectionId, int]]:
+        """See Gate."""
+        return [(DirectionId(direction), sc) for direction, sc in self._gate.waiting()]
+
+    def take(self, direction: DirectionId, sc: int, head: bytes, packets: int, size: int) -> Taken | None:
+        """See Gate."""
+        return self._gate.take(self._fabric.driver.now, (direction, sc), head, packets, size)
+
+    def arrive(self, direction: DirectionId, body: Body) -> None:
+        """See Gate."""
+        self._gate.arrive(self._fabric.driver.now, direction, body.message, body.begin)
+
+    def forget(self, direction: DirectionId) -> None:
+        """See Gate."""
+        self._gate.forget(self._fabric.driver.now, direction)
+
+    def counts(self, direction: DirectionId) -> Counts:
+        """See Gate."""
+        return Counts(*self._gate.counts(direction))

@@ -1,0 +1,202 @@
+"""A machine of a cluster that joins a coordinator and gets its share of the lab from it; see node.py."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from opavnic.cluster.deputy import Deputy
+from opavnic.cluster.errors import AskError, ClusterError
+from opavnic.cluster.node import Machine, digest_of, place_lab
+from opavnic.cluster.part import Follower
+from opavnic.cluster.transport import NodeName, NodeState, Transport
+from opavnic.lab.lab import Lab
+from opavnic.lab.loader import parse_lab
+from opavnic.lab.machine import NetdevKind
+from opavnic.world.world import World
+
+log = logging.getLogger("opavnic.cluster")
+
+_LOOK_AGAIN_S: Final = 0.02
+
+
+class Member(Machine):
+    """A machine that joins a coordinator."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        progress: Callable[[str], None],
+        expected: str | None = None,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Prepare. Args: expected: the text of the lab file that it has; another one is refused."""
+        super().__init__(transport, progress, wall_clock=wall_clock)
+        self._expected = None if expected is None else digest_of(expected)
+        self._digest = ""
+        self._given: asyncio.Future[Lab] = asyncio.get_running_loop().create_future()
+        self.ended = asyncio.Event()
+        """The coordinator has said that it is over."""
+        self.reason = ""
+        """Why it is over."""
+        self._follower: Follower | None = None
+        self._coordinator = NodeName("")
+        self._obeyed_life = 0
+        """The life of the coordinator that has given this machine its share, or found that it has it."""
+        self._has_been_up = False
+        self._is_ending = False
+        self._deputy: Deputy | None = None
+        self._managed_by: NodeName | None = None
+        self._task: asyncio.Task[None] | None = None
+        self.verbs |= {"start": self._start, "program": self._program, "down": self._down}
+
+    async def join(self) -> Lab | None:
+        """Join the fabric and wait for a share; return it, not started, or None if there is to be none."""
+        self.progress(f"{self.transport.name} looks for the coordinator")
+        await self.transport.start()
+        self.progress(f"{self.transport.name} waits for its share of the lab")
+        ended = asyncio.ensure_future(self.ended.wait())
+        waiting: set[asyncio.Future[Any]] = {ended, self._given}
+        try:
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            ended.cancel()
+        return self._given.result() if self._given.done() else None
+
+    async def _start(self, asker: NodeName, body: dict[str, Any]) -> dict[str, Any]:
+        self.check_coordinator(asker)
+        digest = str(body["digest"])
+        if self._expected is not None and digest != self._expected:
+            raise ClusterError(f"{self.transport.name} has another lab file than the coordinator")
+        if self._digest and digest != self._digest:
+            raise ClusterError(f"{self.transport.name} runs its share of another lab file: end it first")
+        self._coordinator, self._obeyed_life = asker, self.nodes[asker].life
+        if self._digest:
+            groups = {} if self._deputy is None else self._deputy.groups
+            if self._follower is not None:
+                self._heed_manager(is_new=True)
+                self._ready_soon()
+            return {"runs": True, "groups": groups}
+        model = parse_lab(str(body["text"]), str(body["file"]))
+        placement = place_lab(model, [str(name) for name in body["machines"]])
+        netdev: NetdevKind = "memory" if body["netdev"] == "memory" else "tap"
+        lab = self._make_lab(
+            model, placement, manages=False, file=str(body["file"]), digest=digest, netdev=netdev
+        )
+        self._digest = digest
+        hosts = ", ".join(placement.hosts[str(self.transport.name)]) or "no hosts"
+        self.progress(f"lab {model.name}: {hosts}")
+        self._given.set_result(lab)
+        return {"runs": False}
+
+    def _came(self, name: NodeName, state: NodeState) -> None:
+        super()._came(name, state)
+        self._heed_manager(is_new=name == self.manager)
+
+    def _lost(self, name: NodeName) -> None:
+        super()._lost(name)
+        self._heed_manager()
+        if self._deputy is not None:
+            self._deputy.lost(name)
+
+    @property
+    def manager(self) -> NodeName | None:
+        """The coordinator; where that is gone, the first machine in the lab file's `em_standby` that is there."""
+        coordinator, own = self.coordinator, self.transport.name
+        if coordinator is not None and self.nodes[coordinator].life == self._obeyed_life:
+            return coordinator
+        standbys = (NodeName(name) for name in list(self.em_nodes)[1:])
+        return next((name for name in standbys if name == own or name in self.nodes), None)
+
+    def check_manager(self, asker: NodeName) -> None:
+        """Refuse whoever does not manage the fabric. Raises ClusterError."""
+        if asker == self.manager:
+            return
+        if not self.em_nodes:
+            self.check_coordinator(asker)
+        raise ClusterError(f"{asker} does not manage this fabric, {self.manager or 'nobody'} does")
+
+    def _heed_manager(self, *, is_new: bool = False) -> None:
+        """Follow whoever manages the fabric now. Args: is_new: it is another process than before, or was away."""
+        before, self._managed_by = self._managed_by, self.manager
+        is_over = self._is_ending or self.ended.is_set()
+        if is_over or self._follower is None or (before == self._managed_by and not is_new):
+            return
+        if self._deputy is not None:
+            if self._managed_by != self.transport.name:
+                self._deputy.stand_back()
+            elif not self._deputy.is_acting:
+                self._deputy.take_over()
+        self._follower.forget()
+
+    def _reports_to(self) -> NodeName | None:
+        return None if self.manager == self.transport.name else self.manager
+
+    def _attach(self, world: World) -> None:
+        super()._attach(world)
+        assert self.boundary is not None  # noqa: S101 - made just now
+        for name, state in list(self.nodes.items()):
+            self.boundary.set_peer(name, True, state.life)
+            self._measure_soon(name)
+        loop = asyncio.get_running_loop()
+        self._managed_by = self.manager
+        self._follower = Follower(world, self.transport, self._reports_to, loop)
+        world.ends.add("reports to the coordinator", self._follower.close)
+        if world.managed_by == "deputy":
+            self._deputy = Deputy(self, world, self._follower, loop)
+            world.ends.add("deputy of the subnet manager", self._deputy.close)
+        world.ends.add("readiness", self._end_readiness)
+
+    async def _program(self, asker: NodeName, body: dict[str, Any]) -> dict[str, Any]:
+        self.check_manager(asker)
+        if self._follower is None:
+            raise ClusterError(f"{self.transport.name} has no share of the lab yet")
+        nodes = body.get("nodes")
+        if not isinstance(nodes, Mapping):
+            raise ClusterError("a program without nodes")
+        self._follower.program(nodes)
+        return {}
+
+    async def _down(self, asker: NodeName, body: dict[str, Any]) -> dict[str, Any]:
+        self.check_coordinator(asker)
+        self.reason = str(body.get("reason", ""))
+        self.ended.set()
+        return {}
+
+    async def _await_others(self) -> None:
+        self._ready_soon()
+
+    def _ready_soon(self) -> None:
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._say_ready())
+
+    async def _say_ready(self) -> None:
+        """Tell the coordinator once every VNIC here is operational, unless that is up to a fabric manager.
+
+        They are waited for once: an Ethernet Manager may have been told since that one is to be down.
+        """
+        while self._is_awaited and not self._has_been_up and self._not_up():  # noqa: ASYNC110 - nobody announces it
+            await asyncio.sleep(_LOOK_AGAIN_S)  # the kernel reports "up" in its own time
+        self._has_been_up = True
+        try:
+            await self.transport.ask(self._coordinator, "ready", {})
+        except AskError as error:
+            log.warning("the coordinator does not hear that this machine is ready: %s", error)
+
+    @property
+    def _is_awaited(self) -> bool:
+        return self.lab is not None and self.lab.model.subnet_manager.mode == "builtin"
+
+    async def _end_readiness(self) -> None:
+        self._is_ending = True
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def close(self) -> None:
+        """Leave the fabric."""
+        await self.transport.stop()

@@ -1,0 +1,256 @@
+"""The links of a node over Zenoh: their messages to and from an Exchange, in whatever thread they come.
+
+Zenoh calls in threads of its own. Where packets never become objects of Python, trains and grants are handled there,
+under one lock, and the event loop is not asked. Otherwise they wait for it, like all else (`ZenohLinks.is_threaded`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from opavnic.cluster.exchange import ACK_DELAY_S, Arrived, Exchange, Lost, Output, Put, RoomAgain, Urgency
+from opavnic.cluster.messages import Body, Take, is_open
+from opavnic.cluster.transport import LinkReport, NodeName
+from opavnic.cluster.zenoh_config import link_key, parse_link_key
+
+if TYPE_CHECKING:
+    import zenoh
+
+Soon = Callable[..., bool]
+"""Runs a function with its arguments in the event loop, in order."""
+
+_PRIORITIES: Final = {
+    Urgency.ROOM: "REAL_TIME",
+    Urgency.MANAGEMENT: "INTERACTIVE_HIGH",
+    Urgency.DATA: "DATA",
+}
+_MOST_KEYS: Final = 1 << 12
+"""Keys of others whose parts are remembered."""
+
+
+class ZenohLinks:
+    """See the module. Unless they say otherwise, methods run in the event loop."""
+
+    def __init__(self, name: NodeName, exchange: Exchange, soon: Soon) -> None:
+        """Args:  exchange: of this node; whoever else uses it holds `lock`."""
+        self.is_threaded = False
+        """Whether `on_train` and `on_room` may be called in any thread."""
+        self.on_train: Callable[[str, int, Body], None] = lambda link, direction, body: None
+        self.on_room: Callable[[str, int], None] = lambda link, direction: None
+        self.on_lost: Callable[[str, int, int], None] = lambda link, direction, packets: None
+        self.exchange = exchange
+        self.lock = threading.RLock()
+        """Held to decide; what follows is done without it, so that no thread waits for packets of another one."""
+        self.failed_puts = 0
+        self._putting = threading.RLock()
+        """Held from the decision until its messages are put, so that no grant overtakes an earlier one. Who has it does
+        not ask for `lock`."""
+        self._arriving = threading.RLock()
+        """Held from a message until its packets have arrived, in their order; who has `lock` does not ask for it."""
+        self._name = name
+        self._soon = soon
+        self._session: zenoh.Session | None = None
+        self._publishers: dict[tuple[NodeName, str, int, Urgency], zenoh.Publisher] = {}
+        self._keys: dict[str, zenoh.KeyExpr] = {}
+        """By link: what comes to it. Zenoh knows these, and so works out once, not for each message, who gets it."""
+        self._known: dict[str, tuple[NodeName, str, int] | None] = {}
+        self._threads = threading.local()
+        self._timer: asyncio.TimerHandle | None = None
+        self._due: float | None = None
+        """For when the timer is set, or will be."""
+
+    def start(self, session: zenoh.Session, loop: asyncio.AbstractEventLoop) -> None:
+        """Begin to put messages."""
+        self._session, self._loop = session, loop
+
+    def stop(self) -> None:
+        """Lose what is under way."""
+        with self._arriving, self.lock:
+            for link in list(dict(self.exchange.reports())):
+                self.exchange.unbind(link)
+        self.deliver()
+        with self.lock, self._putting:
+            self._session = None
+            self._publishers.clear()
+            self._keys.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def bind(self, link: str, direction: int, peer: NodeName) -> None:
+        """See Transport.bind."""
+        with self.lock:
+            self.exchange.bind(link, direction, peer, self._loop.time())
+        if self._session is not None:
+            incoming = link_key(self.exchange.fabric, peer, self._name, link, 1 - direction)
+            self._keys[link] = self._session.declare_keyexpr(incoming)
+        self.deliver()
+
+    def unbind(self, link: str) -> None:
+        """See Transport.unbind."""
+        with self._arriving, self.lock:
+            self.exchange.unbind(link)
+        self.deliver()
+        with self.lock, self._putting:
+            gone = [self._publishers.pop(key) for key in list(self._publishers) if key[1] == link]
+            key, session = self._keys.pop(link, None), self._session
+        for publisher in gone:
+            publisher.undeclare()
+        if key is not None and session is not None:
+            session.undeclare(key)
+
+    def send_train(self, link: str, sc: int, take: Take) -> int:
+        """See Transport.send_train. One thread at a time may call this, whichever."""
+        with self.lock:
+            sent = self.exchange.send_train(link, sc, take, self._loop.time())
+        if self.exchange.outputs:
+            self.deliver()
+        if sent is None:
+            return 0
+        put, count = sent
+        self._put(put)
+        return count
+
+    def pause(self, link: str) -> None:
+        """See Transport.pause."""
+        with self.lock:
+            self.exchange.pause(link)
+
+    def resume(self, link: str) -> None:
+        """See Transport.resume."""
+        with self.lock:
+            self.exchange.resume(link, self._loop.time())
+        self.deliver()
+
+    def reports(self) -> Mapping[str, LinkReport]:
+        """See Transport.links."""
+        with self.lock:
+            return dict(self.exchange.reports())
+
+    def on_sample(self, sample: zenoh.Sample) -> None:
+        """Take a message, in a thread of Zenoh's."""
+        if not hasattr(self._threads, "is_kept"):
+            self._keep_thread()
+        key, payload = str(sample.key_expr), sample.payload.to_bytes()
+        # who asks for room may have come just now, of which the event loop hears first
+        if self.is_threaded and not is_open(payload):
+            self._received(key, payload)
+        else:
+            self._soon(self._received, key, payload)
+
+    def _keep_thread(self) -> None:
+        """Have Python remember this thread, which it would forget after each call and make anew for the next."""
+        ctypes.pythonapi.PyGILState_Ensure()  # never released: Zenoh's threads last as long as the process
+        self._threads.is_kept = True
+
+    def _received(self, key: str, payload: bytes) -> None:
+        parsed = self._parsed(key)
+        if parsed is None:
+            with self.lock:
+                self.exchange.refused["bad_key"] += 1
+            return
+        sender, link, direction = parsed
+        with self._arriving:
+            with self.lock:
+                now = self._loop.time()
+                self.exchange.received(sender, link, direction, payload, now)
+                outputs = self._take_outputs(now)
+            self._act(outputs)
+
+    def _parsed(self, key: str) -> tuple[NodeName, str, int] | None:
+        try:
+            return self._known[key]
+        except KeyError:
+            with self.lock:
+                if len(self._known) >= _MOST_KEYS:
+                    self._known.clear()
+                parsed = self._known[key] = parse_link_key(key)
+            return parsed
+
+    def deliver(self) -> None:
+        """Send what the exchange has for others, tell what it has for this node, and wake when more is due.
+
+        Whoever calls this, in any thread, does not hold the lock.
+        """
+        with self.lock:
+            outputs = self._take_outputs(self._loop.time())
+        self._act(outputs)
+
+    def _take_outputs(self, now: float) -> Sequence[Output]:
+        """Return what is to be done without the lock, and for that hold `_putting` if there are messages."""
+        due = self.exchange.poll(now)
+        if due is not None and self._session is not None and (self._due is None or due < self._due):
+            self._due = due
+            self._soon(self._set_timer)
+        if not self.exchange.outputs:
+            return ()
+        outputs = tuple(self.exchange.outputs)
+        self.exchange.outputs.clear()
+        if any(isinstance(output, Put) for output in outputs):
+            self._putting.acquire()
+        return outputs
+
+    def _act(self, outputs: Sequence[Output]) -> None:
+        puts = [output for output in outputs if isinstance(output, Put)]
+        if puts:
+            try:
+                for put in puts:
+                    self._put(put)
+            finally:
+                self._putting.release()
+        for output in outputs:
+            match output:
+                case Arrived(link, direction, body):
+                    self.on_train(link, direction, body)
+                case RoomAgain(link, direction):
+                    self.on_room(link, direction)
+                case Lost(link, direction, packets):
+                    self._soon(self.on_lost, link, direction, packets)
+
+    def _set_timer(self) -> None:
+        with self.lock:
+            if self._timer is not None:
+                self._timer.cancel()
+            if self._due is not None and self._session is not None:
+                self._timer = self._loop.call_at(self._due, self._time_has_come)
+
+    def _time_has_come(self) -> None:
+        """Send what is due. While there is something every time, the timer stays: nobody wakes the loop to set it."""
+        with self.lock:
+            now = self._loop.time()
+            self._timer, self._due = None, now
+            outputs = self._take_outputs(now)
+            due = self.exchange.poll(now)
+            if due is None and outputs:
+                due = now + ACK_DELAY_S
+            self._due = due
+            if due is not None and self._session is not None:
+                self._timer = self._loop.call_at(due, self._time_has_come)
+        self._act(outputs)
+
+    def _put(self, put: Put) -> None:
+        import zenoh
+
+        session = self._session
+        if session is None:
+            return
+        key = (put.peer, put.link, put.direction, put.urgency)
+        try:
+            publisher = self._publishers.get(key)
+            if publisher is None:
+                publisher = self._publishers[key] = session.declare_publisher(
+                    link_key(self.exchange.fabric, self._name, put.peer, put.link, put.direction),
+                    # dropping would lose packets of a lossless fabric. Where the queue is full, a thread waits that
+                    # has not the lock, so that what arrives is taken all the same; grants are too few to fill theirs
+                    congestion_control=zenoh.CongestionControl.BLOCK,
+                    reliability=zenoh.Reliability.RELIABLE,
+                    priority=getattr(zenoh.Priority, _PRIORITIES[put.urgency]),
+                    express=True,
+                    allowed_destination=zenoh.Locality.REMOTE,
+                )
+            publisher.put(put.payload)
+        except zenoh.ZError:
+            self.failed_puts += 1  # what it carried is found missing by its receiver, or lost with its peer

@@ -1,0 +1,284 @@
+"""What a fabric manager says of a fabric, beside what the fabric is. Pure: records in, rows out.
+
+A fabric manager learns of a change by a trap or at its next sweep: until then its view differs, and each row says how.
+It is right not to know what no cable that is up leads to. Nodes are matched by GUID, ports and links by the LIDs that
+the fabric manager gives these nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from hfi_sim.fabric import Fabric
+from hfi_sim.hfi import HfiPort
+from hfi_sim.port_state import PortState
+from hfi_sim.sa.attributes import SaAttrId
+from hfi_sim.sa.record import SaRecord
+from hfi_sim.sa.records import LinkRecord, NodeRecord, PortInfoRecord, SmInfoRecord, VfInfoRecord
+from hfi_sim.sma.attributes.node import NodeInfo, NodeType
+from hfi_sim.sma.attributes.port_info import MTU_BYTES, MtuCode, PortInfo
+from hfi_sim.sma.attributes.tables import SmInfo
+from hfi_sim.sma.facts import Port, port_guid_of, port_num_of
+from hfi_sim.switch import Switch, SwitchPort
+from hfi_sim.types import PKEY_FULL_MEMBER
+
+TABLES: Final[dict[int, type[SaRecord]]] = {
+    SaAttrId.NODE_RECORD: NodeRecord,
+    SaAttrId.PORT_INFO_RECORD: PortInfoRecord,
+    SaAttrId.LINK_RECORD: LinkRecord,
+    SaAttrId.SM_INFO_RECORD: SmInfoRecord,
+    SaAttrId.VF_INFO_RECORD: VfInfoRecord,
+}
+"""The tables of subnet administration that a view is made of."""
+_SM_STATES: Final = {0: "not active", 1: "discovering", 2: "standby", 3: "master"}
+_NOT_YET: Final = "the fabric manager does not have it yet"
+_STILL: Final = "the fabric manager still has it"
+_QOS: Final = 1 << 1
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What subnet administration has answered."""
+
+    nodes: tuple[NodeRecord, ...] = ()
+    ports: tuple[PortInfoRecord, ...] = ()
+    links: tuple[LinkRecord, ...] = ()
+    managers: tuple[SmInfoRecord, ...] = ()
+    fabrics: tuple[VfInfoRecord, ...] = ()
+    errors: Mapping[int, str] = field(default_factory=dict)
+    """Why a table was not given, by its attribute."""
+
+    @classmethod
+    def of(cls, tables: Mapping[int, Iterable[Any]], errors: Mapping[int, str]) -> Said:
+        """Gather tables. Args: tables: records by attribute; those that are missing are in `errors`."""
+        nodes, ports, links, managers, fabrics = (tuple(tables.get(attr_id, ())) for attr_id in TABLES)
+        return cls(nodes, ports, links, managers, fabrics, errors)
+
+    def has(self, *tables: int) -> bool:
+        """Return whether all of these tables were given."""
+        return not self.errors.keys() & set(tables)
+
+
+def fm_view(said: Said, fabric: Fabric, asker: HfiPort, wanted: Mapping[str, int]) -> dict[str, Any]:
+    """Return both views side by side as plain data; `differs` of a row says what contradicts, empty if nothing does.
+
+    Args:  asker: the port that asked: what cables that are up lead to from there is what the fabric manager can know.
+           wanted: the P_Keys of the lab's virtual switches, by their names.
+    """
+    reached = _reached(fabric, asker)
+    ours = _ends(fabric)
+    theirs = {NodeInfo.parse(record.node_info).port_guid: record for record in said.nodes}
+    by_lid = {record.lid: guid for guid, record in theirs.items()}
+    parts = {
+        "managers": [_manager(record, ours, by_lid) for record in said.managers],
+        "nodes": list(_nodes(ours, theirs, reached)) if said.has(SaAttrId.NODE_RECORD) else [],
+        "ports": list(_ports(said, fabric, by_lid, reached)),
+        "links": list(_links(said, fabric, ours, by_lid, reached)),
+        "virtual_fabrics": list(_fabrics(said, wanted)),
+    }
+    return {
+        **parts,
+        "differences": sum(bool(row["differs"]) for rows in parts.values() for row in rows),
+        "errors": {SaAttrId.text_of(attr_id): error for attr_id, error in said.errors.items()},
+    }
+
+
+def _ends(fabric: Fabric) -> dict[int, Port]:
+    """Return what has a LID, by its GUID: HFI ports, and switches by their port 0."""
+    ends: dict[int, Port] = {int(port.guid): port for port in fabric.hfi_ports()}
+    return ends | {int(switch.node_guid): switch.port0 for switch in fabric.switches.values()}
+
+
+def _reached(fabric: Fabric, asker: HfiPort) -> frozenset[str]:
+    """Return the names of the HFI ports and switches that cables that are up lead to from a port."""
+    beside: dict[str, set[str]] = {}
+    for link in fabric.links:
+        if link.up:
+            a, b = (_node_of(end.name, fabric) for end in link.ends)
+            beside.setdefault(a, set()).add(b)
+            beside.setdefault(b, set()).add(a)
+    found, ahead = {asker.name}, [asker.name]
+    while ahead:
+        new = beside.get(ahead.pop(), set()) - found
+        found |= new
+        ahead += new
+    return frozenset(found)
+
+
+def _node_of(port: str, fabric: Fabric) -> str:
+    """Return the switch of a port, or an HFI's port itself: packets do not pass through an HFI."""
+    node = port.rpartition(":")[0]
+    return node if node in fabric.switches else port
+
+
+def _lid(end: Port) -> int:
+    return int(end.lid if isinstance(end, HfiPort) else end.switch.lid)
+
+
+def _name(end: Port) -> str:
+    return end.name if isinstance(end, HfiPort) else end.switch.name
+
+
+def _text(data: bytes) -> str:
+    return data.partition(b"\0")[0].decode(errors="replace")
+
+
+def _manager(record: SmInfoRecord, ours: Mapping[int, Port], by_lid: Mapping[int, int]) -> dict[str, Any]:
+    info = SmInfo.parse(record.sm_info)
+    end = ours.get(info.port_guid) or ours.get(by_lid.get(record.lid, 0))
+    return {
+        "port": _name(end) if end is not None else f"GUID {info.port_guid:#018x}",
+        "state": _SM_STATES.get(info.state, f"state {info.state}"),
+        "priority": info.priority,
+        "lid": record.lid,
+        "for_s": info.elapsed_time,
+        "differs": "" if end is not None else "no port of this lab",
+    }
+
+
+def _nodes(
+    ours: Mapping[int, Port], theirs: Mapping[int, NodeRecord], reached: frozenset[str]
+) -> Iterator[dict[str, Any]]:
+    for guid, end in ours.items():
+        record = theirs.get(guid)
+        attached = _name(end) in reached
+        differs = ""
+        if attached != (record is not None):
+            differs = _NOT_YET if attached else _STILL
+        elif record is not None and record.lid != _lid(end):
+            differs = "the LIDs differ"
+        yield {
+            "name": _name(end),
+            "kind": "HFI port" if isinstance(end, HfiPort) else "switch",
+            "guid": f"{guid:#018x}",
+            "attached": attached,
+            "lid": _lid(end),
+            "fm_name": "" if record is None else _text(record.node_description),
+            "fm_lid": None if record is None else record.lid,
+            "differs": differs,
+        }
+    for guid, record in theirs.items():
+        if guid not in ours:
+            kind = NodeInfo.parse(record.node_info).node_type
+            yield {
+                "name": "",
+                "kind": "switch" if kind == NodeType.SWITCH else "HFI port",
+                "guid": f"{guid:#018x}",
+                "attached": False,
+                "lid": None,
+                "fm_name": _text(record.node_description),
+                "fm_lid": record.lid,
+                "differs": "it is not in this lab",
+            }
+
+
+def _state(state: int) -> str:
+    return PortState(state).name if state in set(PortState) else f"state {state}"
+
+
+def _ports(
+    said: Said, fabric: Fabric, by_lid: Mapping[int, int], reached: frozenset[str]
+) -> Iterator[dict[str, Any]]:
+    if not said.has(SaAttrId.NODE_RECORD, SaAttrId.PORT_INFO_RECORD):
+        return
+    theirs = {
+        (by_lid.get(record.lid), record.port_num): PortInfo.parse(record.port_info) for record in said.ports
+    }
+    cabled = [port for switch in fabric.switches.values() for port in switch.ports.values() if port.link]
+    every: list[HfiPort | SwitchPort] = [*fabric.hfi_ports(), *cabled]
+    for port in every:
+        info = theirs.get((int(port_guid_of(port)), port_num_of(port)))
+        # what is down is in no table, and so is what the fabric manager does not reach
+        seen = PortState.DOWN if info is None else info.state
+        attached = _node_of(port.name, fabric) in reached
+        yield {
+            "name": port.name,
+            "state": port.state.name,
+            "fm_state": _state(seen),
+            "differs": "" if seen == (port.state if attached else PortState.DOWN) else "the states differ",
+        }
+
+
+def _links(
+    said: Said,
+    fabric: Fabric,
+    ours: Mapping[int, Port],
+    by_lid: Mapping[int, int],
+    reached: frozenset[str],
+) -> Iterator[dict[str, Any]]:
+    if not said.has(SaAttrId.NODE_RECORD, SaAttrId.LINK_RECORD):
+        return
+    theirs = {
+        frozenset(
+            (
+                _place(ours, by_lid, record.from_lid, record.from_port),
+                _place(ours, by_lid, record.to_lid, record.to_port),
+            )
+        )
+        for record in said.links
+    }
+    known = set()
+    for link in fabric.links:
+        ends = frozenset(end.name for end in link.ends)
+        known.add(ends)
+        seen = ends in theirs
+        there = link.up and _node_of(link.ends[0].name, fabric) in reached
+        differs = "" if there == seen else _NOT_YET if there else _STILL
+        yield {
+            "name": link.name,
+            "state": "up" if link.up else "down",
+            "fm_state": "there" if seen else "not there",
+            "differs": differs,
+        }
+    for ends in sorted(theirs - known, key=sorted):
+        yield {
+            "name": "--".join(sorted(ends)),
+            "state": "",
+            "fm_state": "there",
+            "differs": "it is not in this lab",
+        }
+
+
+def _place(ours: Mapping[int, Port], by_lid: Mapping[int, int], lid: int, port_num: int) -> str:
+    """Return the name of a port that the fabric manager names by LID and number."""
+    end = ours.get(by_lid.get(lid, 0))
+    if end is None:
+        return f"LID {lid:#x}:{port_num}"
+    return end.name if isinstance(end, HfiPort) else _switch_port(end.switch, port_num)
+
+
+def _switch_port(switch: Switch, port_num: int) -> str:
+    return f"{switch.name}:{port_num}"
+
+
+def _fabrics(said: Said, wanted: Mapping[str, int]) -> Iterator[dict[str, Any]]:
+    if not said.has(SaAttrId.VF_INFO_RECORD):
+        return
+    users: dict[int, list[str]] = {}
+    for name, pkey in wanted.items():
+        users.setdefault(pkey | PKEY_FULL_MEMBER, []).append(name)
+    for record in said.fabrics:
+        mtu = MTU_BYTES.get(MtuCode(record.mtu)) if record.mtu in set(MtuCode) else None
+        yield {
+            "name": _text(record.name),
+            "pkey": f"{record.pkey:#06x}",
+            "sl": record.sl_base,
+            "mtu": mtu if record.mtu_specified else None,
+            "qos": bool(record.option_flags & _QOS),
+            "vesws": users.get(record.pkey | PKEY_FULL_MEMBER, []),
+            "differs": "",
+        }
+    given = {record.pkey | PKEY_FULL_MEMBER for record in said.fabrics}
+    for pkey, names in users.items():
+        if pkey not in given:
+            yield {
+                "name": "",
+                "pkey": f"{pkey:#06x}",
+                "sl": None,
+                "mtu": None,
+                "qos": False,
+                "vesws": names,
+                "differs": "the fabric manager has no virtual fabric with this P_Key",
+            }

@@ -1,0 +1,187 @@
+"""Programs on hosts of other machines of a cluster, on the control API, with or without a terminal.
+
+POST /programs          {"host": "h3", "command": ["ip", "a"], "umad": null, "terminal": {"rows": 24, "columns": 80,
+                        "term": "xterm"}}: start one; the answer has its number
+GET  /programs/output   number=N: what it says, in frames, and at last its exit code; a reader that leaves ends it
+POST /programs/input    {"number": N, "data": BASE64, "eof": false, "rows": 24, "columns": 80}
+
+A frame is a byte that says what it is (`Frame`), its length as a 32-bit number, and so many bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import struct
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Any, Final, Protocol
+
+from aiohttp import web
+
+from hfi_sim.errors import InputError
+from opavnic.errors import OpavnicError
+from opavnic.world.connections import while_read
+from opavnic.world.json_body import json_object
+from opavnic.world.openapi import api
+from opavnic.world.part import RunningPart
+
+UNREAD_S: Final = 20.0
+"""How long a program may wait for a reader of its output."""
+_KEEP_S: Final = 5.0
+_MAX_DIGITS: Final = 12
+FRAME: Final = struct.Struct(">BI")
+"""What precedes the bytes of a frame."""
+
+
+class Frame(IntEnum):
+    """What a frame has."""
+
+    OUT = 1
+    ERR = 2
+    EXIT = 3
+    """The exit code, in decimal digits."""
+    LOST = 4
+    """Why nothing more is known of the program."""
+
+
+class RemoteProgram(Protocol):
+    """A program on another machine."""
+
+    async def more(self) -> list[tuple[Frame, bytes]]:
+        """Wait for what it says next; after an EXIT or LOST there is no more."""
+
+    async def give(self, data: bytes, *, eof: bool, size: tuple[int, int] | None) -> None:
+        """Give it input; with `eof`, that was all. Args: size: rows and columns of its terminal from now on."""
+
+    async def keep(self) -> None:
+        """Say that `more` will be asked for, though not now: whoever reads it has no room."""
+
+    async def end(self) -> None:
+        """Hang up on it, if it runs."""
+
+
+class RemotePrograms(Protocol):
+    """The other machines, as those that run programs."""
+
+    async def start(
+        self, host: str, command: list[str], umad: bool | None, terminal: Mapping[str, Any] | None
+    ) -> RemoteProgram:
+        """Start a program on a host. Raises HfiSimError: it is not permitted, or there is no such host."""
+
+
+class ProgramRoutes(RunningPart):
+    """Runs programs wherever in the cluster their host is."""
+
+    def __init__(self, programs: RemotePrograms) -> None:
+        self._programs = programs
+        self._running: dict[int, RemoteProgram] = {}
+        self._read: set[int] = set()
+        """Those of which somebody reads the output."""
+        self._last = 0
+
+    def routes(self) -> list[web.RouteDef]:
+        return [
+            web.post("/programs", self._start),
+            web.get("/programs/output", self._output),
+            web.post("/programs/input", self._input),
+        ]
+
+    @api(
+        "Start a program on a host, whichever machine of the cluster that is on",
+        "its number",
+        ("number",),
+        body={
+            "host": "!string: a host of the lab",
+            "command": "!array of strings: a program and its arguments",
+            "umad": "boolean or null: whether it must have the host's umad devices",
+            "terminal": "object or null: rows, columns and term of the terminal that it is to have",
+        },
+    )
+    async def _start(self, request: web.Request) -> web.Response:
+        body = await json_object(request)
+        host, command, terminal = body.get("host"), body.get("command"), body.get("terminal")
+        if not isinstance(host, str) or not isinstance(command, list) or not command:
+            raise InputError('programs: {"host": NAME, "command": [PROGRAM, ARGUMENT, ...]} is right')
+        if terminal is not None and not isinstance(terminal, dict):
+            raise InputError('programs: terminal: {"rows": 24, "columns": 80, "term": "xterm"} is right')
+        umad = body.get("umad")
+        words = [str(word) for word in command]
+        program = await self._programs.start(host, words, umad if isinstance(umad, bool) else None, terminal)
+        self._last += 1
+        self._running[self._last] = program
+        asyncio.get_running_loop().call_later(UNREAD_S, self._forget, self._last)
+        return web.json_response({"number": self._last})
+
+    def _forget(self, number: int) -> None:
+        """Forget a program whose output nobody has begun to read: its machine hangs up on it."""
+        if number not in self._read:
+            self._running.pop(number, None)
+
+    @api(
+        "What a program says",
+        "frames",
+        content="application/octet-stream",
+        query={"number": "!of a program"},
+    )
+    async def _output(self, request: web.Request) -> web.StreamResponse:
+        text = request.query.get("number", "")
+        number = int(text) if text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS else -1
+        program = self._find(number)
+        if number in self._read:
+            raise OpavnicError(f"the output of program {number} has a reader")
+        self._read.add(number)
+        response = web.StreamResponse(headers={"Content-Type": "application/octet-stream"})
+        keeping = asyncio.ensure_future(_keep(program))
+        try:
+            await response.prepare(request)
+            is_over = False
+            while not is_over:
+                for kind, data in await while_read(request, program.more()):
+                    await response.write(FRAME.pack(kind, len(data)) + data)
+                    is_over = kind in (Frame.EXIT, Frame.LOST)
+            await response.write_eof()
+        except (ConnectionError, asyncio.CancelledError):
+            pass  # whoever started it has left
+        finally:
+            keeping.cancel()
+            self._running.pop(number, None)
+            self._read.discard(number)
+            await program.end()
+        return response
+
+    @api(
+        "Give a program input",
+        "nothing",
+        body={
+            "number": "!integer: of a program",
+            "data": "string: input in base64",
+            "eof": "boolean: that was all",
+            "rows": "integer: of its terminal, from now on",
+            "columns": "integer: of its terminal, from now on",
+        },
+    )
+    async def _input(self, request: web.Request) -> web.Response:
+        body = await json_object(request)
+        program = self._find(body.get("number"))
+        try:
+            data = base64.b64decode(str(body.get("data", "")), validate=True)
+        except (ValueError, binascii.Error) as error:
+            raise InputError(f"programs: data: {error}") from None
+        rows, columns = body.get("rows"), body.get("columns")
+        size = (rows, columns) if type(rows) is int and type(columns) is int else None
+        await program.give(data, eof=body.get("eof") is True, size=size)
+        return web.json_response({})
+
+    def _find(self, number: object) -> RemoteProgram:
+        if type(number) is not int or number not in self._running:
+            raise OpavnicError(f"no program with number {number!r:.40} is running")
+        return self._running[number]
+
+
+async def _keep(program: RemoteProgram) -> None:
+    """Keep a program whose reader is slow: its machine takes silence for the death of whoever started it."""
+    while True:
+        await asyncio.sleep(_KEEP_S)
+        await program.keep()

@@ -1,0 +1,160 @@
+"""Beside the drawing of the fabric: what is chosen, its figures, the path, faults, drops.
+
+What a person has the keyboard on, or types, stays while figures beside it change: only texts are set anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+from urllib.parse import quote, urlencode
+
+from nicegui import ui
+
+from hfi_sim.quantities import rounded_rate
+from opavnic.web import charts
+from opavnic.web.scene import Fault, LinkView, NodeView, Scene
+
+CAPTURE_S: Final = 10
+_DROPS_SHOWN: Final = 20
+
+Chosen = LinkView | NodeView | None
+
+
+class Lines:
+    """Lines of text, of which any may change at any time."""
+
+    def __init__(self, classes: str) -> None:
+        self._classes = classes
+        self._labels: list[ui.label] = []
+        self._place = ui.column().classes("gap-1")
+
+    def set(self, lines: Sequence[str]) -> None:
+        """Show these lines."""
+        while len(self._labels) > len(lines):
+            self._labels.pop().delete()
+        with self._place:
+            while len(self._labels) < len(lines):
+                self._labels.append(ui.label().classes(self._classes))
+        for label, line in zip(self._labels, lines, strict=True):
+            label.set_text(line)
+
+
+class Side:
+    """The column of one open page."""
+
+    def __init__(
+        self, set_fault: Callable[[str], Awaitable[None]], remove: Callable[[int], Awaitable[None]]
+    ) -> None:
+        """Make it, empty. Args: what a person asks for: a fault to be set, the number of one to be removed."""
+        self._set = set_fault
+        self._remove = remove
+        self._stands: object = None
+        """What the part about the chosen thing was built for."""
+        self._figures: list[ui.label] = []
+        self._faults: dict[int, tuple[ui.row, ui.label]] = {}
+        column = ui.column().classes("w-96 shrink-0 gap-1").props('role=region aria-label="What is chosen"')
+        with column:
+            self._about = ui.column().classes("w-full gap-1")
+            self._path_head = ui.label("Path").classes("font-bold")
+            self._path = Lines("text-sm font-mono")
+            ui.separator()
+            ui.label("Faults").classes("font-bold")
+            self._fault_list = ui.column().classes("gap-0")
+            self._field()
+            self._drops_head = ui.label("Drops").classes("font-bold")
+            self._drops = Lines("text-sm font-mono")
+
+    def _field(self) -> None:
+        field = ui.input("Set a fault", placeholder="loss on h1 20% l4=ethernet for=10s").classes("w-full")
+        field.on("keydown.enter", lambda: self._set(field.value or ""))
+
+    def tell(self, seen: Scene, chosen: Chosen, path: Sequence[charts.HopView]) -> None:
+        """Show what there is to say now."""
+        stands, lines = _standing(seen, chosen), _figures(seen, chosen)
+        if stands != self._stands or len(lines) != len(self._figures):
+            self._stands = stands
+            self._build(chosen, seen, lines)
+        for label, line in zip(self._figures, lines, strict=True):
+            label.set_text(line)
+        self._path_head.set_visibility(bool(path))
+        self._path.set([f"{hop.name}: {hop.text}" for hop in path])
+        self._tell_faults(seen.faults)
+        self._drops_head.set_visibility(bool(seen.drops))
+        self._drops.set(
+            [f"{element}: {reason} {count:,}" for element, reason, count in seen.drops[:_DROPS_SHOWN]]
+        )
+
+    def _build(self, chosen: Chosen, seen: Scene, lines: Sequence[str]) -> None:
+        self._about.clear()
+        self._figures = []
+        if chosen is None:
+            return
+        with self._about:
+            ui.label(chosen.name).classes("text-lg font-mono")
+            if isinstance(chosen, NodeView) and chosen.kind == "host":
+                for vnic, _ in seen.vnics:
+                    if vnic.host == chosen.host:
+                        target = f"/vnic/{quote(vnic.host, safe='')}/{quote(vnic.interface, safe='')}"
+                        ui.link(f"{vnic.interface} on {vnic.vesw}", target).classes("text-sm")
+            self._figures = [ui.label(line).classes("text-sm") for line in lines]
+            with ui.row():
+                self._deeds(chosen)
+
+    def _deeds(self, chosen: LinkView | NodeView) -> None:
+        if isinstance(chosen, LinkView):
+            if chosen.up:
+                self._button("Cut", f"link-down on {chosen.name}")
+            self._button("Lose 10%", f"loss on {chosen.name} 10%")
+            self._button("Delay 1 ms", f"delay on {chosen.name} delay=1ms")
+        elif chosen.kind == "switch":
+            self._button("Reboot", f"switch-reboot on {chosen.name} for=2s")
+        elif chosen.kind == "host":
+            self._button("Crash the driver", f"crash on {chosen.host} for=2s")
+        query = urlencode({"on": chosen.name, "seconds": CAPTURE_S})
+        ui.link(f"Capture {CAPTURE_S} s", f"/capture.pcapng?{query}").props("download")
+
+    def _button(self, text: str, fault: str) -> None:
+        ui.button(text, on_click=lambda: self._set(fault)).props("outline dense")
+
+    def _tell_faults(self, faults: Sequence[Fault]) -> None:
+        for number in self._faults.keys() - {fault.number for fault in faults}:
+            self._faults.pop(number)[0].delete()
+        for fault in faults:
+            if fault.number not in self._faults:
+                with self._fault_list:
+                    self._faults[fault.number] = self._fault_row(fault.number)
+            said = f"{fault.number}: {fault.text} ({fault.state}, hit {fault.hits} of {fault.seen})"
+            self._faults[fault.number][1].set_text(said)
+
+    def _fault_row(self, number: int) -> tuple[ui.row, ui.label]:
+        with ui.row().classes("items-center no-wrap text-sm") as row:
+            label = ui.label()
+            ui.button("Remove", on_click=lambda: self._remove(number)).props(
+                f'flat dense aria-label="Remove fault {number}"'
+            )
+        return row, label
+
+
+def _standing(seen: Scene, chosen: Chosen) -> object:
+    """Return what of a chosen thing decides which links and buttons it has."""
+    if isinstance(chosen, LinkView):
+        return chosen.name, chosen.up
+    if chosen is None:
+        return None
+    return chosen.name, [(vnic.interface, vnic.vesw) for vnic, _ in seen.vnics if vnic.host == chosen.host]
+
+
+def _figures(seen: Scene, chosen: Chosen) -> list[str]:
+    """Return what is to be said of a chosen thing, a line each."""
+    if isinstance(chosen, LinkView):
+        return charts.link_lines(chosen)[1:]
+    if chosen is None:
+        return []
+    lines = [chosen.kind if chosen.lid is None else f"{chosen.kind}, LID {chosen.lid:#x}"]
+    lines += [chosen.wrong] if chosen.wrong else []
+    return lines + [
+        f"{vnic.interface}: {vnic.state}, sends {rounded_rate(pace.tx_bits)}"
+        for vnic, pace in seen.vnics
+        if vnic.host == chosen.host and chosen.kind == "host"
+    ]

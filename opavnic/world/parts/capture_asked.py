@@ -1,0 +1,90 @@
+"""What a query asks a capture to be."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Self
+
+from hfi_sim.cable import LinkDirection
+from hfi_sim.errors import InputError
+from hfi_sim.faults import Match, parse_match
+from hfi_sim.link.capture import MAX_SNAP
+from hfi_sim.quantities import parse_size, size_text
+from opavnic.observe.capture import DEFAULT_BUFFER, MAX_BUFFER, MIN_BUFFER, Capture, begins_here, ways_of
+from opavnic.world.world import World
+
+_MAX_DIGITS: Final = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedCapture:
+    """A capture that is not started."""
+
+    place: str
+    match: Match
+    snap: int
+    limit: int | None
+    """Packets after which it is complete."""
+    once: bool
+    buffer_bytes: int
+
+    @classmethod
+    def parse(cls, query: Mapping[str, str]) -> Self:
+        """Read a query. Raises InputError: what is wrong with it."""
+        rest = dict(query)
+        place, limit = rest.pop("on", "*"), _count(rest.pop("count", ""))
+        snap = _size(rest, "snap", 1, MAX_SNAP, MAX_SNAP)
+        buffer_bytes = _size(rest, "buffer", MIN_BUFFER, MAX_BUFFER, DEFAULT_BUFFER)
+        once = rest.pop("once", "0")
+        if once not in ("0", "1"):
+            raise InputError(f"once={once!r:.40} is neither 0 nor 1")
+        match = parse_match(f"{key}={value}" for key, value in rest.items())
+        return cls(
+            place=place, match=match, snap=snap, limit=limit, once=once == "1", buffer_bytes=buffer_bytes
+        )
+
+    def ways(self, world: World) -> list[LinkDirection]:
+        """Return the directions that it looks at, wherever they begin. Raises FaultError: there are none."""
+        return ways_of(world.fabric, self.place, self.match, once=self.once)
+
+    def begins_here(self, world: World) -> bool:
+        """Return whether one of them begins on this machine."""
+        return any(map(begins_here, self.ways(world)))
+
+    def start(self, world: World, *, ahead_s: float = 0.0) -> Capture:
+        """Start it.
+
+        Args:    ahead_s: how much the clock of this machine is ahead of that by which times are to be.
+        Raises:  InputError, FaultError: none can be.
+        """
+        return Capture(
+            world.fabric,
+            self.place,
+            self.match,
+            epoch_s=time.time() - asyncio.get_running_loop().time() - ahead_s,
+            snap=self.snap,
+            limit=self.limit,
+            once=self.once,
+            buffer_bytes=self.buffer_bytes,
+        )
+
+
+def _size(query: dict[str, str], name: str, low: int, high: int, default: int) -> int:
+    text = query.pop(name, None)
+    if text is None:
+        return default
+    size = parse_size(text)
+    if not low <= size <= high:
+        raise InputError(f"{name} is {text:.40}; it is {size_text(low)} to {size_text(high)} bytes")
+    return size
+
+
+def _count(text: str) -> int | None:
+    if not text:
+        return None
+    if not (text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS and int(text) > 0):
+        raise InputError(f"count={text!r} is not a number of packets, 1 or more")
+    return int(text)

@@ -1,0 +1,115 @@
+"""Captures of several machines, written to one reader as one file."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from typing import Any, Final
+
+from aiohttp import web
+
+from opavnic.observe.capture import RING_LOOK_S, Capture
+from opavnic.observe.capture_join import JoinedCapture
+from opavnic.world.connections import while_read
+from opavnic.world.elsewhere import RemoteCapture
+from opavnic.world.parts.capture_asked import AskedCapture
+
+_HERE: Final = ""
+_PIECES: Final = 4
+"""Pieces of a file that may wait for the reader; beyond it, each machine keeps its own or misses it."""
+_KEEP_S: Final = 5.0
+"""How often the other machines hear that a reader has no room, and has not left."""
+
+Pieces = asyncio.Queue[tuple[str, bytes | None]]
+
+
+async def write_joined(
+    request: web.Request,
+    response: web.StreamResponse,
+    asked: AskedCapture,
+    capture: Capture | None,
+    there: Sequence[RemoteCapture],
+    ending: asyncio.Event,
+) -> None:
+    """Write packets as they come, until there are as many as asked for, it is to end, or its reader has left.
+
+    Args:  capture: of what begins here; None: nothing does.
+    """
+    pieces: Pieces = asyncio.Queue(_PIECES)
+    joined, over = JoinedCapture(asked.limit), asyncio.Event()
+    async with contextlib.AsyncExitStack() as ends:
+        sources = 0
+        for one in there:
+            await ends.enter_async_context(_running(_pump_there(one, pieces, over)))
+            sources += 1
+        if capture is not None:
+            await ends.enter_async_context(_running(_pump_here(capture, pieces, over)))
+            sources += 1
+        telling = asyncio.ensure_future(_tell(ending, over))
+        ends.callback(telling.cancel)
+        while sources:
+            source, piece = await while_read(request, pieces.get())
+            if piece is None:
+                sources -= 1
+                continue
+            if data := joined.feed(source, piece):
+                await response.write(data)
+            if joined.is_complete:
+                over.set()
+
+
+async def _tell(ending: asyncio.Event, over: asyncio.Event) -> None:
+    await ending.wait()
+    over.set()
+
+
+@contextlib.asynccontextmanager
+async def _running(pump: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    task = asyncio.ensure_future(pump)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def _pump_here(capture: Capture, pieces: Pieces, over: asyncio.Event) -> None:
+    await pieces.put((_HERE, capture.head))
+    while not over.is_set() and not capture.is_complete:
+        data = capture.take(True)
+        if data:
+            await pieces.put((_HERE, data))
+        else:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(over.wait(), RING_LOOK_S)
+    capture.stop()
+    while data := capture.take(True):
+        await pieces.put((_HERE, data))
+    await pieces.put((_HERE, capture.statistics(final=True)))
+    await pieces.put((_HERE, None))
+
+
+async def _pump_there(one: RemoteCapture, pieces: Pieces, over: asyncio.Event) -> None:
+    """Fetch the file of another machine until its end; a machine that goes ends its own."""
+    is_told = False
+    while True:
+        if over.is_set() and not is_told:
+            is_told = True
+            await one.end()
+        piece = await one.more()
+        if piece is None:
+            break
+        if piece:
+            await _put_there(one, pieces, piece)
+    await pieces.put((one.where, None))
+
+
+async def _put_there(one: RemoteCapture, pieces: Pieces, piece: bytes) -> None:
+    """Wait for room for a piece, and have its machine wait too."""
+    waiting = asyncio.ensure_future(pieces.put((one.where, piece)))
+    try:
+        while not (await asyncio.wait({waiting}, timeout=_KEEP_S))[0]:
+            await one.keep()
+    finally:
+        waiting.cancel()

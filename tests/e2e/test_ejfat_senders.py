@@ -1,0 +1,115 @@
+"""`opavnic ejfat send` and `recv` on a link of the kernel's: what its queues drop, and what is said of it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from subprocess import PIPE
+
+import pytest
+
+from e2e.places import ip, namespaces
+from processes import child
+
+EJFAT = [sys.executable, "-m", "opavnic.cli.main", "ejfat"]
+SENDER, RECEIVER = "10.7.0.1", "10.7.0.2"
+SIZE = 300_000
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@dataclass
+class Link:
+    """Two namespaces with a link between them; `eth0` on both sides."""
+
+    sender: str
+    receiver: str
+
+    def recv(self, *options: str, listen: str = f"{RECEIVER}:19522") -> subprocess.Popen[str]:
+        """Start a receiver, which has bound its port when this returns."""
+        command = [*EJFAT, "recv", "--listen", listen, "--json", "--duration", "30s", *options]
+        process = subprocess.Popen(
+            ["ip", "netns", "exec", self.receiver, *command], stdout=PIPE, stderr=PIPE, text=True
+        )
+        assert process.stderr is not None
+        assert "receiving" in process.stderr.readline()
+        return process
+
+    def send(self, file: Path, *options: str) -> list[str]:
+        """Return the command that sends a file to the receiver, in events of a third of it."""
+        command = [*EJFAT, "send", "--to", RECEIVER, "--event-size", str(SIZE // 3), *options, str(file)]
+        return ["ip", "netns", "exec", self.sender, *command]
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    """Wait for something that the kernel does in its own time."""
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline, f"never came true: {what}"
+
+
+def waiting(pid: int) -> int:
+    """Return how many bytes wait in the UDP sockets of the namespace in which a process is."""
+    rows = Path(f"/proc/{pid}/net/udp").read_text().splitlines()[1:]
+    return sum(int(row.split()[4].partition(":")[2], 16) for row in rows)
+
+
+@pytest.fixture
+def link() -> Iterator[Link]:
+    """A link between two namespaces."""
+    with namespaces("src", "dst") as (sender, receiver):
+        ip("link", "add", "eth0", "type", "veth", "peer", "name", "eth0", "netns", receiver, netns=sender)
+        for netns, address in ((sender, SENDER), (receiver, RECEIVER)):
+            ip("address", "add", f"{address}/24", "dev", "eth0", netns=netns)
+            ip("link", "set", "eth0", "up", netns=netns)
+        yield Link(sender, receiver)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A file of three events."""
+    file = tmp_path / "data.bin"
+    file.write_bytes(bytes(SIZE))
+    return file
+
+
+def test_events_sent_before_the_next_hop_answers_arp_arrive_whole(link: Link, data: Path) -> None:
+    """The kernel keeps fewer packets than that for a neighbor whose MAC address it is asking for."""
+    ip("link", "set", "eth0", "arp", "off", netns=link.receiver)
+    receiver = link.recv("--count", "3")
+    try:
+        with child(link.send(data), stdout=PIPE, stderr=PIPE) as sender:
+            until(lambda: RECEIVER in ip("neighbor", netns=link.sender), "the sender's kernel asks")
+            ip(
+                "link", "set", "eth0", "arp", "on", netns=link.receiver
+            )  # answers the next question, a second later
+            assert sender.wait(30) == 0
+        said, errors = receiver.communicate(timeout=60)
+    finally:
+        receiver.kill()
+    counters = json.loads(said)
+    assert (counters["events_complete"], counters["events_lost"], errors) == (3, 0, errors)
+
+
+def test_packets_for_which_the_receivers_socket_has_no_room_are_counted(link: Link, tmp_path: Path) -> None:
+    """Every packet that was sent has arrived or is missed: 30 MB while nobody reads."""
+    file = tmp_path / "data.bin"
+    file.write_bytes(bytes(30_000_000))
+    with link.recv() as receiver:
+        receiver.send_signal(signal.SIGSTOP)
+        sent = subprocess.run(
+            link.send(file, "--json"), capture_output=True, text=True, check=True, timeout=60
+        )
+        receiver.send_signal(signal.SIGCONT)
+        until(lambda: not waiting(receiver.pid), "everything has been read")
+        receiver.send_signal(signal.SIGINT)
+        said, _ = receiver.communicate(timeout=60)
+    counters = json.loads(said)
+    assert counters["missed"] > 0
+    assert counters["packets"] + counters["missed"] == json.loads(sent.stdout)["packets"]

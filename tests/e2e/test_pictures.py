@@ -1,0 +1,225 @@
+"""The pictures of the web view in docs/, taken of real labs in a real browser.
+
+They are left in build/pictures. What has changed there is looked at, and copied to docs/pictures.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from e2e.web_view import CHROMIUM, chromium, go, opened, web_view
+from opavnic.lab.runtime import ROOT_VARIABLE
+from opavnic_bench.memory_lab import memory_lab
+from opavnic_bench.running_lab import environment
+from permission import require
+from processes import child
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+ROOT = Path(__file__).parents[2]
+PICTURES = ROOT / "build" / "pictures"
+PROGRAM = [sys.executable, "-m", "opavnic.cli.main"]
+FABRIC = """
+name: clos
+fabric:
+  topology: {kind: clos, leaves: 4, spines: 2, hosts_per_leaf: 3}
+  link: {rate: 10G, credits: {vls: 1, buffer: 64K}}
+hosts: {h1: {}, h2: {}, h3: {}, h4: {}, h5: {}, h6: {}, h7: {}, h8: {}, h9: {}, h10: {}, h11: {}}
+em: {mac: learn}
+vesws:
+- {id: 2, name: blue, subnet: 10.9.2.0/24, members: "h[1-8]"}
+- {id: 3, name: red, pkey: 0x8003, subnet: 10.9.3.0/24, members: "h[7-11]"}
+"""
+
+pytestmark = pytest.mark.slow
+Run = Callable[..., str]
+
+
+class PicturedLab:
+    """A lab that runs, its view, and the program."""
+
+    def __init__(self, directory: Path, file: Path, name: str, stack: ExitStack) -> None:
+        self.name = name
+        self.environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(directory / "run")}
+        self.run("up", file, "-d")
+        stack.callback(self.run, "prune")
+        stack.callback(self.run, "down")
+        self.url = stack.enter_context(web_view(directory / "run"))
+
+    def run(self, *arguments: str | Path) -> str:
+        """Run the program to its end; return what it has printed."""
+        command = [*PROGRAM, *map(str, arguments)]
+        done = subprocess.run(
+            command, env=self.environment, capture_output=True, text=True, timeout=120, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    @contextlib.contextmanager
+    def meanwhile(self, *arguments: str | Path) -> Iterator[None]:
+        """Have the program run."""
+        quiet = subprocess.DEVNULL
+        with child(
+            [*PROGRAM, *map(str, arguments)], env=self.environment, stdin=quiet, stdout=quiet, stderr=quiet
+        ):
+            yield
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Debian's Chromium without a window."""
+    require([CHROMIUM])
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[Callable[[Path, str], PicturedLab]]:
+    """Starts the lab of a file."""
+    with ExitStack() as stack:
+        yield lambda file, name: PicturedLab(tmp_path, file, name, stack)
+
+
+_AS_ROOT_HAS_IT = """directory => {
+    const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    while (texts.nextNode()) texts.currentNode.data = texts.currentNode.data.replaceAll(directory, '/run/opavnic');
+}"""
+
+
+def take(page: Page, name: str, *, height: int | None = None, runtime: Path | None = None) -> None:
+    """Take a picture of the whole page, or of its upper part.
+
+    Args:  name: of the file in docs/pictures. runtime: a directory that is to be called as it is for root.
+    """
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    file = PICTURES / f"{name}.png"
+    page.mouse.move(0, 0)
+    if runtime is not None:
+        page.evaluate(_AS_ROOT_HAS_IT, str(runtime))
+    if height is not None:
+        page.set_viewport_size({"width": 1400, "height": height})
+    page.screenshot(path=file, full_page=height is None, animations="disabled")
+    assert file.stat().st_size > 10_000
+    assert (ROOT / "docs" / "pictures" / file.name).exists(), f"{file.name} is in no page"
+
+
+def choose(page: Page, field: str, name: str) -> None:
+    """Choose an option of a field."""
+    shown = page.get_by_role("combobox", name=field, exact=True)
+    shown.click()
+    if shown.get_attribute("readonly") is None:
+        shown.fill(name)
+    page.get_by_role("option", name=name, exact=True).last.click()
+    page.wait_for_function("!document.querySelector('[role=listbox]')")
+
+
+def test_fabric_vnic_and_timeline(
+    browser: Browser, lab: Callable[[Path, str], PicturedLab], tmp_path: Path
+) -> None:
+    (tmp_path / "lab.yaml").write_text(FABRIC)
+    clos = lab(tmp_path / "lab.yaml", "clos")
+    ping = ("exec", "h1", "--", "ping", "-q", "-f", "-s", "1400", "10.9.2.8")
+    with opened(browser, clos.url, "clos") as page, clos.meanwhile(*ping):
+        clos.run("fault", "add", "link-down on leaf0--spine1")
+        clos.run("fault", "add", "loss on h5 10%")
+        choose(page, "Path from", "h1")
+        choose(page, "to", "h8")
+        page.get_by_role("button", name="Show path").click()
+        page.get_by_text("bytes of credit").first.wait_for()
+        choose(page, "Choose a host, switch or link", "h1")
+        page.get_by_text("loss on h5").wait_for()
+        page.get_by_text("blue: up, sends").wait_for()
+        page.wait_for_function("document.querySelector('[data-testid=fabric]').ariaLabel.includes('down')")
+        take(page, "web-fabric", height=900)
+        with page.expect_websocket() as updates:
+            go(page, clos.url, "/vnic/h1/blue", "clos")
+        page.get_by_role("cell", name="10.9.2.1/24").wait_for()
+        for _ in range(12):  # of which the plots are made
+            updates.value.wait_for_event("framereceived")
+        take(page, "web-vnic", height=900)
+        go(page, clos.url, "/timeline", "clos")
+        clos.run("fault", "add", "link-down on h9 for=1s")
+        page.get_by_text("port-left").first.wait_for()
+        take(page, "web-timeline", height=900)
+
+
+@pytest.mark.parametrize(
+    ("example", "picture"), [("lnet-bonding", "web-lnet"), ("lnet-multi-rail", "web-multi-rail")]
+)
+def test_lnet(browser: Browser, lab: Callable[[Path, str], PicturedLab], example: str, picture: str) -> None:
+    nodes = lab(ROOT / "examples" / f"{example}.yaml", example)
+    with opened(browser, nodes.url, example) as page:
+        page.get_by_role("link", name="LNet").click()
+        page.get_by_role("heading", name="Network interfaces").wait_for()
+        for host, peer in (("a", "b"), ("b", "a"), ("a", "b")):
+            nodes.run("lnetctl", "send", "--host", host, "--to", peer, "--count", "90", "--size", "64K")
+        page.get_by_text("0.0 s").first.wait_for()
+        take(page, picture)
+
+
+def test_load_balancer(browser: Browser, lab: Callable[[Path, str], PicturedLab], tmp_path: Path) -> None:
+    daq = lab(ROOT / "examples" / "ejfat.yaml", "ejfat")
+    uri = json.loads(daq.run("status", "--json"))["apps"][0]["uri"]
+    (tmp_path / "data").write_bytes(os.urandom(20_000_000))
+    with ExitStack() as stack:
+        page = stack.enter_context(opened(browser, daq.url, "ejfat"))
+        with page.expect_websocket() as updates:
+            go(page, daq.url, "/part/ejfat", "ejfat")
+        for number in (1, 2, 3):
+            recv = (
+                "ejfat",
+                "recv",
+                "--uri",
+                uri,
+                "--name",
+                f"w{number}",
+                "--address",
+                f"10.7.0.{4 + number}",
+            )
+            out = ("--out", tmp_path / f"events-{number}")
+            stack.enter_context(daq.meanwhile("exec", f"w{number}", "--", *PROGRAM, *recv, *out))
+        table = "Reservation 1 on lb: workers"
+        for number in (1, 2, 3):
+            page.get_by_label(table, exact=True).get_by_text(f"w{number} #").wait_for()
+        send = ("ejfat", "send", "--uri", uri, "--event-size", "100k", "--rate", "20", tmp_path / "data")
+        daq.run("exec", "s1", "--", *PROGRAM, *send)
+        for _ in range(3):
+            updates.value.wait_for_event("framereceived")
+        take(page, "web-load-balancer", runtime=tmp_path / "run")
+
+
+def test_two_hundred_hosts(browser: Browser) -> None:
+    vesw = {"id": 2, "name": "blue", "pkey": 0x8002, "subnet": "10.9.0.0/16", "members": "all"}
+    many = {
+        "name": "many",
+        "fabric": {"topology": {"kind": "clos", "leaves": 10, "spines": 2, "hosts_per_leaf": 20}},
+        "hosts": {f"h{number}": {} for number in range(1, 201)},
+        "vesws": [vesw],
+    }
+    runtime = Path(environment()[ROOT_VARIABLE])
+    with (
+        memory_lab(many),
+        web_view(runtime) as url,
+        opened(browser, url, "many") as page,
+    ):
+        page.wait_for_function(
+            "document.querySelector('[data-testid=fabric]').ariaLabel.includes('200 HFIs of hosts')"
+        )
+        choose(page, "Path from", "h1")
+        choose(page, "to", "h200")
+        page.get_by_role("button", name="Show path").click()
+        page.get_by_text("leaf9:20->h200:1").wait_for()
+        choose(page, "Choose a host, switch or link", "h200")
+        page.get_by_text("blue: up, sends").wait_for()
+        take(page, "web-200", height=900)

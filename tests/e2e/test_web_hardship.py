@@ -1,0 +1,175 @@
+"""The web view where somebody means it harm, and where its lab goes: in a real browser."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from e2e.web_view import CHROMIUM, chromium, go, opened, web_view
+from permission import require
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+LAB = """
+name: hard
+hosts: {h1: {}, h2: {}}
+vesws: [{id: 2, name: blue, subnet: 10.9.2.0/24, members: [h1, h2]}]
+"""
+NAMES = {
+    20: "<script>window.harmed=1</script>",
+    21: "<img src=x onerror=window.harmed=1>",
+    22: "\"'`${window.harmed=1}\\",
+    23: "{{window.harmed=1}} {a|b}",
+    24: "\u202eetihw\u202c",
+    25: "a\n10.6.6.6\th2",
+    26: "\N{GRINNING FACE}" * 64,
+}
+"""Names of virtual switches that an Ethernet Manager adds while the lab runs, by id."""
+SHOWN = {**NAMES, 24: r"\u202eetihw\u202c", 25: r"a\n10.6.6.6\th2"}
+PAGES = ("/", "/vnics", "/vnic/h1/blue", "/timeline", "/parts")
+
+Run = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where files and labs of this module are."""
+    return tmp_path_factory.mktemp("hard")
+
+
+@pytest.fixture(scope="module")
+def run(directory: Path) -> Iterator[Run]:
+    """The program, with a lab that runs for all tests of this module."""
+    require([CHROMIUM])
+    environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(directory / "run")}
+
+    def run(*arguments: str | Path) -> str:
+        command = [sys.executable, "-m", "opavnic.cli.main", *map(str, arguments)]
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=120, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    (directory / "lab.yaml").write_text(LAB)
+    try:
+        run("up", directory / "lab.yaml", "-d")
+        yield run
+    finally:
+        run("down")
+        run("prune")
+
+
+@pytest.fixture(scope="module")
+def url(run: Run, directory: Path) -> Iterator[str]:
+    """Where the web view is served, with the token."""
+    with web_view(directory / "run") as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Debian's Chromium without a window."""
+    with chromium() as browser:
+        yield browser
+
+
+def test_names_are_text_whatever_they_say(browser: Browser, url: str, run: Run, directory: Path) -> None:
+    own = {"id": 2, "name": "blue", "pkey": 0x8001, "members": ["h1", "h2"]}
+    vesws = [own, *({**own, "id": number, "name": name} for number, name in NAMES.items())]
+    (directory / "em.yaml").write_text(yaml.safe_dump({"vesws": vesws}))
+    run("em", "apply", directory / "em.yaml")
+    assert "10.6.6.6" not in run("exec", "h2", "--", "cat", "/etc/hosts")
+    with opened(browser, url, "hard") as page:
+        for path in PAGES:
+            go(page, url, path, "hard")
+            if path == "/vnics":
+                for name in SHOWN.values():
+                    page.get_by_role("cell", name=name, exact=True).first.wait_for()
+            if path == "/":
+                page.get_by_role("combobox", name="Virtual switch").click()
+                page.get_by_role("option", name=SHOWN[20], exact=True).click()
+                page.get_by_label("Set a fault").fill("loss on <b>nobody</b> 10%")
+                page.get_by_label("Set a fault").press("Enter")
+                page.get_by_text("<b>nobody</b>").last.wait_for()
+            assert page.evaluate("window.harmed") is None, path
+            assert "\u202e" not in page.inner_text("body")
+
+
+@contextlib.contextmanager
+def other_site(body: str) -> Iterator[str]:
+    """Serve a page of somebody else on this machine; gives its URL."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            """Answer with the page."""
+            self.send_response(200)
+            self.send_header("content-type", "text/html")
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/"
+        finally:
+            server.shutdown()
+
+
+@pytest.mark.parametrize("name", ["127.0.0.1", "localhost"])
+def test_page_of_somebody_else_gets_nothing_and_its_link_with_the_token_leads_in(
+    browser: Browser, url: str, name: str
+) -> None:
+    ours = url.split("/?")[0]
+    attacks = f"""<!doctype html><a href="{url}">the lab</a><script>
+    window.got = Promise.all([
+      fetch("{ours}/vnics", {{credentials: "include"}}).then(r => r.text(), () => "refused"),
+      fetch("{ours}/capture.pcapng?on=h1&seconds=2", {{credentials: "include", mode: "no-cors"}})
+        .then(r => r.type, () => "refused"),
+      new Promise(done => {{ const i = new Image(); i.onload = () => done("image"); i.onerror = () => done("refused");
+        i.src = "{ours}/_nicegui/none.png" }}),
+      new Promise(done => {{ const s = new WebSocket("{ours.replace("http", "ws")}/_nicegui_ws/socket.io/?EIO=4&transport=websocket");
+        s.onopen = () => done("open"); s.onerror = () => done("refused") }}),
+    ])</script>"""  # noqa: E501 - a script
+    statuses: dict[str, int] = {}
+    with opened(browser, url, "hard") as page, other_site(attacks) as place:
+        other = page.context.new_page()
+        other.on("response", lambda answer: statuses.setdefault(answer.url.split("?")[0], answer.status))
+        other.goto(place.replace("127.0.0.1", name))
+        read, _, image, socket = other.evaluate("window.got")
+        assert (read, image, socket) == ("refused", "refused", "refused")
+        assert statuses[f"{ours}/capture.pcapng"] == 403
+        other.get_by_role("link", name="the lab").click()
+        other.get_by_test_id("lab").get_by_text("hard").wait_for()
+        assert "token" not in other.url
+
+
+def test_two_tabs_say_that_the_lab_has_ended_and_show_the_one_that_follows(
+    browser: Browser, url: str, run: Run, directory: Path
+) -> None:
+    with opened(browser, url, "hard") as page, opened(browser, url, "hard") as other:
+        go(other, url, "/timeline", "hard")
+        other.get_by_role("cell", name="vport-configured h2:1 vport 1").first.wait_for()
+        run("down")
+        for tab in (page, other):
+            tab.get_by_test_id("alert").get_by_text("does not answer").wait_for()
+        run("up", directory / "lab.yaml", "-d")
+        for tab in (page, other):
+            tab.get_by_test_id("alert").wait_for(state="hidden")
+        other.get_by_text(re.compile("^4 events of the Ethernet Manager")).wait_for()
+        assert page.get_by_test_id("fabric").get_attribute("aria-label")
