@@ -8,22 +8,16 @@ import logging
 import os
 import subprocess
 from collections.abc import Callable, Collection, Iterator, Sequence
-from functools import partial
 from pathlib import Path
-from statistics import mode
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from hfi_sim.did_you_mean import nearest
 from hfi_sim.errors import HfiSimError
-from hfi_sim.port_state import CapabilityMask3
-from hfi_sim.precise_loop import timer_resolution_s as resolution_of
 from hfi_sim.text import counted
 from hfi_sim.types import MacAddr
-from hfi_sim.wire.icrc import Icrc
 from opavnic.adapter import Adapter
-from opavnic.datapath.selection import Choice, choose_datapath, choose_workers
-from opavnic.engine.threaded import ThreadedDriver, carrier_engine, native_carrier
+from opavnic.datapath.selection import Choice, choose_datapath
 from opavnic.errors import DatapathUnavailableError
 from opavnic.lab import descriptors
 from opavnic.lab.cleanup import Removed, take_over
@@ -31,7 +25,7 @@ from opavnic.lab.em_config import em_config
 from opavnic.lab.errors import LabError
 from opavnic.lab.host_files import HostFiles, named_vnics
 from opavnic.lab.machine import Machine, NetdevKind
-from opavnic.lab.model import LabModel, hosts_that_can_crash, losses
+from opavnic.lab.model import LabModel, losses
 from opavnic.lab.names import NamedVnic
 from opavnic.lab.parts import RunningParts, check_parts
 from opavnic.lab.programs import run_program, start_program
@@ -39,10 +33,9 @@ from opavnic.lab.programs_route import ProgramRoutes
 from opavnic.lab.runtime import Journal, LabDir, process_start_time, runtime_root
 from opavnic.lab.share import Share
 from opavnic.lab.status import lab_status, vnic_state
-from opavnic.lab.topology import lab_topology
 from opavnic.lab.uplinks.ways import Ways
 from opavnic.lab.vnics import HostVnic, vnics_of
-from opavnic.world.em_node import EM_NODE
+from opavnic.lab.world_of import carrier_of, has_managers, manages, world_of
 from opavnic.world.ends import Ends
 from opavnic.world.fellows import Fellows
 from opavnic.world.ground.host import GroundHost, Interface
@@ -56,8 +49,7 @@ from opavnic.world.parts.fabric import FabricRoutes
 from opavnic.world.parts.mad_socket import mad_socket
 from opavnic.world.parts.management import AWAITED, fabric_management
 from opavnic.world.steps import Steps, at_once
-from opavnic.world.world import ManagedBy, World
-from vema.em.election import ELECTION_GROUP
+from opavnic.world.world import World
 from vema.types import VportNum
 
 if TYPE_CHECKING:
@@ -97,9 +89,6 @@ class Lab:
         """
         self.model = model
         self.share = share
-        self._is_manager = share is None or share.manages
-        self._has_managers = self._is_manager or (share is not None and share.deputy is not None)
-        """Managers run here, at work or as standbys."""
         self._hosts_here = [name for name in model.hosts if share is None or name in share.hosts]
         self.netdev: NetdevKind = netdev
         self.directory = LabDir(runtime_root() / model.name)
@@ -209,7 +198,17 @@ class Lab:
         self._machine.make_hosts(vnet_hdr=self.datapath.name == "native")
         self._prepare_ways()
         files = self._name_hosts()
-        self._world = self._make_world()
+        if self.datapath.name == "native":
+            self._carrier = carrier_of(self.model)
+        self._world = world_of(
+            self.model,
+            self.hosts,
+            ends=self._ends,
+            share=self.share,
+            carrier=self._carrier,
+            timer_resolution_s=self._timer_resolution_s,
+            forget_netdevs=self._machine.forget_netdevs,
+        )
         self._ends.add(
             "interfaces", lambda: self._machine.give_interfaces_back(self.vnics()), patience_s=None
         )
@@ -279,89 +278,6 @@ class Lab:
         if self.datapath.reason and self.netdev == "tap":
             self.progress(f"on the Python datapath: {self.datapath.reason}")
 
-    def _make_world(self) -> World:
-        model, loop = self.model, asyncio.get_running_loop()
-        resolution = self._timer_resolution_s
-        topology = lab_topology(
-            model.fabric.topology,
-            {name: (host.hfis, host.ports) for name, host in model.hosts.items()},
-            [EM_NODE],
-            link=model.fabric.link,
-        )
-        make_world = partial(
-            World,
-            topology,
-            clock=loop,
-            seed=model.seed,
-            icrc=Icrc(model.icrc.polynomial),
-            timer_resolution_s=resolution_of(loop) if resolution is None else resolution,
-            subnet_manager=self._managed_by,
-            routing=model.fabric.routing,
-            ends=self._ends,
-            elsewhere=() if self.share is None else self.share.elsewhere,
-            deputy=None if self.share is None else self.share.deputy,
-        )
-        if self.datapath.name == "native":
-            ports = [host.hfis * host.ports for host in model.hosts.values()]
-            self._carrier = native_carrier(
-                icrc=model.icrc.links == "always",
-                workers=choose_workers(model.datapath.workers, len(ports), len(os.sched_getaffinity(0))),
-                ports_per_host=mode(ports),
-            )
-            world = make_world(engine=carrier_engine(self._carrier), driver=ThreadedDriver)
-        else:
-            world = make_world()
-        if world.managed_by in ("builtin", "deputy"):
-            self._administer(world)
-        elif world.managed_by == "external":
-            managing = model.managing_hosts
-            for name in model.hosts:
-                for port in world.hosts[name].ports:
-                    world.allow_management(port, name in managing)
-        can_crash = hosts_that_can_crash(model)
-        for name, ground in self.hosts.items():
-            ground.speed = world.speed_of(name)
-            world.add_vnic_port(
-                name,
-                netdevs=ground.make_netdev,
-                can_crash=name in can_crash,
-                driver_quirks=model.driver_quirks,
-                sets_need_full_member=model.em.sets_need_full_member,
-            )
-        for name in set(can_crash) - self.hosts.keys():
-            world.faults.hook(name, _nothing, _nothing)  # its machine unloads the driver
-        for name in set(model.hosts) - self.hosts.keys() if self._has_managers else ():
-            world.hosts[name].port.announce(CapabilityMask3.ETH_ON_FABRIC_SUPPORTED)  # as its machine will
-        world.on_crash(self._machine.forget_netdevs)
-        if self.share is not None:
-            self.share.attach(world)
-        return world
-
-    def _administer(self, world: World) -> None:
-        """Tell the subnet manager the partitions; if it does not wait for the end of another one, let it begin."""
-        model, manager = self.model, world.subnet_manager
-        for name in model.hosts:
-            if pkeys := [vesw.pkey for vesw in model.vesws_of(name)]:
-                world.set_pkeys(world.hosts[name].port, pkeys)
-        for name in model.hosts:
-            for port in world.hosts[name].ports:
-                manager.set_management(port, name in model.managing_hosts)
-        if self.share is not None:
-            manager.reserve_lids()
-            for node in self.share.em_nodes.values():
-                port = world.manager_port(node)
-                manager.set_management(port, True)
-                manager.groups.join(ELECTION_GROUP, port)
-        if world.managed_by == "builtin":
-            manager.sweep()
-
-    @property
-    def _managed_by(self) -> ManagedBy:
-        mode = self.model.subnet_manager.mode
-        if self.share is not None and self.share.deputy is not None:
-            return "deputy"
-        return "elsewhere" if mode == "builtin" and not self._is_manager else mode
-
     async def _start_own_parts(self, world: World) -> None:
         own = self.parts.own
         others = None if self.share is None else self.share.others
@@ -379,11 +295,11 @@ class Lab:
         device_socket = self.directory.device_socket if self._claimed else None
         await self.parts.start_own("HFI devices", host_devices(world, for_programs, device_socket))
         self._ends.add("programs", self._machine.end_programs, patience_s=None)
-        if self._is_manager:  # it is at the port of the managers
+        if manages(self.share):  # it is at the port of the managers
             socket = self.directory.mad_socket if self._claimed else None
             await self.parts.start_own("MAD socket", mad_socket(world, socket))
         em = self.model.em.mode
-        if em != "builtin" or not self._has_managers:
+        if em != "builtin" or not has_managers(self.share):
             reason = f"lab {self.model.name} has no Ethernet Manager of its own (em: {em})"
             if em == "builtin":
                 standbys = ", ".join([] if self.share is None else list(self.share.em_nodes)[1:])
