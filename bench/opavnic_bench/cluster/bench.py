@@ -1,4 +1,4 @@
-"""TCP and round trips between two machines of a cluster, beside the same lab on one machine and beside VXLAN.
+"""TCP and round trips between two machines of a cluster, beside TLS, the same lab on one machine, and VXLAN.
 
 All machines are network namespaces of this one and share its processors: what a cluster carries here, its machines
 carry together with the hosts, the network and one another.
@@ -14,13 +14,15 @@ from typing import Any, Final
 
 from opavnic_bench.cluster.machines import Cluster, Machines, cluster, machines
 from opavnic_bench.running_lab import running_lab
-from opavnic_bench.sites import PREFIX, SUBNET, Site, bench_namespaces, give_address, run, until
+from opavnic_bench.sites import SUBNET, Site, bench_namespaces, give_address, run, until
 from opavnic_bench.traffic import inside, iperf, iperf_server, round_trips, settle
 from opavnic_bench.turns import PeerError, Progress, silent
 
 NAME: Final = "bench-cluster"
-ASKED_RATIO: Final = 0.35
-"""Of the throughput on one machine, asked of a cluster whose machines share two processors."""
+CLUSTER: Final = "cluster"
+TLS: Final = "cluster, TLS"
+ONE_MACHINE: Final = "one machine"
+VXLAN: Final = "VXLAN"
 _PINGS: Final = 100
 _VNI: Final = 77
 _REST_S: Final = 15.0
@@ -32,15 +34,17 @@ class ClusterResult:
 
     nodes: int
     """Machines of the cluster, each with processes of its own."""
-    tls: bool
     rounds: int
     ping_loss: float | None = None
-    """Share of pings between machines that were not answered."""
+    """Share of pings between machines that were not answered, over TCP or TLS: the larger."""
     tcp_gbps: float | None = None
     """One TCP connection between hosts on two machines."""
     rtt_us_p50: float | None = None
     unaccounted_frames: int | None = None
     """Frames that were neither delivered nor counted, on all machines and between them, once all was at rest."""
+    tls_tcp_gbps: float | None = None
+    """The same lab on as many machines that talk by TLS."""
+    tls_rtt_us_p50: float | None = None
     vxlan_tcp_gbps: float | None = None
     vxlan_rtt_us_p50: float | None = None
     one_machine_tcp_gbps: float | None = None
@@ -48,6 +52,7 @@ class ClusterResult:
     one_machine_rtt_us_p50: float | None = None
     tcp_to_one_machine: float | None = None
     """The median of the ratios of each round."""
+    tls_tcp_to_one_machine: float | None = None
     tcp_to_vxlan: float | None = None
     skipped: dict[str, str] = field(default_factory=dict)
     """Subject -> why it was not measured."""
@@ -57,15 +62,20 @@ class ClusterResult:
         return asdict(self)
 
     def subjects(self) -> list[dict[str, Any]]:
-        """Return what was measured of each subject, a row each."""
+        """Return what was measured of each subject, a row each, and how the cluster compares with it."""
         return [
-            {"what": "cluster", "tcp_gbps": self.tcp_gbps, "rtt_us_p50": self.rtt_us_p50},
-            {
-                "what": "one machine",
-                "tcp_gbps": self.one_machine_tcp_gbps,
-                "rtt_us_p50": self.one_machine_rtt_us_p50,
-            },
-            {"what": "VXLAN", "tcp_gbps": self.vxlan_tcp_gbps, "rtt_us_p50": self.vxlan_rtt_us_p50},
+            {"what": what, "tcp_gbps": tcp, "rtt_us_p50": rtt, "cluster_to_this": ratio}
+            for what, tcp, rtt, ratio in (
+                (CLUSTER, self.tcp_gbps, self.rtt_us_p50, None),
+                (TLS, self.tls_tcp_gbps, self.tls_rtt_us_p50, None),
+                (
+                    ONE_MACHINE,
+                    self.one_machine_tcp_gbps,
+                    self.one_machine_rtt_us_p50,
+                    self.tcp_to_one_machine,
+                ),
+                (VXLAN, self.vxlan_tcp_gbps, self.vxlan_rtt_us_p50, self.tcp_to_vxlan),
+            )
         ]
 
 
@@ -80,54 +90,59 @@ def lab_of(nodes: int, name: str = NAME) -> dict[str, Any]:
     }
 
 
-def bench_cluster(
-    nodes: int, rounds: int, seconds: int, *, tls: bool = True, progress: Progress = silent
-) -> ClusterResult:
+def bench_cluster(nodes: int, rounds: int, seconds: int, *, progress: Progress = silent) -> ClusterResult:
     """Measure all subjects in turns, each once a round; figures are medians over the rounds.
 
     The labs stay up all the time; while one is measured, the others rest.
 
     Raises:  PeerError: the cluster itself cannot be measured.
     """
-    result = ClusterResult(nodes, tls, rounds)
-    samples: dict[str, list[tuple[float, float]]] = {"cluster": [], "one machine": [], "VXLAN": []}
-    total = 3 * rounds
+    result = ClusterResult(nodes, rounds)
+    samples: dict[str, list[tuple[float, float]]] = {}
     with contextlib.ExitStack() as up:
         found = up.enter_context(machines(nodes))
-        running = up.enter_context(cluster(found, lab_of(nodes), tls=tls))
-        sites = {"cluster": _site(running, nodes), "VXLAN": up.enter_context(_vxlan(found))}
-        settle(sites["cluster"])
-        result.ping_loss = _loss(sites["cluster"])
+        clusters = {CLUSTER: up.enter_context(cluster(found, lab_of(nodes), tls=False))}
+        others = up.enter_context(machines(nodes, "tls-"))
+        clusters[TLS] = up.enter_context(cluster(others, lab_of(nodes, f"{NAME}-tls")))
+        sites = {name: _site(running, nodes) for name, running in clusters.items()}
+        for site in sites.values():
+            settle(site)
+        result.ping_loss = max(map(_loss, sites.values()))
+        sites[VXLAN] = up.enter_context(_vxlan(found))
         try:
             one = up.enter_context(running_lab(lab_of(nodes, f"{NAME}-one")))
-            sites["one machine"] = one.site("h1", f"h{nodes}")
-            settle(sites["one machine"])
+            site = one.site("h1", f"h{nodes}")
+            settle(site)
+            sites[ONE_MACHINE] = site
         except PeerError as error:
-            result.skipped["one machine"] = str(error)
+            result.skipped[ONE_MACHINE] = str(error)
         turns = [(name, site) for _ in range(rounds) for name, site in sites.items()]
         for done, (name, site) in enumerate(turns):
-            progress(done, total, name)
-            samples[name].append(_measure(site, seconds))
-        result.unaccounted_frames = _unaccounted(running)
+            progress(done, len(turns), name)
+            samples.setdefault(name, []).append(_measure(site, seconds))
+        result.unaccounted_frames = sum(map(_unaccounted, clusters.values()))
     _summarize(result, samples)
     return result
 
 
 def _summarize(result: ClusterResult, samples: dict[str, list[tuple[float, float]]]) -> None:
-    def middle(name: str, which: int) -> float | None:
-        return round(median(sample[which] for sample in samples[name]), 3) if samples[name] else None
+    def middle(name: str) -> tuple[float | None, float | None]:
+        if name not in samples:
+            return None, None
+        rates, round_trips = zip(*samples[name], strict=True)
+        return round(median(rates), 3), round(median(round_trips), 3)
 
-    result.tcp_gbps, result.rtt_us_p50 = middle("cluster", 0), middle("cluster", 1)
-    result.vxlan_tcp_gbps, result.vxlan_rtt_us_p50 = middle("VXLAN", 0), middle("VXLAN", 1)
-    result.one_machine_tcp_gbps = middle("one machine", 0)
-    result.one_machine_rtt_us_p50 = middle("one machine", 1)
-
-    def beside(name: str) -> float | None:
-        pairs = zip(samples["cluster"], samples[name], strict=False)
-        ratios = [there[0] / other[0] for there, other in pairs if other[0]]
+    def beside(name: str, other: str) -> float | None:
+        pairs = zip(samples[name], samples.get(other, []), strict=False)
+        ratios = [there[0] / here[0] for there, here in pairs if here[0]]
         return round(median(ratios), 2) if ratios else None
 
-    result.tcp_to_one_machine, result.tcp_to_vxlan = beside("one machine"), beside("VXLAN")
+    result.tcp_gbps, result.rtt_us_p50 = middle(CLUSTER)
+    result.tls_tcp_gbps, result.tls_rtt_us_p50 = middle(TLS)
+    result.vxlan_tcp_gbps, result.vxlan_rtt_us_p50 = middle(VXLAN)
+    result.one_machine_tcp_gbps, result.one_machine_rtt_us_p50 = middle(ONE_MACHINE)
+    result.tcp_to_one_machine, result.tcp_to_vxlan = beside(CLUSTER, ONE_MACHINE), beside(CLUSTER, VXLAN)
+    result.tls_tcp_to_one_machine = beside(TLS, ONE_MACHINE)
 
 
 def _site(running: Cluster, nodes: int) -> Site:
@@ -171,6 +186,3 @@ def _vxlan(found: Machines) -> Iterator[Site]:
         give_address(a, "vx0", 1, 1450)
         give_address(b, "vx0", 2, 1450)
         yield Site(a, b, f"{SUBNET}.2")
-
-
-__all__ = ["ASKED_RATIO", "PREFIX", "ClusterResult", "bench_cluster"]
