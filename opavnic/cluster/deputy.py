@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from hfi_sim.errors import FabricError
 from hfi_sim.subnet_manager.groups import Groups
 from opavnic.cluster.errors import AskError, ClusterError
-from opavnic.cluster.part import Follower, Programs
+from opavnic.cluster.part import AGAIN_S, Follower, Programs
 from opavnic.cluster.transport import NodeName, Transport
 from opavnic.world.world import World
 from vema.em.election import ELECTION_GROUP
@@ -55,23 +55,27 @@ class GroupsTold:
         self.tell_soon()
 
     def tell_soon(self) -> None:
-        """Tell once whoever changes something has finished."""
+        """Tell once whoever changes something has finished; a machine that does not answer is asked again."""
         self._is_due = True
         if not self._is_closed and (self._task is None or self._task.done()):
             self._task = self._loop.create_task(self._tell())
 
     async def _tell(self) -> None:
         while self._is_due:
-            self._is_due = False
+            self._is_due = is_missed = False
             groups = self._groups.to_json()
-            for name in self._others():
+            for name in list(self._others()):
                 if self._told.get(name) != groups:
                     try:
                         await self._transport.ask(name, "groups", {"groups": groups})
                     except AskError as error:
-                        log.info("%s does not hear of groups: %s", name, error)
+                        log.warning("%s does not hear of groups: %s", name, error)
+                        is_missed = True
                     else:
                         self._told[name] = groups
+            if is_missed:
+                await asyncio.sleep(AGAIN_S)
+                self._is_due = True
 
     async def close(self) -> None:
         """Tell nothing more."""

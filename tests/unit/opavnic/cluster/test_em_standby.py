@@ -123,6 +123,29 @@ async def test_standby_takes_over_a_fabric_that_is_cut_from_its_coordinator_and_
         assert made.unaccounted() == {}
 
 
+async def test_standby_that_could_not_hear_of_a_change_of_groups_is_told_again() -> None:
+    async with cluster(STANDBY) as made:
+        alpha, beta = made.labs["alpha"], made.machines["beta"]
+        hear, heard, is_busy = beta.verbs["groups"], [], True
+
+        async def hear_if_not_busy(asker: NodeName, body: dict[str, Any]) -> dict[str, Any]:
+            if is_busy:
+                raise AskError("busy")
+            heard.append(body["groups"])
+            return await hear(asker, body)
+
+        beta.verbs["groups"] = hear_if_not_busy
+        apply(alpha, 1450, ["h1", "h2", "h3"])
+        await until(lambda: is_settled(made, "alpha"))
+        await asyncio.sleep(1.0)
+        is_busy = False
+
+        async def is_told() -> bool:
+            return heard == [alpha.world.subnet_manager.groups.to_json()]
+
+        await until(is_told)
+
+
 async def test_coordinator_that_comes_back_as_another_process_goes_on_with_what_the_standby_has_applied() -> (
     None
 ):
