@@ -61,8 +61,9 @@ def threads() -> set[str]:
 
 
 def left_on_the_machine() -> tuple[list[str], list[str]]:
-    names = sorted(path.name for path in NETNS_DIR.glob(f"opavnic-{NAME}-*"))  # other tests run beside
-    return names, sorted(os.listdir("/sys/class/net"))
+    """Return namespaces and interfaces as this lab names them: other tests run beside, with interfaces of their own."""
+    names = sorted(path.name for path in NETNS_DIR.glob(f"opavnic-{NAME}-*"))
+    return names, sorted(name for name in os.listdir("/sys/class/net") if name.endswith(("blue", "red")))
 
 
 STAGES = {

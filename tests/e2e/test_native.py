@@ -131,12 +131,12 @@ def test_damage_by_the_fault_command_stays_on_the_native_datapath(opavnic: Progr
         assert receiver.stdout.readline() == "listening\n"
         sent = ok("exec", "h1", "--", *STREAM, "send", "10.9.2.2", str(200 << 20))
         assert receiver.stdout.read() == sent
-    fault = json.loads(ok("fault", "show", "--json"))["faults"][0]
+    before = json.loads(ok("fault", "show", "--json"))["faults"][0]["hits"]
     status = json.loads(ok("status", "--json", "--counters"))
+    after = json.loads(ok("fault", "show", "--json"))["faults"][0]["hits"]
     assert {link["datapath"] for link in status["links"] if "h2" in link["name"]} == {"native"}
-    assert (
-        sum(counters.get("drop_rx_icrc", 0) for counters in status["counters"].values()) == fault["hits"] > 10
-    )
+    dropped = sum(counters.get("drop_rx_icrc", 0) for counters in status["counters"].values())
+    assert 10 < before <= dropped <= after  # which are one unless a host says something of its own meanwhile
     assert status["balance"] == {}
 
 
