@@ -190,7 +190,8 @@ def test_flood_of_bad_mads_leaves_the_log_short(small_disk: SmallDisk, lab_file:
             count = 0
             while count < 50:
                 count += len(list(answers.feed(program.recv(1 << 16))))
-    assert log.stat().st_size - before < 50_000
+    # a line for each would be more than 400 kB; how often some of them are said depends on how long this takes
+    assert log.stat().st_size - before < 200_000
 
 
 def test_capture_into_a_full_disk_ends_in_one_line_and_hurts_no_lab(
