@@ -72,9 +72,10 @@ async def test_stream_over_native_datapath_arrives_as_it_was_sent(mtu: int, work
         assert lab.world.fabric.balance() == {}
         adapter = lab.adapter(lab.interface("h1", "blue"))
         assert adapter is not None
-        # every segment was a packet of its own, although the host handed over few large ones
+        # every segment was a packet of its own, although the host handed over fewer large ones: two segments at least,
+        # where TCP is slow
         assert adapter.tx.out_packets > (100 << 20) / mtu
-        assert adapter.counters.tx_cut > adapter.tx.out_packets // 2
+        assert adapter.counters.tx_cut > adapter.tx.out_packets // 4
 
 
 async def test_first_frames_that_the_kernels_send_are_carried() -> None:
