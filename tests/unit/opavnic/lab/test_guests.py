@@ -16,7 +16,7 @@ from opavnic.lab.identity import NamespaceId
 
 
 def open_files() -> list[str]:
-    """Return what this process has open of processes and namespaces: threads of other tests may close what is theirs."""
+    """Return what of processes and namespaces is open here: threads of tests before may close what is theirs."""
     found = []
     for descriptor in os.listdir("/proc/self/fd"):
         with contextlib.suppress(FileNotFoundError):
