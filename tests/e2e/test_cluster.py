@@ -47,9 +47,11 @@ def reaches(up: Cluster, host: str, other: str) -> bool:
 
 
 def at_rest(up: Cluster) -> None:
-    """Every frame was delivered or counted once; those that are on their way get time to arrive."""
-    until(lambda: not up.unaccounted(), "frames are unaccounted for", pause_s=0.3, limit_s=10)
-    assert up.unaccounted() == {}
+    """Every frame was delivered or counted once, as soon as none passes while the machines are asked in turn.
+
+    One look is enough: at the next one a host may have sent something of its own.
+    """
+    until(lambda: not up.unaccounted(), "frames are unaccounted for", pause_s=0.3, limit_s=60)
 
 
 def test_hosts_of_three_machines_are_one_lab(running: Cluster) -> None:
