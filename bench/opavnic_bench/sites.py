@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from opavnic.lab.runtime import process_start_time
 from opavnic_bench.turns import PeerError
 
 PREFIX: Final = "opavnic-bench-"
@@ -18,7 +19,8 @@ PREFIX: Final = "opavnic-bench-"
 SUBNET: Final = "10.99.7"
 """What the addresses of hosts begin with."""
 _MARK: Final = "opavnic bench"
-"""Alias of the loopback in a namespace of a benchmark. The name alone proves nothing: any program can use it."""
+"""What the alias of the loopback in a namespace of a benchmark begins with; pid and start of its process follow. The
+name alone proves nothing: any program can use it."""
 _READY_S: Final = 15.0
 
 
@@ -67,9 +69,9 @@ def run(
 
 
 def remove_namespaces() -> list[str]:
-    """Remove all namespaces left by a benchmark, and the programs in them; return the names."""
+    """Remove all namespaces of benchmarks that live no more, and the programs in them; return the names."""
     found = [line.split()[0] for line in run("ip", "netns", "list").splitlines() if line.startswith(PREFIX)]
-    names = [name for name in found if _is_of_a_bench(name)]
+    names = [name for name in found if _is_left(name)]
     for name in names:
         for pid in run("ip", "netns", "pids", name, check=False).split():
             with contextlib.suppress(ProcessLookupError):
@@ -78,9 +80,16 @@ def remove_namespaces() -> list[str]:
     return names
 
 
-def _is_of_a_bench(name: str) -> bool:
+def _is_left(name: str) -> bool:
     shown = run("ip", "-n", name, "-json", "link", "show", "dev", "lo", check=False)
-    return bool(shown) and json.loads(shown)[0].get("ifalias") == _MARK
+    mark, _, process = (json.loads(shown)[0].get("ifalias", "") if shown else "").partition(": ")
+    return mark == _MARK and process not in _processes(process.partition(" ")[0])
+
+
+def _processes(pid: str) -> tuple[str, ...]:
+    """Return the process that has this pid now, as marks name it; none if there is none."""
+    started = process_start_time(int(pid)) if pid.isdecimal() else None
+    return () if started is None else (f"{pid} {started}",)
 
 
 @contextlib.contextmanager
@@ -91,10 +100,11 @@ def bench_namespaces(*roles: str) -> Iterator[list[str]]:
     """
     with contextlib.ExitStack() as stack:
         names = [f"{PREFIX}{role}" for role in roles]
+        (process,) = _processes(str(os.getpid()))
         for name in names:
             run("ip", "netns", "add", name)
             stack.callback(run, "ip", "netns", "del", name, check=False)
-            run("ip", "-n", name, "link", "set", "dev", "lo", "alias", _MARK, "up")
+            run("ip", "-n", name, "link", "set", "dev", "lo", "alias", f"{_MARK}: {process}", "up")
         yield names
 
 

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scapy.layers.inet import ICMP
+from scapy.layers.inet import ICMP, IP
 from scapy.utils import PcapNgReader
 
 from e2e.conftest import Program
 from hfi_sim.wire.captures import read_capture
-from hfi_sim.wire.layers import OPA16B
+from hfi_sim.wire.layers import OPA16B, OPAEthernet
 from processes import child
 from unit.opavnic.observe.tshark import Tshark, needs_tshark
 
@@ -29,30 +29,36 @@ vesws:
   - {{id: 2, name: blue, subnet: 10.9.2.0/24, members: [h1, h2]}}
   - {{id: 3, name: red, subnet: 10.9.3.0/24, members: [h1, h2]}}
 """
+ENOUGH = "40"
+"""Packets among which there are echoes both ways, however many of their own the kernels of two hosts send before."""
 
 
 @pytest.fixture
 def pinged(opavnic: Program, tmp_path: Path) -> Iterator[None]:
-    """A lab in which h1 pings h2 in both virtual switches, all the time."""
+    """A lab in which h1 pings h2 in both virtual switches, all the time, and is answered."""
     file = tmp_path / "lab.yaml"
     file.write_text(TEXT)
     done = opavnic("up", file, "-d")
     assert done.returncode == 0, done.stderr
     enter = ["ip", "netns", "exec", f"opavnic-{LAB}-h1"]
-    pings = [child([*enter, "ping", "-q", "-i", "0.1", f"10.9.{vesw}.2"], stdout=-3) for vesw in (2, 3)]
-    with pings[0], pings[1]:
+    pings = [child([*enter, "ping", "-i", "0.1", f"10.9.{vesw}.2"], stdout=-1) for vesw in (2, 3)]
+    with pings[0] as blue, pings[1] as red:
+        for ping in (blue, red):
+            assert ping.stdout is not None
+            assert any(" bytes from 10.9." in line for line in ping.stdout)
         yield
 
 
 @pytest.mark.usefixtures("pinged")
 def test_capture_writes_what_was_asked_for(opavnic: Program, tmp_path: Path) -> None:
     file = tmp_path / "red.pcapng"
-    done = opavnic("capture", "on", "h1", "vesw=3", "-c", "6", "-w", file)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "6 packets captured, 0 missed\n")
+    done = opavnic("capture", "on", "h1", "vesw=3", "-c", ENOUGH, "-w", file)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", f"{ENOUGH} packets captured, 0 missed\n")
     with PcapNgReader(str(file)) as reader:
         packets = [OPA16B(bytes(packet)) for packet in reader]
-    assert len(packets) == 6
-    assert any(ICMP in packet for packet in packets)
+    assert [packet[OPAEthernet].vesw_id for packet in packets] == [3] * int(ENOUGH)
+    addresses = {packet[IP].src for packet in packets if ICMP in packet}
+    assert addresses == {"10.9.3.1", "10.9.3.2"}
     assert opavnic("decode", file).returncode == 0
 
 
@@ -71,10 +77,10 @@ def test_capture_prints_json_lines_to_a_pipe(opavnic: Program) -> None:
 @needs_tshark
 def test_capture_keeps_the_beginning_of_each_packet_for_tshark(opavnic: Program, tmp_path: Path) -> None:
     file = tmp_path / "short.pcapng"
-    done = opavnic("capture", "on", "h1", "l4=eth", "-c", "8", "--snap", "64", "-w", file)
+    done = opavnic("capture", "on", "h1", "l4=eth", "-c", ENOUGH, "--snap", "64", "-w", file)
     assert done.returncode == 0, done.stderr
     rows = Tshark(tmp_path).columns(file, "frame.cap_len", "frame.len", "frame.interface_name", "opa.slid")
-    assert len(rows) == 8
+    assert len(rows) == int(ENOUGH)
     assert {int(kept) for kept, *_ in rows} == {64}
     assert all(int(size) > 64 for _, size, *_ in rows)
     assert {name.split("->")[0].split(":")[0] for _, _, name, _ in rows} == {"h1", "sw0"}

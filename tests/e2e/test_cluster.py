@@ -47,9 +47,11 @@ def reaches(up: Cluster, host: str, other: str) -> bool:
 
 
 def at_rest(up: Cluster) -> None:
-    """Every frame was delivered or counted once; those that are on their way get time to arrive."""
-    until(lambda: not up.unaccounted(), "frames are unaccounted for", pause_s=0.3, limit_s=10)
-    assert up.unaccounted() == {}
+    """Every frame was delivered or counted once, as soon as none passes while the machines are asked in turn.
+
+    One look is enough: at the next one a host may have sent something of its own.
+    """
+    until(lambda: not up.unaccounted(), "frames are unaccounted for", pause_s=0.3, limit_s=60)
 
 
 def test_hosts_of_three_machines_are_one_lab(running: Cluster) -> None:
@@ -63,7 +65,7 @@ def test_hosts_of_three_machines_are_one_lab(running: Cluster) -> None:
         }
         assert {vnic["state"] for host in status["hosts"] for vnic in host["vnics"]} == {"up"}
     for here, there in (("h1", "h2"), ("h2", "h3"), ("h3", "h1")):
-        done = inside(running, here, "ping", "-c3", "-i0.1", "-w5", H[there])
+        done = inside(running, here, "ping", "-c3", "-i0.1", "-W30", H[there])
         assert " 0% packet loss" in done.stdout, done.stdout
         assert "DUP!" not in done.stdout
     at_rest(running)
@@ -139,11 +141,12 @@ def test_shell_on_another_machine_has_a_terminal_of_the_same_size(running: Clust
 
 
 def test_capture_has_the_packets_of_links_on_other_machines(running: Cluster) -> None:
-    command = ("capture", "on", "h3--leaf2", "l4=ethernet", "-c", "6", "--json")
+    # so many that echoes and answers are among them, also where several echoes have waited for h3
+    command = ("capture", "on", "h3--leaf2", "l4=ethernet", "-c", "60", "--json")
     with there(running, "m1", *command, stdout=subprocess.PIPE) as capture, pinging(running, "h1", "h3"):
         out, _ = capture.communicate(timeout=60)
     *packets, last = map(json.loads, out.splitlines())
-    assert last == {"kept": 6, "missed": 0}
+    assert last == {"kept": 60, "missed": 0}
     assert {packet["link"] for packet in packets} == {"h3:1->leaf2:1", "leaf2:1->h3:1"}
 
 
@@ -179,11 +182,12 @@ def wrong_checksums(up: Cluster, host: str) -> int:
 
 def test_tcp_passes_machines_and_every_frame_is_accounted_for(running: Cluster) -> None:
     words = ["ip", "netns", "exec", running.namespace("h3"), "iperf3", "-s", "-1", "--forceflush"]
-    server = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
-    assert server.stdout is not None
-    assert any("Server listening" in line for line in server.stdout)
-    done = inside(running, "h1", "iperf3", "-c", H["h3"], "-t", "1", "-J")
-    server.communicate(timeout=60)
+    with child(words, stdout=subprocess.PIPE) as server:
+        assert server.stdout is not None
+        assert any("Server listening" in line for line in server.stdout)
+        done = inside(running, "h1", "iperf3", "-c", H["h3"], "-n", "16M", "-J", timeout_s=120)
+        server.communicate(timeout=60)
+    # the rest was in the buffers of the kernel at the end, which are smaller
     assert json.loads(done.stdout)["end"]["sum_received"]["bytes"] > 1e6
     assert [wrong_checksums(running, host) for host in ("h1", "h3")] == [0, 0]
     at_rest(running)

@@ -14,7 +14,7 @@ from subprocess import PIPE
 
 import pytest
 
-from e2e.places import ip, namespaces
+from e2e.places import inside, ip, namespaces
 from processes import child
 
 EJFAT = [sys.executable, "-m", "opavnic.cli.main", "ejfat"]
@@ -33,7 +33,7 @@ class Link:
 
     def recv(self, *options: str, listen: str = f"{RECEIVER}:19522") -> subprocess.Popen[str]:
         """Start a receiver, which has bound its port when this returns."""
-        command = [*EJFAT, "recv", "--listen", listen, "--json", "--duration", "30s", *options]
+        command = [*EJFAT, "recv", "--listen", listen, "--json", *options]
         process = subprocess.Popen(
             ["ip", "netns", "exec", self.receiver, *command], stdout=PIPE, stderr=PIPE, text=True
         )
@@ -82,6 +82,9 @@ def data(tmp_path: Path) -> Path:
 def test_events_sent_before_the_next_hop_answers_arp_arrive_whole(link: Link, data: Path) -> None:
     """The kernel keeps fewer packets than that for a neighbor whose MAC address it is asking for."""
     ip("link", "set", "eth0", "arp", "off", netns=link.receiver)
+    # as often as it takes: three times in a row would be over in three seconds
+    asks = "echo 60 > /proc/sys/net/ipv4/neigh/eth0/mcast_solicit"
+    assert inside(link.sender, "sh", "-c", asks).returncode == 0
     receiver = link.recv("--count", "3")
     try:
         with child(link.send(data), stdout=PIPE, stderr=PIPE) as sender:

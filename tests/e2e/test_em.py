@@ -63,7 +63,9 @@ def verified(opavnic: Program) -> None:
 def test_apply_twice_sends_no_set_the_second_time(lab: str, opavnic: Program) -> None:
     file = EXAMPLES / "em-two-tenants.yaml"
     assert "leaves virtual switch 2" in opavnic("em", "apply", file, "--dry-run").stdout
+    verified(opavnic)  # whose hosts have joined their groups
     first = json.loads(opavnic("em", "apply", file, "--json").stdout)
+    verified(opavnic)
     second = json.loads(opavnic("em", "apply", file, "--json").stdout)
     assert first["sets"] > 0
     assert (second["sets"], second["changes"], second["converged"]) == (0, [], True)
@@ -100,6 +102,7 @@ def test_file_that_cannot_be_met_is_refused_with_every_reason(
 
 
 def test_show_prints_tables_and_json(lab: str, opavnic: Program) -> None:
+    verified(opavnic)
     for topic, key in (("vesws", "name"), ("vports", "base_mac"), ("mac-table", "slot"), ("events", "kind")):
         assert opavnic("em", "show", topic).returncode == 0
         rows = next(iter(json.loads(opavnic("em", "show", topic, "--json").stdout).values()))

@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -27,6 +28,7 @@ vesws:
 """
 EM = "vesws:\n  - {id: 2, name: blue, pkey: 0x8002, mtu: %d, members: [h1, h2]}\n"
 Program = Callable[..., "subprocess.CompletedProcess[str]"]
+PATIENCE_S = 60.0
 
 
 class SmallDisk:
@@ -101,13 +103,22 @@ def ok(done: subprocess.CompletedProcess[str]) -> str:
     return done.stdout
 
 
+def verified(disk: SmallDisk) -> None:
+    """Wait until every agent is as it should be: hosts join groups in their own time, and agents tell it later."""
+    end = time.monotonic() + PATIENCE_S
+    while (done := disk.opavnic("em", "verify")).returncode != 0:
+        assert time.monotonic() < end, done.stdout
+    assert done.stdout == "every agent matches the configuration\n"
+
+
 def works(disk: SmallDisk, tmp_path: Path, mtu: int) -> None:
     """Everything that people do with a lab that runs works, and no packet is unaccounted for."""
+    verified(disk)
     assert "2 Sets sent" in ok(disk.opavnic("em", "apply", em_file(tmp_path, mtu)))
     ok(disk.opavnic("fault", "add", "crash", "on", "h1"))
     ok(disk.opavnic("fault", "clear"))
     ok(disk.opavnic("em", "apply", em_file(tmp_path, mtu)))  # waits until h1 is configured again
-    assert ok(disk.opavnic("em", "verify")) == "every agent matches the configuration\n"
+    verified(disk)
     ok(disk.opavnic("exec", "h1", "--", "ping", "-c1", "-W20", "10.9.2.2"))
     status = json.loads(ok(disk.opavnic("status", "--json")))
     assert status["balance"] == {}
@@ -179,7 +190,8 @@ def test_flood_of_bad_mads_leaves_the_log_short(small_disk: SmallDisk, lab_file:
             count = 0
             while count < 50:
                 count += len(list(answers.feed(program.recv(1 << 16))))
-    assert log.stat().st_size - before < 50_000
+    # a line for each would be more than 400 kB; how often some of them are said depends on how long this takes
+    assert log.stat().st_size - before < 200_000
 
 
 def test_capture_into_a_full_disk_ends_in_one_line_and_hurts_no_lab(

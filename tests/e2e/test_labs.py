@@ -67,9 +67,22 @@ def started(lab: str, host: str, *command: str) -> Iterator[subprocess.Popen[str
         yield process
 
 
-def wait_for_line(process: subprocess.Popen[str], text: str) -> None:
+def kill(pid: int) -> None:
+    """Kill the process of a lab; its interfaces go before it does."""
+    os.kill(pid, signal.SIGKILL)
+    while process_start_time(pid) is not None:
+        os.sched_yield()
+
+
+def heard_until(process: subprocess.Popen[str], text: str) -> str:
+    """Return what a program prints up to a line that holds a text."""
     assert process.stdout is not None
-    assert any(text in line for line in process.stdout), f"{process.args} never said {text!r}"
+    heard = []
+    for line in process.stdout:
+        heard.append(line)
+        if text in line:
+            return "".join(heard)
+    raise AssertionError(f"{process.args} never said {text!r}: {heard}")
 
 
 def ok(done: subprocess.CompletedProcess[str]) -> str:
@@ -98,7 +111,7 @@ def test_jumbo_frame_passes_where_the_switch_allows_it(shared: str, opavnic_of_m
 
 def test_red_is_not_reached_from_blue_and_not_heard_there(shared: str, opavnic_of_module: Program) -> None:
     with started(shared, "h2", "tcpdump", "-i", "blue", "-lnnU", "--immediate-mode") as sniffer:
-        wait_for_line(sniffer, "listening on")
+        heard_until(sniffer, "listening on")
         # an address of red, asked for on blue: nobody there has it
         denied = opavnic_of_module(
             "exec", "h1", "--", "ping", "-c2", "-i0.2", "-W1", "-I", "blue", "10.9.3.2"
@@ -106,9 +119,8 @@ def test_red_is_not_reached_from_blue_and_not_heard_there(shared: str, opavnic_o
         assert denied.returncode == 1
         ok(opavnic_of_module("exec", "h1", "--", "ping", "-c5", "-i0.2", "-W20", "10.9.3.2"))
         ok(opavnic_of_module("exec", "h1", "--", "ping", "-c2", "-i0.2", "-W20", "10.9.2.2"))
-        sniffer.terminate()
-        heard = sniffer.communicate()[0]
-    assert "10.9.2.1 > 10.9.2.2: ICMP echo request" in heard
+        # which came after those of red
+        heard = heard_until(sniffer, "10.9.2.1 > 10.9.2.2: ICMP echo request")
     assert "10.9.3.2: ICMP" not in heard
     assert "10.9.3.1" not in heard
 
@@ -125,7 +137,7 @@ def test_tcp_carries_bytes_intact(shared: str, opavnic_of_module: Program, tmp_p
         f"s.sendall(open({str(sent)!r},'rb').read())"
     )
     with started(shared, "h2", "python3", "-c", serve) as server:
-        wait_for_line(server, "listening")
+        heard_until(server, "listening")
         ok(opavnic_of_module("exec", "h1", "--", "python3", "-c", send))
         server.wait(60)
     assert received.read_bytes() == sent.read_bytes()
@@ -235,7 +247,7 @@ def test_second_up_is_refused_with_the_pid(running: Journal, opavnic: Program, l
 def test_down_leaves_nothing_and_ends_the_programs_of_the_lab(running: Journal, opavnic: Program) -> None:
     ok(opavnic("exec", "h1", "--", "sh", "-c", "sleep 1000 >/dev/null 2>&1 &"))
     with started(running.lab, "h2", "sh", "-c", "trap '' TERM; echo on; sleep 1000") as stubborn:
-        wait_for_line(stubborn, "on")
+        heard_until(stubborn, "on")
         assert len(programs_in(running.identities)) >= 2
         out = ok(opavnic("down"))
         assert stubborn.wait(60) == -signal.SIGKILL
@@ -265,9 +277,7 @@ def test_killed_lab_is_pruned_whole_and_comes_up_again(
     running: Journal, opavnic: Program, lab_file: Path
 ) -> None:
     with started(running.lab, "h1", "sleep", "1000") as sleeper:
-        os.kill(running.pid, signal.SIGKILL)
-        while process_start_time(running.pid) is not None:  # its interfaces go before it does
-            os.sched_yield()
+        kill(running.pid)
         assert ok(opavnic("ps", "--json")).count("gone (opavnic prune)") == 1
         assert "configured on 'red'" in ok(opavnic("logs", "--lab", running.lab))
         assert "configured on 'red'" in ok(opavnic("logs"))
@@ -286,7 +296,7 @@ def test_killed_lab_is_pruned_whole_and_comes_up_again(
 def test_killed_lab_can_come_up_again_without_prune(
     running: Journal, opavnic: Program, lab_file: Path
 ) -> None:
-    os.kill(running.pid, signal.SIGKILL)
+    kill(running.pid)
     done = opavnic("up", lab_file, "-d")
     assert "removed what an earlier run" in done.stderr
     assert done.returncode == 0

@@ -72,9 +72,10 @@ async def test_stream_over_native_datapath_arrives_as_it_was_sent(mtu: int, work
         assert lab.world.fabric.balance() == {}
         adapter = lab.adapter(lab.interface("h1", "blue"))
         assert adapter is not None
-        # every segment was a packet of its own, although the host handed over few large ones
+        # every segment was a packet of its own, although the host handed over fewer large ones: two segments at least,
+        # where TCP is slow
         assert adapter.tx.out_packets > (100 << 20) / mtu
-        assert adapter.counters.tx_cut > adapter.tx.out_packets // 2
+        assert adapter.counters.tx_cut > adapter.tx.out_packets // 4
 
 
 async def test_first_frames_that_the_kernels_send_are_carried() -> None:
@@ -131,12 +132,12 @@ def test_damage_by_the_fault_command_stays_on_the_native_datapath(opavnic: Progr
         assert receiver.stdout.readline() == "listening\n"
         sent = ok("exec", "h1", "--", *STREAM, "send", "10.9.2.2", str(200 << 20))
         assert receiver.stdout.read() == sent
-    fault = json.loads(ok("fault", "show", "--json"))["faults"][0]
+    before = json.loads(ok("fault", "show", "--json"))["faults"][0]["hits"]
     status = json.loads(ok("status", "--json", "--counters"))
+    after = json.loads(ok("fault", "show", "--json"))["faults"][0]["hits"]
     assert {link["datapath"] for link in status["links"] if "h2" in link["name"]} == {"native"}
-    assert (
-        sum(counters.get("drop_rx_icrc", 0) for counters in status["counters"].values()) == fault["hits"] > 10
-    )
+    dropped = sum(counters.get("drop_rx_icrc", 0) for counters in status["counters"].values())
+    assert 10 < before <= dropped <= after  # which are one unless a host says something of its own meanwhile
     assert status["balance"] == {}
 
 

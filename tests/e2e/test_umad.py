@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from e2e.places import killed
 from opavnic.devices.entry import why_no_fuse
 from opavnic.devices.mounts import SOURCE
 from opavnic.lab.errors import LabError
@@ -178,7 +179,7 @@ def test_end_of_the_lab_ends_reads_and_leaves_nothing(lab: Lab, end: str) -> Non
         if end == "down":
             lab.opavnic("down")
         else:
-            os.kill(lab.journal.pid, signal.SIGKILL)
+            killed(lab.runtime / lab.name / "state.json")
         out, _ = process.communicate(timeout=60)
         assert json.loads(out)["agent"] < 0, "an error, not a MAD"
     lab.opavnic("prune")

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from e2e.kernel import wait_until
-from e2e.raw_em import PATIENCE_S, RawEm
+from e2e.raw_em import PATIENCE_S, WINDOW_S, RawEm
 from hfi_sim.netdev.namespace import run_in_namespace
 from hfi_sim.types import MacAddr, parse_mac
 from opavnic.adapter import Adapter
@@ -114,6 +114,18 @@ class Site:
         await self.configure()
         opcodes = await self.em.take_traps(5)
         await self.em.new_window()
+        return opcodes
+
+    async def rated(self, *commands: str) -> list[int]:
+        """Run commands of `ip` that are worth more traps than the rate admits at once; return the opcodes that came.
+
+        They fall into one window of the rate limit, or, on a machine that is slow, into as many as they take.
+        """
+        clock = asyncio.get_running_loop()
+        began = clock.time()
+        await self.batch(*commands)
+        opcodes = await self.em.take_traps(5)
+        assert len(opcodes) <= 5 * (1 + (clock.time() - began) // WINDOW_S)
         return opcodes
 
     async def hears(self, *opcodes: int) -> None:
@@ -354,11 +366,12 @@ async def test_mtu_sends_no_trap_and_is_held_to_what_the_em_allows(site: Site) -
 async def test_sixth_change_of_a_window_sends_no_trap_and_the_count_tells_it(site: Site) -> None:
     before = await site.em.gen_counts()
     suppressed = site.lab.world.vnic_ports["h1"].agent.counters.traps_suppressed
-    await site.batch(*(f"link set dev blue address 02:00:00:00:00:{last:02x}" for last in range(1, 9)))
-    assert await site.em.take_traps(5) == [UCAST] * 5
+    macs = (f"link set dev blue address 02:00:00:00:00:{last:02x}" for last in range(1, 9))
+    opcodes = await site.rated(*macs)
+    assert set(opcodes) == {UCAST}
     await site.assert_lists_agree()
     assert await site.em.gen_counts() == (before[0] + 8, before[1])
-    assert site.lab.world.vnic_ports["h1"].agent.counters.traps_suppressed == suppressed + 3
+    assert site.lab.world.vnic_ports["h1"].agent.counters.traps_suppressed == suppressed + 8 - len(opcodes)
     await site.em.new_window()
     assert await site.em.take_traps(0) == []
     await site.host("ip", "link", "set", "dev", "blue", "address", OTHER)
@@ -366,9 +379,7 @@ async def test_sixth_change_of_a_window_sends_no_trap_and_the_count_tells_it(sit
 
 
 async def test_link_toggled_quickly_sends_no_more_than_the_rate_allows(site: Site) -> None:
-    await site.batch(*(f"link set dev blue {state}" for state in ("down", "up") * 4))
-    opcodes = await site.em.take_traps(5)
-    assert len(opcodes) == 5
+    opcodes = await site.rated(*(f"link set dev blue {state}" for state in ("down", "up") * 4))
     assert opcodes[:2] == [LINK, LINK]
     await site.assert_lists_agree()
     info = await site.em.port_info()

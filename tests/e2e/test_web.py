@@ -88,7 +88,7 @@ def drawn(page: Page) -> str:
 
 def test_link_cut_on_the_page_goes_down_and_mended_comes_back(page: Page, program: Program) -> None:
     assert "token" not in page.url
-    assert program(*PING).returncode == 0
+    wait_for_ping(program)
     choose(page, "h2:1--sw0:3")
     page.get_by_role("button", name="Cut").click()
     page.get_by_text("link-down on h2:1--sw0:3").wait_for()
@@ -100,7 +100,7 @@ def test_link_cut_on_the_page_goes_down_and_mended_comes_back(page: Page, progra
 
 
 def wait_for_ping(program: Program) -> None:
-    """Wait until the fabric has found its routes anew."""
+    """Wait until the fabric has found its routes."""
     assert program("exec", "h1", "--", "ping", "-c", "1", "-w", "30", "10.9.2.2").returncode == 0
 
 

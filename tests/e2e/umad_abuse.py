@@ -140,9 +140,12 @@ def interrupted() -> str:
     def give_up(*_: object) -> None:
         raise InterruptedError(errno.EINTR, "a signal")
 
+    def read() -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)  # here, where it may come at any time
+        os.read(fd, 4096)
+
     signal.signal(signal.SIGALRM, give_up)
-    signal.setitimer(signal.ITIMER_REAL, 0.05)
-    return refusal(os.read, fd, 4096)
+    return refusal(read)
 
 
 def at_once() -> list[object]:

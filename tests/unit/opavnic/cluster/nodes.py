@@ -71,7 +71,7 @@ def plan(name: str, port: int, *, joins: bool, folder: Path | None = None, **mor
     join = (Address.parse(f"{proto}/127.0.0.1:{port}"),) if joins else ()
     credentials = None if folder is None else load_credentials(folder)
     return SessionPlan(
-        NodeName(name), (own,), join, credentials, join_timeout_s=more.pop("join_timeout_s", 5.0), **more
+        NodeName(name), (own,), join, credentials, join_timeout_s=more.pop("join_timeout_s", 60.0), **more
     )
 
 
