@@ -25,9 +25,12 @@ taken apart while others are on their way. They fit what Zenoh queues for a peer
 peer that takes nothing keeps no thread waiting that has packets for others."""
 ACK_EVERY: Final = WINDOW // 8
 """Packets of a stream after which the receiver grants again without waiting for a pause,"""
-ACK_EVERY_BYTES: Final = PEER_BUDGET * 3 // 8
+ACK_EVERY_BYTES: Final = PEER_BUDGET // 2
 """and bytes of all streams from a peer: long packets use up the budget before the window. What is left when a grant
 goes, two of the longest trains, keeps its sender busy until it is there."""
+RIDE_BYTES: Final = PEER_BUDGET // 8
+"""Bytes of a stream of which a train takes the grant along that goes the other way meanwhile, as the acknowledgements of
+TCP do: a message costs much more than what is in it."""
 
 
 @dataclass(slots=True)
@@ -91,6 +94,8 @@ class SendStream:
         ends = room.ends
         if not self.life or ends.from_life != self.life or ends.era != self.era:
             return None
+        if self.is_open and room.next <= self.acknowledged and room.limit <= self.limit:
+            return 0  # a later one went ahead of it: those that ride on trains have not their urgency
         if (
             not self.acknowledged <= room.next <= self.next
             or not self.limit <= room.limit <= room.next + WINDOW
@@ -175,16 +180,18 @@ class ReceiveStream:
         """So many packets have come that the sender may soon have to wait for room."""
         return self.next - self.granted_at >= ACK_EVERY
 
-    def room(self, fabric: int, sc: int, life: int, *, paused: bool) -> Room:
+    def room(self, fabric: int, sc: int, life: int, *, paused: bool = False) -> Room:
         """Return the grant to send now; a paused one acknowledges and grants nothing new."""
-        if not paused:
-            self.granted_at, self.ungranted_bytes = self.next, 0
-            self.limit = self.next + WINDOW
         return Room(
             Ends(fabric, sc, life, self.from_life, self.era),
-            self.granted_at,
-            self.limit,
+            self.granted_at if paused else self.next,
+            self.limit if paused else self.next + WINDOW,
             self.missing,
             self.before_era,
             self.before,
         )
+
+    def has_granted(self) -> None:
+        """Note that the sender gets the grant that `room` returned."""
+        self.granted_at, self.ungranted_bytes = self.next, 0
+        self.limit = self.next + WINDOW
