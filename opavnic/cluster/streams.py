@@ -29,8 +29,8 @@ ACK_EVERY_BYTES: Final = PEER_BUDGET // 2
 """and bytes of all streams from a peer: long packets use up the budget before the window. What is left when a grant
 goes, two of the longest trains, keeps its sender busy until it is there."""
 RIDE_BYTES: Final = PEER_BUDGET // 8
-"""Bytes of a stream of which a train takes the grant along that goes the other way meanwhile, as the acknowledgements of
-TCP do: a message costs much more than what is in it."""
+"""Bytes of a stream of which a train takes the grant along that goes the other way meanwhile, as TCP's acknowledgements
+do: so many fewer messages."""
 
 
 @dataclass(slots=True)
@@ -51,6 +51,7 @@ class SendStream:
     round_trip_s: float | None = None
     is_blocked: bool = False
     """Packets were left behind: the sender waits for room."""
+    bytes_under_way: int = 0
     _trains: deque[tuple[int, int, float]] = field(default_factory=deque)
     """Number after its last packet, bytes, and time of each train under way."""
     _doubt: tuple[int, int, int, int] | None = None
@@ -69,11 +70,12 @@ class SendStream:
 
     def peer_gone(self) -> tuple[int, int]:
         """The receiver is gone; return the packets and bytes that were under way, which are lost."""
-        packets, size = self.under_way, sum(train[1] for train in self._trains)
+        packets, size = self.under_way, self.bytes_under_way
         if packets:
             self._doubt = (self.life, self.era, self.acknowledged, self.next)
         self.lost += packets
         self._trains.clear()
+        self.bytes_under_way = 0
         self.next = self.acknowledged = self.limit = self.life = 0
         self.is_open = False
         return packets, size
@@ -87,6 +89,7 @@ class SendStream:
         """Note a train that is under way."""
         self.next += count
         self.total_sent += count
+        self.bytes_under_way += size
         self._trains.append((self.next, size, now))
 
     def granted(self, room: Room, now: float) -> int | None:
@@ -109,6 +112,7 @@ class SendStream:
             _, train_size, sent_at = self._trains.popleft()
             size += train_size
             self.round_trip_s = now - sent_at
+        self.bytes_under_way -= size
         self.total_acknowledged += room.next - self.acknowledged
         self.acknowledged, self.limit = room.next, room.limit
         return size
