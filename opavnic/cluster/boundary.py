@@ -134,16 +134,16 @@ class Boundary:
     def _offer(self) -> None:
         """Give the transport what it takes: a message of each service channel in turn, management first.
 
-        What is left, or leaves meanwhile, is offered again, so that no sender, however fast, keeps others from theirs.
+        What leaves meanwhile has its turn too, so that no sender, however fast, keeps others from theirs.
         """
-        lanes = self._gate.waiting()
-        if len(lanes) > 1:
-            lanes.sort(key=lambda lane: lane[1] != MANAGEMENT_SC)
-        for direction, sc in lanes:
-            if self._is_closed:
-                return
-            cut = self._leaving[direction]
-            self._transport.send_train(cut.name, cut.leaving, sc, partial(self._gate.take, direction, sc))
+        goes_on = True
+        while goes_on and not self._is_closed:
+            goes_on = False
+            for direction, sc in sorted(self._gate.waiting(), key=lambda lane: lane[1] != MANAGEMENT_SC):
+                cut = self._leaving[direction]
+                take = partial(self._gate.take, direction, sc)
+                if self._transport.send_train(cut.name, cut.leaving, sc, take):
+                    goes_on = True
 
     def _train(self, link: str, direction: int, body: Body) -> None:
         cut = self.links.get(link)

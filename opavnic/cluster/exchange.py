@@ -189,15 +189,15 @@ class Exchange:
         stream = end.senders.get(sc) or self._sender(end, sc, now)
         peer, urgency = self._peers.get(end.peer), urgency_of(sc)
         packets, size = (0, 0) if peer is None else stream.room(peer.budgets[urgency])
-        # of a stream with so much under way the peer grants before it has all: until then no message is made of less
-        least = MAX_TRAIN if stream.bytes_under_way >= ACK_EVERY_BYTES else 0
-        if peer is None or packets <= 0 or size <= 0 or size < least:
+        # of a stream with so much under way the peer grants before it has all: until then no message is cut short
+        least = MAX_TRAIN if stream.bytes_under_way >= ACK_EVERY_BYTES else 1
+        if peer is None or packets <= 0 or size < least:
             stream.is_blocked = True
             return None
         rides = self._rides(end, sc, stream, peer)
         room = None if rides is None else rides.room(self.fabric, sc, self.life)
-        taken = take(train_head(self._ends(sc, stream), stream.next, room), packets, size, least)
-        stream.is_blocked = least > 0 or (taken is not None and taken[1] == 0)
+        taken = take(train_head(self._ends(sc, stream), stream.next, room), packets, size)
+        stream.is_blocked = taken is not None and taken[1] == 0
         if taken is None or taken[1] == 0:
             return None
         if rides is not None:

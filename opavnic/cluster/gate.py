@@ -57,10 +57,8 @@ class Gate(Protocol):
     def waiting(self) -> list[tuple[DirectionId, int]]:
         """Return directions and service channels of which packets wait."""
 
-    def take(
-        self, direction: DirectionId, sc: int, head: bytes, packets: int, size: int, least: int = 0
-    ) -> Taken | None:
-        """Take packets of a service channel, in order: see `messages.Take`. What is left is offered again."""
+    def take(self, direction: DirectionId, sc: int, head: bytes, packets: int, size: int) -> Taken | None:
+        """Take packets of a service channel, in order: see `messages.Take`."""
 
     def arrive(self, direction: DirectionId, body: Body) -> None:
         """Let packets of another machine's gate enter a direction that comes from there."""
@@ -148,17 +146,13 @@ class PythonGate:
             (direction, sc) for direction, end in self._ends.items() for sc, lane in end.lanes.items() if lane
         ]
 
-    def take(
-        self, direction: DirectionId, sc: int, head: bytes, packets: int, size: int, least: int = 0
-    ) -> Taken | None:
+    def take(self, direction: DirectionId, sc: int, head: bytes, packets: int, size: int) -> Taken | None:
         """See Gate."""
         end = self._ends.get(direction)
-        taken = None if end is None or sc not in end.lanes else end.lanes[sc].take(head, packets, size, least)
+        taken = None if end is None or sc not in end.lanes else end.lanes[sc].take(head, packets, size)
         if taken is None or end is None:
             return None
         _, count, taken_size = taken
-        if count and end.lanes[sc]:
-            self.wake()
         end.add(waiting=-count)
         end.waiting_bytes -= taken_size - TAG_SIZE * count
         if tokens := end.tokens.get(sc):
@@ -233,11 +227,9 @@ class NativeGate:
         """See Gate."""
         return [(DirectionId(direction), sc) for direction, sc in self._gate.waiting()]
 
-    def take(
-        self, direction: DirectionId, sc: int, head: bytes, packets: int, size: int, least: int = 0
-    ) -> Taken | None:
+    def take(self, direction: DirectionId, sc: int, head: bytes, packets: int, size: int) -> Taken | None:
         """See Gate."""
-        return self._gate.take(self._fabric.driver.now, (direction, sc), head, packets, size, least)
+        return self._gate.take(self._fabric.driver.now, (direction, sc), head, packets, size)
 
     def arrive(self, direction: DirectionId, body: Body) -> None:
         """See Gate."""

@@ -163,7 +163,7 @@ class MemoryTransport:
         if far is None or not there or room == 0:
             bound.blocked = True
             return 0
-        taken = take(b"", room, MAX_TRAIN, 0)
+        taken = take(b"", room, MAX_TRAIN)
         if taken is None:
             return 0
         message, count, _ = taken

@@ -105,9 +105,8 @@ class Ends(NamedTuple):
 
 Taken = tuple[bytes, int, int]
 """A message with packets; how many there are, and their bytes. None of them: the first one is longer than was asked."""
-Take = Callable[[bytes, int, int, int], Taken | None]
-"""head of the message, most packets, most bytes of them, least bytes that wait -> what was taken; None: none wait, or
-less."""
+Take = Callable[[bytes, int, int], Taken | None]
+"""head of the message, most packets, most bytes of them -> what was taken of those that wait; None: none wait."""
 
 
 @dataclass(slots=True)  # frozen, one takes three times as long to make
@@ -152,11 +151,6 @@ class Packets:
         """Begin with these."""
         self._waiting = deque(packets)
 
-    @property
-    def size(self) -> int:
-        """Their bytes."""
-        return sum(map(len, self._waiting))
-
     def __len__(self) -> int:
         """How many wait."""
         return len(self._waiting)
@@ -165,9 +159,9 @@ class Packets:
         """Let one more wait."""
         self._waiting.append(packet)
 
-    def take(self, head: bytes, packets: int, size: int, least: int = 0) -> Taken | None:
+    def take(self, head: bytes, packets: int, size: int) -> Taken | None:
         """Take the first ones; this is a `Take`."""
-        if not self._waiting or (least and self.size < least):
+        if not self._waiting:
             return None
         taken, taken_size = list[bytes](), 0
         most = min(packets, MAX_PACKETS)

@@ -52,8 +52,6 @@ impl Gate {
     }
 
     /// Take packets of a service channel, so many at most and so many bytes of records, as a message that begins with `head`.
-    /// None: none wait, or less than `least` bytes wait in the direction. If some are left, `wait` returns again.
-    #[allow(clippy::too_many_arguments)] // as Python calls it
     fn take<'py>(
         &self,
         py: Python<'py>,
@@ -62,13 +60,9 @@ impl Gate {
         head: &[u8],
         packets: u32,
         size: usize,
-        least: usize,
     ) -> PyResult<Option<Taken<'py>>> {
         let departures = &self.shared.departures;
         let (direction, sc) = lane;
-        if least > 0 && departures.waiting_bytes(direction) < least {
-            return Ok(None);
-        }
         let most = packets.min(engine::crossing::MOST_PACKETS as u32);
         // that moves handles only: to let other threads of Python run meanwhile, and wait for them, takes longer
         let Some(taken) = departures.take(direction, sc, most, size) else { return Ok(None) };

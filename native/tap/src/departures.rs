@@ -136,13 +136,7 @@ impl Departures {
         waiting.ends.iter().flat_map(lanes).collect()
     }
 
-    /// Return the bytes of the packets that wait in a direction.
-    pub fn waiting_bytes(&self, direction: DirectionId) -> usize {
-        self.lock().ends.get(&direction).map_or(0, |end| end.waiting_bytes)
-    }
-
-    /// Take the first packets of a service channel, so many at most and so many bytes of records. None: none wait. If some
-    /// are taken and some are left, `signal` tells of those.
+    /// Take the first packets of a service channel, so many at most and so many bytes of records. None: none wait.
     pub fn take(
         &self,
         direction: DirectionId,
@@ -171,9 +165,6 @@ impl Departures {
             first.train.from += fit;
             first.train.count -= fit;
             taken.push(Departure { train, token: None });
-        }
-        if count > 0 && !lane.is_empty() {
-            self.signal.raise();
         }
         end.counts.waiting -= u64::from(count);
         end.waiting_bytes -= bytes - TAG * count as usize;
@@ -276,12 +267,5 @@ mod tests {
         assert!(!has_told());
         departures.push(&mut packets, 0, of(100));
         assert!(has_told());
-        departures.waiting();
-        assert_eq!(departures.waiting_bytes(0), 300);
-        departures.take(0, 0, 1, 9999);
-        assert!(departures.signal.wait(0), "some are left");
-        departures.waiting();
-        departures.take(0, 0, 9, 9999);
-        assert!(!departures.signal.wait(0), "none is left");
     }
 }

@@ -18,7 +18,7 @@ from opavnic.cluster.messages import (
     build_train,
     train_head,
 )
-from opavnic.cluster.streams import ACK_EVERY_BYTES, PEER_BUDGET, RIDE_BYTES, WINDOW
+from opavnic.cluster.streams import PEER_BUDGET, RIDE_BYTES, WINDOW
 from opavnic.cluster.transport import MANAGEMENT_SC, NodeName
 from opavnic.cluster.zenoh_config import QUEUE_BATCHES
 from unit.opavnic.cluster.two_nodes import LINK, A, B, TwoNodes
@@ -156,17 +156,6 @@ def test_earlier_grant_that_a_later_one_overtook_changes_nothing() -> None:
     nodes.a.received(B, LINK, 0, build_room(Room(Ends(0x301, 0, 22, 11, 1), 0, 1, 0, 0, 0)), nodes.now)
     assert nodes.sender == known
     assert not nodes.a.refused
-
-
-def test_what_does_not_fill_a_message_waits_while_much_is_under_way_and_goes_with_the_next_grant() -> None:
-    nodes = opened()
-    nodes.send(*[bytes(9000)] * (ACK_EVERY_BYTES // 9000 + 1))
-    assert nodes.send(b"short") == 0
-    rooms = nodes.rooms
-    while nodes.wire:
-        nodes.carry()
-    assert nodes.rooms > rooms
-    assert nodes.send(b"short") == 1
 
 
 def test_what_is_under_way_to_a_machine_that_dies_is_lost_once() -> None:

@@ -54,7 +54,7 @@ def test_gate_takes_what_the_reference_takes(sizes: list[int], most: int, size: 
     waiting = Packets(left.record for left in other.run() if isinstance(left, Left))
     assert bed.gate.waiting() == [(LEAVES, 0)]
     while True:
-        taken = bed.gate.take(bed.now, (LEAVES, 0), b"head", most, size, 0)
+        taken = bed.gate.take(bed.now, (LEAVES, 0), b"head", most, size)
         assert taken == waiting.take(b"head", most, size)
         if taken is None or taken[1] == 0:
             break
@@ -63,17 +63,6 @@ def test_gate_takes_what_the_reference_takes(sizes: list[int], most: int, size: 
     assert (packets, count, overflows, forgotten, left) == (len(sizes), sum(sizes), 0, 0, len(waiting))
     bed.gate.forget(bed.now, LEAVES)
     assert bed.gate.counts(LEAVES)[3:] == (len(waiting), 0)
-
-
-def test_gate_takes_nothing_while_less_waits_than_was_asked_for() -> None:
-    bed = Bed()
-    bed.send(0, A, packet(1, 2, 0, size=100))
-    bed.run()
-    waiting = bed.gate.counts(LEAVES)[1]
-    assert bed.gate.take(bed.now, (LEAVES, 0), b"head", 9, 9999, waiting + 1) is None
-    taken = bed.gate.take(bed.now, (LEAVES, 0), b"head", 9, 9999, waiting)
-    assert taken is not None
-    assert taken[1] == 1
 
 
 @given(SIZES, st.data())
