@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from opavnic.cluster.errors import ClusterInputError, MessageError
 from opavnic.cluster.messages import (
+    MAX_TRAIN,
     SERVICE_CHANNELS,
     Body,
     Ends,
@@ -25,7 +26,7 @@ from opavnic.cluster.messages import (
     parse,
     train_head,
 )
-from opavnic.cluster.streams import ACK_EVERY_BYTES, PEER_BUDGET, ReceiveStream, SendStream
+from opavnic.cluster.streams import ACK_EVERY_BYTES, PEER_BUDGET, RIDE_BYTES, ReceiveStream, SendStream
 from opavnic.cluster.transport import MANAGEMENT_SC, LinkReport, NodeName
 
 ACK_DELAY_S: Final = 0.01
@@ -40,6 +41,8 @@ class Urgency(IntEnum):
     ROOM = 0
     MANAGEMENT = 1
     DATA = 2
+
+    __hash__ = int.__hash__  # that of enums is a function of Python, called for each message
 
 
 def urgency_of(sc: int) -> Urgency:
@@ -105,6 +108,8 @@ class _Peer:
         default_factory=lambda: {Urgency.MANAGEMENT: PEER_BUDGET, Urgency.DATA: PEER_BUDGET}
     )
     """Bytes that may yet be under way."""
+    owed: int = 0
+    """Bytes that came since the last grants, or more."""
 
 
 class Exchange:
@@ -122,6 +127,8 @@ class Exchange:
         self._peers: dict[NodeName, _Peer] = {}
         self._dirty: dict[tuple[str, int], float] = {}
         """Receiving streams that owe an acknowledgement: since when."""
+        self._is_due = False
+        """Perhaps so much has come from a peer that it is to get grants now."""
         self._asked: dict[tuple[str, int], float] = {}
         """Sending streams that wait for their first room: when they asked."""
 
@@ -182,17 +189,36 @@ class Exchange:
         stream = end.senders.get(sc) or self._sender(end, sc, now)
         peer, urgency = self._peers.get(end.peer), urgency_of(sc)
         packets, size = (0, 0) if peer is None else stream.room(peer.budgets[urgency])
-        if peer is None or packets <= 0 or size <= 0:
+        # of a stream with so much under way the peer grants before it has all: until then no message is cut short
+        least = MAX_TRAIN if stream.bytes_under_way >= ACK_EVERY_BYTES else 1
+        if peer is None or packets <= 0 or size < least:
             stream.is_blocked = True
             return None
-        taken = take(train_head(self._ends(sc, stream), stream.next), packets, size)
+        rides = self._rides(end, sc, stream, peer)
+        room = None if rides is None else rides.room(self.fabric, sc, self.life)
+        taken = take(train_head(self._ends(sc, stream), stream.next, room), packets, size)
         stream.is_blocked = taken is not None and taken[1] == 0
         if taken is None or taken[1] == 0:
             return None
+        if rides is not None:
+            self._has_granted(end, sc, rides)
         payload, count, bytes_taken = taken
         stream.sent(count, bytes_taken, now)
         peer.budgets[urgency] -= bytes_taken
         return Put(end.peer, link, end.direction, urgency, payload), count
+
+    def _rides(self, end: _LinkEnd, sc: int, sender: SendStream, peer: _Peer) -> ReceiveStream | None:
+        """Return the stream whose grant a train takes along: nothing long is ahead of it that would hold it up."""
+        stream = end.receivers.get(sc)
+        if (
+            stream is None
+            or stream.ungranted_bytes < RIDE_BYTES
+            or stream.from_life != sender.life
+            or end.is_paused
+            or peer.budgets[urgency_of(sc)] < PEER_BUDGET - RIDE_BYTES
+        ):
+            return None
+        return stream
 
     def pause(self, link: str) -> None:
         """See Transport.pause."""
@@ -222,10 +248,12 @@ class Exchange:
 
     def poll(self, now: float) -> float | None:
         """Send what is due; return when the next is, or None."""
-        if self._dirty:
+        due = next(iter(self._dirty.values()), None)  # those that came last stand last
+        if due is not None and (self._is_due or now - due >= ACK_DELAY_S):
             for key, end, stream in self._owed(now):
                 self._grant(end, key[1], stream)
-        due = next(iter(self._dirty.values()), None)  # those that came last stand last
+            due = next(iter(self._dirty.values()), None)
+        self._is_due = False
         if due is not None:
             due += ACK_DELAY_S
         if self._asked:
@@ -243,6 +271,8 @@ class Exchange:
         for link, sc in self._dirty:
             end = self._links[link]
             owed[end.peer] = owed.get(end.peer, 0) + end.receivers[sc].ungranted_bytes
+        for name, size in owed.items():
+            self._peers[name].owed = size
         found = []
         for key, since in self._dirty.items():
             end = self._links[key[0]]
@@ -299,9 +329,16 @@ class Exchange:
                 return "stale_era"
             self._grant(end, ends.sc, stream)
             return None
+        if message.room is not None:
+            refusal = self._granted(end, peer, message.room, now)
+            if refusal is not None:
+                self.refused[refusal] += 1
         reason = stream.took(message)
         if reason is None:
             self._dirty.setdefault((link, ends.sc), now)
+            peer.owed += message.body.size
+            if peer.owed >= ACK_EVERY_BYTES or stream.owes_a_grant:
+                self._is_due = True
             self.outputs.append(Arrived(link, direction, message.body))
         return reason
 
@@ -356,6 +393,17 @@ class Exchange:
         self.outputs.append(Put(end.peer, end.name, end.direction, Urgency.ROOM, payload))
 
     def _grant(self, end: _LinkEnd, sc: int, stream: ReceiveStream) -> None:
-        self._dirty.pop((end.name, sc), None)
         room = stream.room(self.fabric, sc, self.life, paused=end.is_paused)
+        if end.is_paused:
+            self._dirty.pop((end.name, sc), None)
+        else:
+            self._has_granted(end, sc, stream)
         self.outputs.append(Put(end.peer, end.name, 1 - end.direction, Urgency.ROOM, build_room(room)))
+
+    def _has_granted(self, end: _LinkEnd, sc: int, stream: ReceiveStream) -> None:
+        """Note that a stream's grant is sent, alone or with a train."""
+        self._dirty.pop((end.name, sc), None)
+        peer = self._peers.get(end.peer)
+        if peer is not None:
+            peer.owed = max(0, peer.owed - stream.ungranted_bytes)
+        stream.has_granted()

@@ -7,6 +7,7 @@ process, another fabric or another version sent is told apart and counted, and n
     TRAIN      first u64, then the body: count u16, count x length u16, the packets
     OPEN       nothing more
     ROOM       next u64, limit u64, missing u64, before_era u32, before u64
+    BOTH       first u64, the era of the room u32, what ROOM says of the other direction of the link, then the body
 
 What a lab with native threads sends and receives is packed and taken apart by native/engine/src/crossing.rs, which
 a test holds to this.
@@ -25,7 +26,7 @@ from typing import Final, NamedTuple
 from opavnic.cluster.errors import MessageError
 from opavnic.datapath.selection import load_native
 
-PROTOCOL: Final = 2
+PROTOCOL: Final = 3
 """Version of the messages, keys and questions between nodes; a node of another one is refused."""
 MAX_PACKETS: Final = 4096
 """Packets of a train: so many short ones that their number does not matter any more."""
@@ -42,6 +43,7 @@ _COMMON: Final = struct.Struct(">2sBBIB3sQQI")
 _FIRST: Final = struct.Struct(">Q")
 _COUNT: Final = struct.Struct(">H")
 _ROOM: Final = struct.Struct(">QQQIQ")
+_BOTH: Final = struct.Struct(">QIQQQIQ")
 _ZERO: Final = b"\0\0\0"
 _KIND_AT: Final = 3
 
@@ -86,6 +88,8 @@ class Kind(IntEnum):
     TRAIN = 1
     OPEN = 2
     ROOM = 3
+    BOTH = 4
+    """A train, and room for those that come the other way."""
 
 
 class Ends(NamedTuple):
@@ -105,7 +109,7 @@ Take = Callable[[bytes, int, int], Taken | None]
 """head of the message, most packets, most bytes of them -> what was taken of those that wait; None: none wait."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # frozen, one takes three times as long to make
 class Body:
     """The packets in a message, in order. They stand in its bytes, which a native engine takes as they are."""
 
@@ -136,6 +140,8 @@ class Train(NamedTuple):
     first: int
     """How many packets of the era went before the first of these."""
     body: Body
+    room: Room | None = None
+    """For the other direction of the link."""
 
 
 class Packets:
@@ -195,9 +201,11 @@ def build_train(ends: Ends, first: int, packets: Sequence[bytes]) -> bytes:
     return train_head(ends, first) + build_body(packets)
 
 
-def train_head(ends: Ends, first: int) -> bytes:
-    """Return what stands before the body of a train."""
-    return _common(Kind.TRAIN, ends) + _FIRST.pack(first)
+def train_head(ends: Ends, first: int, room: Room | None = None) -> bytes:
+    """Return what stands before the body of a train; room: goes with it, for the same service channel."""
+    if room is None:
+        return _common(Kind.TRAIN, ends) + _FIRST.pack(first)
+    return _common(Kind.BOTH, ends) + _BOTH.pack(first, room.ends.era, *room[1:])
 
 
 def build_body(packets: Sequence[bytes]) -> bytes:
@@ -236,6 +244,8 @@ def parse(data: bytes) -> Message:
     match kind:
         case Kind.TRAIN:
             return _train(ends, data)
+        case Kind.BOTH:
+            return _both(ends, data)
         case Kind.OPEN:
             _exactly(data, 0)
             return Open(ends)
@@ -263,6 +273,14 @@ def _train(ends: Ends, data: bytes) -> Train:
         raise MessageError("length", f"{len(data)} bytes, the head of a train takes {begin}")
     (first,) = _FIRST.unpack_from(data, _COMMON.size)
     return Train(ends, first, Body.read(data, begin))
+
+
+def _both(ends: Ends, data: bytes) -> Train:
+    begin = _COMMON.size + _BOTH.size
+    if len(data) < begin:
+        raise MessageError("length", f"{len(data)} bytes, the heads of a train and of room take {begin}")
+    first, era, *room = _BOTH.unpack_from(data, _COMMON.size)
+    return Train(ends, first, Body.read(data, begin), Room(ends._replace(era=era), *room))
 
 
 def is_open(data: bytes) -> bool:

@@ -25,9 +25,12 @@ taken apart while others are on their way. They fit what Zenoh queues for a peer
 peer that takes nothing keeps no thread waiting that has packets for others."""
 ACK_EVERY: Final = WINDOW // 8
 """Packets of a stream after which the receiver grants again without waiting for a pause,"""
-ACK_EVERY_BYTES: Final = PEER_BUDGET * 3 // 8
+ACK_EVERY_BYTES: Final = PEER_BUDGET // 2
 """and bytes of all streams from a peer: long packets use up the budget before the window. What is left when a grant
 goes, two of the longest trains, keeps its sender busy until it is there."""
+RIDE_BYTES: Final = PEER_BUDGET // 8
+"""Bytes of a stream of which a train takes the grant along that goes the other way meanwhile, as TCP's acknowledgements
+do: so many fewer messages."""
 
 
 @dataclass(slots=True)
@@ -48,6 +51,7 @@ class SendStream:
     round_trip_s: float | None = None
     is_blocked: bool = False
     """Packets were left behind: the sender waits for room."""
+    bytes_under_way: int = 0
     _trains: deque[tuple[int, int, float]] = field(default_factory=deque)
     """Number after its last packet, bytes, and time of each train under way."""
     _doubt: tuple[int, int, int, int] | None = None
@@ -66,11 +70,12 @@ class SendStream:
 
     def peer_gone(self) -> tuple[int, int]:
         """The receiver is gone; return the packets and bytes that were under way, which are lost."""
-        packets, size = self.under_way, sum(train[1] for train in self._trains)
+        packets, size = self.under_way, self.bytes_under_way
         if packets:
             self._doubt = (self.life, self.era, self.acknowledged, self.next)
         self.lost += packets
         self._trains.clear()
+        self.bytes_under_way = 0
         self.next = self.acknowledged = self.limit = self.life = 0
         self.is_open = False
         return packets, size
@@ -84,6 +89,7 @@ class SendStream:
         """Note a train that is under way."""
         self.next += count
         self.total_sent += count
+        self.bytes_under_way += size
         self._trains.append((self.next, size, now))
 
     def granted(self, room: Room, now: float) -> int | None:
@@ -91,6 +97,8 @@ class SendStream:
         ends = room.ends
         if not self.life or ends.from_life != self.life or ends.era != self.era:
             return None
+        if self.is_open and room.next <= self.acknowledged and room.limit <= self.limit:
+            return 0  # a later one went ahead of it: those that ride on trains have not their urgency
         if (
             not self.acknowledged <= room.next <= self.next
             or not self.limit <= room.limit <= room.next + WINDOW
@@ -104,6 +112,7 @@ class SendStream:
             _, train_size, sent_at = self._trains.popleft()
             size += train_size
             self.round_trip_s = now - sent_at
+        self.bytes_under_way -= size
         self.total_acknowledged += room.next - self.acknowledged
         self.acknowledged, self.limit = room.next, room.limit
         return size
@@ -175,16 +184,18 @@ class ReceiveStream:
         """So many packets have come that the sender may soon have to wait for room."""
         return self.next - self.granted_at >= ACK_EVERY
 
-    def room(self, fabric: int, sc: int, life: int, *, paused: bool) -> Room:
+    def room(self, fabric: int, sc: int, life: int, *, paused: bool = False) -> Room:
         """Return the grant to send now; a paused one acknowledges and grants nothing new."""
-        if not paused:
-            self.granted_at, self.ungranted_bytes = self.next, 0
-            self.limit = self.next + WINDOW
         return Room(
             Ends(fabric, sc, life, self.from_life, self.era),
-            self.granted_at,
-            self.limit,
+            self.granted_at if paused else self.next,
+            self.limit if paused else self.next + WINDOW,
             self.missing,
             self.before_era,
             self.before,
         )
+
+    def has_granted(self) -> None:
+        """Note that the sender gets the grant that `room` returned."""
+        self.granted_at, self.ungranted_bytes = self.next, 0
+        self.limit = self.next + WINDOW

@@ -189,8 +189,10 @@ class ZenohLinks:
             return ()
         outputs = tuple(self.exchange.outputs)
         self.exchange.outputs.clear()
-        if any(isinstance(output, Put) for output in outputs):
-            self._putting.acquire()
+        for output in outputs:
+            if isinstance(output, Put):
+                self._putting.acquire()
+                break
         return outputs
 
     def _act(self, outputs: Sequence[Output]) -> None:

@@ -8,8 +8,17 @@ from hypothesis import strategies as st
 
 from opavnic.cluster.errors import ClusterInputError
 from opavnic.cluster.exchange import OPEN_AGAIN_S, Exchange, Put, Urgency
-from opavnic.cluster.messages import Ends, Room, build_open, build_room, build_train
-from opavnic.cluster.streams import PEER_BUDGET, WINDOW
+from opavnic.cluster.messages import (
+    MAX_TRAIN,
+    Ends,
+    Room,
+    build_body,
+    build_open,
+    build_room,
+    build_train,
+    train_head,
+)
+from opavnic.cluster.streams import PEER_BUDGET, RIDE_BYTES, WINDOW
 from opavnic.cluster.transport import MANAGEMENT_SC, NodeName
 from opavnic.cluster.zenoh_config import QUEUE_BATCHES
 from unit.opavnic.cluster.two_nodes import LINK, A, B, TwoNodes
@@ -80,7 +89,7 @@ def test_bytes_under_way_to_one_peer_stay_within_what_its_queue_holds() -> None:
     nodes = opened()
     size = 10_000
     taken = nodes.send(*[bytes(size)] * WINDOW)
-    assert taken == PEER_BUDGET // size
+    assert taken == PEER_BUDGET // MAX_TRAIN * (MAX_TRAIN // size), "the longest trains"
     batches = sum(-(-len(put.payload) // ZENOH_BATCH) for _, put in nodes.wire if put.urgency is Urgency.DATA)
     assert 12 <= batches <= QUEUE_BATCHES + 1  # one more is being written
     nodes.settle()
@@ -89,11 +98,64 @@ def test_bytes_under_way_to_one_peer_stay_within_what_its_queue_holds() -> None:
 
 def test_long_packets_are_acknowledged_before_they_use_up_the_budget() -> None:
     nodes = opened()
-    sent = PEER_BUDGET // 9000 // 2
+    sent = PEER_BUDGET // 9000 // 2 + 1
     nodes.send(*[bytes(9000)] * sent)
     while nodes.wire:
         nodes.carry()
     assert nodes.sender.under_way < sent
+
+
+def test_grant_rides_on_a_train_that_goes_the_other_way() -> None:
+    nodes = opened()
+    nodes.answer(b"asks")
+    nodes.settle()
+    assert nodes.send(*[bytes(9000)] * (RIDE_BYTES // 9000 + 1)) > 0
+    nodes.carry()
+    assert nodes.wire == []
+    assert nodes.answer(b"acknowledges") == 1
+    [(sender, put)] = nodes.wire
+    assert (sender, put.urgency) == (B, Urgency.DATA)
+    assert nodes.sender.under_way > 0
+    nodes.carry()
+    assert nodes.sender.under_way == 0
+    assert nodes.delivered[A][-1] == b"acknowledges"
+    nodes.now += 1.0
+    nodes.collect()
+    assert [name for name, _ in nodes.wire] == [A], "b has granted, a has not yet"
+
+
+def test_paused_link_grants_nothing_with_a_train_either() -> None:
+    nodes = opened()
+    nodes.answer(b"asks")
+    nodes.settle()
+    nodes.b.pause(LINK)
+    nodes.send(*[bytes(9000)] * (RIDE_BYTES // 9000 + 1))
+    nodes.carry()
+    nodes.answer(b"acknowledges")
+    nodes.carry()
+    assert nodes.sender.under_way > 0
+
+
+def test_train_whose_grant_is_of_an_earlier_era_is_delivered_and_the_grant_refused() -> None:
+    nodes = opened()
+    nodes.answer(b"asks")
+    nodes.settle()
+    room = Room(Ends(0x301, 0, 22, 11, 9), 0, WINDOW, 0, 0, 0)
+    train = train_head(Ends(0x301, 0, 22, 11, 1), 1, room) + build_body([b"all the same"])
+    nodes.a.received(B, LINK, 1, train, nodes.now)
+    nodes.collect()
+    assert nodes.a.refused == {"stale_era": 1}
+    assert nodes.delivered[A][-1] == b"all the same"
+
+
+def test_earlier_grant_that_a_later_one_overtook_changes_nothing() -> None:
+    nodes = opened()
+    nodes.send(b"1")
+    nodes.settle()
+    known = nodes.sender
+    nodes.a.received(B, LINK, 0, build_room(Room(Ends(0x301, 0, 22, 11, 1), 0, 1, 0, 0, 0)), nodes.now)
+    assert nodes.sender == known
+    assert not nodes.a.refused
 
 
 def test_what_is_under_way_to_a_machine_that_dies_is_lost_once() -> None:

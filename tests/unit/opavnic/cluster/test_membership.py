@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from opavnic.cluster.errors import ClusterInputError, MessageError
 from opavnic.cluster.membership import RESERVED_S, Hello, Membership, NodeEvent, Role, node_name
+from opavnic.cluster.messages import PROTOCOL
 from opavnic.cluster.transport import NodeName, Presence
 
 LAB, OTHER_LAB = "aa" * 16, "bb" * 16
@@ -84,7 +85,7 @@ def test_node_of_another_version_is_refused_with_both_versions() -> None:
     old = Hello.parse("301", "m9/member/7/whatever/that/means")
     (event,) = Membership(COORDINATOR).appeared([old])
     assert event.state.reason == (
-        "node m9 speaks version 7 of the protocol, this node version 2: install the same opavnic on both"
+        f"node m9 speaks version 7 of the protocol, this node version {PROTOCOL}: install the same opavnic on both"
     )
 
 
@@ -170,4 +171,4 @@ def test_names_that_would_break_keys_are_refused_with_what_is_right() -> None:
         with pytest.raises(ClusterInputError, match="letters, digits"):
             node_name(bad)
     assert node_name("rack1-m2.lab_a") == "rack1-m2.lab_a"
-    assert replace(COORDINATOR, name=node_name("x")).chunks().startswith("x/coordinator/2/")
+    assert replace(COORDINATOR, name=node_name("x")).chunks().startswith(f"x/coordinator/{PROTOCOL}/")

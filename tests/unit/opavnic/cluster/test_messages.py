@@ -11,14 +11,17 @@ from hypothesis import strategies as st
 from opavnic.cluster.errors import MessageError
 from opavnic.cluster.messages import (
     MAX_PACKET,
+    PROTOCOL,
     Ends,
     Open,
     Room,
     Train,
+    build_body,
     build_open,
     build_room,
     build_train,
     parse,
+    train_head,
 )
 
 U64 = st.integers(0, (1 << 64) - 1)
@@ -59,8 +62,22 @@ def test_any_change_to_a_train_is_a_message_or_a_message_error(data: st.DataObje
         parse(bytes(good[:end]))
 
 
+@given(ENDS, U32, U64, U64)
+def test_train_with_a_grant_reads_back_as_both(ends: Ends, era: int, first: int, limit: int) -> None:
+    room = Room(ends._replace(era=era), 1, limit, 2, 3, 4)
+    train = parse(train_head(ends, first, room) + build_body([b"a", b"bc"]))
+    assert isinstance(train, Train)
+    assert (train.ends, train.first, train.room, train.body.packets) == (ends, first, room, [b"a", b"bc"])
+
+
 @pytest.mark.parametrize(
-    "good", [build_train(END, 0, [b"ab"]), build_open(END), build_room(Room(END, 1, 2, 0, 0, 0))]
+    "good",
+    [
+        build_train(END, 0, [b"ab"]),
+        build_open(END),
+        build_room(Room(END, 1, 2, 0, 0, 0)),
+        train_head(END, 0, Room(END, 1, 2, 0, 0, 0)) + build_body([b"ab"]),
+    ],
 )
 def test_truncated_and_longer_messages_are_refused(good: bytes) -> None:
     for end in range(len(good)):
@@ -73,7 +90,7 @@ def test_truncated_and_longer_messages_are_refused(good: bytes) -> None:
 def test_another_version_is_named_in_the_refusal() -> None:
     other = bytearray(build_open(END))
     other[2] = 9
-    with pytest.raises(MessageError, match=r"^version: 9, this is version 2$"):
+    with pytest.raises(MessageError, match=f"^version: 9, this is version {PROTOCOL}$"):
         parse(bytes(other))
 
 

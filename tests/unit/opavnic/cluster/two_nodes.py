@@ -72,6 +72,11 @@ class TwoNodes:
         while self.wire:
             self.carry()
 
+    def answer(self, *packets: bytes) -> int:
+        taken = self.b.send(LINK, 0, Packets(packets).take, self.now)
+        self.collect()
+        return taken
+
     def send(self, *packets: bytes, sc: int = 0) -> int:
         taken = self.a.send(LINK, sc, Packets(packets).take, self.now)
         self.collect()
