@@ -204,7 +204,11 @@ def test_machine_that_is_killed_takes_its_ports_down_and_comes_back(running: Clu
     assert not reaches(running, "h1", "h3")
     at_rest(running)
     running.start("m3")
-    until(lambda: reaches(running, "h1", "h3"), f"h3 is not back: {running.said('m3')[-500:]}", limit_s=PATIENCE_S)
+    until(
+        lambda: reaches(running, "h1", "h3"),
+        f"h3 is not back: {running.said('m3')[-500:]}",
+        limit_s=PATIENCE_S,
+    )
     until(lambda: reaches(running, "h2", "h3"), "h2 does not reach h3", limit_s=PATIENCE_S)
     lids = [host["lid"] for host in running.ask("m1", "status")["hosts"]]
     assert len(set(lids)) == 3
@@ -223,7 +227,11 @@ def test_partition_heals_without_duplicates(running: Cluster) -> None:
         until(lambda: reaches(running, "h1", "h3"), "no way around m2", limit_s=PATIENCE_S)
     finally:
         running.machines.plug("m2", plugged=True)
-    until(lambda: reaches(running, "h1", "h2"), f"h2 is not back: {running.said('m2')[-500:]}", limit_s=PATIENCE_S)
+    until(
+        lambda: reaches(running, "h1", "h2"),
+        f"h2 is not back: {running.said('m2')[-500:]}",
+        limit_s=PATIENCE_S,
+    )
     assert {host["name"]: host["lid"] for host in running.ask("m1", "status")["hosts"]} == before
     until(lambda: reaches(running, "h3", "h2"), "h3 does not reach h2", limit_s=PATIENCE_S)
     done = inside(running, "h3", "ping", "-c10", "-i0.1", "-w30", H["h2"])

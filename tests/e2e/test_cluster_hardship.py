@@ -191,7 +191,11 @@ def test_machine_whose_clock_is_wrong_joins_and_captures_have_one_time(
         with cluster(found, LAB) as up:
             until(lambda: reaches(up), "h1 does not reach h2", limit_s=PATIENCE_S)
             # the way to a machine is measured beside all else, after it has joined
-            until(lambda: "m2" in up.ask("m1", "status")["cluster"]["clocks"], "no clock of m2", limit_s=PATIENCE_S)
+            until(
+                lambda: "m2" in up.ask("m1", "status")["cluster"]["clocks"],
+                "no clock of m2",
+                limit_s=PATIENCE_S,
+            )
             assert 7190 < up.ask("m1", "status")["cluster"]["clocks"]["m2"] < 7210
             until(lambda: "the clock of m2 is" in up.said("m1"), "nobody is told", limit_s=PATIENCE_S)
             assert re.search(r"the clock of m2 is 7(199|200)\.\d s ahead of this one's", up.said("m1"))

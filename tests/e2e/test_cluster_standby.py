@@ -65,7 +65,9 @@ def test_coordinator_is_killed_and_the_standby_manages_the_fabric_until_it_is_ba
         up.kill("m1")
         until(lambda: standing(up, "m2") == ("master", "m2"), "m2 is not the master", limit_s=PATIENCE_S)
         for name in ("m2", "m3"):
-            until(lambda name=name: manager(up, name) == "m2", f"{name} has another manager", limit_s=PATIENCE_S)  # type: ignore[misc]
+            until(
+                lambda name=name: manager(up, name) == "m2", f"{name} has another manager", limit_s=PATIENCE_S
+            )  # type: ignore[misc]
         up.opavnic("m2", "em", "apply", str(config))
         assert [mtu(up, host) for host in ("h2", "h3")] == [1400, 1400]
         until(lambda: reaches(up, "h2", "h3"), "no way around m1", limit_s=PATIENCE_S)
@@ -78,7 +80,9 @@ def test_coordinator_is_killed_and_the_standby_manages_the_fabric_until_it_is_ba
         )
         until(lambda: standing(up, "m2") == ("standby", "m1"), "m2 is still master", limit_s=PATIENCE_S)
         assert standing(up, "m1") == ("master", "m1")
-        until(lambda: reaches(up, "h1", "h2") and reaches(up, "h1", "h3"), "h1 is not back", limit_s=PATIENCE_S)
+        until(
+            lambda: reaches(up, "h1", "h2") and reaches(up, "h1", "h3"), "h1 is not back", limit_s=PATIENCE_S
+        )
         assert [mtu(up, host) for host in ("h1", "h2", "h3")] == [1400] * 3, (
             "what was applied meanwhile stays"
         )
