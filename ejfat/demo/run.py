@@ -54,8 +54,9 @@ class DemoPlan:
     window_s: float = 2.5
     """Seconds at the end of each phase over which shares are measured."""
     period_s: float = 0.2
-    queue: int = 200
-    policy: Policy = field(default_factory=lambda: Policy(lead_s=0.15, quiescence_s=0.6, fill_gain=1500.0))
+    queue: int = 400
+    """Parts: a slow worker's would overflow before the end if its share stayed, but not while a busy machine reacts."""
+    policy: Policy = field(default_factory=lambda: Policy(lead_s=0.15, quiescence_s=0.6, fill_gain=3000.0))
 
 
 @dataclass(slots=True)
