@@ -15,7 +15,7 @@ from chaos.foreign import NOBODY, Files, Namespace, Program, start_time
 from chaos.ground import FILES, RUNTIME
 from chaos.labs import LabHandle, lab_text
 from chaos.machine import NETNS
-from chaos.programs import OPAVNIC, wait_for
+from chaos.programs import LIMIT_S, OPAVNIC, wait_for
 from chaos.world import World
 from opavnic.lab.runtime import Journal
 
@@ -165,7 +165,7 @@ def nobodys_labs(world: World, rng: random.Random) -> None:
         for host in labs[1].hosts:
             command = [*as_nobody, "exec", host, "--lab", "outis", "--", "sleep", "1000"]
             programs.append(subprocess.Popen(command, env=environment, stdin=-3, stdout=-3, stderr=-3))
-        if not wait_for(lambda: all(_is_in(program, second) for program in programs), 20):
+        if not wait_for(lambda: all(_is_in(program, second) for program in programs), LIMIT_S):
             world.found("`opavnic exec` of nobody's lab starts no program")
         run("prune")
         ended = [signal.Signals(-code).name for program in programs if (code := program.poll() or 0) < 0]

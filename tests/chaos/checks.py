@@ -31,7 +31,7 @@ def nothing_of_ours_is_left(world: World) -> list[str]:
     def came() -> list[str]:
         return machine.compare(world.baseline, world.look()).came
 
-    wait_for(lambda: not came(), 3.0)  # what was killed may take an instant to go
+    wait_for(lambda: not came(), world.patience_s)  # what was killed may take an instant to go
     return [f"left after prune: {name}" for name in came()]
 
 
@@ -106,7 +106,7 @@ def every_vnic_is_up(world: World) -> list[str]:
 
 def every_packet_is_accounted_for(world: World) -> list[str]:
     """Nothing is missing in the balance of the fabric."""
-    wait_for(lambda: not world.steady.status()["balance"], 3.0)
+    wait_for(lambda: not world.steady.status()["balance"], world.patience_s)
     status = world.steady.status()
     world.figures.frames = sum(link["packets_forth"] + link["packets_back"] for link in status["links"])
     world.figures.mads = status["mads"]

@@ -20,7 +20,7 @@ from processes import child, ignores_sigint
 OPAVNIC: Final = (sys.executable, str(Path(sys.executable).with_name("opavnic")))
 LIMIT_S: Final = 60.0
 """How long any command may take on a machine that is busy: more is a hang."""
-END_S: Final = 10.0
+END_S: Final = 30.0
 """How long a program may go on after it was told to end."""
 BAD_WORDS: Final = re.compile(
     r"Traceback \(most recent|internal error|\(a bug\)|panicked at|never retrieved|was never awaited"

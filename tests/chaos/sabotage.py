@@ -225,6 +225,7 @@ SABOTAGE = (
 def run_sabotage() -> int:
     """Do each damage, see that the checks find it, undo it; return how many were not found or not undone."""
     world = World(0)
+    world.patience_s = 3.0  # most of what is done here stays until it is undone
     missed = 0
     try:
         world.begin()

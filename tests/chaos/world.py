@@ -52,6 +52,8 @@ class World:
         self.steady = SteadyLab(f"{seed}/steady")
         self.brief = LabHandle(BRIEF, 2, 12)
         self.other = LabHandle(OTHER, 2, 13)
+        self.patience_s = 20.0
+        """What a busy machine may take until what was killed is gone, and packets are where they go."""
         self.open_things: list[Any] = []
         """Sockets and the like that a round leaves open: closed when it settles."""
         self.log_read = 0

@@ -76,7 +76,7 @@ def test_fabric_manager_on_a_member_runs_the_fabric_of_all_machines() -> None:
             until(
                 lambda: up.ask("m1", "status")["parts"]["fabric manager"].get("host") == "h3",
                 "the coordinator does not know where the fabric manager is",
-                limit_s=30,
+                limit_s=60,
             )
             lids = {host["name"]: host["lid"] for host in up.ask("m1", "status")["hosts"]}
             assert 0 not in lids.values()
@@ -84,7 +84,7 @@ def test_fabric_manager_on_a_member_runs_the_fabric_of_all_machines() -> None:
             until(
                 lambda: up.ask("m1", "topo", "--routes", "h2", "h3")["paths"][0][-1].startswith("h3"),
                 "the coordinator does not know the tables of the other machines",
-                limit_s=30,
+                limit_s=60,
             )
             said = up.opavnic("m1", "exec", "--umad", "h3", "--", "opafabricinfo")
             assert "SM: h3" in said

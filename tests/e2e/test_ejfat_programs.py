@@ -213,10 +213,11 @@ def test_example_runs_and_status_says_which_pipeline(opavnic: Program) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # a hundred programs, one after the other: minutes on a busy machine
 @needs_native
 def test_bench_measures_labs_and_the_program_on_taps(opavnic: Program) -> None:
     quick = ("--rounds", "1", "--seconds", "0.1", "--changes", "100")
-    done = opavnic("bench", "ejfat", *quick, "--json", timeout=280)
+    done = opavnic("bench", "ejfat", *quick, "--json", timeout=840)
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert not result["skipped"].keys() - {"udplbd2's mock"}, "only what is not ours may be missing"

@@ -29,6 +29,7 @@ def test_nothing_passes_until_a_fabric_manager_is_there(lab: ManagedLab) -> None
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # of a dozen waits for a fabric manager
 def test_fabric_manager_brings_up_virtual_switches_and_another_takes_over(lab: ManagedLab) -> None:
     """Two partitions with a service level each, the cable of a host, and the master killed with -9."""
     with contextlib.ExitStack() as second:

@@ -18,11 +18,12 @@ from processes import child
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_bench_measures_in_namespaces_of_its_own_and_leaves_none(tmp_path: Path) -> None:
     drawing = tmp_path / "figures.svg"
     command = [sys.executable, "-m", "opavnic.cli.main", "bench", "datapath", "--json", "--rounds", "1"]
     command += ["--only", "tap_forwarder", "--only", "python", "--plot", str(drawing)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=540, check=False)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert {row["variant"] for row in report["results"]} == {"tap_forwarder", "python"}

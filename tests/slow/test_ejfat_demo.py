@@ -27,7 +27,7 @@ def check(result: DemoResult) -> None:
 
 
 async def test_demo_in_memory_moves_shares_and_loses_nothing() -> None:
-    check(await run_demo(DemoPlan(rate_hz=100, start_s=3, slow_s=6, killed_s=5, window_s=2)))
+    check(await run_demo(DemoPlan(start_s=3, slow_s=6, killed_s=5, window_s=2)))
 
 
 def test_demo_prints_json(capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,6 +21,8 @@ from opavnic.cluster.zenoh_config import Address, SessionPlan, config
 from opavnic.cluster.zenoh_transport import ZenohTransport
 
 FABRIC = 0x301
+GETS_IN_S = 60.0
+"""How long a node that is to get in may take, on a busy machine; who is to be kept out tries for less."""
 
 
 def free_port() -> int:
@@ -96,6 +98,7 @@ async def member(
     name: str, port: int, folder: Path | None = None, **more: Any
 ) -> AsyncIterator[tuple[ZenohTransport, Events]]:
     digest = more.pop("digest", "-")
+    more.setdefault("join_timeout_s", GETS_IN_S)
     one = ZenohTransport(plan(name, port, joins=True, folder=folder, **more), Role.MEMBER, digest=digest)
     events = Events().listen(one)
     await one.start()

@@ -14,7 +14,16 @@ from opavnic.cluster.errors import ClusterError, ClusterInputError
 from opavnic.cluster.messages import PROTOCOL, Ends, Packets, build_open
 from opavnic.cluster.transport import NodeName
 from opavnic.cluster.zenoh_config import Address, SessionPlan, check, config, link_key
-from unit.opavnic.cluster.nodes import FABRIC, coordinator, free_port, hostile, member, plan, raw_session
+from unit.opavnic.cluster.nodes import (
+    FABRIC,
+    GETS_IN_S,
+    coordinator,
+    free_port,
+    hostile,
+    member,
+    plan,
+    raw_session,
+)
 
 C, M1, M2 = NodeName("c"), NodeName("m1"), NodeName("m2")
 
@@ -97,7 +106,8 @@ async def test_member_cannot_speak_as_another_nor_hear_what_is_not_for_it(ca: Pa
     async with coordinator(port, ca / "c") as (c, saw), member("m1", port, ca / "m1") as (m1, m1_saw):
         await saw.until(lambda: saw.saw("m1", "joined"))
         c.bind("l", 0, M1)
-        async with raw_session(hostile(plan("m2", port, joins=True, folder=ca / "m2"))) as liar:
+        insider = plan("m2", port, joins=True, folder=ca / "m2", join_timeout_s=GETS_IN_S)
+        async with raw_session(hostile(insider)) as liar:
             heard: list[str] = []
             ear = liar.declare_subscriber(
                 "opavnic/**",

@@ -18,7 +18,7 @@ from opavnic.cluster.streams import PEER_BUDGET, WINDOW
 from opavnic.cluster.transport import NodeName
 from opavnic.cluster.zenoh_config import Address
 from opavnic.cluster.zenoh_transport import ZenohTransport
-from unit.opavnic.cluster.nodes import FABRIC, coordinator, free_port, member, plan
+from unit.opavnic.cluster.nodes import FABRIC, GETS_IN_S, coordinator, free_port, member, plan
 
 C, M1 = NodeName("c"), NodeName("m1")
 LINK = "sw1:3/h 1"
@@ -177,8 +177,8 @@ async def test_node_that_is_cut_off_with_more_on_its_way_than_the_kernel_takes_i
     """Zenoh flushes a connection before it withdraws what came by it; of this one nobody takes anything any more."""
     make_authority(tmp_path / "ca", ["m1"], coordinators=["c"])
     port = free_port()
-    async with coordinator(port, tmp_path / "ca" / "c", lease_s=1.0) as (c, saw), Cable(port) as cable:
-        async with member("m1", cable.port, tmp_path / "ca" / "m1", lease_s=1.0) as (m1, _):
+    async with coordinator(port, tmp_path / "ca" / "c", lease_s=3.0) as (c, saw), Cable(port) as cable:
+        async with member("m1", cable.port, tmp_path / "ca" / "m1", lease_s=3.0) as (m1, _):
             await saw.until(lambda: saw.saw("m1", "joined"))
             c.bind(LINK, 0, M1)
             m1.bind(LINK, 1, C)
@@ -226,7 +226,10 @@ async def test_second_coordinator_and_other_lab_file_are_refused() -> None:
     port = free_port()
     async with coordinator(port, digest="aa" * 8):
         second = ZenohTransport(
-            plan("d", port, joins=True, lease_s=0.5), Role.COORDINATOR, fabric=FABRIC, digest="aa" * 8
+            plan("d", port, joins=True, lease_s=0.5, join_timeout_s=GETS_IN_S),
+            Role.COORDINATOR,
+            fabric=FABRIC,
+            digest="aa" * 8,
         )
         with pytest.raises(RefusedError, match="fabric 0x301 has a coordinator already, c"):
             await second.start()
@@ -272,7 +275,9 @@ async def test_node_that_is_started_before_its_coordinator_gets_in(is_secure: bo
     stranger = await asyncio.start_server(
         lambda _, writer: (writer.close(), tried.set())[0], "127.0.0.1", port
     )
-    one = ZenohTransport(plan("m1", port, joins=True, folder=folders["m1"], join_timeout_s=30), Role.MEMBER)
+    one = ZenohTransport(
+        plan("m1", port, joins=True, folder=folders["m1"], join_timeout_s=GETS_IN_S), Role.MEMBER
+    )
     joining = asyncio.create_task(one.start())
     await tried.wait()
     stranger.close()
