@@ -64,6 +64,7 @@ class EngineDriver:
         """
         self.engine = engine
         self._clock = clock
+        self._time = clock.time
         self._skip_to = clock.skip_to if isinstance(clock, SkippingClock) else _never
         self._is_timeless = timer_resolution_s == inf
         self._early_ns = 0 if self._is_timeless else to_ns(timer_resolution_s)
@@ -87,17 +88,22 @@ class EngineDriver:
 
         To a wire that was free all that time would be a backlog, and everything in it too much.
         """
+        return self._tell_time()
+
+    def _tell_time(self) -> int:
         self._touched = True
-        clock_s = self._clock.time()
+        time = self._time
+        clock_s = time()
         if clock_s > self._clock_s:
             self._clock_s = clock_s
-            self._now = max(self._now, round(clock_s * NS_PER_S))
+            now = round(clock_s * NS_PER_S)
+            if now > self._now:
+                self._now = now
         return self._now
 
     def send(self, port: PortId, data: bytes) -> Drop | None:
         """Send what may be a packet from an HFI port, as `Engine.send`, and do what is due."""
-        self._touched = True
-        now = self._now if self._clock.time() == self._clock_s else self.now
+        now = self._tell_time()
         drop, deadline = self.engine.send(now, port, data)
         if deadline is not None and not self._running:
             self._heed(now, deadline)
@@ -105,7 +111,7 @@ class EngineDriver:
 
     def inject(self, port: PortId, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
         """Send a packet from an HFI port, as `Engine.inject`, and do what is due."""
-        now = self.now
+        now = self._tell_time()
         drop, deadline = self.engine.inject(now, port, packet, slid, dlid, pkey)
         if deadline is not None and not self._running:
             self._heed(now, deadline)
@@ -140,11 +146,13 @@ class EngineDriver:
                         dispatch(waiting.popleft())
                 elif outputs:
                     dispatch(outputs[0])
-                if self._touched or (early_ns and outputs):
-                    until = max(until, self.now + early_ns)  # that took its time
+                if self._touched:
+                    until = max(until, self._tell_time() + early_ns)
                 elif due is None:
                     deadline = due
                     break
+                elif early_ns and outputs:
+                    until = max(until, self._tell_time() + early_ns)  # that took its time
                 elif self._is_timeless:
                     until = self._now = max(due, self._now)
                 elif skips and skip_to(to_seconds(due)):
@@ -154,7 +162,8 @@ class EngineDriver:
                     break
         finally:
             self._running = False
-            self._wake_at(deadline)
+            if deadline is not None:
+                self._wake_at(deadline)
 
     def count(self) -> None:
         """Bring the counters up to date, with all that is due by now."""

@@ -89,6 +89,9 @@ class EventQueue:
         """
         self.changed = False
         heap = self.heap
+        if not heap:
+            self._outward.clear()
+            return None
         cancelled = self._cancelled
         while cancelled and heap and heap[0][1] in cancelled:
             cancelled.discard(heapq.heappop(heap)[1])
