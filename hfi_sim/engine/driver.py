@@ -68,7 +68,6 @@ class EngineDriver:
         self._skip_to = clock.skip_to if isinstance(clock, SkippingClock) else _never
         self._is_timeless = timer_resolution_s == inf
         self._early_ns = 0 if self._is_timeless else to_ns(timer_resolution_s)
-        self._eager_ns: float = inf if self._is_timeless else self._early_ns
         """How much later what an input leaves to do may be due, and happens with the input."""
         self._dispatch = dispatch
         self._now = 0
@@ -119,7 +118,11 @@ class EngineDriver:
 
     def _heed(self, now: int, deadline: int) -> None:
         """Do what is due, or wake up when it is."""
-        if deadline <= now + self._eager_ns:
+        if self._is_timeless:
+            if deadline > now:
+                self._now = now = deadline
+            self._run(now)
+        elif deadline <= now + self._early_ns:
             self._run(now + self._early_ns)
         elif deadline < self._timer_at:
             self._wake_at(deadline)

@@ -136,7 +136,7 @@ class PythonEngine(Engine):
                 on_stop=self._stopper(source),
                 arrives=isinstance(source, BoundaryEnd),
             )
-            direction.target = (
+            direction.lead_to(
                 target if target is not None else _Boundary(self._state, direction.number, self._lend)
             )
             if (near := ports[side]) is not None:

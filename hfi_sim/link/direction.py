@@ -28,6 +28,9 @@ Refusal = Callable[[int, int, Space | None], Drop | None]
 """Says at a time why a packet of so many bytes may not enter, or None."""
 
 
+Receive = Callable[[int, bytes, int, Space | None], None]
+
+
 class Receiver(Protocol):
     """The port at the far end."""
 
@@ -59,7 +62,7 @@ class Direction:
         """
         self.number = number
         self.counters = counters
-        self.target: Receiver
+        self._receive: Receive
         self._state = state
         self._arrives = arrives
         self._config = config = self._here(config)
@@ -85,6 +88,10 @@ class Direction:
         self._refusal: Refusal
         self._next: Callable[[int, bytes, int, int, Space | None], None]
         self.compose()
+
+    def lead_to(self, target: Receiver) -> None:
+        """Hand what arrives to a port, before anything does."""
+        self._receive = target.receive
 
     def compose(self) -> None:
         """Put the layers together that are needed now."""
@@ -184,12 +191,12 @@ class Direction:
         if size >= SIZE and (packet[9] >= GROUP_BYTE9 or packet[7] & FECN_BYTE7 or packet[3] & BECN_BYTE3):
             self._carried.note(packet)
         self._state.pool += size
-        lanes = self._lanes
-        if lanes is None:
-            self.target.receive(now, packet, hops, None)
+        receive = self._receive
+        if self._lanes is None:
+            receive(now, packet, hops, None)
         else:
-            space = lanes.arrived(packet)
-            self.target.receive(now, packet, hops, space)
+            space = self._lanes.arrived(packet)
+            receive(now, packet, hops, space)
             space.release()
 
     # --- changes -------------------------------------------------------------------------------------------
