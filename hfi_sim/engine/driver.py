@@ -138,10 +138,15 @@ class EngineDriver:
         self._running = True
         early_ns, waiting = self._early_ns, self._outputs
         step, dispatch, skip_to = self.engine.step, self._dispatch, self._skip_to
+        is_timeless = self._is_timeless
         deadline: int | None = 0  # at once, should a handler raise
         try:
             while True:
                 outputs, due = step(until)
+                if is_timeless and due is not None and not outputs and not waiting:
+                    if due > until:
+                        self._now = until = due
+                    continue
                 self._touched = False
                 if waiting or len(outputs) > 1:
                     waiting.extend(outputs)
@@ -156,7 +161,7 @@ class EngineDriver:
                     break
                 elif early_ns and outputs:
                     until = max(until, self._tell_time() + early_ns)  # that took its time
-                elif self._is_timeless:
+                elif is_timeless:
                     until = self._now = max(due, self._now)
                 elif skips and skip_to(to_seconds(due)):
                     until = due

@@ -338,7 +338,8 @@ class PythonEngine(Engine):
 
     def step(self, now: int) -> tuple[Sequence[Output], int | None]:
         state = self._state
-        state.events.run(now, state.returns)
+        events = state.events
+        events.run(now, state.returns)
         outputs = state.outputs
         if not outputs:
             return (), self._next()

@@ -148,7 +148,7 @@ class Wire:
         self.shows = shows
         if shows is not _NOTHING and self._on_wire:
             arrival, number, *_ = self._on_wire[0]
-            self._events.make_outward(arrival, number)
+            self._events.make_outward(arrival, number, self._happens)
 
     @property
     def free_from(self) -> int:
