@@ -25,7 +25,10 @@ from hfi_sim.routing.table import LinearTable
 from hfi_sim.wire.icrc import Icrc
 
 Sent = tuple[Drop | None, int | None]
-"""Why a port refused what it was to send, or None; and the deadline of the engine after that."""
+"""Why a port refused what it was to send, or None; and the deadline of the engine after that, or an earlier time.
+
+Whoever is late with timers anyway does not need to know it more exactly; for the others there is `Engine.deadline`.
+"""
 
 
 class Engine(Protocol):
@@ -123,7 +126,7 @@ class Engine(Protocol):
         """Send what may be a packet from an HFI port, or from port 0 of a switch.
 
         It is one if it is 16B, as long as its Length says, and not too short. Return why the port refused it, or None,
-        and the next deadline.
+        and when to look at the deadline.
         """
         ...
 

@@ -125,7 +125,7 @@ class EngineDriver:
         elif deadline <= now + self._early_ns:
             self._run(now + self._early_ns)
         elif deadline < self._timer_at:
-            self._wake_at(deadline)
+            self._wake_at(self.engine.deadline)
 
     def run(self) -> None:
         """Do what is due and hand out what came of it; harmless when called from inside that."""
@@ -136,8 +136,7 @@ class EngineDriver:
         if self._running:
             return
         self._running = True
-        early_ns, waiting = self._early_ns, self._outputs
-        step, dispatch, skip_to = self.engine.step, self._dispatch, self._skip_to
+        waiting, step, dispatch = self._outputs, self.engine.step, self._dispatch
         is_timeless = self._is_timeless
         deadline: int | None = 0  # at once, should a handler raise
         try:
@@ -155,15 +154,15 @@ class EngineDriver:
                 elif outputs:
                     dispatch(outputs[0])
                 if self._touched:
-                    until = max(until, self._tell_time() + early_ns)
+                    until = max(until, self._tell_time() + self._early_ns)
                 elif due is None:
                     deadline = due
                     break
-                elif early_ns and outputs:
-                    until = max(until, self._tell_time() + early_ns)  # that took its time
+                elif self._early_ns and outputs:
+                    until = max(until, self._tell_time() + self._early_ns)  # that took its time
                 elif is_timeless:
                     until = self._now = max(due, self._now)
-                elif skips and skip_to(to_seconds(due)):
+                elif skips and self._skip_to(to_seconds(due)):
                     until = due
                 else:
                     deadline = due

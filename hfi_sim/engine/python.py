@@ -256,7 +256,7 @@ class PythonEngine(Engine):
         drop = self._ports[port].send(now, data)
         if state.returns:
             state.settle(now)
-        return drop, self._next()
+        return drop, 0 if state.outputs else due[0][0] if due else None
 
     def inject(self, now: int, port: PortId, packet: bytes, slid: int, dlid: int, pkey: int) -> Sent:
         state = self._state
@@ -266,7 +266,7 @@ class PythonEngine(Engine):
         drop = self._ports[port].inject(now, packet, slid, dlid, pkey)
         if state.returns:
             state.settle(now)
-        return drop, self._next()
+        return drop, 0 if state.outputs else due[0][0] if due else None
 
     def direct(self, now: int, port: PortId, out_port: int, data: bytes) -> Drop | None:
         self.handle_timeout(now)
@@ -341,11 +341,11 @@ class PythonEngine(Engine):
         events = state.events
         events.run(now, state.returns)
         outputs = state.outputs
-        if not outputs:
-            return (), self._next()
-        taken = tuple(outputs)
-        outputs.clear()
-        return taken, self._next()
+        taken: tuple[Output, ...] = ()
+        if outputs:
+            taken = tuple(outputs)
+            outputs.clear()
+        return taken, self._next() if events.heap else None
 
     # --- looking -------------------------------------------------------------------------------------------
 
