@@ -52,11 +52,11 @@ class Forwarding:
 
     __slots__ = (
         "_default_rc",
-        "_ipv4_rcs",
-        "_ipv6_rcs",
         "_dlids",
         "_entropy_dlid",
         "_info",
+        "_ipv4_rcs",
+        "_ipv6_rcs",
         "_u_mcast_dlid",
         "_word0",
         "_word2",

@@ -25,10 +25,7 @@ from hfi_sim.routing.table import LinearTable
 from hfi_sim.wire.icrc import Icrc
 
 Sent = tuple[Drop | None, int | None]
-"""Why a port refused what it was to send, or None; and the deadline of the engine after that, or an earlier time.
-
-Whoever is late with timers anyway does not need to know it more exactly; for the others there is `Engine.deadline`.
-"""
+"""Why a port refused what it was to send, or None; and the deadline of the engine after that."""
 
 
 class Engine(Protocol):
@@ -126,7 +123,7 @@ class Engine(Protocol):
         """Send what may be a packet from an HFI port, or from port 0 of a switch.
 
         It is one if it is 16B, as long as its Length says, and not too short. Return why the port refused it, or None,
-        and when to look at the deadline.
+        and the next deadline.
         """
         ...
 

@@ -125,7 +125,7 @@ class EngineDriver:
         elif deadline <= now + self._early_ns:
             self._run(now + self._early_ns)
         elif deadline < self._timer_at:
-            self._wake_at(self.engine.deadline)
+            self._wake_at(deadline)
 
     def run(self) -> None:
         """Do what is due and hand out what came of it; harmless when called from inside that."""

@@ -95,13 +95,11 @@ class EventQueue:
         """
         self.changed = False
         heap = self.heap
-        if not heap:
-            self._outward.clear()
-            return None
         cancelled = self._cancelled
         while cancelled and heap and heap[0][1] in cancelled:
             cancelled.discard(heapq.heappop(heap)[1])
         if not heap:
+            self._outward.clear()
             return None
         when, number, _ = heap[0]
         if not lookahead:
@@ -110,9 +108,9 @@ class EventQueue:
         outward = self._outward
         while outward:
             soonest, its_number, _ = outward[0]
-            if soonest > when or (soonest == when and its_number >= number):
-                if not cancelled or its_number not in cancelled:
-                    return soonest if soonest < wake else wake
+            is_old = soonest < when or (soonest == when and its_number < number)
+            if not is_old and its_number not in cancelled:
+                return soonest if soonest < wake else wake
             heapq.heappop(outward)
         return wake
 

@@ -256,7 +256,7 @@ class PythonEngine(Engine):
         drop = self._ports[port].send(now, data)
         if state.returns:
             state.settle(now)
-        return drop, 0 if state.outputs else due[0][0] if due else None
+        return drop, self._next()
 
     def inject(self, now: int, port: PortId, packet: bytes, slid: int, dlid: int, pkey: int) -> Sent:
         state = self._state
@@ -266,7 +266,7 @@ class PythonEngine(Engine):
         drop = self._ports[port].inject(now, packet, slid, dlid, pkey)
         if state.returns:
             state.settle(now)
-        return drop, 0 if state.outputs else due[0][0] if due else None
+        return drop, self._next()
 
     def direct(self, now: int, port: PortId, out_port: int, data: bytes) -> Drop | None:
         self.handle_timeout(now)

@@ -23,7 +23,6 @@ from hfi_sim.link.wire_counters import GROUP_BYTE9, WireCounters, WireTally, is_
 from hfi_sim.random_stream import RandomStream
 from hfi_sim.wire.lrh16b import BECN_BYTE3, FECN_BYTE7, SIZE, sc_of
 
-
 Refusal = Callable[[int, int, Space | None], Drop | None]
 """Says at a time why a packet of so many bytes may not enter, or None."""
 
@@ -90,7 +89,7 @@ class Direction:
         self.compose()
 
     def lead_to(self, target: Receiver) -> None:
-        """Hand what arrives to a port, before anything does."""
+        """Hand what arrives to a port; said once, before anything arrives."""
         self._receive = target.receive
 
     def compose(self) -> None:
