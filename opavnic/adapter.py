@@ -134,7 +134,7 @@ class Adapter:
     def sources(self) -> SourceFilter | None:
         """The source filter, if it applies."""
         sources = self.forwarding.sources
-        return sources if self._transmitter.smac_filter and sources else None
+        return sources if self._transmitter.smac_filter else None
 
     @property
     def config_state(self) -> int:

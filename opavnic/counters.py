@@ -25,6 +25,8 @@ SIZE_LIMITS: Final = (61, 124, 252, 508, 1020, 1515)
 
 
 _Frame = bytes  # the counter `bytes` hides the type
+_TAGS: Final = frozenset({b"\x81\x00", b"\x88\xa8"})
+"""The ethertypes of VLAN tags."""
 
 
 @dataclass(slots=True)
@@ -62,8 +64,7 @@ class TrafficCounters:
             self.mcastbcast += 1
         else:
             self.unicast += 1
-        tag = frame[12:14]
-        if tag == b"\x81\x00" or tag == b"\x88\xa8":
+        if frame[12:14] in _TAGS:
             self.vlan += 1
         else:
             self.untagged += 1

@@ -18,6 +18,7 @@ VESW_ID_MASK: Final = 0xFFF
 """The bits of the 16-bit field in the L4 header that identify a virtual switch."""
 DRIVER_VESW_ID_MASK: Final = 0xFF
 """The bits that the driver uses."""
+_ETHERNET: Final = int(L4.ETHERNET)
 _L4_AT: Final = 8
 _VESW_ID_AT: Final = 18
 _HEADER_SIZE: Final = 20
@@ -70,7 +71,7 @@ class VnicDemux:
 
         Args:  packet: header, frame, pad, ICRC and tail; the port has checked it. token: see `Receiver.receive`.
         """
-        if len(packet) < _HEADER_SIZE or packet[_L4_AT] != L4.ETHERNET:
+        if len(packet) < _HEADER_SIZE or packet[_L4_AT] != _ETHERNET:
             return Drop.RX_L4
         vesw_id = packet[_VESW_ID_AT] | packet[_VESW_ID_AT + 1] << 8
         vnic = self._table.get(vesw_id & self.mask)

@@ -55,6 +55,8 @@ class Forwarding:
         "_dlids",
         "_entropy_dlid",
         "_info",
+        "_ipv4_rcs",
+        "_ipv6_rcs",
         "_u_mcast_dlid",
         "_word0",
         "_word2",
@@ -67,12 +69,14 @@ class Forwarding:
     def __init__(self, info: VeswPortInfo, mac_table: MacTable) -> None:
         self._info = info
         self._dlids = mac_table.dlids
-        self.sources = mac_table.sources
-        """The source filter of the MAC table; the adapter decides whether it applies."""
+        self.sources = mac_table.sources or None
+        """The source filter of the MAC table, if it has any entry; the adapter decides whether it applies."""
         flow_table = _flow_table(info)
         self._entropy_dlid = tuple(flow_table[(value & 15) + (value >> 4)] for value in range(256))
         self._u_mcast_dlid = info.u_mcast_dlid
         self._default_rc = _rc(info.rc, RcShift.DEFAULT)
+        self._ipv4_rcs = _ip_rcs(info.rc, RcShift.IPV4, RcShift.IPV4_TCP, RcShift.IPV4_UDP)
+        self._ipv6_rcs = _ip_rcs(info.rc, RcShift.IPV6, RcShift.IPV6_TCP, RcShift.IPV6_UDP)
         self.slid = info.encap_slid & _LID_BITS
         """The SLID of every packet, 24 bits."""
         self.pkey = info.pkey
@@ -146,10 +150,12 @@ class Forwarding:
             sc = info.non_vlan_sc_mc if group else info.non_vlan_sc_uc
         ethertype = frame[at] << 8 | frame[at + 1]
         if ethertype == _IPV4:
-            return sc, _ip_rc(info.rc, frame, at + 11, RcShift.IPV4, RcShift.IPV4_TCP, RcShift.IPV4_UDP)
-        if ethertype == _IPV6:
-            return sc, _ip_rc(info.rc, frame, at + 8, RcShift.IPV6, RcShift.IPV6_TCP, RcShift.IPV6_UDP)
-        return sc, self._default_rc
+            rcs, at = self._ipv4_rcs, at + 11
+        elif ethertype == _IPV6:
+            rcs, at = self._ipv6_rcs, at + 8
+        else:
+            return sc, self._default_rc
+        return sc, rcs[frame[at] if at < len(frame) else 0]
 
     def vl(self, frame: bytes, vlan_tci: int | None = None) -> int:
         """Return the virtual lane, a whole byte as configured. The simulated fabric has one lane.
@@ -194,9 +200,10 @@ def _rc(rc: int, shift: int) -> int:
     return rc >> shift & 0x7
 
 
-def _ip_rc(rc: int, frame: bytes, protocol_at: int, other: int, tcp: int, udp: int) -> int:
-    protocol = frame[protocol_at] if protocol_at < len(frame) else 0
-    return _rc(rc, tcp if protocol == _TCP else udp if protocol == _UDP else other)
+def _ip_rcs(rc: int, other: int, tcp: int, udp: int) -> tuple[int, ...]:
+    """Return the routing control for each IP protocol."""
+    shifts = {_TCP: tcp, _UDP: udp}
+    return tuple(_rc(rc, shifts.get(protocol, other)) for protocol in range(256))
 
 
 def _flow_table(info: VeswPortInfo) -> tuple[int, ...]:

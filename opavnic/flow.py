@@ -25,6 +25,8 @@ _IPV6: Final = b"\x86\xdd"
 _IPV4_SIZE: Final = 20
 _IPV6_SIZE: Final = 40
 _PORTS_SIZE: Final = 4
+_LOOKED_AT: Final = 15 * 4 + _PORTS_SIZE
+"""Bytes from the IP header on: the longest IPv4 header, and ports."""
 _WITH_PORTS: Final = frozenset({6, 17})
 """TCP and UDP."""
 _FRAGMENT: Final = 0x3F
@@ -46,22 +48,23 @@ def flow_key(frame: bytes) -> bytes:
     if ethertype in _VLAN_TPIDS:
         at = innermost_ethertype_at(frame)
         ethertype = frame[at : at + 2]
-    macs = frame[6:12] + frame[:6]
-    ip = at + 2
-    if ethertype == _IPV4 and len(frame) >= ip + _IPV4_SIZE:
-        ports = ip + (frame[ip] & 0xF) * 4
-        addresses = frame[ip + 12 : ip + 20] + frame[ip + 9 : ip + 10]
-        whole = not (frame[ip + 6] & _FRAGMENT or frame[ip + 7]) and ports >= ip + _IPV4_SIZE
-        protocol = frame[ip + 9] if whole else 0
-    elif ethertype == _IPV6 and len(frame) >= ip + _IPV6_SIZE:
-        ports = ip + _IPV6_SIZE
-        addresses = frame[ip + 8 : ip + 40] + frame[ip + 6 : ip + 7]
-        protocol = frame[ip + 6]
+    key = frame[6:12] + frame[:6] + ethertype
+    ip = frame[at + 2 : at + 2 + _LOOKED_AT]
+    if ethertype == _IPV4 and len(ip) >= _IPV4_SIZE:
+        key += ip[12:20] + ip[9:10]
+        ports = (ip[0] & 0xF) * 4
+        if ip[6] & _FRAGMENT or ip[7] or ports < _IPV4_SIZE:
+            return key
+        protocol = ip[9]
+    elif ethertype == _IPV6 and len(ip) >= _IPV6_SIZE:
+        key += ip[8:40] + ip[6:7]
+        ports = _IPV6_SIZE
+        protocol = ip[6]
     else:
-        return macs + ethertype
-    if protocol in _WITH_PORTS and len(frame) >= ports + _PORTS_SIZE:
-        return macs + ethertype + addresses + frame[ports : ports + _PORTS_SIZE]
-    return macs + ethertype + addresses
+        return key
+    if protocol in _WITH_PORTS and len(ip) >= ports + _PORTS_SIZE:
+        return key + ip[ports : ports + _PORTS_SIZE]
+    return key
 
 
 def flow_hash(frame: bytes) -> int:

@@ -45,7 +45,7 @@ class Receiver:
         conservation.in_bytes += len(packet)
         if self._backlog:
             self.go_on()
-        if self._netdev.rx_stopped and token is not None:
+        if token is not None and self._netdev.rx_stopped:
             self._port.keep(token)
             conservation.in_flight += 1
             self._backlog.append((packet, token))

@@ -97,7 +97,8 @@ class Transmitter:
             self._refuse(Drop.VNIC_TX_STATE, len(frame) + HEADER_SIZE + _METADATA)
             return
         forwarding = self.forwarding
-        if self.smac_filter and forwarding.sources and not forwarding.sources.admits(frame[6:12]):
+        sources = forwarding.sources
+        if sources is not None and self.smac_filter and not sources.admits(frame[6:12]):
             counters.tx_smac_filt += 1
             self._refuse(Drop.VNIC_TX_SMAC, len(frame))
             return

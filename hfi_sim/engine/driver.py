@@ -64,10 +64,10 @@ class EngineDriver:
         """
         self.engine = engine
         self._clock = clock
+        self._time = clock.time
         self._skip_to = clock.skip_to if isinstance(clock, SkippingClock) else _never
         self._is_timeless = timer_resolution_s == inf
         self._early_ns = 0 if self._is_timeless else to_ns(timer_resolution_s)
-        self._eager_ns: float = inf if self._is_timeless else self._early_ns
         """How much later what an input leaves to do may be due, and happens with the input."""
         self._dispatch = dispatch
         self._now = 0
@@ -87,17 +87,22 @@ class EngineDriver:
 
         To a wire that was free all that time would be a backlog, and everything in it too much.
         """
+        return self._tell_time()
+
+    def _tell_time(self) -> int:
         self._touched = True
-        clock_s = self._clock.time()
+        time = self._time
+        clock_s = time()
         if clock_s > self._clock_s:
             self._clock_s = clock_s
-            self._now = max(self._now, round(clock_s * NS_PER_S))
+            now = round(clock_s * NS_PER_S)
+            if now > self._now:
+                self._now = now
         return self._now
 
     def send(self, port: PortId, data: bytes) -> Drop | None:
         """Send what may be a packet from an HFI port, as `Engine.send`, and do what is due."""
-        self._touched = True
-        now = self._now if self._clock.time() == self._clock_s else self.now
+        now = self._tell_time()
         drop, deadline = self.engine.send(now, port, data)
         if deadline is not None and not self._running:
             self._heed(now, deadline)
@@ -105,7 +110,7 @@ class EngineDriver:
 
     def inject(self, port: PortId, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
         """Send a packet from an HFI port, as `Engine.inject`, and do what is due."""
-        now = self.now
+        now = self._tell_time()
         drop, deadline = self.engine.inject(now, port, packet, slid, dlid, pkey)
         if deadline is not None and not self._running:
             self._heed(now, deadline)
@@ -113,7 +118,11 @@ class EngineDriver:
 
     def _heed(self, now: int, deadline: int) -> None:
         """Do what is due, or wake up when it is."""
-        if deadline <= now + self._eager_ns:
+        if self._is_timeless:
+            if deadline > now:
+                self._now = now = deadline
+            self._run(now)
+        elif deadline <= now + self._early_ns:
             self._run(now + self._early_ns)
         elif deadline < self._timer_at:
             self._wake_at(deadline)
@@ -127,12 +136,16 @@ class EngineDriver:
         if self._running:
             return
         self._running = True
-        early_ns, waiting = self._early_ns, self._outputs
-        step, dispatch, skip_to = self.engine.step, self._dispatch, self._skip_to
+        waiting, step, dispatch = self._outputs, self.engine.step, self._dispatch
+        is_timeless = self._is_timeless
         deadline: int | None = 0  # at once, should a handler raise
         try:
             while True:
                 outputs, due = step(until)
+                if is_timeless and due is not None and not outputs and not waiting:
+                    if due > until:
+                        self._now = until = due
+                    continue
                 self._touched = False
                 if waiting or len(outputs) > 1:
                     waiting.extend(outputs)
@@ -140,21 +153,24 @@ class EngineDriver:
                         dispatch(waiting.popleft())
                 elif outputs:
                     dispatch(outputs[0])
-                if self._touched or (early_ns and outputs):
-                    until = max(until, self.now + early_ns)  # that took its time
+                if self._touched:
+                    until = max(until, self._tell_time() + self._early_ns)
                 elif due is None:
                     deadline = due
                     break
-                elif self._is_timeless:
+                elif self._early_ns and outputs:
+                    until = max(until, self._tell_time() + self._early_ns)  # that took its time
+                elif is_timeless:
                     until = self._now = max(due, self._now)
-                elif skips and skip_to(to_seconds(due)):
+                elif skips and self._skip_to(to_seconds(due)):
                     until = due
                 else:
                     deadline = due
                     break
         finally:
             self._running = False
-            self._wake_at(deadline)
+            if deadline is not None:
+                self._wake_at(deadline)
 
     def count(self) -> None:
         """Bring the counters up to date, with all that is due by now."""

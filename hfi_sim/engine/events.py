@@ -6,6 +6,9 @@ import heapq
 from collections import deque
 from collections.abc import Callable
 from itertools import count
+from typing import Final
+
+_push: Final = heapq.heappush
 
 Handler = Callable[[int, int], None]
 """Takes the time at which the event was due, in nanoseconds, and its sequence number."""
@@ -24,8 +27,8 @@ class EventQueue:
         self.heap: list[tuple[int, int, Handler]] = []
         """The events; only to be looked at, for the first."""
         self._cancelled: set[int] = set()
-        self._outward: list[tuple[int, int]] = []
-        """A heap of the events, by (time, sequence number), that bring about an output at once; old ones too."""
+        self._outward: list[tuple[int, int, Handler]] = []
+        """A heap of those events that bring about an output at once; old ones too."""
         self.changed = True
         """Whether `earliest` may be another than it was when it was last asked for."""
         self.number = count(1).__next__
@@ -37,20 +40,21 @@ class EventQueue:
         Args:  outward: it brings about an output at once.
         """
         self.changed = True
-        heapq.heappush(self.heap, (when, number, handler))
+        event = (when, number, handler)
+        _push(self.heap, event)
         if outward:
-            heapq.heappush(self._outward, (when, number))
+            _push(self._outward, event)
 
-    def make_outward(self, when: int, number: int) -> None:
+    def make_outward(self, when: int, number: int, handler: Handler) -> None:
         """Note that an event in the queue brings about an output at once."""
         self.changed = True
-        heapq.heappush(self._outward, (when, number))
+        _push(self._outward, (when, number, handler))
 
     def schedule(self, when: int, handler: Handler) -> int:
         """Schedule an event and return its sequence number."""
         self.changed = True
         number = self.number()
-        heapq.heappush(self.heap, (when, number, handler))
+        _push(self.heap, (when, number, handler))
         return number
 
     def cancel(self, number: int) -> None:
@@ -70,6 +74,8 @@ class EventQueue:
         Args:  returns: what is to be called with the time when an event is over; see `EngineState.settle`.
         """
         heap = self.heap
+        if not heap:
+            return
         cancelled = self._cancelled
         pop = heapq.heappop
         self.changed = True
@@ -93,15 +99,20 @@ class EventQueue:
         while cancelled and heap and heap[0][1] in cancelled:
             cancelled.discard(heapq.heappop(heap)[1])
         if not heap:
+            self._outward.clear()
             return None
-        first, number, _ = heap[0]
+        when, number, _ = heap[0]
         if not lookahead:
-            return first
+            return when
+        wake = when + lookahead
         outward = self._outward
-        while outward and (outward[0] < (first, number) or outward[0][1] in cancelled):
+        while outward:
+            soonest, its_number, _ = outward[0]
+            is_old = soonest < when or (soonest == when and its_number < number)
+            if not is_old and its_number not in cancelled:
+                return soonest if soonest < wake else wake
             heapq.heappop(outward)
-        wake = first + lookahead
-        return outward[0][0] if outward and outward[0][0] < wake else wake
+        return wake
 
     def __len__(self) -> int:
         """Return how many events take up memory."""

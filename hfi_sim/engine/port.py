@@ -23,9 +23,9 @@ from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.lrh16b import (
     BECN_BYTE3,
     FECN_BYTE7,
+    PKEY_BYTES,
     dlid_of,
     length_of_16b,
-    pkey_of,
     route_of,
     slid_of,
     with_becn,
@@ -99,7 +99,8 @@ class EnginePort:
         self._lmc = config.lmc
         self._lids = config.lid >> config.lmc
         self._sendable = config.pkeys.sendable
-        self._admitted = config.pkeys.admitted
+        self._admitted = frozenset(pkey.to_bytes(2, "little") for pkey in config.pkeys.admitted)
+        """As they stand in packets."""
 
     # --- sending -------------------------------------------------------------------------------------------
 
@@ -178,8 +179,8 @@ class EnginePort:
         rx.in_bytes += len(packet)
         if self._stalled:
             self._wait(packet, space, in_port)
-        else:
-            self._take(now, packet, space, in_port)
+            return
+        self._take(now, packet, space, in_port)
 
     def _take(self, now: int, packet: bytes, space: Space | None, in_port: int) -> None:
         drop = self._refusal(packet)
@@ -208,7 +209,7 @@ class EnginePort:
                 return Drop.RX_DLID
         elif dlid >> self._lmc != self._lids and dlid != LID_PERMISSIVE:
             return Drop.RX_DLID
-        return None if pkey_of(packet) in self._admitted else Drop.RX_PKEY
+        return None if packet[PKEY_BYTES] in self._admitted else Drop.RX_PKEY
 
     def _note_congestion(self, packet: bytes) -> None:
         if packet[7] & FECN_BYTE7:

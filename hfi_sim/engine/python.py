@@ -136,7 +136,7 @@ class PythonEngine(Engine):
                 on_stop=self._stopper(source),
                 arrives=isinstance(source, BoundaryEnd),
             )
-            direction.target = (
+            direction.lead_to(
                 target if target is not None else _Boundary(self._state, direction.number, self._lend)
             )
             if (near := ports[side]) is not None:
@@ -256,7 +256,7 @@ class PythonEngine(Engine):
         drop = self._ports[port].send(now, data)
         if state.returns:
             state.settle(now)
-        return drop, self.deadline
+        return drop, self._next()
 
     def inject(self, now: int, port: PortId, packet: bytes, slid: int, dlid: int, pkey: int) -> Sent:
         state = self._state
@@ -266,7 +266,7 @@ class PythonEngine(Engine):
         drop = self._ports[port].inject(now, packet, slid, dlid, pkey)
         if state.returns:
             state.settle(now)
-        return drop, self.deadline
+        return drop, self._next()
 
     def direct(self, now: int, port: PortId, out_port: int, data: bytes) -> Drop | None:
         self.handle_timeout(now)
@@ -319,13 +319,17 @@ class PythonEngine(Engine):
 
     @property
     def deadline(self) -> int | None:
-        if self._state.outputs:
+        return self._next()
+
+    def _next(self) -> int | None:
+        state = self._state
+        if state.outputs:
             return 0
-        events = self._state.events
+        events = state.events
         if events.changed:
             if self._lookahead.is_old:
                 self._ahead_ns = self._lookahead.least()
-            self._deadline = events.earliest(0 if self._state.stopped else self._ahead_ns)
+            self._deadline = events.earliest(0 if state.stopped else self._ahead_ns)
         return self._deadline
 
     def poll_output(self) -> Output | None:
@@ -334,13 +338,14 @@ class PythonEngine(Engine):
 
     def step(self, now: int) -> tuple[Sequence[Output], int | None]:
         state = self._state
-        state.events.run(now, state.returns)
+        events = state.events
+        events.run(now, state.returns)
         outputs = state.outputs
-        if not outputs:
-            return (), self.deadline
-        taken = tuple(outputs)
-        outputs.clear()
-        return taken, self.deadline
+        taken: tuple[Output, ...] = ()
+        if outputs:
+            taken = tuple(outputs)
+            outputs.clear()
+        return taken, self._next() if events.heap else None
 
     # --- looking -------------------------------------------------------------------------------------------
 

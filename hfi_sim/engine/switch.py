@@ -70,8 +70,46 @@ class EngineSwitchPort:
         """The direction that ends at it."""
 
     def receive(self, now: int, packet: bytes, hops: int, space: Space | None, /) -> None:
-        """Take a packet from the link: the switch forwards it."""
-        self.switch.forward(now, self, packet, hops + 1, space)
+        """Forward a packet to the ports given by the tables, or count its drop.
+
+        Args:  hops: switches visited before this one.
+        """
+        switch = self.switch
+        counters = switch.counters
+        counters.in_packets += 1
+        counters.in_bytes += len(packet)
+        if not switch.up:
+            counters.drop(Drop.SW_DOWN)
+            return
+        if not self.is_open_in and (drop := self.refusal_in(packet)) is not None:
+            if drop is Drop.SW_PORT_DOWN:
+                counters.drop(drop)
+            else:
+                switch.drop(self.number, packet, drop)
+            return
+        if len(packet) < SIZE or packet[7] & L2_BYTE7 != L2_16B_BYTE7:
+            switch.drop(self.number, packet, Drop.SW_MALFORMED)
+            return
+        hops += 1
+        dlid = dlid_of(packet)
+        if dlid >= LID_MULTICAST_FIRST and is_multicast_lid(dlid):
+            switch.replicate(now, self, dlid, packet, hops, space)
+            return
+        if is_astray(hops, switch.state.switches):
+            switch.drop(self.number, packet, Drop.SW_NO_ROUTE)
+            return
+        entries = switch.lft.entries
+        port_num = entries[dlid] if dlid < len(entries) else 0
+        if not port_num:
+            switch.take(now, self.number, dlid, packet, space)
+            return
+        if port_num >= GROUP_BASE:
+            group = switch.lft.groups[port_num - GROUP_BASE]
+            port_num = group[path_of(entropy_of(packet), len(group), hops)]
+        if self.turns:
+            switch.pass_on(now, self, port_num, packet, hops, space)
+        else:
+            switch.send(now, port_num, packet, hops, space)
 
     def configure(self, now: int, config: SwitchPortConfig) -> None:
         """Take a new configuration."""
@@ -119,7 +157,7 @@ class EngineSwitch:
         """Multicast DLID -> port numbers of its spanning tree."""
         self.port0: Port0 | None = None
         """Where packets for the switch itself end; None: nowhere, or it is DOWN."""
-        self._state = state
+        self.state = state
         self._inside = EngineSwitchPort(self, 0)
         self._inside.is_open_in = True
 
@@ -134,76 +172,34 @@ class EngineSwitch:
         """Return what a port has dropped; port 0 is where packets come from and go to that have no other."""
         return self.port(number).errors if number else self._inside.errors
 
-    def _drop(self, number: int, packet: bytes, drop: Drop) -> None:
+    def drop(self, number: int, packet: bytes, drop: Drop) -> None:
         """Drop a packet at a port."""
         self.counters.drop(drop)
         self.errors_of(number).note(drop, packet)
 
-    def forward(
-        self, now: int, in_port: EngineSwitchPort, packet: bytes, hops: int, space: Space | None
-    ) -> None:
-        """Forward `packet` to the ports given by the tables, or count its drop.
-
-        Args:  hops: switches visited, including this one.
-        """
-        counters = self.counters
-        counters.in_packets += 1
-        counters.in_bytes += len(packet)
-        if not self.up:
-            counters.drop(Drop.SW_DOWN)
-            return
-        if not in_port.is_open_in and (drop := in_port.refusal_in(packet)) is not None:
-            if drop is Drop.SW_PORT_DOWN:
-                counters.drop(drop)
-            else:
-                self._drop(in_port.number, packet, drop)
-            return
-        if len(packet) < SIZE or packet[7] & L2_BYTE7 != L2_16B_BYTE7:
-            self._drop(in_port.number, packet, Drop.SW_MALFORMED)
-            return
-        dlid = dlid_of(packet)
-        if dlid >= LID_MULTICAST_FIRST and is_multicast_lid(dlid):
-            self._replicate(now, in_port, dlid, packet, hops, space)
-            return
-        entries = self.lft.entries
-        port_num = entries[dlid] if dlid < len(entries) else 0
-        if is_astray(hops, self._state.switches):
-            self._drop(in_port.number, packet, Drop.SW_NO_ROUTE)
-            return
-        if not port_num:
-            self._take(now, in_port.number, dlid, packet, space)
-            return
-        if port_num >= GROUP_BASE:
-            group = self.lft.groups[port_num - GROUP_BASE]
-            port_num = group[path_of(entropy_of(packet), len(group), hops)]
-        if in_port.turns:
-            self._pass_on(now, in_port, port_num, packet, hops, space)
-        else:
-            self._send(now, port_num, packet, hops, space)
-
-    def _replicate(
+    def replicate(
         self, now: int, in_port: EngineSwitchPort, dlid: int, packet: bytes, hops: int, space: Space | None
     ) -> None:
         in_num = in_port.number
         group = self.mft.get(dlid, frozenset())
         targets = [num for num in sorted(group) if num != in_num]
-        if not targets or in_num not in group or is_astray(hops, self._state.switches):
+        if not targets or in_num not in group or is_astray(hops, self.state.switches):
             # a port outside the tree may not inject into it: its copy would reach members twice on a loop
             if in_num in group:
                 self.counters.drop(Drop.SW_NO_GROUP)  # nobody else is in the group, which is no error
             else:
-                self._drop(in_num, packet, Drop.SW_NO_GROUP)
+                self.drop(in_num, packet, Drop.SW_NO_GROUP)
             return
         self.counters.copies += len(targets) - 1
         for num in targets:
             if num or self.port0 is None:
-                self._pass_on(now, in_port, num, packet, hops, space)
+                self.pass_on(now, in_port, num, packet, hops, space)
             else:
                 self._leave_to(self.port0, now, in_num, packet, space)
 
     def from_port0(self, now: int, packet: bytes) -> None:
         """Forward a packet that port 0 sends."""
-        self.forward(now, self._inside, packet, 1, None)
+        self._inside.receive(now, packet, 0, None)
 
     def directed(self, now: int, port_num: int, packet: bytes) -> None:
         """Let a packet that port 0 sends out of one port, past the tables."""
@@ -211,15 +207,15 @@ class EngineSwitch:
         counters.in_packets += 1
         counters.in_bytes += len(packet)
         if self.up:
-            self._send(now, port_num, packet, 1, None)
+            self.send(now, port_num, packet, 1, None)
         else:
             counters.drop(Drop.SW_DOWN)
 
-    def _take(self, now: int, in_num: int, dlid: int, packet: bytes, space: Space | None) -> None:
+    def take(self, now: int, in_num: int, dlid: int, packet: bytes, space: Space | None) -> None:
         """Pass a packet to port 0, if it is for it; the table has no other place for it."""
         port0 = self.port0
         if port0 is None or not _is_for(port0.config, dlid, packet):
-            self._drop(in_num, packet, Drop.SW_NO_ROUTE)
+            self.drop(in_num, packet, Drop.SW_NO_ROUTE)
             return
         self._leave_to(port0, now, in_num, packet, space)
 
@@ -228,7 +224,7 @@ class EngineSwitch:
         self.counters.out_bytes += len(packet)
         port0.receive(now, packet, 0, space, in_num)
 
-    def _pass_on(
+    def pass_on(
         self,
         now: int,
         in_port: EngineSwitchPort,
@@ -241,19 +237,19 @@ class EngineSwitch:
         if (table := in_port.turns.get(port_num)) is not None:
             sc = sc_leaving(sc_of(packet), table)
             if sc is None:
-                self._drop(in_port.number, packet, Drop.SW_SC)
+                self.drop(in_port.number, packet, Drop.SW_SC)
                 return
             packet = with_sc(packet, sc)
-        self._send(now, port_num, packet, hops, space)
+        self.send(now, port_num, packet, hops, space)
 
-    def _send(self, now: int, port_num: int, packet: bytes, hops: int, space: Space | None) -> None:
+    def send(self, now: int, port_num: int, packet: bytes, hops: int, space: Space | None) -> None:
         counters = self.counters
         port = self.ports.get(port_num)
         if port is None or port.leaving is None:
-            self._drop(port_num, packet, Drop.SW_PORT_DOWN)
+            self.drop(port_num, packet, Drop.SW_PORT_DOWN)
             return
         if not port.is_open_out and (drop := port.refusal_out(packet)) is not None:
-            self._drop(port_num, packet, drop)
+            self.drop(port_num, packet, drop)
             return
         counters.out_packets += 1
         counters.out_bytes += len(packet)

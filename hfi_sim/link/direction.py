@@ -23,6 +23,12 @@ from hfi_sim.link.wire_counters import GROUP_BYTE9, WireCounters, WireTally, is_
 from hfi_sim.random_stream import RandomStream
 from hfi_sim.wire.lrh16b import BECN_BYTE3, FECN_BYTE7, SIZE, sc_of
 
+Refusal = Callable[[int, int, Space | None], Drop | None]
+"""Says at a time why a packet of so many bytes may not enter, or None."""
+
+
+Receive = Callable[[int, bytes, int, Space | None], None]
+
 
 class Receiver(Protocol):
     """The port at the far end."""
@@ -55,7 +61,7 @@ class Direction:
         """
         self.number = number
         self.counters = counters
-        self.target: Receiver
+        self._receive: Receive
         self._state = state
         self._arrives = arrives
         self._config = config = self._here(config)
@@ -78,8 +84,13 @@ class Direction:
         """The VL of each service channel."""
         self._egress = Egress()
         self._map()
+        self._refusal: Refusal
         self._next: Callable[[int, bytes, int, int, Space | None], None]
         self.compose()
+
+    def lead_to(self, target: Receiver) -> None:
+        """Hand what arrives to a port; said once, before anything arrives."""
+        self._receive = target.receive
 
     def compose(self) -> None:
         """Put the layers together that are needed now."""
@@ -90,6 +101,7 @@ class Direction:
         self._faults.before(layer)
         if not self._faults.is_idle:
             layer = self._faults
+        self._refusal = self._room.refusal if self._config.up else _is_down
         self._next = layer.enter
 
     # --- the way of a packet -------------------------------------------------------------------------------
@@ -101,15 +113,15 @@ class Direction:
         counters.in_packets += 1
         counters.in_bytes += size
         counters.in_flight += 1
-        self._state.pool = pool = self._state.pool - size
-        if not self._config.up:
-            drop: Drop | None = Drop.LINK_DOWN
+        state = self._state
+        state.pool -= size
+        refusal = self._refusal
+        drop = refusal(now, size, space)
+        if drop is None and state.pool >= 0:
+            following = self._next
+            following(now, packet, hops, 0, space)
         else:
-            drop = self._room.refusal(now, size, space) if pool >= 0 else Drop.LINK_OVERFLOW
-        if drop is None:
-            self._next(now, packet, hops, 0, space)
-        else:
-            self.end(now, packet, drop)
+            self.end(now, packet, drop or Drop.LINK_OVERFLOW)
 
     def arrive(self, now: int, packet: bytes, hops: int) -> None:
         """Take a packet that has come by the wire of the engine where this direction begins."""
@@ -178,12 +190,12 @@ class Direction:
         if size >= SIZE and (packet[9] >= GROUP_BYTE9 or packet[7] & FECN_BYTE7 or packet[3] & BECN_BYTE3):
             self._carried.note(packet)
         self._state.pool += size
-        lanes = self._lanes
-        if lanes is None:
-            self.target.receive(now, packet, hops, None)
+        receive = self._receive
+        if self._lanes is None:
+            receive(now, packet, hops, None)
         else:
-            space = lanes.arrived(packet)
-            self.target.receive(now, packet, hops, space)
+            space = self._lanes.arrived(packet)
+            receive(now, packet, hops, space)
             space.release()
 
     # --- changes -------------------------------------------------------------------------------------------
@@ -203,6 +215,7 @@ class Direction:
             self._lanes.wire_changed(now)
         if was_up and not config.up:
             self._cut(now)
+        self.compose()
 
     def _here(self, config: LinkConfig) -> LinkConfig:
         """Return what acts here of a configuration: where packets arrive, the wire is behind them."""
@@ -222,7 +235,6 @@ class Direction:
             self._lose(packet, Drop.LINK_DOWN)
             if lanes is not None:
                 lanes.lose(packet)
-        self.compose()
 
     def set_rules(self, rules: Sequence[FaultRule]) -> None:
         """Take new faults; what the old ones hold back stays held."""
@@ -318,3 +330,8 @@ class Direction:
     def wire_counters(self, now: int) -> WireCounters:
         """Return what it has counted beside packets and bytes."""
         return self._carried.counters(now)
+
+
+def _is_down(_now: int, _size: int, _space: Space | None) -> Drop:
+    """Refuse every packet."""
+    return Drop.LINK_DOWN

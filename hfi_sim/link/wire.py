@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from enum import Enum
+from functools import lru_cache
 from typing import Final
 
 from hfi_sim.engine.events import EventQueue
@@ -16,6 +17,23 @@ from hfi_sim.wire.l4 import L4
 
 _BIT_NS: Final = 8 * NS_PER_S
 """Bits of a byte times nanoseconds of a second: over the rate in bit/s it is what a byte takes, in nanoseconds."""
+
+
+class _Times(dict[int, tuple[int, int]]):
+    """What packets take at one rate, by their size: whole nanoseconds, and what is left of one times the rate."""
+
+    def __init__(self, rate_bps: int) -> None:
+        super().__init__()
+        self._rate_bps = rate_bps
+
+    def __missing__(self, size: int) -> tuple[int, int]:
+        """Divide once for each size: these numbers are too large to do it for each packet."""
+        times = self[size] = divmod(size * _BIT_NS, self._rate_bps)
+        return times
+
+
+_times_at: Final = lru_cache(maxsize=64)(_Times)
+"""Wires of one rate share what they know."""
 
 
 class Shows(Enum):
@@ -42,6 +60,7 @@ class Wire:
 
     __slots__ = (
         "_events",
+        "_happens",
         "_jitter",
         "_jitter_ns",
         "_last_arrival",
@@ -49,6 +68,7 @@ class Wire:
         "_on_wire",
         "_rate_bps",
         "_remainder",
+        "_times",
         "arrive",
         "free_at",
         "shows",
@@ -68,6 +88,8 @@ class Wire:
         Args:  arrive: takes what arrives. jitter: the stream of its delays. shows: as for `Direction`.
         """
         self._events = events
+        self._happens = self._due
+        """What is scheduled: the arrival of the first packet."""
         self.arrive = arrive
         """Takes what arrives."""
         self._jitter = jitter
@@ -83,6 +105,7 @@ class Wire:
         self._remainder = 0
         """What the last packet takes beyond `free_at`, in nanoseconds times the rate."""
         self._rate_bps = config.rate_bps
+        self._times = _times_at(config.rate_bps)
         self._latency_ns = config.latency_ns
         self._jitter_ns = config.jitter_ns
 
@@ -100,6 +123,7 @@ class Wire:
     def _change_rate(self, now: int, rate_bps: int) -> None:
         left = (self.free_at - now) * self._rate_bps + self._remainder
         self._rate_bps = rate_bps
+        self._times = _times_at(rate_bps)
         if left <= 0:
             return
         on_wire = self._on_wire
@@ -124,7 +148,7 @@ class Wire:
         self.shows = shows
         if shows is not _NOTHING and self._on_wire:
             arrival, number, *_ = self._on_wire[0]
-            self._events.make_outward(arrival, number)
+            self._events.make_outward(arrival, number, self._happens)
 
     @property
     def free_from(self) -> int:
@@ -149,35 +173,42 @@ class Wire:
         Args:  delay_ns: on top; later packets do not overtake it. again: it was on the wire: what it takes once it has
                left the near end, and how much of it has left, in nanoseconds times the rate.
         """
-        work = len(packet) * _BIT_NS
+        taken, remainder = self._times[len(packet)]
         if again is None:
             after_ns = self._latency_ns + delay_ns
             if self._jitter_ns:
                 after_ns += (self._jitter.word() >> 64 - CHANCE_BITS) * self._jitter_ns >> CHANCE_BITS
         else:
             after_ns = again[0]
-            work -= again[1]
+            taken, remainder = divmod(len(packet) * _BIT_NS - again[1], self._rate_bps)
         free_at = self.free_at
         if free_at < now:
             free_at = now
         else:
-            work += self._remainder
-        taken, remainder = divmod(work, self._rate_bps)
+            remainder += self._remainder
+            if remainder >= self._rate_bps:
+                remainder -= self._rate_bps
+                taken += 1
         self.free_at = free_at = free_at + taken
         self._remainder = remainder
-        arrival = free_at + (remainder > 0) + after_ns
+        arrival = free_at + after_ns
+        if remainder:
+            arrival += 1
         if arrival < self._last_arrival:
             arrival = self._last_arrival
         elif arrival > FOREVER:
             arrival = FOREVER
         self._last_arrival = arrival
-        number = self._events.number()
+        events = self._events
+        next_number = events.number
+        number = next_number()
         on_wire = self._on_wire
+        is_first = not on_wire
         on_wire.append((arrival, number, packet, hops, after_ns))
-        if len(on_wire) == 1:
+        if is_first:
             shows = self.shows
             is_outward = shows is _EVERYTHING or (shows is _MADS and packet[8:9] == _FM)
-            self._events.push(arrival, number, self._due, is_outward)
+            events.push(arrival, number, self._happens, is_outward)
 
     def _due(self, now: int, _number: int) -> None:
         on_wire = self._on_wire
@@ -185,8 +216,9 @@ class Wire:
         if on_wire:
             first, shows = on_wire[0], self.shows
             is_outward = shows is _EVERYTHING or (shows is _MADS and first[2][8:9] == _FM)
-            self._events.push(first[0], first[1], self._due, is_outward)
-        self.arrive(now, packet, hops)
+            self._events.push(first[0], first[1], self._happens, is_outward)
+        arrive = self.arrive
+        arrive(now, packet, hops)
 
     def cut(self) -> list[bytes]:
         """Forget everything on the wire, and return its packets in order."""

@@ -123,6 +123,8 @@ SIZE: Final = Lrh16B.SIZE
 
 L4_BYTE: Final = 8
 """The byte that is the L4 type."""
+PKEY_BYTES: Final = slice(10, 12)
+"""The bytes that are the partition key, little-endian."""
 L2_BYTE7: Final = 0x60
 """The L2 field within byte 7 of the header."""
 L2_16B_BYTE7: Final = L2_16B << 5
