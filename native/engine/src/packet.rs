@@ -86,6 +86,12 @@ impl Own<'_> {
         self.set(SUMMED, origin != Origin::Unknown);
         self.set(CUT, origin == Origin::Cut);
     }
+
+    /// Say that it was found to be whole, ICRC included; of a train, that each packet of it so far was.
+    #[inline]
+    pub fn set_sound(&mut self, sound: bool) {
+        self.set(SOUND, sound);
+    }
 }
 
 impl Packet {
@@ -100,7 +106,8 @@ impl Packet {
         self.known().flags & UNSEALED == 0
     }
 
-    /// Whether a worker has checked it all before it handed it over: no receiver need do so again.
+    /// Whether all of it, and of each packet of a train, has been checked since it was made, and nothing has changed it: no
+    /// receiver need do so again.
     #[inline]
     pub fn is_sound(&self) -> bool {
         self.known().flags & SOUND != 0
