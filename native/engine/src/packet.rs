@@ -572,6 +572,19 @@ mod tests {
     }
 
     #[test]
+    fn packet_of_a_train_that_was_checked_is_sound_until_it_is_changed() {
+        let mut packets = Packets::default();
+        let mut train = |sound: bool| {
+            let train = packets.make_train(100, 3, |mut own| own.set_sound(sound));
+            packets.single(&train, 1)
+        };
+        assert!(!train(false).is_sound());
+        let single = train(true);
+        assert!(single.is_sound());
+        assert!(!packets.with_fecn(single).is_sound());
+    }
+
+    #[test]
     fn unread_packet_goes_back_to_the_worker_that_made_its_buffer() {
         let [mut first, mut second] = [0, 1].map(|worker| Packets::of_worker(worker, 2));
         let packet = sealed(&mut first);

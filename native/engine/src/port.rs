@@ -237,7 +237,7 @@ impl Port {
         self.host_takes_trains && !self.is_stalled
     }
 
-    /// Receive packets of a train: check each, then pass them to the host. None bears a mark of congestion.
+    /// Receive packets of a train: check each, unless that is done, then pass them to the host. None bears a mark of congestion.
     pub fn receive_train(&mut self, state: &mut State, now: u64, train: Train) {
         self.change(state);
         self.rx.element.enter_many(train.count, train.packet.len());
