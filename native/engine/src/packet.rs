@@ -86,6 +86,12 @@ impl Own<'_> {
         self.set(SUMMED, origin != Origin::Unknown);
         self.set(CUT, origin == Origin::Cut);
     }
+
+    /// Say that it was found to be whole, ICRC included; of a train, that each packet of it so far was.
+    #[inline]
+    pub fn set_sound(&mut self, sound: bool) {
+        self.set(SOUND, sound);
+    }
 }
 
 impl Packet {
@@ -100,7 +106,8 @@ impl Packet {
         self.known().flags & UNSEALED == 0
     }
 
-    /// Whether a worker has checked it all before it handed it over: no receiver need do so again.
+    /// Whether all of it, and of each packet of a train, has been checked since it was made, and nothing has changed it: no
+    /// receiver need do so again.
     #[inline]
     pub fn is_sound(&self) -> bool {
         self.known().flags & SOUND != 0
@@ -562,6 +569,19 @@ mod tests {
         assert!(!bare.is_sound());
         packets.recycle(whole);
         assert!(!sealed(&mut packets).is_sound(), "nothing is known of what is in a buffer next");
+    }
+
+    #[test]
+    fn packet_of_a_train_that_was_checked_is_sound_until_it_is_changed() {
+        let mut packets = Packets::default();
+        let mut train = |sound: bool| {
+            let train = packets.make_train(100, 3, |mut own| own.set_sound(sound));
+            packets.single(&train, 1)
+        };
+        assert!(!train(false).is_sound());
+        let single = train(true);
+        assert!(single.is_sound());
+        assert!(!packets.with_fecn(single).is_sound());
     }
 
     #[test]

@@ -237,14 +237,14 @@ impl Port {
         self.host_takes_trains && !self.is_stalled
     }
 
-    /// Receive packets of a train: check each, then pass them to the host. None bears a mark of congestion.
+    /// Receive packets of a train: check each, unless that is done, then pass them to the host. None bears a mark of congestion.
     pub fn receive_train(&mut self, state: &mut State, now: u64, train: Train) {
         self.change(state);
         self.rx.element.enter_many(train.count, train.packet.len());
         // what else is asked of a packet is in the header that all share, and in a tail that only an ICRC tells apart
-        let is_sealed = train.packet.is_sealed();
+        let is_unknown = train.packet.is_sealed() && !train.packet.is_sound();
         let refusal = self.refusal(&train.packet, false);
-        if refusal.is_some() || (is_sealed && train.packets().any(|packet| check(packet, true).is_err())) {
+        if refusal.is_some() || (is_unknown && train.packets().any(|packet| check(packet, true).is_err())) {
             for index in train.from..train.from + train.count {
                 let packet = state.packets.single(&train.packet, index);
                 self.take(state, now, packet, None, 0);
@@ -261,7 +261,8 @@ impl Port {
     pub fn receive_car(&mut self, state: &mut State, now: u64, car: Car, room: Credit) {
         self.change(state);
         self.rx.element.enter(car.packet.len());
-        let is_damaged = || car.packet.is_sealed() && check(car.packet.nth(car.index), true).is_err();
+        let is_unknown = car.packet.is_sealed() && !car.packet.is_sound();
+        let is_damaged = || is_unknown && check(car.packet.nth(car.index), true).is_err();
         if self.refusal(&car.packet, false).is_some() || is_damaged() {
             let packet = car.single(&mut state.packets);
             self.take(state, now, packet, None, 0);

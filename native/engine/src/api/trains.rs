@@ -2,7 +2,7 @@
 //! anything of a single one. See docs/engine.md.
 //!
 //! A train is one entry on a wire, and what is decided by the header is decided once. Each packet keeps its bytes, its
-//! sequence number, its own time of arrival and its check at the far end; what comes of a train, at which time and in
+//! sequence number, its own time of arrival and a check of its own; what comes of a train, at which time and in
 //! which order, is what would have come of its packets.
 //!
 //! On links with credits each packet is an event of its own (a car): it goes when there is room for it. It stays in the

@@ -301,12 +301,14 @@ impl Wire {
     pub fn enter_train(&mut self, events: &mut Events, times: impl Iterator<Item = u64>, train: Train) {
         let Train { packet, from, count, hops } = train;
         let work = self.taken(&packet, 0);
-        let known = self.arrivals.len();
-        for now in times {
+        // taken out for the while: so the list grows once, and what the wire knows stays in registers
+        let mut arrivals = std::mem::take(&mut self.arrivals);
+        let known = arrivals.len();
+        arrivals.extend(times.map(|now| {
             let after_ns = self.after_ns(0);
-            let arrival = self.occupy(now, work, after_ns);
-            self.arrivals.push_back((arrival, after_ns));
-        }
+            (self.occupy(now, work, after_ns), after_ns)
+        }));
+        self.arrivals = arrivals;
         let (arrival, after_ns) = self.arrivals[known];
         let number = events.numbers(u64::from(count));
         let fecn = false;

@@ -4,7 +4,7 @@ use offload::segment::Segments;
 use offload::vnet::VnetHeader;
 use wire::flow::hash15;
 use wire::frame::{is_tagged, parse};
-use wire::{HeaderWords, MAX_FRAME, VNIC_HEADER, seal, sizes};
+use wire::{HeaderWords, MAX_FRAME, VNIC_HEADER, check, seal, sizes};
 
 use super::Vnics;
 use crate::api::Engine;
@@ -164,12 +164,16 @@ impl Vnics {
             return false;
         }
         let icrc = self.icrc;
+        let mut are_sound = icrc;
         let packet = uplink.packets().make_train(size, count, |mut own| {
             segments.write_next(&mut own.bytes[VNIC_HEADER..VNIC_HEADER + len]);
             way.words.write(own.bytes);
             seal(own.bytes, pad, icrc);
             own.set_sealed(icrc);
             own.set_origin(segments.origin());
+            // here its bytes are in the nearest cache; where it is received, the whole train has pushed them out of it
+            are_sound = are_sound && check(own.bytes, true).is_ok();
+            own.set_sound(are_sound);
         });
         uplink.send_train(port, packet, count);
         let slot = &mut self.vports[vport];
