@@ -180,6 +180,7 @@ class EngineSwitch:
     def replicate(
         self, now: int, in_port: EngineSwitchPort, dlid: int, packet: bytes, hops: int, space: Space | None
     ) -> None:
+        """Send a packet that came in by a port to the other ports of its multicast group."""
         in_num = in_port.number
         group = self.mft.get(dlid, frozenset())
         targets = [num for num in sorted(group) if num != in_num]
@@ -243,6 +244,7 @@ class EngineSwitch:
         self.send(now, port_num, packet, hops, space)
 
     def send(self, now: int, port_num: int, packet: bytes, hops: int, space: Space | None) -> None:
+        """Let a packet leave by a port, if that is up and does not refuse it."""
         counters = self.counters
         port = self.ports.get(port_num)
         if port is None or port.leaving is None:
