@@ -9,8 +9,8 @@
 use std::ops::Deref;
 
 use offload::segment::Origin;
-use triomphe::{Arc, ThinArc};
-use wire::{HEADER, TRAILER, check, lrh16b};
+use wire::shared::Shared;
+use wire::{HEADER, TRAILER, check, lrh16b, near};
 
 use crate::share::WorkerId;
 use crate::state::SpaceId;
@@ -27,7 +27,7 @@ pub const SPARE_BYTES: usize = 16 << 20;
 /// multicast copies and observers do. Whatever changes a packet does so through `Packets::change`, which copies first
 /// what anything shares.
 #[derive(Clone, Debug)]
-pub struct Packet(ThinArc<Known, u8>);
+pub struct Packet(Shared<Known>);
 
 /// What stands before the bytes, in one cache line with the header of the packet.
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +49,11 @@ const SUMMED: u32 = 2;
 const CUT: u32 = 4;
 /// It was found to be whole, ICRC included, and nothing has changed it since.
 const SOUND: u32 = 8;
+
+/// How many packets are made while one comes near from another processor.
+const AHEAD: usize = 4;
+/// Lines of a packet that another processor fetches when it reads the first, where its headers are.
+const TOUCHED: usize = 4;
 
 /// Bytes of a train, at most: a large send of a host fits, each of its packets on a cache line of its own.
 const TRAIN_BYTES: usize = 1 << 17;
@@ -97,7 +102,7 @@ impl Own<'_> {
 impl Packet {
     fn with_buffer(size: usize, home: WorkerId) -> Self {
         let known = Known { len: 0, flags: 0, count: 1, home };
-        Packet(ThinArc::from_header_and_iter(known, std::iter::repeat_n(0, size)))
+        Packet(Shared::new(known, size))
     }
 
     /// Whether it bears an ICRC. Without one nothing has changed it since it was made, and no receiver checks it.
@@ -138,13 +143,26 @@ impl Packet {
 
     #[inline]
     fn known(&self) -> Known {
-        self.0.header.header
+        self.0.known()
     }
 
     /// Bytes of its buffer.
     #[inline]
     fn size(&self) -> usize {
-        self.0.header.length
+        self.0.size()
+    }
+
+    /// Ask for the lines that a receiver has fetched, to be written: the processor of another worker may have them.
+    #[inline]
+    fn write_soon(&self) {
+        let whole = self.0.address();
+        (0..TOUCHED).for_each(|line| near::write_soon(whole.wrapping_add(line * near::LINE)));
+    }
+
+    /// Ask for its header, to be read: it comes from the cache of another processor.
+    #[inline]
+    pub fn read_soon(&self) {
+        near::read_soon(self.0.address());
     }
 
     /// Whether it stands for several packets with the same header, of the same length; its bytes are those of the first.
@@ -157,7 +175,7 @@ impl Packet {
     #[inline]
     pub fn nth(&self, index: u32) -> &[u8] {
         let len = self.known().len as usize;
-        &self.0.slice[self.offset(index)..][..len]
+        &self.0.bytes()[self.offset(index)..][..len]
     }
 
     /// Where one packet of a train begins, after the first one.
@@ -169,25 +187,20 @@ impl Packet {
     /// All bytes of its buffer, those of each packet of a train among them.
     #[inline]
     pub fn buffer(&self) -> &[u8] {
-        &self.0.slice
+        self.0.bytes()
     }
 
     #[inline]
     fn is_shared(&self) -> bool {
-        ThinArc::strong_count(&self.0) != 1
+        !self.0.is_alone()
     }
 
     /// Change what nothing shares; `len` bytes of its buffer are the packet.
     #[inline]
     fn alone<R>(&mut self, len: usize, flags: u32, change: impl FnOnce(Own<'_>) -> R) -> R {
-        self.0.with_arc_mut(|whole| {
-            let whole = Arc::get_mut(whole).expect("what is shared is copied before");
-            let home = whole.header().home;
-            let mut known = Known { len: len as u32, flags, count: 1, home };
-            let changed = change(Own { bytes: &mut whole.slice_mut()[..len], flags: &mut known.flags });
-            *whole.header_mut() = known;
-            changed
-        })
+        let (known, bytes) = self.0.alone().expect("what is shared is copied before");
+        *known = Known { len: len as u32, flags, count: 1, home: known.home };
+        change(Own { bytes: &mut bytes[..len], flags: &mut known.flags })
     }
 }
 
@@ -196,7 +209,7 @@ impl Deref for Packet {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        &self.0.slice[..self.known().len as usize]
+        &self.0.bytes()[..self.known().len as usize]
     }
 }
 
@@ -216,6 +229,14 @@ impl PartialEq for Packet {
 
 impl Eq for Packet {}
 
+/// A spare buffer on its way to another worker, which nothing shares.
+#[derive(Debug)]
+pub struct Homeward {
+    packet: Packet,
+    /// Bytes of the buffer.
+    size: usize,
+}
+
 /// The buffers that wait to be used again, by size; of each size, the last one in is the first one out.
 #[derive(Debug, Default)]
 pub struct Packets {
@@ -223,7 +244,7 @@ pub struct Packets {
     spare_bytes: usize,
     home: WorkerId,
     /// By worker: buffers that go back to it. Their bytes count among those that are spare.
-    returning: Vec<Vec<Packet>>,
+    returning: Vec<Vec<Homeward>>,
 }
 
 /// Which list has buffers for so many bytes; beyond the last: none has.
@@ -244,7 +265,12 @@ impl Packets {
     #[inline]
     fn buffer(&mut self, len: usize) -> Packet {
         let list = list(len);
-        if let Some(packet) = self.spare.get_mut(list).and_then(Vec::pop) {
+        if let Some(spare) = self.spare.get_mut(list)
+            && let Some(packet) = spare.pop()
+        {
+            if let Some(soon) = spare.len().checked_sub(AHEAD) {
+                spare[soon].write_soon();
+            }
             self.spare_bytes -= packet.size();
             return packet;
         }
@@ -266,15 +292,11 @@ impl Packets {
     #[inline]
     pub fn make_train(&mut self, len: usize, count: usize, mut fill: impl FnMut(Own<'_>)) -> Packet {
         let mut packet = self.buffer(stride(len) * count);
-        packet.0.with_arc_mut(|whole| {
-            let whole = Arc::get_mut(whole).expect("a spare buffer is not shared");
-            let home = whole.header().home;
-            let mut known = Known { len: len as u32, flags: 0, count: count as u32, home };
-            for place in whole.slice_mut().chunks_exact_mut(stride(len)).take(count) {
-                fill(Own { bytes: &mut place[..len], flags: &mut known.flags });
-            }
-            *whole.header_mut() = known;
-        });
+        let (known, bytes) = packet.0.alone().expect("a spare buffer is not shared");
+        *known = Known { len: len as u32, flags: 0, count: count as u32, home: known.home };
+        for place in bytes.chunks_exact_mut(stride(len)).take(count) {
+            fill(Own { bytes: &mut place[..len], flags: &mut known.flags });
+        }
         packet
     }
 
@@ -326,7 +348,7 @@ impl Packets {
         }
         match self.returning.get_mut(home as usize) {
             Some(returning) => {
-                returning.push(packet);
+                returning.push(Homeward { packet, size });
                 self.spare_bytes += size;
             }
             None => self.recycle(packet),
@@ -334,17 +356,39 @@ impl Packets {
     }
 
     /// Move the buffers that go back to a worker into `list`.
-    pub fn returned_to(&mut self, worker: WorkerId, list: &mut Vec<Packet>) {
+    pub fn returned_to(&mut self, worker: WorkerId, list: &mut Vec<Homeward>) {
         let Some(returning) = self.returning.get_mut(worker as usize) else { return };
-        self.spare_bytes -= returning.iter().map(Packet::size).sum::<usize>();
+        self.spare_bytes -= returning.iter().map(|homeward| homeward.size).sum::<usize>();
         list.append(returning);
     }
 
-    /// Return a spare buffer for packets of this length, if more than half of all that may wait does.
+    /// Take in buffers that others have given back. None of their bytes is read, which would have to come from afar.
+    pub fn take_home(&mut self, list: &mut Vec<Homeward>) {
+        // those that are used first; each of them asks for another
+        list.iter().rev().take(AHEAD).for_each(|homeward| homeward.packet.write_soon());
+        for Homeward { packet, size } in list.drain(..) {
+            if self.spare_bytes + size <= SPARE_BYTES
+                && let Some(spare) = self.spare.get_mut(self::list(size))
+            {
+                spare.push(packet);
+                self.spare_bytes += size;
+            }
+        }
+    }
+
+    /// Whether more than half of all that may wait does: others may have some.
     #[inline]
-    pub fn surplus(&mut self, len: usize) -> Option<Packet> {
-        (self.spare_bytes > SPARE_BYTES / 2 && !self.spare.get(list(len))?.is_empty())
-            .then(|| self.buffer(len))
+    pub fn has_surplus(&self) -> bool {
+        self.spare_bytes > SPARE_BYTES / 2
+    }
+
+    /// Return a spare buffer for packets of this length, if there is one and more than half of all that may wait does.
+    #[inline]
+    pub fn surplus(&mut self, len: usize) -> Option<Homeward> {
+        (self.has_surplus() && !self.spare.get(list(len))?.is_empty()).then(|| {
+            let packet = self.buffer(len);
+            Homeward { size: packet.size(), packet }
+        })
     }
 
     /// Give a packet its ICRC, if it bears none.
@@ -595,7 +639,8 @@ mod tests {
         let mut list = Vec::new();
         second.returned_to(0, &mut list);
         assert_eq!((list.len(), second.spare_bytes), (1, 0));
-        first.send_home(list.remove(0));
+        first.take_home(&mut list);
+        assert_eq!((list.len(), first.spare()), (0, 1));
         assert_eq!(sealed(&mut first).as_ptr(), buffer);
     }
 

@@ -88,6 +88,22 @@ impl Outbox {
         std::mem::take(&mut self.packets)
     }
 
+    /// Move all behind those that wait already and take up `bytes`; return what all take up then, and what finds no room.
+    pub fn move_behind(&mut self, waiting: &mut Vec<Handover>, mut bytes: usize) -> (usize, Vec<Handover>) {
+        let mut refused = Vec::new();
+        self.bytes = 0;
+        for handover in self.packets.drain(..) {
+            let with_it = bytes + handover.size();
+            if with_it > self.limit {
+                refused.push(handover);
+            } else {
+                bytes = with_it;
+                waiting.push(handover);
+            }
+        }
+        (bytes, refused)
+    }
+
     /// Whether so many bytes of a train find room together.
     pub fn has_room_for(&self, bytes: u64) -> bool {
         self.bytes + size_of_bytes(bytes as usize) <= self.limit

@@ -1,10 +1,13 @@
 //! Bytes, without any state: here the 16B packet with its header fields, padding, ICRC and tail, little-endian as the
-//! document has it; in `frame` and `flow` the Ethernet frame that it carries.
+//! document has it; in `frame` and `flow` the Ethernet frame that it carries; in `shared` and `near` where bytes lie, and for
+//! whom.
 
 mod fields;
 pub mod flow;
 pub mod frame;
 pub mod icrc;
+pub mod near;
+pub mod shared;
 
 use std::ops::Range;
 

@@ -5,30 +5,41 @@
 //! leaves spare ones in the lane for the sender.
 
 use std::mem::swap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use engine::api::Engine;
-use engine::packet::Packet;
-use engine::share::{Handover, Outbox, WorkerId};
+use engine::packet::Homeward;
+use engine::share::{Handover, WorkerId};
+use wire::near::LINE;
 
 struct Content {
-    waiting: Outbox,
-    spare: Vec<Packet>,
+    waiting: Vec<Handover>,
+    spare: Vec<Homeward>,
 }
 
-/// Lanes do not share a cache line, nor the pair of lines that processors fetch together.
+/// All of it is in one cache line, which both workers write, and no two lanes share the pair of lines that processors fetch
+/// together.
 #[repr(align(128))]
 struct Lane {
-    /// Whether packets wait, to be seen without the lock.
-    is_waiting: AtomicBool,
+    /// What the packets that wait take up, to be seen without the lock; 0: there are none.
+    bytes: AtomicU32,
     content: Mutex<Content>,
 }
 
+const _: () = assert!(size_of::<(AtomicU32, Mutex<Content>)>() <= LINE);
+
 impl Lane {
-    fn new(workers: u32) -> Self {
-        let content = Content { waiting: Outbox::new(workers), spare: Vec::new() };
-        Lane { is_waiting: AtomicBool::new(false), content: Mutex::new(content) }
+    fn new() -> Self {
+        Lane {
+            bytes: AtomicU32::new(0),
+            content: Mutex::new(Content { waiting: Vec::new(), spare: Vec::new() }),
+        }
+    }
+
+    #[inline]
+    fn is_waiting(&self) -> bool {
+        self.bytes.load(Ordering::Acquire) != 0
     }
 
     /// A worker that panics ends them all, but what it leaves is whole: nothing here can panic halfway.
@@ -45,7 +56,7 @@ pub struct Crossing {
 
 impl Crossing {
     pub fn new(workers: u32) -> Self {
-        Crossing { workers, lanes: (0..workers * workers).map(|_| Lane::new(workers)).collect() }
+        Crossing { workers, lanes: (0..workers * workers).map(|_| Lane::new()).collect() }
     }
 
     fn lane(&self, from: WorkerId, to: WorkerId) -> &Lane {
@@ -66,20 +77,17 @@ impl Crossing {
     fn send_to(&self, from: WorkerId, to: WorkerId, engine: &mut Engine) -> bool {
         let lane = self.lane(from, to);
         let mut content = lane.lock();
-        content.spare.drain(..).for_each(|packet| engine.packets().recycle(packet));
+        engine.packets().take_home(&mut content.spare);
         let outbox = engine.outbox(to);
-        if content.waiting.packets.is_empty() {
-            swap(&mut content.waiting, outbox);
-            lane.is_waiting.store(true, Ordering::Release);
+        if content.waiting.is_empty() {
+            swap(&mut content.waiting, &mut outbox.packets);
+            lane.bytes.store(std::mem::take(&mut outbox.bytes) as u32, Ordering::Release);
             return true;
         }
-        let mut packets = outbox.take();
-        let mut refused = Vec::new();
-        for handover in packets.drain(..) {
-            refused.extend(content.waiting.push(handover).err());
-        }
+        let waiting = lane.bytes.load(Ordering::Relaxed) as usize;
+        let (bytes, refused) = outbox.move_behind(&mut content.waiting, waiting);
+        lane.bytes.store(bytes as u32, Ordering::Release);
         drop(content);
-        outbox.packets = packets;
         refused.into_iter().for_each(|handover| engine.overflow(handover));
         false
     }
@@ -87,7 +95,7 @@ impl Crossing {
     /// Whether packets wait for a worker.
     #[inline]
     pub fn is_waiting(&self, to: WorkerId) -> bool {
-        (0..self.workers).any(|from| self.lane(from, to).is_waiting.load(Ordering::Acquire))
+        (0..self.workers).any(|from| self.lane(from, to).is_waiting())
     }
 
     /// Take in what others have handed over; return how many packets. `list` is empty before and after.
@@ -95,16 +103,17 @@ impl Crossing {
         let mut taken = 0;
         for from in 0..self.workers {
             let lane = self.lane(from, to);
-            if !lane.is_waiting.load(Ordering::Acquire) {
+            if !lane.is_waiting() {
                 continue;
             }
             let mut content = lane.lock();
-            swap(list, &mut content.waiting.packets);
-            content.waiting.bytes = 0;
-            lane.is_waiting.store(false, Ordering::Relaxed);
-            let sizes = list.iter().map(|handover| handover.packet.buffer().len());
-            content.spare.extend(sizes.map_while(|size| engine.packets().surplus(size)));
+            swap(list, &mut content.waiting);
+            lane.bytes.store(0, Ordering::Relaxed);
             engine.packets().returned_to(from, &mut content.spare);
+            if engine.packets().has_surplus() {
+                let sizes = list.iter().map(|handover| handover.packet.buffer().len());
+                content.spare.extend(sizes.map_while(|size| engine.packets().surplus(size)));
+            }
             drop(content);
             touch(list);
             taken += list.iter().map(Handover::count).sum::<usize>();
@@ -114,9 +123,9 @@ impl Crossing {
     }
 }
 
-/// Read a field of each packet before any is handled: they come from the cache of another processor, all at a time.
+/// Ask for the header of each packet before any is handled: they come from the cache of another processor, all at a time.
 fn touch(list: &[Handover]) {
-    std::hint::black_box(list.iter().map(|handover| handover.packet.len()).sum::<usize>());
+    list.iter().for_each(|handover| handover.packet.read_soon());
 }
 
 #[cfg(test)]

@@ -113,8 +113,8 @@ struct Shared {
     crossing: Crossing,
     start: Instant,
     send_for: Duration,
-    /// By port: packets of it that have arrived. A cache line each, since several workers count.
-    arrived: Vec<Line>,
+    /// By worker: what it has received. Only it writes there: a line that two wrote would go from processor to processor.
+    arrived: Vec<Arrived>,
     /// Workers all of whose packets have arrived.
     done: AtomicUsize,
     workers: u32,
@@ -122,9 +122,10 @@ struct Shared {
     threads: Vec<OnceLock<Thread>>,
 }
 
+/// By port: packets of it that have arrived at a worker.
 #[derive(Default)]
 #[repr(align(128))]
-struct Line(AtomicU64);
+struct Arrived([AtomicU64; PORTS as usize]);
 
 struct Sender {
     port: PortId,
@@ -141,8 +142,8 @@ struct Worker<'a> {
     senders: Vec<Sender>,
     /// By sender and receiver: the mark of the next packet.
     expected: Vec<u64>,
-    /// By sender: packets that arrived here and are not in `Shared` yet.
-    fresh: Vec<u64>,
+    /// By sender: packets that arrived here.
+    arrived: [u64; PORTS as usize],
     figure: Figure,
 }
 
@@ -201,11 +202,16 @@ impl Shared {
             crossing: Crossing::new(workers),
             start,
             send_for,
-            arrived: (0..PORTS).map(|_| Line::default()).collect(),
+            arrived: (0..workers).map(|_| Arrived::default()).collect(),
             done: AtomicUsize::new(0),
             workers,
             threads: (0..workers).map(|_| OnceLock::new()).collect(),
         }
+    }
+
+    /// How many packets of a port have arrived.
+    fn arrived(&self, port: PortId) -> u64 {
+        self.arrived.iter().map(|worker| worker.0[port as usize].load(Ordering::Acquire)).sum()
     }
 }
 
@@ -226,7 +232,7 @@ impl<'a> Worker<'a> {
             shared,
             senders: own.map(sender).collect(),
             expected: vec![0; (PORTS * PORTS) as usize],
-            fresh: vec![0; PORTS as usize],
+            arrived: [0; PORTS as usize],
             figure: Figure::default(),
             engine,
         }
@@ -281,24 +287,23 @@ impl<'a> Worker<'a> {
             let expected = &mut self.expected[from * PORTS as usize + port as usize];
             self.figure.astray += u64::from(mark(&packet) != *expected);
             *expected += 1;
-            self.fresh[from] += 1;
+            self.arrived[from] += 1;
             self.figure.delivered += 1;
             self.engine.packets().send_home(packet);
         }
-        for (fresh, arrived) in
-            self.fresh.iter_mut().zip(&self.shared.arrived).filter(|(fresh, _)| **fresh != 0)
-        {
-            arrived.0.fetch_add(std::mem::take(fresh), Ordering::Release);
+        let is_fresh = self.figure.delivered != before;
+        if is_fresh {
+            let told = &self.shared.arrived[self.number as usize].0;
+            told.iter().zip(self.arrived).for_each(|(told, arrived)| told.store(arrived, Ordering::Release));
         }
-        self.figure.delivered != before
+        is_fresh
     }
 
     /// Send a batch from each port that has not too many packets on their way; return whether any has.
     fn send(&mut self, now: u64) -> bool {
         let before = self.figure.sent;
         for sender in &mut self.senders {
-            let arrived = self.shared.arrived[sender.port as usize].0.load(Ordering::Acquire);
-            if sender.sent - arrived + BATCH > WINDOW {
+            if sender.sent - self.shared.arrived(sender.port) + BATCH > WINDOW {
                 continue;
             }
             for _ in 0..BATCH {
@@ -317,10 +322,7 @@ impl<'a> Worker<'a> {
     }
 
     fn has_arrived(&self) -> bool {
-        let all = |sender: &Sender| {
-            self.shared.arrived[sender.port as usize].0.load(Ordering::Acquire) == sender.sent
-        };
-        self.senders.iter().all(all)
+        self.senders.iter().all(|sender| self.shared.arrived(sender.port) == sender.sent)
     }
 }
 

@@ -1,0 +1,31 @@
+//! Bytes that another processor has in its cache: to ask for them before they are needed.
+//!
+//! A load or a store of such a line takes as long as the work on a whole packet. Asked for ahead, many come at a time. It
+//! changes nothing but how long the work takes, and does nothing where the processor has no instruction for it.
+
+/// Bytes that processors move at a time.
+pub const LINE: usize = 64;
+
+/// Ask for a line to be read.
+#[inline(always)]
+pub fn read_soon<T>(address: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: it reads and writes nothing, whatever the address is
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}
+
+/// Ask for a line to be written: no other processor keeps it.
+#[inline(always)]
+pub fn write_soon<T>(address: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: it reads and writes nothing, whatever the address is; processors that do not know it take it for no operation
+    unsafe {
+        std::arch::asm!("prefetchw [{}]", in(reg) address, options(nostack, preserves_flags, readonly));
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}
