@@ -92,8 +92,9 @@ def test_log_of_a_killed_lab_is_shown_and_not_obeyed(
 
 @pytest.mark.parametrize("command", ["logs", "logs -f", "em verify", "fault show", "status"])
 def test_what_a_lab_says_is_shown_and_not_obeyed(
-    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setenv("OPAVNIC_RUNTIME_DIR", str(tmp_path / "run"))
     link = {"packets_forth": 1, "packets_back": 1, "drops": 0, "datapath": RUDE}
     vnic = {"vesw": RUDE, "vesw_id": 2, "interface": RUDE, "state": RUDE}
     answer = {
@@ -104,6 +105,7 @@ def test_what_a_lab_says_is_shown_and_not_obeyed(
         "pid": 1,
         "netdev": "tap",
         "datapath": "native",
+        "datapath_reason": RUDE,
         "engine": {
             "name": RUDE,
             "workers_wanted": 2,
@@ -138,5 +140,6 @@ def test_what_a_lab_says_is_shown_and_not_obeyed(
     main(command.split())
     captured = capsys.readouterr()
     printed = captured.out + captured.err
+    assert "internal error" not in printed
     assert all(char.isprintable() or char == "\n" for char in printed)
     assert r"\x1b]0;owned" in printed
