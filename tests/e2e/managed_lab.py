@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,27 @@ def require_fabric_manager() -> None:
     require(("ip", "ping", "opafabricinfo", OPAFMD), as_root=True)
     if reason := why_no_fuse():
         pytest.skip(reason)
+
+
+@contextlib.contextmanager
+def fabric_manager(
+    opavnic: Sequence[str], host: str, settings: Path, environment: Mapping[str, str]
+) -> Iterator[None]:
+    """Run one on a host; at last it is killed with all that it has started.
+
+    Args:  opavnic: the command of the program. settings: they stand where Debian's are.
+    """
+    mounted = f"mount --bind {settings} {SETTINGS} && exec {OPAFMD} -D"
+    command = [*opavnic, "exec", "--umad", host, "--", "sh", "-c", mounted]
+    quiet = subprocess.DEVNULL
+    with child(
+        command, stdin=quiet, stdout=quiet, stderr=quiet, env=environment, start_new_session=True
+    ) as process:
+        try:
+            yield
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 class ManagedLab:
@@ -83,29 +104,8 @@ class ManagedLab:
     def is_verified(self) -> bool:
         return self.opavnic("em", "verify").returncode == 0
 
-    @contextlib.contextmanager
-    def fabric_manager(self, host: str) -> Iterator[None]:
+    def fabric_manager(self, host: str) -> contextlib.AbstractContextManager[None]:
         """Run one on a host; at last it is killed with all that it has started."""
-        mounted = f"mount --bind {self.settings} {SETTINGS} && exec {OPAFMD} -D"
-        command = [
-            sys.executable,
-            "-m",
-            "opavnic.cli.main",
-            "exec",
-            "--umad",
-            host,
-            "--",
-            "sh",
-            "-c",
-            mounted,
-        ]
+        command = [sys.executable, "-m", "opavnic.cli.main"]
         environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(self._directory / "run")}
-        quiet = subprocess.DEVNULL
-        with child(
-            command, stdin=quiet, stdout=quiet, stderr=quiet, env=environment, start_new_session=True
-        ) as process:
-            try:
-                yield
-            finally:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
+        return fabric_manager(command, host, self.settings, environment)

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
 import subprocess
-from collections.abc import Iterator
 
 import pytest
 
-from opavnic.devices.entry import why_no_fuse
+from e2e.managed_lab import fabric_manager, require_fabric_manager
 from opavnic_bench.cluster.machines import Cluster, cluster, machines
 from opavnic_bench.running_lab import OWN
 from opavnic_bench.sites import until
-from permission import require
-from processes import child
 
-OPAFMD = "/usr/lib/opa-fm/bin/opafmd"
-SETTINGS = "/etc/opa-fm/opafm.xml"
 LAB = {
     "name": "elsewhere",
     "fabric": {
@@ -34,28 +27,14 @@ LAB = {
 
 @pytest.fixture(autouse=True)
 def _with_fabric_manager() -> None:
-    require(("ip", "ping", "opafabricinfo", OPAFMD), as_root=True)
-    if reason := why_no_fuse():
-        pytest.skip(reason)
+    require_fabric_manager()
 
 
-@contextlib.contextmanager
-def fabric_manager(up: Cluster, machine: str, host: str) -> Iterator[None]:
-    """Run one on a host; at last it is killed with all that it has started."""
+def fabric_manager_on(up: Cluster, machine: str, host: str) -> contextlib.AbstractContextManager[None]:
     settings = up.machines.directory / "opafm.xml"
     up.opavnic(machine, "fm", "config", str(up.file), "-w", str(settings))
-    mounted = f"mount --bind {settings} {SETTINGS} && exec {OPAFMD} -D"
-    command = up.machines.command(machine, *OWN, "exec", "--umad", host, "--", "sh", "-c", mounted)
-    quiet = subprocess.DEVNULL
     environment = up.machines.environment(machine)
-    with child(
-        command, stdin=quiet, stdout=quiet, stderr=quiet, env=environment, start_new_session=True
-    ) as process:
-        try:
-            yield
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+    return fabric_manager(up.machines.command(machine, *OWN), host, settings, environment)
 
 
 @pytest.mark.slow
@@ -64,7 +43,7 @@ def test_fabric_manager_on_a_member_runs_the_fabric_of_all_machines() -> None:
     """Its SMPs cross the links between machines; the coordinator's model follows what it has set there."""
     with machines(3) as found, cluster(found, LAB, tls=False) as up:
         assert str(up.ask("m1", "status")["parts"]["fabric manager"]["state"]).startswith("awaited: ")
-        with fabric_manager(up, "m3", "h3"):
+        with fabric_manager_on(up, "m3", "h3"):
 
             def states() -> set[str]:
                 hosts = up.ask("m1", "status")["hosts"]
