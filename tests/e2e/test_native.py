@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from opavnic.lab.em_config import em_config
 from opavnic.lab.lab import Lab
 from opavnic.lab.model import LabModel, Vesw
 from opavnic.lab.namespaces import NETNS_DIR
+from permission import require
 from processes import child
 
 pytestmark = needs_native
@@ -342,28 +344,59 @@ async def test_stopped_queue_is_left_unread_until_it_is_woken() -> None:
         assert lab.world.fabric.balance() == {}
 
 
+@dataclass(frozen=True, slots=True)
+class Breakage:
+    """A way to break the native threads of a lab whose program runs for this."""
+
+    program: list[str]
+    variables: dict[str, str]
+    trigger: Callable[[subprocess.Popen[str]], None]
+    reason: str
+    """How what the lab says of it begins."""
+
+
+def replaced_descriptor(_: Path) -> Breakage:
+    def trigger(lab: subprocess.Popen[str]) -> None:
+        assert lab.stdin is not None
+        lab.stdin.write("now\n")
+        lab.stdin.flush()
+        assert any("replaced" in line for line in lab.stdout or ())
+
+    program = [str(Path(__file__).with_name("broken_thread.py"))]
+    return Breakage(program, {}, trigger, "it cannot wait for frames: Invalid argument (os error 22)")
+
+
+def panic(directory: Path) -> Breakage:
+    """A thread panics under its lock: what it has read is longer than its buffer."""
+    require(["cc"])
+    source, library, lie = Path(__file__).with_name("lying_read.c"), directory / "lying.so", directory / "lie"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+    variables = {"LD_PRELOAD": str(library), "LYING_READ": str(lie)}
+    return Breakage(["-m", "opavnic.cli.main"], variables, lambda _: lie.touch(), "range end index ")
+
+
+@pytest.mark.parametrize("breakage", [replaced_descriptor, panic])
 @pytest.mark.parametrize(("workers", "way_out"), [(1, "down"), (2, "down"), (2, "prune")])
 def test_dead_thread_ends_the_lab_and_hosts_stay_until_down(
-    opavnic: Program, tmp_path: Path, workers: int, way_out: str
+    opavnic: Program, tmp_path: Path, workers: int, way_out: str, breakage: Callable[[Path], Breakage]
 ) -> None:
+    broken = breakage(tmp_path)
     file = tmp_path / "lab.json"
     datapath = {"engine": "native", "workers": workers}
     file.write_text(model(datapath=datapath).model_dump_json(exclude_unset=True))
-    environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(tmp_path / "run")}
-    command = [sys.executable, str(Path(__file__).with_name("broken_thread.py")), "up", str(file)]
+    environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(tmp_path / "run"), **broken.variables}
+    command = [sys.executable, *broken.program, "up", str(file)]
     with child(command, stdin=-1, stdout=-1, stderr=subprocess.STDOUT, env=environment) as lab:
-        assert lab.stdin is not None
         assert lab.stdout is not None
         assert any("ready" in line for line in lab.stdout)
-        lab.stdin.write("now\n")
-        lab.stdin.flush()
-        assert any("replaced" in line for line in lab.stdout)
+        broken.trigger(lab)
         program = opavnic("exec", "h2", "--", "sh", "-c", "sleep 1000 >/dev/null 2>&1 & echo $!")
         # this wakes the thread; whether it still arrives does not matter
         opavnic("exec", "h1", "--", "ping", "-c", "1", "-W", "1", "10.9.2.2")
-        reason = "the native datapath broke: it cannot wait for frames: Invalid argument (os error 22)"
         name = f"native-{os.getpid()}"
-        assert any(line == f"lab {name} has ended: {reason}\n" for line in lab.stdout)
+        said = f"lab {name} has ended: "
+        reason = next(line.removeprefix(said).rstrip() for line in lab.stdout if line.startswith(said))
+        assert reason.startswith(f"the native datapath broke: {broken.reason}")
 
         assert len(list(NETNS_DIR.glob(f"opavnic-{name}-*"))) == 2
         assert "10.9.2.1" in opavnic("exec", "h1", "--", "ip", "addr", "show", "blue").stdout
