@@ -8,11 +8,16 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from e2e.web_view import chromium
 from opavnic.lab.namespaces import NETNS_DIR, create_namespace, end_programs, remove_namespace
 from permission import require
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 PROGRAMS = ("ip", "ping", "tcpdump")
 
@@ -30,6 +35,13 @@ def namespace(_permitted: None) -> Iterator[Path]:
     yield path
     end_programs([identity])
     assert remove_namespace(path, identity)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Debian's Chromium without a window."""
+    with chromium() as browser:
+        yield browser
 
 
 Program = Callable[..., "subprocess.CompletedProcess[str]"]

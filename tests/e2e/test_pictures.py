@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from e2e.web_view import CHROMIUM, chromium, go, opened, web_view
+from e2e.web_view import go, opened, web_view
 from opavnic.lab.runtime import ROOT_VARIABLE
 from opavnic_bench.memory_lab import memory_lab
 from opavnic_bench.running_lab import environment
-from permission import require
 from processes import child
 
 if TYPE_CHECKING:
@@ -74,14 +73,6 @@ class PicturedLab:
             [*PROGRAM, *map(str, arguments)], env=self.environment, stdin=quiet, stdout=quiet, stderr=quiet
         ):
             yield
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Debian's Chromium without a window."""
-    require([CHROMIUM])
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from e2e.web_view import CHROMIUM, PATIENCE_MS, barriers, chromium, go, opened, web_view
+from e2e.web_view import CHROMIUM, PATIENCE_MS, barriers, go, opened, web_view
 from permission import require
 from processes import child
 
@@ -59,13 +59,6 @@ def url(program: Program, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     """Where the web view of the lab is served, with the token."""
     with web_view(tmp_path_factory.getbasetemp() / "web0" / "run") as url:
         yield url
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Debian's Chromium without a window."""
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from e2e.web_view import CHROMIUM, chromium, go, opened, web_view
+from e2e.web_view import CHROMIUM, go, opened, web_view
 from permission import require
 
 if TYPE_CHECKING:
@@ -77,13 +77,6 @@ def url(run: Run, directory: Path) -> Iterator[str]:
     """Where the web view is served, with the token."""
     with web_view(directory / "run") as url:
         yield url
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Debian's Chromium without a window."""
-    with chromium() as browser:
-        yield browser
 
 
 def test_names_are_text_whatever_they_say(browser: Browser, url: str, run: Run, directory: Path) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from e2e.web_view import CHROMIUM, barriers, chromium, go, opened, wait_for_cell, web_view
+from e2e.web_view import CHROMIUM, barriers, go, opened, wait_for_cell, web_view
 from permission import require
 from processes import child
 
@@ -68,13 +68,6 @@ def url(run: Run, environment: dict[str, str]) -> Iterator[str]:
     """Where the web view is served."""
     with web_view(Path(environment["OPAVNIC_RUNTIME_DIR"])) as url:
         yield url
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Debian's Chromium without a window."""
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture

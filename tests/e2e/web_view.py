@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from permission import require
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
@@ -43,7 +45,8 @@ def web_view(runtime: Path) -> Iterator[str]:
 
 @contextlib.contextmanager
 def chromium() -> Iterator[Browser]:
-    """Have a browser; skips the test where none can be driven."""
+    """Have a browser; skips the test where there is none, or none can be driven."""
+    require([CHROMIUM])
     playwright = pytest.importorskip("playwright.sync_api")
     with playwright.sync_playwright() as started:
         browser = started.chromium.launch(
