@@ -406,7 +406,7 @@ impl Engine {
     /// Let the packet arrive that is due, and those behind it that are next of all.
     #[inline]
     fn arrive(&mut self, due: Due, number: DirectionId, until: u64, in_rows: bool) {
-        let Due { mut when, number: mut order, is_ahead, .. } = due;
+        let Due { mut when, number: mut order, mut is_ahead, .. } = due;
         loop {
             let outputs = self.state.outputs.len();
             let next = match self.arrive_together(number, until, in_rows) {
@@ -424,6 +424,7 @@ impl Engine {
                 return events.push(next.arrival, next.number, Event::Arrival(number), next.place);
             }
             (when, order) = (next.arrival, next.number);
+            is_ahead = events.goes_ahead(next.place, in_rows);
         }
     }
 
@@ -475,15 +476,15 @@ impl Engine {
 
     /// Let the next packet enter that a worker has handed over, and those behind it that are next of all.
     fn enter_next(&mut self, due: Due, until: u64, worker: WorkerId, in_rows: bool) {
-        let mut place = (due.when, due.number);
+        let Due { mut when, number: mut order, mut is_ahead, .. } = due;
         loop {
             let outputs = self.state.outputs.len();
             let next = match self.enter_together(worker, until, in_rows) {
                 Some(next) => next,
                 None => self.enter_one(worker),
             };
-            if due.is_ahead && self.state.outputs.len() != outputs {
-                self.keep_early(outputs, place);
+            if is_ahead && self.state.outputs.len() != outputs {
+                self.keep_early(outputs, (when, order));
             }
             let Some((time, number)) = next else { return };
             let goes_on = !in_rows || (self.has_room() && self.early.is_empty());
@@ -491,7 +492,8 @@ impl Engine {
             if !goes_on || time > until || !events.is_next(time, number, Place::Inside, in_rows) {
                 return events.push(time, number, Event::HandedOver(worker), Place::Inside);
             }
-            place = (time, number);
+            (when, order) = (time, number);
+            is_ahead = events.goes_ahead(Place::Inside, in_rows);
         }
     }
 

@@ -247,7 +247,7 @@ impl Events {
     pub fn pop_due(&mut self, until: u64, in_rows: bool) -> Option<Due> {
         let mut is_ahead = false;
         let (queue, first) = match (self.outward.first(), self.inner.first()) {
-            (_, Some(inner)) if in_rows && inner.when <= until && self.outward.at_switch == 0 => {
+            (_, Some(inner)) if inner.when <= until && self.goes_ahead(Place::Inside, in_rows) => {
                 is_ahead = true;
                 (&mut self.inner, inner)
             }
@@ -286,6 +286,13 @@ impl Events {
             };
         }
         is_before(&self.outward) && is_before(&self.inner)
+    }
+
+    /// Whether an event may come before its time, as those do that are taken `in_rows`: what is at ports before it may
+    /// happen later.
+    #[inline]
+    pub fn goes_ahead(&self, place: Place, in_rows: bool) -> bool {
+        in_rows && place == Place::Inside && self.outward.at_switch == 0
     }
 
     /// Whether what is inside and what is at ports share one order although either could be taken in its own.

@@ -782,6 +782,22 @@ def makers() -> dict[str, EngineFactory]:
     Shape(switches=1, hosts=[0, 0], trunks=[], links=[(0, 0, 0, 0, 0)], watched=False),
     [("port 0", 0, 25, 0, 0), ("send", 0, 130, 0, 0)],
 )
+@example(  # packets arrive in rows ahead of their time behind one that had to come in its turn, and are seen on the way
+    Shape(
+        switches=4,
+        hosts=[125, 119, 0, 0, 0],
+        trunks=[(0, 0), (0, 27), (0, 42), (0, 83), (0, 97)],
+        links=[(0, 0, 0, 0, 0), (0, 0, 0, 0, 0), (0, 0, 0, 5, 0)],
+        watched=True,
+    ),
+    [
+        ("send", 0, 0, 92, 0),
+        ("send", 107, 0, 0, 0),
+        ("send", 216, 0, 0, 0),
+        ("port 0", 97, 0, 0, 0),
+        ("send", 0, 0, 0, 3600 * NS_PER_S),
+    ],
+)
 @given(shapes, scripts)
 def test_random_fabric_is_the_same_on_every_engine_and_keeps_the_laws(
     shape: Shape, script: list[Step]
