@@ -7,6 +7,7 @@ undamaged packets on receipt. Above it, handlers take packets by L4 type.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, Self, TypeVar
 
@@ -110,6 +111,10 @@ class EndPort:
         Args:  slid, dlid, pkey: as in the packet, with LIDs of 24 bits; they are not read from it again.
         """
         return self._driver.inject(self.number, packet, slid, dlid, pkey)
+
+    def burst(self) -> AbstractContextManager[object]:
+        """Let packets that are sent in the body go through the fabric together, when the body ends."""
+        return self._driver.burst()
 
     # --- receiving -----------------------------------------------------------------------------------------
 

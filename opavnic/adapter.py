@@ -112,6 +112,7 @@ class Adapter:
         self._receiver = Receiver(netdev, port, self.counters, self.rx)
         # frames go straight to the transmit and receive halves
         self.ndo_start_xmit = self._transmitter.start_xmit
+        self.ndo_xmit_burst = port.burst
         self.ndo_rx_wake = self._receiver.go_on
         self.send_frame = self._transmitter.send_frame
         self.receive = self._receiver.receive

@@ -5,6 +5,7 @@ Source: the public driver's opa_netdev_start_xmit(), hfi1_netdev_start_xmit(), h
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Final, Protocol
 
 from hfi_sim.counters import Drop, PacketCounters
@@ -30,6 +31,10 @@ class FramePort(Protocol):
 
     def send_built(self, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
         """Send a packet that was built from these values; return the reason if it was dropped, else None."""
+        ...
+
+    def burst(self) -> AbstractContextManager[object]:
+        """Let packets that are sent in the body go through the fabric together, when the body ends."""
         ...
 
     def keep(self, token: BufferToken) -> None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from math import inf
-from typing import Protocol
+from typing import Final, Protocol
 
 from hfi_sim.clock import Clock, SkippingClock, TimerHandle
 from hfi_sim.counters import Drop
@@ -36,6 +37,10 @@ class Driver(Protocol):
         """Send a packet from an HFI port, as `Engine.inject`, and do what is due."""
         ...
 
+    def burst(self) -> AbstractContextManager[object]:
+        """Let what is sent in the body be received when the body ends: what is due is looked at once, not each time."""
+        ...
+
     def run(self) -> None:
         """Do what is due and hand out what came of it; harmless when called from inside that."""
 
@@ -48,6 +53,26 @@ class Driver(Protocol):
 
 DriverFactory = Callable[[Engine, Clock, float, Callable[[Output], None]], Driver]
 """Makes a driver. Args: the engine, its clock, the resolution of the clock's timers in seconds, what takes outputs."""
+
+
+class _Burst:
+    """Holds back what a driver would do, until the end."""
+
+    __slots__ = ("_driver",)
+
+    def __init__(self, driver: EngineDriver) -> None:
+        self._driver = driver
+
+    def __enter__(self) -> None:
+        self._driver.is_running = True
+
+    def __exit__(self, *_: object) -> None:
+        self._driver.is_running = False
+        self._driver.run()
+
+
+_INSIDE: Final = nullcontext()
+"""A burst of packets that are handed out when what is being done is over."""
 
 
 class EngineDriver:
@@ -73,7 +98,9 @@ class EngineDriver:
         self._now = 0
         self._clock_s = 0.0
         """What the clock said then, in seconds."""
-        self._running = False
+        self.is_running = False
+        """Whether outputs are being handed out or a burst is being sent: what comes of an input waits for the end."""
+        self._burst = _Burst(self)
         self._outputs: deque[Output] = deque()
         """Taken from the engine, and not handed out yet."""
         self._touched = False
@@ -104,7 +131,7 @@ class EngineDriver:
         """Send what may be a packet from an HFI port, as `Engine.send`, and do what is due."""
         now = self._tell_time()
         drop, deadline = self.engine.send(now, port, data)
-        if deadline is not None and not self._running:
+        if deadline is not None and not self.is_running:
             self._heed(now, deadline)
         return drop
 
@@ -112,7 +139,7 @@ class EngineDriver:
         """Send a packet from an HFI port, as `Engine.inject`, and do what is due."""
         now = self._tell_time()
         drop, deadline = self.engine.inject(now, port, packet, slid, dlid, pkey)
-        if deadline is not None and not self._running:
+        if deadline is not None and not self.is_running:
             self._heed(now, deadline)
         return drop
 
@@ -127,15 +154,22 @@ class EngineDriver:
         elif deadline < self._timer_at:
             self._wake_at(deadline)
 
+    def burst(self) -> AbstractContextManager[object]:
+        """Let what is sent in the body be received when the body ends: what is due is looked at once, not each time.
+
+        What happens by the way, such as a link that stops a port, happens at its time.
+        """
+        return _INSIDE if self.is_running else self._burst
+
     def run(self) -> None:
         """Do what is due and hand out what came of it; harmless when called from inside that."""
         self._run(self.now + self._early_ns)
 
     def _run(self, until: int, skips: bool = False) -> None:
         """Do what is due at `until` or before. Args: skips: nobody else is in the middle of something."""
-        if self._running:
+        if self.is_running:
             return
-        self._running = True
+        self.is_running = True
         waiting, step, dispatch = self._outputs, self.engine.step, self._dispatch
         is_timeless = self._is_timeless
         deadline: int | None = 0  # at once, should a handler raise
@@ -168,7 +202,7 @@ class EngineDriver:
                     deadline = due
                     break
         finally:
-            self._running = False
+            self.is_running = False
             if deadline is not None:
                 self._wake_at(deadline)
 
@@ -181,7 +215,7 @@ class EngineDriver:
 
     def run_soon(self) -> None:
         """Hand out what came of a change once its caller has finished all that it is changing."""
-        if not self._running:
+        if not self.is_running:
             deadline = self.engine.deadline
             self._wake_at(self.now if deadline == 0 else deadline)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from ipaddress import IPv4Interface, IPv6Interface
 from typing import Any, Protocol
 
@@ -42,6 +43,13 @@ class NetdevOps(Protocol):
 
     def ndo_start_xmit(self, frame: bytes) -> None:
         """The host sends `frame`: Ethernet without FCS, 14 bytes and more."""
+
+    def ndo_xmit_burst(self) -> AbstractContextManager[object]:
+        """The host sends several frames at once: those of the body, which need not be on their way before it ends.
+
+        The kernel says so with each frame (netdev_xmit_more()).
+        """
+        ...
 
     def ndo_rx_wake(self) -> None:
         """The host takes frames again after `Netdev.rx_stopped`."""

@@ -191,6 +191,14 @@ class TapNetdev(Netdev):
             self._reader_follows()
 
     def _readable(self) -> None:
+        if self.ops is None:
+            self._read()
+            return
+        # written one after the other, frames find the program that they are for still awake
+        with self.ops.ndo_xmit_burst():
+            self._read()
+
+    def _read(self) -> None:
         skip = len(VNET_HEADER) if self.vnet_hdr else 0
         buffers = [self._buffer]
         for _ in range(READ_BATCH):

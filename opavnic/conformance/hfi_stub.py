@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+
 from hfi_sim.counters import Drop
 from hfi_sim.engine.outputs import BufferToken
 from hfi_sim.wire.icrc import Icrc
@@ -30,6 +32,10 @@ class HfiStub:
         if self.refusal is None:
             self.sent.append(packet)
         return self.refusal
+
+    def burst(self) -> AbstractContextManager[object]:
+        """Do nothing: packets are kept at once."""
+        return nullcontext()
 
     def keep(self, token: BufferToken) -> None:
         """Do nothing: no packet comes from a link here."""

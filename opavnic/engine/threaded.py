@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -80,6 +81,10 @@ class ThreadedDriver:
     def inject(self, port: PortId, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
         """Send a packet from an HFI port, as `Engine.inject`."""
         return self.engine.inject(self.now, port, packet, slid, dlid, pkey)[0]
+
+    def burst(self) -> AbstractContextManager[object]:
+        """Do nothing: what is sent goes on its way at once, in threads."""
+        return nullcontext()
 
     def run(self) -> None:
         """Hand out what waits; harmless when called from inside that."""

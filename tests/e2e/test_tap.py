@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,9 @@ class Recorder:
 
     def ndo_start_xmit(self, frame: bytes) -> None:
         self.frames.append(frame)
+
+    def ndo_xmit_burst(self) -> AbstractContextManager[object]:
+        return nullcontext()
 
     def ndo_rx_wake(self) -> None:
         self.calls.append("rx_wake")

@@ -8,7 +8,7 @@ import pytest
 
 from hfi_sim.clock import ManualClock
 from hfi_sim.fabric import Fabric
-from unit.hfi_sim.fabric_pair import TEST_L4, make_pair
+from unit.hfi_sim.fabric_pair import TEST_L4, Pair, make_pair
 
 
 class _JumpingClock(ManualClock):
@@ -51,6 +51,56 @@ def test_clock_that_goes_a_day_ahead_delivers_what_was_on_its_way() -> None:
     clock.advance(1)
     assert len(pair.received) == 2
     assert pair.fabric.balance() == {}
+
+
+def back(pair: Pair) -> bytes:
+    return pair.packet(slid=pair.b.lid, dlid=pair.a.lid, pkey=0x7FFF)
+
+
+def send_until_it_ends(pair: Pair) -> None:
+    packets = iter([pair.packet()])
+    with pair.a.burst():
+        while True:
+            pair.a.send(next(packets))
+
+
+@pytest.mark.parametrize("clock", [None, ManualClock()])
+def test_packets_of_a_burst_are_received_together_when_it_ends(clock: ManualClock | None) -> None:
+    pair = make_pair(Fabric(clock) if clock is not None else Fabric())
+    with pair.a.burst():
+        for _ in range(3):
+            assert pair.a.send(pair.packet()) is None
+        with pair.b.burst():
+            assert pair.b.send(back(pair)) is None
+        assert pair.received == []
+    if clock is not None:
+        clock.advance(1)
+    assert len(pair.received) == 3
+    assert pair.fabric.balance() == {}
+
+
+def test_packets_of_a_burst_that_ends_with_an_error_are_received() -> None:
+    pair = make_pair(Fabric())
+    with pytest.raises(StopIteration):
+        send_until_it_ends(pair)
+    assert len(pair.received) == 1
+
+
+def test_answers_to_a_burst_are_received_with_it() -> None:
+    pair = make_pair(Fabric())
+    answers: list[bytes] = []
+    pair.a.register_l4(TEST_L4, lambda _port, packet, _token: answers.append(packet))
+    pair.b.unregister_l4(TEST_L4)
+
+    def answer(*_: object) -> None:
+        with pair.b.burst():
+            pair.b.send(back(pair))
+
+    pair.b.register_l4(TEST_L4, answer)
+    with pair.a.burst():
+        for _ in range(3):
+            pair.a.send(pair.packet())
+    assert len(answers) == 3
 
 
 def test_fabric_without_a_clock_delivers_any_number_of_packets_at_once() -> None:
