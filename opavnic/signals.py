@@ -33,11 +33,20 @@ def heard() -> tuple[signal.Signals, ...]:
     return tuple(number for number in ENDING if not (nohup and number is signal.SIGHUP))
 
 
+class ReadersGone(BaseException):  # noqa: N818 - like KeyboardInterrupt, nobody's mistake
+    """The pipe on stdout has no reader any more: what BrokenPipeError says, but before anything is written.
+
+    No OSError, which whoever waits for an answer would take for one of its own connection.
+    """
+
+
 @contextlib.contextmanager
-def interruptible() -> Iterator[None]:
+def interruptible(left: threading.Event | None = None) -> Iterator[None]:
     """Make the first of the signals raise KeyboardInterrupt in the context; further ones do not disturb the cleanup.
 
     Does nothing outside of the main thread, which alone receives signals.
+
+    Args:    left: raise ReadersGone instead once this is set.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -48,7 +57,7 @@ def interruptible() -> Iterator[None]:
     def end(_number: int, _frame: FrameType | None) -> None:
         for number in numbers:
             signal.signal(number, _nothing)
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt if left is None or not left.is_set() else ReadersGone
 
     try:
         for number in numbers:
@@ -61,18 +70,14 @@ def interruptible() -> Iterator[None]:
 
 @contextlib.contextmanager
 def followed() -> Iterator[None]:
-    """Like `interruptible`, and raise BrokenPipeError once the pipe on stdout has no reader any more.
+    """Like `interruptible`, and raise ReadersGone once the pipe on stdout has no reader any more.
 
     So `opavnic logs -f | head -n1` ends with head(1), and not only when the next line is written, perhaps much later.
+    Whoever writes at that moment may get a BrokenPipeError as well, and ReadersGone on its way out of the context.
     """
     left = threading.Event()
-    try:
-        with interruptible(), _left_by_readers(left):
-            yield
-    except KeyboardInterrupt:  # also one that comes while that is left: a signal to a thread takes its time
-        if left.is_set():
-            raise BrokenPipeError from None
-        raise
+    with interruptible(left), _left_by_readers(left):
+        yield
 
 
 @contextlib.contextmanager

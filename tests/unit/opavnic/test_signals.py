@@ -44,6 +44,25 @@ try:
 except asyncio.CancelledError:
     print("interrupted")
 """
+LEFT = """
+import contextlib, os, sys, time
+from opavnic.signals import ReadersGone, followed
+reader, writer = os.pipe()
+os.dup2(writer, 1)
+os.close(writer)
+def leave(frame, event, _):
+    if frame.f_code is contextlib._GeneratorContextManager.__exit__.__code__:
+        sys.settrace(None)
+        os.close(reader)
+        time.sleep(60)
+try:
+    with followed():
+        sys.settrace(leave)
+        raise BrokenPipeError("what was written as the reader went")
+except BaseException as error:
+    print(type(error).__name__, file=sys.stderr)
+"""
+"""The reader goes as the context is about to learn of an exception."""
 
 
 @pytest.mark.parametrize("program", [BLOCKING, LOOP], ids=["blocking", "loop"])
@@ -70,6 +89,11 @@ def test_hangup_that_nohup_ignores_stays_ignored(program: str) -> None:
             process.wait(0.3)
         process.send_signal(signal.SIGTERM)
         assert process.communicate(timeout=60) == ("tidy\ninterrupted\n", "")
+
+
+def test_reader_that_goes_at_any_moment_is_no_interruption() -> None:
+    done = subprocess.run([sys.executable, "-c", LEFT], stderr=-1, text=True, timeout=60, check=False)
+    assert done.stderr == "ReadersGone\n"
 
 
 def test_command_hears_sigint_before_it_begins_to_work() -> None:
