@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -84,7 +83,7 @@ class YamlSource:
         self._nodes = 0
         self._what = what
         self.data: Any = None
-        self._count(text)
+        came_to = self._count(text)
         try:
             self._loader = yaml.SafeLoader(text)
             node = self._loader.get_single_node()
@@ -96,7 +95,7 @@ class YamlSource:
             reason = f"not YAML: {error.problem or error.context or error}{_about_ranges(text, _line(mark))}"
             raise YamlError(_line(mark), reason) from error
         except RecursionError as error:
-            raise YamlError(1, "not YAML: nested too deeply") from error
+            raise YamlError(came_to, "not YAML: nested too deeply") from error
         except yaml.YAMLError as error:
             raise YamlError(1, f"not YAML: {' '.join(str(error).split())}") from error
 
@@ -113,17 +112,20 @@ class YamlSource:
         )
         return [f"{name}:{line}: {where}{': ' if where else ''}{what}" for line, where, what in placed]
 
-    def _count(self, text: str) -> None:
+    def _count(self, text: str) -> int:
         """Reject a text with too many values or too deep nesting before anything is built from it.
 
         Aliases are not expanded here; each counts as one value.
+
+        Returns: the line of a syntax error, otherwise 1. What is nested too deeply is one for libyaml, in some versions
+                 long before its parser comes to it.
         """
         if _COUNTER is None:
-            return
+            return 1
         values = 0
         key_next: list[bool | None] = [None]
         """For each open collection: whether a key comes next; None for a list, which has no keys."""
-        with contextlib.suppress(yaml.YAMLError):  # the parser that builds the data reports syntax errors
+        try:
             for event in yaml.parse(text, _COUNTER):
                 if isinstance(event, yaml.CollectionEndEvent):
                     key_next.pop()
@@ -138,6 +140,11 @@ class YamlSource:
                     key_next.append(True if isinstance(event, yaml.MappingStartEvent) else None)
                 if len(key_next) > MAX_DEPTH:
                     raise YamlError(_line(event.start_mark), "not YAML: nested too deeply")
+        except yaml.MarkedYAMLError as error:  # the parser that builds the data reports syntax errors
+            return _line(error.problem_mark)
+        except yaml.YAMLError:
+            pass
+        return 1
 
     def _too_many(self, line: int) -> YamlError:
         return YamlError(line, f"more than {MAX_NODES} values: this is not {with_article(self._what)}")
