@@ -33,7 +33,7 @@ def heard() -> tuple[signal.Signals, ...]:
     return tuple(number for number in ENDING if not (nohup and number is signal.SIGHUP))
 
 
-class ReadersGone(BaseException):  # noqa: N818 - like KeyboardInterrupt, nobody's mistake
+class ReadersGone(BaseException):
     """The pipe on stdout has no reader any more: what BrokenPipeError says, but before anything is written.
 
     No OSError, which whoever waits for an answer would take for one of its own connection.
