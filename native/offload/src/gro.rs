@@ -10,7 +10,7 @@ use std::ops::Deref;
 
 use wire::frame::{IPV4, IPV6, Parsed, TCP, UDP, be16, parse};
 
-use crate::checksum::{be, fold, get, pseudo, put, sum};
+use crate::checksum::{fold, get, pseudo, put, sum};
 use crate::segment::Origin;
 use crate::vnet::{DATA_VALID, GSO_TCPV4, GSO_TCPV6, GSO_UDP_L4, NEEDS_CSUM, SIZE, VnetHeader};
 
@@ -71,12 +71,8 @@ pub struct Slot {
     next_seq: u32,
     next_id: u16,
     last_flags: u8,
-    /// Which bits of the headers all packets share; set with `shared_sum`, once there is a second one.
+    /// Which bits of the headers all packets share; set once there is a second one.
     shared: Shared,
-    /// Ones' complement sum of what the pseudo header and the TCP or UDP header of all packets share.
-    shared_sum: u64,
-    /// Ones' complement sum of all payloads, from the checksums that came with them.
-    payload_sum: u64,
     /// Payloads in order; empty for a frame that is not merged.
     pieces: Vec<Span>,
 }
@@ -390,17 +386,14 @@ impl Slot {
         if count == 0 {
             return 0;
         }
-        self.prepare(burst);
-        let Slot { parsed, header_len, size, shared_sum, .. } = *self;
-        let is_odd = |payload_len: usize| !payload_len.is_multiple_of(2);
+        self.prepare();
+        let Slot { parsed, header_len, size, .. } = *self;
         let mut frame = frame;
         for _ in 0..count {
             frame.at += step;
-            let sum = payload_sum(frame.of(burst), &parsed, shared_sum, header_len, size);
-            self.payload_sum += u64::from(if is_odd(self.payload_len) { sum.swap_bytes() } else { sum });
-            self.payload_len += size;
             self.pieces.push(frame.part(header_len, size));
         }
+        self.payload_len += count * size;
         self.next_seq = self.next_seq.wrapping_add((count * size) as u32);
         self.next_id = self.next_id.wrapping_add(count as u16);
         if parsed.protocol == TCP {
@@ -447,9 +440,8 @@ impl Slot {
         if !verified && !checksum_right(other, &parsed, c.header_len + c.payload_len) {
             return false;
         }
-        self.begin_merging(burst);
-        let sum = payload_sum(other, &parsed, self.shared_sum, c.header_len, c.payload_len);
-        self.merge(frame, c.payload_len, sum, c.flags);
+        self.begin_merging();
+        self.merge(frame, c.payload_len, c.flags);
         self.next_id = c.id.wrapping_add(1);
         true
     }
@@ -469,31 +461,25 @@ impl Slot {
 
     /// Get ready for a second packet: make the first one the first piece, and note what all share.
     #[inline]
-    fn prepare(&mut self, burst: &[impl Deref<Target = [u8]>]) {
+    fn prepare(&mut self) {
         if self.pieces.is_empty() {
             self.shared.set(&self.parsed, self.header_len);
-            self.begin_merging(burst);
+            self.begin_merging();
         }
     }
 
     /// Make the first packet the first piece, if it stood alone.
     #[inline]
-    fn begin_merging(&mut self, burst: &[impl Deref<Target = [u8]>]) {
+    fn begin_merging(&mut self) {
         if self.pieces.is_empty() {
-            let first = self.frame.of(burst);
-            self.shared_sum = shared_sum(first, &self.parsed, self.header_len);
-            let sum = payload_sum(first, &self.parsed, self.shared_sum, self.header_len, self.size);
-            self.payload_sum = u64::from(sum);
             self.pieces.push(self.frame.part(self.header_len, self.size));
         }
     }
 
-    /// Add the payload of `frame`; `sum` and `flags` are those of its payload and its TCP header.
+    /// Add the payload of `frame`; `flags` are those of its TCP header.
     #[inline]
-    fn merge(&mut self, frame: Span, len: usize, sum: u16, flags: u8) {
+    fn merge(&mut self, frame: Span, len: usize, flags: u8) {
         self.pieces.push(frame.part(self.header_len, len));
-        self.payload_sum +=
-            u64::from(if self.payload_len.is_multiple_of(2) { sum } else { sum.swap_bytes() });
         self.payload_len += len;
         self.next_seq = self.next_seq.wrapping_add(len as u32);
         self.last_flags = flags;
@@ -546,55 +532,25 @@ impl Slot {
         };
         let l4_len = head.len() - l4 + self.payload_len;
         let pseudo = pseudo(&head[addresses], self.parsed.protocol, l4_len);
-        if self.parsed.protocol == UDP {
+        let (gso_type, csum_offset) = if self.parsed.protocol == UDP {
             head[l4 + 4..l4 + 6].copy_from_slice(&(l4_len as u16).to_be_bytes());
-            // a TAP takes merged datagrams in no other way than with a checksum to be filled in
-            put(head, l4 + 6, fold(pseudo));
-            return VnetHeader {
-                flags: NEEDS_CSUM,
-                gso_type: GSO_UDP_L4,
-                hdr_len: head.len() as u16,
-                gso_size: self.size as u16,
-                csum_start: l4 as u16,
-                csum_offset: 6,
-            };
-        }
-        head[l4 + 13] |= self.last_flags & (TCP_PSH | TCP_FIN);
-        put(head, l4 + 16, 0);
-        let value = !fold(pseudo + sum(&head[l4..]) + self.payload_sum);
-        put(head, l4 + 16, value);
+            (GSO_UDP_L4, 6)
+        } else {
+            head[l4 + 13] |= self.last_flags & (TCP_PSH | TCP_FIN);
+            (if ipv4 { GSO_TCPV4 } else { GSO_TCPV6 }, 16)
+        };
+        // each packet's was right; that of the whole is to be filled in, as after the kernel's GRO: who receives it need
+        // not sum all bytes again
+        put(head, l4 + csum_offset, fold(pseudo));
         VnetHeader {
-            flags: DATA_VALID,
-            gso_type: if ipv4 { GSO_TCPV4 } else { GSO_TCPV6 },
+            flags: NEEDS_CSUM,
+            gso_type,
             hdr_len: head.len() as u16,
             gso_size: self.size as u16,
-            ..VnetHeader::default()
+            csum_start: l4 as u16,
+            csum_offset: csum_offset as u16,
         }
     }
-}
-
-/// Return the sum of what the packets of a flow share of the pseudo header and of the TCP or UDP header: all but lengths,
-/// sequence number, flags and checksum.
-fn shared_sum(frame: &[u8], parsed: &Parsed, header_len: usize) -> u64 {
-    let (l3, l4) = (parsed.l3, parsed.l4);
-    let addresses = if parsed.ethertype == IPV4 { &frame[l3 + 12..l3 + 20] } else { &frame[l3 + 8..l3 + 40] };
-    let ports = sum(&frame[l4..l4 + 4]);
-    let rest = if parsed.protocol == TCP {
-        sum(&frame[l4 + 8..l4 + 12]) + sum(&frame[l4 + 14..l4 + 16]) + sum(&frame[l4 + 18..header_len])
-    } else {
-        0
-    };
-    pseudo(addresses, parsed.protocol, 0) + ports + rest
-}
-
-/// Return the sum of a packet's payload, from its checksum, which is right: the whole sums up to zero.
-#[inline]
-fn payload_sum(frame: &[u8], parsed: &Parsed, shared: u64, header_len: usize, payload_len: usize) -> u16 {
-    let l4 = parsed.l4;
-    let word = |at: usize| u64::from(get(frame, l4 + at));
-    let own =
-        if parsed.protocol == TCP { word(4) + word(6) + word(12) + word(16) } else { word(4) + word(6) };
-    !fold(shared + be((header_len - l4 + payload_len) as u16) + own)
 }
 
 /// Pieces that a merged frame can have: 64 KiB at an MTU of 576.

@@ -19,8 +19,8 @@ use crate::{Poller, read};
 
 /// The most frames and bytes that are read from one device before the others get their turn.
 const BURST_FRAMES: usize = 64;
-/// Two large sends: what has been read is still in the processor's cache when it is written.
-const BURST_BYTES: usize = 96 << 10;
+/// Four large sends: while a host takes in the first of them, it is not to be woken for the others.
+const BURST_BYTES: usize = 256 << 10;
 /// The largest frame that a TAP can deliver, with its header.
 pub const BUFFER: usize = SIZE + (64 << 10) + 256;
 /// Frames that have arrived wait for the next packet where that is due so soon: it belongs to the same train.
