@@ -2,7 +2,8 @@
 
 The standard loop waits in epoll, which counts whole milliseconds: a packet on a cable of 200 us would be five times
 too late. `select(2)` counts microseconds, and an epoll object is itself a file to wait for; so one waits there, and
-asks epoll without waiting.
+asks epoll without waiting. That takes two calls, both of which are between a frame and its answer. So who waits for
+longer waits in epoll, until shortly before the time.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ COARSE_S: Final = 1e-3
 FINE_S: Final = 50e-6
 """What timers of this loop keep: the kernel's slack for a thread that sleeps (prctl(2), PR_SET_TIMERSLACK)."""
 
+_NEAR_S: Final = 2 * COARSE_S
+"""What is due so soon is waited for in select(2); a wait in epoll that ends so much earlier is never too long."""
 _SELECT_LIMIT: Final = 1024
 """select(2) takes file descriptors below this (FD_SETSIZE)."""
 
@@ -28,10 +31,16 @@ class PreciseSelector(selectors.EpollSelector):
     """Epoll that wakes up within microseconds of the time asked for."""
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """Return what is ready, after at most `timeout` seconds; None: whenever something is."""
+        """Return what is ready, after at most `timeout` seconds; None: whenever something is.
+
+        It may be nothing before that time: the loop asks again.
+        """
         if timeout is not None and timeout > 0 and self.fileno() < _SELECT_LIMIT:
-            select.select([self.fileno()], [], [], timeout)
-            timeout = 0
+            if timeout > _NEAR_S:
+                timeout -= _NEAR_S
+            else:
+                select.select([self.fileno()], [], [], timeout)
+                timeout = 0
         return super().select(timeout)
 
 

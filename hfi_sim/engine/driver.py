@@ -65,10 +65,13 @@ class _Burst:
 
     def __enter__(self) -> None:
         self._driver.is_running = True
+        self._driver.is_touched = False
 
     def __exit__(self, *_: object) -> None:
-        self._driver.is_running = False
-        self._driver.run()
+        driver = self._driver
+        driver.is_running = False
+        if driver.is_touched:
+            driver.run()
 
 
 _INSIDE: Final = nullcontext()
@@ -103,7 +106,7 @@ class EngineDriver:
         self._burst = _Burst(self)
         self._outputs: deque[Output] = deque()
         """Taken from the engine, and not handed out yet."""
-        self._touched = False
+        self.is_touched = False
         """Whether the engine was given anything since it was last asked when it is due."""
         self._timer: TimerHandle | None = None
         self._timer_at = FOREVER
@@ -117,7 +120,7 @@ class EngineDriver:
         return self._tell_time()
 
     def _tell_time(self) -> int:
-        self._touched = True
+        self.is_touched = True
         time = self._time
         clock_s = time()
         if clock_s > self._clock_s:
@@ -180,14 +183,14 @@ class EngineDriver:
                     if due > until:
                         self._now = until = due
                     continue
-                self._touched = False
+                self.is_touched = False
                 if waiting or len(outputs) > 1:
                     waiting.extend(outputs)
                     while waiting:
                         dispatch(waiting.popleft())
                 elif outputs:
                     dispatch(outputs[0])
-                if self._touched:
+                if self.is_touched:
                     until = max(until, self._tell_time() + self._early_ns)
                 elif due is None:
                     deadline = due

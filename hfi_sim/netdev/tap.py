@@ -191,30 +191,31 @@ class TapNetdev(Netdev):
             self._reader_follows()
 
     def _readable(self) -> None:
-        if self.ops is None:
-            self._read()
-            return
-        # written one after the other, frames find the program that they are for still awake
-        with self.ops.ndo_xmit_burst():
-            self._read()
+        # most often the first is alone, and it would have to wait until that is known
+        if self._read(1) and self.ops is not None:
+            # written one after the other, frames find the program that they are for still awake
+            with self.ops.ndo_xmit_burst():
+                self._read(READ_BATCH - 1)
 
-    def _read(self) -> None:
+    def _read(self, most: int) -> bool:
+        """Pass on so many frames at most; return whether there may be more."""
         skip = len(VNET_HEADER) if self.vnet_hdr else 0
         buffers = [self._buffer]
-        for _ in range(READ_BATCH):
+        for _ in range(most):
             try:
                 length = os.readv(self._fd, buffers)
             except BlockingIOError:
-                return
+                return False
             except OSError as error:
                 self._fail(error)
-                return
+                return False
             if self.ops is not None:
                 self.ops.ndo_start_xmit(bytes(self._view[skip:length]))
             if (
                 not self._reading or self.queue_stopped
             ):  # closed, handed over or stopped by what the frame set off
-                return
+                return False
+        return True
 
     def receive(self, frame: bytes) -> bool:
         """Hand a frame to the host; False where the interface is down, full, or gone.

@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -32,6 +32,8 @@ class Recorder:
         self.netdev = netdev
         self.calls: list[str] = []
         self.frames: list[bytes] = []
+        self.bursts: list[slice] = []
+        """Which of the frames came in each burst."""
         self.open_result = 0
         netdev.ops = self
 
@@ -52,8 +54,11 @@ class Recorder:
     def ndo_start_xmit(self, frame: bytes) -> None:
         self.frames.append(frame)
 
-    def ndo_xmit_burst(self) -> AbstractContextManager[object]:
-        return nullcontext()
+    @contextmanager
+    def ndo_xmit_burst(self) -> Iterator[None]:
+        first = len(self.frames)
+        yield
+        self.bursts.append(slice(first, len(self.frames)))
 
     def ndo_rx_wake(self) -> None:
         self.calls.append("rx_wake")
@@ -239,6 +244,21 @@ async def test_frames_pass_both_ways(bench: Bench) -> None:
     before = int(await sysfs(bench.namespace, "statistics/rx_packets"))
     assert bench.netdev.receive(FRAME)
     assert int(await sysfs(bench.namespace, "statistics/rx_packets")) == before + 1
+
+
+async def test_first_frame_that_waits_is_passed_on_at_once_and_the_others_as_a_burst(bench: Bench) -> None:
+    await bench.up()
+    bench.netdev.set_carrier(True)
+    await ip(bench.namespace, "address", "add", "10.99.0.1/24", "dev", "blue")
+    await ip(bench.namespace, "neighbour", "add", "10.99.0.2", "lladdr", HOSTS.hex(":"), "dev", "blue")
+    bench.netdev.stop_queue()
+    await program("ip", "netns", "exec", bench.namespace.name, *DATAGRAMS, "send", "10.99.0.2", "8")
+    bench.adapter.frames.clear()
+    bench.adapter.bursts.clear()
+    bench.netdev.wake_queue()
+    await wait_until(lambda: bool(bench.adapter.bursts), "a burst")
+    assert bench.adapter.bursts[0].start == 1
+    assert bench.adapter.bursts[0].stop >= 8
 
 
 async def sysfs(namespace: Path, name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import select
+import selectors
 from typing import Any
 
 import pytest
@@ -44,18 +45,37 @@ def test_run_timers_sockets_and_threads_work_as_on_any_loop() -> None:
     assert precise_loop.run(main()) == ["pipe", "thread"]
 
 
-def test_select_waits_no_whole_millisecond(monkeypatch: pytest.MonkeyPatch) -> None:
-    waits: list[Any] = []
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What select(2) is asked."""
+    asked: list[Any] = []
     plain = select.select
 
     def spy(*arguments: Any) -> Any:
-        waits.append(arguments)
+        asked.append(arguments)
         return plain(*arguments)
 
     monkeypatch.setattr(select, "select", spy)
+    return asked
+
+
+def test_select_waits_no_whole_millisecond(waits: list[Any]) -> None:
     with PreciseSelector() as selector:
         assert selector.select(0) == []
         assert selector.select(-1) == []
         assert waits == []
         assert selector.select(0.0002) == []
         assert waits == [([selector.fileno()], [], [], 0.0002)]
+
+
+def test_longer_wait_is_one_call(waits: list[Any]) -> None:
+    with PreciseSelector() as selector:
+        assert selector.select(0.005) == []
+        read_end, write_end = os.pipe()
+        selector.register(read_end, selectors.EVENT_READ)
+        os.write(write_end, b"x")
+        (ready,) = selector.select(1000)
+        assert ready[0].fd == read_end
+        os.close(read_end)
+        os.close(write_end)
+    assert waits == []
