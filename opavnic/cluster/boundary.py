@@ -74,17 +74,19 @@ class Boundary:
         self._fabric = fabric
         self._transport = transport
         self._loop = loop
-        self._gate = gate_of(fabric, loop)
-        self._leaving: dict[DirectionId, CutLink] = {}
+        self._leaving = {cut.link.directions[cut.leaving].number: cut for cut in self.links.values()}
+        ends: dict[NodeName, list[DirectionId]] = {}
+        for direction, cut in self._leaving.items():
+            ends.setdefault(cut.peer, []).append(direction)
+        self._gate = gate_of(fabric, ends, loop)
         self._is_closed = False
         for cut in self.links.values():
-            self._leaving[cut.link.directions[cut.leaving].number] = cut
             fabric.attached[f"{cut.link.directions[cut.leaving].name} network"] = cut.counters
             fabric.attached[f"{cut.link.directions[1 - cut.leaving].name} network"] = cut.arriving
             fabric.set_link(cut.link, False, by=down_by(cut.peer))
         transport.is_threaded = self._gate.is_threaded
         transport.on_train = self._train
-        transport.on_room = lambda _link, _direction: self._gate.wake()
+        transport.on_room = self._room
         for cut in self.links.values():
             transport.bind(cut.name, cut.leaving, cut.peer)
         self._gate.start(self._offer)
@@ -129,17 +131,22 @@ class Boundary:
             if cut.peer == peer:
                 cut.link.network_s = one_way_s
 
-    # --- packets: in a thread of the gate, and in those of the transport ---------------------------------------
+    # --- packets: in a thread of the gate for each machine, and in those of the transport ----------------------
 
-    def _offer(self) -> None:
-        """Give the transport what it takes: a message of each service channel in turn, management first.
+    def _room(self, link: str, _direction: int) -> None:
+        cut = self.links.get(link)
+        if cut is not None:
+            self._gate.wake(cut.peer)
+
+    def _offer(self, peer: NodeName) -> None:
+        """Give the transport what a machine takes: a message of each service channel in turn, management first.
 
         What leaves meanwhile has its turn too, so that no sender, however fast, keeps others from theirs.
         """
         goes_on = True
         while goes_on and not self._is_closed:
             goes_on = False
-            for direction, sc in sorted(self._gate.waiting(), key=lambda lane: lane[1] != MANAGEMENT_SC):
+            for direction, sc in sorted(self._gate.waiting(peer), key=lambda lane: lane[1] != MANAGEMENT_SC):
                 cut = self._leaving[direction]
                 take = partial(self._gate.take, direction, sc)
                 if self._transport.send_train(cut.name, cut.leaving, sc, take):

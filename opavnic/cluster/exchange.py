@@ -13,7 +13,6 @@ from typing import Final, NamedTuple
 
 from opavnic.cluster.errors import ClusterInputError, MessageError
 from opavnic.cluster.messages import (
-    MAX_TRAIN,
     SERVICE_CHANNELS,
     Body,
     Ends,
@@ -26,7 +25,7 @@ from opavnic.cluster.messages import (
     parse,
     train_head,
 )
-from opavnic.cluster.streams import ACK_EVERY_BYTES, PEER_BUDGET, RIDE_BYTES, ReceiveStream, SendStream
+from opavnic.cluster.streams import ACK_EVERY_BYTES, ONE_FOR_ALL, RIDE_BYTES, ReceiveStream, SendStream
 from opavnic.cluster.transport import MANAGEMENT_SC, LinkReport, NodeName
 
 ACK_DELAY_S: Final = 0.01
@@ -104,12 +103,17 @@ class _LinkEnd:
 @dataclass(slots=True)
 class _Peer:
     life: int
-    budgets: dict[Urgency, int] = field(
-        default_factory=lambda: {Urgency.MANAGEMENT: PEER_BUDGET, Urgency.DATA: PEER_BUDGET}
-    )
-    """Bytes that may yet be under way."""
+    under_way: dict[Urgency, int] = field(default_factory=lambda: {Urgency.MANAGEMENT: 0, Urgency.DATA: 0})
+    """Bytes to it."""
     owed: int = 0
     """Bytes that came since the last grants, or more."""
+    longest: int = 0
+    """Bytes of its longest train."""
+
+    @property
+    def wants_grants(self) -> bool:
+        """So much has come since the last ones."""
+        return self.owed >= max(ACK_EVERY_BYTES, 2 * self.longest)
 
 
 class Exchange:
@@ -119,6 +123,8 @@ class Exchange:
         """Args:  life: this node's, not 0."""
         self.life = life
         self.fabric = fabric
+        self.pace = ONE_FOR_ALL
+        """How much is sent at a time."""
         self.outputs: deque[Output] = deque()
         self.refused: Counter[str] = Counter()
         """Messages that came and were refused, by reason."""
@@ -187,10 +193,12 @@ class Exchange:
         if not 0 <= sc < SERVICE_CHANNELS:
             raise ClusterInputError(f"link {link}: SC {sc}; there are 0 to {SERVICE_CHANNELS - 1}")
         stream = end.senders.get(sc) or self._sender(end, sc, now)
-        peer, urgency = self._peers.get(end.peer), urgency_of(sc)
-        packets, size = (0, 0) if peer is None else stream.room(peer.budgets[urgency])
+        peer, urgency, pace = self._peers.get(end.peer), urgency_of(sc), self.pace
+        packets, size = stream.room(), pace.train
         # of a stream with so much under way the peer grants before it has all: until then no message is cut short
-        least = MAX_TRAIN if stream.bytes_under_way >= ACK_EVERY_BYTES else 1
+        least = size if stream.bytes_under_way >= pace.budget // 2 else 1
+        if peer is not None:
+            size = min(size, pace.budget - peer.under_way[urgency])
         if peer is None or packets <= 0 or size < least:
             stream.is_blocked = True
             return None
@@ -204,7 +212,7 @@ class Exchange:
             self._has_granted(end, sc, rides)
         payload, count, bytes_taken = taken
         stream.sent(count, bytes_taken, now)
-        peer.budgets[urgency] -= bytes_taken
+        peer.under_way[urgency] += bytes_taken
         return Put(end.peer, link, end.direction, urgency, payload), count
 
     def _rides(self, end: _LinkEnd, sc: int, sender: SendStream, peer: _Peer) -> ReceiveStream | None:
@@ -215,7 +223,7 @@ class Exchange:
             or stream.ungranted_bytes < RIDE_BYTES
             or stream.from_life != sender.life
             or end.is_paused
-            or peer.budgets[urgency_of(sc)] < PEER_BUDGET - RIDE_BYTES
+            or peer.under_way[urgency_of(sc)] > RIDE_BYTES
         ):
             return None
         return stream
@@ -277,7 +285,7 @@ class Exchange:
         for key, since in self._dirty.items():
             end = self._links[key[0]]
             stream = end.receivers[key[1]]
-            if now - since >= ACK_DELAY_S or owed[end.peer] >= ACK_EVERY_BYTES or stream.owes_a_grant:
+            if now - since >= ACK_DELAY_S or self._peers[end.peer].wants_grants or stream.owes_a_grant:
                 found.append((key, end, stream))
         return found
 
@@ -337,7 +345,8 @@ class Exchange:
         if reason is None:
             self._dirty.setdefault((link, ends.sc), now)
             peer.owed += message.body.size
-            if peer.owed >= ACK_EVERY_BYTES or stream.owes_a_grant:
+            peer.longest = max(peer.longest, message.body.size)
+            if peer.wants_grants or stream.owes_a_grant:
                 self._is_due = True
             self.outputs.append(Arrived(link, direction, message.body))
         return reason
@@ -350,7 +359,7 @@ class Exchange:
         if stream is None or freed is None:
             return "stale_era" if stream is None or room.ends.era != stream.era else "bad_room"
         self._asked.pop((end.name, sc), None)
-        peer.budgets[urgency_of(sc)] += freed
+        peer.under_way[urgency_of(sc)] -= freed
         near = self._ends_to[end.peer].values() if freed else [end]
         for other in near:
             if not other.is_blocked and (other is not end or was_open):
@@ -375,7 +384,7 @@ class Exchange:
             packets, size = stream.peer_gone()
             lost += packets
             if peer is not None:
-                peer.budgets[urgency_of(sc)] += size
+                peer.under_way[urgency_of(sc)] -= size
             self._asked.pop((end.name, sc), None)
         if lost:
             self.outputs.append(Lost(end.name, end.direction, lost))

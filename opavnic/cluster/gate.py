@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from hfi_sim.engine.crossing import TAG_SIZE
@@ -17,6 +17,7 @@ from hfi_sim.engine.outputs import BufferToken, DirectionId, Left
 from hfi_sim.fabric import Fabric
 from hfi_sim.wire.lrh16b import sc_of
 from opavnic.cluster.messages import Body, Packets, Taken
+from opavnic.cluster.transport import NodeName
 from opavnic.engine.native import NativeEngine
 
 if TYPE_CHECKING:
@@ -39,23 +40,27 @@ class Counts(NamedTuple):
     waiting: int = 0
 
 
+Ends = Mapping[NodeName, Sequence[DirectionId]]
+"""The directions that end at each machine."""
+
+
 class Gate(Protocol):
     """See the module."""
 
     is_threaded: bool
-    """Whether its packets are offered in a thread of its own; then `take`, `arrive` and `wake` may be called in any."""
+    """Whether packets are offered in a thread for each machine; `take`, `arrive` and `wake` then run in any."""
 
-    def start(self, offer: Callable[[], None]) -> None:
-        """Begin: `offer` is called when packets wait that it was not told of, and after `wake`."""
+    def start(self, offer: Callable[[NodeName], None]) -> None:
+        """Begin: `offer` is called when packets wait for a machine that it was not told of, and after `wake`."""
 
     def stop(self) -> None:
         """End; `offer` does not run any more."""
 
-    def wake(self) -> None:
-        """Have `offer` called soon."""
+    def wake(self, peer: NodeName) -> None:
+        """Have `offer` called for a machine soon."""
 
-    def waiting(self) -> list[tuple[DirectionId, int]]:
-        """Return directions and service channels of which packets wait."""
+    def waiting(self, peer: NodeName) -> list[tuple[DirectionId, int]]:
+        """Return directions to a machine, and service channels, of which packets wait."""
 
     def take(self, direction: DirectionId, sc: int, head: bytes, packets: int, size: int) -> Taken | None:
         """Take packets of a service channel, in order: see `messages.Take`."""
@@ -70,11 +75,11 @@ class Gate(Protocol):
         """Return what has come to the end of a direction."""
 
 
-def gate_of(fabric: Fabric, loop: asyncio.AbstractEventLoop) -> Gate:
+def gate_of(fabric: Fabric, ends: Ends, loop: asyncio.AbstractEventLoop) -> Gate:
     """Return the gate of a fabric's engine."""
     engine = fabric.driver.engine
-    native = engine.open_gate() if isinstance(engine, NativeEngine) else None
-    return PythonGate(fabric, loop) if native is None else NativeGate(fabric, native)
+    native = engine.open_gate(list(ends.values())) if isinstance(engine, NativeEngine) else None
+    return PythonGate(fabric, ends, loop) if native is None else NativeGate(fabric, list(ends), native)
 
 
 class _End:
@@ -98,32 +103,34 @@ class PythonGate:
 
     is_threaded = False
 
-    def __init__(self, fabric: Fabric, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, fabric: Fabric, ends: Ends, loop: asyncio.AbstractEventLoop) -> None:
         """Take what leaves the fabric from now on."""
         self._fabric = fabric
         self._loop = loop
         self._ends: dict[DirectionId, _End] = {}
-        self._offer: Callable[[], None] = lambda: None
-        self._is_awake = False
+        self._directions = ends
+        self._peers = {direction: peer for peer, directions in ends.items() for direction in directions}
+        self._offer: Callable[[NodeName], None] = lambda _: None
+        self._awake: set[NodeName] = set()
         fabric.on_left = self._left
 
-    def start(self, offer: Callable[[], None]) -> None:
+    def start(self, offer: Callable[[NodeName], None]) -> None:
         """See Gate."""
         self._offer = offer
 
     def stop(self) -> None:
         """See Gate."""
-        self._offer = lambda: None
+        self._offer = lambda _: None
 
-    def wake(self) -> None:
+    def wake(self, peer: NodeName) -> None:
         """See Gate."""
-        if not self._is_awake:
-            self._is_awake = True
-            self._loop.call_soon(self._run)
+        if peer not in self._awake:
+            self._awake.add(peer)
+            self._loop.call_soon(self._run, peer)
 
-    def _run(self) -> None:
-        self._is_awake = False
-        self._offer()
+    def _run(self, peer: NodeName) -> None:
+        self._awake.discard(peer)
+        self._offer(peer)
 
     def _left(self, left: Left) -> None:
         end = self._ends.setdefault(left.direction, _End())
@@ -138,12 +145,17 @@ class PythonGate:
         end.lanes.setdefault(sc, Packets()).append(left.record)
         if left.token is not None:
             end.tokens.setdefault(sc, []).append(left.token)
-        self.wake()
+        self.wake(self._peers[left.direction])
 
-    def waiting(self) -> list[tuple[DirectionId, int]]:
+    def waiting(self, peer: NodeName) -> list[tuple[DirectionId, int]]:
         """See Gate."""
+        ends = [(direction, self._ends.get(direction)) for direction in self._directions[peer]]
         return [
-            (direction, sc) for direction, end in self._ends.items() for sc, lane in end.lanes.items() if lane
+            (direction, sc)
+            for direction, end in ends
+            if end is not None
+            for sc, lane in end.lanes.items()
+            if lane
         ]
 
     def take(self, direction: DirectionId, sc: int, head: bytes, packets: int, size: int) -> Taken | None:
@@ -190,42 +202,52 @@ class PythonGate:
 
 
 class NativeGate:
-    """The gate of an engine that native threads drive, with a thread that offers what leaves."""
+    """The gate of an engine that native threads drive, with a thread for each machine, which offers what leaves.
+
+    A machine that takes nothing keeps that thread waiting, and none that has packets for others.
+    """
 
     is_threaded = True
 
-    def __init__(self, fabric: Fabric, gate: _native.Gate) -> None:
-        """Use the gate of a carrier, which is open."""
+    def __init__(self, fabric: Fabric, peers: Sequence[NodeName], gate: _native.Gate) -> None:
+        """Use the gate of a carrier, which is open. Args: peers: whose packets each taker of the gate has."""
         self._fabric = fabric
         self._gate = gate
+        self._takers = {peer: taker for taker, peer in enumerate(peers)}
         self._is_stopped = False
-        self._thread: threading.Thread | None = None
+        self._threads: list[threading.Thread] = []
 
-    def start(self, offer: Callable[[], None]) -> None:
+    def start(self, offer: Callable[[NodeName], None]) -> None:
         """See Gate."""
-        self._thread = threading.Thread(target=self._run, args=(offer,), name="opavnic gate", daemon=True)
-        self._thread.start()
+        for peer in self._takers:
+            thread = threading.Thread(
+                target=self._run, args=(offer, peer), name=f"gate to {peer}", daemon=True
+            )
+            thread.start()
+            self._threads.append(thread)
 
-    def _run(self, offer: Callable[[], None]) -> None:
+    def _run(self, offer: Callable[[NodeName], None], peer: NodeName) -> None:
+        taker = self._takers[peer]
         while not self._is_stopped:
-            self._gate.wait()
-            offer()
+            self._gate.wait(taker)
+            offer(peer)
 
     def stop(self) -> None:
         """See Gate."""
         self._is_stopped = True
-        if self._thread is not None:
-            self._gate.wake()
-            self._thread.join()
-            self._thread = None
+        for peer in self._takers:
+            self.wake(peer)
+        for thread in self._threads:
+            thread.join()
+        self._threads.clear()
 
-    def wake(self) -> None:
+    def wake(self, peer: NodeName) -> None:
         """See Gate."""
-        self._gate.wake()
+        self._gate.wake(self._takers[peer])
 
-    def waiting(self) -> list[tuple[DirectionId, int]]:
+    def waiting(self, peer: NodeName) -> list[tuple[DirectionId, int]]:
         """See Gate."""
-        return [(DirectionId(direction), sc) for direction, sc in self._gate.waiting()]
+        return [(DirectionId(direction), sc) for direction, sc in self._gate.waiting(self._takers[peer])]
 
     def take(self, direction: DirectionId, sc: int, head: bytes, packets: int, size: int) -> Taken | None:
         """See Gate."""

@@ -30,9 +30,9 @@ PROTOCOL: Final = 3
 """Version of the messages, keys and questions between nodes; a node of another one is refused."""
 MAX_PACKETS: Final = 4096
 """Packets of a train: so many short ones that their number does not matter any more."""
-MAX_TRAIN: Final = 240 << 10
-"""Bytes of a train's packets: what a message costs is spread over so many (docs/cluster-transport.md). With heads and
-lengths they fill four batches of Zenoh's."""
+MAX_TRAIN: Final = 720 << 10
+"""Bytes of a train's packets, at most: what a message costs is spread over so many (docs/cluster-transport.md). With
+heads and lengths they fill twelve batches of Zenoh's."""
 MAX_PACKET: Final = 2047 * 8 + 2
 """Bytes of a 16B packet, whose length field counts 11 bits of quad words, and of the tag behind it
 (`hfi_sim.engine.crossing`)."""

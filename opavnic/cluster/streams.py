@@ -18,17 +18,34 @@ from typing import Final
 from opavnic.cluster.messages import MAX_PACKETS, MAX_TRAIN, Ends, Open, Room, Train
 
 WINDOW: Final = 1 << 14
-"""Packets of a stream that may be under way. Bytes bound those that are not very short: PEER_BUDGET."""
-PEER_BUDGET: Final = 4 * MAX_TRAIN
-"""Bytes under way to one peer in one urgency: four of the longest trains, so that one can be made and another one
-taken apart while others are on their way. They fit what Zenoh queues for a peer (zenoh_config.QUEUE_BATCHES), so that a
-peer that takes nothing keeps no thread waiting that has packets for others."""
+"""Packets of a stream that may be under way. Bytes bound those that are not very short: `Pace`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How much is sent at a time."""
+
+    train: int
+    """Bytes of a train, at most MAX_TRAIN."""
+
+    @property
+    def budget(self) -> int:
+        """Bytes under way to one peer in one urgency: of four trains, one can be made and one taken apart meanwhile."""
+        return 4 * self.train
+
+
+ONE_FOR_ALL: Final = Pace(240 << 10)
+"""Where one thread sends to all peers. The budget fits what Zenoh queues for a peer (zenoh_config.QUEUE_BATCHES): one
+that takes nothing keeps no thread waiting that has packets for others."""
+ONE_EACH: Final = Pace(MAX_TRAIN)
+"""Where each peer has a thread that sends to it, and may wait."""
 ACK_EVERY: Final = WINDOW // 8
 """Packets of a stream after which the receiver grants again without waiting for a pause,"""
-ACK_EVERY_BYTES: Final = PEER_BUDGET // 2
-"""and bytes of all streams from a peer: long packets use up the budget before the window. What is left when a grant
-goes, two of the longest trains, keeps its sender busy until it is there."""
-RIDE_BYTES: Final = PEER_BUDGET // 8
+ACK_EVERY_BYTES: Final = ONE_FOR_ALL.budget // 2
+"""and bytes of all streams from a peer: long packets use up the budget before the window. From one that sends longer
+trains, it is two of these. What is left when a grant goes, two of the longest trains, keeps its sender busy until it is
+there."""
+RIDE_BYTES: Final = ONE_FOR_ALL.budget // 8
 """Bytes of a stream of which a train takes the grant along that goes the other way meanwhile, as TCP's acknowledgements
 do: so many fewer messages."""
 
@@ -80,10 +97,9 @@ class SendStream:
         self.is_open = False
         return packets, size
 
-    def room(self, budget: int) -> tuple[int, int]:
-        """Return how many packets the next train may have, and how many bytes, of `budget`."""
-        packets = min(MAX_PACKETS, self.limit - self.next) if self.is_open else 0
-        return packets, min(budget, MAX_TRAIN)
+    def room(self) -> int:
+        """Return how many packets the next train may have."""
+        return min(MAX_PACKETS, self.limit - self.next) if self.is_open else 0
 
     def sent(self, count: int, size: int, now: float) -> None:
         """Note a train that is under way."""

@@ -47,7 +47,7 @@ class Transport(Protocol):
     """
 
     is_threaded: bool
-    """Whether `send_train` is called in a thread of its own, one only, and `on_train` and `on_room` may be in any."""
+    """Whether `send_train` is called in one thread for each peer, and `on_train` and `on_room` may be in any."""
     on_train: Callable[[str, int, Body], None]
     """link, direction, packets that arrived for it. Whoever has no room for more calls `pause`."""
     on_room: Callable[[str, int], None]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from opavnic.cluster.exchange import ACK_DELAY_S, Arrived, Exchange, Lost, Output, Put, RoomAgain, Urgency
 from opavnic.cluster.messages import Body, Take, is_open
+from opavnic.cluster.streams import ONE_EACH, ONE_FOR_ALL
 from opavnic.cluster.transport import LinkReport, NodeName
 from opavnic.cluster.zenoh_config import link_key, parse_link_key
 
@@ -37,8 +38,6 @@ class ZenohLinks:
 
     def __init__(self, name: NodeName, exchange: Exchange, soon: Soon) -> None:
         """Args:  exchange: of this node; whoever else uses it holds `lock`."""
-        self.is_threaded = False
-        """Whether `on_train` and `on_room` may be called in any thread."""
         self.on_train: Callable[[str, int, Body], None] = lambda link, direction, body: None
         self.on_room: Callable[[str, int], None] = lambda link, direction: None
         self.on_lost: Callable[[str, int, int], None] = lambda link, direction, packets: None
@@ -51,6 +50,7 @@ class ZenohLinks:
         not ask for `lock`."""
         self._arriving = threading.RLock()
         """Held from a message until its packets have arrived, in their order; who has `lock` does not ask for it."""
+        self._is_threaded = False
         self._name = name
         self._soon = soon
         self._session: zenoh.Session | None = None
@@ -62,6 +62,17 @@ class ZenohLinks:
         self._timer: asyncio.TimerHandle | None = None
         self._due: float | None = None
         """For when the timer is set, or will be."""
+
+    @property
+    def is_threaded(self) -> bool:
+        """Whether `on_train` and `on_room` may be called in any thread, and each peer has one that sends to it."""
+        return self._is_threaded
+
+    @is_threaded.setter
+    def is_threaded(self, value: bool) -> None:
+        self._is_threaded = value
+        with self.lock:
+            self.exchange.pace = ONE_EACH if value else ONE_FOR_ALL
 
     def start(self, session: zenoh.Session, loop: asyncio.AbstractEventLoop) -> None:
         """Begin to put messages."""
@@ -103,7 +114,7 @@ class ZenohLinks:
             session.undeclare(key)
 
     def send_train(self, link: str, sc: int, take: Take) -> int:
-        """See Transport.send_train. One thread at a time may call this, whichever."""
+        """See Transport.send_train. One thread at a time may call this for the links to one peer, whichever."""
         with self.lock:
             sent = self.exchange.send_train(link, sc, take, self._loop.time())
         if self.exchange.outputs:

@@ -201,9 +201,12 @@ class NativeEngine(Engine):
     def arrive(self, now: int, direction: DirectionId, records: Sequence[bytes]) -> None:
         self._native.arrive(now, direction, records)
 
-    def open_gate(self) -> _native.Gate | None:
-        """Open the gate of the carrier to other machines; None: there is no carrier, and what leaves is an output."""
-        return None if self._carrier is None else self._carrier.gate()
+    def open_gate(self, takers: Sequence[Sequence[DirectionId]]) -> _native.Gate | None:
+        """Open the gate of the carrier to other machines; None: there is no carrier, and what leaves is an output.
+
+        Args:  takers: the directions of each that takes packets.
+        """
+        return None if self._carrier is None else self._carrier.gate(takers)
 
     def keep(self, token: BufferToken) -> None:
         self._native.keep(token)

@@ -104,8 +104,9 @@ impl Carrier {
     }
 
     /// Open the way to other machines: what leaves there is taken from it, and is no output of the engine any more.
-    fn gate(&self, py: Python<'_>) -> Gate {
-        Gate::open(py, Arc::clone(&self.shared))
+    /// `takers`: the directions of each that takes packets.
+    fn gate(&self, py: Python<'_>, takers: Vec<Vec<u32>>) -> PyResult<Gate> {
+        Gate::open(py, Arc::clone(&self.shared), &takers)
     }
 
     /// Drive the carrier in real time from now on; until then it is driven by those who call it.

@@ -4,8 +4,10 @@
 use std::sync::Arc;
 
 use engine::crossing::{Records, pack, packed_len, record_bytes};
+use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use tap::Signal;
 use tap::carrier::Carrier;
 use tap::shared::Shared;
 
@@ -14,8 +16,7 @@ use crate::fabric_engine::known;
 /// The message, its packets, and the bytes of their records.
 type Taken<'py> = (Bound<'py, PyBytes>, u32, usize);
 
-/// Up to so many bytes of a message, whoever brings it carries its packets to hosts that are near: that is done before a
-/// thread has woken. To write more takes long, and further messages come meanwhile.
+/// A message of so many bytes at most is written at once: to let other threads of Python run meanwhile takes longer.
 const SHORT: usize = 4096;
 
 #[pyclass(frozen)]
@@ -24,31 +25,41 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Open that of a carrier: from now on, nothing that leaves is an output.
-    pub fn open(py: Python<'_>, shared: Arc<Shared>) -> Self {
-        py.detach(|| {
-            shared.departures.open();
+    /// Open that of a carrier: from now on, nothing that leaves is an output. `takers`: the directions that each has.
+    pub fn open(py: Python<'_>, shared: Arc<Shared>, takers: &[Vec<u32>]) -> PyResult<Self> {
+        py.detach(|| -> std::io::Result<()> {
+            shared.departures.open(takers)?;
             shared.each(|carrier| carrier.engine.let_trains_leave(true));
-        });
-        Gate { shared }
+            Ok(())
+        })?;
+        Ok(Gate { shared })
+    }
+
+    fn signal(&self, taker: usize) -> PyResult<&Signal> {
+        self.shared
+            .departures
+            .signal(taker)
+            .ok_or_else(|| PyIndexError::new_err(format!("taker {taker}: there is none")))
     }
 }
 
 #[pymethods]
 impl Gate {
-    /// Wait until packets have left, or `wake`; return False after so many seconds, None: never.
-    #[pyo3(signature = (timeout_s=None))]
-    fn wait(&self, py: Python<'_>, timeout_s: Option<f64>) -> bool {
+    /// Wait until packets have left for a taker, or `wake`; return False after so many seconds, None: never.
+    #[pyo3(signature = (taker, timeout_s=None))]
+    fn wait(&self, py: Python<'_>, taker: usize, timeout_s: Option<f64>) -> PyResult<bool> {
+        let signal = self.signal(taker)?;
         let timeout_ms = timeout_s.map_or(-1, |timeout| (timeout * 1e3).ceil().clamp(0.0, 1e9) as i32);
-        py.detach(|| self.shared.departures.signal.wait(timeout_ms))
+        Ok(py.detach(|| signal.wait(timeout_ms)))
     }
 
-    fn wake(&self) {
-        self.shared.departures.signal.raise();
+    fn wake(&self, taker: usize) -> PyResult<()> {
+        self.signal(taker)?.raise();
+        Ok(())
     }
 
-    fn waiting(&self) -> Vec<(u32, u32)> {
-        self.shared.departures.waiting()
+    fn waiting(&self, taker: usize) -> Vec<(u32, u32)> {
+        self.shared.departures.waiting(taker)
     }
 
     /// Take packets of a service channel, so many at most and so many bytes of records, as a message that begins with `head`.
@@ -92,6 +103,8 @@ impl Gate {
     }
 
     /// Take in the packets of a message, whose body begins at `begin`; return how many, or None: it is no body.
+    ///
+    /// Whoever brings them carries them to hosts that are near: that is done before a thread has woken for it.
     fn arrive(
         &self,
         py: Python<'_>,
@@ -108,7 +121,7 @@ impl Gate {
                 carrier.engine.cross_all(now, direction, &records);
                 Ok(Some(records.count()))
             };
-            if message.len() <= SHORT { shared.carry(0, now, enter) } else { shared.input(0, now, enter) }
+            shared.carry(0, now, enter)
         })
     }
 

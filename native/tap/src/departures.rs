@@ -1,11 +1,12 @@
 //! Packets that have reached the end of a link whose far half is at another machine. They wait here until somebody takes
-//! them, as many as fit a message, in order within a direction and service channel.
+//! them, as many as fit a message, in order within a direction and service channel. What goes to each machine has a taker
+//! of its own: a machine that takes nothing may keep its taker waiting, and no other.
 //!
 //! What there is to do under the lock is to move handles of packets: bytes are copied outside of it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use engine::crossing::{TAG, record_bytes};
 use engine::outputs::{BufferToken, DirectionId};
@@ -37,6 +38,7 @@ pub struct Counts {
 
 #[derive(Default)]
 struct End {
+    taker: usize,
     /// By service channel.
     lanes: BTreeMap<u32, VecDeque<Departure>>,
     waiting_bytes: usize,
@@ -46,41 +48,49 @@ struct End {
 #[derive(Default)]
 struct Waiting {
     ends: BTreeMap<DirectionId, End>,
-    /// Whoever takes packets knows that there are some, or will be told by `tell`.
-    is_told: bool,
+    /// Takers that know that there are packets, or will be told by `tell`.
+    told: Vec<bool>,
+    /// Those that will be told.
+    untold: Vec<usize>,
     /// Those that have been taken, whose buffers can be used again.
     spent: Vec<Packet>,
 }
 
 /// See the module.
+#[derive(Default)]
 pub struct Departures {
     waiting: Mutex<Waiting>,
-    /// Readable when packets wait that whoever takes them does not know of.
-    pub signal: Signal,
-    is_open: AtomicBool,
-    /// Whoever takes packets is to be told that there are some.
+    /// Of each taker: readable when packets wait that it does not know of. Set where packets are kept here.
+    signals: OnceLock<Vec<Signal>>,
+    /// A taker is to be told that there are packets.
     is_untold: AtomicBool,
 }
 
 impl Departures {
-    pub fn new() -> std::io::Result<Self> {
-        Ok(Departures {
-            waiting: Mutex::default(),
-            signal: Signal::new()?,
-            is_open: AtomicBool::new(false),
-            is_untold: AtomicBool::new(false),
-        })
-    }
-
-    /// Keep packets from now on.
-    pub fn open(&self) {
-        self.is_open.store(true, Ordering::Release);
+    /// Keep packets from now on, which have a taker for each of these lists of directions; only the first call counts.
+    pub fn open(&self, takers: &[Vec<DirectionId>]) -> std::io::Result<()> {
+        let signals = takers.iter().map(|_| Signal::new()).collect::<std::io::Result<Vec<_>>>()?;
+        if self.signals.set(signals).is_ok() {
+            let mut waiting = self.lock();
+            waiting.told = vec![false; takers.len()];
+            for (taker, directions) in takers.iter().enumerate() {
+                for direction in directions {
+                    waiting.ends.entry(*direction).or_default().taker = taker;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Whether they are kept here; if not, they are Python's.
     #[inline]
     pub fn is_open(&self) -> bool {
-        self.is_open.load(Ordering::Acquire)
+        self.signals.get().is_some()
+    }
+
+    /// The signal of a taker, if there is one.
+    pub fn signal(&self, taker: usize) -> Option<&Signal> {
+        self.signals.get()?.get(taker)
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
@@ -103,37 +113,44 @@ impl Departures {
         end.counts.waiting += count;
         end.waiting_bytes += bytes;
         end.lanes.entry(channel).or_default().push_back(departure);
-        if !waiting.is_told {
-            waiting.is_told = true;
+        let taker = end.taker;
+        if let Some(told) = waiting.told.get_mut(taker)
+            && !*told
+        {
+            *told = true;
+            waiting.untold.push(taker);
             self.is_untold.store(true, Ordering::Release);
         }
     }
 
-    /// Whether packets wait of which nobody has been told.
+    /// Whether packets wait of which their taker has not been told.
     #[inline]
     pub fn is_untold(&self) -> bool {
         self.is_untold.load(Ordering::Acquire)
     }
 
-    /// Tell whoever takes packets that there are some, if that is new: at the end of a burst, so that one message has it all.
+    /// Tell takers that there are packets, if that is new: at the end of a burst, so that one message has it all.
     #[inline]
     pub fn tell(&self) {
         if self.is_untold() && self.is_untold.swap(false, Ordering::AcqRel) {
-            self.signal.raise();
+            let untold = std::mem::take(&mut self.lock().untold);
+            untold.into_iter().filter_map(|taker| self.signal(taker)).for_each(Signal::raise);
         }
     }
 
-    /// Return the directions and service channels of which packets wait; `signal` tells of those that come later.
-    pub fn waiting(&self) -> Vec<(DirectionId, u32)> {
-        self.signal.clear();
+    /// Return the directions and service channels of which packets wait for a taker; its signal tells of those that come
+    /// later.
+    pub fn waiting(&self, taker: usize) -> Vec<(DirectionId, u32)> {
+        let Some(signal) = self.signal(taker) else { return Vec::new() };
+        signal.clear();
         let mut waiting = self.lock();
-        waiting.is_told = false;
+        waiting.told[taker] = false;
         let lanes = |(number, end): (&DirectionId, &End)| {
             let number = *number;
             let full = end.lanes.iter().filter(|(_, lane)| !lane.is_empty());
             full.map(|(channel, _)| (number, *channel)).collect::<Vec<_>>()
         };
-        waiting.ends.iter().flat_map(lanes).collect()
+        waiting.ends.iter().filter(|(_, end)| end.taker == taker).flat_map(lanes).collect()
     }
 
     /// Take the first packets of a service channel, so many at most and so many bytes of records. None: none wait.
@@ -199,6 +216,13 @@ mod tests {
         Departure { train: Train { packet, from: 0, count: 1, hops: 1 }, token: None }
     }
 
+    /// Those of three directions to one machine, and of another to a second one.
+    fn opened() -> Departures {
+        let departures = Departures::default();
+        departures.open(&[vec![0, 2, 4], vec![6]]).unwrap();
+        departures
+    }
+
     fn of(len: usize) -> Departure {
         departure(vec![0u8; len][..].into())
     }
@@ -209,23 +233,23 @@ mod tests {
 
     #[test]
     fn packets_are_taken_in_order_as_many_as_fit() {
-        let (departures, mut packets) = (Departures::new().unwrap(), Packets::default());
+        let (departures, mut packets) = (opened(), Packets::default());
         assert!(departures.take(4, 0, 9, 9999).is_none());
         [100, 200, 300].into_iter().for_each(|len| departures.push(&mut packets, 4, of(len)));
-        assert_eq!(departures.waiting(), [(4, 0)]);
+        assert_eq!(departures.waiting(0), [(4, 0)]);
         let lens = |taken: Vec<Departure>| taken.iter().map(|one| one.train.packet.len()).collect::<Vec<_>>();
         assert_eq!(lens(departures.take(4, 0, 9, 102 + 202 + 301).unwrap()), [100, 200]);
         assert!(departures.take(4, 0, 0, 9999).unwrap().is_empty());
         assert!(departures.take(4, 0, 9, 301).unwrap().is_empty());
         assert_eq!(lens(departures.take(4, 0, 9, 302).unwrap()), [300]);
-        assert!(departures.waiting().is_empty());
+        assert!(departures.waiting(0).is_empty());
         let Counts { packets, bytes, waiting, .. } = departures.counts(4);
         assert_eq!((packets, bytes, waiting), (3, 600, 0));
     }
 
     #[test]
     fn train_is_taken_in_parts() {
-        let (departures, mut packets) = (Departures::new().unwrap(), Packets::default());
+        let (departures, mut packets) = (opened(), Packets::default());
         let packet = packets.make_train(100, 10, |own| own.bytes.fill(0));
         let train = Train { packet, from: 0, count: 10, hops: 0 };
         departures.push(&mut packets, 0, Departure { train, token: None });
@@ -237,7 +261,7 @@ mod tests {
 
     #[test]
     fn what_finds_no_room_is_dropped_and_what_waits_can_be_forgotten() {
-        let (departures, mut packets) = (Departures::new().unwrap(), Packets::default());
+        let (departures, mut packets) = (opened(), Packets::default());
         let fit = (MOST_BYTES / 9000) as u64;
         for _ in 0..fit + 5 {
             departures.push(&mut packets, 0, of(9000));
@@ -254,18 +278,33 @@ mod tests {
 
     #[test]
     fn signal_tells_once_of_what_nobody_has_looked_at() {
-        let (departures, mut packets) = (Departures::new().unwrap(), Packets::default());
+        let (departures, mut packets) = (opened(), Packets::default());
         let has_told = || {
             departures.tell();
-            departures.signal.wait(0)
+            departures.signal(0).unwrap().wait(0)
         };
         departures.push(&mut packets, 0, of(100));
-        assert!(!departures.signal.wait(0), "the burst goes on");
+        assert!(!departures.signal(0).unwrap().wait(0), "the burst goes on");
         departures.push(&mut packets, 0, of(100));
         assert!(has_told());
-        departures.waiting();
+        departures.waiting(0);
         assert!(!has_told());
         departures.push(&mut packets, 0, of(100));
         assert!(has_told());
+    }
+
+    #[test]
+    fn each_taker_is_told_of_what_is_its_own() {
+        let (departures, mut packets) = (opened(), Packets::default());
+        let has_told = |taker: usize| departures.signal(taker).unwrap().wait(0);
+        departures.push(&mut packets, 6, of(100));
+        departures.tell();
+        assert_eq!((has_told(0), has_told(1)), (false, true));
+        departures.push(&mut packets, 2, of(100));
+        departures.tell();
+        assert!(has_told(0), "the other one need not have looked");
+        assert_eq!(departures.waiting(0), [(2, 0)]);
+        assert_eq!(departures.waiting(1), [(6, 0)]);
+        assert!(departures.waiting(2).is_empty() && departures.signal(2).is_none());
     }
 }

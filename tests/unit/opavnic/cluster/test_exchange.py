@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from opavnic.cluster.errors import ClusterInputError
 from opavnic.cluster.exchange import OPEN_AGAIN_S, Exchange, Put, Urgency
 from opavnic.cluster.messages import (
-    MAX_TRAIN,
     Ends,
     Room,
     build_body,
@@ -18,7 +17,7 @@ from opavnic.cluster.messages import (
     build_train,
     train_head,
 )
-from opavnic.cluster.streams import PEER_BUDGET, RIDE_BYTES, WINDOW
+from opavnic.cluster.streams import ONE_EACH, ONE_FOR_ALL, RIDE_BYTES, WINDOW
 from opavnic.cluster.transport import MANAGEMENT_SC, NodeName
 from opavnic.cluster.zenoh_config import QUEUE_BATCHES
 from unit.opavnic.cluster.two_nodes import LINK, A, B, TwoNodes
@@ -89,7 +88,7 @@ def test_bytes_under_way_to_one_peer_stay_within_what_its_queue_holds() -> None:
     nodes = opened()
     size = 10_000
     taken = nodes.send(*[bytes(size)] * WINDOW)
-    assert taken == PEER_BUDGET // MAX_TRAIN * (MAX_TRAIN // size), "the longest trains"
+    assert taken == 4 * (ONE_FOR_ALL.train // size), "the longest trains"
     batches = sum(-(-len(put.payload) // ZENOH_BATCH) for _, put in nodes.wire if put.urgency is Urgency.DATA)
     assert 12 <= batches <= QUEUE_BATCHES + 1  # one more is being written
     nodes.settle()
@@ -98,11 +97,27 @@ def test_bytes_under_way_to_one_peer_stay_within_what_its_queue_holds() -> None:
 
 def test_long_packets_are_acknowledged_before_they_use_up_the_budget() -> None:
     nodes = opened()
-    sent = PEER_BUDGET // 9000 // 2 + 1
+    sent = ONE_FOR_ALL.budget // 9000 // 2 + 1
     nodes.send(*[bytes(9000)] * sent)
     while nodes.wire:
         nodes.carry()
     assert nodes.sender.under_way < sent
+
+
+def test_peer_with_a_thread_of_its_own_gets_longer_trains_and_grants_after_two_of_them() -> None:
+    nodes = opened()
+    nodes.a.pace = ONE_EACH
+    size = 10_000
+    fit = ONE_EACH.train // size
+    assert nodes.send(*[bytes(size)] * WINDOW) == 4 * fit
+    assert len(nodes.wire) == 4
+    before = nodes.rooms
+    nodes.carry()
+    nodes.collect()
+    assert nodes.rooms == before, "one train is no reason to send a message"
+    while nodes.wire:
+        nodes.carry()
+    assert nodes.sender.under_way <= 2 * fit
 
 
 def test_grant_rides_on_a_train_that_goes_the_other_way() -> None:

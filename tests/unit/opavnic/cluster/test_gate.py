@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 
 import pytest
 from hypothesis import given
@@ -11,9 +12,12 @@ from hypothesis import strategies as st
 from hfi_sim.engine.config import BoundaryEnd, HfiEnd
 from hfi_sim.engine.outputs import DirectionId, Left, PortId
 from hfi_sim.engine.python import PythonEngine
+from hfi_sim.fabric import Fabric
 from native_module import needs_native
 from opavnic.cluster.errors import MessageError
+from opavnic.cluster.gate import NativeGate
 from opavnic.cluster.messages import MAX_PACKET, MAX_PACKETS, Packets, body_size, build_body
+from opavnic.cluster.transport import NodeName
 from opavnic.datapath.selection import load_native
 from opavnic.engine.native import NativeEngine
 from opavnic.engine.threaded import carrier_engine, native_carrier
@@ -32,7 +36,7 @@ class Bed(HandMade):
     def __init__(self) -> None:
         super().__init__(carrier_engine(native_carrier()))
         assert isinstance(self.engine, NativeEngine)
-        gate = self.engine.open_gate()
+        gate = self.engine.open_gate([[LEAVES]])
         assert gate is not None
         self.gate = gate
         self.cable(HfiEnd(self.port(1)), BoundaryEnd())
@@ -52,17 +56,44 @@ def test_gate_takes_what_the_reference_takes(sizes: list[int], most: int, size: 
             one.send(0, A, packet(1, 2, number, size=length))
     bed.run()
     waiting = Packets(left.record for left in other.run() if isinstance(left, Left))
-    assert bed.gate.waiting() == [(LEAVES, 0)]
+    assert bed.gate.waiting(0) == [(LEAVES, 0)]
     while True:
         taken = bed.gate.take(bed.now, (LEAVES, 0), b"head", most, size)
         assert taken == waiting.take(b"head", most, size)
         if taken is None or taken[1] == 0:
             break
-    assert (taken is None) == (bed.gate.waiting() == [])
+    assert (taken is None) == (bed.gate.waiting(0) == [])
     packets, count, overflows, forgotten, left = bed.gate.counts(LEAVES)
     assert (packets, count, overflows, forgotten, left) == (len(sizes), sum(sizes), 0, 0, len(waiting))
     bed.gate.forget(bed.now, LEAVES)
     assert bed.gate.counts(LEAVES)[3:] == (len(waiting), 0)
+
+
+def test_machine_that_takes_nothing_keeps_no_packets_for_another_waiting() -> None:
+    bed = HandMade(carrier_engine(native_carrier()))
+    assert isinstance(bed.engine, NativeEngine)
+    opened = bed.engine.open_gate([[LEAVES], [DirectionId(2)]])
+    assert opened is not None
+    stuck, other = NodeName("stuck"), NodeName("other")
+    gate = NativeGate(Fabric(), [stuck, other], opened)
+    waits, goes_on, took = threading.Event(), threading.Event(), threading.Event()
+
+    def offer(peer: NodeName) -> None:
+        if peer == other:
+            took.set()
+        else:
+            waits.set()
+            goes_on.wait(60)
+
+    gate.start(offer)
+    try:
+        gate.wake(stuck)
+        assert waits.wait(60)
+        gate.wake(other)
+        assert took.wait(60)
+    finally:
+        goes_on.set()
+        gate.stop()
 
 
 @given(SIZES, st.data())

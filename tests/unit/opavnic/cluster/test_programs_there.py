@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from pathlib import Path
 
 import pytest
 
@@ -36,11 +37,14 @@ async def test_program_that_a_signal_ends_has_the_exit_code_of_a_shell() -> None
     assert (await end_of(program("kill -9 $$")))[Frame.EXIT] == b"137"
 
 
-async def test_input_of_any_length_is_read_to_its_end() -> None:
-    running = program("wc -c")
+async def test_input_of_any_length_is_read_to_its_end(tmp_path: Path) -> None:
+    go_on = tmp_path / "go-on"
+    os.mkfifo(go_on)
+    running = program(f"cat {go_on}; wc -c")
     data = bytes(4 * PIECE)
     running.give(data, eof=False, size=None)
     assert not running.has_room, "what a program has not read yet is not taken without end"
+    await asyncio.to_thread(go_on.write_text, "")
     running.give(b"", eof=True, size=None)
     assert (await end_of(running))[Frame.OUT].strip() == str(len(data)).encode()
 

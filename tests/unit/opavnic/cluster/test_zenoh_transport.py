@@ -14,7 +14,7 @@ from opavnic.cluster.credentials import make_authority
 from opavnic.cluster.errors import AskError, ClusterError, ClusterInputError, RefusedError
 from opavnic.cluster.membership import Role
 from opavnic.cluster.messages import Body, Packets
-from opavnic.cluster.streams import PEER_BUDGET, WINDOW
+from opavnic.cluster.streams import ONE_EACH, WINDOW
 from opavnic.cluster.transport import NodeName
 from opavnic.cluster.zenoh_config import Address
 from opavnic.cluster.zenoh_transport import ZenohTransport
@@ -69,7 +69,7 @@ async def test_packets_of_threads_cross_while_the_event_loop_is_busy() -> None:
     async with coordinator(port) as (c, c_saw), member("m1", port) as (m1, _):
         arrived, room, got = threading.Event(), threading.Event(), list[bytes]()
         c.is_threaded = m1.is_threaded = True
-        waiting = Packets(b"%d" % number + bytes(9000) for number in range(PEER_BUDGET // 2000))
+        waiting = Packets(b"%d" % number + bytes(9000) for number in range(ONE_EACH.budget // 2000))
         count = len(waiting)
         own, calls = threading.local(), list[int]()
 
