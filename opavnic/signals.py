@@ -19,6 +19,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from types import FrameType
 from typing import Final, TypeVar
 
+from opavnic.errors import OpavnicError
+
 ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 EXIT_INTERRUPTED: Final = 130
 Result = TypeVar("Result")
@@ -33,7 +35,7 @@ def heard() -> tuple[signal.Signals, ...]:
     return tuple(number for number in ENDING if not (nohup and number is signal.SIGHUP))
 
 
-class ReadersGone(BaseException):
+class ReadersGoneError(OpavnicError):
     """The pipe on stdout has no reader any more: what BrokenPipeError says, but before anything is written.
 
     No OSError, which whoever waits for an answer would take for one of its own connection.
@@ -46,7 +48,7 @@ def interruptible(left: threading.Event | None = None) -> Iterator[None]:
 
     Does nothing outside of the main thread, which alone receives signals.
 
-    Args:    left: raise ReadersGone instead once this is set.
+    Args:    left: raise ReadersGoneError instead once this is set.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -57,7 +59,7 @@ def interruptible(left: threading.Event | None = None) -> Iterator[None]:
     def end(_number: int, _frame: FrameType | None) -> None:
         for number in numbers:
             signal.signal(number, _nothing)
-        raise KeyboardInterrupt if left is None or not left.is_set() else ReadersGone
+        raise KeyboardInterrupt if left is None or not left.is_set() else ReadersGoneError
 
     try:
         for number in numbers:
@@ -70,10 +72,10 @@ def interruptible(left: threading.Event | None = None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def followed() -> Iterator[None]:
-    """Like `interruptible`, and raise ReadersGone once the pipe on stdout has no reader any more.
+    """Like `interruptible`, and raise ReadersGoneError once the pipe on stdout has no reader any more.
 
     So `opavnic logs -f | head -n1` ends with head(1), and not only when the next line is written, perhaps much later.
-    Whoever writes at that moment may get a BrokenPipeError as well, and ReadersGone on its way out of the context.
+    Whoever writes at that moment may get a BrokenPipeError as well, and ReadersGoneError on its way out of the context.
     """
     left = threading.Event()
     with interruptible(left), _left_by_readers(left):

@@ -26,7 +26,7 @@ from opavnic.cli.errors import RENAMED
 from opavnic.cli.forms import form_asked_for, offer_forms, with_forms
 from opavnic.cli.group import CommandGroup
 from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, complain, printing, say
-from opavnic.signals import EXIT_INTERRUPTED, ReadersGone
+from opavnic.signals import EXIT_INTERRUPTED, ReadersGoneError
 
 ENTRY_POINTS: Final = "opavnic.cli"
 COMPLETE: Final = "_OPAVNIC_COMPLETE"
@@ -210,7 +210,7 @@ def _run(words: list[str]) -> int:
     except typer.Abort:  # what typer makes of KeyboardInterrupt
         say("opavnic: interrupted")
         return EXIT_INTERRUPTED
-    except (BrokenPipeError, ReadersGone):
+    except (BrokenPipeError, ReadersGoneError):
         os.dup2(
             os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
         )  # the reader has gone: the interpreter would report an error when it flushes stdout at exit

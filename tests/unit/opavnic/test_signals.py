@@ -46,7 +46,7 @@ except asyncio.CancelledError:
 """
 LEFT = """
 import contextlib, os, sys, time
-from opavnic.signals import ReadersGone, followed
+from opavnic.signals import ReadersGoneError, followed
 reader, writer = os.pipe()
 os.dup2(writer, 1)
 os.close(writer)
@@ -93,7 +93,7 @@ def test_hangup_that_nohup_ignores_stays_ignored(program: str) -> None:
 
 def test_reader_that_goes_at_any_moment_is_no_interruption() -> None:
     done = subprocess.run([sys.executable, "-c", LEFT], stderr=-1, text=True, timeout=60, check=False)
-    assert done.stderr == "ReadersGone\n"
+    assert done.stderr == "ReadersGoneError\n"
 
 
 def test_command_hears_sigint_before_it_begins_to_work() -> None:
