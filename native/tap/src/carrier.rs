@@ -27,6 +27,9 @@ pub const BUFFER: usize = SIZE + (64 << 10) + 256;
 const NEAR_NS: u64 = 4_000;
 /// They wait at most so long.
 const HOLD_NS: u64 = 50_000;
+/// So long at most while a device is to be read at once, as a link that had stopped its port lets it go on: a few large
+/// sends, which a host takes in together.
+const READ_ON_NS: u64 = 100_000;
 /// After how many of its packets a train that is passing is looked at again.
 const TRAIN: u64 = 8;
 /// Bytes of a frame that a read copies in a nanosecond, at most.
@@ -180,11 +183,15 @@ impl Carrier {
     }
 
     /// Write the frames that have arrived, and hand over what is for other workers and machines, unless more of the same
-    /// train are due very soon. Return when to be back; None: when something happens.
+    /// train are due very soon, or a device is to be read at once. Return when to be back; None: when something happens.
     pub fn finish(&mut self, now: u64) -> Option<u64> {
         let next = self.engine.deadline();
         if self.vnics.is_waiting() || self.engine.hands_over() || self.departures.is_untold() {
-            let until = *self.waiting_since.get_or_insert(now) + HOLD_NS;
+            let since = *self.waiting_since.get_or_insert(now);
+            if self.has_restarted() && now < since + READ_ON_NS {
+                return Some(now);
+            }
+            let until = since + HOLD_NS;
             if let Some(next) = next
                 && next <= now + NEAR_NS
                 && now < until

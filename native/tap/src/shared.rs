@@ -180,7 +180,9 @@ impl Shared {
         }
         self.act(worker, action, |carrier, begun| {
             let mut time = begun;
+            // if a device is to be read, its thread is woken
             while !carrier.paused
+                && !carrier.has_restarted()
                 && let Some(due) = carrier.finish(time)
                 && due <= begun + SOON_NS
             {
