@@ -70,8 +70,9 @@ impl Departures {
     /// Keep packets from now on, which have a taker for each of these lists of directions; only the first call counts.
     pub fn open(&self, takers: &[Vec<DirectionId>]) -> std::io::Result<()> {
         let signals = takers.iter().map(|_| Signal::new()).collect::<std::io::Result<Vec<_>>>()?;
+        // nothing is pushed before all is as it says
+        let mut waiting = self.lock();
         if self.signals.set(signals).is_ok() {
-            let mut waiting = self.lock();
             waiting.told = vec![false; takers.len()];
             for (taker, directions) in takers.iter().enumerate() {
                 for direction in directions {
