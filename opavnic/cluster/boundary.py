@@ -92,12 +92,12 @@ class Boundary:
         self._gate.start(self._offer)
         fabric.before_counting.append(self.count)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Carry nothing more."""
         if self._is_closed:
             return
         self._is_closed = True
-        self._gate.stop()
+        await self._gate.stop()
         self._fabric.before_counting.remove(self.count)
         for name in self.links:
             self._transport.unbind(name)

@@ -53,8 +53,8 @@ class Gate(Protocol):
     def start(self, offer: Callable[[NodeName], None]) -> None:
         """Begin: `offer` is called when packets wait for a machine that it was not told of, and after `wake`."""
 
-    def stop(self) -> None:
-        """End; `offer` does not run any more."""
+    async def stop(self) -> None:
+        """End; `offer` does not run any more. That takes as long as a call of it that waits for a machine."""
 
     def wake(self, peer: NodeName) -> None:
         """Have `offer` called for a machine soon."""
@@ -118,7 +118,7 @@ class PythonGate:
         """See Gate."""
         self._offer = offer
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         """See Gate."""
         self._offer = lambda _: None
 
@@ -232,14 +232,13 @@ class NativeGate:
             self._gate.wait(taker)
             offer(peer)
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         """See Gate."""
         self._is_stopped = True
         for peer in self._takers:
             self.wake(peer)
-        for thread in self._threads:
-            thread.join()
-        self._threads.clear()
+        while self._threads:
+            await asyncio.to_thread(self._threads.pop().join)
 
     def wake(self, peer: NodeName) -> None:
         """See Gate."""
