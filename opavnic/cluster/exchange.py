@@ -194,11 +194,10 @@ class Exchange:
             raise ClusterInputError(f"link {link}: SC {sc}; there are 0 to {SERVICE_CHANNELS - 1}")
         stream = end.senders.get(sc) or self._sender(end, sc, now)
         peer, urgency, pace = self._peers.get(end.peer), urgency_of(sc), self.pace
-        packets, size = stream.room(), pace.train
+        packets = stream.room()
+        size = 0 if peer is None else min(pace.train, pace.budget - peer.under_way[urgency])
         # of a stream with so much under way the peer grants before it has all: until then no message is cut short
-        least = size if stream.bytes_under_way >= pace.budget // 2 else 1
-        if peer is not None:
-            size = min(size, pace.budget - peer.under_way[urgency])
+        least = pace.train if stream.bytes_under_way >= pace.budget // 2 else 1
         if peer is None or packets <= 0 or size < least:
             stream.is_blocked = True
             return None
