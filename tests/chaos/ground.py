@@ -41,15 +41,15 @@ def on_own_ground(command: Sequence[str]) -> list[str]:
     return [
         *("setpriv", "--pdeathsig", "KILL", "env", f"{_MARK}=1"),
         *("unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"),
-        *("--propagation", "private", "bash", "-c", _SCRIPT, "ground", *_kept(), "--", *command),
+        *("--propagation", "private", "bash", "-c", _SCRIPT, "ground", *map(str, kept()), "--", *command),
     ]
 
 
-def _kept() -> list[str]:
+def kept() -> list[Path]:
     """Return what lies in /tmp and has to be there on the ground, too: this checkout, the Python that plays it."""
     places = {Path(__file__).resolve().parents[2], Path(sys.prefix), Path(sys.base_prefix)}
     inside = [place for place in places if place.is_relative_to("/tmp")]  # noqa: S108 - not written to
-    return sorted(str(place) for place in inside if not any(other in place.parents for other in inside))
+    return sorted(place for place in inside if not any(other in place.parents for other in inside))
 
 
 def check_ground() -> None:

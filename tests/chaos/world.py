@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from chaos import disk, machine
 from chaos.foreign import Foreigners
-from chaos.ground import FILES, RUNTIME, check_ground
+from chaos.ground import FILES, RUNTIME, check_ground, kept
 from chaos.labs import BRIEF, GONE_S, OTHER, LabHandle, SteadyLab
 from chaos.machine import Look
 from chaos.programs import Programs, wait_for
@@ -84,10 +84,14 @@ class World:
         self.baseline = self.look()
 
     def look(self) -> Look:
-        """Look at the machine. What a round leaves open, and what is inside the steady lab's directory, is left out."""
+        """Look at the machine.
+
+        What a round leaves open, what is inside the steady lab's directory, and what Python compiles of a checkout that
+        lies in /tmp is left out.
+        """
         return machine.look(
             [Path("/run/netns"), Path("/run"), Path("/tmp")],  # noqa: S108 - empty, and of this ground alone
-            [self.steady.directory.path, Path("/run/campaign")],
+            [self.steady.directory.path, Path("/run/campaign"), *kept()],
         )
 
     def settle(self) -> None:
