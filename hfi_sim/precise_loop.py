@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import select
 import selectors
+import time
 from collections.abc import Coroutine
 from typing import Any, Final, TypeVar
 
@@ -49,6 +50,8 @@ class PreciseEventLoop(asyncio.SelectorEventLoop):
 
     def __init__(self) -> None:
         super().__init__(PreciseSelector())
+        # what the method of the standard loop returns, without a call of Python
+        self.time = time.monotonic  # type: ignore[method-assign]
 
 
 def timer_resolution_s(loop: asyncio.AbstractEventLoop) -> float:

@@ -36,8 +36,8 @@ _L2_AND_LT: Final = L2_16B << 29 | LT_HEAD << 31
 _VLAN_TPIDS: Final = frozenset({b"\x81\x00", b"\x88\xa8"})
 _UINT32: Final = 0xFFFFFFFF
 _LID_BITS: Final = 0xFFFFFF
-_IPV4: Final = 0x0800
-_IPV6: Final = 0x86DD
+_IPV4: Final = b"\x08\x00"
+_IPV6: Final = b"\x86\xdd"
 _TCP: Final = 6
 _UDP: Final = 17
 
@@ -57,6 +57,8 @@ class Forwarding:
         "_info",
         "_ipv4_rcs",
         "_ipv6_rcs",
+        "_non_vlan_sc",
+        "_pcp_to_sc",
         "_u_mcast_dlid",
         "_word0",
         "_word2",
@@ -77,6 +79,9 @@ class Forwarding:
         self._default_rc = _rc(info.rc, RcShift.DEFAULT)
         self._ipv4_rcs = _ip_rcs(info.rc, RcShift.IPV4, RcShift.IPV4_TCP, RcShift.IPV4_UDP)
         self._ipv6_rcs = _ip_rcs(info.rc, RcShift.IPV6, RcShift.IPV6_TCP, RcShift.IPV6_UDP)
+        self._non_vlan_sc = info.non_vlan_sc_uc, info.non_vlan_sc_mc
+        """For frames to one address, and to a group."""
+        self._pcp_to_sc = info.pcp_to_sc_uc, info.pcp_to_sc_mc
         self.slid = info.encap_slid & _LID_BITS
         """The SLID of every packet, 24 bits."""
         self.pkey = info.pkey
@@ -100,17 +105,8 @@ class Forwarding:
         """The LID of the default port of each flow, 0 to 31; 0 without default ports."""
         return _flow_table(self._info)
 
-    def dlid(self, frame: bytes, entropy: int) -> int:
-        """Return the destination LID of `frame`; 0 means "no destination", which the caller counts as tx_dlid_zero.
-
-        It is taken from the first of these that applies: the MAC table; the multicast LID; the LID in a locally
-        administered address, even if it is 0; the default port of the flow. Configured LIDs are used with all 32 bits.
-
-        Args:  entropy: 8 bits.
-        """
-        dlid = self._dlids.get(frame[:6])
-        if dlid is not None:
-            return dlid
+    def _dlid_of_others(self, frame: bytes, entropy: int) -> int:
+        """Return the destination LID of a frame to an address that is not in the MAC table."""
         first = frame[0]
         if first & 1:
             return self._u_mcast_dlid
@@ -121,10 +117,16 @@ class Forwarding:
     def encap(self, frame: bytes, hash15: int) -> tuple[bytes, int] | None:
         """Return the 20 bytes to send before `frame` and the DLID in them, or None if there is no destination.
 
+        The destination LID is taken from the first of these that applies: the MAC table; the multicast LID; the LID in
+        a locally administered address, even if it is 0; the default port of the flow. Configured LIDs are used with all
+        32 bits. 0 means "no destination", which the caller counts as tx_dlid_zero.
+
         Args:  frame: 60 bytes or more, without FCS. hash15: 0 to 32767.
         """
         entropy = (hash15 >> 8 ^ hash15) & 0xFF
-        dlid = self.dlid(frame, entropy)
+        dlid = self._dlids.get(frame[:6])
+        if dlid is None:
+            dlid = self._dlid_of_others(frame, entropy)
         if not dlid:
             return None
         sc, rc = self._sc_and_rc(frame)
@@ -140,22 +142,18 @@ class Forwarding:
 
     def _sc_and_rc(self, frame: bytes) -> tuple[int, int]:
         """Return the service channel (a whole byte, as configured) and the routing control (3 bits)."""
-        info = self._info
         group = frame[0] & 1
-        at = 12
         if frame[12:14] in _VLAN_TPIDS:
-            at = innermost_ethertype_at(frame)
-            sc = (info.pcp_to_sc_mc if group else info.pcp_to_sc_uc)[frame[14] >> 5]
+            sc = self._pcp_to_sc[group][frame[14] >> 5]
+            frame = frame[:12] + frame[innermost_ethertype_at(frame) :]
         else:
-            sc = info.non_vlan_sc_mc if group else info.non_vlan_sc_uc
-        ethertype = frame[at] << 8 | frame[at + 1]
+            sc = self._non_vlan_sc[group]
+        ethertype = frame[12:14]
         if ethertype == _IPV4:
-            rcs, at = self._ipv4_rcs, at + 11
-        elif ethertype == _IPV6:
-            rcs, at = self._ipv6_rcs, at + 8
-        else:
-            return sc, self._default_rc
-        return sc, rcs[frame[at] if at < len(frame) else 0]
+            return sc, self._ipv4_rcs[frame[23] if len(frame) > 23 else 0]
+        if ethertype == _IPV6:
+            return sc, self._ipv6_rcs[frame[20] if len(frame) > 20 else 0]
+        return sc, self._default_rc
 
     def vl(self, frame: bytes, vlan_tci: int | None = None) -> int:
         """Return the virtual lane, a whole byte as configured. The simulated fabric has one lane.

@@ -22,11 +22,10 @@ from typing import Final
 _VLAN_TPIDS: Final = frozenset({b"\x81\x00", b"\x88\xa8"})
 _IPV4: Final = b"\x08\x00"
 _IPV6: Final = b"\x86\xdd"
+_IP_AT: Final = 14
 _IPV4_SIZE: Final = 20
 _IPV6_SIZE: Final = 40
 _PORTS_SIZE: Final = 4
-_LOOKED_AT: Final = 15 * 4 + _PORTS_SIZE
-"""Bytes from the IP header on: the longest IPv4 header, and ports."""
 _WITH_PORTS: Final = frozenset({6, 17})
 """TCP and UDP."""
 _FRAGMENT: Final = 0x3F
@@ -43,27 +42,24 @@ def innermost_ethertype_at(frame: bytes) -> int:
 
 def flow_key(frame: bytes) -> bytes:
     """Return the bytes of `frame` (14 or more, padded to 60) that identify its flow."""
-    at = 12
+    if frame[12:14] in _VLAN_TPIDS:
+        frame = frame[:12] + frame[innermost_ethertype_at(frame) :]
     ethertype = frame[12:14]
-    if ethertype in _VLAN_TPIDS:
-        at = innermost_ethertype_at(frame)
-        ethertype = frame[at : at + 2]
     key = frame[6:12] + frame[:6] + ethertype
-    ip = frame[at + 2 : at + 2 + _LOOKED_AT]
-    if ethertype == _IPV4 and len(ip) >= _IPV4_SIZE:
-        key += ip[12:20] + ip[9:10]
-        ports = (ip[0] & 0xF) * 4
-        if ip[6] & _FRAGMENT or ip[7] or ports < _IPV4_SIZE:
+    if ethertype == _IPV4 and len(frame) >= _IP_AT + _IPV4_SIZE:
+        key += frame[26:34] + frame[23:24]
+        ports = _IP_AT + (frame[14] & 0xF) * 4
+        if frame[20] & _FRAGMENT or frame[21] or ports < _IP_AT + _IPV4_SIZE:
             return key
-        protocol = ip[9]
-    elif ethertype == _IPV6 and len(ip) >= _IPV6_SIZE:
-        key += ip[8:40] + ip[6:7]
-        ports = _IPV6_SIZE
-        protocol = ip[6]
+        protocol = frame[23]
+    elif ethertype == _IPV6 and len(frame) >= _IP_AT + _IPV6_SIZE:
+        key += frame[22:54] + frame[20:21]
+        ports = _IP_AT + _IPV6_SIZE
+        protocol = frame[20]
     else:
         return key
-    if protocol in _WITH_PORTS and len(ip) >= ports + _PORTS_SIZE:
-        return key + ip[ports : ports + _PORTS_SIZE]
+    if protocol in _WITH_PORTS and len(frame) >= ports + _PORTS_SIZE:
+        return key + frame[ports : ports + _PORTS_SIZE]
     return key
 
 

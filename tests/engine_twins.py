@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 import pytest
 
 from hfi_sim.counters import CongestionCounters, Drop, PacketCounters
-from hfi_sim.engine.api import Engine, EngineFactory, Sent
+from hfi_sim.engine.api import Engine, EngineFactory
 from hfi_sim.engine.config import End, PortConfig, SwitchPortConfig
 from hfi_sim.engine.outputs import BufferToken, DirectionId, Output, PortId, SwitchId
 from hfi_sim.engine.port_errors import PortError
@@ -305,11 +305,11 @@ class Twins(Engine):
 
     # --- packets -------------------------------------------------------------------------------------------
 
-    def send(self, now: int, port: PortId, data: bytes) -> Sent:
+    def send(self, now: int, port: PortId, data: bytes) -> Drop | None:
         what = self._input("send", now, port, data)
         return self._all(what, lambda _, engine: engine.send(now, port, data))
 
-    def inject(self, now: int, port: PortId, packet: bytes, slid: int, dlid: int, pkey: int) -> Sent:
+    def inject(self, now: int, port: PortId, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
         what = self._input("inject", now, port, packet, slid, dlid, pkey)
         return self._all(what, lambda _, engine: engine.inject(now, port, packet, slid, dlid, pkey))
 

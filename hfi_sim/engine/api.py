@@ -24,9 +24,6 @@ from hfi_sim.random_stream import RandomStream
 from hfi_sim.routing.table import LinearTable
 from hfi_sim.wire.icrc import Icrc
 
-Sent = tuple[Drop | None, int | None]
-"""Why a port refused what it was to send, or None; and the deadline of the engine after that."""
-
 
 class Engine(Protocol):
     """Carries every packet of a fabric from HFI port to HFI port."""
@@ -119,15 +116,14 @@ class Engine(Protocol):
 
     # --- packets -------------------------------------------------------------------------------------------
 
-    def send(self, now: int, port: PortId, data: bytes) -> Sent:
+    def send(self, now: int, port: PortId, data: bytes) -> Drop | None:
         """Send what may be a packet from an HFI port, or from port 0 of a switch.
 
-        It is one if it is 16B, as long as its Length says, and not too short. Return why the port refused it, or None,
-        and the next deadline.
+        It is one if it is 16B, as long as its Length says, and not too short. Return why the port refused it, or None.
         """
         ...
 
-    def inject(self, now: int, port: PortId, packet: bytes, slid: int, dlid: int, pkey: int) -> Sent:
+    def inject(self, now: int, port: PortId, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
         """Send a complete packet likewise.
 
         Args:  slid, dlid, pkey: as in the packet; they are not read from it again.

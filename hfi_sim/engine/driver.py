@@ -133,27 +133,38 @@ class EngineDriver:
     def send(self, port: PortId, data: bytes) -> Drop | None:
         """Send what may be a packet from an HFI port, as `Engine.send`, and do what is due."""
         now = self._tell_time()
-        drop, deadline = self.engine.send(now, port, data)
-        if deadline is not None and not self.is_running:
-            self._heed(now, deadline)
+        drop = self.engine.send(now, port, data)
+        if self.is_running:
+            return drop
+        if self._early_ns:  # most of what a packet leaves to do is due by then
+            self._run(now + self._early_ns)
+        else:
+            self._heed(now)
         return drop
 
     def inject(self, port: PortId, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
         """Send a packet from an HFI port, as `Engine.inject`, and do what is due."""
         now = self._tell_time()
-        drop, deadline = self.engine.inject(now, port, packet, slid, dlid, pkey)
-        if deadline is not None and not self.is_running:
-            self._heed(now, deadline)
+        drop = self.engine.inject(now, port, packet, slid, dlid, pkey)
+        if self.is_running:
+            return drop
+        if self._early_ns:
+            self._run(now + self._early_ns)
+        else:
+            self._heed(now)
         return drop
 
-    def _heed(self, now: int, deadline: int) -> None:
-        """Do what is due, or wake up when it is."""
+    def _heed(self, now: int) -> None:
+        """Do what an input has left to do, if it is due, or wake up when it is: where time is exact."""
+        deadline = self.engine.deadline
+        if deadline is None:
+            return
         if self._is_timeless:
             if deadline > now:
                 self._now = now = deadline
             self._run(now)
-        elif deadline <= now + self._early_ns:
-            self._run(now + self._early_ns)
+        elif deadline <= now:
+            self._run(now)
         elif deadline < self._timer_at:
             self._wake_at(deadline)
 

@@ -87,6 +87,8 @@ class EventQueue:
             handler(when, number)
             while returns:
                 returns.popleft()(when)
+        if not heap:
+            self._outward.clear()
 
     def earliest(self, lookahead: int) -> int | None:
         """Return when there may be an output, at the earliest; None: nothing is scheduled.
@@ -115,5 +117,5 @@ class EventQueue:
         return wake
 
     def __len__(self) -> int:
-        """Return how many events take up memory."""
-        return len(self.heap)
+        """Return how many entries take up memory."""
+        return len(self.heap) + len(self._outward)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from hfi_sim.counters import CongestionCounters, Drop, PacketCounters
-from hfi_sim.engine.api import Engine, Sent
+from hfi_sim.engine.api import Engine
 from hfi_sim.engine.config import BoundaryEnd, End, HfiEnd, PortConfig, SwitchEnd, SwitchPortConfig
 from hfi_sim.engine.crossing import packet_of, record_of
 from hfi_sim.engine.lookahead import Lookahead
@@ -248,7 +248,7 @@ class PythonEngine(Engine):
 
     # --- packets -------------------------------------------------------------------------------------------
 
-    def send(self, now: int, port: PortId, data: bytes) -> Sent:
+    def send(self, now: int, port: PortId, data: bytes) -> Drop | None:
         state = self._state
         due = state.events.heap
         if due and due[0][0] <= now:
@@ -256,9 +256,9 @@ class PythonEngine(Engine):
         drop = self._ports[port].send(now, data)
         if state.returns:
             state.settle(now)
-        return drop, self._next()
+        return drop
 
-    def inject(self, now: int, port: PortId, packet: bytes, slid: int, dlid: int, pkey: int) -> Sent:
+    def inject(self, now: int, port: PortId, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
         state = self._state
         due = state.events.heap
         if due and due[0][0] <= now:
@@ -266,7 +266,7 @@ class PythonEngine(Engine):
         drop = self._ports[port].inject(now, packet, slid, dlid, pkey)
         if state.returns:
             state.settle(now)
-        return drop, self._next()
+        return drop
 
     def direct(self, now: int, port: PortId, out_port: int, data: bytes) -> Drop | None:
         self.handle_timeout(now)
@@ -319,9 +319,6 @@ class PythonEngine(Engine):
 
     @property
     def deadline(self) -> int | None:
-        return self._next()
-
-    def _next(self) -> int | None:
         state = self._state
         if state.outputs:
             return 0
@@ -345,7 +342,7 @@ class PythonEngine(Engine):
         if outputs:
             taken = tuple(outputs)
             outputs.clear()
-        return taken, self._next() if events.heap else None
+        return taken, self.deadline if events.heap else None
 
     # --- looking -------------------------------------------------------------------------------------------
 

@@ -30,6 +30,8 @@ log = logging.getLogger("hfi_sim.netdev.tap")
 TUN_DEVICE: Final = "/dev/net/tun"
 READ_BATCH: Final = 64
 """Frames read per wake-up of the event loop, before others get their turn."""
+ALONE_S: Final = 0.5e-3
+"""A frame that comes so much later than the one before is taken to be alone, and not to be the first of several."""
 KERNEL_COUNTERS: Final = ("tx_packets", "tx_bytes", "tx_dropped", "rx_packets", "rx_bytes", "rx_dropped")
 VNET_HEADER: Final = bytes(10)
 """The virtio-net header of a frame without offloads."""
@@ -113,6 +115,9 @@ class TapNetdev(Netdev):
         """Ups and downs of the host that are still to be passed on."""
         self._buffer = bytearray(_READ_BYTES)
         self._view = memoryview(self._buffer)
+        self._read_at = 0.0
+        self._buffers = (self._buffer,)
+        self._skipped = len(VNET_HEADER) if vnet_hdr else 0
         self._reading = False
         self._reader_follows: Callable[[], None] = _nothing
         watcher.add(self)
@@ -191,31 +196,39 @@ class TapNetdev(Netdev):
             self._reader_follows()
 
     def _readable(self) -> None:
-        # most often the first is alone, and it would have to wait until that is known
-        if self._read(1) and self.ops is not None:
-            # written one after the other, frames find the program that they are for still awake
-            with self.ops.ndo_xmit_burst():
-                self._read(READ_BATCH - 1)
+        frame, ops = self._read(), self.ops
+        if frame is None or ops is None:
+            return
+        # most often the first is alone, and it would have to wait until that is known, as would its answer
+        ops.ndo_start_xmit(frame)
+        now = self._loop.time()
+        is_alone, self._read_at = now > self._read_at + ALONE_S, now
+        frame = None if is_alone or not self._is_reading else self._read()
+        if frame is None:
+            return
+        # written one after the other, frames find the program that they are for still awake
+        with ops.ndo_xmit_burst():
+            left = READ_BATCH - 1
+            while frame is not None:
+                ops.ndo_start_xmit(frame)
+                left -= 1
+                frame = self._read() if left and self._is_reading else None
 
-    def _read(self, most: int) -> bool:
-        """Pass on so many frames at most; return whether there may be more."""
-        skip = len(VNET_HEADER) if self.vnet_hdr else 0
-        buffers = [self._buffer]
-        for _ in range(most):
-            try:
-                length = os.readv(self._fd, buffers)
-            except BlockingIOError:
-                return False
-            except OSError as error:
-                self._fail(error)
-                return False
-            if self.ops is not None:
-                self.ops.ndo_start_xmit(bytes(self._view[skip:length]))
-            if (
-                not self._reading or self.queue_stopped
-            ):  # closed, handed over or stopped by what the frame set off
-                return False
-        return True
+    @property
+    def _is_reading(self) -> bool:
+        """False once closed, handed over or stopped, which a frame may set off."""
+        return self._reading and not self.queue_stopped
+
+    def _read(self) -> bytes | None:
+        """Return the next frame; None: there is none, or the device has failed."""
+        try:
+            length = os.readv(self._fd, self._buffers)
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            self._fail(error)
+            return None
+        return bytes(self._view[self._skipped : length])
 
     def receive(self, frame: bytes) -> bool:
         """Hand a frame to the host; False where the interface is down, full, or gone.

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
 from hfi_sim.counters import CongestionCounters, Drop, PacketCounters
-from hfi_sim.engine.api import Engine, Sent
+from hfi_sim.engine.api import Engine
 from hfi_sim.engine.config import BoundaryEnd, End, HfiEnd, PortConfig, SwitchPortConfig
 from hfi_sim.engine.outputs import BufferToken, DirectionId, Output, PortId, SwitchId
 from hfi_sim.engine.port_errors import PortError
@@ -189,10 +189,10 @@ class NativeEngine(Engine):
 
     # --- packets -------------------------------------------------------------------------------------------
 
-    def send(self, now: int, port: PortId, data: bytes) -> Sent:
+    def send(self, now: int, port: PortId, data: bytes) -> Drop | None:
         return self._native.send(now, port, data)
 
-    def inject(self, now: int, port: PortId, packet: bytes, slid: int, dlid: int, pkey: int) -> Sent:
+    def inject(self, now: int, port: PortId, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
         return self._native.inject(now, port, packet, slid, dlid, pkey)
 
     def direct(self, now: int, port: PortId, out_port: int, data: bytes) -> Drop | None:

@@ -76,11 +76,11 @@ class ThreadedDriver:
 
     def send(self, port: PortId, data: bytes) -> Drop | None:
         """Send what may be a packet from an HFI port, as `Engine.send`."""
-        return self.engine.send(self.now, port, data)[0]
+        return self.engine.send(self.now, port, data)
 
     def inject(self, port: PortId, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
         """Send a packet from an HFI port, as `Engine.inject`."""
-        return self.engine.inject(self.now, port, packet, slid, dlid, pkey)[0]
+        return self.engine.inject(self.now, port, packet, slid, dlid, pkey)
 
     def burst(self) -> AbstractContextManager[object]:
         """Do nothing: what is sent goes on its way at once, in threads."""

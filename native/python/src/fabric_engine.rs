@@ -50,9 +50,6 @@ pub struct FabricEngine {
     tallies: usize,
 }
 
-/// The drop reason with which a port refused what it was to send, and the next deadline.
-type Sent = (Option<Py<PyAny>>, Option<u64>);
-
 pub fn known(what: &str, number: u32, known: usize) -> PyResult<()> {
     if (number as usize) < known {
         return Ok(());
@@ -155,10 +152,6 @@ impl FabricEngine {
 
     fn reason(&self, py: Python<'_>, drop: Option<Drop>) -> Option<Py<PyAny>> {
         drop.map(|drop| self.drops[drop as usize].clone_ref(py))
-    }
-
-    fn sent(&mut self, py: Python<'_>, drop: Option<Drop>) -> Sent {
-        (self.reason(py, drop), self.deadline(py))
     }
 
     fn port(&self, port: u32) -> PyResult<()> {
@@ -342,14 +335,14 @@ impl FabricEngine {
         Ok(())
     }
 
-    /// Return the drop reason with which the port refused the data, and the next deadline.
-    fn send(&mut self, py: Python<'_>, now: u64, port: u32, data: &[u8]) -> PyResult<Sent> {
+    /// Return the drop reason with which the port refused the data.
+    fn send(&mut self, py: Python<'_>, now: u64, port: u32, data: &[u8]) -> PyResult<Option<Py<PyAny>>> {
         self.port(port)?;
         let drop = self.input(py, port, now, |engine, now| engine.send(now, port, data));
-        Ok(self.sent(py, drop))
+        Ok(self.reason(py, drop))
     }
 
-    /// Return the drop reason with which the port refused the packet, and the next deadline.
+    /// Return the drop reason with which the port refused the packet.
     #[expect(
         clippy::too_many_arguments,
         reason = "they are those of Engine.inject, and a tuple more would cost each packet"
@@ -363,14 +356,14 @@ impl FabricEngine {
         slid: u32,
         dlid: u32,
         pkey: u16,
-    ) -> PyResult<Sent> {
+    ) -> PyResult<Option<Py<PyAny>>> {
         self.port(port)?;
         let address = Address { slid, dlid, pkey };
         let drop = self.input(py, port, now, |engine, now| {
             let packet = engine.packets().copy(packet);
             engine.inject(now, port, packet, address)
         });
-        Ok(self.sent(py, drop))
+        Ok(self.reason(py, drop))
     }
 
     /// Return the drop reason with which port 0 refused the data.

@@ -52,7 +52,7 @@ def enter(bed: HandMade, now: int, way: DirectionId, data: bytes) -> None:
     """Let any bytes enter the link, one way or the other."""
     lid, far = (1, 2) if way == THERE else (2, 1)
     bed.now = max(bed.now, now)
-    assert bed.engine.inject(now, PortId(lid - 1), data, lid, far, PKEY)[0] is None
+    assert bed.engine.inject(now, PortId(lid - 1), data, lid, far, PKEY) is None
 
 
 @pytest.fixture

@@ -162,7 +162,7 @@ class HandMade:
     def send(self, now: int, port: PortId, data: bytes) -> Drop | None:
         """Send a packet from a port."""
         self.now = max(self.now, now)
-        return self.engine.inject(now, port, data, slid_of(data), dlid_of(data), PKEY)[0]
+        return self.engine.inject(now, port, data, slid_of(data), dlid_of(data), PKEY)
 
     def run(self, until: int = FOREVER) -> list[Output]:
         """Do what is due, at each deadline by itself, and return what came of it.

@@ -41,6 +41,16 @@ def test_cancelled_events_that_are_due_in_an_hour_take_no_memory() -> None:
     assert len(queue) <= 3
 
 
+def test_events_that_bring_about_outputs_take_no_memory_once_over_though_nobody_asks_for_the_deadline() -> (
+    None
+):
+    queue = EventQueue()
+    for now in range(1000):
+        queue.push(now, queue.number(), _nothing, outward=True)
+        queue.run(now, deque())
+    assert len(queue) == 0
+
+
 def test_deadline_is_the_earliest_output_and_what_is_due_before_is_done_in_its_order() -> None:
     queue = EventQueue()
     done: list[tuple[int, str]] = []
