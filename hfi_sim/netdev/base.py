@@ -142,6 +142,13 @@ class Netdev(ABC):
     def resume(self) -> None:  # noqa: B027 - a device without a descriptor never stops reading
         """Read frames here again, after `hand_over`."""
 
+    def steer(self, on: bool) -> bool:
+        """Let all processors of this process take in what the host receives, or only the one that hands it over.
+
+        Return whether they do now; a device without a kernel has no say in that, nor one whose host sees to it itself.
+        """
+        return False
+
     # --- what the adapter does to the device ----------------------------------------------------------------
 
     @abstractmethod

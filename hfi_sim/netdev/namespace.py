@@ -42,6 +42,12 @@ class Libc:
         """Give this thread namespaces of its own."""
         self._check(self._lib.unshare(flags), "unshare", hex(flags))
 
+    def syscall(self, number: int, *arguments: int | bytes | None) -> int:
+        """Make a system call that the C library has no function for; return what it returns."""
+        returned: int = self._lib.syscall(number, *arguments)
+        self._check(min(returned, 0), "syscall", str(number))
+        return returned
+
     def mount(self, source: str, target: str, kind: str, flags: int, options: str | None = None) -> None:
         """Mount `source` on `target`; `flags` are MS_* of mount(2), `options` those of the file system."""
         data = None if options is None else options.encode()

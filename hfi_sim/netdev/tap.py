@@ -22,6 +22,7 @@ from hfi_sim.netdev.base import ETH_MTU_MAX, IpInterface, Netdev
 from hfi_sim.netdev.list_changes import single_changes
 from hfi_sim.netdev.namespace import run_in_namespace
 from hfi_sim.netdev.netlink import AddressLists, LinkClient, LinkState
+from hfi_sim.netdev.steering import ReceiveSteering
 from hfi_sim.netdev.watch import NamespaceWatcher
 from hfi_sim.types import MacAddr, mac_text
 
@@ -120,6 +121,7 @@ class TapNetdev(Netdev):
         self._skipped = len(VNET_HEADER) if vnet_hdr else 0
         self._reading = False
         self._reader_follows: Callable[[], None] = _nothing
+        self._steering: ReceiveSteering | None = None
         watcher.add(self)
         self.resume()
 
@@ -174,6 +176,19 @@ class TapNetdev(Netdev):
             if not self.queue_stopped:
                 self._loop.add_reader(self._fd, self._readable)
 
+    def steer(self, on: bool) -> bool:
+        """Let all processors of this process take in what the host receives, or not; see `Netdev.steer`."""
+        processors = os.sched_getaffinity(0)
+        if self._steering is None and on and self._usable and len(processors) > 1:
+            try:
+                self._steering = ReceiveSteering(self._watcher.namespace, self.kernel.name, processors)
+            except NetdevError as error:
+                log.debug("%s", error)
+        if self._steering is None:
+            return False
+        self._steering.set(on)
+        return self._steering.is_on
+
     def stop_queue(self) -> None:
         """Read no frames: those of the host wait in the kernel, txqueuelen of them at most (1000 unless set).
 
@@ -191,6 +206,7 @@ class TapNetdev(Netdev):
         """Read frames again."""
         if self.queue_stopped:
             self.queue_stopped = False
+            self._read_at = self._loop.time()  # several may wait by now
             if self._reading:
                 self._loop.add_reader(self._fd, self._readable)
             self._reader_follows()
@@ -319,6 +335,9 @@ class TapNetdev(Netdev):
             return -1
         fd = self.hand_over()
         self._watcher.remove(self)
+        if self._steering is not None:
+            self._steering.close()
+            self._steering = None
         self._fd = -1
         self.is_up = False
         self.carrier = False

@@ -200,8 +200,9 @@ def engine_line(engine: dict[str, Any]) -> str:
         f"{worker['engine']} {counted(worker['vnics'], 'VNIC')}, {counted(worker['links'], 'link')}"
         for worker in workers
     )
+    steered = f"; {counted(engine['steered'], 'VNIC')} steered" if engine["steered"] else ""
     missed = f"; {counted(engine['missed'], 'sighting')} missed" if engine["missed"] else ""
-    return f"{text}: {'; '.join(carried)}{missed}"
+    return f"{text}: {'; '.join(carried)}{steered}{missed}"
 
 
 def vnic_items(data: dict[str, Any], *, whole: bool = False) -> Iterator[Sheet | str]:

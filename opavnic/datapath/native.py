@@ -16,6 +16,7 @@ import contextlib
 import errno
 import fcntl
 import logging
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -24,6 +25,7 @@ from hfi_sim.netdev.base import Netdev
 from opavnic.adapter import Adapter
 from opavnic.datapath.counter_merge import add_vnic
 from opavnic.datapath.snapshot import DemuxSnapshot, take_demux, take_vport
+from opavnic.datapath.steering import Steering, Time
 from opavnic.encap import Forwarding
 from opavnic.vnic_port import VnicPort
 
@@ -81,6 +83,7 @@ class NativeDatapath:
         self._refreshing = False
         self._closed = False
         carrier.start()
+        self._steering = Steering(lambda: carrier.mixes)
         loop.add_reader(carrier.notice_fd, self._noticed)
         fabric.before_counting.append(self.sync)
         self._timer = loop.call_later(POLL_S, self._poll)
@@ -168,7 +171,15 @@ class NativeDatapath:
 
     def _poll(self) -> None:
         self.refresh()
+        self._steering.look(self._times(), {index: adapter.netdev for adapter, index in self._index.items()})
         self._timer = self._loop.call_later(POLL_S, self._poll)
+
+    def _times(self) -> list[Time]:
+        try:
+            clocks = self._carrier.clocks
+            return [Time(time.clock_gettime_ns(clock), time.monotonic_ns()) for clock in clocks]
+        except OSError:  # a thread has died, and the lab ends
+            return []
 
     # --- what the carrier has for us -----------------------------------------------------------------------
 
@@ -204,6 +215,11 @@ class NativeDatapath:
     def missed(self) -> int:
         """Sightings of packets that found no room because Python was behind."""
         return self._carrier.missed
+
+    @property
+    def steered(self) -> int:
+        """VNICs whose hosts receive on all processors."""
+        return self._steering.count
 
     def _noticed(self) -> None:
         carrier = self._carrier

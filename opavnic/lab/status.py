@@ -81,18 +81,25 @@ def lab_status(
 def engine_status(world: World, name: str, workers_wanted: int | str) -> dict[str, Any]:
     """Return the engine, how many workers the lab file asks for, and what each carries: VNICs and links.
 
-    `missed` is how many sightings of packets were not reported because Python was behind.
+    `steered` is how many VNICs have hosts that receive on all processors, `missed` how many sightings of packets were
+    not reported because Python was behind.
 
     Args:  name: native or python. A native worker carries no VNICs of the lab's own process.
     """
     if world.carrier is None:
         vnics = sum(len(port.adapters) for port in world.vnic_ports.values())
         loads: Sequence[tuple[int, int]] = [(vnics, len(world.fabric.links))]
-        missed = 0
+        steered = missed = 0
     else:
-        loads, missed = world.carrier.loads, world.carrier.missed
+        loads, steered, missed = world.carrier.loads, world.carrier.steered, world.carrier.missed
     workers = [{"engine": name, "vnics": vnics, "links": links} for vnics, links in loads]
-    return {"name": name, "workers_wanted": workers_wanted, "workers": workers, "missed": missed}
+    return {
+        "name": name,
+        "workers_wanted": workers_wanted,
+        "workers": workers,
+        "steered": steered,
+        "missed": missed,
+    }
 
 
 def kernel_counters(vnics: Iterable[HostVnic]) -> dict[str, dict[str, int]]:

@@ -30,3 +30,7 @@ class Carrier(NativeCarrier, Protocol):
     @property
     def missed(self) -> int:
         """Sightings of packets that found no room because Python was behind."""
+
+    @property
+    def steered(self) -> int:
+        """VNICs whose hosts receive on all processors."""

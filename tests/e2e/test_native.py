@@ -103,6 +103,26 @@ async def test_gigabyte_over_native_datapath_arrives_as_it_was_sent(mtu: int) ->
         assert lab.world.fabric.balance() == {}
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) == 1, reason="one processor has none beside it")
+async def test_many_flows_are_taken_in_by_all_processors_as_long_as_they_last() -> None:
+    async with Lab(model()) as lab:
+        carrier = lab.world.carrier
+        assert carrier is not None
+        server = lab.popen("h2", ["iperf3", "-s", "-1", "--forceflush"], stdin=-3, stdout=-1)
+        assert server.stdout is not None
+        while "listening" not in await asyncio.to_thread(server.stdout.readline):
+            assert server.poll() is None
+        client = lab.popen("h1", ["iperf3", "-c", "10.9.2.2", "-P", "8", "-t", "90"], stdin=-3, stdout=-3)
+        await wait_until(lambda: carrier.steered == 2, "both hosts receive on all processors")
+        client.kill()
+        await asyncio.to_thread(client.wait)
+        await wait_until(lambda: carrier.steered == 0, "each host receives by itself again")
+        server.kill()
+        await asyncio.to_thread(server.communicate)
+        assert lab.world.fabric.balance() == {}
+
+
 @pytest.mark.parametrize("icrc", ["always", "offload"])
 async def test_damaged_packets_are_all_rejected_and_the_stream_arrives(icrc: str) -> None:
     async with Lab(model(icrc={"links": icrc})) as lab:

@@ -387,3 +387,51 @@ async def test_reader_of_the_frames_hears_of_a_stopped_queue_and_of_gro(bench: B
     netdev.resume()
     netdev.stop_queue()
     assert len(heard) == 3
+
+
+RPS = "queues/rx-0/rps_cpus"
+
+
+def processors(mask: str) -> int:
+    """Return the processors of a mask, a bit each."""
+    return int(mask.replace(",", ""), 16)
+
+
+async def test_what_the_host_receives_is_taken_in_by_all_processors_of_this_process_or_by_one(
+    bench: Bench,
+) -> None:
+    if len(os.sched_getaffinity(0)) == 1:
+        assert not bench.netdev.steer(True)
+        return
+    assert not bench.netdev.steer(False)
+    mounts = await program("cat", "/proc/self/mountinfo")
+    assert bench.netdev.steer(True)
+    here = sum(1 << number for number in os.sched_getaffinity(0))
+    assert processors(await sysfs(bench.namespace, RPS)) == here
+    assert await program("cat", "/proc/self/mountinfo") == mounts
+    assert not bench.netdev.steer(False)
+    assert processors(await sysfs(bench.namespace, RPS)) == 0
+
+
+async def test_processors_that_the_host_has_chosen_itself_stay(bench: Bench) -> None:
+    async def choose(mask: str) -> None:
+        words = ("sh", "-c", f"echo {mask} > /sys/class/net/blue/{RPS}")
+        await program("ip", "netns", "exec", bench.namespace.name, *words)
+
+    await choose("1")
+    assert not bench.netdev.steer(True)
+    assert processors(await sysfs(bench.namespace, RPS)) == 1
+    await choose("0")
+    if bench.netdev.steer(True):
+        await choose("1")
+        bench.netdev.steer(False)
+        assert processors(await sysfs(bench.namespace, RPS)) == 1
+
+
+async def test_interface_that_is_gone_is_steered_nowhere(bench: Bench) -> None:
+    bench.netdev.steer(True)
+    await ip(bench.namespace, "link", "delete", "blue")
+    assert not bench.netdev.steer(False)
+    assert not bench.netdev.steer(True)
+    bench.netdev.close()
+    assert not bench.netdev.steer(True)

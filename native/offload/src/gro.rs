@@ -126,11 +126,21 @@ pub struct Run {
     pub len: usize,
 }
 
+/// What has come so far: bursts, and of how many flows each was, added up. More than a few tens in one are as many.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mix {
+    pub bursts: u64,
+    pub flows: u64,
+}
+
 /// The frames of one burst for one vport.
 #[derive(Default)]
 pub struct Coalescer {
     slots: Vec<Slot>,
     used: usize,
+    mix: Mix,
+    /// A bit for each flow of the burst, which others may share.
+    flows: u64,
     /// The device takes merged datagrams (GSO_UDP_L4, Linux 6.2).
     pub datagrams: bool,
 }
@@ -148,6 +158,11 @@ struct Candidate {
 impl Coalescer {
     pub fn is_empty(&self) -> bool {
         self.used == 0
+    }
+
+    /// What has come so far, without frames that were not to be merged.
+    pub fn mix(&self) -> Mix {
+        self.mix
     }
 
     /// Take `count` frames of the same length that begin `step` bytes apart. Those that were cut from one large send
@@ -197,6 +212,7 @@ impl Coalescer {
         let Some(candidate) = candidate else {
             if parsed.l4 != 0 {
                 let key = flow_key(bytes, &parsed);
+                self.note_flow(key);
                 self.close(|slot| slot.key == key);
             } else if hides_ports(&parsed) {
                 // it may be of any flow, and must not be overtaken
@@ -205,6 +221,7 @@ impl Coalescer {
             self.append(frame, parsed, verified);
             return None;
         };
+        self.note_flow(candidate.key);
         let mut recent = (self.used.saturating_sub(OPEN_SLOTS)..self.used).rev();
         if let Some(index) = recent.find(|&i| self.slots[i].open && self.slots[i].key == candidate.key) {
             let slot = &mut self.slots[index];
@@ -243,6 +260,11 @@ impl Coalescer {
         slot
     }
 
+    fn note_flow(&mut self, key: u64) {
+        // the upper bits have some of everything
+        self.flows |= 1 << (key >> 58);
+    }
+
     /// The frames that may still be extended.
     fn reachable(&mut self) -> &mut [Slot] {
         let from = self.used.saturating_sub(OPEN_SLOTS);
@@ -264,6 +286,9 @@ impl Coalescer {
             slot.emit(burst, &mut write);
         }
         self.used = 0;
+        self.mix.bursts += 1;
+        self.mix.flows += u64::from(self.flows.count_ones());
+        self.flows = 0;
     }
 }
 

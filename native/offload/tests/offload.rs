@@ -57,6 +57,34 @@ fn merge_trains(sends: &[Vec<Vec<u8>>], origin: Origin) -> Vec<(usize, Vec<u8>)>
 }
 
 #[test]
+fn of_how_many_flows_bursts_are_is_counted() {
+    let header = VnetHeader::default();
+    let send = |port: u8| {
+        let (_, mut frame) = LargeSend { ipv6: false, tcp: true, tags: 0, payload: 100, size: 1000 }.build();
+        frame[35] = port;
+        cut(&header, &frame).unwrap().remove(0)
+    };
+    let answer = |port: u8| {
+        let (_, mut frame) = LargeSend { ipv6: false, tcp: true, tags: 0, payload: 0, size: 1000 }.build();
+        frame[35] = port;
+        frame
+    };
+    let mut coalescer = Coalescer::default();
+    let mut bursts = |frames: &[Vec<u8>], merge| {
+        for (packet, frame) in frames.iter().enumerate() {
+            let span = Span { packet: packet as u32, at: 0, len: frame.len() as u32 };
+            coalescer.push(frames, span, Origin::Unknown, merge);
+        }
+        coalescer.flush(frames, |_, _| ());
+        (coalescer.mix().bursts, coalescer.mix().flows)
+    };
+    assert_eq!(bursts(&[send(1), send(1), send(2), send(1)], true), (1, 2));
+    assert_eq!(bursts(&[send(1), send(1)], true), (2, 3));
+    assert_eq!(bursts(&[answer(1), answer(2), answer(3), answer(3)], true), (3, 6));
+    assert_eq!(bursts(&[send(1), send(2)], false), (4, 6));
+}
+
+#[test]
 fn frames_of_a_train_are_merged_as_they_would_be_one_by_one() {
     all_kinds(|send| {
         for flags in [0x10, 0x19, 0x90] {

@@ -161,6 +161,28 @@ impl Carrier {
         })
     }
 
+    /// What `time.clock_gettime_ns` calls the processor time of each thread; empty while none runs.
+    #[getter]
+    fn clocks(&self) -> PyResult<Vec<i32>> {
+        let threads = self.threads.lock().unwrap();
+        Ok(threads.as_ref().map_or(Ok(Vec::new()), Threads::clocks)?)
+    }
+
+    /// Of each vport, which worker has it, and of how many flows is what its host receives: bursts so far, and the flows
+    /// of each, added up.
+    #[getter]
+    fn mixes(&self, py: Python<'_>) -> Vec<(u32, u64, u64)> {
+        py.detach(|| {
+            let mut all = self.shared.lock_all();
+            let count = all.home(0).vnics.vports.len();
+            let mix_of = |vport| {
+                let mix = all.home(vport).vnics.vports[vport].mix();
+                (self.shared.home(vport), mix.bursts, mix.flows)
+            };
+            (0..count).map(mix_of).collect()
+        })
+    }
+
     // --- vports ----------------------------------------------------------------------------------------------
 
     #[pyo3(signature = (fd=None, *, datagrams=false))]

@@ -2,6 +2,7 @@
 //! event, never early, and is late only by what the machine takes to wake it. It holds a lock for one burst at a time;
 //! Python takes the same lock, so it never sees or changes state in the middle of a burst.
 
+use std::os::unix::thread::JoinHandleExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -40,6 +41,19 @@ impl Threads {
             }
         }
         Ok(threads)
+    }
+
+    /// The clocks of the processor time that each thread has taken.
+    pub fn clocks(&self) -> std::io::Result<Vec<libc::clockid_t>> {
+        let clock = |handle: &JoinHandle<()>| {
+            let mut clock = 0;
+            // SAFETY: the thread is joined only when its handle has been taken away
+            match unsafe { libc::pthread_getcpuclockid(handle.as_pthread_t(), &mut clock) } {
+                0 => Ok(clock),
+                error => Err(std::io::Error::from_raw_os_error(error)),
+            }
+        };
+        self.handles.iter().map(clock).collect()
     }
 
     /// Stop the threads after their current bursts and wait for their end. Harmless when done twice.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use offload::gro::Coalescer;
+use offload::gro::{Coalescer, Mix};
 use wire::VNIC_HEADER;
 
 use crate::counters::{Drop, Element, Vnic};
@@ -28,6 +28,11 @@ impl Vport {
     /// Set whether the device takes merged datagrams.
     pub fn take_datagrams_merged(&mut self, merged: bool) {
         self.coalescer.datagrams = merged;
+    }
+
+    /// Of how many flows is what its host receives.
+    pub fn mix(&self) -> Mix {
+        self.coalescer.mix()
     }
 
     pub(super) fn malformed(&mut self, len: usize) {
