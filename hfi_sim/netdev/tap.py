@@ -122,6 +122,7 @@ class TapNetdev(Netdev):
         self._reading = False
         self._reader_follows: Callable[[], None] = _nothing
         self._steering: ReceiveSteering | None = None
+        self._asked_for_steering = False
         watcher.add(self)
         self.resume()
 
@@ -179,10 +180,11 @@ class TapNetdev(Netdev):
     def steer(self, on: bool) -> bool:
         """Let all processors of this process take in what the host receives, or not; see `Netdev.steer`."""
         processors = os.sched_getaffinity(0)
-        if self._steering is None and on and self._usable and len(processors) > 1:
+        if on and not self._asked_for_steering and self._usable and len(processors) > 1:
+            self._asked_for_steering = True
             try:
                 self._steering = ReceiveSteering(self._watcher.namespace, self.kernel.name, processors)
-            except NetdevError as error:
+            except NetdevError as error:  # it will not be permitted later, either
                 log.debug("%s", error)
         if self._steering is None:
             return False
