@@ -44,7 +44,8 @@ class Libc:
 
     def syscall(self, number: int, *arguments: int | bytes | None) -> int:
         """Make a system call that the C library has no function for; return what it returns."""
-        returned: int = self._lib.syscall(number, *arguments)
+        words = [ctypes.c_long(it) if isinstance(it, int) else it for it in (number, *arguments)]
+        returned: int = self._lib.syscall(*words)
         self._check(min(returned, 0), "syscall", str(number))
         return returned
 
