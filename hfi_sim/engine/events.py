@@ -104,8 +104,6 @@ class EventQueue:
             self._outward.clear()
             return None
         when, number, _ = heap[0]
-        if not lookahead:
-            return when
         wake = when + lookahead
         outward = self._outward
         while outward:

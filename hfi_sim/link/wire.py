@@ -63,6 +63,7 @@ class Wire:
         "_happens",
         "_jitter",
         "_jitter_ns",
+        "_last_arrival",
         "_latency_ns",
         "_on_wire",
         "_rate_bps",
@@ -97,6 +98,7 @@ class Wire:
 
         Only the first has an event in the queue.
         """
+        self._last_arrival = 0
         self.free_at = 0
         """When everything sent so far has left the near end, but for less than a nanosecond."""
         self.shows = shows
@@ -132,6 +134,7 @@ class Wire:
             left -= len(leaving[-1][2]) * _BIT_NS
         if leaving and not on_wire:
             self._events.cancel(first)
+        self._last_arrival = on_wire[-1][0] if on_wire else now
         # more is left only of packets that were handed on before their time, because a timer is coarse
         taken, self._remainder = divmod(max(left, 0), rate_bps)
         self.free_at = now + taken
@@ -191,17 +194,21 @@ class Wire:
         arrival = free_at + after_ns
         if remainder:
             arrival += 1
-        if arrival > FOREVER:
+        if arrival < self._last_arrival:
+            arrival = self._last_arrival
+        elif arrival > FOREVER:
             arrival = FOREVER
-        events, on_wire = self._events, self._on_wire
-        number = events.number()
-        if on_wire:
-            arrival = max(arrival, on_wire[-1][0])
-        else:
+        self._last_arrival = arrival
+        events = self._events
+        next_number = events.number
+        number = next_number()
+        on_wire = self._on_wire
+        is_first = not on_wire
+        on_wire.append((arrival, number, packet, hops, after_ns))
+        if is_first:
             shows = self.shows
             is_outward = shows is _EVERYTHING or (shows is _MADS and packet[8:9] == _FM)
             events.push(arrival, number, self._happens, is_outward)
-        on_wire.append((arrival, number, packet, hops, after_ns))
 
     def _due(self, now: int, _number: int) -> None:
         on_wire = self._on_wire
@@ -219,5 +226,5 @@ class Wire:
         if packets:
             self._events.cancel(self._on_wire[0][1])
         self._on_wire.clear()
-        self.free_at = self._remainder = 0
+        self.free_at = self._last_arrival = self._remainder = 0
         return packets

@@ -42,19 +42,27 @@ class ReceiveSteering:
                 f"interface {name}: receive packet steering: {error.strerror}", error.errno or 0
             ) from error
         self._mask = mask_text(processors)
-        self.is_on = False
-        """Whether the mask is set, by this object."""
+        self._ours = 0
+        """The mask as the kernel had it after it was last set here, a bit for each processor; 0: never."""
 
-    def set(self, on: bool) -> None:
-        """Set the mask, unless the host has set one, or clear it, unless the host has set another since."""
+    def set(self, on: bool) -> bool:
+        """Set the mask, unless the host has set one, or clear it, unless the host has set another since.
+
+        Return whether it is set now, by this object.
+        """
         try:
-            if on != self.is_on and _value(os.pread(self._fd, _MOST_BYTES, 0)) == (
-                0 if on else _value(self._mask)
-            ):
-                os.pwrite(self._fd, self._mask if on else b"0", 0)
-                self.is_on = on
+            found = self._read()
+            if on and not found:
+                os.pwrite(self._fd, self._mask, 0)
+                self._ours = self._read()  # without processors that the kernel keeps for other things
+            elif not on and found and found == self._ours:
+                os.pwrite(self._fd, b"0", 0)
+            return on and self._ours != 0 and self._read() == self._ours
         except OSError:
-            self.is_on = False  # the interface is gone
+            return False  # the interface is gone
+
+    def _read(self) -> int:
+        return int(os.pread(self._fd, _MOST_BYTES, 0).replace(b",", b""), 16)
 
     def close(self) -> None:
         """Close it; the mask stays as it is."""
@@ -69,10 +77,6 @@ def mask_text(processors: Iterable[int]) -> bytes:
         words.append(f"{mask & (1 << _WORD_BITS) - 1:08x}")
         mask >>= _WORD_BITS
     return ",".join(reversed(words)).encode()
-
-
-def _value(text: bytes) -> int:
-    return int(text.replace(b",", b""), 16)
 
 
 def _open_mask(name: str) -> int:

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import fcntl
 import logging
 import os
-import struct
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -21,37 +18,25 @@ from hfi_sim.errors import NetdevError
 from hfi_sim.netdev.base import ETH_MTU_MAX, IpInterface, Netdev
 from hfi_sim.netdev.list_changes import single_changes
 from hfi_sim.netdev.namespace import run_in_namespace
-from hfi_sim.netdev.netlink import AddressLists, LinkClient, LinkState
+from hfi_sim.netdev.netlink import AddressLists, LinkState
 from hfi_sim.netdev.steering import ReceiveSteering
+from hfi_sim.netdev.tun import check_tap, close_descriptors, open_tap, set_tap_carrier
 from hfi_sim.netdev.watch import NamespaceWatcher
 from hfi_sim.types import MacAddr, mac_text
 
 log = logging.getLogger("hfi_sim.netdev.tap")
 
-TUN_DEVICE: Final = "/dev/net/tun"
 READ_BATCH: Final = 64
 """Frames read per wake-up of the event loop, before others get their turn."""
-ALONE_S: Final = 0.5e-3
-"""A frame that comes so much later than the one before is taken to be alone, and not to be the first of several."""
+ALONE_IN_A_ROW: Final = 7
+"""After a frame that was alone, so many are taken to be alone as well, unless they come soon."""
+QUIET_S: Final = 0.5e-3
+"""A frame that comes so much later than the one before does not come soon."""
 KERNEL_COUNTERS: Final = ("tx_packets", "tx_bytes", "tx_dropped", "rx_packets", "rx_bytes", "rx_dropped")
 VNET_HEADER: Final = bytes(10)
 """The virtio-net header of a frame without offloads."""
 
-_TUNSETIFF: Final = 0x400454CA
-_TUNGETFEATURES: Final = 0x800454CF
-_TUNSETOFFLOAD: Final = 0x400454D0
-_TUNSETPERSIST: Final = 0x400454CB
-_TUNSETOWNER: Final = 0x400454CC
-_TUNGETIFF: Final = 0x800454D2
-_TUNSETCARRIER: Final = 0x400454E2
-_IFF_TAP: Final = 0x0002
-_IFF_NO_CARRIER: Final = 0x0040
-_IFF_NO_PI: Final = 0x1000
-_IFF_VNET_HDR: Final = 0x4000
-_IFF_TUN_EXCL: Final = 0x8000
-_IFREQ: Final = struct.Struct("16sH22x")
 _READ_BYTES: Final = 65536 + 64  # more than any MTU of a TAP: a short buffer would lose the frame
-_CLOSING_THREADS: Final = 32
 _DELETED: Final = errno.EBADFD
 """What every call on the descriptor of a TAP ends with once its interface has been deleted."""
 _NOT_TAKEN: Final = frozenset({errno.EAGAIN, errno.EIO, errno.ENOBUFS, errno.ENOMEM, errno.EINVAL})
@@ -117,6 +102,8 @@ class TapNetdev(Netdev):
         self._buffer = bytearray(_READ_BYTES)
         self._view = memoryview(self._buffer)
         self._read_at = 0.0
+        self._taken_alone = 0
+        """Of how many more wake-ups the first frame is taken to be alone."""
         self._buffers = (self._buffer,)
         self._skipped = len(VNET_HEADER) if vnet_hdr else 0
         self._reading = False
@@ -184,12 +171,9 @@ class TapNetdev(Netdev):
             self._asked_for_steering = True
             try:
                 self._steering = ReceiveSteering(self._watcher.namespace, self.kernel.name, processors)
-            except NetdevError as error:  # it will not be permitted later, either
-                log.debug("%s", error)
-        if self._steering is None:
-            return False
-        self._steering.set(on)
-        return self._steering.is_on
+            except (NetdevError, RuntimeError) as error:  # not permitted, or no thread to be had
+                log.debug("[%s] not steered: %s", self.name, error)
+        return self._steering is not None and self._steering.set(on)
 
     def stop_queue(self) -> None:
         """Read no frames: those of the host wait in the kernel, txqueuelen of them at most (1000 unless set).
@@ -208,7 +192,7 @@ class TapNetdev(Netdev):
         """Read frames again."""
         if self.queue_stopped:
             self.queue_stopped = False
-            self._read_at = self._loop.time()  # several may wait by now
+            self._taken_alone = 0  # several may wait by now
             if self._reading:
                 self._loop.add_reader(self._fd, self._readable)
             self._reader_follows()
@@ -220,8 +204,12 @@ class TapNetdev(Netdev):
         # most often the first is alone, and it would have to wait until that is known, as would its answer
         ops.ndo_start_xmit(frame)
         now = self._loop.time()
-        is_alone, self._read_at = now > self._read_at + ALONE_S, now
-        frame = None if is_alone or not self._is_reading else self._read()
+        was_quiet, self._read_at = now > self._read_at + QUIET_S, now
+        if was_quiet and self._taken_alone:
+            self._taken_alone -= 1
+            return
+        frame = self._read() if self._is_reading else None
+        self._taken_alone = ALONE_IN_A_ROW if frame is None else 0
         if frame is None:
             return
         # written one after the other, frames find the program that they are for still awake
@@ -285,7 +273,7 @@ class TapNetdev(Netdev):
         if self._fd < 0 or self.dead is not None:
             return
         try:
-            fcntl.ioctl(self._fd, _TUNSETCARRIER, struct.pack("i", on))
+            set_tap_carrier(self._fd, on)
         except OSError as error:
             self._fail(error)
 
@@ -379,7 +367,7 @@ class TapNetdev(Netdev):
     def on_link_gone(self) -> None:
         """The interface left the namespace: it is lost, unless only moved to another namespace."""
         try:
-            fcntl.ioctl(self._fd, _TUNGETIFF, bytearray(_IFREQ.size))
+            check_tap(self._fd)
         except OSError as error:
             self._fail(error)
         else:
@@ -488,57 +476,6 @@ def _nothing() -> None:
     """Stand in for a reader that follows nothing."""
 
 
-def open_tap(name: str, *, vnet_hdr: bool = False, carrier: bool = True) -> int:
-    """Return the non-blocking descriptor of a new TAP in the network namespace of this thread.
-
-    Raises:  NetdevError: no right to, or the name is taken.
-    """
-    try:
-        fd = os.open(TUN_DEVICE, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        raise NetdevError(f"cannot open {TUN_DEVICE}: {error.strerror}", error.errno or 0) from error
-    try:
-        features = bytearray(4)
-        fcntl.ioctl(fd, _TUNGETFEATURES, features)
-        flags = _IFF_TAP | _IFF_NO_PI | _IFF_TUN_EXCL | (_IFF_VNET_HDR if vnet_hdr else 0)
-        if not carrier:
-            flags |= struct.unpack("I", features)[0] & _IFF_NO_CARRIER
-        fcntl.ioctl(fd, _TUNSETIFF, _IFREQ.pack(name.encode(), flags))
-        fcntl.ioctl(fd, _TUNSETOFFLOAD, 0)
-        fcntl.ioctl(fd, _TUNSETCARRIER, struct.pack("i", carrier))
-    except OSError as error:
-        os.close(fd)
-        reason = error.strerror
-        if error.errno in (errno.EBUSY, errno.EINVAL):
-            reason = "an interface of that name exists"
-        raise NetdevError(f"cannot make TAP {name}: {reason}", error.errno or 0) from error
-    return fd
-
-
-def make_lasting_tap(links: LinkClient, name: str, mac: MacAddr, owner: int | None) -> None:
-    """Make a TAP that stays, for another program to open by its name, in the namespace of `links`.
-
-    Args:    owner: the user who may open it, besides root.
-    Raises:  NetdevError: no right to, or the name is taken.
-    """
-
-    def make() -> None:
-        fd = open_tap(name)
-        try:
-            found = links.find(name)
-            if found is not None:
-                links.set_address(found.ifindex, mac)
-            if owner is not None:
-                fcntl.ioctl(fd, _TUNSETOWNER, owner)
-            fcntl.ioctl(fd, _TUNSETPERSIST, 1)
-        except OSError as error:
-            raise NetdevError(f"cannot keep TAP {name}: {error.strerror}", error.errno or 0) from error
-        finally:
-            os.close(fd)
-
-    run_in_namespace(links.namespace, make)
-
-
 class TapFactory:
     """Makes the TAPs of one host by name; the host's NetdevFactory chooses the names."""
 
@@ -575,13 +512,3 @@ class TapFactory:
         """Take all interfaces made here away and stop watching."""
         close_descriptors(self.release())
         self.watcher.close()
-
-
-def close_descriptors(fds: Sequence[int]) -> None:
-    """Close the descriptors of many TAPs, side by side.
-
-    The kernel waits some 20 ms for each interface that goes, nearly all of it without holding a lock.
-    """
-    if fds:
-        with ThreadPoolExecutor(min(len(fds), _CLOSING_THREADS)) as pool:
-            list(pool.map(os.close, fds))

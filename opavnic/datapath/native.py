@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-import fcntl
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hfi_sim.fabric import Fabric
 from hfi_sim.netdev.base import Netdev
+from hfi_sim.netdev.tun import leave_offloads
 from opavnic.adapter import Adapter
 from opavnic.datapath.counter_merge import add_vnic
 from opavnic.datapath.snapshot import DemuxSnapshot, take_demux, take_vport
@@ -36,13 +36,6 @@ log = logging.getLogger("opavnic.datapath")
 
 POLL_S: Final = 0.1
 """How often VNICs are compared with what the carrier knows, for changes that nothing announces, such as a new MTU."""
-
-_TUNSETOFFLOAD: Final = 0x400454D0
-_CSUM: Final = 0x01
-_TSO4_TSO6_ECN: Final = 0x02 | 0x04 | 0x08
-_USO4_USO6: Final = 0x20 | 0x40
-OFFLOADS: Final = (_CSUM | _TSO4_TSO6_ECN | _USO4_USO6, _CSUM | _TSO4_TSO6_ECN)
-"""What the host may leave to us, the best first; kernels before 6.2 know no segmentation of UDP."""
 
 
 class _Given(NamedTuple):
@@ -141,7 +134,7 @@ class NativeDatapath:
         netdev = adapter.netdev
         if netdev.can_hand_over:
             fd = netdev.hand_over(lambda: self._follow(adapter, netdev))
-            datagrams = bool(_set_offloads(fd) & _USO4_USO6)
+            datagrams = _leave_offloads(netdev.name, fd)
             self._index[adapter] = self._carrier.add_vport(fd, datagrams=datagrams)
             self._give(adapter, port, passing=adapter.is_passing)  # before the first frame is read
             netdev.wake_queue()  # the carrier itself heeds the link
@@ -170,9 +163,9 @@ class NativeDatapath:
         adapter.offload = None
 
     def _poll(self) -> None:
+        self._timer = self._loop.call_later(POLL_S, self._poll)
         self.refresh()
         self._steering.look(self._times(), {index: adapter.netdev for adapter, index in self._index.items()})
-        self._timer = self._loop.call_later(POLL_S, self._poll)
 
     def _times(self) -> list[Time]:
         try:
@@ -254,18 +247,10 @@ def _can_be_carried(netdev: Netdev) -> bool:
     return netdev.can_hand_over or netdev.native_app is not None
 
 
-def _set_offloads(fd: int) -> int:
-    """Let the host leave checksums and segmentation to us, as far as its kernel can; return what it took.
-
-    A kernel that cuts datagrams for us also takes merged ones from us; an older one refuses these.
-    """
-    for offloads in OFFLOADS:
-        try:
-            fcntl.ioctl(fd, _TUNSETOFFLOAD, offloads)
-        except OSError as error:
-            if error.errno != errno.EINVAL:
-                log.warning("no offloads: %s", error.strerror)
-                return 0
-        else:
-            return offloads
-    return 0
+def _leave_offloads(name: str, fd: int) -> bool:
+    """Let the host leave checksums and segmentation to the carrier; return whether it takes merged datagrams."""
+    try:
+        return leave_offloads(fd)
+    except OSError as error:
+        log.warning("[%s] no offloads: %s", name, error.strerror)
+        return False

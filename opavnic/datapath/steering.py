@@ -38,10 +38,12 @@ class _Mix(NamedTuple):
     bursts: int
     flows: int
 
-    def since(self, before: _Mix | None) -> _Mix:
-        if before is None or before.worker != self.worker or before.bursts > self.bursts:
-            return _Mix(self.worker, 0, 0)  # nothing is known yet
+    def since(self, before: _Mix) -> _Mix:
         return _Mix(self.worker, self.bursts - before.bursts, self.flows - before.flows)
+
+    def follows(self, before: _Mix) -> bool:
+        """Whether it says more of the same: the vport is still the same one, at the same worker."""
+        return before.worker == self.worker and before.bursts <= self.bursts
 
 
 class Steering:
@@ -75,8 +77,11 @@ class Steering:
         before, self._mixes = self._mixes, mixes
         if before is None:
             return
-        known = dict(enumerate(before))
-        passed = {vport: mixes[vport].since(known.get(vport)) for vport in netdevs if vport < len(mixes)}
+        passed = {
+            vport: now.since(then)
+            for vport, (now, then) in enumerate(zip(mixes, before, strict=False))
+            if vport in netdevs and now.follows(then)
+        }
         for worker in full:
             bursts = sum(mix.bursts for mix in passed.values() if mix.worker == worker)
             busy = {v: m for v, m in passed.items() if m.worker == worker and m.bursts > _MINOR * bursts}
@@ -85,10 +90,11 @@ class Steering:
                     self._steer(netdevs[vport])
         # while frames come, some may wait at other processors, which later ones would overtake
         idle = {netdevs[vport] for vport, mix in passed.items() if not mix.bursts}
-        for netdev in self._steered - (set(netdevs.values()) - idle):
-            self._steered.discard(netdev)
-            netdev.steer(False)
-            log.debug("[%s] the host receives by itself", netdev.name)
+        busy_ones = set(netdevs.values()) - idle
+        for netdev in tuple(self._steered):
+            if not netdev.steer(netdev in busy_ones):
+                self._steered.discard(netdev)
+                log.debug("[%s] the host receives by itself", netdev.name)
 
     def _full(self, times: Sequence[Time]) -> list[int]:
         """Return the workers that have no time left."""

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Literal
 
-from hfi_sim.netdev.tap import close_descriptors
+from hfi_sim.netdev.tun import close_descriptors
 from opavnic.lab.cleanup import Removed, netdev_names, remove_namespaces, undo
 from opavnic.lab.errors import LabError, PrivilegeError
 from opavnic.lab.guest_model import GuestKeys

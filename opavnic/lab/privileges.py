@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from hfi_sim.netdev.namespace import CLONE_NEWNET, CLONE_NEWNS, CLONE_NEWUSER, Libc
-from hfi_sim.netdev.tap import TUN_DEVICE
+from hfi_sim.netdev.tun import TUN_DEVICE
 from opavnic.lab.errors import PrivilegeError
 from opavnic.lab.runtime import ROOT_VARIABLE, runtime_root
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +16,7 @@ import pytest
 from e2e.kernel import ip, program, wait_until
 from hfi_sim.errors import NetdevError
 from hfi_sim.netdev.netlink import LinkClient
-from hfi_sim.netdev.tap import TapFactory, TapNetdev
+from hfi_sim.netdev.tap import ALONE_IN_A_ROW, QUIET_S, TapFactory, TapNetdev
 from hfi_sim.types import MacAddr, parse_mac
 from opavnic.lab.namespaces import NETNS_DIR, create_namespace, remove_namespace
 
@@ -261,6 +263,25 @@ async def test_first_frame_that_waits_is_passed_on_at_once_and_the_others_as_a_b
     assert bench.adapter.bursts[0].stop >= 8
 
 
+async def test_frames_that_wait_are_passed_on_as_a_burst_though_each_takes_long(bench: Bench) -> None:
+    def take(frame: bytes) -> None:
+        bench.adapter.frames.append(frame)
+        time.sleep(2 * QUIET_S)
+
+    await bench.up()
+    bench.netdev.set_carrier(True)
+    await ip(bench.namespace, "address", "add", "10.99.0.1/24", "dev", "blue")
+    await ip(bench.namespace, "neighbour", "add", "10.99.0.2", "lladdr", HOSTS.hex(":"), "dev", "blue")
+    send = ("ip", "netns", "exec", bench.namespace.name, *DATAGRAMS, "send", "10.99.0.2")
+    await program(*send, "1")
+    bench.adapter.ndo_start_xmit = take  # type: ignore[method-assign]
+    bench.adapter.frames.clear()
+    bench.adapter.bursts.clear()
+    subprocess.run([*send, "30"], check=True)  # noqa: ASYNC221 - while the loop reads nothing
+    await wait_until(lambda: len(bench.adapter.frames) >= 30, "all frames")
+    assert bench.adapter.bursts[0].start <= ALONE_IN_A_ROW + 2
+
+
 async def sysfs(namespace: Path, name: str) -> str:
     """Return what the host says of blue."""
     return (
@@ -424,8 +445,11 @@ async def test_processors_that_the_host_has_chosen_itself_stay(bench: Bench) -> 
     await choose("0")
     if bench.netdev.steer(True):
         await choose("1")
+        assert not bench.netdev.steer(True)
         bench.netdev.steer(False)
         assert processors(await sysfs(bench.namespace, RPS)) == 1
+        await choose("0")
+        assert bench.netdev.steer(True)
 
 
 async def test_interface_that_is_gone_is_steered_nowhere(bench: Bench) -> None:

@@ -14,7 +14,7 @@ import signal
 import sys
 
 from hfi_sim.netdev.namespace import run_in_namespace
-from hfi_sim.netdev.tap import open_tap
+from hfi_sim.netdev.tun import open_tap
 from opavnic.datapath.selection import load_native
 from opavnic.lab.namespaces import NETNS_DIR
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hfi_sim.fabric import Fabric
 from hfi_sim.netdev.namespace import run_in_namespace
-from hfi_sim.netdev.tap import close_descriptors, open_tap
+from hfi_sim.netdev.tun import close_descriptors, open_tap
 from hfi_sim.port_state import PortState
 from hfi_sim.types import Lid
 from opavnic.datapath.selection import NOT_BUILT, load_native

@@ -126,7 +126,7 @@ pub struct Run {
     pub len: usize,
 }
 
-/// What has come so far: bursts, and of how many flows each was, added up. More than a few tens in one are as many.
+/// What has come so far: bursts, and of how many flows of TCP each was, added up. More than a few tens in one are as many.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mix {
     pub bursts: u64,
@@ -139,7 +139,7 @@ pub struct Coalescer {
     slots: Vec<Slot>,
     used: usize,
     mix: Mix,
-    /// A bit for each flow of the burst, which others may share.
+    /// A bit for each flow of TCP in the burst, which others may share.
     flows: u64,
     /// The device takes merged datagrams (GSO_UDP_L4, Linux 6.2).
     pub datagrams: bool,
@@ -212,7 +212,7 @@ impl Coalescer {
         let Some(candidate) = candidate else {
             if parsed.l4 != 0 {
                 let key = flow_key(bytes, &parsed);
-                self.note_flow(key);
+                self.note_flow(&parsed, key);
                 self.close(|slot| slot.key == key);
             } else if hides_ports(&parsed) {
                 // it may be of any flow, and must not be overtaken
@@ -221,7 +221,7 @@ impl Coalescer {
             self.append(frame, parsed, verified);
             return None;
         };
-        self.note_flow(candidate.key);
+        self.note_flow(&parsed, candidate.key);
         let mut recent = (self.used.saturating_sub(OPEN_SLOTS)..self.used).rev();
         if let Some(index) = recent.find(|&i| self.slots[i].open && self.slots[i].key == candidate.key) {
             let slot = &mut self.slots[index];
@@ -260,9 +260,9 @@ impl Coalescer {
         slot
     }
 
-    fn note_flow(&mut self, key: u64) {
+    fn note_flow(&mut self, parsed: &Parsed, key: u64) {
         // the upper bits have some of everything
-        self.flows |= 1 << (key >> 58);
+        self.flows |= u64::from(parsed.protocol == TCP) << (key >> 58);
     }
 
     /// The frames that may still be extended.

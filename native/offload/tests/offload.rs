@@ -57,7 +57,7 @@ fn merge_trains(sends: &[Vec<Vec<u8>>], origin: Origin) -> Vec<(usize, Vec<u8>)>
 }
 
 #[test]
-fn of_how_many_flows_bursts_are_is_counted() {
+fn of_how_many_flows_of_tcp_bursts_are_is_counted() {
     let header = VnetHeader::default();
     let send = |port: u8| {
         let (_, mut frame) = LargeSend { ipv6: false, tcp: true, tags: 0, payload: 100, size: 1000 }.build();
@@ -82,6 +82,8 @@ fn of_how_many_flows_bursts_are_is_counted() {
     assert_eq!(bursts(&[send(1), send(1)], true), (2, 3));
     assert_eq!(bursts(&[answer(1), answer(2), answer(3), answer(3)], true), (3, 6));
     assert_eq!(bursts(&[send(1), send(2)], false), (4, 6));
+    let (_, datagram) = LargeSend { ipv6: false, tcp: false, tags: 0, payload: 100, size: 1000 }.build();
+    assert_eq!(bursts(&[datagram], true), (5, 6));
 }
 
 #[test]

@@ -17,7 +17,7 @@ from typing import Any, Final
 from hfi_sim.did_you_mean import nearest
 from hfi_sim.netdev.bridging import BRIDGE, BridgeClient, LinkFacts
 from hfi_sim.netdev.namespace import run_in_namespace
-from hfi_sim.netdev.tap import make_lasting_tap
+from hfi_sim.netdev.tun import make_lasting_tap
 from hfi_sim.types import MacAddr, mac_text
 from opavnic.lab.errors import LabError
 from opavnic.lab.model import LabModel, Vesw

@@ -51,6 +51,19 @@ def test_events_that_bring_about_outputs_take_no_memory_once_over_though_nobody_
     assert len(queue) == 0
 
 
+def test_events_that_are_over_take_no_memory_while_one_is_due_in_an_hour_and_any_may_bring_about_an_output() -> (
+    None
+):
+    queue = EventQueue()
+    queue.schedule(3_600_000_000_000, _nothing)
+    for now in range(1000):
+        queue.push(now, queue.number(), _nothing, outward=True)
+        assert queue.earliest(0) == now
+        queue.run(now, deque())
+    queue.earliest(0)
+    assert len(queue) == 1
+
+
 def test_deadline_is_the_earliest_output_and_what_is_due_before_is_done_in_its_order() -> None:
     queue = EventQueue()
     done: list[tuple[int, str]] = []

@@ -17,10 +17,10 @@ class Device(MemoryNetdev):
     def __init__(self, name: str, *, is_steerable: bool = True) -> None:
         super().__init__(name)
         self.is_steered = False
-        self._is_steerable = is_steerable
+        self.is_steerable = is_steerable
 
     def steer(self, on: bool) -> bool:
-        self.is_steered = on and self._is_steerable
+        self.is_steered = on and self.is_steerable
         return self.is_steered
 
 
@@ -106,9 +106,21 @@ def test_host_that_sees_to_it_itself_and_one_that_goes_away_are_no_matter() -> N
     lab = two_hosts()
     for _ in range(3):
         lab.pass_on(8.0, 8.0, busy=(1.0,))
-    del lab.hosts[1]
+    lab.hosts[0].is_steerable = False
     lab.pass_on(8.0, 8.0, busy=(1.0,))
     assert lab.steering.count == 1
+    del lab.hosts[1]
+    lab.pass_on(8.0, 8.0, busy=(1.0,))
+    assert lab.steering.count == 0
+
+
+def test_host_whose_frames_another_worker_hands_over_now_is_not_taken_for_one_that_nothing_comes_to() -> None:
+    lab = two_hosts()
+    for _ in range(3):
+        lab.pass_on(8.0, 8.0, busy=(1.0,))
+    worker, bursts, flows = lab.mixes[1]
+    lab.mixes[1] = worker + 1, bursts, flows
+    assert lab.pass_on(1.0, 1.0, busy=(1.0,)) == [True, True]
 
 
 def test_vport_that_is_another_ones_now_starts_anew_and_a_dead_thread_is_no_error() -> None:
