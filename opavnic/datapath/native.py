@@ -37,6 +37,9 @@ log = logging.getLogger("opavnic.datapath")
 POLL_S: Final = 0.1
 """How often VNICs are compared with what the carrier knows, for changes that nothing announces, such as a new MTU."""
 
+_DRAIN_S: Final = 1e-3
+"""In this time a host takes in all that waits for it at other processors, by far."""
+
 
 class _Given(NamedTuple):
     """What the configuration of a vport was made from."""
@@ -76,7 +79,7 @@ class NativeDatapath:
         self._refreshing = False
         self._closed = False
         carrier.start()
-        self._steering = Steering(lambda: carrier.mixes)
+        self._steering = Steering(lambda: carrier.mixes, self._drained)
         loop.add_reader(carrier.notice_fd, self._noticed)
         fabric.before_counting.append(self.sync)
         self._timer = loop.call_later(POLL_S, self._poll)
@@ -173,6 +176,16 @@ class NativeDatapath:
             return [Time(time.clock_gettime_ns(clock), time.monotonic_ns()) for clock in clocks]
         except OSError:  # a thread has died, and the lab ends
             return []
+
+    @contextlib.contextmanager
+    def _drained(self) -> Iterator[None]:
+        """Hand nothing over to hosts, and let them take in what they have."""
+        self._carrier.pause()
+        try:
+            time.sleep(_DRAIN_S)
+            yield
+        finally:
+            self._carrier.resume()
 
     # --- what the carrier has for us -----------------------------------------------------------------------
 

@@ -8,18 +8,20 @@ passes, which is looked at ten times a second.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Final, NamedTuple
 
 from hfi_sim.netdev.base import Netdev
 
-log = logging.getLogger("opavnic.datapath")
-
 FULL: Final = 0.9
 """The part of a processor that a worker takes which has no time left."""
-MANY: Final = 4.0
-"""Flows at all hosts of a worker beyond which others take over. Two have so many: data there, and answers back."""
+HALF: Final = 0.5
+"""The part down to which others go on."""
+MANY: Final = 4.5
+"""Flows at all hosts of a worker beyond which others take over. Two are four: data there, and answers back."""
+FEW: Final = 4.0
+"""Flows down to which others go on."""
 _MINOR: Final = 0.01
 """The part of a worker's bursts below which a host does not count."""
 
@@ -49,12 +51,18 @@ class _Mix(NamedTuple):
 class Steering:
     """Of the hosts of one lab."""
 
-    def __init__(self, ask: Callable[[], Sequence[tuple[int, int, int]]]) -> None:
+    def __init__(
+        self,
+        ask: Callable[[], Sequence[tuple[int, int, int]]],
+        drained: Callable[[], AbstractContextManager[None]],
+    ) -> None:
         """Know nothing yet.
 
-        Args:  ask: returns what the carrier says of all vports (`Carrier.mixes`), which costs it a moment.
+        Args:  ask: returns what the carrier says of all vports (`Carrier.mixes`), which costs it a moment. drained: in
+               its context nothing is handed over to hosts, nor waits at other processors: it would be overtaken.
         """
         self._ask = ask
+        self._drained = drained
         self._times: Sequence[Time] = ()
         self._mixes: list[_Mix] | None = None
         self._steered: set[Netdev] = set()
@@ -69,8 +77,8 @@ class Steering:
 
         Args:  times: of each worker. netdevs: by vport.
         """
-        full = self._full(times)
-        if not full and not self._steered:
+        parts = self._parts(times)
+        if not parts or (max(parts) < FULL and not self._steered):
             self._mixes = None
             return
         mixes = [_Mix(*mix) for mix in self._ask()]
@@ -82,29 +90,36 @@ class Steering:
             for vport, (now, then) in enumerate(zip(mixes, before, strict=False))
             if vport in netdevs and now.follows(then)
         }
-        for worker in full:
-            bursts = sum(mix.bursts for mix in passed.values() if mix.worker == worker)
-            busy = {v: m for v, m in passed.items() if m.worker == worker and m.bursts > _MINOR * bursts}
-            if sum(mix.flows / mix.bursts for mix in busy.values()) > MANY:
-                for vport in busy:
-                    self._steer(netdevs[vport])
-        # while frames come, some may wait at other processors, which later ones would overtake
-        idle = {netdevs[vport] for vport, mix in passed.items() if not mix.bursts}
-        busy_ones = set(netdevs.values()) - idle
-        for netdev in tuple(self._steered):
-            if not netdev.steer(netdev in busy_ones):
-                self._steered.discard(netdev)
-                log.debug("[%s] the host receives by itself", netdev.name)
+        over = self._steered - {netdevs[vport] for vport in netdevs.keys() - passed.keys()}
+        for worker, part in enumerate(parts):
+            here = {vport: mix for vport, mix in passed.items() if mix.worker == worker}
+            bursts = sum(mix.bursts for mix in here.values())
+            busy = {vport: mix for vport, mix in here.items() if mix.bursts > _MINOR * bursts}
+            flows = sum(mix.flows / mix.bursts for mix in busy.values())
+            if part >= FULL and flows > MANY:
+                self._steer(netdevs[vport] for vport in busy)
+            if part > HALF and flows > FEW:
+                over -= {netdevs[vport] for vport in here}
+        self._steer(self._steered - over)  # a host may have chosen itself
+        self._leave(over)
 
-    def _full(self, times: Sequence[Time]) -> list[int]:
-        """Return the workers that have no time left."""
+    def _parts(self, times: Sequence[Time]) -> list[float]:
+        """Return what part of a processor each worker has taken; nothing where that is not known."""
         before, self._times = self._times, times
         if len(before) != len(times):
             return []
-        parts = [(b.used - a.used) / max(b.now - a.now, 1) for a, b in zip(before, times, strict=True)]
-        return [worker for worker, part in enumerate(parts) if part >= FULL]
+        return [(b.used - a.used) / max(b.now - a.now, 1) for a, b in zip(before, times, strict=True)]
 
-    def _steer(self, netdev: Netdev) -> None:
-        if netdev not in self._steered and netdev.steer(True):
-            self._steered.add(netdev)
-            log.debug("[%s] many flows: all processors take in what the host receives", netdev.name)
+    def _steer(self, netdevs: Iterable[Netdev]) -> None:
+        for netdev in netdevs:
+            if netdev.steer(True):
+                self._steered.add(netdev)
+            else:
+                self._steered.discard(netdev)
+
+    def _leave(self, netdevs: Collection[Netdev]) -> None:
+        if netdevs:
+            with self._drained():
+                for netdev in netdevs:
+                    self._steered.discard(netdev)
+                    netdev.steer(False)
