@@ -13,6 +13,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import Final
 
+from opavnic.flow import VLAN_TPIDS
 from vema.attributes.counters import CounterGroup, ErrorCounters, SummaryCounters
 
 FCS_SIZE: Final = 4
@@ -24,11 +25,7 @@ SIZE_LIMITS: Final = (61, 124, 252, 508, 1020, 1515)
 """Where each class after the first begins, in bytes without FCS."""
 
 
-_SIZE_OF: Final = bytes(bisect_right(SIZE_LIMITS, length) for length in range(1 << 14))
-"""The class of each length that a 16B packet can hold, in bytes without FCS."""
 _Frame = bytes  # the counter `bytes` hides the type
-_TAGS: Final = frozenset({b"\x81\x00", b"\x88\xa8"})
-"""The ethertypes of VLAN tags."""
 
 
 @dataclass(slots=True)
@@ -57,19 +54,16 @@ class TrafficCounters:
         self.sizes[bisect_right(SIZE_LIMITS, length)] += 1
 
     def count_good(self, frame: _Frame) -> None:
-        """Count a whole frame, which is sent or delivered, by its size, kind and tag.
-
-        Args:  frame: 14 to 16383 bytes, without FCS.
-        """
+        """Count a whole frame, which is sent or delivered, by its size, kind and tag."""
         length = len(frame)
         self.packets += 1
         self.bytes += length + FCS_SIZE
-        self.sizes[_SIZE_OF[length]] += 1
+        self.sizes[bisect_right(SIZE_LIMITS, length)] += 1
         if frame[0] & 1:
             self.mcastbcast += 1
         else:
             self.unicast += 1
-        if frame[12:14] in _TAGS:
+        if frame[12:14] in VLAN_TPIDS:
             self.vlan += 1
         else:
             self.untagged += 1

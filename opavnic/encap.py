@@ -19,7 +19,7 @@ from hfi_sim.wire.icrc import TRAILER_SIZE
 from hfi_sim.wire.l4 import L4, EthernetL4
 from hfi_sim.wire.lrh16b import L2_16B, LT_HEAD, Lrh16B
 from hfi_sim.wire.packet import MAX_PACKET, pad_count, wire_length_qw
-from opavnic.flow import innermost_ethertype_at
+from opavnic.flow import IPV4, IPV6, VLAN_TPIDS, without_tags
 from opavnic.mac_table import MacTable
 from vema.attributes.vesw_port_info import RcShift, VeswPortInfo
 
@@ -33,11 +33,8 @@ FLOW_TABLE_SIZE: Final = 32
 
 _HEADER: Final = struct.Struct("<5I")
 _L2_AND_LT: Final = L2_16B << 29 | LT_HEAD << 31
-_VLAN_TPIDS: Final = frozenset({b"\x81\x00", b"\x88\xa8"})
 _UINT32: Final = 0xFFFFFFFF
 _LID_BITS: Final = 0xFFFFFF
-_IPV4: Final = b"\x08\x00"
-_IPV6: Final = b"\x86\xdd"
 _TCP: Final = 6
 _UDP: Final = 17
 
@@ -143,15 +140,15 @@ class Forwarding:
     def _sc_and_rc(self, frame: bytes) -> tuple[int, int]:
         """Return the service channel (a whole byte, as configured) and the routing control (3 bits)."""
         group = frame[0] & 1
-        if frame[12:14] in _VLAN_TPIDS:
+        if frame[12:14] in VLAN_TPIDS:
             sc = self._pcp_to_sc[group][frame[14] >> 5]
-            frame = frame[:12] + frame[innermost_ethertype_at(frame) :]
+            frame = without_tags(frame)
         else:
             sc = self._non_vlan_sc[group]
         ethertype = frame[12:14]
-        if ethertype == _IPV4:
+        if ethertype == IPV4:
             return sc, self._ipv4_rcs[frame[23] if len(frame) > 23 else 0]
-        if ethertype == _IPV6:
+        if ethertype == IPV6:
             return sc, self._ipv6_rcs[frame[20] if len(frame) > 20 else 0]
         return sc, self._default_rc
 
@@ -164,7 +161,7 @@ class Forwarding:
         info = self._info
         group = frame[0] & 1
         if vlan_tci is None:
-            if frame[12:14] not in _VLAN_TPIDS:
+            if frame[12:14] not in VLAN_TPIDS:
                 return info.non_vlan_vl_mc if group else info.non_vlan_vl_uc
             vlan_tci = frame[14] << 8
         return (info.pcp_to_vl_mc if group else info.pcp_to_vl_uc)[vlan_tci >> 13]

@@ -19,13 +19,16 @@ from __future__ import annotations
 import zlib
 from typing import Final
 
-_VLAN_TPIDS: Final = frozenset({b"\x81\x00", b"\x88\xa8"})
-_IPV4: Final = b"\x08\x00"
-_IPV6: Final = b"\x86\xdd"
+VLAN_TPIDS: Final = frozenset({b"\x81\x00", b"\x88\xa8"})
+"""The ethertypes of VLAN tags."""
+IPV4: Final = b"\x08\x00"
+IPV6: Final = b"\x86\xdd"
 _IP_AT: Final = 14
 _IPV4_SIZE: Final = 20
 _IPV6_SIZE: Final = 40
 _PORTS_SIZE: Final = 4
+_LOOKED_AT: Final = 15 * 4 + _PORTS_SIZE
+"""Bytes from the IP header on: the longest IPv4 header, and ports."""
 _WITH_PORTS: Final = frozenset({6, 17})
 """TCP and UDP."""
 _FRAGMENT: Final = 0x3F
@@ -35,24 +38,30 @@ _FRAGMENT: Final = 0x3F
 def innermost_ethertype_at(frame: bytes) -> int:
     """Return the offset of the ethertype behind all VLAN tags; 12 if there is no tag."""
     at = 12
-    while frame[at : at + 2] in _VLAN_TPIDS and at + 6 <= len(frame):
+    while frame[at : at + 2] in VLAN_TPIDS and at + 6 <= len(frame):
         at += 4
     return at
 
 
+def without_tags(frame: bytes) -> bytes:
+    """Return the beginning of a frame as if it had no VLAN tags: addresses, ethertype, the headers of IP and ports."""
+    at = innermost_ethertype_at(frame)
+    return frame[:12] + frame[at : at + 2 + _LOOKED_AT]
+
+
 def flow_key(frame: bytes) -> bytes:
     """Return the bytes of `frame` (14 or more, padded to 60) that identify its flow."""
-    if frame[12:14] in _VLAN_TPIDS:
-        frame = frame[:12] + frame[innermost_ethertype_at(frame) :]
+    if frame[12:14] in VLAN_TPIDS:
+        frame = without_tags(frame)
     ethertype = frame[12:14]
     key = frame[6:12] + frame[:6] + ethertype
-    if ethertype == _IPV4 and len(frame) >= _IP_AT + _IPV4_SIZE:
+    if ethertype == IPV4 and len(frame) >= _IP_AT + _IPV4_SIZE:
         key += frame[26:34] + frame[23:24]
         ports = _IP_AT + (frame[14] & 0xF) * 4
         if frame[20] & _FRAGMENT or frame[21] or ports < _IP_AT + _IPV4_SIZE:
             return key
         protocol = frame[23]
-    elif ethertype == _IPV6 and len(frame) >= _IP_AT + _IPV6_SIZE:
+    elif ethertype == IPV6 and len(frame) >= _IP_AT + _IPV6_SIZE:
         key += frame[22:54] + frame[20:21]
         ports = _IP_AT + _IPV6_SIZE
         protocol = frame[20]

@@ -134,11 +134,7 @@ class EngineDriver:
         """Send what may be a packet from an HFI port, as `Engine.send`, and do what is due."""
         now = self._tell_time()
         drop = self.engine.send(now, port, data)
-        if self.is_running:
-            return drop
-        if self._early_ns:  # most of what a packet leaves to do is due by then
-            self._run(now + self._early_ns)
-        else:
+        if not self.is_running:
             self._heed(now)
         return drop
 
@@ -146,26 +142,23 @@ class EngineDriver:
         """Send a packet from an HFI port, as `Engine.inject`, and do what is due."""
         now = self._tell_time()
         drop = self.engine.inject(now, port, packet, slid, dlid, pkey)
-        if self.is_running:
-            return drop
-        if self._early_ns:
-            self._run(now + self._early_ns)
-        else:
+        if not self.is_running:
             self._heed(now)
         return drop
 
     def _heed(self, now: int) -> None:
-        """Do what an input has left to do, if it is due, or wake up when it is: where time is exact."""
+        """Do what an input has left to do, if it is due, or wake up when it is."""
+        if self._early_ns:  # most of it is due by then
+            self._run(now + self._early_ns)
+            return
         deadline = self.engine.deadline
         if deadline is None:
             return
-        if self._is_timeless:
-            if deadline > now:
-                self._now = now = deadline
+        if self._is_timeless and deadline > now:
+            self._now = now = deadline
+        if deadline <= now:
             self._run(now)
-        elif deadline <= now:
-            self._run(now)
-        elif deadline < self._timer_at:
+        else:
             self._wake_at(deadline)
 
     def burst(self) -> AbstractContextManager[object]:

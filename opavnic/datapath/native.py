@@ -180,9 +180,14 @@ class NativeDatapath:
     @contextlib.contextmanager
     def _drained(self) -> Iterator[None]:
         """Hand nothing over to hosts, and let them take in what they have."""
+        with self._paused():
+            time.sleep(_DRAIN_S)
+            yield
+
+    @contextlib.contextmanager
+    def _paused(self) -> Iterator[None]:
         self._carrier.pause()
         try:
-            time.sleep(_DRAIN_S)
             yield
         finally:
             self._carrier.resume()
@@ -205,12 +210,9 @@ class NativeDatapath:
     @contextlib.contextmanager
     def still(self) -> Iterator[None]:
         """Let no frame pass, so that counters of several places can be compared; hosts' frames wait meanwhile."""
-        self._carrier.pause()
-        try:
+        with self._paused():
             self.sync()
             yield
-        finally:
-            self._carrier.resume()
 
     @property
     def loads(self) -> Sequence[tuple[int, int]]:

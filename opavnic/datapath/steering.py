@@ -8,7 +8,7 @@ passes, which is looked at ten times a second.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Final, NamedTuple
 
@@ -90,18 +90,26 @@ class Steering:
             for vport, (now, then) in enumerate(zip(mixes, before, strict=False))
             if vport in netdevs and now.follows(then)
         }
-        over = self._steered - {netdevs[vport] for vport in netdevs.keys() - passed.keys()}
+        wanted: set[Netdev] = set()
+        kept = {netdevs[vport] for vport in netdevs.keys() - passed.keys()}  # nothing is known of these yet
         for worker, part in enumerate(parts):
             here = {vport: mix for vport, mix in passed.items() if mix.worker == worker}
             bursts = sum(mix.bursts for mix in here.values())
             busy = {vport: mix for vport, mix in here.items() if mix.bursts > _MINOR * bursts}
             flows = sum(mix.flows / mix.bursts for mix in busy.values())
             if part >= FULL and flows > MANY:
-                self._steer(netdevs[vport] for vport in busy)
+                wanted |= {netdevs[vport] for vport in busy}
             if part > HALF and flows > FEW:
-                over -= {netdevs[vport] for vport in here}
-        self._steer(self._steered - over)  # a host may have chosen itself
-        self._leave(over)
+                kept |= {netdevs[vport] for vport in here}
+        wanted |= self._steered & kept
+        over = self._steered - wanted
+        self._steered = {
+            netdev for netdev in wanted if netdev.steer(True)
+        }  # not where a host has chosen itself
+        if over:
+            with self._drained():
+                for netdev in over:
+                    netdev.steer(False)
 
     def _parts(self, times: Sequence[Time]) -> list[float]:
         """Return what part of a processor each worker has taken; nothing where that is not known."""
@@ -109,17 +117,3 @@ class Steering:
         if len(before) != len(times):
             return []
         return [(b.used - a.used) / max(b.now - a.now, 1) for a, b in zip(before, times, strict=True)]
-
-    def _steer(self, netdevs: Iterable[Netdev]) -> None:
-        for netdev in netdevs:
-            if netdev.steer(True):
-                self._steered.add(netdev)
-            else:
-                self._steered.discard(netdev)
-
-    def _leave(self, netdevs: Collection[Netdev]) -> None:
-        if netdevs:
-            with self._drained():
-                for netdev in netdevs:
-                    self._steered.discard(netdev)
-                    netdev.steer(False)
