@@ -39,7 +39,7 @@ $(STAMP): pyproject.toml bench/pyproject.toml Makefile $(wildcard native/Cargo.*
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	@rm -f opavnic/_native*.so  # a build that fails would leave it, and it would not fit these sources
-	$(BIN)/python -m pip install --quiet -e '.[dev,docs,web,cluster]' -e bench
+	$(BIN)/python -m pip install --quiet -e '.[dev,docs,web,cluster,ejfat]' -e bench
 	@touch $@
 
 native: ## build the fast datapath again; `make venv` builds it too, where cargo is

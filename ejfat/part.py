@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from ejfat.addresses import IpAddress, parse_ip
 from ejfat.live.lb_options import LbOptions
 from hfi_sim.did_you_mean import nearest
+from opavnic.extras import advice, is_installed
 from opavnic.world.part import Asked, AskedApp, Part, PartWorld
 from vema.em.problems import Problem
 
@@ -24,6 +25,11 @@ class LoadBalancerPart(Part):
 
     def check(self, asked: Asked) -> Iterator[Problem]:
         for app in asked.apps:
+            if not is_installed("ejfat"):
+                yield Problem(
+                    ("apps", app.index, "kind"), f"{self.name} needs more packages: {advice('ejfat')}"
+                )
+                continue
             if _address_of(asked, app.host) is None:
                 message = f"{self.name} needs a virtual switch with a subnet"
                 yield Problem(("apps", app.index, "host"), message)

@@ -256,8 +256,12 @@ def _explain(error: Exception) -> int:
             return code
         return EXIT_USAGE
     from hfi_sim.errors import HfiSimError, InputError
+    from opavnic.extras import missing_extra
     from opavnic.lab.errors import ConfigError
 
+    if isinstance(error, ModuleNotFoundError) and (line := missing_extra(error)):
+        complain(line, EXIT_FAILED)
+        return EXIT_FAILED
     if isinstance(error, ConfigError):
         complain("\n".join(error.problems), EXIT_USAGE, problems=error.problems)
         return EXIT_USAGE

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import secrets
 from contextlib import suppress
 from typing import Annotated
@@ -10,7 +9,7 @@ from typing import Annotated
 import typer
 
 from opavnic.cli.common import LabOption
-from opavnic.cli.output import fail, print_line, say
+from opavnic.cli.output import print_line, say
 from opavnic.signals import interruptible
 
 DEFAULT_PORT = 8311
@@ -32,8 +31,6 @@ def web(
       opavnic web
       opavnic web --lab two-hosts --port 0
     """
-    if importlib.util.find_spec("nicegui") is None:
-        fail("the web view needs more packages: pip install 'opavnic[web]'")
     from opavnic.lab.runtime import running_lab
 
     directory, journal = running_lab(lab)

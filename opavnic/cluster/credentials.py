@@ -23,6 +23,7 @@ from opavnic.cluster.errors import ClusterError, ClusterInputError
 from opavnic.cluster.membership import node_name
 from opavnic.cluster.transport import NodeName
 from opavnic.cluster.zenoh_config import MAX_MEMBERS, Credentials
+from opavnic.extras import advice
 from opavnic.files import FileError, read_bytes, read_text
 
 if TYPE_CHECKING:
@@ -273,5 +274,5 @@ def _cryptography() -> Any:
     try:
         from cryptography import exceptions
     except ImportError:
-        raise ClusterError("certificates need cryptography: pip install 'opavnic[cluster]'") from None
+        raise ClusterError(f"certificates need cryptography: {advice('cluster')}") from None
     return exceptions

@@ -13,6 +13,7 @@ from opavnic.cluster.errors import ClusterError
 from opavnic.cluster.member import Member
 from opavnic.cluster.node import Machine, digest_of
 from opavnic.cluster.transport import Transport
+from opavnic.extras import advice
 from opavnic.lab.cleanup import Removed
 from opavnic.lab.daemon import run_lab
 from opavnic.lab.lab import Lab
@@ -46,7 +47,7 @@ def zenoh_transport(way: Way, *, fabric: int | None, digest: str | None) -> Tran
         import zenoh
     except ImportError as error:
         raise ClusterError(
-            f"a fabric over several machines needs Zenoh ({error}): pip install 'opavnic[cluster]'"
+            f"a fabric over several machines needs Zenoh ({error}): {advice('cluster')}"
         ) from error
     zenoh.try_init_log_from_env()  # RUST_LOG shows what access control refuses, for one
     from opavnic.cluster.membership import NO_DIGEST, Role, node_name

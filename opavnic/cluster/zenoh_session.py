@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from opavnic.cluster.errors import ClusterError, ClusterInputError
 from opavnic.cluster.zenoh_config import SessionPlan, config, to_json5
+from opavnic.extras import advice
 
 if TYPE_CHECKING:
     import zenoh
@@ -29,9 +30,7 @@ def open_session(plan: SessionPlan, fabric: int | None, life: int = 0) -> zenoh.
         try:
             import zenoh
         except ImportError:
-            raise ClusterError(
-                "a fabric over several machines needs Zenoh: pip install 'opavnic[cluster]'"
-            ) from None
+            raise ClusterError(f"a fabric over several machines needs Zenoh: {advice('cluster')}") from None
         try:
             return zenoh.open(zenoh.Config.from_json5(to_json5(config(plan, fabric, life))))
         except zenoh.ZError as error:
