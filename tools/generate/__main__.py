@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
-from tools.generate import api, cli, counters, docs, examples, lab_file, lua, lua_attributes, metrics, rust
+from tools.generate import api, cli, counters, docs, lab_file, lua, lua_attributes, metrics, rust
 from tools.generate.sections import SectionError
 
 ROOT: Final = Path(__file__).parents[2]
@@ -16,7 +16,6 @@ ROOT: Final = Path(__file__).parents[2]
 Output = Callable[[Path], Iterable[tuple[str, str]]]
 OUTPUTS: Final[tuple[Output, ...]] = (
     docs.pages,
-    examples.copies,
     lua.scripts,
     lua_attributes.scripts,
     rust.sources,

@@ -14,14 +14,9 @@ ROOT = Path(__file__).parents[4]
 
 
 def test_package_has_every_example_of_the_repository() -> None:
-    there = {path.name for path in (ROOT / "examples").iterdir() if path.suffix in (".yaml", ".conf")}
-    here = {path.name: path for path in (ROOT / "opavnic/examples").iterdir()}
-    assert here.keys() == there, "make generated; what examples/ no longer has, remove by hand"
-    unlike = [
-        name for name, path in here.items() if path.read_bytes() != (ROOT / "examples" / name).read_bytes()
-    ]
-    assert unlike == [], "make generated"
-    assert not any(path.is_symlink() for path in here.values())
+    there = {path.resolve() for path in (ROOT / "examples").iterdir() if path.suffix in (".yaml", ".conf")}
+    here = {path for path in (ROOT / "opavnic/examples").iterdir() if path.is_file()}
+    assert there == here, "the file stands in opavnic/examples, examples/ has a link to it"
 
 
 @pytest.mark.parametrize("name", examples())
