@@ -53,10 +53,6 @@ class RandomStream:
         """Draw one word and return whether it meets a chance of `chance` * 2**-53 (`threshold`)."""
         return self.word() >> 64 - CHANCE_BITS < chance
 
-    def fraction(self) -> float:
-        """Draw one word and return a number from 0 to below 1."""
-        return (self.word() >> 64 - CHANCE_BITS) / (1 << CHANCE_BITS)
-
     def sample(self, limit: int, count: int) -> set[int]:
         """Draw `count` words and return as many different numbers below `limit` (Floyd's sampling)."""
         chosen: set[int] = set()

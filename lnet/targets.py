@@ -36,11 +36,6 @@ class KibTarget:
         if twice is not None:
             raise NidError(f"address {twice} appears twice in target {self.tg_nid}")
 
-    @property
-    def tg_naddr(self) -> int:
-        """Number of addresses."""
-        return len(self.tg_addr)
-
     @classmethod
     def of(cls, nid: str, ips: Iterable[str]) -> KibTarget:
         """Make a target from text.
@@ -101,8 +96,3 @@ def parse_targets(text: str, path: str = "targets") -> list[KibTarget]:
             raise ConfigError(path, line, f"target {target.tg_nid} appears twice")
         targets[target.tg_nid] = target
     return list(targets.values())
-
-
-def format_targets(targets: Iterable[KibTarget]) -> str:
-    """Return the text of a targets file with `targets`."""
-    return "".join(f"{target}\n" for target in targets)

@@ -18,7 +18,7 @@ from typing import Final
 from hfi_sim.wire.icrc import TRAILER_SIZE
 from hfi_sim.wire.l4 import L4, EthernetL4
 from hfi_sim.wire.lrh16b import L2_16B, LT_HEAD, Lrh16B
-from hfi_sim.wire.packet import MAX_PACKET, pad_count, wire_length_qw
+from hfi_sim.wire.packet import MAX_PACKET
 from opavnic.flow import IPV4, IPV6, VLAN_TPIDS, without_tags
 from opavnic.mac_table import MacTable
 from vema.attributes.vesw_port_info import RcShift, VeswPortInfo
@@ -170,16 +170,6 @@ class Forwarding:
 def pad_frame(frame: bytes) -> bytes:
     """Return `frame` with zeros up to 60 bytes."""
     return frame if len(frame) >= MIN_FRAME else frame.ljust(MIN_FRAME, b"\0")
-
-
-def frame_length_qw(frame_len: int) -> int:
-    """Return the Length field, in 8-byte units, for a frame of `frame_len` bytes (60 and more)."""
-    return wire_length_qw(HEADER_SIZE + frame_len)
-
-
-def frame_pad_count(frame_len: int) -> int:
-    """Return the number of pad bytes, 0-7, behind a frame of `frame_len` bytes (60 and more)."""
-    return pad_count(HEADER_SIZE + frame_len)
 
 
 def pbc(length_qw: int, vl: int) -> int:

@@ -72,11 +72,6 @@ def flow_key(frame: bytes) -> bytes:
     return key
 
 
-def flow_hash(frame: bytes) -> int:
-    """Return the 32-bit hash of the flow that `frame` belongs to."""
-    return zlib.crc32(flow_key(frame))
-
-
 def flow_hash15(frame: bytes) -> int:
     """Return the hash scaled to 0..32767 (2**15 buckets, as in the driver), for encapsulation."""
     return zlib.crc32(flow_key(frame)) >> 17
@@ -88,8 +83,3 @@ def entropy_of(hash15: int) -> int:
     Source: the public driver's opa_vnic_calc_entropy().
     """
     return (hash15 >> 8 ^ hash15) & 0xFF
-
-
-def flow_of(entropy: int) -> int:
-    """Return the flow, 0 to 30, which selects the default port."""
-    return (entropy & 15) + (entropy >> 4)

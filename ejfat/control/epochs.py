@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ejfat.control import programming
-from ejfat.control.prefixes import EVERYTHING, TICKS, Prefix, cover, covered
+from ejfat.control.prefixes import EVERYTHING, TICKS, Prefix, cover
 from ejfat.control.programming import Target
 from ejfat.errors import ControlError, ExhaustedError
 from ejfat.schema import SLOTS, Op, Update
@@ -73,13 +73,6 @@ class EpochManager:
     def can_transition(self) -> bool:
         """Whether there is room for another calendar."""
         return len(self.live) < MAX_LIVE
-
-    def epoch_of(self, tick: int) -> Epoch | None:
-        """Return the epoch of a tick, as the data plane looks it up."""
-        for old in self.retiring:
-            if covered(old.cover, tick):
-                return old.epoch
-        return self.current
 
     def begin(self, members: Sequence[int]) -> list[Update]:
         """Return the updates for the first epoch: its calendar, then the assignment of all ticks.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ejfat.drops import Drop, PipelineCounters
 from ejfat.errors import BadRequestError
-from ejfat.pipeline.packet import Packet, parse_packet
+from ejfat.pipeline.packet import Packet
 from ejfat.pipeline.switchboard import Pipeline
 from ejfat.pipeline.verdict import Verdict
 from ejfat.schema import TableSet
@@ -114,14 +114,6 @@ class NativePipeline(Pipeline):
         if out is None:
             return None
         return Verdict(None, self._drops[out]) if isinstance(out, int) else Verdict(out)
-
-    def process_batch(self, frames: Sequence[bytes]) -> list[bytes | None]:
-        """Return the outgoing frame of each frame; None if it is dropped or for the host."""
-        out, punts = self.core.batch(frames)
-        for index in punts:
-            verdict = super().process_packet(parse_packet(frames[index]))
-            out[index] = None if verdict.to_host else verdict.frame
-        return out
 
     def _collect(self) -> None:
         taken, total = self.core.collect(), self._counters

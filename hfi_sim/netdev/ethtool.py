@@ -38,11 +38,6 @@ def set_merges_received(sock: socket.socket, interface: str, on: bool) -> None:
     _value(sock, interface, _ETHTOOL_SGRO, int(on))
 
 
-def link_speed(sock: socket.socket, interface: str) -> int:
-    """Return the speed in Mb/s that `ethtool` shows. Raises OSError: there is no such interface, or it has no speed."""
-    return _link_settings(sock, interface)[1]
-
-
 def set_link_speed(sock: socket.socket, interface: str, speed: int) -> None:
     """Let `ethtool` show a speed in Mb/s, full duplex, and fibre as the port.
 

@@ -93,16 +93,6 @@ class Icrc:
         value = crc32(_QUAD_WORDS.pack(qw0 | VARIABLE_QW0, qw1 | VARIABLE_QW1), 0)
         return crc32(_PAD_COUNT_BYTE[pad_count], crc32(rest, value))
 
-    def seal(self, packet: bytearray) -> None:
-        """Write the ICRC into a packet that has all the rest: header, payload, pad, 4 bytes of room, tail.
-
-        Raises:  ValueError: shorter than a 16B packet can be.
-        """
-        if len(packet) < _QUAD_WORDS.size + TRAILER_SIZE:
-            raise ValueError(f"cannot seal a packet of {len(packet)} bytes")
-        value = self.compute(packet[:-TRAILER_SIZE], packet[-1] & PAD_COUNT_MASK)
-        packet[-TRAILER_SIZE:-TAIL_SIZE] = value.to_bytes(ICRC_SIZE, "little")
-
     def check(self, packet: bytes | bytearray | memoryview) -> bool:
         """Return whether the ICRC of a whole packet matches; False where it is too short to have one."""
         if len(packet) < _QUAD_WORDS.size + TRAILER_SIZE:

@@ -160,11 +160,6 @@ def sc_of(packet: bytes | bytearray | memoryview) -> int:
     return packet[6] >> 4 | (packet[7] & 1) << 4
 
 
-def l2_of(packet: bytes | bytearray | memoryview) -> int:
-    """Return the L2 field: 2 says 16B."""
-    return (packet[7] & L2_BYTE7) >> 5
-
-
 def l4_of(packet: bytes | bytearray | memoryview) -> int:
     """Return the L4 type."""
     return packet[L4_BYTE]
@@ -211,13 +206,3 @@ def with_becn(packet: bytes) -> bytes:
 def with_sc(packet: bytes, sc: int) -> bytes:
     """Return the packet on another service channel, 0 to 31."""
     return packet[:6] + bytes((packet[6] & 0x0F | (sc & 0xF) << 4, packet[7] & 0xFE | sc >> 4)) + packet[8:]
-
-
-def fecn_of(packet: bytes | bytearray | memoryview) -> bool:
-    """Return the FECN bit."""
-    return bool(packet[7] & FECN_BYTE7)
-
-
-def becn_of(packet: bytes | bytearray | memoryview) -> bool:
-    """Return the BECN bit."""
-    return bool(packet[3] & BECN_BYTE3)

@@ -61,7 +61,6 @@ SHELLS = {
     "opavnic/cluster/boundary.py": "asyncio: looks at credits later",
     "opavnic/cluster/gate.py": "asyncio, a thread: offers what leaves",
     "opavnic/cluster/zenoh_links.py": "asyncio, a lock: links over Zenoh, in its threads",
-    "opavnic/cluster/memory.py": "asyncio: a network of one process",
     "opavnic/cluster/node.py": "asyncio: a machine of a cluster; the time of day",
     "opavnic/cluster/coordinator.py": "asyncio: a machine of a cluster",
     "opavnic/cluster/member.py": "asyncio: a machine of a cluster",

@@ -96,15 +96,6 @@ class CapabilityData(WireHeader):
     description_changed: Annotated[bool, Field(1, "the node description", FLAG)] = False
 
 
-@declared("SystemGuidNotice", "data of trap 145", "big", source=_SOURCE, names_itself=True)
-@dataclass(frozen=True, slots=True)
-class SystemGuidData(WireHeader):
-    """What trap 145 says."""
-
-    system_image_guid: Annotated[int, Field(64, "the GUID now", HEX)]
-    lid: Annotated[int, Field(32, "LID of the port", HEX)]
-
-
 @declared("BadMkeyNotice", "data of trap 256", "big", source=_SOURCE, names_itself=True)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BadMkeyData(WireHeader):

@@ -124,35 +124,6 @@ impl EjfatPipeline {
         })
     }
 
-    /// Run many frames without the GIL: what leaves of each (None: nothing), and the indexes of Python's.
-    fn batch<'py>(
-        &self,
-        py: Python<'py>,
-        frames: Vec<PyBackedBytes>,
-    ) -> (Vec<Option<Bound<'py, PyBytes>>>, Vec<usize>) {
-        let total = frames.iter().map(|frame| frame.len()).sum();
-        let (mut arena, mut outcomes) = (Vec::with_capacity(total), Vec::with_capacity(frames.len()));
-        py.detach(|| {
-            let work = &mut *self.shared.lock();
-            for frame in &frames {
-                let start = arena.len();
-                arena.extend_from_slice(frame);
-                let outcome = process(&work.tables, &mut work.counters, &mut arena[start..]);
-                outcomes.push((start, outcome));
-            }
-        });
-        let mut punts = Vec::new();
-        let out = outcomes.into_iter().enumerate().map(|(index, (start, outcome))| match outcome {
-            Outcome::Forward(range) => Some(PyBytes::new(py, &arena[start..][range])),
-            Outcome::Dropped(_) => None,
-            Outcome::Punt => {
-                punts.push(index);
-                None
-            }
-        });
-        (out.collect(), punts)
-    }
-
     /// Run frames again and again, as a thread would that reads them into a buffer; return how many left.
     fn repeat(&self, py: Python<'_>, frames: Vec<PyBackedBytes>, times: usize) -> u64 {
         py.detach(|| {

@@ -43,8 +43,10 @@ def test_threshold_keeps_never_always_and_whatever_is_above_never(probability: f
 
 
 @given(st.integers(0, (1 << 64) - 1), st.floats(0, 1))
-def test_hit_is_a_fraction_below_the_probability(state: int, probability: float) -> None:
-    assert RandomStream(state).hits(threshold(probability)) == (RandomStream(state).fraction() < probability)
+def test_hit_is_a_word_whose_upper_bits_are_below_the_probability(state: int, probability: float) -> None:
+    assert RandomStream(state).hits(threshold(probability)) == (
+        (RandomStream(state).word() >> 11) / (1 << 53) < probability
+    )
 
 
 @given(st.integers(0, (1 << 64) - 1), st.integers(1, 200), st.data())

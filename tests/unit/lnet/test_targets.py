@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lnet.errors import ConfigError
 from lnet.nid import Net, Nid
-from lnet.targets import KibTarget, TargetTable, format_targets, parse_targets
+from lnet.targets import KibTarget, TargetTable, parse_targets
 
 FILE = """
 # local
@@ -23,7 +23,6 @@ def test_file_with_spaces_commas_blank_lines_and_comments() -> None:
         "10.1.1.2@o2ib0 10.1.1.2 10.1.1.4",
         "10.1.1.3@o2ib1 10.1.1.3 10.1.1.5",
     ]
-    assert parse_targets(format_targets(parse_targets(FILE))) == parse_targets(FILE)
 
 
 SEVENTEEN = "10.1.1.2@o2ib0 " + " ".join(f"10.1.2.{i}" for i in range(17))
@@ -49,7 +48,7 @@ def test_bad_line_is_refused_with_file_and_line(line: str, reason: str) -> None:
 
 def test_sixteen_addresses_are_allowed() -> None:
     (target,) = parse_targets(SEVENTEEN.rsplit(" ", 1)[0])
-    assert target.tg_naddr == 16
+    assert len(target.tg_addr) == 16
 
 
 @given(st.text(max_size=100))
@@ -58,7 +57,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
         targets = parse_targets(text)
     except ConfigError:
         return
-    assert parse_targets(format_targets(targets)) == targets
+    assert parse_targets("\n".join(map(str, targets))) == targets
 
 
 def test_table_replaces_by_nid_and_lists_by_network() -> None:

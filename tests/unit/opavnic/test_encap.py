@@ -12,8 +12,8 @@ from hfi_sim.types import MacAddr
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.l4 import EthernetL4
 from hfi_sim.wire.lrh16b import Lrh16B
-from hfi_sim.wire.packet import parse_packet, seal_packet
-from opavnic.encap import Forwarding, frame_length_qw, frame_pad_count, pad_frame, pbc
+from hfi_sim.wire.packet import pad_count, parse_packet, seal_packet, wire_length_qw
+from opavnic.encap import HEADER_SIZE, Forwarding, pad_frame, pbc
 from opavnic.mac_table import MacTable
 from vema.attributes.mac_entries import MacEntry
 from vema.attributes.vesw_port_info import RcShift, VeswPortInfo
@@ -183,8 +183,8 @@ def test_length_and_pad_of_a_frame(size: int, length_qw: int, pad: int) -> None:
     data = pad_frame(LOCAL + bytes(size - 6))
     built = header(INFO, data)
     assert built is not None
-    assert built.length_qw == length_qw == frame_length_qw(len(data))
-    assert frame_pad_count(len(data)) == pad
+    assert built.length_qw == length_qw == wire_length_qw(HEADER_SIZE + len(data))
+    assert pad_count(HEADER_SIZE + len(data)) == pad
 
 
 @given(st.integers(60, 16351))

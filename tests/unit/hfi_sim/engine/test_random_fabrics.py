@@ -29,7 +29,7 @@ from hfi_sim.port_state import PortState
 from hfi_sim.routing.table import GROUP_BASE
 from hfi_sim.types import LID_PERMISSIVE, SC_MANAGEMENT, is_multicast_lid
 from hfi_sim.wire import l4
-from hfi_sim.wire.icrc import Icrc
+from hfi_sim.wire.icrc import PAD_COUNT_MASK, TRAILER_SIZE, Icrc
 from hfi_sim.wire.lrh16b import Lrh16B, dlid_of, pkey_of, sc_of, slid_of
 from unit.hfi_sim.engine.hand_made import (
     ACTIVE,
@@ -531,7 +531,8 @@ class World:
         _, data = self.make(a, b, c)
         lrh = replace(Lrh16B.parse(data), slid=pick((SWITCH_LIDS[switch], LID_PERMISSIVE), c))
         own = bytearray(lrh.build() + data[16:])
-        ICRC.seal(own)
+        icrc = ICRC.compute(own[:-TRAILER_SIZE], own[-1] & PAD_COUNT_MASK)
+        own[-TRAILER_SIZE:-1] = icrc.to_bytes(4, "little")
         self.strays.add(bytes(own[16:]))
         return self.port0[switch], bytes(own)
 

@@ -83,16 +83,6 @@ def test_polynomial_other_than_iba_is_used_for_build_and_check(lrh: Lrh16B, payl
     assert not Icrc().check(packet)
 
 
-@given(headers(), PAYLOADS)
-def test_seal_packet_with_room_writes_the_icrc_in_place(lrh: Lrh16B, payload: bytes) -> None:
-    packet = build_packet(lrh, payload, Icrc())
-    room = bytearray(packet[:-5] + b"\xa5" * 4 + packet[-1:])
-
-    Icrc().seal(room)
-
-    assert room == packet
-
-
 @pytest.mark.parametrize("polynomial", [0, -1, 1 << 32, 0x04C11DB6])
 def test_polynomial_out_of_range_is_refused(polynomial: int) -> None:
     with pytest.raises(ValueError, match="ICRC polynomial"):
@@ -108,11 +98,6 @@ def test_compute_impossible_packet_is_refused(size: int, count: int) -> None:
 @pytest.mark.parametrize("size", range(21))
 def test_check_too_short_is_false(size: int) -> None:
     assert not Icrc().check(bytes(size))
-
-
-def test_seal_too_short_is_refused() -> None:
-    with pytest.raises(ValueError, match="20 bytes"):
-        Icrc().seal(bytearray(20))
 
 
 def test_backend_without_isal_is_zlib(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,6 @@ from opavnic.cluster import captures
 from opavnic.cluster.coordinator import Coordinator
 from opavnic.cluster.errors import AskError, ClusterInputError
 from opavnic.cluster.member import Member
-from opavnic.cluster.memory import MemoryNetwork
 from opavnic.cluster.messages import MAX_TRAIN, Take
 from opavnic.cluster.node import Machine
 from opavnic.cluster.transport import MANAGEMENT_SC, NodeName
@@ -31,6 +30,7 @@ from opavnic.lab.lab import Lab
 from opavnic.lab.loader import parse_lab
 from opavnic.observe.capture_join import JoinedCapture
 from opavnic.scenario.virtual import LOOP_OPTIONS
+from unit.opavnic.cluster.memory_network import MemoryNetwork
 
 pytestmark = pytest.mark.looptime(**LOOP_OPTIONS)
 FILE = """

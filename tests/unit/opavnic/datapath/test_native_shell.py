@@ -13,7 +13,7 @@ from hfi_sim.counters import Drop
 from hfi_sim.fabric import Fabric
 from hfi_sim.faults import Faults
 from hfi_sim.hfi import HfiPort
-from hfi_sim.wire.lrh16b import becn_of
+from hfi_sim.wire.lrh16b import Lrh16B
 from native_module import needs_native
 from opavnic.datapath.native import NativeDatapath
 from opavnic.datapath.selection import NOT_BUILT
@@ -148,7 +148,7 @@ async def test_congestion_is_answered(bench: Bench) -> None:
     await until(lambda: bool(pair.a.congestion.fecn_received))
     for _ in range(2):
         pair.a.send(pair.packet())
-    assert [becn_of(await bench.next()) for _ in range(2)] == [True, False]
+    assert [Lrh16B.parse(await bench.next()).becn for _ in range(2)] == [True, False]
     assert pair.b.congestion.becn_received == pair.a.congestion.becn_sent == 1
 
 
