@@ -28,6 +28,7 @@ settings.register_profile(
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
+settings.register_profile("many", settings.get_profile("opavnic"), max_examples=20_000)
 settings.load_profile("opavnic")
 
 

@@ -13,11 +13,12 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import count
 from typing import BinaryIO
 
 from ejfat.control.prefixes import TICKS
 from ejfat.errors import BadRequestError, EjfatError
-from ejfat.reassembly import MAX_EVENT, Event, LostEvent, Reassembler, ReassemblyCounters
+from ejfat.reassembly import MAX_EVENT, MAX_HELD, Event, LostEvent, Reassembler, ReassemblyCounters
 from ejfat.segmentation import Segmenter
 from ejfat.uri import Endpoint
 from ejfat.wire.headers import SyncHeader
@@ -271,9 +272,14 @@ class Receiver:
             with contextlib.suppress(RuntimeError):  # the loop has ended already
                 loop.call_soon_threadsafe(self._enqueue, what)
 
+        numbers = count(1)
         for group in groups:
             reassembler = Reassembler(
-                old_headers=plan.old_headers, timeout_s=plan.timeout_s, max_event=plan.max_event
+                old_headers=plan.old_headers,
+                timeout_s=plan.timeout_s,
+                max_event=plan.max_event,
+                max_held=max(MAX_HELD, 4 * plan.max_event),
+                numbers=numbers,
             )
             thread = _ReceiverThread(group, reassembler, tell)
             self._threads.append(thread)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -44,32 +45,192 @@ def test_event_cut_shuffled_and_doubled_comes_out_whole(
     assert counters.duplicates + counters.late == len(doubled) - len(payloads)
 
 
-@given(
-    length=st.integers(1, 300),
-    cuts=st.lists(st.tuples(st.integers(0, 299), st.integers(1, 80)), max_size=40),
-    seed=st.integers(),
-)
-def test_overlapping_pieces_are_complete_only_when_they_cover_the_event(
-    length: int, cuts: list[tuple[int, int]], seed: int
-) -> None:
-    data = random.Random(seed).randbytes(length)
-    reassembler = Reassembler()
-    have: set[int] = set()
-    for offset, size in cuts:
-        part = data[offset : offset + size]
-        if offset >= length or not part:
-            continue
-        payload = ReHeader(data_id=1, offset=offset, length=length, event=1).build() + part
-        was_whole = len(have) == length
-        event = reassembler.receive(payload, 0.0)
-        have |= set(range(offset, offset + len(part)))
-        assert (event is not None) == (len(have) == length and not was_whole)
-        if event is not None:
-            assert event.data == data
-            return
-    lost = reassembler.expire(1.0)
-    if have:
-        assert {i for a, b in lost[0].missing for i in range(a, b)} == set(range(length)) - have
+class Model:
+    """Knows each byte of the events with the header of versions 2 and 3; says what becomes of a packet."""
+
+    def __init__(self) -> None:
+        self.bytes: dict[EventKey, dict[int, int]] = {}
+        self.of: dict[EventKey, tuple[str, int]] = {}
+        self.ended: set[EventKey] = set()
+
+    def receive(self, host: str, header: ReHeader, data: bytes) -> bytes | str:
+        key = EventKey(header.event, header.data_id)
+        if key in self.ended:
+            return "late"
+        length = self.of.get(key, (host, header.length))[1]
+        if (
+            self.of.get(key, (host, 0))[0] != host
+            or header.length != length
+            or header.offset + len(data) > length
+        ):
+            return "rejected"
+        self.of[key] = host, length
+        have = self.bytes.setdefault(key, {})
+        part = dict(enumerate(data, start=header.offset))
+        if any(have.get(at, value) != value for at, value in part.items()):
+            self.ended.add(key)
+            return "contradictory"
+        is_new = bool(part.keys() - have.keys())
+        have.update(part)
+        if len(have) == length:
+            self.ended.add(key)
+            return bytes(have[at] for at in range(length))
+        return "kept" if is_new or not data else "duplicates"
+
+
+@given(seed=st.integers(0, 1 << 32), version=versions)
+def test_event_is_handed_over_only_with_each_byte_as_it_was_sent(seed: int, version: int) -> None:
+    chance = random.Random(seed)
+    sent = {EventKey(n, d): chance.randbytes(chance.randrange(40)) for n in range(2) for d in range(2)}
+    reassembler, model = Reassembler(timeout_s=10.0), Model()
+    for _ in range(chance.randrange(1, 60)):
+        key = chance.choice(list(sent))
+        data = sent[key]
+        offset = chance.randrange(len(data) + 1)
+        part = data[offset : offset + chance.randrange(1, 30)]
+        host, length = "sender", len(data)
+        match chance.randrange(12):
+            case 0:
+                host = "stranger"
+            case 1:
+                length += chance.choice((-1, 1, 7)) if length else 1
+            case 2:
+                part += b"beyond"
+            case 3 if part:
+                part = bytes([part[0] ^ 1]) + part[1:]
+            case 4:
+                part = b""
+        header = ReHeader(data_id=key.data_id, offset=offset, length=length, event=key.event)
+        before = replace(reassembler.counters)
+        event = reassembler.receive(header.build() + part, 0.0, (host, chance.randrange(1024, 1026)))
+        expected = model.receive(host, header, part)
+        if isinstance(expected, bytes):
+            assert event is not None
+            assert (event.key, event.data) == (key, expected)
+        else:
+            assert event is None
+            counted = {"late": "late", "rejected": "rejected", "duplicates": "duplicates"}
+            for name in counted.values():
+                more = name == counted.get(expected) or (name == "rejected" and expected == "contradictory")
+                assert getattr(reassembler.counters, name) - getattr(before, name) == more, name
+            assert reassembler.counters.events_contradictory - before.events_contradictory == (
+                expected == "contradictory"
+            )
+        assert reassembler.held == sum(pending.cost for pending in reassembler._pending.values())
+    lost = {event.key: event for event in reassembler.expire(99.0)}
+    for key, have in model.bytes.items():
+        if key not in model.ended:
+            holes = {at for start, stop in lost[key].missing for at in range(start, stop)}
+            assert holes == set(range(model.of[key][1])) - have.keys()
+    assert (reassembler.pending, reassembler.held) == (0, 0)
+
+
+@given(seed=st.integers(0, 1 << 32), ticks=st.booleans())
+def test_old_header_events_that_a_tick_or_a_port_tells_apart_are_right(seed: int, ticks: bool) -> None:
+    """Law: whatever is lost, late or doubled."""
+    chance = random.Random(seed)
+    sent, packets = [], []
+    for number in range(chance.randrange(1, 6)):
+        data = chance.randbytes(chance.randrange(500))
+        sent.append(data)
+        pieces = cut(data, version=1, event=number, data_id=7, strip=not ticks)
+        port = 1 if ticks else number
+        packets += [(piece, ("h", port)) for piece in pieces for _ in range(chance.choice((0, 1, 1, 1, 2)))]
+    chance.shuffle(packets)
+    reassembler = Reassembler(old_headers=True)
+    events = [event for piece, source in packets if (event := reassembler.receive(piece, 0.0, source))]
+    for event in events:
+        assert event.data in sent
+        if ticks:
+            assert event.data == sent[event.key.event]
+    assert len({event.key for event in events}) == len(events)
+    counters = reassembler.counters
+    assert len(events) + len(reassembler.expire(9.0)) == counters.events_complete + counters.events_lost
+    if ticks:
+        assert counters.events_complete + counters.events_lost == counters.events_seen
+
+
+def late_or_lost(chance: random.Random, events: list[list[bytes]]) -> list[bytes]:
+    """Return the packets of events as they arrive: some lost, some doubled, and some of every second event late.
+
+    The receiver starts amid the first event; no other first packet is lost. A late packet arrives during the next
+    event, after a later packet of its own event has arrived in time.
+    """
+    arrive: list[bytes] = []
+    late: list[bytes] = []
+    for number, pieces in enumerate(events):
+        here = [pieces[0]]
+        last = max((at for at in range(1, len(pieces)) if chance.random() < 0.85), default=0)
+        behind = []
+        for at in range(1, last + 1):
+            if at < last and number % 2 and chance.random() < 0.3:
+                behind.append(pieces[at])
+            elif at == last or chance.random() < 0.85:
+                here += [pieces[at]] * chance.choice((1, 1, 1, 2))
+        for piece in late:
+            here.insert(chance.randrange(1, len(here) + 1), piece)
+        arrive += here if number else here[chance.randrange(len(here)) :]
+        late = behind
+    return arrive
+
+
+@given(seed=st.integers(0, 1 << 32), equal=st.booleans())
+def test_old_header_late_packet_does_not_end_up_in_the_next_event(seed: int, equal: bool) -> None:
+    chance = random.Random(seed)
+    size = chance.randrange(101, 700)
+    sent = [chance.randbytes(size if equal else chance.randrange(101, 700)) for _ in range(6)]
+    reassembler = Reassembler(old_headers=True)
+    for piece in late_or_lost(chance, [cut(data, version=1) for data in sent]):
+        event = reassembler.receive(piece, 0.0, ("h", 1))
+        assert event is None or event.data in sent
+    counters = reassembler.counters
+    reassembler.expire(9.0)
+    assert counters.events_complete + counters.events_lost == counters.events_seen
+
+
+def test_old_header_receiver_that_starts_amid_an_event_waits_for_the_next() -> None:
+    reassembler = Reassembler(old_headers=True)
+    sent = [bytes([number]) * 250 for number in range(3)]
+    packets = [payload for data in sent for payload in cut(data, version=1)][2:]
+    events = [event for payload in packets if (event := reassembler.receive(payload, 0.0))]
+    assert [event.data for event in events] == sent[1:]
+    assert reassembler.counters.rejected == 1
+
+
+def test_old_header_doubled_first_packet_costs_no_event() -> None:
+    reassembler = Reassembler(old_headers=True)
+    payloads = cut(bytes(250), version=1)
+    events = [event for p in (payloads[0], *payloads) if (event := reassembler.receive(p, 0.0))]
+    assert [event.data for event in events] == [bytes(250)]
+    assert (reassembler.counters.duplicates, reassembler.pending) == (1, 0)
+
+
+def test_old_header_events_of_several_senders_have_numbers_of_their_own() -> None:
+    reassembler = Reassembler(old_headers=True)
+    sources = [("h", port) for port in range(4)]
+    keys = [
+        e.key for s in sources for p in cut(bytes(250), version=1) if (e := reassembler.receive(p, 0.0, s))
+    ]
+    assert keys == [EventKey(number, 7) for number in range(1, 5)]
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_pieces_of_events_that_never_complete_take_bounded_memory(old: bool) -> None:
+    reassembler = Reassembler(old_headers=old, timeout_s=3600.0, max_held=100_000)
+    lost = 0
+    for number in range(20_000):
+        header = (
+            SegmentHeader(data_id=1, offset=0, first=True)
+            if old
+            else ReHeader(data_id=1, offset=0, length=1000, event=number)
+        )
+        reassembler.receive(header.build() + bytes([number % 251]), 0.0, ("h", number))
+        assert reassembler.held <= 100_000
+        lost += len(reassembler.expire(0.0))
+    assert lost == reassembler.counters.events_no_room == 20_000 - reassembler.pending
+    assert len(reassembler._streams) <= 16384
+    whole = cut(bytes(250), version=1 if old else 2, event=99_999)
+    assert [e.data for p in whole if (e := reassembler.receive(p, 0.0, "x"))] == [bytes(250)]
 
 
 def test_interleaved_events_and_data_ids_do_not_mix() -> None:
