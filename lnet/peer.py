@@ -355,7 +355,7 @@ class KibPeer:
         self._cancelled.discard(message.cookie)
         if tx is None:
             return
-        if message.status >= 0 and (region is None or region.written != message.status):
+        if message.status >= 0 and (region is None or not region.has(message.status)):
             raise ProtocolError(
                 f"GET_DONE says {message.status} bytes, which does not match the bytes written"
             )

@@ -6,6 +6,7 @@ Takes the place of the verbs RDMA WRITE. The reliable connection carries a write
 from __future__ import annotations
 
 import struct
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
@@ -23,8 +24,24 @@ class Region:
 
     base: int
     buffer: bytearray
-    written: int = 0
-    """Bytes written so far."""
+    written: list[tuple[int, int]] = field(default_factory=list)
+    """What was written, as ranges (start, end) in order that neither overlap nor touch."""
+
+    def write(self, start: int, data: memoryview) -> None:
+        """Write `data` at `start`, which must fit."""
+        end = start + len(data)
+        self.buffer[start:end] = data
+        if start < end:
+            first = bisect_left(self.written, start, key=lambda one: one[1])
+            behind = bisect_right(self.written, end, key=lambda one: one[0])
+            if first < behind:
+                start = min(start, self.written[first][0])
+                end = max(end, self.written[behind - 1][1])
+            self.written[first:behind] = [(start, end)]
+
+    def has(self, length: int) -> bool:
+        """Return whether exactly the first `length` bytes were written."""
+        return self.written == ([(0, length)] if length else [])
 
 
 @dataclass(slots=True)
@@ -64,8 +81,7 @@ class RegionTable:
         end = start + len(message) - _WRITE.size
         if start < 0 or end > len(region.buffer):
             raise ProtocolError(f"RDMA write to {addr:#x} is outside the memory of key {key:#x}")
-        region.buffer[start:end] = memoryview(message)[_WRITE.size :]
-        region.written += end - start
+        region.write(start, memoryview(message)[_WRITE.size :])
 
 
 def rdma_writes(desc: RdmaDesc, data: bytes) -> Iterator[bytes]:

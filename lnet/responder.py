@@ -23,6 +23,9 @@ from lnet.stats import Traffic
 if TYPE_CHECKING:
     from lnet.peer import KibPeer
 
+_RANGES_SHOWN = 4
+"""Of the written bytes, in the error that not all were written."""
+
 
 class Receiver(Protocol):
     """The interface to the LND that the answering side needs."""
@@ -137,8 +140,13 @@ class Responder:
         region = self._regions.release(inbound.desc.key)
         if message.status < 0 or region is None:
             return
-        if region.written != inbound.hdr.payload_length:
-            raise ProtocolError(f"PUT_DONE after {region.written} of {inbound.hdr.payload_length} bytes")
+        if not region.has(inbound.hdr.payload_length):
+            written = (
+                ", ".join(f"{start} to {end}" for start, end in region.written[:_RANGES_SHOWN]) or "none"
+            )
+            raise ProtocolError(
+                f"PUT_DONE of {inbound.hdr.payload_length} bytes; bytes that were written: {written}"
+            )
         self._deliver(inbound.hdr, bytes(region.buffer))
 
     def _deliver(self, hdr: LnetHdr, data: bytes) -> None:
