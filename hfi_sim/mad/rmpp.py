@@ -49,6 +49,8 @@ class RmppStatus(IntEnum):
 
     RESOURCES = 1
     """With STOP: it is too long, or there are too many."""
+    BAD_SEGMENT = 120
+    """With ABORT: segments contradict each other."""
     VERSION = 125
     """With ABORT: a version that is not known here."""
 
@@ -109,6 +111,8 @@ class Reassembly:
 
     def __init__(self) -> None:
         self.complete = False
+        self.contradictory = False
+        """Two segments of one number differ, or there is one behind the last: they are not of one message."""
         self._segments: list[bytes] = []
         self._received = 0
         self._early: dict[int, bytes] = {}
@@ -124,15 +128,19 @@ class Reassembly:
         """Take a segment, its MAD at full size; return the acknowledgement to send, or None."""
         number = Rmpp.of(mad).segment
         if number <= self._received or self.complete:
+            if number and not self.complete:
+                self.contradictory |= mad != self._segments[number - 1]
             return self._ack(mad)
         if number > self._window:
             return None
-        self._early[number] = mad
+        if self._early.setdefault(number, mad) != mad:
+            self.contradictory = True
         while (following := self._early.pop(self._received + 1, None)) is not None:
             self._segments.append(following)
             self._received += 1
             if Rmpp.of(following).flags & RmppFlag.LAST:
                 self.complete = True
+                self.contradictory |= bool(self._early)
                 self._early.clear()
                 return self._ack(mad)
         if self._received < self._window:

@@ -78,7 +78,7 @@ class Arrival(NamedTuple):
     message: bytes | None
     """The whole message, once."""
     refused: bool = False
-    """The message is given up: too long, or not RMPP as it is known here."""
+    """The message is given up: too long, contradictory, or not RMPP as it is known here."""
 
 
 class Arrivals:
@@ -111,6 +111,9 @@ class Arrivals:
         was_complete, before = message.complete, message.size
         ack = message.add(mad)
         self.size += message.size - before
+        if message.contradictory:
+            self.forget(key)
+            return Arrival(refusal(mad, RmppType.ABORT, RmppStatus.BAD_SEGMENT), None, refused=True)
         while self.size > MAX_ARRIVING_BYTES and (oldest := next(iter(self._messages))) != key:
             self.forget(oldest)
         if message.size > MAX_MESSAGE:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import random
 import struct
@@ -12,8 +13,8 @@ from hypothesis import strategies as st
 
 from hfi_sim.clock import ManualClock
 from hfi_sim.fabric import Fabric
-from hfi_sim.mad.rmpp import Reassembly, Rmpp, Segmented
-from hfi_sim.mad.transfers import MAX_MESSAGE
+from hfi_sim.mad.rmpp import Reassembly, Rmpp, RmppType, Segmented
+from hfi_sim.mad.transfers import MAX_MESSAGE, Arrivals, MessageKey
 from hfi_sim.umad.abi import UmadError
 from hfi_sim.umad.file import UmadFile
 from hfi_sim.umad.service import UmadService
@@ -53,6 +54,64 @@ def test_message_survives_loss_and_disorder(length: int, seed: int, vendor: bool
     assert surplus == 0 or (surplus > 0 and not any(got[len(whole) :]) and surplus <= head - 36), (
         "as from the kernel"
     )
+
+
+def segments_of(whole: bytes) -> list[bytes]:
+    """Return the segments of a message."""
+    sender = Segmented(whole)
+    sender.acknowledge(Rmpp(1, RmppType.ACK, 0, 1, 0, 0, 1 << 16))
+    return list(sender.due())
+
+
+@given(seed=st.integers(0, 1 << 32))
+def test_message_is_handed_over_as_it_was_sent_or_refused(seed: int) -> None:
+    """Law: whatever segments of several messages are lost, late, doubled, changed, or behind the last one."""
+    chance = random.Random(seed)
+    arrivals = Arrivals()
+    sent: dict[MessageKey, bytes] = {}
+    packets: list[tuple[MessageKey, bytes]] = []
+    changed: set[MessageKey] = set()
+    for lid, tid, method in ((1, 5, 0x92), (2, 5, 0x92), (1, 6, 0x92), (1, 5, 0x12)):
+        whole = table(chance.randbytes(chance.randrange(9000)), method=method, tid=tid)
+        key = MessageKey(lid, tid, 3, method)
+        sent[key] = whole
+        segments = segments_of(whole)
+        for number, segment in enumerate(segments):
+            packets += [(key, segment)] * chance.choice((0, 1, 1, 1, 1, 1, 2))
+            if chance.random() < 0.1:
+                other = bytearray(segment)
+                if number == len(segments) - 1 and chance.random() < 0.5:  # the number behind the last
+                    other[28:32] = (number + 2).to_bytes(4)
+                else:
+                    other[-1 - chance.randrange(1000)] ^= 1
+                packets.append((key, bytes(other)))
+                changed.add(key)
+    chance.shuffle(packets)
+    seen: dict[tuple[MessageKey, int], set[bytes]] = {}
+    done: dict[MessageKey, bytes] = {}
+    for _ in range(3):  # as the sender repeats what is not acknowledged
+        for key, segment in packets:
+            arrival = arrivals.receive(0.0, key, segment)
+            if key in done:
+                assert arrival.message is None
+                continue
+            seen.setdefault((key, Rmpp.of(segment).segment), set()).add(segment)
+            if arrival.message is not None:
+                done[key] = arrival.message
+                if key not in changed:
+                    assert arrival.message[56:] == sent[key][56:]
+            assert not arrival.refused or arrival.answer is None or key in changed
+            if arrival.refused:
+                seen = {at: known for at, known in seen.items() if at[0] != key}
+                assert key not in arrivals
+    for key, got in done.items():
+        parts = [known for (of, _), known in sorted(seen.items()) if of == key]
+        assert all(len(known) == 1 for known in parts), "nothing that contradicts itself is handed over"
+        assert b"".join(part[56:] for (part,) in parts).startswith(got[56:])
+    whole = {key for key in sent if all((key, one) in packets for one in segments_of(sent[key]))}
+    assert whole - changed <= done.keys()
+    arrivals.expire(1e6)
+    assert (len(arrivals), arrivals.size) == (0, 0)
 
 
 class Talk:
@@ -118,6 +177,20 @@ def test_small_buffer_gets_the_first_segment_and_enospc_and_the_message_stays() 
         "libibumad reads the length there"
     )
     assert talk.client.read(BIG) is not None
+
+
+@given(length=st.integers(0, 9000), sizes=st.lists(st.integers(0, 12_000), max_size=8))
+def test_read_of_any_size_gives_the_whole_message_or_leaves_it(length: int, sizes: list[int]) -> None:
+    talk = Talk()
+    data = bytes(at * 7 & 0xFF for at in range(length))
+    talk.answer(talk.ask(), data)
+    got: bytes | None = None
+    for size in (*sizes, BIG):
+        with contextlib.suppress(UmadError):
+            got = got or talk.client.read(size)
+    assert got is not None
+    assert received(got).mad[56 : 56 + length] == data
+    assert talk.client.read(BIG) is None
 
 
 def test_lost_segments_are_sent_again() -> None:
