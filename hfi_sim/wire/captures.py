@@ -152,7 +152,11 @@ class CaptureReader:
             left = size - len(head) - len(begun)
             if size % 4 or left < 4 or size > self._longest:
                 raise WireError(what, start, f"a block of {size} bytes")
-            body = begun + self._take(left, what, "a block")[:-4]
+            rest = self._take(left, what, "a block")
+            if rest[-4:] != head[4:8]:
+                reason = f"a block of {size} bytes that says at its end that it has another length"
+                raise WireError(what, start, reason)
+            body = begun + rest[:-4]
             if kind == ENHANCED_PACKET:
                 yield section.enhanced_packet(body, start)
             elif kind == _SIMPLE_PACKET:
@@ -168,6 +172,8 @@ class CaptureReader:
 class _Interface(NamedTuple):
     link_type: int
     name: str
+    snap: int
+    """Bytes that are kept of a packet at most; 0: all."""
     numerator: int
     """A time in units, times this, by the denominator, is in nanoseconds."""
     denominator: int
@@ -195,11 +201,11 @@ class _Section:
             if resolution[0] & _BINARY_RESOLUTION
             else 10 ** resolution[0]
         )
-        (link_type,) = Struct(self._order + "H").unpack_from(body)
+        link_type, _, snap = Struct(self._order + "HHI").unpack_from(body)
         name = options.get(_OPT_IF_NAME, b"").decode(errors="replace")
         exact = NS_PER_S % units == 0
         self._interfaces.append(
-            _Interface(link_type, name, NS_PER_S // units if exact else NS_PER_S, 1 if exact else units)
+            _Interface(link_type, name, snap, NS_PER_S // units if exact else NS_PER_S, 1 if exact else units)
         )
 
     def enhanced_packet(self, body: bytes, start: int) -> CapturedPacket:
@@ -210,7 +216,7 @@ class _Section:
         number, high, low, captured, wire_len = self._enhanced.unpack_from(body)
         if number >= len(self._interfaces):
             raise _unknown_interface(number, start)
-        link_type, name, numerator, denominator = self._interfaces[number]
+        link_type, name, _, numerator, denominator = self._interfaces[number]
         end = first + captured
         if end > len(body):
             reason = f"packet of {captured} bytes in a block with {len(body)}"
@@ -230,9 +236,12 @@ class _Section:
         if not self._interfaces:
             raise _unknown_interface(0, start)
         interface = self._interfaces[0]
-        return CapturedPacket(
-            interface.link_type, body[first : first + wire_len], wire_len, 0, interface.name
-        )
+        captured = min(wire_len, interface.snap or wire_len)
+        end = first + captured
+        if end > len(body):
+            reason = f"packet of {captured} bytes in a block with {len(body)}"
+            raise WireError("pcapng block", start, reason)
+        return CapturedPacket(interface.link_type, body[first:end], wire_len, 0, interface.name)
 
     def missed(self, body: bytes, start: int) -> tuple[int, int]:
         """Return an interface and how many of its packets were missed, by an interface statistics block.

@@ -58,6 +58,7 @@ class JoinedCapture:
 
     def _block(self, kind: int, block: bytes, known: list[int]) -> bytes:
         if kind == SECTION:
+            known.clear()  # a section numbers its interfaces from 0
             if self._has_head:
                 return b""
             self._has_head = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import random
 import struct
 from collections.abc import Callable
 from itertools import islice
@@ -165,6 +166,59 @@ def test_pcapng_is_read_back_as_it_was_written(packets: list[tuple[bytes, int, s
         (packet.link_type, packet.data, packet.time_ns, packet.interface, packet.comment)
         for packet in read_capture(data)
     ] == [(DLT_ETHERNET, *packet) for packet in packets]
+
+
+def foreign_file(chance: random.Random) -> tuple[bytes, list[int], list[CapturedPacket]]:
+    """Return a pcapng file as other programs write them, where its blocks end, and its packets."""
+    data, ends, packets = b"", [0], []
+    for _ in range(chance.randrange(1, 3)):
+        order = chance.choice("<>")
+        blocks = [(0x0A0D0D0A, struct.pack(order + "IHHq", 0x1A2B3C4D, 1, 0, -1), None)]
+        snaps = [chance.choice((0, 5, 6, 7, 64)) for _ in range(chance.randrange(1, 4))]
+        blocks += [(1, struct.pack(order + "HHI", 147, 0, snap), None) for snap in snaps]
+        for _ in range(chance.randrange(8)):
+            whole = chance.randbytes(chance.randrange(12))
+            interface = chance.randrange(len(snaps))
+            is_simple = chance.random() < 0.4
+            snap = snaps[0 if is_simple else interface]
+            kept = whole[: snap or len(whole)]
+            padded = kept + b"\xff" * (-len(kept) % 4)
+            if is_simple:
+                body = struct.pack(order + "I", len(whole)) + padded
+                blocks.append((3, body, CapturedPacket(147, kept, len(whole))))
+            else:
+                body = struct.pack(order + "IIIII", interface, 0, 0, len(kept), len(whole)) + padded
+                blocks.append((6, body, CapturedPacket(147, kept, len(whole))))
+            if chance.random() < 0.2:
+                blocks.append((0xBAD, chance.randbytes(8), None))
+        for kind, body, packet in blocks:
+            size = struct.pack(order + "I", len(body) + 12)
+            data += struct.pack(order + "I", kind) + size + body + size
+            ends.append(len(data))
+            packets += [packet] if packet else []
+    return data, ends, packets
+
+
+@given(seed=st.integers(0, 1 << 32))
+def test_packets_of_any_file_are_those_that_passed_and_a_cut_or_torn_one_is_none(seed: int) -> None:
+    chance = random.Random(seed)
+    data, ends, sent = foreign_file(chance)
+    assert list(read_capture(data)) == sent
+    if chance.random() < 0.5:
+        end = chance.randrange(12, len(data))
+        torn, whole = data[:end], end in ends
+    else:  # a writer that was killed and another that went on behind what it left
+        end = chance.choice(ends[1:])
+        torn, whole = data[: end - 4] + data[end:], False
+    found = []
+    try:
+        for packet in read_capture(torn):
+            found.append(packet)
+    except WireError:
+        assert not whole
+    else:
+        assert whole
+    assert found == sent[: len(found)]
 
 
 @given(st.lists(st.tuples(st.binary(max_size=80), st.integers(0, 2**32 - 1), st.integers(0, 999_999))))
