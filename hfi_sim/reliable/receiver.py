@@ -61,11 +61,12 @@ class Receiver:
             entry = self._ahead.pop(self._expected, None)
 
     def _join(self, flags: int, tag: int, payload: bytes) -> Iterator[tuple[int, bytes]]:
-        self._parts.append(payload)
+        if payload:  # parts without bytes take memory, and no length would bound it
+            self._parts.append(payload)
         self._length += len(payload)
         if self._length > self._max_message:
             raise MessageTooLongError(f"{self._length} bytes, {self._max_message} are allowed")
         if flags & RcFlags.LAST:
-            message = payload if len(self._parts) == 1 else b"".join(self._parts)
+            message = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
             self._parts, self._length = [], 0
             yield tag, message

@@ -24,6 +24,7 @@ from hfi_sim.reliable import (
     RcOpcode,
     Rejected,
 )
+from hfi_sim.reliable.header import SACK_BITS, RcFlags
 from hfi_sim.reliable.receiver import Receiver
 from hfi_sim.reliable.sender import Sender
 
@@ -291,6 +292,41 @@ def test_acknowledgement_of_what_was_never_sent_is_ignored() -> None:
 def test_window_outside_what_an_acknowledgement_can_name_is_refused() -> None:
     with pytest.raises(ValueError, match="window 65 is not in 1 to 64"):
         RcConfig(window=65)
+
+
+@given(seed=st.integers(0, 2**32))
+def test_message_is_what_its_parts_were_in_order_whatever_comes_between(seed: int) -> None:
+    """Law: for empty parts, too, and whatever is lost, late, doubled, or has a number out of reach."""
+    rng = random.Random(seed)
+    first = rng.choice((1, 0xFFFFFFF0))
+    sent = [rng.randbytes(rng.randrange(50)) for _ in range(rng.randrange(1, 6))]
+    packets: list[tuple[int, int, bytes]] = []
+    for message in sent:
+        at = 0
+        while True:
+            step = rng.choice((0, 1, 20))
+            is_last = at + step >= len(message) and rng.random() < 0.7
+            packets.append((len(packets), RcFlags.LAST if is_last else 0, message[at : at + step]))
+            at += step
+            if is_last:
+                break
+    receiver = Receiver(first, 1 << 20)
+    got: list[bytes] = []
+    while (received := (receiver.ack - first) & 0xFFFFFFFF) < len(packets):
+        for _ in range(20):
+            number, flags, payload = rng.choice(packets[max(0, received - 3) : received + SACK_BITS])
+            stray = rng.random() < 0.1
+            psn = (first + number + (rng.randrange(1 << 16, 1 << 31) if stray else 0)) & 0xFFFFFFFF
+            got += [data for _, data in receiver.receive(psn, flags, 0, b"stray" if stray else payload)]
+    assert got == sent
+
+
+def test_parts_without_bytes_take_no_memory() -> None:
+    receiver = Receiver(0, 100)
+    for psn in range(10_000):
+        assert list(receiver.receive(psn, 0, 0, b"")) == []
+    assert len(receiver._parts) == 0
+    assert list(receiver.receive(10_000, RcFlags.LAST, 3, b"end")) == [(3, b"end")]
 
 
 def test_sequence_numbers_go_round() -> None:
