@@ -345,6 +345,8 @@ class FileSystem:
                 data = writing.data  # of writev(2), of which this is all
             if data is None or file is None or file.device is None:
                 raise UmadError(errno.EINVAL, "a write that is too long")
+            if not data.startswith(writing.data):
+                raise UmadError(errno.EINVAL, "a write whose bytes changed while it was read")
             file.pieces.begin_write(request.tid, file.device.write(data), piece)
             self._reply(request, fuse.write_out(piece))
         except UmadError as error:

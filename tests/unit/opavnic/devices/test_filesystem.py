@@ -232,6 +232,11 @@ def test_write_in_pieces_is_refused_as_a_whole(ground: Ground) -> None:
     data = message(0, ema(), ground.pair.b.lid).ljust(2 * BIG, b"\0")
     assert ground.kernel.write_in_pieces(fh, data) == -errno.EINVAL, "no MAD has so many bytes"
     assert ground.kernel.write(fh, bytes(100), BIG).error == errno.EINVAL, "part of nothing"
+    fitting = message(0, long_message(BIG), ground.pair.b.lid)
+    ground.kernel.memory = fitting[:5000] + bytes(8) + fitting[5008:]
+    assert ground.kernel.write(sa_agent(ground), fitting[:BIG]).error == errno.EINVAL, (
+        "bytes changed meanwhile"
+    )
     ground.kernel.memory = None
     assert ground.kernel.write(fh, data[:BIG]).error == errno.EINVAL, "nobody knows how long it is"
     ground.send(fh)
