@@ -11,7 +11,7 @@ import termios
 import threading
 import tty
 from collections.abc import Iterator
-from http.client import HTTPResponse
+from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import Any, Final
 
@@ -51,10 +51,15 @@ def run_elsewhere(socket: Path, host: str, command: list[str], umad: bool | None
 
 
 def _show(output: HTTPResponse) -> tuple[int, str]:
-    """Write what the program says where it belongs; return its exit code, and why it was lost sight of."""
+    """Write the output of the program to stdout and stderr; return its exit code, and why contact to it was lost.
+
+    What of a frame has come before the stream broke off is not used: the first digit of an exit code is not the code.
+    """
     while len(head := _exactly(output, FRAME.size)) == FRAME.size:
         kind, size = FRAME.unpack(head)
         data = _exactly(output, size)
+        if len(data) < size:
+            break
         match kind:
             case Frame.OUT | Frame.ERR:
                 _write(1 if kind == Frame.OUT else 2, data)
@@ -66,8 +71,9 @@ def _show(output: HTTPResponse) -> tuple[int, str]:
 
 
 def _exactly(output: HTTPResponse, size: int) -> bytes:
+    """Return the next `size` bytes, or fewer if the stream ends or breaks off before."""
     data = b""
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, HTTPException):
         while len(data) < size and (piece := output.read(size - len(data))):
             data += piece
     return data
