@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import errno
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final, Protocol
 
@@ -39,6 +39,13 @@ _REASONS: Final = {
     -errno.EINVAL: "on no virtual switch",
     -errno.EBUSY: "another VNIC of the port is on this virtual switch",
 }
+
+
+Configured = Callable[[VportNum, int, int], None]
+
+
+def no_host(_vport_num: VportNum, _vesw_id: int, _eth_mtu: int) -> None:
+    """Handle a configuration where the host makes nothing of it."""
 
 
 class Offload(Protocol):
@@ -70,16 +77,19 @@ class Adapter:
         name: str = "",
         tx: PacketCounters | None = None,
         rx: PacketCounters | None = None,
+        configured: Configured = no_host,
     ) -> None:
         """Attach to `netdev`, with power-on defaults.
 
         Args:  port: the HFI port for its frames. driver_quirks: as in the public driver, a vport whose virtual
                switch was 0 or taken stays down until it is closed and opened. smac_filter: refuse to send from
                addresses that are not source entries of the MAC table, once it has any. name: for the log.
-               tx, rx: counters of the same VNIC before a crash, to be continued.
+               tx, rx: counters of the same VNIC before a crash, to be continued. configured: called after each
+               configuration with the vport, its virtual switch and the MTU there.
         """
         self.vport_num = vport_num
         self.netdev = netdev
+        self._configured = configured
         self.counters = VnicCounters()
         self.tx = PacketCounters() if tx is None else tx
         """Frames from the host: sent to the HFI port, or dropped here."""
@@ -181,6 +191,7 @@ class Adapter:
         self._limit_mtu(info.eth_mtu)
         self._update_state(self.netdev.is_up)
         self._changed()
+        self._configured(self.vport_num, info.vesw_id, info.eth_mtu)
 
     def reset(self) -> None:
         """Go back to power-on defaults, then forget the MAC table.

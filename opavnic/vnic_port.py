@@ -22,7 +22,7 @@ from hfi_sim.mad.agents import MadRequest
 from hfi_sim.mad.header import MadClass, Method
 from hfi_sim.port_state import CapabilityMask3, PortEvent, PortEventKind
 from hfi_sim.wire.l4 import L4
-from opavnic.adapter import Adapter
+from opavnic.adapter import Adapter, Configured, no_host
 from opavnic.demux import VnicDemux
 from vema.agent import Agent
 from vema.errors import VnicUnavailableError
@@ -47,6 +47,7 @@ class VnicPort:
         sets_need_full_member: bool = True,
         smac_filter: bool = True,
         attached: dict[str, PacketCounters] | None = None,
+        configured: Configured = no_host,
     ) -> None:
         """Register the agent and announce Ethernet on fabric.
 
@@ -54,7 +55,7 @@ class VnicPort:
                surprises (see docs/vema.md). sets_need_full_member: refuse Sets that are not from full
                members of the management partition; see Agent. smac_filter: see Adapter. attached: where the packet
                counters of the VNICs are entered, so that the fabric includes them in conservation
-               (`fabric.attached`).
+               (`fabric.attached`). configured: see Adapter.
         Raises:  FabricError: the port already has an agent of this class or a handler of Ethernet packets.
         """
         self.port = port
@@ -66,6 +67,7 @@ class VnicPort:
         """Requests of another class version than 0x80, which are dropped."""
         self._driver_quirks = driver_quirks
         self._smac_filter = smac_filter
+        self._configured = configured
         self._attached = {} if attached is None else attached
         self.demux = VnicDemux(driver_quirks=driver_quirks)
         self._make_agent = partial(
@@ -119,6 +121,7 @@ class VnicPort:
             # a VNIC that is created again after a crash keeps its counters
             tx=self._attached.setdefault(f"{name} tx", PacketCounters()),
             rx=self._attached.setdefault(f"{name} rx", PacketCounters()),
+            configured=self._configured,
         )
         self.adapters[vport_num] = adapter
         self.vports_made.add(vport_num)

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import ipaddress
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    WithJsonSchema,
+)
 
 from hfi_sim.quantities import parse_rate, parse_size, parse_time
 from hfi_sim.types import PKEY_FULL_MEMBER
@@ -32,6 +41,26 @@ def _check_pkey(pkey: int) -> int:
     return pkey
 
 
+Subnet = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+def parse_subnet(value: object) -> Subnet:
+    """Return a subnet. Raises ValueError, with the subnet that was meant if it is an address in one."""
+    if isinstance(value, ipaddress.IPv4Network | ipaddress.IPv6Network):
+        return value
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is not a subnet such as 10.9.2.0/24")
+    try:
+        subnet = ipaddress.ip_network(value)
+    except ValueError as error:
+        try:
+            meant = ipaddress.ip_network(value, strict=False)
+        except ValueError:
+            raise ValueError(f'"{value}" is not a subnet such as 10.9.2.0/24: {error}') from None
+        raise ValueError(f'"{value}" is an address in a subnet; the subnet is {meant}') from None
+    return subnet
+
+
 PartitionKey = Annotated[int, Field(strict=True, ge=1, le=0xFFFF), AfterValidator(_check_pkey)]
 """A P_Key of a full member of a partition."""
 Rate = Annotated[
@@ -48,4 +77,10 @@ Size = Annotated[
     int,
     BeforeValidator(parse_size),
     WithJsonSchema({"type": ["string", "integer"], "description": "bytes: 65536, 64K, 16M"}),
+]
+SubnetOrNone = Annotated[
+    Subnet | None,
+    BeforeValidator(lambda value: None if value is None else parse_subnet(value)),
+    PlainSerializer(lambda value: None if value is None else str(value), when_used="json"),
+    WithJsonSchema({"type": ["string", "null"], "description": "10.9.2.0/24; the first host gets .1"}),
 ]

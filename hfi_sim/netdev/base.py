@@ -93,6 +93,15 @@ class Netdev(ABC):
         return False
 
     @property
+    def host_name(self) -> str:
+        """The name that the host has for it now; hosts may rename their devices."""
+        return self.name
+
+    def rename(self, name: str) -> None:
+        """Give it another name on the host. Raises NetdevError: the host refuses, for instance because it is taken."""
+        self.name = name
+
+    @property
     def host_address(self) -> MacAddr:
         """The device address that the host has; it differs where the host refused `address`."""
         return self.address

@@ -237,6 +237,10 @@ class LinkClient:
         """Change the MTU, in bytes."""
         self._set(ifindex, f"mtu {mtu}", attrs=[("IFLA_MTU", mtu)])
 
+    def rename(self, ifindex: int, name: str) -> None:
+        """Give the interface another name."""
+        self._set(ifindex, f"name {name}", attrs=[("IFLA_IFNAME", name)])
+
     def set_alias(self, ifindex: int, alias: str) -> None:
         """Write the text that `ip link` shows as alias."""
         self._set(ifindex, f"alias {alias}", attrs=[("IFLA_IFALIAS", alias)])
@@ -265,23 +269,15 @@ class LinkClient:
         ]
         self._set(ifindex, "dormant" if on else "not dormant", attrs=state)
 
-    def add_ip(self, ifindex: int, interface: ipaddress.IPv4Interface | ipaddress.IPv6Interface) -> None:
+    def add_ip(self, ifindex: int, interface: IpInterface) -> None:
         """Give the interface an IP address with its prefix length."""
-        family = socket.AF_INET if interface.version == 4 else socket.AF_INET6
-        attrs: list[tuple[str, Any]] = [("IFA_ADDRESS", str(interface.ip)), ("IFA_LOCAL", str(interface.ip))]
-        if interface.version == 4 and interface.network.prefixlen < 31:
-            attrs.append(("IFA_BROADCAST", str(interface.network.broadcast_address)))
-        if interface.version == 6:
-            attrs.append(("IFA_FLAGS", 0x02))  # IFA_F_NODAD: the lab file says who has the address
-        fields = {
-            "family": family,
-            "prefixlen": interface.network.prefixlen,
-            "index": ifindex,
-            "flags": 0,
-            "scope": 0,
-            "attrs": attrs,
-        }
+        fields = _address_fields(ifindex, interface)
         self._request(ifaddrmsg(), RTM_NEWADDR, _NLM_F_CREATE_EXCL, fields, f"add address {interface}")
+
+    def remove_ip(self, ifindex: int, interface: IpInterface) -> None:
+        """Take an IP address from the interface."""
+        fields = _address_fields(ifindex, interface)
+        self._request(ifaddrmsg(), RTM_DELADDR, 0, fields, f"remove address {interface}")
 
     def ip_addresses(self) -> dict[int, tuple[IpInterface, ...]]:
         """Return the IP addresses that interfaces of the namespace have, by interface index, in the kernel's order.
@@ -349,6 +345,23 @@ class LinkClient:
                         raise NetdevError(f"cannot {what}: {os.strerror(number)}", number)
                     return answers
                 answers.append((kind, data))
+
+
+def _address_fields(ifindex: int, interface: IpInterface) -> dict[str, Any]:
+    family = socket.AF_INET if interface.version == 4 else socket.AF_INET6
+    attrs: list[tuple[str, Any]] = [("IFA_ADDRESS", str(interface.ip)), ("IFA_LOCAL", str(interface.ip))]
+    if interface.version == 4 and interface.network.prefixlen < 31:
+        attrs.append(("IFA_BROADCAST", str(interface.network.broadcast_address)))
+    if interface.version == 6:
+        attrs.append(("IFA_FLAGS", 0x02))  # IFA_F_NODAD: the lab file says who has the address
+    return {
+        "family": family,
+        "prefixlen": interface.network.prefixlen,
+        "index": ifindex,
+        "flags": 0,
+        "scope": 0,
+        "attrs": attrs,
+    }
 
 
 def _request_socket() -> socket.socket:

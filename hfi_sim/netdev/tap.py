@@ -114,6 +114,30 @@ class TapNetdev(Netdev):
         self.resume()
 
     @property
+    def host_name(self) -> str:
+        """The name of the interface as the kernel has it."""
+        return self.kernel.name
+
+    def rename(self, name: str) -> None:
+        """Rename the interface; one that is up goes down for a moment where the kernel (before 6.2) requires it.
+
+        Raises:  NetdevError: the name is taken, or is none.
+        """
+        links, ifindex = self._watcher.links, self.ifindex
+        try:
+            links.rename(ifindex, name)
+        except NetdevError as error:
+            if error.errno != errno.EBUSY:
+                raise
+            links.set_up(ifindex, False)
+            try:
+                links.rename(ifindex, name)
+            finally:
+                links.set_up(ifindex, True)
+        self.name = name
+        self._watcher.drain()  # the notification of our own change is already there
+
+    @property
     def host_address(self) -> MacAddr:
         """The device address as the kernel has it: never zero, whatever the EM has set."""
         return self.kernel.address

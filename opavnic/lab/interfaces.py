@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from opavnic.lab.errors import LabError
 from opavnic.lab.model import LabModel
-from opavnic.world.ground.host import INTERFACE_NAME_MAX, Interface
+from opavnic.world.ground.given import INTERFACE_NAME_MAX
+from opavnic.world.ground.host import Interface
 
 
 def plan_interfaces(model: LabModel, host: str) -> list[Interface]:

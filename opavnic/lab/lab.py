@@ -8,6 +8,7 @@ import logging
 import os
 import subprocess
 from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -38,6 +39,7 @@ from opavnic.lab.vnics import HostVnic, vnics_of
 from opavnic.lab.world_of import carrier_of, has_managers, manages, world_of
 from opavnic.world.ends import Ends
 from opavnic.world.fellows import Fellows
+from opavnic.world.ground.given import VeswFacts
 from opavnic.world.ground.host import GroundHost, Interface
 from opavnic.world.part import PartHost, PartVnic, PartWorld
 from opavnic.world.parts.capture import Captures
@@ -196,6 +198,7 @@ class Lab:
         self._choose_datapath()
         self.progress(f"making {counted(len(self._hosts_here), 'host')}")
         self._machine.make_hosts(vnet_hdr=self.datapath.name == "native")
+        self._name_vesws()
         self._prepare_ways()
         files = self._name_hosts()
         if self.datapath.name == "native":
@@ -226,6 +229,27 @@ class Lab:
         if self.share is not None:
             await self.share.await_others()
         self.progress("ready")
+
+    def _name_vesws(self) -> None:
+        """Let hosts ask what the virtual switches of VNICs are that the lab file does not mention."""
+        for name, host in self.hosts.items():
+            host.find_vesw = partial(self._vesw_of, name)
+
+    def _vesw_of(self, host: str, vesw_id: int) -> VeswFacts | None:
+        name = self._vesw_names().get(vesw_id)
+        if name is None:
+            return None
+        core = None if self.manager is None else self.manager.em.core
+        sections = [*self.model.vesws, *(() if core is None else core.config.vesws)]
+        subnet = next((item.subnet for item in sections if item.id == vesw_id and item.subnet), None)
+        bridged = any(
+            vesw.id == vesw_id and self.model.is_bridge_port(vesw, host) for vesw in self.model.vesws
+        )
+        return VeswFacts(name, None if bridged or subnet is None else self.model.address_in(subnet, host))
+
+    def _vesws_changed(self) -> None:
+        for host in self.hosts.values():
+            host.vesws_changed()
 
     def _prepare_ways(self) -> None:
         led_out = bool(self.model.uplinks) or any(host.tap is not None for host in self.model.hosts.values())
@@ -315,6 +339,8 @@ class Lab:
         applied = None if fellows is None else fellows.config
         manager = ethernet_manager(world, applied or em_config(self.model), fellows)
         self.manager = await self.parts.start_own("Ethernet Manager", manager)
+        self.manager.em.on_applied = self._vesws_changed
+        self._vesws_changed()  # of what was applied on another machine
         if world.managed_by == "builtin":
             await self._wait_ready(self.manager, fellows)
 

@@ -206,7 +206,7 @@ class Machine:
                 descriptors += host.release()
         finally:
             await asyncio.to_thread(close_descriptors, descriptors)
-        there = {(vnic.host, vnic.interface) for vnic in made}
+        there = {(vnic.host, self.hosts[vnic.host].name_of(vnic.vport_num)) for vnic in made}
         self._journal.netdevs = [
             entry for entry in self._journal.netdevs if (entry.host, entry.name) in there
         ] + [

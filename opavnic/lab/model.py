@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from bisect import bisect_left, insort
 from collections.abc import Collection, Mapping
-from contextlib import suppress
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
-    PlainSerializer,
     WithJsonSchema,
     model_validator,
 )
@@ -26,7 +23,7 @@ from hfi_sim.did_you_mean import hint, nearest
 from hfi_sim.errors import FabricError, FaultError, InputError
 from hfi_sim.fabric import Fabric as FabricOfNodes
 from hfi_sim.faults import Faults, parse_fault, spec_from_data, spec_text
-from hfi_sim.netdev.base import ETH_MTU_MAX, ETH_MTU_MIN
+from hfi_sim.netdev.base import ETH_MTU_MAX, ETH_MTU_MIN, IpInterface
 from hfi_sim.quantities import share_text
 from opavnic.datapath.selection import EngineWanted
 from opavnic.errors import OpavnicError
@@ -41,44 +38,14 @@ from opavnic.lab.uplink_model import Uplink, uplink_problems
 from opavnic.world.em_node import EM_NODE
 from vema.em.desired import AUTO, VeswSection, default_port_problems
 from vema.em.problems import KeyPath, Problem, path_text, repeated
-from vema.sections import PartitionKey, Section, empty_is_default
+from vema.em.subnets import DEFAULT_MTU, subnet_problems
+from vema.sections import PartitionKey, Section, Subnet, empty_is_default
 
 MAX_VPORTS: Final = 255
 """VNICs on one HFI port, as in ClassPortInfo."""
 MAX_WORKERS: Final = 256
 SWITCH: Final = "sw0"
 """A node of every fabric, like that of the EM; no host may have the name of either."""
-
-DEFAULT_MTU: Final = 1500
-IPV6_MTU_MIN: Final = 1280
-"""RFC 8200, section 5: Linux disables IPv6 on an interface with a lower MTU."""
-
-Subnet = ipaddress.IPv4Network | ipaddress.IPv6Network
-
-_NOT_FOR_HOSTS: Final[dict[Subnet, str]] = {
-    ipaddress.ip_network("0.0.0.0/8"): 'reserved for "this host on this network"',
-    ipaddress.ip_network("127.0.0.0/8"): "loopback",
-    ipaddress.ip_network("224.0.0.0/4"): "multicast",
-    ipaddress.ip_network("240.0.0.0/4"): "reserved",
-    ipaddress.ip_network("::/127"): "loopback",
-    ipaddress.ip_network("ff00::/8"): "multicast",
-}
-
-
-def _parse_subnet(value: object) -> Subnet:
-    if isinstance(value, ipaddress.IPv4Network | ipaddress.IPv6Network):
-        return value
-    if not isinstance(value, str):
-        raise ValueError(f"{value!r} is not a subnet such as 10.9.2.0/24")
-    try:
-        subnet = ipaddress.ip_network(value)
-    except ValueError as error:
-        try:
-            meant = ipaddress.ip_network(value, strict=False)
-        except ValueError:
-            raise ValueError(f'"{value}" is not a subnet such as 10.9.2.0/24: {error}') from None
-        raise ValueError(f'"{value}" is an address in a subnet; the subnet is {meant}') from None
-    return subnet
 
 
 def _check_members(members: list[str]) -> list[str]:
@@ -162,13 +129,6 @@ class Vesw(VeswSection):
     """The partition of its members. 0xffff is the management partition: its members may configure every agent."""
     mtu: Annotated[int, Field(strict=True, ge=ETH_MTU_MIN, le=ETH_MTU_MAX)] = DEFAULT_MTU
     """Bytes of Ethernet payload."""
-    subnet: Annotated[
-        Subnet | None,
-        BeforeValidator(lambda value: None if value is None else _parse_subnet(value)),
-        PlainSerializer(lambda value: None if value is None else str(value), when_used="json"),
-        WithJsonSchema({"type": ["string", "null"], "description": "10.9.2.0/24; the first host gets .1"}),
-    ] = None
-    """The n-th host of the section `hosts` gets the n-th address. Without it VNICs have no IP address."""
     members: Annotated[list[str], AfterValidator(_check_members), Schema(MEMBERS_SCHEMA)]
     """`all`, or names of hosts and ranges of them: `h[1-16]`."""
 
@@ -308,16 +268,26 @@ class LabModel(Section):
         led_out = any(up.host == host and up.is_bridged for up in self.uplinks_of(vesw.name).values())
         return led_out or self.hosts[host].tap is not None
 
-    def address(self, vesw: Vesw, host: str) -> ipaddress.IPv4Interface | ipaddress.IPv6Interface | None:
+    def address(self, vesw: Vesw, host: str) -> IpInterface | None:
         """Return the IP address of a VNIC, with the prefix; None without a subnet, and for the port of a bridge."""
         return None if self.is_bridge_port(vesw, host) else self.ip_of(vesw, host)
 
-    def ip_of(self, vesw: Vesw, host: str) -> ipaddress.IPv4Interface | ipaddress.IPv6Interface | None:
+    def ip_of(self, vesw: Vesw, host: str) -> IpInterface | None:
         """Return the IP address kept for a host in a virtual switch, with the prefix; None without a subnet."""
-        if vesw.subnet is None:
+        return None if vesw.subnet is None else self._nth_address(vesw.subnet, host)
+
+    def address_in(self, subnet: Subnet, host: str) -> IpInterface | None:
+        """Return the IP address that a host gets in a subnet, with the prefix.
+
+        None in a subnet that is too small, and for a virtual machine: its VNIC is a port of a bridge.
+        """
+        if self.hosts[host].tap is not None or subnet.num_addresses < len(self.hosts) + 2:
             return None
+        return self._nth_address(subnet, host)
+
+    def _nth_address(self, subnet: Subnet, host: str) -> IpInterface:
         number = list(self.hosts).index(host) + 1
-        return ipaddress.ip_interface(f"{vesw.subnet[number]}/{vesw.subnet.prefixlen}")
+        return ipaddress.ip_interface(f"{subnet[number]}/{subnet.prefixlen}")
 
 
 class CrossError(OpavnicError, InputError, ValueError):
@@ -336,7 +306,7 @@ def cross_problems(data: Any) -> list[Problem]:
     hosts = dict(data["hosts"]) if isinstance(data, dict) and isinstance(data.get("hosts"), dict) else {}
     vesws = data.get("vesws") if isinstance(data, dict) else None
     entries = [(i, v) for i, v in enumerate(vesws if isinstance(vesws, list) else []) if isinstance(v, dict)]
-    problems = repeated(entries, "id") + repeated(entries, "name") + _subnet_problems(entries, len(hosts))
+    problems = repeated(entries, "id") + repeated(entries, "name") + subnet_problems(entries, len(hosts))
     problems += repeated(entries, "multicast_lid", besides=AUTO)
     for index, vesw in entries:
         problems += _member_problems(("vesws", index, "members"), vesw.get("members"), hosts, len(problems))
@@ -464,62 +434,6 @@ def _topology_problem(line: str) -> Problem:
     if colon and place.startswith("hosts."):
         return Problem(("hosts", place.removeprefix("hosts.")), rest)
     return Problem(path, line)
-
-
-def _subnet_problems(entries: list[tuple[int, dict[str, Any]]], hosts: int) -> list[Problem]:
-    subnets: dict[int, Subnet] = {}
-    for index, vesw in entries:
-        with suppress(ValueError):
-            subnets[index] = _parse_subnet(vesw.get("subnet"))
-    overlaps = _overlaps(subnets)
-    mtus = {index: vesw.get("mtu", DEFAULT_MTU) for index, vesw in entries}
-    problems = []
-    for index, subnet in subnets.items():
-        path: KeyPath = ("vesws", index, "subnet")
-        if (other := overlaps.get(index)) is not None:
-            problems.append(Problem(path, f"{subnet} overlaps {subnets[other]} of vesws[{other}]"))
-        if subnet.num_addresses < hosts + 2:
-            problems.append(Problem(path, f"{subnet} has too few addresses for {hosts} hosts"))
-        problems += [Problem(path, text) for text in _unfit(subnet, mtus[index])]
-    return problems
-
-
-def _overlaps(subnets: Mapping[int, Subnet]) -> dict[int, int]:
-    """Return, for each subnet that overlaps an earlier one in the file, the index of such an earlier one.
-
-    If two subnets overlap, one contains the other. So each subnet is checked for an earlier one that contains it, by
-    lookup of all its supernets, and for an earlier one inside it, by binary search for its first address.
-    """
-    found: dict[int, int] = {}
-    taken: dict[tuple[int, int, int], int] = {}
-    starts: list[tuple[int, int, int]] = []
-    for index, subnet in subnets.items():
-        version, first, last = subnet.version, int(subnet.network_address), int(subnet.broadcast_address)
-        around = ((version, first & -1 << bits, bits) for bits in range(subnet.max_prefixlen + 1))
-        other = next((taken[key] for key in around if key in taken), None)
-        if other is None:
-            after = bisect_left(starts, (version, first, 0))
-            if after < len(starts) and starts[after][:2] <= (version, last):
-                other = taken[starts[after]]
-        if other is not None:
-            found[index] = other
-        key = (version, first, subnet.max_prefixlen - subnet.prefixlen)
-        if key not in taken:
-            taken[key] = index
-            insort(starts, key)
-    return found
-
-
-def _unfit(subnet: Subnet, mtu: object) -> list[str]:
-    """Return why no host can have an address in a subnet."""
-    found = [
-        f"{subnet} is {what}: hosts cannot have addresses there"
-        for network, what in _NOT_FOR_HOSTS.items()
-        if network.version == subnet.version and subnet.overlaps(network)
-    ]
-    if subnet.version == 6 and isinstance(mtu, int) and mtu < IPV6_MTU_MIN:
-        found.append(f"{subnet} is IPv6, which needs an MTU of at least {IPV6_MTU_MIN}; it is {mtu} here")
-    return found
 
 
 def _member_problems(path: KeyPath, members: object, hosts: Collection[str], before: int) -> list[Problem]:

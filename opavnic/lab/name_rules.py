@@ -7,11 +7,9 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator
 
-from opavnic.world.ground.host import INTERFACE_NAME_MAX
+from opavnic.world.ground.given import INTERFACE_NAME_MAX, RESERVED_INTERFACES, can_name_interface
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
-_INTERFACE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-_RESERVED_INTERFACES: Final = frozenset({"lo", "all", "default"})
 
 
 def _check_name(name: str) -> str:
@@ -28,10 +26,10 @@ def _check_interface(name: str) -> str:
         raise ValueError(
             f'name "{name}" has {len(name)} characters; it names an interface, which allows {INTERFACE_NAME_MAX}'
         )
-    if not _INTERFACE.fullmatch(name) or name in _RESERVED_INTERFACES:
+    if not can_name_interface(name):
         raise ValueError(
             f'name "{name}" cannot name an interface: letters, digits, ".", "-" and "_", '
-            f"and not {', '.join(sorted(_RESERVED_INTERFACES))}"
+            f"and not {', '.join(sorted(RESERVED_INTERFACES))}"
         )
     return name
 

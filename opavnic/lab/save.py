@@ -98,7 +98,7 @@ def _take_em(data: dict[str, Any], lab: Lab, config: EmConfig, members: dict[int
     left_out = []
     for vesw in config.vesws:
         section: dict[str, Any] = {"id": vesw.id, "name": vesw.name, "pkey": vesw.pkey, "mtu": vesw.mtu}
-        if (subnet := subnets.get(vesw.id)) is not None:
+        if (subnet := subnets.get(vesw.id) or vesw.subnet) is not None:
             section["subnet"] = str(subnet)
         section["members"] = members.get(vesw.id, [])
         sections.append(

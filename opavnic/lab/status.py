@@ -149,7 +149,7 @@ def vnic_status(
         "vesw_id": vesw_id,
         "vport_num": vnic.vport_num,
         "interface": vnic.interface,
-        "ip": None if asked is None or asked.address is None else str(asked.address),
+        "ip": None if vnic.address is None else str(vnic.address),
         "mac": None if netdev is None else mac_text(netdev.host_address),
         "mtu": None if netdev is None else netdev.mtu,
         "state": vnic_state(vnic),

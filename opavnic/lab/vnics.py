@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hfi_sim.netdev.base import Netdev
+from hfi_sim.netdev.base import IpInterface, Netdev
 from opavnic.adapter import Adapter
 from opavnic.vnic_port import VnicPort
 from opavnic.world.ground.host import GroundHost, Interface
@@ -18,11 +18,13 @@ class HostVnic:
     host: str
     vport_num: VportNum
     interface: str
-    """The name of its netdev."""
+    """The name of its netdev, as its host has it now."""
     asked: Interface | None
     """Its entry in the lab file; None if an EM has created a vport that the file does not mention."""
     adapter: Adapter | None
     """None until the EM has created it, and while its driver is gone."""
+    address: IpInterface | None = None
+    """The IP address that it was given."""
     lost: str = ""
     """Why its host is gone; empty while it is there."""
 
@@ -38,9 +40,19 @@ class HostVnic:
 def vnics_of(host: GroundHost, port: VnicPort) -> list[HostVnic]:
     """Return the VNICs of a host: those that the file requests, then all others ever created, by vport number."""
     asked = {VportNum(interface.vport_num): interface for interface in host.interfaces}
-    return [
-        HostVnic(
-            host.name, number, host.name_of(number), asked.get(number), port.adapters.get(number), host.lost
+    found = []
+    for number in [*asked, *sorted(port.vports_made - asked.keys())]:
+        adapter = port.adapters.get(number)
+        name = host.name_of(number) if adapter is None else adapter.netdev.host_name
+        found.append(
+            HostVnic(
+                host.name,
+                number,
+                name,
+                asked.get(number),
+                adapter,
+                host.address_of(number),
+                host.lost,
+            )
         )
-        for number in [*asked, *sorted(port.vports_made - asked.keys())]
-    ]
+    return found

@@ -140,6 +140,7 @@ def _add_agents(world: World, model: LabModel, hosts: Mapping[str, GroundHost]) 
         world.add_vnic_port(
             name,
             netdevs=ground.make_netdev,
+            configured=ground.configured,
             can_crash=name in can_crash,
             driver_quirks=model.driver_quirks,
             sets_need_full_member=model.em.sets_need_full_member,

@@ -35,6 +35,7 @@ from hfi_sim.subnet_manager.administration.service import AdministrationService
 from hfi_sim.topology import Topology
 from hfi_sim.types import PKEY_DEFAULT, PKEY_FULL_MANAGEMENT, PKEY_LIMITED_MANAGEMENT
 from hfi_sim.wire.icrc import Icrc
+from opavnic.adapter import Configured, no_host
 from opavnic.errors import OpavnicError
 from opavnic.vnic_port import VnicPort
 from opavnic.world.carrier import Carrier
@@ -332,6 +333,7 @@ class World:
         driver_quirks: bool = False,
         sets_need_full_member: bool = True,
         smac_filter: bool = True,
+        configured: Configured = no_host,
     ) -> VnicPort:
         """Start the management agent on the port of a host; from here on an EM can configure VNICs there.
 
@@ -348,6 +350,7 @@ class World:
             sets_need_full_member=sets_need_full_member,
             smac_filter=smac_filter,
             attached=self.fabric.attached,
+            configured=configured,
         )
         self.vnic_ports[host] = vnic_port
         self.ends.add(f"VNICs of {host}", partial(self._close_vnic_port, host))

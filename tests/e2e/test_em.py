@@ -39,6 +39,11 @@ def run(lab: str, host: str, *command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(arguments, capture_output=True, text=True, timeout=30, check=False)
 
 
+def test_kernels_of_a_fresh_lab_have_dropped_nothing(lab: str, opavnic: Program) -> None:
+    drops = json.loads(opavnic("status", "--json").stdout)["drops"]
+    assert [name for name in drops if name.endswith("netdev")] == [], lab
+
+
 def test_changed_address_is_reached_again_without_a_manual_step(lab: str, opavnic: Program) -> None:
     """On virtual time it takes less than a second (tests/unit/vema/em/test_service.py); here, until it works."""
     for host in ("h1", "h3"):
@@ -70,6 +75,23 @@ def test_apply_twice_sends_no_set_the_second_time(lab: str, opavnic: Program) ->
     assert first["sets"] > 0
     assert (second["sets"], second["changes"], second["converged"]) == (0, [], True)
     verified(opavnic)
+
+
+def test_virtual_switch_that_an_apply_adds_is_there_to_use(
+    lab: str, opavnic: Program, tmp_path: Path
+) -> None:
+    blue = "  - {id: 2, name: blue, pkey: 0x8002, members: all}\n"
+    violet = "  - {id: 9, name: violet, pkey: 0x8002, mtu: 9000, subnet: 10.7.0.0/24, members: [h1, h3]}\n"
+    file = tmp_path / "em.yaml"
+    for text, there in ((blue + violet, True), (blue, False), (blue + violet, True)):
+        file.write_text(f"vesws:\n{text}")
+        done = opavnic("em", "apply", file)
+        assert done.returncode == 0, done.stderr
+        shown = run(lab, "h3", "ip", "-o", "address", "show", "dev", "violet").stdout
+        assert ("inet 10.7.0.3/24" in shown) is there
+    assert run(lab, "h1", "ping", "-c1", "-W20", "-Mdo", "-s8972", "10.7.0.3").returncode == 0
+    assert json.loads(opavnic("check", "--json").stdout)["ok"]
+    assert opavnic("exec", "h1", "--", "getent", "hosts", "h3.violet").stdout.split()[0] == "10.7.0.3"
 
 
 def test_file_that_cannot_be_met_is_refused_with_every_reason(

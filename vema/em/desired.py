@@ -27,8 +27,9 @@ from vema.attributes.vesw_port_info import DEF_PORTS, PCP_VALUES
 from vema.em.election import ELECTION_GROUP
 from vema.em.problems import KeyPath, Problem, model_problems, repeated
 from vema.em.ranges import ALL, Spread, spread_vesws
+from vema.em.subnets import subnet_problems
 from vema.errors import VemaError
-from vema.sections import PartitionKey, Section, Time, empty_is_default
+from vema.sections import PartitionKey, Section, SubnetOrNone, Time, empty_is_default
 from vema.types import MAC_TABLE_ENTRIES, MAX_VPORTS
 
 MTU_MIN: Final = 68
@@ -185,6 +186,8 @@ class VeswSection(Section):
     pkey: PartitionKey = 0xFFFF
     mtu: Annotated[int, Field(strict=True, ge=MTU_MIN, le=MTU_MAX)] = 1500
     """Bytes of Ethernet payload."""
+    subnet: SubnetOrNone = None
+    """The n-th host of the lab gets the n-th address, without it none. The EM makes no use of it."""
     members: Literal["all"] | list[str] = ALL
     """`all`, or names: a host (its first HFI), an HFI (its first port), HFI:PORT, or a port GUID (0x...); or ranges of
     names: `h[1-16]`."""
@@ -298,6 +301,7 @@ def cross_problems(data: Mapping[str, Any]) -> list[Problem]:
     entries = [(n, v) for n, v in enumerate(vesws if isinstance(vesws, list) else []) if isinstance(v, dict)]
     problems = repeated(entries, "id") + repeated(entries, "name")
     problems += repeated(entries, "multicast_lid", besides=AUTO) + _automatic_lids(entries)
+    problems += subnet_problems(entries)
     fabric = data.get("fabric")
     limit = fabric.get("mtu") if isinstance(fabric, dict) else None
     for index, vesw in entries:

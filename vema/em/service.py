@@ -133,6 +133,10 @@ class Topology(Protocol):
         ...
 
 
+def _nothing() -> None:
+    """Handle a configuration where nobody else follows it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Candidacy:
     """How an EM stands for election where its configuration does not say so, but whoever runs the fabric."""
@@ -169,6 +173,8 @@ class EthernetService:
         self.store = store
         self.core: EmCore | None = None
         self.election: Election | None = None
+        self.on_applied: Callable[[], None] = _nothing
+        """Called when another configuration has been applied."""
         self._hear_traps = hear_traps
         self._guid = guid
         self._runner = CoreRunner(
@@ -247,6 +253,7 @@ class EthernetService:
         if election_changes:
             self._elect(self._runner.time(), config)
         self._runner.poll_soon()
+        self.on_applied()
 
     def _candidates(self) -> list[PortFacts]:
         """Return the ports that can be members: those of the fabric, and those that left it."""

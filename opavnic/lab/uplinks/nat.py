@@ -26,7 +26,7 @@ from opavnic.lab.guests import proven_namespace
 from opavnic.lab.model import LabModel
 from opavnic.lab.owned import Owned, Place, random_mac
 from opavnic.lab.uplink_model import Uplink
-from opavnic.world.ground.host import INTERFACE_NAME_MAX
+from opavnic.world.ground.given import INTERFACE_NAME_MAX
 
 POOL: Final = ipaddress.IPv4Network("100.64.0.0/10")
 """Shared address space of RFC 6598: for the links between a network and the one that translates its addresses."""

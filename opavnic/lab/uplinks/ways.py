@@ -26,7 +26,7 @@ from opavnic.lab.uplink_model import Uplink
 from opavnic.lab.uplinks.bridged import BridgedVnic
 from opavnic.lab.uplinks.learning import Change, Learning
 from opavnic.lab.uplinks.nat import Nat
-from opavnic.world.ground.host import INTERFACE_NAME_MAX
+from opavnic.world.ground.given import INTERFACE_NAME_MAX
 from opavnic.world.part import RunningPart
 
 log = logging.getLogger("opavnic.lab.uplinks")

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from ipaddress import IPv4Interface, IPv6Interface
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from hfi_sim.errors import NetdevError
-from hfi_sim.netdev.base import Netdev
+from hfi_sim.netdev.base import ETH_MTU_MAX, ETH_MTU_MIN, IpInterface, Netdev
 from hfi_sim.netdev.memory import MemoryNetdev
+from opavnic.world.ground.given import (
+    FindVesw,
+    Given,
+    VeswFacts,
+    first_free,
+    names_before_vesw,
+    unknown_vesw,
+)
 
 if TYPE_CHECKING:
     from opavnic.world.ground.memory_host import MemoryHost
 
-INTERFACE_NAME_MAX: Final = 15
-"""IFNAMSIZ - 1."""
-_SUFFIXES: Final = range(2, 100)
+log = logging.getLogger("opavnic.world")
 
 
 class WantedVesw(Protocol):
@@ -48,7 +55,7 @@ class Interface:
     vesw: WantedVesw
     vport_num: int
     name: str
-    address: IPv4Interface | IPv6Interface | None
+    address: IpInterface | None
     netdev: Netdev | None = None
     """None until the EM has created the vport."""
     memory_host: MemoryHost | None = None
@@ -90,8 +97,10 @@ class GroundHost:
         """How fast its links are, in Mb/s, for programs such as ethtool; 0: not said."""
         self.on_change: Callable[[], None] = _nothing
         """Called when a netdev has been made, or its IP addresses have changed."""
-        self._names_beside: dict[int, str] = {}
-        """Interface names of vports that the lab file does not mention, including those that are gone."""
+        self.find_vesw: FindVesw = unknown_vesw
+        """Says what virtual switches are called, and which address this host has there."""
+        self._given: dict[int, Given] = {}
+        """What vports were given that have had a netdev, including those that are gone."""
 
     @property
     def namespace_name(self) -> str | None:
@@ -99,25 +108,52 @@ class GroundHost:
         return None if self.namespace is None else self.namespace.name
 
     def name_of(self, vport_num: int) -> str:
-        """Return the interface name of a vport: the one in the lab file, or the one that `name_for` has chosen."""
-        if 1 <= vport_num <= len(self.interfaces):
-            return self.interfaces[vport_num - 1].name
-        return self._names_beside.get(vport_num, f"vnic{vport_num}")
+        """Return the interface name that a vport was given: at first the one in the lab file, or a free one."""
+        if (given := self._given.get(vport_num)) is not None:
+            return given.name
+        return self.interfaces[vport_num - 1].name if self._is_asked_for(vport_num) else f"vnic{vport_num}"
+
+    def address_of(self, vport_num: int) -> IpInterface | None:
+        """Return the IP address that a vport was given: that of the host on its virtual switch."""
+        if (given := self._given.get(vport_num)) is not None:
+            return given.address
+        return self.interfaces[vport_num - 1].address if self._is_asked_for(vport_num) else None
+
+    def _is_asked_for(self, vport_num: int) -> bool:
+        """Return whether the lab file mentions a vport."""
+        return 1 <= vport_num <= len(self.interfaces)
 
     def name_for(self, vport_num: int) -> str:
         """Choose the interface name of a vport that is about to be made.
 
         A vport that the lab file does not mention gets the first of vnicN, HOST-vnicN, vnicN-2, vnicN-3, ... that is
-        free and has at most 15 characters. A vport that comes back gets its old name, unless that is taken now.
+        free and has at most 15 characters, until it is on a virtual switch with a name: see `configured`. A vport that
+        comes back gets its old name, unless that is taken now.
         """
-        if 1 <= vport_num <= len(self.interfaces):
-            return self.name_of(vport_num)
-        base = f"vnic{vport_num}"
-        before = self._names_beside.get(vport_num, base)
-        wanted = [before, base, f"{self.name}-{base}", *(f"{base}-{number}" for number in _SUFFIXES)]
-        free = (name for name in wanted if len(name) <= INTERFACE_NAME_MAX and not self._taken(name))
-        name = self._names_beside[vport_num] = next(free, base)
+        if self._is_asked_for(vport_num):
+            return self.interfaces[vport_num - 1].name
+        base = names_before_vesw(self.name, vport_num)
+        before = self._given.get(vport_num)
+        names = base if before is None else [before.name, *base]
+        name = first_free(names, partial(self._is_anothers, vport_num), base[0])
+        self._given[vport_num] = Given(name)
         return name
+
+    def _is_anothers(self, vport_num: int, name: str) -> bool:
+        """Return whether a vport must leave a name to others."""
+        others = [given for number, given in self._given.items() if number != vport_num]
+        if any(given.name == name for given in others):
+            return True
+        # an interface of the lab file that bears another name now does not need its own
+        return name not in self._given_up() and self._taken(name)
+
+    def _given_up(self) -> set[str]:
+        made = (self._given.get(interface.vport_num) for interface in self.interfaces)
+        return {
+            interface.name
+            for interface, given in zip(self.interfaces, made, strict=True)
+            if given is not None and given.netdev is not None and given.name != interface.name
+        }
 
     def _taken(self, name: str) -> bool:
         return name in self.reserved
@@ -127,8 +163,9 @@ class GroundHost:
 
         Raises:  NetdevError: the host refused.
         """
+        name = self.name_for(vport_num)
         try:
-            netdev, set_up = self._make(self.name_for(vport_num))
+            netdev, set_up = self._make(name)
         except NetdevError as error:
             self.trouble.append(f"{self.name}: {error}")
             raise
@@ -136,16 +173,92 @@ class GroundHost:
             netdev.set_speed(self.speed)
         netdev.on_ip_addresses(lambda: self.on_change())
         self.on_change()
-        if 1 <= vport_num <= len(self.interfaces):
+        given = self._given[vport_num] = Given(name, netdev)
+        if self._is_asked_for(vport_num):
             interface = self.interfaces[vport_num - 1]
             interface.netdev = netdev
+            given.vesw_id, given.is_named, given.address = interface.vesw.id, True, interface.address
             asyncio.get_running_loop().call_soon(set_up, interface)
         return netdev
+
+    def configured(self, vport_num: int, vesw_id: int, eth_mtu: int) -> None:
+        """Handle the virtual switch that an EM has put a vport on; 0: on none.
+
+        An interface on a virtual switch that the lab file does not give it is then made what those of the file are: it
+        bears the name of its virtual switch where that is free, has its MTU and the host's address there, and is up.
+        The name and the MTU stay until it is put on another virtual switch.
+        """
+        given = self._given.get(vport_num)
+        if given is None or given.netdev is None or vesw_id == given.vesw_id:
+            return
+        if self._is_asked_for(vport_num) and (not vesw_id or self.find_vesw(vesw_id) is None):
+            return  # it stays what it is in the lab file
+        given.is_named, given.vesw_id = False, vesw_id
+        asyncio.get_running_loop().call_soon(self._settle, vport_num, given.netdev, eth_mtu)
+
+    def vesws_changed(self) -> None:
+        """Ask again what virtual switches are called and which addresses this host has there."""
+        for vport_num, given in self._given.items():
+            if given.netdev is not None and given.vesw_id:
+                self._settle(vport_num, given.netdev, None)
+
+    def _settle(self, vport_num: int, netdev: Netdev, eth_mtu: int | None) -> None:
+        """Make the interface of a vport what its virtual switch wants it to be; without an MTU, it is up already."""
+        given = self._given[vport_num]
+        if given.netdev is not netdev:
+            return  # the driver has gone meanwhile
+        vesw = self.find_vesw(given.vesw_id) if given.vesw_id else None
+        try:
+            if given.vesw_id and not given.is_named and (vesw is not None or eth_mtu is not None):
+                given.is_named = vesw is not None
+                self._name_after(vesw, vport_num, given, netdev)
+            address = None if vesw is None else vesw.address
+            if address != given.address:
+                before, given.address = given.address, address
+                self._replace_address(netdev, before, address)
+            if eth_mtu is not None and given.vesw_id:
+                self._bring_up(netdev, min(max(eth_mtu, ETH_MTU_MIN), ETH_MTU_MAX))
+        except NetdevError as error:
+            log.error("[%s/%s] %s", self.name, given.name, error)
+        self.on_change()
+
+    def _name_after(self, vesw: VeswFacts | None, vport_num: int, given: Given, netdev: Netdev) -> None:
+        """Name an interface after its virtual switch, else HOST-NAME, else as one whose virtual switch has no name."""
+        names = [] if vesw is None else [vesw.name, f"{self.name}-{vesw.name}"]
+        for number, other in self._given.items():
+            if names and other.name == names[0] and other.netdev is not None and not other.vesw_id:
+                # it is on no virtual switch any more, and gives the name back
+                self._rename(number, other, other.netdev, [])
+        self._rename(vport_num, given, netdev, names)
+
+    def _rename(self, vport_num: int, given: Given, netdev: Netdev, names: list[str]) -> None:
+        now = netdev.host_name
+
+        def taken(name: str) -> bool:
+            return name != now and self._is_anothers(vport_num, name)
+
+        given.name = first_free([*names, *names_before_vesw(self.name, vport_num)], taken, now)
+        if given.name != now:
+            netdev.rename(given.name)
+
+    def _replace_address(
+        self, netdev: Netdev, before: IpInterface | None, address: IpInterface | None
+    ) -> None:
+        """Take one IP address from an interface, and give it another."""
+
+    def _bring_up(self, netdev: Netdev, mtu: int) -> None:
+        """Set the MTU of an interface, and set it up."""
+        raise NotImplementedError
 
     def forget_netdevs(self) -> None:
         """Forget all netdevs: their driver is gone."""
         for interface in self.interfaces:
             interface.netdev = interface.memory_host = interface.app_netdev = None
+        self._given = {
+            number: Given(given.name)
+            for number, given in self._given.items()
+            if not self._is_asked_for(number)
+        }
 
     def _make(self, name: str) -> tuple[Netdev, SetUp]:
         raise NotImplementedError

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from ipaddress import IPv4Address
 
+from hfi_sim.errors import NetdevError
 from hfi_sim.netdev.base import Netdev
 from hfi_sim.netdev.memory import MemoryNetdev
 from opavnic.world.ground.host import GroundHost, Interface, SetUp
@@ -22,10 +23,16 @@ class InMemoryHost(GroundHost):
 
     def _set_up(self, netdev: MemoryNetdev, interface: Interface) -> None:
         self._occupy(interface, netdev)
-        netdev.change_mtu(interface.vesw.mtu)
-        refused = netdev.open()
-        if refused:
-            self.trouble.append(f"{interface}: cannot be set up (errno {-refused})")
+        try:
+            self._bring_up(netdev, interface.vesw.mtu)
+        except NetdevError as error:
+            self.trouble.append(f"{interface}: {error}")
+
+    def _bring_up(self, netdev: Netdev, mtu: int) -> None:
+        assert isinstance(netdev, MemoryNetdev)  # noqa: S101 - `_make` makes no other
+        netdev.change_mtu(mtu)
+        if refused := netdev.open():
+            raise NetdevError(f"cannot be set up (errno {-refused})", -refused)
 
     def _occupy(self, interface: Interface, netdev: MemoryNetdev) -> None:
         """Attach to the netdev whatever uses it on this host."""

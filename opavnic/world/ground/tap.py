@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from hfi_sim.errors import NetdevError
-from hfi_sim.netdev.base import Netdev
+from hfi_sim.netdev.base import IpInterface, Netdev
 from hfi_sim.netdev.namespace import run_in_namespace
 from hfi_sim.netdev.tap import TapFactory, TapNetdev
 from opavnic.world.ground.host import GroundHost, Interface, SetUp
@@ -61,18 +61,33 @@ class TapHost(GroundHost):
         return tap, partial(self._set_up, tap)
 
     def _set_up(self, netdev: TapNetdev, interface: Interface) -> None:
-        links = self._factory.watcher.links
         try:
-            links.set_mtu(netdev.ifindex, interface.vesw.mtu)  # an EM lowers an MTU, it never raises one
-            if interface.address is not None:
-                links.add_ip(netdev.ifindex, interface.address)
-            announce_addresses(self.namespace, netdev.name)
-            links.set_up(netdev.ifindex, True)
+            self._replace_address(netdev, None, interface.address)
+            self._bring_up(netdev, interface.vesw.mtu)
             if interface.attach is not None:
                 interface.attach(netdev)
         except NetdevError as error:
             self.trouble.append(f"{interface}: {error}")
             log.error("[%s] %s", interface, error)
+
+    def _replace_address(
+        self, netdev: Netdev, before: IpInterface | None, address: IpInterface | None
+    ) -> None:
+        assert isinstance(netdev, TapNetdev)  # noqa: S101 - `_make` makes no other
+        links = self._factory.watcher.links
+        if before is not None:
+            with contextlib.suppress(NetdevError):  # the host has taken it away itself
+                links.remove_ip(netdev.ifindex, before)
+        if address is not None:
+            links.add_ip(netdev.ifindex, address)
+
+    def _bring_up(self, netdev: Netdev, mtu: int) -> None:
+        assert isinstance(netdev, TapNetdev)  # noqa: S101 - `_make` makes no other
+        links = self._factory.watcher.links
+        links.set_mtu(netdev.ifindex, mtu)  # an EM lowers an MTU, it never raises one
+        links.set_up(netdev.ifindex, True)
+        # only now: a host would announce its address at once, and there is no carrier yet
+        announce_addresses(self.namespace, netdev.host_name)
 
     def release(self) -> list[int]:
         """Let go of all TAPs and return their descriptors."""

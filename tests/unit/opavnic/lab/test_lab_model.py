@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from opavnic.lab.errors import ConfigError
 from opavnic.lab.loader import MAX_FILE_BYTES, load_lab, parse_lab
-from opavnic.lab.model import LabModel, _overlaps
+from opavnic.lab.model import LabModel
 from opavnic.lab.parts import lab_model
+from vema.em.subnets import overlaps
 
 ROOT = Path(__file__).parents[4]
 GOOD = """\
@@ -377,6 +378,6 @@ def test_subnets_that_overlap_one_before_them_are_those_that_are_told(texts: lis
         a, b = subnets[one], subnets[other]
         return a.version == b.version and a.overlaps(b)  # type: ignore[arg-type]
 
-    found = _overlaps(subnets)
+    found = overlaps(subnets)
     assert set(found) == {i for i in subnets if any(overlap(i, j) for j in range(i))}
     assert all(j < i and overlap(i, j) for i, j in found.items())

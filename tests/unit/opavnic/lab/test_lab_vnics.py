@@ -43,12 +43,12 @@ async def test_vport_that_the_file_does_not_name_is_shown_with_its_counters() ->
         for vport, vesw_id in ((200, 9), (7, 2)):
             await configure(lab, "h1", vport, vesw_id=vesw_id, config_state=ConfigState.FORWARDING)
         rows = vnics(lab, "h1")
-        assert list(rows) == ["blue", "vnic7", "vnic200"]
+        assert list(rows) == ["blue", "h1-blue", "vnic200"]  # nobody knows what 9 is called
         seen = [(row["vesw"], row["vesw_id"], row["vport_num"], row["state"]) for row in rows.values()]
         assert seen == [
             ("blue", 2, 1, "not created by the EM"),
-            ("blue", 2, 7, "down"),
-            (None, 9, 200, "down"),
+            ("blue", 2, 7, "up"),
+            (None, 9, 200, "up"),
         ]
         assert (rows["vnic200"]["ip"], rows["vnic200"]["mtu"]) == (None, 1500)
         assert rows["vnic200"]["mac"] is not None
@@ -60,15 +60,58 @@ async def test_vport_that_the_file_does_not_name_is_shown_with_its_counters() ->
 async def test_virtual_switch_that_an_apply_adds_is_shown_by_its_name() -> None:
     async with memory_lab() as lab:
         assert lab.manager is not None
-        section = {"pkey": 0x8001, "members": ["h1", "h2"]}
-        blue, green = {"id": 2, "name": "blue", **section}, {"id": 77, "name": "green", **section}
-        lab.manager.em.apply(parse_config({"vesws": [blue, green]}))
-        assert await lab.manager.em.wait_converged(10.0)
-        rows = vnics(lab, "h2")
-        assert [(row["vesw"], row["vesw_id"], row["interface"]) for row in rows.values()] == [
-            ("blue", 2, "blue"),
-            ("green", 77, "vnic2"),
-        ]
+        for names, interface in (
+            (["green"], "green"),
+            (["jade"], "green"),  # programs that run have it under this name
+            ([], "green"),
+            (["jade"], "jade"),
+            ([], "jade"),
+            (["no/interface"], "vnic2"),
+            ([], "vnic2"),
+            (["longer-than-ifnamsiz"], "vnic2"),
+            ([], "vnic2"),
+            (["blue"], "h2-blue"),  # of the lab file
+        ):
+            found = await beside(lab, *names)
+            assert [row["interface"] for row in found] == [interface]
+            assert [row["vesw"] for row in found] == (names or [None])
+            assert [row["state"] for row in found] == ["up" if names else "not configured by the EM"]
+
+
+async def beside(lab: Lab, *names: str, **fields: Any) -> list[dict[str, Any]]:
+    """Apply virtual switches beside that of the lab file, from id 77 on; return the VNICs of h2 on them."""
+    assert lab.manager is not None
+    section = {"pkey": 0x8001, "members": ["h1", "h2"]}
+    added = [{"id": 77 + n, "name": name, **section, **fields} for n, name in enumerate(names)]
+    azure = {"id": 2, "name": "azure", **section}
+    lab.manager.em.apply(parse_config({"vesws": [azure, *added]}))
+    assert await lab.manager.em.wait_converged(10.0)
+    return [row for row in vnics(lab, "h2").values() if row["vport_num"] > 1]
+
+
+@pytest.mark.looptime
+async def test_virtual_switch_that_an_apply_adds_has_its_mtu_and_the_hosts_address_of_its_subnet() -> None:
+    async with memory_lab() as lab:
+        for fields, ip in (
+            ({"mtu": 9000}, None),
+            ({"mtu": 9000, "subnet": "10.7.0.0/24"}, "10.7.0.2/24"),
+            ({"mtu": 9000, "subnet": "10.8.0.0/16"}, "10.8.0.2/16"),
+            ({"mtu": 9000, "subnet": "10.8.0.0/31"}, None),  # too small for two hosts
+        ):
+            (row,) = await beside(lab, "green", **fields)
+            assert (row["interface"], row["mtu"], row["ip"]) == ("green", 9000, ip)
+
+
+@pytest.mark.looptime
+async def test_name_of_a_virtual_switch_that_has_gone_is_free_for_another_vport() -> None:
+    async with memory_lab() as lab:
+        await beside(lab, "green", "jade")
+        await beside(lab)
+        assert {row["vport_num"]: row["interface"] for row in await beside(lab, "jade")}[2] == "jade"
+        assert {row["vport_num"]: row["interface"] for row in await beside(lab, "jade", "green")} == {
+            2: "jade",
+            3: "green",
+        }
 
 
 @pytest.mark.looptime
@@ -108,3 +151,21 @@ async def test_vport_on_no_virtual_switch_is_not_configured() -> None:
     async with memory_lab("external") as lab:
         await configure(lab, "h1", 1)
         assert vnics(lab, "h1")["blue"]["state"] == "not configured by the EM"
+
+
+@pytest.mark.looptime
+async def test_vnic_of_the_lab_file_that_is_moved_to_another_virtual_switch_has_its_name_and_address() -> (
+    None
+):
+    async with memory_lab() as lab:
+        assert lab.manager is not None
+        section = {"pkey": 0x8001, "members": ["h1", "h2"]}
+        green = {"id": 77, "name": "green", "subnet": "10.7.0.0/24", **section}
+        blue = {"id": 2, "name": "blue", **section}
+        shown = []
+        for vesws in ([], [green], [], [blue]):
+            lab.manager.em.apply(parse_config({"vesws": vesws}))
+            assert await lab.manager.em.wait_converged(10.0)
+            shown += [(row["vport_num"], row["interface"], row["ip"]) for row in vnics(lab, "h2").values()]
+        own = (1, "blue", "10.9.2.2/24")
+        assert shown == [own, (1, "green", "10.7.0.2/24"), (1, "green", None), own]

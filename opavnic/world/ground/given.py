@@ -1,0 +1,71 @@
+"""What the interfaces of VNICs were given on a host for their virtual switches: names and addresses.
+
+VeswPortInfo says on which virtual switch a VNIC is, not what that is called: name and address come from the lab, by the
+number of the virtual switch.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from hfi_sim.netdev.base import IpInterface, Netdev
+
+INTERFACE_NAME_MAX: Final = 15
+"""IFNAMSIZ - 1."""
+RESERVED_INTERFACES: Final = frozenset({"lo", "all", "default"})
+"""The loopback interface, and the directories of /proc/sys/net/ipv4/conf that are no interface."""
+_INTERFACE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+_SUFFIXES: Final = range(2, 100)
+
+
+@dataclass(frozen=True, slots=True)
+class VeswFacts:
+    """What a lab knows of a virtual switch for one of its hosts."""
+
+    name: str
+    address: IpInterface | None = None
+    """The address of the host there."""
+
+
+FindVesw = Callable[[int], VeswFacts | None]
+"""Returns what is known of a virtual switch by its id; None: nothing."""
+
+
+def unknown_vesw(_: int) -> VeswFacts | None:
+    """Know no virtual switch."""
+    return None
+
+
+@dataclass(slots=True)
+class Given:
+    """The interface of a vport."""
+
+    name: str
+    netdev: Netdev | None = None
+    """None: its driver is gone."""
+    vesw_id: int = 0
+    """The virtual switch that it is on, or was on last."""
+    is_named: bool = False
+    """Whether it has been given a name for this virtual switch: then it keeps it, whatever the EM calls that later."""
+    address: IpInterface | None = None
+    """The address that it was given for this virtual switch."""
+
+
+def can_name_interface(name: str) -> bool:
+    """Return whether a name has the right characters for an interface; its length is not looked at."""
+    return _INTERFACE.fullmatch(name) is not None and name not in RESERVED_INTERFACES
+
+
+def first_free(names: list[str], taken: Callable[[str], bool], otherwise: str) -> str:
+    """Return the first of these names that is valid and free."""
+    fit = (name for name in names if len(name) <= INTERFACE_NAME_MAX and can_name_interface(name))
+    return next((name for name in fit if not taken(name)), otherwise)
+
+
+def names_before_vesw(host: str, vport_num: int) -> list[str]:
+    """Return the names for a vport that is on no known virtual switch yet."""
+    base = f"vnic{vport_num}"
+    return [base, f"{host}-{base}", *(f"{base}-{number}" for number in _SUFFIXES)]
