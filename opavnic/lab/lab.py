@@ -64,6 +64,8 @@ log = logging.getLogger("opavnic.lab")
 CONVERGENCE_S: Final = 30.0
 """Time limit for every VNIC to become operational."""
 _LOOK_AGAIN_S: Final = 0.01
+_NOTICED_S: Final = 3.0
+"""How long a kernel may take to notice a carrier: Linux looks once in a second."""
 
 
 class Lab:
@@ -340,6 +342,7 @@ class Lab:
         manager = ethernet_manager(world, applied or em_config(self.model), fellows)
         self.manager = await self.parts.start_own("Ethernet Manager", manager)
         self.manager.em.on_applied = self._vesws_changed
+        self.manager.em.hosts_ready = self._hosts_ready
         self._vesws_changed()  # of what was applied on another machine
         if world.managed_by == "builtin":
             await self._wait_ready(self.manager, fellows)
@@ -360,6 +363,16 @@ class Lab:
             if asyncio.get_running_loop().time() > deadline:
                 raise LabError(f"not ready within {CONVERGENCE_S:g} s: {', '.join(missing)}")
             await asyncio.sleep(_LOOK_AGAIN_S)  # the kernel reports "up" in its own time
+
+    async def _hosts_ready(self) -> None:
+        """Wait until kernels have noticed that their VNICs may send, within a few seconds."""
+        clock = asyncio.get_running_loop()
+        deadline = clock.time() + _NOTICED_S
+        while clock.time() < deadline:
+            await asyncio.sleep(_LOOK_AGAIN_S)  # they look at carriers in their own time
+            made = [vnic for vnic in self.vnics() if vnic.netdev is not None and vnic_state(vnic) == "up"]
+            if all(vnic.netdev is None or vnic.netdev.host_sees_running for vnic in made):
+                return
 
     def _as_parts_see_it(self, world: World) -> PartWorld:
         hosts = {}

@@ -90,7 +90,7 @@ def test_virtual_switch_that_an_apply_adds_is_there_to_use(
         shown = run(lab, "h3", "ip", "-o", "address", "show", "dev", "violet").stdout
         assert ("inet 10.7.0.3/24" in shown) is there
     assert run(lab, "h1", "ping", "-c1", "-W20", "-Mdo", "-s8972", "10.7.0.3").returncode == 0
-    assert json.loads(opavnic("check", "--json").stdout)["ok"]
+    assert json.loads(opavnic("check", "--json").stdout)["failures"] == []
     assert opavnic("exec", "h1", "--", "getent", "hosts", "h3.violet").stdout.split()[0] == "10.7.0.3"
 
 

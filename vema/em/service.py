@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -137,6 +137,10 @@ def _nothing() -> None:
     """Handle a configuration where nobody else follows it."""
 
 
+async def _at_once() -> None:
+    """Wait for no host."""
+
+
 @dataclass(frozen=True, slots=True)
 class Candidacy:
     """How an EM stands for election where its configuration does not say so, but whoever runs the fabric."""
@@ -175,6 +179,8 @@ class EthernetService:
         self.election: Election | None = None
         self.on_applied: Callable[[], None] = _nothing
         """Called when another configuration has been applied."""
+        self.hosts_ready: Callable[[], Awaitable[None]] = _at_once
+        """Waits until hosts can use what the agents have been told; for those who apply a configuration."""
         self._hear_traps = hear_traps
         self._guid = guid
         self._runner = CoreRunner(

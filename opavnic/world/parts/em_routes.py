@@ -103,7 +103,8 @@ def em_routes(service: EthernetService, standing: Standing | None = None) -> lis
                 said.append(Problem((), f"... and {more} more"))
             found = [{"path": problem.path, "message": problem.message} for problem in said]
             return web.json_response({"error": "\n".join(map(str, said)), "problems": found}, status=422)
-        converged = await em.wait_converged(APPLY_LIMIT_S)
+        if converged := await em.wait_converged(APPLY_LIMIT_S):
+            await em.hosts_ready()
         running()  # it may have failed meanwhile
         return web.json_response({"changes": changes, "sets": core.sets - sets, "converged": converged})
 
