@@ -87,6 +87,9 @@ class Netdev(ABC):
     """The native half of the program that stands on the device: while it is set, the native datapath may carry the
     frames without Python. What the program sends through Python still goes the way of Python."""
 
+    moved_to: str = ""
+    """The network namespace that it was moved to; empty while it is in that of its host."""
+
     @property
     def rx_stopped(self) -> bool:
         """Whether the host accepts no frame now and will call `ndo_rx_wake` once it does: a frame may wait."""

@@ -6,6 +6,7 @@ thread. So a short-lived thread enters the namespace, opens, and ends; the descr
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import threading
@@ -16,6 +17,9 @@ from typing import TypeVar
 from hfi_sim.errors import NetdevError
 
 Result = TypeVar("Result")
+
+_NAMED = Path("/run/netns")
+"""Where `ip netns` keeps the namespaces that it has named."""
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUTS = 0x04000000
@@ -77,6 +81,16 @@ def run_in_thread(function: Callable[[], Result], name: str) -> Result:
     if failure:
         raise failure[0]
     return outcome[0]
+
+
+def namespace_text(namespace: Path) -> str:
+    """Return what people call a network namespace: as `ip netns` has it, else as `lsns` and readlink show it."""
+    here = namespace.stat()
+    for path in (Path("/proc/self/ns/net"), *(_NAMED.iterdir() if _NAMED.is_dir() else ())):
+        with contextlib.suppress(OSError):
+            if os.path.samestat(path.stat(), here):
+                return path.name if path.parent == _NAMED else "the machine's own"
+    return f"net:[{here.st_ino}]"
 
 
 def run_in_namespace(namespace: Path | None, function: Callable[[], Result]) -> Result:

@@ -7,22 +7,26 @@ descriptor is bound to a namespace when /dev/net/tun is opened, so that happens 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from hfi_sim.errors import NetdevError
 from hfi_sim.netdev.base import ETH_MTU_MAX, IpInterface, Netdev
 from hfi_sim.netdev.list_changes import single_changes
+from hfi_sim.netdev.moved import MovedWatcher
 from hfi_sim.netdev.namespace import run_in_namespace
-from hfi_sim.netdev.netlink import AddressLists, LinkState
+from hfi_sim.netdev.netlink import AddressLists, LinkClient, LinkState
 from hfi_sim.netdev.steering import ReceiveSteering
-from hfi_sim.netdev.tun import check_tap, close_descriptors, open_tap, set_tap_carrier
+from hfi_sim.netdev.tun import check_tap, close_descriptors, open_tap, set_tap_carrier, tap_name
 from hfi_sim.netdev.watch import NamespaceWatcher
 from hfi_sim.types import MacAddr, mac_text
+
+Result = TypeVar("Result")
 
 log = logging.getLogger("hfi_sim.netdev.tap")
 
@@ -70,7 +74,8 @@ class TapNetdev(Netdev):
         """Why the interface is gone although this device was not closed; None while it is there."""
         self.vnet_hdr = vnet_hdr
         self._loop = loop
-        self._watcher = watcher
+        self._home = watcher
+        self._watcher: NamespaceWatcher | MovedWatcher = watcher
         self._fd = run_in_namespace(
             watcher.namespace, lambda: open_tap(name, vnet_hdr=vnet_hdr, carrier=False)
         )
@@ -123,17 +128,7 @@ class TapNetdev(Netdev):
 
         Raises:  NetdevError: the name is taken, or is none.
         """
-        links, ifindex = self._watcher.links, self.ifindex
-        try:
-            links.rename(ifindex, name)
-        except NetdevError as error:
-            if error.errno != errno.EBUSY:
-                raise
-            links.set_up(ifindex, False)
-            try:
-                links.rename(ifindex, name)
-            finally:
-                links.set_up(ifindex, True)
+        self.ask(lambda links: _rename(links, self.ifindex, name))
         self.name = name
         self._watcher.drain()  # the notification of our own change is already there
 
@@ -154,12 +149,16 @@ class TapNetdev(Netdev):
     def set_speed(self, speed: int) -> None:
         """Say how fast the link is, in Mb/s: `ethtool` shows it. The driver that it shows is the kernel's, tun."""
         if self._usable:
-            self._request(lambda: self._watcher.links.set_speed(self.kernel.name, speed))
+            self._request(lambda links: links.set_speed(self.kernel.name, speed))
 
     @property
     def host_sees_running(self) -> bool:
         """Whether the kernel has noticed: Linux looks at carrier and dormancy once in a second."""
         return self.kernel.running
+
+    def ask(self, function: Callable[[LinkClient], Result]) -> Result:
+        """Return what `function` learns in the namespace that the interface is in. Raises NetdevError."""
+        return self._watcher.ask(function)
 
     # the descriptor and its reader
 
@@ -191,10 +190,11 @@ class TapNetdev(Netdev):
     def steer(self, on: bool) -> bool:
         """Let all processors of this process take in what the host receives, or not; see `Netdev.steer`."""
         processors = os.sched_getaffinity(0)
-        if on and not self._asked_for_steering and self._usable and len(processors) > 1:
+        here = self._usable and not self.moved_to
+        if on and not self._asked_for_steering and here and len(processors) > 1:
             self._asked_for_steering = True
             try:
-                self._steering = ReceiveSteering(self._watcher.namespace, self.kernel.name, processors)
+                self._steering = ReceiveSteering(self._home.namespace, self.kernel.name, processors)
             except (NetdevError, RuntimeError) as error:  # not permitted, or no thread to be had
                 log.debug("[%s] not steered: %s", self.name, error)
         return self._steering is not None and self._steering.set(on)
@@ -256,7 +256,7 @@ class TapNetdev(Netdev):
         except BlockingIOError:
             return None
         except OSError as error:
-            self._fail(error)
+            self.on_lost(error)
             return None
         return bytes(self._view[self._skipped : length])
 
@@ -274,7 +274,7 @@ class TapNetdev(Netdev):
             os.write(self._fd, VNET_HEADER + frame if self.vnet_hdr else frame)
         except OSError as error:
             if error.errno not in _NOT_TAKEN:
-                self._fail(error)
+                self.on_lost(error)
             return False
         return True
 
@@ -284,7 +284,7 @@ class TapNetdev(Netdev):
         `tx_dropped`: frames that the kernel dropped at the queue, because it was full or there was no carrier yet; only
         the kernel sees these drops. `rx_dropped`: frames that the kernel took and then threw away.
         """
-        counted = self._watcher.links.statistics(self.ifindex) if self._usable else None
+        counted = self.ask(lambda links: links.statistics(self.ifindex)) if self._usable else None
         if counted is None:
             raise NetdevError(f"interface {self.name} is gone", errno.ENODEV)
         return {name: counted[name] for name in KERNEL_COUNTERS}
@@ -299,7 +299,7 @@ class TapNetdev(Netdev):
         try:
             set_tap_carrier(self._fd, on)
         except OSError as error:
-            self._fail(error)
+            self.on_lost(error)
 
     def set_dormant(self, on: bool) -> None:
         """Move the operational state to DORMANT, or let it follow the carrier."""
@@ -307,7 +307,7 @@ class TapNetdev(Netdev):
             return
         self.dormant = on
         if self._usable:
-            self._request(lambda: self._watcher.links.set_dormant(self.ifindex, on))
+            self._request(lambda links: links.set_dormant(self.ifindex, on))
 
     def set_address(self, mac: MacAddr) -> None:
         """Overwrite the device address.
@@ -319,7 +319,7 @@ class TapNetdev(Netdev):
         if not self._usable or self.kernel.address == mac:
             return
         self._own_address = mac
-        self._request(lambda: self._watcher.links.set_address(self.ifindex, mac))
+        self._request(lambda links: links.set_address(self.ifindex, mac))
         if self._usable:
             self._watcher.drain()  # the notification of our own change is already there
         self._own_address = None
@@ -328,7 +328,7 @@ class TapNetdev(Netdev):
         """Change the MTU, in bytes."""
         self.mtu = mtu
         if self._usable and self.kernel.mtu != mtu:
-            self._request(lambda: self._watcher.links.set_mtu(self.ifindex, mtu))
+            self._request(lambda links: links.set_mtu(self.ifindex, mtu))
 
     def set_max_mtu(self, max_mtu: int) -> None:
         """Set the largest MTU; a TAP has no such property, so a larger one of the host is put back."""
@@ -381,7 +381,7 @@ class TapNetdev(Netdev):
 
     def _follow_merging(self) -> None:
         try:
-            merges = self._watcher.links.merges_received(self.kernel.name)
+            merges = self.ask(lambda links: links.merges_received(self.kernel.name))
         except NetdevError:
             return  # renamed or gone: the notification of that is on its way
         if merges != self.merges:
@@ -389,13 +389,31 @@ class TapNetdev(Netdev):
             self._reader_follows()
 
     def on_link_gone(self) -> None:
-        """The interface left the namespace: it is lost, unless only moved to another namespace."""
+        """The interface left the namespace: it was deleted, or it is followed to where it was moved."""
         try:
             check_tap(self._fd)
         except OSError as error:
-            self._fail(error)
-        else:
-            self._fail(OSError(errno.ENODEV, "its interface was moved to another network namespace"))
+            self.on_lost(error)
+            return
+        self._watcher.remove(self)
+        self._watcher = watcher = MovedWatcher(self, self._home.namespace, self._loop)
+        watcher.look()
+        if self.moved_to and self._usable:
+            log.info("[%s] moved to network namespace %s", self.name, self.moved_to)
+
+    def on_return(self) -> None:
+        """The interface is back in the namespace of its host."""
+        self.moved_to = ""
+        self._watcher = self._home
+        state = self.ask(lambda links: links.find(tap_name(self._fd)))
+        if state is None:
+            self.on_link_gone()  # it has left again
+            return
+        self.ifindex = state.ifindex
+        self._home.add(self)
+        self.on_link(state)
+        self._home.read_ip()
+        self._home.want_lists()
 
     def on_address_lists(self, lists: AddressLists) -> None:
         """Take over the lists; the adapter hears of every change made while the device is up.
@@ -462,7 +480,7 @@ class TapNetdev(Netdev):
         refused = self.ops.ndo_open() if self.ops is not None else 0
         if refused:
             log.warning("[%s] cannot be set up: %s; set down again", self.name, os.strerror(-refused))
-            self._request(lambda: self._watcher.links.set_up(self.ifindex, False))
+            self._request(lambda links: links.set_up(self.ifindex, False))
             return
         self.is_up = True
         if self.ops is not None:
@@ -477,14 +495,14 @@ class TapNetdev(Netdev):
 
     # trouble
 
-    def _request(self, request: Callable[[], None]) -> None:
+    def _request(self, request: Callable[[LinkClient], None]) -> None:
         try:
-            request()
+            self.ask(request)
         except NetdevError as error:
             log.warning("[%s] %s", self.name, error)
 
-    def _fail(self, error: OSError) -> None:
-        """The interface is gone under us: say so once, and let the adapter close."""
+    def on_lost(self, error: OSError) -> None:
+        """The interface is gone, or out of reach: say so once, take its carrier away, and let the adapter close."""
         if self.dead is not None or self._fd < 0:
             return
         self.hand_over()
@@ -492,8 +510,24 @@ class TapNetdev(Netdev):
         self.dead = "its interface was deleted" if error.errno == _DELETED else reason
         log.error("[%s] lost: %s", self.name, reason if reason == self.dead else f"{self.dead} ({reason})")
         self._watcher.remove(self)
+        self.moved_to = ""
         self.carrier = False
+        with contextlib.suppress(OSError):  # it was deleted
+            set_tap_carrier(self._fd, False)
         self._host_down()
+
+
+def _rename(links: LinkClient, ifindex: int, name: str) -> None:
+    try:
+        links.rename(ifindex, name)
+    except NetdevError as error:
+        if error.errno != errno.EBUSY:
+            raise
+        links.set_up(ifindex, False)
+        try:
+            links.rename(ifindex, name)
+        finally:
+            links.set_up(ifindex, True)
 
 
 def _nothing() -> None:

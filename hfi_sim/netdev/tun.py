@@ -27,6 +27,7 @@ _TUNSETPERSIST: Final = 0x400454CB
 _TUNSETOWNER: Final = 0x400454CC
 _TUNGETIFF: Final = 0x800454D2
 _TUNSETCARRIER: Final = 0x400454E2
+_TUNGETDEVNETNS: Final = 0x54E3
 _IFF_TAP: Final = 0x0002
 _IFF_NO_CARRIER: Final = 0x0040
 _IFF_NO_PI: Final = 0x1000
@@ -93,6 +94,21 @@ def make_lasting_tap(links: LinkClient, name: str, mac: MacAddr, owner: int | No
 def set_tap_carrier(fd: int, on: bool) -> None:
     """Turn the carrier of a TAP on or off. Raises OSError where its interface is gone."""
     fcntl.ioctl(fd, _TUNSETCARRIER, struct.pack("i", on))
+
+
+def tap_name(fd: int) -> str:
+    """Return the name of the interface of a TAP, in whatever namespace it is. Raises OSError where it is gone."""
+    found = bytearray(_IFREQ.size)
+    fcntl.ioctl(fd, _TUNGETIFF, found)
+    return bytes(found[:16]).partition(b"\0")[0].decode(errors="surrogateescape")
+
+
+def tap_namespace(fd: int) -> int:
+    """Return a descriptor of the network namespace that the interface of a TAP is in, which the caller closes.
+
+    Raises:  OSError: the interface is gone; this process has no right to; ENOTTY before Linux 5.2.
+    """
+    return fcntl.ioctl(fd, _TUNGETDEVNETNS)
 
 
 def check_tap(fd: int) -> None:

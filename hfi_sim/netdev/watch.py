@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from hfi_sim.errors import NetdevError
 from hfi_sim.netdev.base import IpInterface
@@ -34,6 +35,8 @@ from hfi_sim.netdev.netlink import (
     parse_ip,
     parse_link,
 )
+
+Result = TypeVar("Result")
 
 log = logging.getLogger("hfi_sim.netdev.watch")
 
@@ -97,6 +100,10 @@ class NamespaceWatcher:
         self._notifications.close()
         self.links.close()
 
+    def ask(self, function: Callable[[LinkClient], Result]) -> Result:
+        """Return what `function` learns in the namespace. Raises NetdevError."""
+        return function(self.links)
+
     def add(self, device: WatchedDevice) -> None:
         """Begin to tell `device` what happens to its interface."""
         self._devices[device.ifindex] = device
@@ -150,7 +157,8 @@ class NamespaceWatcher:
         self._ip[ifindex] = others if kind == RTM_DELADDR else (*others, address)
         self._devices[ifindex].heard_ip_addresses(self._ip[ifindex])
 
-    def _read_ip(self) -> None:
+    def read_ip(self) -> None:
+        """Read the IP addresses of all devices, and tell them."""
         self._ip = self.links.ip_addresses()
         for ifindex, device in list(self._devices.items()):
             device.heard_ip_addresses(self._ip.get(ifindex, ()))
@@ -162,7 +170,7 @@ class NamespaceWatcher:
                 device.on_link_gone()
             else:
                 device.on_link(state)
-        self._read_ip()
+        self.read_ip()
         self.want_lists()
 
     def want_lists(self) -> None:

@@ -220,7 +220,9 @@ def vnic_items(data: dict[str, Any], *, whole: bool = False) -> Iterator[Sheet |
     # an interface usually bears the name of its virtual switch
     named = any(vnic["interface"] != vesw_text(vnic) for _, vnic in vnics)
     fold = not whole and len(vnics) > _VNICS_SHOWN
-    listed = [(host, vnic) for host, vnic in vnics if vnic["state"] != "up"] if fold else vnics
+    listed = (
+        [(host, vnic) for host, vnic in vnics if vnic["state"] != "up" or vnic.get("moved_to")] if fold else vnics
+    )
     rows = [
         [
             host["name"],
@@ -228,7 +230,7 @@ def vnic_items(data: dict[str, Any], *, whole: bool = False) -> Iterator[Sheet |
             vesw_text(vnic),
             *([vnic["interface"]] if named else []),
             *pick(vnic, "ip", "mac", "mtu"),
-            wrong(vnic["state"], vnic["state"] != "up"),
+            wrong(_state_text(vnic), vnic["state"] != "up"),
         ]
         for host, vnic in listed
     ]
@@ -237,6 +239,10 @@ def vnic_items(data: dict[str, Any], *, whole: bool = False) -> Iterator[Sheet |
         yield Sheet(("host", "LID", "vesw", *interface, "address", "MAC", "MTU", "state"), rows)
     if fold and len(listed) < len(vnics):
         yield f"{counted(len(vnics) - len(listed), 'VNIC')} up; {_ALL}"
+
+
+def _state_text(vnic: dict[str, Any]) -> str:
+    return f"{vnic['state']}, moved to {vnic['moved_to']}" if vnic.get("moved_to") else str(vnic["state"])
 
 
 def _counter_rows(counters: dict[str, dict[str, Any]]) -> Iterator[tuple[str, str, Any]]:

@@ -134,7 +134,8 @@ def vnic_status(
 ) -> dict[str, Any]:
     """Return one VNIC: as requested in the lab file, as configured by the EM, and as seen by the host.
 
-    `vesw_id` is the id of its virtual switch; before it is on one, that of the lab file, or 0.
+    `vesw_id` is the id of its virtual switch; before it is on one, that of the lab file, or 0. `moved_to` is the
+    network namespace that it was moved to; empty while it is in that of its host.
 
     Args:  frames: its counters, tx and rx. Sent and delivered frames are shown, without FCS as in `ip -s link`.
            vesw_names: names of known virtual switches by id.
@@ -153,6 +154,7 @@ def vnic_status(
         "mac": None if netdev is None else mac_text(netdev.host_address),
         "mtu": None if netdev is None else netdev.mtu,
         "state": vnic_state(vnic),
+        "moved_to": "" if netdev is None else netdev.moved_to,
         "carrier": netdev is not None and netdev.carrier,
         "oper_state": None if adapter is None else int(adapter.oper_state),
         "tx_packets": tx.out_packets,

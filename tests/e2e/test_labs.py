@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from native_module import needs_native
 from opavnic.lab.namespaces import NETNS_DIR, programs_in
 from opavnic.lab.runtime import Journal, process_start_time
 from processes import child
@@ -223,6 +224,33 @@ def test_frames_sent_faster_than_read_are_told_by_the_counters_of_the_netdev(
     assert kernel["tx_dropped"] > 1000
     assert 0 < kernel["tx_packets"] < 4000
     assert "tx_dropped: its queue was full" in ok(opavnic("status", "--counters"))
+
+
+@pytest.mark.parametrize("engine", [pytest.param("native", marks=needs_native), "python"])
+def test_vnic_in_a_namespace_that_is_not_the_labs_goes_on_working(
+    engine: str, lab_file: Path, lab_name: str, opavnic: Program
+) -> None:
+    lab_file.write_text(f"{lab_file.read_text()}datapath: {{engine: {engine}}}\n")
+    ok(opavnic("up", lab_file, "-d"))
+    other, own = f"{lab_name}-other", f"opavnic-{lab_name}-h1"
+    ip("netns", "add", other)
+    try:
+        for here, there, text in ((own, other, f"up, moved to {other}"), (other, own, "up")):
+            ip("-n", here, "link", "set", "dev", "blue", "netns", there)
+            ip("-n", there, "address", "add", "10.9.2.1/24", "dev", "blue")
+            ip("-n", there, "link", "set", "dev", "blue", "up")
+            ip("netns", "exec", there, "ping", "-c1", "-w20", "10.9.2.2")
+            assert text in next(line for line in ok(opavnic("status")).splitlines() if line.startswith("h1 "))
+        ip("-n", own, "link", "set", "dev", "blue", "netns", other)
+        ok(opavnic("down"))
+        left = json.loads(ip("-n", other, "-j", "link").stdout)
+        assert [link["ifname"] for link in left] == ["lo"]
+    finally:
+        ip("netns", "del", other)
+
+
+def ip(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["ip", *arguments], capture_output=True, text=True, check=True)
 
 
 def test_lab_comes_up_with_every_standard_stream_closed(

@@ -352,17 +352,45 @@ async def test_deleted_interface_is_lost_once_and_the_rest_goes_on(bench: Bench)
     await wait_until(lambda: other.netdev.is_up, "red is up")
 
 
-async def test_interface_moved_to_another_namespace_is_lost_and_said_so(bench: Bench) -> None:
+async def test_interface_is_followed_to_another_namespace_and_back(bench: Bench) -> None:
+    await bench.up()
+    away = NETNS_DIR / f"{bench.namespace.name}-away"
+    identity = create_namespace(away, lambda _: None)
+    try:
+        for place, moved_to, name in ((away, away.name, "azure"), (bench.namespace, "", "blue")):
+            here = bench.namespace if place == away else away
+            await ip(here, "link", "set", "dev", bench.netdev.host_name, "netns", place.name)
+            await wait_until(lambda to=moved_to: bench.netdev.moved_to == to, "where it is")  # type: ignore[misc]
+            await wait_until(lambda: not bench.netdev.is_up, "a kernel sets down what is moved")
+            await bench.settle()
+            assert bench.adapter.taken("rx_mode") == ["stop"]
+            await ip(place, "link", "set", "dev", bench.netdev.host_name, "name", name)
+            await ip(place, "address", "add", "10.77.0.1/24", "dev", name)
+            await ip(place, "link", "set", "dev", name, "up")
+            await wait_until(lambda: bench.netdev.is_up, "up")
+            await wait_until(lambda: len(bench.netdev.ip_addresses) == 1, "its address")
+            assert (bench.adapter.taken("rx_mode"), bench.netdev.host_name) == (["open"], name)
+            bench.netdev.set_carrier(True)
+            assert bench.netdev.receive(FRAME)
+            assert bench.netdev.kernel_counters()["rx_packets"] > 0
+            bench.netdev.set_mtu(1300)
+            await wait_until(lambda: bench.netdev.kernel.mtu == 1300, "the MTU that was set")
+            bench.netdev.set_mtu(1500)
+    finally:
+        assert remove_namespace(away, identity)
+
+
+async def test_interface_that_was_moved_ends_with_the_namespace_that_it_is_in(bench: Bench) -> None:
     await bench.up()
     away = NETNS_DIR / f"{bench.namespace.name}-away"
     identity = create_namespace(away, lambda _: None)
     try:
         await ip(bench.namespace, "link", "set", "dev", "blue", "netns", away.name)
-        await wait_until(lambda: bench.netdev.dead is not None, "loss of blue")
-        assert bench.netdev.dead == "its interface was moved to another network namespace"
-        bench.netdev.close()
+        await wait_until(lambda: bench.netdev.moved_to == away.name, "where it is")
     finally:
-        assert remove_namespace(away, identity)
+        assert remove_namespace(away, identity)  # nothing of ours keeps it
+    await wait_until(lambda: bench.netdev.dead is not None, "loss of blue")
+    assert (bench.netdev.dead, bench.netdev.moved_to) == ("its interface was deleted", "")
 
 
 async def test_name_that_is_taken_is_refused(bench: Bench) -> None:

@@ -74,20 +74,21 @@ class TapHost(GroundHost):
         self, netdev: Netdev, before: IpInterface | None, address: IpInterface | None
     ) -> None:
         assert isinstance(netdev, TapNetdev)  # noqa: S101 - `_make` makes no other
-        links = self._factory.watcher.links
         if before is not None:
             with contextlib.suppress(NetdevError):  # the host has taken it away itself
-                links.remove_ip(netdev.ifindex, before)
+                netdev.ask(lambda links: links.remove_ip(netdev.ifindex, before))
         if address is not None:
-            links.add_ip(netdev.ifindex, address)
+            netdev.ask(lambda links: links.add_ip(netdev.ifindex, address))
 
     def _bring_up(self, netdev: Netdev, mtu: int) -> None:
         assert isinstance(netdev, TapNetdev)  # noqa: S101 - `_make` makes no other
-        links = self._factory.watcher.links
-        links.set_mtu(netdev.ifindex, mtu)  # an EM lowers an MTU, it never raises one
-        links.set_up(netdev.ifindex, True)
+        netdev.ask(
+            lambda links: links.set_mtu(netdev.ifindex, mtu)
+        )  # an EM lowers an MTU, it never raises one
+        netdev.ask(lambda links: links.set_up(netdev.ifindex, True))
         # only now: a host would announce its address at once, and there is no carrier yet
-        announce_addresses(self.namespace, netdev.host_name)
+        if not netdev.moved_to:
+            announce_addresses(self.namespace, netdev.host_name)
 
     def release(self) -> list[int]:
         """Let go of all TAPs and return their descriptors."""
