@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ipaddress
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any, Final
 
 from pydantic import (
     AfterValidator,
@@ -12,10 +13,11 @@ from pydantic import (
     ConfigDict,
     Field,
     PlainSerializer,
+    SerializationInfo,
     WithJsonSchema,
 )
 
-from hfi_sim.quantities import parse_rate, parse_size, parse_time
+from hfi_sim.quantities import parse_rate, parse_size, parse_time, rate_text, size_text, time_text
 from hfi_sim.types import PKEY_FULL_MEMBER
 
 
@@ -63,19 +65,33 @@ def parse_subnet(value: object) -> Subnet:
 
 PartitionKey = Annotated[int, Field(strict=True, ge=1, le=0xFFFF), AfterValidator(_check_pkey)]
 """A P_Key of a full member of a partition."""
+AS_WRITTEN: Final = "as written"
+"""The context of a dump for people: quantities are written as in files, and not as numbers."""
+
+
+def _written(text_of: Callable[[Any], str]) -> PlainSerializer:
+    def write(value: Any, info: SerializationInfo) -> Any:
+        return text_of(value) if info.context == AS_WRITTEN else value
+
+    return PlainSerializer(write, when_used="json")
+
+
 Rate = Annotated[
     float,
     BeforeValidator(parse_rate),
+    _written(rate_text),
     WithJsonSchema({"type": ["string", "number"], "description": "bits per second: 100G, 800M"}),
 ]
 Time = Annotated[
     float,
     BeforeValidator(parse_time),
+    _written(time_text),
     WithJsonSchema({"type": ["string", "number"], "description": "300ns, 2ms, 10s, 5m; a number is seconds"}),
 ]
 Size = Annotated[
     int,
     BeforeValidator(parse_size),
+    _written(size_text),
     WithJsonSchema({"type": ["string", "integer"], "description": "bytes: 65536, 64K, 16M"}),
 ]
 SubnetOrNone = Annotated[

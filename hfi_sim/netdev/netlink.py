@@ -19,6 +19,7 @@ from typing import Any, Final
 from pyroute2.netlink import nlmsg
 from pyroute2.netlink.rtnl.ifaddrmsg import ifaddrmsg
 from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
+from pyroute2.netlink.rtnl.rtmsg import rtmsg
 
 from hfi_sim.errors import NetdevError
 from hfi_sim.netdev.base import IpInterface
@@ -32,6 +33,8 @@ RTM_GETLINK: Final = 18
 RTM_NEWADDR: Final = 20
 RTM_DELADDR: Final = 21
 RTM_GETADDR: Final = 22
+RTM_NEWROUTE: Final = 24
+RTM_GETROUTE: Final = 26
 RTM_NEWNEIGH: Final = 28
 RTM_DELNEIGH: Final = 29
 RTM_GETNEIGH: Final = 30
@@ -78,6 +81,8 @@ _LINK_STATS64_NAMES: Final = (
 _RECEIVE_BYTES: Final = 1 << 18
 _ANSWER_TIMEOUT_S: Final = 5.0
 
+_BY_HAND: Final = frozenset({3, 4})
+"""RTPROT_BOOT and RTPROT_STATIC: what `ip route add` writes."""
 _SCOPE_LINK: Final = 253  # RT_SCOPE_LINK
 
 IFF_UP: Final = 0x1
@@ -131,6 +136,17 @@ def parse_ip(message: bytes) -> tuple[int, IpInterface] | None:
     if not text or entry["scope"] >= _SCOPE_LINK:
         return None
     return entry["index"], ipaddress.ip_interface(f"{text}/{entry['prefixlen']}")
+
+
+def _route_by_hand(message: bytes) -> str:
+    route = rtmsg(message)
+    route.decode()
+    if route["proto"] not in _BY_HAND:
+        return ""
+    to = route.get_attr("RTA_DST")
+    text = f"{to}/{route['dst_len']}" if to else "default"
+    gateway = route.get_attr("RTA_GATEWAY")
+    return f"{text} via {gateway}" if gateway else text
 
 
 def messages(datagram: bytes) -> Iterator[tuple[int, bytes]]:
@@ -291,6 +307,16 @@ class LinkClient:
             if entry is not None:
                 found.setdefault(entry[0], []).append(entry[1])
         return {ifindex: tuple(addresses) for ifindex, addresses in found.items()}
+
+    def names(self) -> list[str]:
+        """Return the names of all interfaces of the namespace."""
+        answers = self._request(ifinfmsg(), RTM_GETLINK, _NLM_F_DUMP, {}, "list the interfaces")
+        return [parse_link(data).name for kind, data in answers if kind == RTM_NEWLINK]
+
+    def routes_by_hand(self) -> list[str]:
+        """Return the destinations of routes that neither the kernel nor a routing daemon has made."""
+        answers = self._request(rtmsg(), RTM_GETROUTE, _NLM_F_DUMP, {}, "list the routes")
+        return [text for kind, data in answers if kind == RTM_NEWROUTE and (text := _route_by_hand(data))]
 
     def address_lists(self) -> dict[int, AddressLists]:
         """Return the secondary addresses of every interface in the namespace, by interface index."""

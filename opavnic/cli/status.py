@@ -221,7 +221,9 @@ def vnic_items(data: dict[str, Any], *, whole: bool = False) -> Iterator[Sheet |
     named = any(vnic["interface"] != vesw_text(vnic) for _, vnic in vnics)
     fold = not whole and len(vnics) > _VNICS_SHOWN
     listed = (
-        [(host, vnic) for host, vnic in vnics if vnic["state"] != "up" or vnic.get("moved_to")] if fold else vnics
+        [(host, vnic) for host, vnic in vnics if vnic["state"] != "up" or vnic.get("moved_to")]
+        if fold
+        else vnics
     )
     rows = [
         [

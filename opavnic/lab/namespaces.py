@@ -26,7 +26,7 @@ NETNS_DIR: Final = Path("/run/netns")
 
 # Virtual switches are separate networks. By default, Linux answers ARP requests on one interface for the address of
 # another: that would look as if frames leaked from one virtual switch into the other.
-_SYSCTLS: Final = {"ipv4/conf/all/arp_ignore": "1", "ipv4/conf/all/arp_announce": "2"}
+OWN_SYSCTLS: Final = {"ipv4/conf/all/arp_ignore": "1", "ipv4/conf/all/arp_announce": "2"}
 _THREAD_NET: Final = "/proc/thread-self/ns/net"
 _MS_BIND: Final = 0x1000
 _MS_REC: Final = 0x4000
@@ -63,7 +63,7 @@ def create_namespace(path: Path, announce: Callable[[NamespaceId], None]) -> Nam
         except OSError:
             path.unlink()
             raise
-        for key, value in _SYSCTLS.items():
+        for key, value in OWN_SYSCTLS.items():
             Path("/proc/sys/net", key).write_text(value, encoding="ascii")
         links = LinkClient()
         try:

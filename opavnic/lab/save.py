@@ -6,6 +6,7 @@ file cannot say is left out, and named.
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from aiohttp import web
 from pydantic import ValidationError
 
 from hfi_sim.faults import FaultState
+from opavnic.lab.by_hand import namespaces_by_hand, namespaces_of, vnics_by_hand
 from opavnic.lab.em_config import em_config
 from opavnic.lab.errors import LabError
 from opavnic.lab.lab import Lab
@@ -23,6 +25,7 @@ from opavnic.world.openapi import api
 from opavnic.world.part import RunningPart
 from vema.em.desired import EmConfig, VeswSection
 from vema.em.problems import model_problems
+from vema.sections import AS_WRITTEN
 
 _GIVEN_BY_THE_FILE: Final = ("vesws", "mac", "fabric")
 """Keys of an EM configuration that a lab file has a place for."""
@@ -52,7 +55,10 @@ class SaveRoutes(RunningPart):
 
     @api("The running state as a lab file", "the file, and what it does not say", ("lab_file", "left_out"))
     async def _get_save(self, _: web.Request) -> web.Response:
-        return web.json_response(save(self._lab).as_json())
+        saved = save(self._lab)
+        hosts = await asyncio.to_thread(namespaces_by_hand, namespaces_of(self._lab))
+        left_out = (*saved.left_out, *vnics_by_hand(self._lab), *hosts)
+        return web.json_response(Saved(saved.text, left_out).as_json())
 
 
 def save(lab: Lab) -> Saved:
@@ -60,7 +66,7 @@ def save(lab: Lab) -> Saved:
 
     Raises:  LabError: no lab file can say it: the name of a virtual switch names no interface, for instance.
     """
-    data: dict[str, Any] = lab.model.model_dump(mode="json", exclude_unset=True)
+    data: dict[str, Any] = lab.model.model_dump(mode="json", exclude_unset=True, context=AS_WRITTEN)
     left_out: list[str] = []
     core = None if lab.manager is None else lab.manager.em.core
     if core is not None:
@@ -112,7 +118,7 @@ def _take_em(data: dict[str, Any], lab: Lab, config: EmConfig, members: dict[int
     now, before = config.model_dump(), began.model_dump()
     for key in now:
         if key in Em.model_fields and key not in _GIVEN_BY_THE_FILE and now[key] != before[key]:
-            data["em"] = {**data.get("em", {}), key: config.model_dump(mode="json")[key]}
+            data["em"] = {**data.get("em", {}), key: config.model_dump(mode="json", context=AS_WRITTEN)[key]}
         elif key not in _GIVEN_BY_THE_FILE and now[key] != before[key]:
             left_out.append(f"em: {key}")
     return left_out
@@ -120,7 +126,7 @@ def _take_em(data: dict[str, Any], lab: Lab, config: EmConfig, members: dict[int
 
 def _more(vesw: VeswSection) -> dict[str, Any]:
     """Return the keys of a virtual switch that are not at their defaults; a lab file knows all of an EM file's."""
-    told = vesw.model_dump(mode="json")
+    told = vesw.model_dump(mode="json", context=AS_WRITTEN)
     return {
         name: told[name]
         for name, field in VeswSection.model_fields.items()

@@ -249,6 +249,32 @@ def test_vnic_in_a_namespace_that_is_not_the_labs_goes_on_working(
         ip("netns", "del", other)
 
 
+def test_save_names_what_the_hosts_have_changed(running: Journal, opavnic: Program, tmp_path: Path) -> None:
+    assert opavnic("save").stderr == ""
+    for command in (
+        "ip address add 10.44.0.1/24 dev blue",
+        "ip link set blue mtu 1400",
+        "ip route add 10.50.0.0/16 via 10.9.2.2",
+        "ip link set blue address 02:aa:bb:cc:dd:ee",
+        "ip link add br0 type bridge",
+        "sysctl -qw net.ipv4.ip_forward=1",
+        "ip link set red name scarlet",
+    ):
+        ok(opavnic("exec", "h1", "--", *command.split()))
+    done = opavnic("save", tmp_path / "saved.yaml")
+    left_out = [line.partition("no place for it: ")[2] for line in done.stderr.splitlines()]
+    assert sorted(filter(None, left_out)) == [
+        "h1/blue: IP address 10.44.0.1/24",
+        "h1/blue: MAC address 02:aa:bb:cc:dd:ee instead of 06:2c:00:02:00:00",
+        "h1/blue: MTU 1400 instead of 1500",
+        "h1/red: interface red is called scarlet",
+        "h1: interface br0",
+        "h1: route 10.50.0.0/16 via 10.9.2.2",
+        "h1: sysctl net.ipv4.ip_forward = 1",
+    ]
+    ok(opavnic("validate", tmp_path / "saved.yaml"))
+
+
 def ip(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["ip", *arguments], capture_output=True, text=True, check=True)
 

@@ -53,6 +53,7 @@ async def test_lab_that_nobody_changed_is_saved_as_it_was_read() -> None:
     assert again["vesws"][0] == yaml.safe_load(LAB)["vesws"][0]
     assert again["faults"] == ["loss on h1 probability=20% l4=0x8"]
     assert "pkey: 0x8002" in saved.text
+    assert again["fabric"]["link"] == {"rate": "25G", "latency": "1us"}
 
 
 @pytest.mark.looptime
