@@ -84,6 +84,10 @@ class SmTopology:
         """Return the GUIDs of the ports in a group."""
         return frozenset(int(guid) for guid in self._sm.groups.members(mlid))
 
+    def why_not_in_group(self, vesw_id: int, guid: int) -> str:
+        """Say nothing: on this fabric ports are put into groups, and need not ask."""
+        return ""
+
     def join_election(self) -> None:
         """Let this port receive the heartbeats of other EMs."""
         groups, pkey = self._sm.groups, PKEY_FULL_MANAGEMENT

@@ -162,8 +162,34 @@ class SaTopology:
         for member, held in self._members():
             if held.error:
                 where = names.get(member.guid, f"{member.guid:#x}")
-                found.append(f"group of virtual switch {member.vesw_id}: {where} may not join: {held.error}")
+                refused = f"{where} may not join: {self._refusal(member, held)}"
+                found.append(f"group of virtual switch {member.vesw_id}: {refused}")
         return found
+
+    @property
+    def pkeys(self) -> frozenset[int] | None:
+        """The P_Keys of the virtual fabrics, as full members bear them; None: not known yet."""
+        if not self._session.picture.complete:
+            return None
+        return frozenset(fabric.pkey | PKEY_FULL_MEMBER for fabric in self._fabrics())
+
+    def why_not_in_group(self, vesw_id: int, guid: int) -> str:
+        """Return why a port is not in the group of a virtual switch, or why that has no LID."""
+        orders = dict(self._members())
+        own = orders.get(_Member(vesw_id, guid))
+        if own is not None and own.error:
+            return f"its port may not join the multicast group: {self._refusal(_Member(vesw_id, guid), own)}"
+        others = (key for key, held in orders.items() if key.vesw_id == vesw_id and held.error)
+        if (other := next(others, None)) is not None and vesw_id not in self._lids:
+            return f"no member may join the multicast group: {self._refusal(other, orders[other])}"
+        return ""
+
+    def _refusal(self, member: _Member, held: Held) -> str:
+        group = self._groups.get(member.vesw_id)
+        if group is None or "0x0200" not in held.error:
+            return held.error
+        needs = f"an Application for MGIDs ff15:0:{group.pkey:04x}::, as `opavnic fm config` writes it"
+        return f"{held.error}; its virtual fabric needs {needs}"
 
     # --- at the administration -----------------------------------------------------------------------------
 

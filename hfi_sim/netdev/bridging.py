@@ -58,7 +58,7 @@ _IFLA_INFO_DATA: Final = 2
 _NLA_F_NESTED: Final = 0x8000
 _IFF_LOOPBACK: Final = 0x8
 _RT_TABLE_MAIN: Final = 254
-_RTPROT_BOOT: Final = 3
+_RTPROT_DHCP: Final = 16
 _RTN_UNICAST: Final = 1
 
 
@@ -165,7 +165,7 @@ class BridgeClient(LinkClient):
             "family": socket.AF_INET,
             "dst_len": 0,
             "table": _RT_TABLE_MAIN,
-            "proto": _RTPROT_BOOT,
+            "proto": _RTPROT_DHCP,
             "scope": 0,
             "type": _RTN_UNICAST,
             "attrs": [("RTA_GATEWAY", str(gateway))],

@@ -25,7 +25,7 @@ from opavnic.cli.output import (
     say,
     wrong,
 )
-from opavnic.observe.rates import vesw_text
+from opavnic.observe.rates import state_text, vesw_text
 from opavnic.signals import followed
 
 _VNICS_SHOWN: Final = 16
@@ -232,7 +232,7 @@ def vnic_items(data: dict[str, Any], *, whole: bool = False) -> Iterator[Sheet |
             vesw_text(vnic),
             *([vnic["interface"]] if named else []),
             *pick(vnic, "ip", "mac", "mtu"),
-            wrong(_state_text(vnic), vnic["state"] != "up"),
+            wrong(state_text(vnic), vnic["state"] != "up"),
         ]
         for host, vnic in listed
     ]
@@ -241,10 +241,6 @@ def vnic_items(data: dict[str, Any], *, whole: bool = False) -> Iterator[Sheet |
         yield Sheet(("host", "LID", "vesw", *interface, "address", "MAC", "MTU", "state"), rows)
     if fold and len(listed) < len(vnics):
         yield f"{counted(len(vnics) - len(listed), 'VNIC')} up; {_ALL}"
-
-
-def _state_text(vnic: dict[str, Any]) -> str:
-    return f"{vnic['state']}, moved to {vnic['moved_to']}" if vnic.get("moved_to") else str(vnic["state"])
 
 
 def _counter_rows(counters: dict[str, dict[str, Any]]) -> Iterator[tuple[str, str, Any]]:

@@ -60,14 +60,18 @@ def _changes(lab: Lab, vnic: HostVnic, mtus: Mapping[int, int]) -> Iterator[str]
 
 
 def namespaces_of(lab: Lab) -> dict[str, tuple[Path, frozenset[str]]]:
-    """Return the namespaces that are the lab's own, by host, each with the interfaces that the lab has made there."""
+    """Return the namespaces that are the lab's own, by host, each with the interfaces that the lab has made there.
+
+    Hosts with uplinks are left out: the lab itself has made interfaces, routes and settings for these.
+    """
+    led_out = {uplink.host for uplink in lab.model.uplinks.values()}
     vnics: dict[str, set[str]] = {}
     for vnic in lab.vnics():
         vnics.setdefault(vnic.host, {"lo"}).add(vnic.interface)
     return {
         name: (host.namespace, frozenset(vnics.get(name, {"lo"})))
         for name, host in lab.hosts.items()
-        if host.namespace is not None and lab.model.hosts[name].is_own
+        if host.namespace is not None and lab.model.hosts[name].is_own and name not in led_out
     }
 
 

@@ -33,7 +33,7 @@ from opavnic.lab.programs import run_program, start_program
 from opavnic.lab.programs_route import ProgramRoutes
 from opavnic.lab.runtime import Journal, LabDir, process_start_time, runtime_root
 from opavnic.lab.share import Share
-from opavnic.lab.status import lab_status, vnic_state
+from opavnic.lab.status import is_up_to_the_em, lab_status, vnic_state
 from opavnic.lab.uplinks.ways import Ways
 from opavnic.lab.vnics import HostVnic, vnics_of
 from opavnic.lab.world_of import carrier_of, has_managers, manages, world_of
@@ -64,6 +64,8 @@ log = logging.getLogger("opavnic.lab")
 CONVERGENCE_S: Final = 30.0
 """Time limit for every VNIC to become operational."""
 _LOOK_AGAIN_S: Final = 0.01
+_MISSING_SHOWN: Final = 3
+"""VNICs named when a lab is not ready in time; the others are counted."""
 _NOTICED_S: Final = 3.0
 """How long a kernel may take to notice a carrier: Linux looks once in a second."""
 
@@ -353,16 +355,21 @@ class Lab:
             elsewhere = [] if self.share is None else self.share.trouble()
             if trouble := self._machine.trouble + manager.trouble + elsewhere:
                 raise LabError("; ".join(dict.fromkeys(trouble)))
-            missing = [
-                f"{vnic} is {state}"
-                for vnic in self.vnics()
-                if vnic.asked is not None and (state := vnic_state(vnic)) != "up"
-            ]
+            missing = [vnic for vnic in self.vnics() if vnic.asked is not None and vnic_state(vnic) != "up"]
             if not missing or (fellows is not None and fellows.config is not None):
                 return  # what was applied elsewhere need not be what the lab file says
             if asyncio.get_running_loop().time() > deadline:
-                raise LabError(f"not ready within {CONVERGENCE_S:g} s: {', '.join(missing)}")
+                raise LabError(f"not ready within {CONVERGENCE_S:g} s: {self._first_of(missing)}")
             await asyncio.sleep(_LOOK_AGAIN_S)  # the kernel reports "up" in its own time
+
+    def _first_of(self, missing: list[HostVnic]) -> str:
+        """Say of some VNICs why they are not up, and how many more there are."""
+        said = []
+        for vnic in missing[:_MISSING_SHOWN]:
+            reason = self._why(vnic)
+            said.append(f"{vnic} is {vnic_state(vnic)}" + (f" ({reason})" if reason else ""))
+        more = len(missing) - len(said)
+        return ", ".join(said) + (f", and {counted(more, 'more VNIC')}" if more else "")
 
     async def _hosts_ready(self) -> None:
         """Wait until kernels have noticed that their VNICs may send, within a few seconds."""
@@ -474,7 +481,27 @@ class Lab:
         names = self._vesw_names()
         wanted = self.model.datapath.workers
         return lab_status(
-            head, self.world, self.hosts, self.parts, vesw_names=names, workers=wanted, counters=counters
+            head,
+            self.world,
+            self.hosts,
+            self.parts,
+            vesw_names=names,
+            workers=wanted,
+            counters=counters,
+            why=self._why,
+        )
+
+    def _why(self, vnic: HostVnic) -> str:
+        """Return why a VNIC is not up, if its EM knows it."""
+        if self.manager is None or not is_up_to_the_em(vnic_state(vnic)):
+            return ""
+        vesw_id = 0 if vnic.adapter is None else vnic.adapter.vesw_id
+        if not vesw_id and vnic.asked is not None:
+            vesw_id = vnic.asked.vesw.id
+        return (
+            self.manager.em.why_not(int(self.world.vnic_ports[vnic.host].port.guid), vesw_id)
+            if vesw_id
+            else ""
         )
 
     async def folded(self, status: dict[str, Any], counters: bool) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -21,6 +21,11 @@ from opavnic.world.world import World
 from vema.agent import AgentCounters
 from vema.types import ConfigState
 
+Why = Callable[[HostVnic], str]
+"""Returns why a VNIC is not up, as the EM knows it; empty if it is up, or the reason is not the EM's."""
+NOT_CREATED: Final = "not created by the EM"
+HELD_DOWN: Final = "held down by the EM"
+NOT_CONFIGURED: Final = "not configured by the EM"
 KERNEL_DROPS: Final = ("tx_dropped", "rx_dropped")
 
 
@@ -37,11 +42,12 @@ def lab_status(
     vesw_names: Mapping[int, str],
     workers: int | str,
     counters: bool,
+    why: Why,
 ) -> Steps[dict[str, Any]]:
     """Make the status of a lab as plain data; with `counters`, also the counters of every element. Each host is a step.
 
     Args:  head: the entries of the lab itself, including `datapath` and `failure`. vesw_names: names of known virtual
-           switches by id. workers: how many the lab file asks for.
+           switches by id. workers: how many the lab file asks for. why: the reason of a VNIC's state.
     """
     carrier = world.carrier
     if carrier is not None:
@@ -51,7 +57,7 @@ def lab_status(
     adapters: dict[str, Adapter] = {}
     for host, port in [(host, world.vnic_ports[name]) for name, host in hosts.items()]:
         vnics = vnics_of(host, port)
-        row = host_status(host, port, vnics, vesw_names)
+        row = host_status(host, port, vnics, vesw_names, why)
         if head["failure"]:
             for vnic in row["vnics"]:
                 vnic["state"] = "ended"
@@ -117,7 +123,7 @@ def kernel_counters(vnics: Iterable[HostVnic]) -> dict[str, dict[str, int]]:
 
 
 def host_status(
-    host: GroundHost, port: VnicPort, vnics: Iterable[HostVnic], vesw_names: Mapping[int, str]
+    host: GroundHost, port: VnicPort, vnics: Iterable[HostVnic], vesw_names: Mapping[int, str], why: Why
 ) -> dict[str, Any]:
     """Return one host with its VNICs."""
     return {
@@ -125,12 +131,15 @@ def host_status(
         "namespace": host.namespace_name,
         "lid": port.port.lid,
         "speed": host.speed,
-        "vnics": [vnic_status(vnic, port.frames(vnic.vport_num), vesw_names) for vnic in vnics],
+        "vnics": [vnic_status(vnic, port.frames(vnic.vport_num), vesw_names, why) for vnic in vnics],
     }
 
 
 def vnic_status(
-    vnic: HostVnic, frames: tuple[PacketCounters, PacketCounters], vesw_names: Mapping[int, str]
+    vnic: HostVnic,
+    frames: tuple[PacketCounters, PacketCounters],
+    vesw_names: Mapping[int, str],
+    why: Why,
 ) -> dict[str, Any]:
     """Return one VNIC: as requested in the lab file, as configured by the EM, and as seen by the host.
 
@@ -138,7 +147,7 @@ def vnic_status(
     network namespace that it was moved to; empty while it is in that of its host.
 
     Args:  frames: its counters, tx and rx. Sent and delivered frames are shown, without FCS as in `ip -s link`.
-           vesw_names: names of known virtual switches by id.
+           vesw_names: names of known virtual switches by id. why: the reason of a state that is up to the EM.
     """
     asked, adapter, netdev = vnic.asked, vnic.adapter, vnic.netdev
     tx, rx = frames
@@ -154,6 +163,7 @@ def vnic_status(
         "mac": None if netdev is None else mac_text(netdev.host_address),
         "mtu": None if netdev is None else netdev.mtu,
         "state": vnic_state(vnic),
+        "reason": why(vnic),
         "moved_to": "" if netdev is None else netdev.moved_to,
         "carrier": netdev is not None and netdev.carrier,
         "oper_state": None if adapter is None else int(adapter.oper_state),
@@ -165,17 +175,22 @@ def vnic_status(
     }
 
 
+def is_up_to_the_em(state: str) -> bool:
+    """Return whether a state of `vnic_state` is one whose reason an EM may know."""
+    return state in (NOT_CREATED, HELD_DOWN, NOT_CONFIGURED)
+
+
 def vnic_state(vnic: HostVnic) -> str:
     """Return the state of a VNIC in a few words: the first thing that is missing, or "up"."""
     adapter, netdev = vnic.adapter, vnic.netdev
     if vnic.lost:
         return f"lost: {vnic.lost}"
     if netdev is None or adapter is None:
-        return "not created by the EM"
+        return NOT_CREATED
     if lost := getattr(netdev, "dead", None):
         return f"lost: {lost}"
     if adapter.config_state != ConfigState.FORWARDING:
-        return "held down by the EM" if adapter.vesw_id else "not configured by the EM"
+        return HELD_DOWN if adapter.vesw_id else NOT_CONFIGURED
     if not netdev.is_up:
         return "down"
     if not netdev.carrier:

@@ -286,6 +286,13 @@ def vesw_text(vnic: Mapping[str, Any]) -> str:
     return str(vnic["vesw"] or vnic["vesw_id"] or "-")
 
 
+def state_text(vnic: Mapping[str, Any]) -> str:
+    """Return the state of a VNIC in a status, for display: with its reason, and where it was moved to."""
+    reason, moved_to = vnic.get("reason"), vnic.get("moved_to")
+    text = f"{vnic['state']}: {reason}" if reason else str(vnic["state"])
+    return f"{text}, moved to {moved_to}" if moved_to else text
+
+
 def _link(data: Mapping[str, Any]) -> Link:
     return Link(
         name=data["name"],

@@ -10,7 +10,7 @@ from hfi_sim.text import counted, visible
 from hfi_sim.topology.draw import Position
 from hfi_sim.topology.ibnet import loads
 from hfi_sim.topology.model import NodeKind, Topology
-from opavnic.observe.rates import Link, Pace, Rates, Vnic, vesw_text
+from opavnic.observe.rates import Link, Pace, Rates, Vnic, state_text, vesw_text
 from opavnic.web.layout import Layout, Size, layout
 
 EM_NODE: Final = "em"
@@ -234,7 +234,7 @@ def _node_view(
     if host is None:
         kind = "manager" if name == EM_NODE else "host"
         return NodeView(name, kind, node.host or name, *drawn, lid, frozenset(), "", hit)
-    wrong = [f"{vnic['interface']}: {vnic['state']}" for vnic in host["vnics"] if vnic["state"] != "up"]
+    wrong = [f"{vnic['interface']}: {state_text(vnic)}" for vnic in host["vnics"] if vnic["state"] != "up"]
     vesws = frozenset(visible(vesw_text(vnic)) for vnic in host["vnics"])
     return NodeView(name, "host", host["name"], *drawn, lid, vesws, "; ".join(wrong), hit)
 

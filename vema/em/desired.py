@@ -473,6 +473,11 @@ def contradictions(config: EmConfig, roster: Roster) -> list[Problem]:
     ]
 
 
+def port_contradictions(vesw: VeswSection, port: PortFacts) -> list[str]:
+    """Return where the partitions and lanes of one port contradict what a virtual switch needs."""
+    return [problem.message for problem in _contradictions(0, vesw, port)]
+
+
 def _contradictions(index: int, vesw: VeswSection, port: PortFacts) -> Iterator[Problem]:
     path: KeyPath = ("vesws", index, "pkey")
     if port.pkeys is None:

@@ -51,6 +51,7 @@ from vema.em.memory import StoreWriter
 from vema.em.persisted import EventRecord
 from vema.em.preview import Picture, preview
 from vema.em.problems import Problem
+from vema.em.reasons import why_not
 from vema.em.store import Store
 from vema.em.verify import Difference, verify
 from vema.types import EMA_OUI
@@ -123,6 +124,10 @@ class Topology(Protocol):
 
     def group_members(self, mlid: int) -> frozenset[int]:
         """Return the GUIDs of the ports in a group; empty if there is no such group."""
+        ...
+
+    def why_not_in_group(self, vesw_id: int, guid: int) -> str:
+        """Return why a port is not in the group of a virtual switch, or what it has no group for; empty: not known."""
         ...
 
     def join_election(self) -> None:
@@ -344,6 +349,17 @@ class EthernetService:
         if self.core is None or not self.topology.given:
             return []
         return contradictions(self.core.config, self.roster())
+
+    def why_not(self, guid: int, vesw_id: int) -> str:
+        """Return why a port has no VNIC that forwards on a virtual switch, from what is known; nothing is asked."""
+        if self.failure is not None:
+            return "the Ethernet Manager has failed"
+        if self.core is None:
+            return "the Ethernet Manager has ended"
+        if not self.topology.lid:
+            return "the port of the EM has no LID: no fabric manager has brought it up"
+        group = self.topology.why_not_in_group(vesw_id, guid)
+        return why_not(self.core, guid, vesw_id, group, self.topology.given)
 
     async def verify(self) -> list[Difference]:
         """Read everything from all agents; return the differences from the configuration."""

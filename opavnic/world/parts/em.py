@@ -20,6 +20,7 @@ from opavnic.world.parts.em_routes import em_routes, failed_text
 from opavnic.world.parts.em_standing import Standing
 from opavnic.world.world import World
 from vema.em.desired import ElectionSection, EmConfig
+from vema.em.reasons import given_pkeys_missing
 from vema.em.service import Candidacy, EthernetService, Topology
 from vema.errors import VemaError
 
@@ -45,8 +46,18 @@ class BuiltinManager(RunningPart):
         core = self.em.core
         ports = () if core is None else core.ports.values()
         found = [f"{port.facts.name}: {port.isolated}" for port in ports if port.isolated]
-        found += [str(problem) for problem in self.em.contradictions()]
-        return found + (self.em.topology.trouble if isinstance(self.em.topology, SaTopology) else [])
+        topology = self.em.topology
+        if core is None or not isinstance(topology, SaTopology):
+            return found
+        missing = given_pkeys_missing(core, topology.pkeys)
+        found += [
+            f"the fabric manager has no virtual fabric with P_Key {pkey:#06x} ({', '.join(names)}): "
+            "`opavnic fm config` writes settings that have it"
+            for pkey, names in missing.items()
+        ]
+        pkeys = [section.pkey for section in core.config.vesws]
+        found += [str(item) for item in self.em.contradictions() if pkeys[int(item.path[1])] not in missing]
+        return found + topology.trouble
 
     @property
     def vesw_names(self) -> dict[int, str]:

@@ -99,6 +99,9 @@ class FixedTopology:
     def group_lids(self) -> None:
         """The EM chooses."""
 
+    def why_not_in_group(self, vesw_id: int, guid: int) -> str:
+        return ""
+
     def group_members(self, mlid: int) -> frozenset[int]:
         return self._groups.get(mlid, frozenset())
 
