@@ -159,11 +159,14 @@ class SaTopology:
         """What the fabric manager does not give: the description of the fabric, or a port's place in a group."""
         found = [f"subnet administration: {error}"] if (error := self._session.picture.error) else []
         names = {int(port.guid): port.name for port in self._all_ports()}
+        refused: dict[tuple[int, str], list[str]] = {}
         for member, held in self._members():
             if held.error:
                 where = names.get(member.guid, f"{member.guid:#x}")
-                refused = f"{where} may not join: {self._refusal(member, held)}"
-                found.append(f"group of virtual switch {member.vesw_id}: {refused}")
+                refused.setdefault((member.vesw_id, self._refusal(member, held)), []).append(where)
+        for (vesw_id, error), ports in refused.items():
+            more = f" and {len(ports) - 1} more" if len(ports) > 1 else ""
+            found.append(f"group of virtual switch {vesw_id}: {ports[0]}{more} may not join: {error}")
         return found
 
     @property

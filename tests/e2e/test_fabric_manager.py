@@ -28,6 +28,35 @@ def test_nothing_passes_until_a_fabric_manager_is_there(lab: ManagedLab) -> None
     assert {host["lid"] for host in lab.status()["hosts"]} == {0}
 
 
+NOT_THERE = "the fabric manager has no virtual fabric with P_Key 0x8002 (blue): `opavnic fm config` writes settings that have it"
+NO_GROUP = "its virtual fabric needs an Application for MGIDs ff15:0:8002::, as `opavnic fm config` writes it"
+
+
+@pytest.mark.parametrize(
+    ("without", "trouble", "reason"),
+    [
+        ("<PKey>0x0002</PKey>", NOT_THERE, "pkey 0x8002 is not in the table of h1:1"),
+        ("<MGIDMasked>0xff15000080020000", NO_GROUP, NO_GROUP),
+    ],
+    ids=["virtual fabric", "group"],
+)
+def test_what_a_foreign_fabric_manager_does_not_have_is_said_in_the_state(
+    lab: ManagedLab, without: str, trouble: str, reason: str
+) -> None:
+    text = lab.settings.read_text()
+    assert text.count(without) == 1
+    pkey = without.replace("0x0002", "0x0012")
+    kept = [line for line in text.splitlines() if without not in line or "MGID" not in line]
+    lab.settings.write_text("\n".join(kept).replace(without, pkey))
+    with lab.fabric_manager("h1"):
+        lab.wait(
+            "the trouble",
+            lambda: trouble in lab.status()["parts"].get("Ethernet Manager", {}).get("trouble", ""),
+        )
+        lab.wait("its reason", lambda: reason in lab.status()["hosts"][0]["vnics"][0]["reason"])
+        assert lab.status()["hosts"][0]["vnics"][0]["state"] == "held down by the EM"
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)  # of a dozen waits for a fabric manager
 def test_fabric_manager_brings_up_virtual_switches_and_another_takes_over(lab: ManagedLab) -> None:

@@ -144,6 +144,36 @@ async def test_vport_that_the_manager_holds_down_is_not_called_unconfigured() ->
             lab.manager.em.apply(parse_config({"vesws": [{**blue, "link": link}]}))
             assert await lab.manager.em.wait_converged(10.0)
             assert [vnics(lab, host)["blue"]["state"] for host in ("h1", "h2")] == [state, state]
+            reason = "link is down in the configuration of the EM" if link == "down" else ""
+            assert vnics(lab, "h1")["blue"]["reason"] == reason
+
+
+@pytest.mark.looptime
+async def test_vnic_that_an_apply_has_taken_away_says_why() -> None:
+    async with memory_lab() as lab:
+        assert lab.manager is not None
+        for vesws, reason in (
+            ([], "no virtual switch 2 in the configuration of the EM"),
+            ([{**BLUE, "members": ["h1"]}], "h2:1 is not a member of blue in the configuration of the EM"),
+        ):
+            lab.manager.em.apply(parse_config({"vesws": vesws}))
+            assert await lab.manager.em.wait_converged(10.0)
+            row = vnics(lab, "h2")["blue"]
+            assert (row["state"], row["reason"]) == ("not configured by the EM", reason)
+
+
+@pytest.mark.looptime
+async def test_port_that_cannot_be_reached_says_so_and_no_mad_is_sent_for_it() -> None:
+    async with memory_lab() as lab:
+        assert lab.manager is not None
+        lab.world.crash("h2")
+        assert await lab.manager.em.wait_for(
+            lambda: vnics(lab, "h2")["blue"]["reason"] == "h2:1 is not in service", 10.0
+        )
+        assert vnics(lab, "h1")["blue"]["reason"] == ""
+        mads = lab.world.mads
+        lab.status()
+        assert lab.world.mads == mads
 
 
 @pytest.mark.looptime
