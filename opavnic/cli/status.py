@@ -115,6 +115,7 @@ def status_items(data: dict[str, Any], *, whole: bool = False) -> Iterator[Sheet
     yield from vnic_items(data, whole=whole)
     yield from _link_items(data["links"], whole)
     yield from _drop_items(data.get("drops", {}), whole)
+    yield from data.get("hints", ())
     if data["apps"]:
         yield Sheet(("app", "what", "value"), list(_app_rows(data["apps"])))
     if parts := data.get("parts"):

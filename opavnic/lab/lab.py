@@ -489,7 +489,14 @@ class Lab:
             workers=wanted,
             counters=counters,
             why=self._why,
+            learns=self._learns,
         )
+
+    @property
+    def _learns(self) -> bool:
+        """Whether the EM learns the addresses of all virtual switches, or it is not known."""
+        core = None if self.manager is None else self.manager.em.core
+        return core is None or all(core.config.policy(vesw) == "learn" for vesw in core.config.vesws)
 
     def _why(self, vnic: HostVnic) -> str:
         """Return why a VNIC is not up, if its EM knows it."""

@@ -439,11 +439,12 @@ def _topology_problem(line: str) -> Problem:
 def _member_problems(path: KeyPath, members: object, hosts: Collection[str], before: int) -> list[Problem]:
     problems: list[Problem] = []
     seen: set[str] = set()
+    known = dict.fromkeys(map(str, hosts))  # a key that is a number has a problem of its own
     for index, member in enumerate(members if isinstance(members, list) else []):
         if not isinstance(member, str):
             continue
-        if member not in hosts:
-            told = hint(member, map(str, hosts), before + len(problems))
+        if member not in known:
+            told = hint(member, known, before + len(problems))
             problems.append(Problem((*path, index), f'unknown host "{member}"{told}'))
         elif member in seen:
             problems.append(Problem((*path, index), f'host "{member}" appears twice'))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from hfi_sim.counters import PacketCounters
+from hfi_sim.counters import Drop, PacketCounters
 from hfi_sim.errors import NetdevError
 from hfi_sim.fabric import Fabric
 from hfi_sim.types import mac_text
@@ -43,11 +43,13 @@ def lab_status(
     workers: int | str,
     counters: bool,
     why: Why,
+    learns: bool,
 ) -> Steps[dict[str, Any]]:
     """Make the status of a lab as plain data; with `counters`, also the counters of every element. Each host is a step.
 
     Args:  head: the entries of the lab itself, including `datapath` and `failure`. vesw_names: names of known virtual
            switches by id. workers: how many the lab file asks for. why: the reason of a VNIC's state.
+           learns: whether the EM learns the addresses of all virtual switches.
     """
     carrier = world.carrier
     if carrier is not None:
@@ -75,6 +77,7 @@ def lab_status(
         "drops": drop_status(world.fabric, kernel),
         "balance": world.fabric.balance(),
     }
+    data["hints"] = [] if learns else hints(data["drops"], adapters.values())
     if parts := running.status():
         data["parts"] = parts
     if counters:
@@ -228,6 +231,30 @@ def drop_status(fabric: Fabric, kernel: Mapping[str, Mapping[str, int]]) -> dict
         if here := {reason: counted[reason] for reason in KERNEL_DROPS if counted[reason]}:
             drops[name] = here
     return drops
+
+
+def hints(drops: Mapping[str, Mapping[str, int]], adapters: Iterable[Adapter]) -> list[str]:
+    """Return what may help against the drops so far, where the EM does not learn addresses.
+
+    A switch without a route is also what a cut cable looks like: it counts if hosts have chosen addresses.
+    """
+    reasons = {reason for here in drops.values() for reason, count in here.items() if count}
+    if Drop.VNIC_TX_DLID not in reasons and not (
+        Drop.SW_NO_ROUTE in reasons and any(map(_has_chosen, adapters))
+    ):
+        return []
+    return [
+        "frames to MAC addresses that the EM has not given find no LID; `em: {mac: learn}` in the lab file lets it "
+        "learn those that hosts choose"
+    ]
+
+
+def _has_chosen(adapter: Adapter) -> bool:
+    """Return whether the host of a VNIC has given it an address beside that of the EM."""
+    netdev = adapter.netdev
+    return bool(netdev.uc_list) or (
+        adapter.vesw_id != 0 and netdev.host_address != adapter.port_info.base_mac
+    )
 
 
 def counter_status(

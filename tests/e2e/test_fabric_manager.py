@@ -28,7 +28,7 @@ def test_nothing_passes_until_a_fabric_manager_is_there(lab: ManagedLab) -> None
     assert {host["lid"] for host in lab.status()["hosts"]} == {0}
 
 
-NOT_THERE = "the fabric manager has no virtual fabric with P_Key 0x8002 (blue): `opavnic fm config` writes settings that have it"
+NOT_THERE = "the fabric manager has no virtual fabric with P_Key 0x8002 (blue): `opavnic fm config`"
 NO_GROUP = "its virtual fabric needs an Application for MGIDs ff15:0:8002::, as `opavnic fm config` writes it"
 
 

@@ -72,6 +72,9 @@ def _message(
         return str(cause)
     if kind == "too_short":
         return "is empty"
+    if kind == "string_type" and isinstance(value, int | float):
+        what = "yes or no" if isinstance(value, bool) else f"the number {value!r}"
+        return f"should be text, but is read as {what}: write it in quotes"
     plain = isinstance(value, str | int | float | bool) or value is None
     shown = repr(value) if plain else f"a {type(value).__name__}"
     shown = shown if len(shown) <= _VALUE_SHOWN else shown[: _VALUE_SHOWN - 3] + "..."

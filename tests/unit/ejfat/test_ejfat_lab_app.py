@@ -51,7 +51,10 @@ def lab_file(host: str = "lb", options: str = "{}", **replace: str) -> str:
         (lab_file(options="{pipeline: gpu}"), "should be 'auto', 'python' or 'native', not 'gpu'\n"),
         (lab_file(options="{senders: s}"), "options.senders: should be a list, not 's'\n"),
         (lab_file(options="{v1: perhaps}"), "options.v1: should be a valid boolean, "),
-        (lab_file(options="{reserve: 5}"), "options.reserve: should be a valid string, not 5\n"),
+        (
+            lab_file(options="{reserve: 5}"),
+            "options.reserve: should be text, but is read as the number 5: write it in quotes\n",
+        ),
         (
             lab_file(options="{listen: '127.0.0.1:99999'}"),
             "options.listen: '127.0.0.1:99999': port '99999', expected 0",

@@ -49,6 +49,14 @@ def test_schema_in_docs_is_the_model_of_the_code() -> None:
     assert json.loads((ROOT / "docs/lab.schema.json").read_text()) == lab_model().model_json_schema()
 
 
+def test_host_whose_name_is_no_text_is_the_only_mistake_that_is_told() -> None:
+    text = GOOD.replace("{h1: {}, h2: {}}", "{1: {}, no: {}}").replace("[h1, h2]", '["1", "False"]')
+    assert problems(text) == [
+        "lab.yaml:2: hosts[0]: should be text, but is read as yes or no: write it in quotes",
+        "lab.yaml:2: hosts[1]: should be text, but is read as the number 1: write it in quotes",
+    ]
+
+
 def test_defaults_are_filled_in() -> None:
     lab = parse_lab(GOOD, "lab.yaml")
     assert lab.em.mode == "builtin"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from hfi_sim.mad.header import Method
+from hfi_sim.netdev.memory import MemoryNetdev
 from opavnic.lab.lab import Lab
 from opavnic.lab.model import LabModel
 from opavnic.observe.rates import Order, Sample, in_order, rates
@@ -199,3 +201,21 @@ async def test_vnic_of_the_lab_file_that_is_moved_to_another_virtual_switch_has_
             shown += [(row["vport_num"], row["interface"], row["ip"]) for row in vnics(lab, "h2").values()]
         own = (1, "blue", "10.9.2.2/24")
         assert shown == [own, (1, "green", "10.7.0.2/24"), (1, "green", None), own]
+
+
+@pytest.mark.parametrize("mac", ["learn", "locally-administered"])
+@pytest.mark.looptime
+async def test_frames_to_addresses_of_the_hosts_own_are_hinted_at_if_the_manager_does_not_learn(
+    mac: str,
+) -> None:
+    async with memory_lab() as lab:
+        assert lab.manager is not None
+        lab.manager.em.apply(parse_config({"mac": mac, "vesws": [BLUE]}))
+        assert await lab.manager.em.wait_converged(10.0)
+        assert lab.status()["hints"] == []
+        netdev = lab.interface("h1", "blue").netdev
+        assert isinstance(netdev, MemoryNetdev)
+        for to in (b"\x00\x11\x22\x33\x44\x55", b"\x02\xaa\xbb\xcc\xdd\xee"):
+            netdev.transmit(to + netdev.address + bytes(50))
+        await asyncio.sleep(1)
+        assert any("em: {mac: learn}" in hint for hint in lab.status()["hints"]) is (mac != "learn")
