@@ -102,7 +102,10 @@ async def test_settings_that_contradict_the_lab_file_are_said() -> None:
         with fabric_manager(lab, "h1", pkeys=(0x8003,)) as manager:
             await asyncio.sleep(20.0)
             trouble = lab.status()["parts"]["Ethernet Manager"]["trouble"]
-            assert "pkey 0x8002 is not in the table of h1:1 (" in trouble
+            assert trouble.startswith("the fabric manager has no virtual fabric with P_Key 0x8002 (blue): ")
+            assert "is not in the table" not in trouble, "one line says it of all members"
+            (vnic,) = lab.status()["hosts"][0]["vnics"][:1]
+            assert vnic["reason"].startswith("pkey 0x8002 is not in the table of h1:1 (")
             assert lab.manager is not None
             differences = {difference.what for difference in await lab.manager.em.verify()}
             assert "the group of virtual switch 'blue' (2) has 0 members, 2 are wanted" in differences
