@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pytest
 
@@ -24,7 +25,19 @@ class MarkerError(OpavnicError, InputError):
     """A marker, or a value in the ini file, that cannot be meant."""
 
 
-def seed(node: pytest.Item, chosen: int | None) -> int:
+class Marked(Protocol):
+    """What has markers: a test, or what stands for the tests of a module."""
+
+    def iter_markers(self, name: str) -> Iterator[pytest.Mark]:
+        """Yield the markers of a name, the nearest first."""
+        ...
+
+    def get_closest_marker(self, name: str) -> pytest.Mark | None:
+        """Return the nearest marker of a name."""
+        ...
+
+
+def seed(node: Marked, chosen: int | None) -> int:
     """Return the seed of a test. Args: chosen: that of the command line, which overrides markers."""
     if chosen is not None:
         return chosen
@@ -36,7 +49,7 @@ def seed(node: pytest.Item, chosen: int | None) -> int:
     return int(marker.args[0])
 
 
-def shape(node: pytest.Item) -> dict[str, Any]:
+def shape(node: Marked) -> dict[str, Any]:
     """Return the arguments for `generate` from the nearest marker."""
     marker = node.get_closest_marker("topology")
     if marker is None:
@@ -54,7 +67,7 @@ def shape(node: pytest.Item) -> dict[str, Any]:
     return {"kind": marker.args[0], **marker.kwargs} if marker.args else dict(marker.kwargs)
 
 
-def fabric_options(node: pytest.Item) -> dict[str, Any]:
+def fabric_options(node: Marked) -> dict[str, Any]:
     """Return the options of all markers, the nearest first; values that would fail far from the marker are refused."""
     from hfi_sim.link.config import FlowControl
     from hfi_sim.subnet_manager import Routing
@@ -77,7 +90,7 @@ def fabric_options(node: pytest.Item) -> dict[str, Any]:
     return options
 
 
-def time_limits(node: pytest.Item) -> TimeLimits:
+def time_limits(node: pytest.Item | pytest.Collector) -> TimeLimits:
     """Return the limits of a test: of its nearest marker, and of the ini file what that does not say."""
     from opavnic.scenario.limits import TimeLimits
 
@@ -111,8 +124,10 @@ def ini_limits(config: pytest.Config) -> TimeLimits:
     return TimeLimits(*found)
 
 
-def line_of(node: pytest.Item, marker: str) -> str:
-    """Return `test_it.py:12`: where a test is given a marker, or else where the test begins."""
+def line_of(node: pytest.Item | pytest.Collector, marker: str) -> str:
+    """Return `test_it.py:12`: where a test is given a marker, or else where the test begins; or the name of a scope."""
+    if not isinstance(node, pytest.Item):
+        return node.nodeid or node.name
     file, first, _ = node.location
     line = 1 + (first or 0)
     function = getattr(node, "function", None)

@@ -6,31 +6,51 @@ Markers:   topology("clos", leaves=2, spines=2), fabric_seed(7), fabric_options(
 Options:   --fabric-engine=python|native, --fabric-seed, --fabric-pcap=failed|always|never, --fabric-real.
 Ini file:  fabric_time_limit, fabric_real_time_limit.
 
-A coroutine test that uses one of the fixtures runs on a virtual-time loop (looptime); with --fabric-real it runs on
-the real one, over TAPs. A plain function gets a clock that only `lab.advance(ms(5))` moves.
+The fabric of a coroutine test, or of coroutine fixtures, runs on the event loop of that test, which is on virtual time
+(looptime) meanwhile; with --fabric-real on real time, over TAPs. That of a plain function without such fixtures has a
+clock that only `lab.advance(ms(5))` moves. With `lab_fixtures("module")` the tests of a module share one fabric.
 """
 
 from __future__ import annotations
 
-import functools
-import inspect
-import re
 import warnings
-from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
+from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import pytest
+import pytest_asyncio
+
+from opavnic.pytest_items import (
+    LOOP_SCOPES,
+    SHARED_BY,
+    has_fixtures_on_the_fabric,
+    has_own_loop,
+    inner_test,
+    is_coroutine,
+    loop_scope,
+    needs_loop,
+    shares_with,
+    uses_fabric,
+)
+from opavnic.pytest_labs import (
+    OWN_LOOP,
+    FabricOrder,
+    begin_test,
+    end_at_limit,
+    fabric_for_each_example,
+    make_scenario,
+    manager_of,
+    refuse_marks_on_shared,
+    running_scenario,
+    scenario_of,
+)
+from opavnic.pytest_report import add_sections
 
 if TYPE_CHECKING:
     from hfi_sim.engine.api import EngineFactory
     from hfi_sim.fabric import Fabric
     from opavnic.scenario import Hosts, Scenario, ScenarioEm, ScenarioSimulator
-    from opavnic.scenario.limits import TimeLimits
-
-_FIXTURES: Final = frozenset({"lab", "fabric", "hosts", "em", "mad_simulator"})
-_SHOWN: Final = 16
-_SCENARIO: Final = pytest.StashKey["Scenario"]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -127,43 +147,19 @@ def _engine(config: pytest.Config) -> EngineFactory | None:
 
 @pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_pycollect_makeitem(collector: pytest.Collector) -> Generator[None, Any, Any]:
-    """Mark coroutine tests with a fabric to run in an event loop on virtual time.
+    """Mark coroutine tests with a fabric for pytest-asyncio.
 
     This is the innermost wrapper, so that pytest-asyncio sees the mark in every mode.
     """
     collected = yield
     for item in collected if isinstance(collected, list) else [collected]:
-        if isinstance(item, pytest.Function) and _uses_fabric(item) and _is_coroutine(item):
+        if isinstance(item, pytest.Function) and uses_fabric(item) and is_coroutine(item):
             if item.get_closest_marker("asyncio") is None:
-                item.add_marker(pytest.mark.asyncio)
-            if not collector.config.getoption("--fabric-real"):
-                item.add_marker(pytest.mark.looptime(**_loop_options()))
+                scope = shares_with(item)
+                item.add_marker(pytest.mark.asyncio(loop_scope=scope) if scope else pytest.mark.asyncio)
+            # the fabric turns virtual time on, from the first fixture that uses it to the last; looptime need not
+            item.add_marker(pytest.mark.looptime(False), append=False)
     return collected
-
-
-def _loop_options() -> dict[str, Any]:
-    from opavnic.scenario.virtual import LOOP_OPTIONS
-
-    return LOOP_OPTIONS
-
-
-def _uses_fabric(item: pytest.Function) -> bool:
-    found = item._fixtureinfo.name2fixturedefs
-    return any(_is_ours(name, found.get(name, ())) for name in _FIXTURES.intersection(item.fixturenames))
-
-
-def _is_ours(name: str, definitions: Sequence[pytest.FixtureDef[Any]]) -> bool:
-    """Return whether the fixture `name` of a test is that of this plugin, or an override that uses it."""
-    for definition in reversed(definitions):
-        if definition.func.__module__ == __name__:
-            return True
-        if name not in definition.argnames:
-            return False
-    return False
-
-
-def _is_coroutine(item: pytest.Function) -> bool:
-    return inspect.iscoroutinefunction(getattr(item.obj, "hypothesis", item.obj))
 
 
 # --- fixtures ----------------------------------------------------------------------------------------------
@@ -177,17 +173,38 @@ def fabric_engine(pytestconfig: pytest.Config) -> EngineFactory:
     return _engine(pytestconfig) or PythonEngine
 
 
+def _on_loop_of(loop_scope: Any) -> Any:
+    """Return a fixture: a running scenario on the event loop of a scope."""
+
+    @pytest_asyncio.fixture(loop_scope=loop_scope, name=f"_lab_on_{loop_scope}_loop")
+    async def running(
+        request: pytest.FixtureRequest, fabric_engine: EngineFactory
+    ) -> AsyncIterator[Scenario]:
+        __tracebackhide__ = True
+        async with running_scenario(FabricOrder.of(request.node), fabric_engine) as scenario:
+            yield scenario
+
+    return running
+
+
+for _scope in LOOP_SCOPES:
+    globals()[f"_lab_on_{_scope}_loop"] = _on_loop_of(_scope)
+
+
 @pytest.fixture
 def lab(request: pytest.FixtureRequest, fabric_engine: EngineFactory) -> Iterator[Scenario]:
-    """A whole scenario: topology, hosts, faults, trace; `lab.em` once the test runs."""
+    """A whole scenario: topology, hosts, faults, trace, `lab.em`."""
     __tracebackhide__ = True
-    limits = _limits(request.node)
-    scenario = _make(request, fabric_engine)
-    request.node.stash[_SCENARIO] = scenario
-    if _is_coroutine(request.node):
-        request.node.obj = _inside(scenario, limits, request.node.obj)
-        yield scenario
+    item = request.node
+    if has_own_loop(item):
+        pytest.fail(OWN_LOOP, pytrace=False)
+    if inner_test(item) is not None and not has_fixtures_on_the_fabric(item):
+        with fabric_for_each_example(item, fabric_engine) as stand_in:
+            yield stand_in
+    elif needs_loop(item):
+        yield request.getfixturevalue(f"_lab_on_{loop_scope(item)}_loop")
     else:
+        scenario = make_scenario(FabricOrder.of(item), fabric_engine)
         yield scenario
         scenario.check()
 
@@ -207,7 +224,7 @@ def hosts(lab: Scenario) -> Hosts:
 @pytest.fixture
 def em(lab: Scenario) -> ScenarioEm:
     """The Ethernet Manager: `await em.vesw("blue", members=hosts)`."""
-    return _LateEm(lab)  # type: ignore[return-value]
+    return manager_of(lab)
 
 
 @pytest.fixture
@@ -216,82 +233,68 @@ def mad_simulator(lab: Scenario) -> ScenarioSimulator:
     return lab.mad_simulator
 
 
-class _LateEm:
-    """A proxy of `lab.em`, which exists only once the event loop runs."""
+class LabFixtures(NamedTuple):
+    """Fixtures to assign to the names `lab, fabric, hosts, em` in a test module or conftest.py."""
 
-    def __init__(self, scenario: Scenario) -> None:
-        self._scenario = scenario
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._scenario.em, name)
-
-
-def _make(request: pytest.FixtureRequest, engine: EngineFactory) -> Scenario:
-    """Build the scenario that the markers of a test ask for; a mistake in them fails the test with one line."""
-    from hfi_sim.clock import ManualClock
-    from hfi_sim.errors import HfiSimError
-    from hfi_sim.topology import generate
-    from opavnic.pytest_markers import MarkerError, fabric_options, line_of, seed, shape
-    from opavnic.scenario import Scenario
-
-    __tracebackhide__ = True
-    node = request.node
-    marker = "topology"
-    is_coroutine = _is_coroutine(node)
-    try:
-        topology = generate(**shape(node))
-        marker = "fabric_seed"
-        number = seed(node, request.config.getoption("--fabric-seed"))
-        marker = "fabric_options"
-        options = fabric_options(node)
-        by_hand = "mad_simulator" in request.fixturenames
-        if by_hand and "em" in request.fixturenames:
-            marker = ""
-            raise MarkerError(
-                "em and mad_simulator: a fabric has one manager; use em, or mad_simulator instead "
-                "(lab.stand_in(host) simulates an agent together with em)"
-            )
-        return Scenario(
-            topology,
-            seed=number,
-            clock=None if is_coroutine else ManualClock(),
-            engine=engine,
-            real=bool(request.config.getoption("--fabric-real")) and is_coroutine,
-            manager="simulator" if by_hand else "em",
-            **options,
-        )
-    except HfiSimError as error:
-        problem = f"{line_of(node, marker)}: {error}"
-    pytest.fail(problem, pytrace=False)  # behind `except`, or pytest would show the error as well
+    lab: Any
+    fabric: Any
+    hosts: Any
+    em: Any
 
 
-def _limits(node: pytest.Item) -> TimeLimits:
-    """Return the limits of a test: of its nearest marker, else of the ini file."""
-    from opavnic.pytest_markers import MarkerError, line_of, time_limits
+def lab_fixtures(scope: Literal["class", "module", "package", "session"], *marks: Any) -> LabFixtures:
+    """Return the fixtures `lab, fabric, hosts, em` of one fabric that all tests of a scope share.
 
-    try:
-        return time_limits(node)
-    except MarkerError as error:
-        problem = f"{line_of(node, 'fabric_time_limit')}: {error}"
-    pytest.fail(problem, pytrace=False)
+    It is assigned in a test module or in conftest.py: `lab, fabric, hosts, em = lab_fixtures("module")`. The fabric is
+    made for the first test that uses it. It runs on the event loop of that scope, and so do the coroutine tests that
+    use it, unless a mark of theirs names another; coroutine fixtures take `loop_scope="module"`. Time goes on from test
+    to test.
 
-
-def _inside(
-    scenario: Scenario, limits: TimeLimits, function: Callable[..., Awaitable[None]]
-) -> Callable[..., Awaitable[None]]:
-    """Wrap a test so that the scenario starts before and is checked after it, in the test's own event loop.
-
-    Fixtures run outside of virtual time, but timers must be started inside.
+    Args:    marks: `pytest.mark.topology(...)`, `fabric_seed`, `fabric_options`; else those of module or class count.
+    Raises:  pytest.UsageError: no such scope.
     """
-    from opavnic.scenario.limits import Watch
+    if scope not in LOOP_SCOPES[1:]:
+        raise pytest.UsageError(f"lab_fixtures({scope!r}): the scope is one of {', '.join(LOOP_SCOPES[1:])}")
 
-    @functools.wraps(function)
-    async def run(*args: Any, **kwargs: Any) -> None:
+    async def shared_lab(request: pytest.FixtureRequest) -> AsyncIterator[Scenario]:
+        """The scenario that the tests of this scope share."""
         __tracebackhide__ = True
-        async with scenario, Watch(scenario, limits):
-            await function(*args, **kwargs)
+        order = FabricOrder.of(request.node, marks)
+        engine = _engine(request.config)
+        async with running_scenario(order, engine) as scenario:
+            yield scenario
 
-    return run
+    def shared_em(lab: Scenario) -> ScenarioEm:
+        return manager_of(lab)
+
+    setattr(shared_lab, SHARED_BY, scope)
+    return LabFixtures(
+        pytest_asyncio.fixture(shared_lab, scope=scope, loop_scope=scope),
+        pytest.fixture(lambda lab: lab.fabric, scope=scope),
+        pytest.fixture(lambda lab: lab.hosts, scope=scope),
+        pytest.fixture(shared_em, scope=scope),
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Refuse what a test asks of a fabric that it shares: it is as the first test found it."""
+    if isinstance(item, pytest.Function) and (scope := shares_with(item)) is not None and uses_fabric(item):
+        refuse_marks_on_shared(item, scope)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]:
+    """Check the fabric of a test that has returned; what its fixtures have still to end is checked after them."""
+    __tracebackhide__ = True
+    scenario = scenario_of(pyfuncitem)
+    begin_test(pyfuncitem)
+    result = yield
+    if scenario is not None and scenario.is_running:
+        scenario.check_packets()
+        if shares_with(pyfuncitem) is None and not has_fixtures_on_the_fabric(pyfuncitem):
+            scenario.check()
+    return result
 
 
 # --- reports -----------------------------------------------------------------------------------------------
@@ -301,63 +304,11 @@ def _inside(
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add the seed, the timeline and the path of the packet file to the report of a failed test."""
+    """Say why a test was ended at a limit; add seed, timeline and the path of the packet file where it failed."""
+    end_at_limit(item, call)
     report = yield
-    scenario = item.stash.get(_SCENARIO, None)
-    if scenario is None or call.when == "setup":
-        return report
-    wanted = item.config.getoption("--fabric-pcap")
-    if call.when == "call":
-        failed = report.failed
-        path = None
-        if wanted == "always" or (wanted == "failed" and failed):
-            path = _write_packets(item, scenario)
-        trace_file = item.config.getoption("--fabric-trace")
-        if trace_file is not None:
-            with trace_file.open("a", encoding="utf-8") as file:
-                file.write(f"{scenario.trace.fingerprint} {scenario.trace.packets} {item.nodeid}\n")
-        if failed:
-            engine = item.config.getoption("--fabric-engine")
-            again = f"pytest {item.nodeid!r} --fabric-seed={scenario.seed}"
-            again += "" if engine == "python" else f" --fabric-engine={engine}"
-            lines = [f"seed {scenario.seed}; to repeat: {again}"]
-            lines += [f"packets: {path}"] if path is not None else []
-            if item.config.getoption("--fabric-report"):
-                lines.append(f"report: {_write_report(item, scenario, report, again)}")
-            lines += [
-                f"faults: {row['fault']} ({row['state']}, {row['hits']} hits)" for row in scenario.fault_log
-            ]
-            lines += _drop_lines(scenario)
-            report.sections.append(("fabric", "\n".join(lines)))
-            report.sections.append(("fabric timeline", scenario.timeline.text()))
+    scenario = scenario_of(item)
+    if scenario is not None and (call.when == "call" or report.failed):
+        scenario.has_failed |= report.failed
+        add_sections(item, scenario, report, call.when)
     return report
-
-
-def _drop_lines(scenario: Scenario) -> list[str]:
-    drops = scenario.fabric.drops()
-    worst = sorted(drops, key=lambda name: -sum(drops[name].values()))
-    lines = [f"drops: {name}: {drops[name]}" for name in worst[:_SHOWN]]
-    return lines if len(worst) <= _SHOWN else [*lines, f"drops: and at {len(worst) - _SHOWN} more elements"]
-
-
-def _write_packets(item: pytest.Item, scenario: Scenario) -> Path:
-    path = _artefact(item, ".pcapng")
-    scenario.write_pcapng(path)
-    return path
-
-
-def _write_report(item: pytest.Item, scenario: Scenario, report: pytest.TestReport, again: str) -> Path:
-    from opavnic.scenario.report import html_report
-
-    path = _artefact(item, ".html")
-    path.write_text(
-        html_report(scenario, item.nodeid, report.outcome, report.longreprtext, again), encoding="utf-8"
-    )
-    return path
-
-
-def _artefact(item: pytest.Item, suffix: str) -> Path:
-    """Return the path of a file about a test; its directory exists."""
-    directory = Path(item.config.rootpath, ".fabric")
-    directory.mkdir(exist_ok=True)
-    return directory / (re.sub(r"[^\w.-]+", "_", item.nodeid) + suffix)

@@ -42,6 +42,7 @@ PARSERS: Final[dict[int, Callable[[bytes], Any]]] = {
     AttrId.ERROR_COUNTERS: ErrorCounters.parse,
 }
 EXPECT_S: Final = 5.0
+_SHOWN: Final = 12
 
 
 class Buildable(Protocol):
@@ -151,21 +152,38 @@ class MadSimulator:
     async def expect_trap(
         self, *, opcode: int | None = None, lid: Target | None = None, timeout_s: float = EXPECT_S
     ) -> Notice:
-        """Wait for the next trap and return its notice.
+        """Return the notice of the first matching trap among those that have arrived or arrive in time.
 
-        Raises:  AssertionError: none arrives in time, or it has another opcode or sender.
+        Traps that do not match are left for a later call.
+
+        Raises:  AssertionError: none matches in time; the message lists those that came instead.
         """
-        if not await self._wait_for(lambda: bool(self._unseen), timeout_s):
-            raise AssertionError(f"no trap within {timeout_s:g} s")
-        source, notice = self._unseen.popleft()
         wanted = None if lid is None else self.lid_of(lid)
-        if opcode not in (None, notice.opcode) or wanted not in (None, source):
-            expected = "any opcode" if opcode is None else f"opcode {int(opcode)}"
-            of = "any LID" if wanted is None else f"LID {wanted:#x}"
-            raise AssertionError(
-                f"trap with opcode {notice.opcode} of LID {source:#x} came, not {expected} of {of}"
+
+        def matching() -> tuple[int, Notice] | None:
+            return next(
+                (
+                    seen
+                    for seen in self._unseen
+                    if opcode in (None, seen[1].opcode) and wanted in (None, seen[0])
+                ),
+                None,
             )
-        return notice
+
+        if not await self._wait_for(lambda: matching() is not None, timeout_s):
+            raise AssertionError(
+                f"no {_trap_text(opcode, wanted)} within {timeout_s:g} s{self._traps_came()}"
+            )
+        found = matching()
+        assert found is not None  # noqa: S101 - waited for
+        self._unseen.remove(found)
+        return found[1]
+
+    def _traps_came(self) -> str:
+        if not self._unseen:
+            return ""
+        shown = [_trap_text(notice.opcode, source) for source, notice in list(self._unseen)[-_SHOWN:]]
+        return f"; {len(self._unseen)} others came, the last: {', '.join(shown)}"
 
     def expect_no_trap(self) -> None:
         """Check that no unexpected trap has arrived.
@@ -272,3 +290,8 @@ def _method_text(method: int | None) -> str:
 def _attr_text(attr_id: int) -> str:
     names = {int(attribute): attribute.name for attribute in AttrId}
     return names.get(attr_id, f"attribute {attr_id:#06x}")
+
+
+def _trap_text(opcode: int | None, lid: int | None) -> str:
+    what = "trap" if opcode is None else f"trap with opcode {int(opcode)}"
+    return what if lid is None else f"{what} of LID {lid:#x}"

@@ -162,6 +162,10 @@ class Faults:
         """Let `crash on NAME` be refused again; what a fault holds down stays down when that fault ends."""
         self._hooks.pop(name, None)
 
+    def holding(self, name: str) -> list[int]:
+        """Return the numbers of the faults that hold down what is hooked under a name."""
+        return sorted(self._crashed.get(name, ()))
+
     def _check_place(self, spec: FaultSpec) -> None:
         fabric = self.fabric
         if spec.kind is FaultKind.SWITCH_REBOOT and spec.on not in fabric.switches:
@@ -170,7 +174,7 @@ class Faults:
             raise FaultError(unknown_name("HFI", spec.on, fabric.hfis))
         if spec.kind is FaultKind.CRASH:
             if spec.on not in self._hooks:
-                raise FaultError(unknown_name("agent that can crash", spec.on, self._hooks))
+                raise FaultError(unknown_name("agent or manager that can crash", spec.on, self._hooks))
         elif spec.kind is FaultKind.PARTITION:
             cut_between(fabric, _nodes(spec))
         else:

@@ -186,6 +186,27 @@ def verify(lab: LabOption = None, as_json: AsJson = False) -> None:
         raise typer.Exit(EXIT_FAILED)
 
 
+@app.command(epilog="Example: opavnic em restart --forget")
+def restart(
+    forget: Annotated[
+        bool, typer.Option("--forget", help="Without its database: it asks the agents what they have.")
+    ] = False,
+    lab: LabOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Restart the manager, as if its process were killed; agents and VNICs go on meanwhile.
+
+    It comes back with its configuration and its database. For a longer absence: opavnic fault add crash on em for=30s
+    """
+    data = lab_client(lab, 60.0).post("/em/restart", {"memory": not forget})
+    if as_json:
+        print_json(data)
+    else:
+        print_line(f"restarted; {data['sets']} Sets sent")
+    if not data["converged"]:
+        fail("the manager has not finished; see: opavnic em show vports", EXIT_FAILED)
+
+
 # --- tables --------------------------------------------------------------------------------------------------
 
 

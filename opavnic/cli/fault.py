@@ -38,8 +38,9 @@ def add(
     """Inject a fault; others stay as they are.
 
     Kinds: loss, duplicate, reorder, corrupt, delay, rate, link-down, port-error, switch-reboot, hfi-removal,
-    partition, crash (the driver of a host ends, with its agent and VNICs, and restarts). Places: a host,
-    switch or port (h1, sw0, h1:1), a link (h1--sw0), one direction of it (h1->sw0), * for all.
+    partition, crash (the driver of a host ends, with its agent and VNICs, and restarts; on em it is the
+    Ethernet Manager). Places: a host, switch or port (h1, sw0, h1:1), a link (h1--sw0), one direction of it
+    (h1->sw0), * for all.
     Options: 20%, count=, skip=, after=, for=, every=, and l4=, lid=, slid=, dlid=, sc=, vesw=, attr=, method=,
     direction=; by kind delay=, rate=, bits=, copies=, behind=, hold=.
     """

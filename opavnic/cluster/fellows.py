@@ -190,6 +190,9 @@ class EmFellows:
     def _follow(self, config: EmConfig) -> None:
         if self._em is None:
             return
+        if self._em.core is None:
+            self._em.begin_with(config)
+            return
         try:
             self._em.apply(config)
         except EmConfigError as error:

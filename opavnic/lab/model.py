@@ -359,7 +359,7 @@ def fabric_problems(model: LabModel) -> list[Problem]:
     try:
         topology = lab_topology(fabric.topology, hosts, [EM_NODE], link=fabric.link)
         faults = Faults(topology.build(FabricOfNodes()))
-        for name in hosts_that_can_crash(model):
+        for name in names_that_can_crash(model):
             faults.hook(name, _nothing, _nothing)
     except FabricError as error:
         return [_topology_problem(line) for line in str(error).splitlines()]
@@ -413,10 +413,11 @@ def losses(model: LabModel) -> list[str]:
     return found
 
 
-def hosts_that_can_crash(model: LabModel) -> list[str]:
-    """Return the hosts that accept `crash on HOST`; those with an app do not, as they have no driver to unload."""
+def names_that_can_crash(model: LabModel) -> list[str]:
+    """Return what accepts `crash on NAME`: the lab's own Ethernet Manager, and the hosts that have a driver: no app."""
     apps = {app.host for app in model.apps}
-    return [name for name in model.hosts if name not in apps]
+    managers = [EM_NODE] if model.em.mode == "builtin" else []
+    return [name for name in model.hosts if name not in apps] + managers
 
 
 def _nothing() -> None:

@@ -14,7 +14,7 @@ from hfi_sim.precise_loop import timer_resolution_s as resolution_of
 from hfi_sim.wire.icrc import Icrc
 from opavnic.datapath.selection import choose_workers
 from opavnic.engine.threaded import ThreadedDriver, carrier_engine, native_carrier
-from opavnic.lab.model import LabModel, hosts_that_can_crash
+from opavnic.lab.model import LabModel, names_that_can_crash
 from opavnic.lab.share import Share
 from opavnic.lab.topology import lab_topology
 from opavnic.world.em_node import EM_NODE
@@ -134,7 +134,7 @@ def _administer(world: World, model: LabModel, share: Share | None) -> None:
 
 def _add_agents(world: World, model: LabModel, hosts: Mapping[str, GroundHost]) -> None:
     """Give each host on this machine its VNIC ports, and let those crash of which the lab file says it."""
-    can_crash = hosts_that_can_crash(model)
+    can_crash = names_that_can_crash(model)
     for name, ground in hosts.items():
         ground.speed = world.speed_of(name)
         world.add_vnic_port(
@@ -146,7 +146,7 @@ def _add_agents(world: World, model: LabModel, hosts: Mapping[str, GroundHost]) 
             sets_need_full_member=model.em.sets_need_full_member,
         )
     for name in set(can_crash) - hosts.keys():
-        world.faults.hook(name, _nothing, _nothing)  # its machine unloads the driver
+        world.faults.hook(name, _nothing, _nothing)  # its machine does it, or the manager once it starts
 
 
 def _nothing() -> None:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from hfi_sim.did_you_mean import unknown_name
 from hfi_sim.mad.header import Method
 from hfi_sim.port_state import CapabilityMask3, PortState
 from hfi_sim.types import mac_text, parse_mac
-from opavnic.em_port import SmTopology, make_em
 from opavnic.scenario.hosts import ScenarioError, ScenarioHost, ScenarioVnic
+from opavnic.scenario.managers import BEST, CONVERGENCE_S, Converging, EmStandby, Manager, cut_short
+from opavnic.world.em_node import EM_NODE
 from vema.attributes.mac_entries import MacEntries, MacEntry
 from vema.em.core import EmCore
-from vema.em.desired import EmConfigError, parse_config
+from vema.em.desired import EmConfig, EmConfigError, parse_config
+from vema.em.election import Role
 from vema.em.mac_tables import EMPTY
 from vema.em.messages import build_request, read_response
+from vema.em.service import EthernetService
 from vema.errors import AgentError
 from vema.types import AttrId
 
@@ -24,7 +27,6 @@ if TYPE_CHECKING:
     from opavnic.scenario.scenario import Scenario
 
 DEFAULT_PKEY: Final = 0x8001
-CONVERGENCE_S: Final = 60.0
 _ABSENT_SHOWN: Final = 4
 
 Members = Iterable["str | ScenarioHost"]
@@ -33,28 +35,118 @@ Wait = bool | Members
 
 
 class ScenarioEm:
-    """Runs on the scenario's `em` node, like the subnet manager."""
+    """Runs on the scenario's `em` node, like the subnet manager; `standby` adds others, on hosts."""
 
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
         self.port = scenario.world.em_port
         self.vesws: dict[str, dict[str, Any]] = {}
         """The desired state by name, in the form of the section `vesws` of an EM file."""
-        self.service = make_em(
-            SmTopology(scenario.subnet_manager, self.port),
-            self.port,
-            clock=scenario.clock,
-            wall_clock=scenario.clock.time,
-        )
+        self._first = Manager(scenario, self.port, BEST)
+        self._standbys: list[EmStandby] = []
         self._vnics: dict[tuple[str, str], ScenarioVnic] = {}
+        scenario.faults.hook(EM_NODE, self._first.service.halt, self._first.service.restart)
 
-    def start(self) -> None:
-        """Start without virtual switches."""
-        self.service.start(parse_config(self._config({})))
+    @property
+    def service(self) -> EthernetService:
+        """The manager itself: of several, the master; if there is none, the first that runs."""
+        services = [manager.service for manager in self._managers]
+        running = [service for service in services if service.core is not None]
+        masters = [service for service in running if service.role is Role.MASTER]
+        return [*masters, *running, *services][0]
+
+    @property
+    def _managers(self) -> list[Manager]:
+        return [self._first, *(standby.manager for standby in self._standbys)]
+
+    # --- life ----------------------------------------------------------------------------------------------
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the manager on the `em` node runs."""
+        return self._first.service.core is not None
+
+    def begin(self) -> None:
+        """Start without virtual switches, at the beginning of the scenario."""
+        self._first.service.start(self._config_of(self._first, {}))
+
+    def close(self) -> None:
+        """Stop all managers for good, at the end of the scenario."""
+        self._scenario.faults.unhook(EM_NODE)
+        for manager in self._managers:
+            manager.service.stop()
 
     def stop(self) -> None:
-        """Stop; agents keep their configuration."""
-        self.service.stop()
+        """Stop the manager, as if its process were killed; agents and VNICs go on as they are. See `start`."""
+        self._first.service.halt()
+
+    def start(self) -> Awaitable[None]:
+        """Start the manager again after `stop`, with its database; `await em.start()` waits until it has converged.
+
+        Raises:  ScenarioError: it is running, or the fault `crash on em` holds it down.
+        """
+        if self.is_running:
+            raise ScenarioError("the Ethernet Manager is running already")
+        return self.restart()
+
+    def restart(self, *, memory: bool = True) -> Awaitable[None]:
+        """Stop the manager if it runs, and start it; `await em.restart()` also waits until it has converged.
+
+        What it is to configure stays the same.
+
+        Args:    memory: False: its database is lost, so that it asks the agents what they have.
+        Raises:  ScenarioError: the fault `crash on em` holds it down. When awaited: not converged within a minute.
+        """
+        if held := self._scenario.faults.holding(EM_NODE):
+            raise ScenarioError(
+                f"fault {held[0]} (crash on em) holds the Ethernet Manager down; remove it first"
+            )
+        self._first.service.restart(memory=memory)
+        return Converging(self._first.service)
+
+    async def standby(self, on: str | ScenarioHost | None = None) -> EmStandby:
+        """Start one more manager on a host, and wait until the first one is the master of both.
+
+        The standby takes over 1 s after the master has ended. It is given each change of the desired state, too; if
+        the manager on the `em` node starts again, that becomes the master again.
+
+        Args:    on: the host whose port it uses; default: the last one without a manager.
+        Raises:  ScenarioError: every host has one, or the manager on the `em` node does not run.
+        """
+        self._scenario.check_loop()
+        if not self.is_running:
+            raise ScenarioError(
+                "the Ethernet Manager is stopped; em.start() starts it again, then it can have a standby"
+            )
+        taken = [standby.host for standby in self._standbys]
+        if on is None:
+            free = [host for host in self._scenario.hosts if host not in taken]
+            if not free:
+                raise ScenarioError("every host has a standby manager already")
+            host = free[-1]
+        elif (host := self._host(on)) in taken:
+            raise ScenarioError(f"host {host.name} has a standby manager already")
+        self._scenario.subnet_manager.set_management(host.port, True)
+        manager = Manager(self._scenario, host.port, BEST - 1 - len(taken))
+        standby = EmStandby(host, manager)
+        self._standbys.append(standby)
+        manager.service.start(self._config_of(manager, self.vesws))
+        self._first.service.apply(self._config_of(self._first, self.vesws))
+        if not await manager.service.wait_for(lambda: self._is_led(manager), CONVERGENCE_S):
+            raise ScenarioError(
+                f"the manager on {host.name} has heard of no master within {CONVERGENCE_S:g} s"
+            )
+        return standby
+
+    def _is_led(self, standby: Manager) -> bool:
+        """Return whether a standby knows a master that is at work."""
+        election = standby.service.election
+        return (
+            election is not None
+            and standby.service.role is Role.STANDBY
+            and election.master not in (None, int(standby.port.guid))
+            and self.service.converged
+        )
 
     @property
     def core(self) -> EmCore:
@@ -62,9 +154,12 @@ class ScenarioEm:
 
         Raises:  ScenarioError: it is not running.
         """
-        if self.service.core is None:
-            raise ScenarioError("the Ethernet Manager is not running")
-        return self.service.core
+        core = self.service.core
+        if core is None:
+            if held := self._scenario.faults.holding(EM_NODE):
+                raise ScenarioError(f"the Ethernet Manager is down: fault {held[0]}, crash on em")
+            raise ScenarioError("the Ethernet Manager is stopped; em.start() starts it again")
+        return core
 
     async def vesw(
         self,
@@ -223,15 +318,16 @@ class ScenarioEm:
                     self._vnics[key] = ScenarioVnic(host, name, place, vesw["id"])
                 host.vnics[name] = self._vnics[key]
 
-    def _config(self, vesws: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
-        return {
+    def _config_of(self, manager: Manager, vesws: Mapping[str, dict[str, Any]]) -> EmConfig:
+        config: dict[str, Any] = {
             "fabric": {"id": self._scenario.fabric_id},
-            "polling": {
-                "interval": 0,
-                "audit": 0,
-            },  # rely on traps, so that links carry only what the test sends
+            # rely on traps, so that links carry only what the test sends
+            "polling": {"interval": 0, "audit": 0},
             "vesws": list(vesws.values()),
         }
+        if self._standbys:
+            config["election"] = manager.election
+        return parse_config(config)
 
     def _set_pkeys(self, vesws: Mapping[str, dict[str, Any]]) -> None:
         for host in self._scenario.hosts:
@@ -240,10 +336,14 @@ class ScenarioEm:
 
     def _apply(self, wanted: dict[str, dict[str, Any]]) -> None:
         """Make `wanted` the desired state, or raise and change nothing."""
+        self._scenario.check_loop()
+        master = self.core and self.service
         try:
-            config = parse_config(self._config(wanted))
+            configs = {manager: self._config_of(manager, wanted) for manager in self._managers}
             self._set_pkeys(wanted)  # the manager checks them before it accepts a configuration
-            self.service.apply(config)
+            for manager in sorted(self._managers, key=lambda manager: manager.service is not master):
+                service = manager.service
+                (service.begin_with if service.core is None else service.apply)(configs[manager])
         except EmConfigError as error:
             self._set_pkeys(self.vesws)
             named = {name for vesw in wanted.values() for name in vesw["members"]}
@@ -275,15 +375,22 @@ class ScenarioEm:
         ]
         try:
             async with asyncio.timeout(timeout_s):
-                await self.service.wait_for(lambda: self._has_come(awaited), 2 * timeout_s)
+                if not await self.service.wait_for(
+                    lambda: self._has_come(awaited, chosen is None), 2 * timeout_s
+                ):
+                    raise ScenarioError(
+                        f"{cut_short(self.service)} before {', '.join(changed) or 'this'} was done"
+                    )
                 self.give_links()
                 for host, name in awaited:
                     await self._scenario.vnic_up(host.vnics[name])
         except TimeoutError:
             raise ScenarioError(self._absent(awaited, timeout_s)) from None
 
-    def _has_come(self, awaited: Iterable[tuple[ScenarioHost, str]]) -> bool:
-        return self.service.converged and all(not self.why_absent(host, name) for host, name in awaited)
+    def _has_come(self, awaited: Iterable[tuple[ScenarioHost, str]], wholly: bool) -> bool:
+        """Return whether members are configured. Args: wholly: and the manager waits for nobody else either."""
+        ready = self.service.converged if wholly else self.core.active
+        return ready and all(not self.why_absent(host, name) for host, name in awaited)
 
     def give_links(self) -> None:
         """Connect each VNIC to the netdev of the vport that the manager has assigned to it."""

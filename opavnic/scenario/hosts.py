@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -54,6 +55,13 @@ def _matcher(pattern: Pattern) -> Matcher:
         return Matcher(pattern)
     except PatternError as error:
         raise ScenarioError(str(error)) from None
+
+
+def _address(vnic: str, mac: str) -> MacAddr:
+    try:
+        return MacAddr(parse_mac(mac))
+    except (ValueError, AttributeError) as error:
+        raise ScenarioError(f"{vnic}: {mac!r} is not a MAC address, such as 02:00:00:00:00:01") from error
 
 
 @dataclass(slots=True)
@@ -178,6 +186,7 @@ class ScenarioVnic:
         """
         matcher = _matcher(pattern)
         check_time("within", within)
+        self.host.scenario.check_loop()
         for frame in self.inbox:
             if matcher.fits(frame):
                 self.inbox.remove(frame)
@@ -200,6 +209,7 @@ class ScenarioVnic:
         """
         matcher = _matcher(pattern)
         check_time("within", within)
+        self.host.scenario.check_loop()
         await asyncio.sleep(within)
         unwanted = [frame for frame in self.inbox if matcher.fits(frame)]
         if unwanted:
@@ -210,6 +220,7 @@ class ScenarioVnic:
     async def sniff(self, *, for_s: float) -> list[Packet]:
         """Return the frames in the inbox after another `for_s` seconds, and empty it."""
         check_time("for_s", for_s)
+        self.host.scenario.check_loop()
         await asyncio.sleep(for_s)
         frames = [dissect(frame) for frame in self.inbox]
         self.inbox.clear()
@@ -245,25 +256,67 @@ class ScenarioVnic:
 
     async def ping(self, target: ScenarioVnic, *, count: int = 1, within: float = 1.0) -> int:
         """Send echo requests, after ARP, and return how many were answered."""
+        self.host.scenario.check_loop()
         return await self._wire.ping(self, target, count, within)
+
+    # --- the device, as `ip link` changes it --------------------------------------------------------------
+
+    @property
+    def mtu(self) -> int:
+        """The MTU of the device, in bytes."""
+        return self._wire.mtu
+
+    @property
+    def is_up(self) -> bool:
+        """Whether the host has set the device up; whether it passes frames is `adapter.is_passing`."""
+        return self._wire.is_up
+
+    def up(self) -> None:
+        """Set the device up, as `ip link set blue up`.
+
+        Raises:  ScenarioError: it was refused: the virtual switch has another VNIC of the host, or has none.
+        """
+        self._changed(self._wire.set_up(True), "up")
+
+    def down(self) -> None:
+        """Set the device down: it sends and receives nothing until `up`, and the EM hears of it."""
+        self._changed(self._wire.set_up(False), "down")
 
     def set_mac(self, mac: str) -> None:
         """Change the device address.
 
-        Raises:  ScenarioError: the VNIC refused it.
+        Raises:  ScenarioError: not an address, or the VNIC refused it.
         """
-        error = self._wire.set_mac(MacAddr(parse_mac(mac)))
-        if error:
-            raise ScenarioError(f"{self.name}: address {mac} was refused, errno {-error}")
+        self._changed(self._wire.set_mac(_address(self.name, mac)), f"address {mac}")
 
     def set_mtu(self, mtu: int) -> None:
         """Change the MTU of the device, up to that of its virtual switch.
 
         Raises:  ScenarioError: it is too large.
         """
-        error = self._wire.set_mtu(mtu)
+        self._changed(self._wire.set_mtu(mtu), f"MTU {mtu}")
+
+    def add_address(self, mac: str) -> None:
+        """Let the device receive another address too: a unicast one, as a macvlan does, or a multicast group.
+
+        It goes into the address lists that the agent reports to the EM.
+
+        Raises:  ScenarioError: not an address, or the VNIC has it already.
+        """
+        self._changed(self._wire.add_address(_address(self.name, mac)), f"address {mac}")
+
+    def remove_address(self, mac: str) -> None:
+        """Take back what `add_address` did.
+
+        Raises:  ScenarioError: not an address, or it was not added.
+        """
+        self._changed(self._wire.remove_address(_address(self.name, mac)), f"to remove address {mac}")
+
+    def _changed(self, error: int, what: str) -> None:
         if error:
-            raise ScenarioError(f"{self.name}: MTU {mtu} was refused, errno {-error}")
+            raise ScenarioError(f"{self.name}: {what} was refused: {os.strerror(-error)}")
+
+    # --- a busy host ---------------------------------------------------------------------------------------
 
     def stall(self) -> None:
         """Stop reading frames from this VNIC until `resume`, like a busy program.

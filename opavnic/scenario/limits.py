@@ -14,7 +14,6 @@ import select
 import struct
 import threading
 import time
-from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -52,84 +51,104 @@ class TimeLimits:
 
 
 class Watch:
-    """Watches the task that enters it, and ends it at a limit.
+    """Watches what runs on the event loop of a scenario, a test or a coroutine fixture, and ends it at a limit.
 
-    Leaving it raises TimeLimitError where a limit was reached, with the traceback of the user's own lines only.
+    `verdict` then says why. The coroutine is cancelled; `error` is what it fails with instead.
     """
 
     def __init__(self, scenario: Scenario, limits: TimeLimits) -> None:
+        """Prepare. Args: limits: of each test and fixture; they can be set anew for the next one."""
+        self.limits = limits
+        self.verdict = ""
         self._scenario = scenario
-        self._limits = limits
-        self._verdict = ""
-        self._over = False
-        self._timeout = asyncio.timeout(None)
+        self._task: asyncio.Task[Any] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._alarm: int | None = None
 
-    async def __aenter__(self) -> Self:
-        """Begin."""
+    def __enter__(self) -> Self:
+        """Begin with the current task, and go on with whatever the loop is run for."""
         self._loop = asyncio.get_running_loop()
-        task = asyncio.current_task()
-        if task is None:
-            raise RuntimeError("a watch is entered by a task")
+        self._factory_before = self._loop.get_task_factory()
+        self._loop.set_task_factory(self._make_task)
+        if (task := asyncio.current_task()) is not None:
+            self._begin(task)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End."""
+        self._end()
+        self._loop.set_task_factory(self._factory_before)
+
+    def error(self, trace: TracebackType | None) -> TimeLimitError:
+        """Return what a test fails with that was ended: its traceback has the lines of the user alone."""
+        error, self.verdict = TimeLimitError(self.verdict), ""
+        return error.with_traceback(_own(trace))
+
+    def _make_task(self, loop: asyncio.AbstractEventLoop, coro: Any, **options: Any) -> Any:
+        before = self._factory_before
+        make: Any = asyncio.Task if before is None else before
+        task = make(coro, loop=loop, **options) if before is None else make(loop, coro, **options)
+        if not loop.is_running():  # `run_until_complete` makes a task for what it is to run, and then runs it
+            self._end()
+            self._begin(task)
+        return task
+
+    def _begin(self, task: asyncio.Task[Any]) -> None:
         self._task = task
-        self._before = asyncio.all_tasks() - {task}
+        task.add_done_callback(self._is_done)
+        self._before = asyncio.all_tasks(self._loop) - {task}
         self._begun_at = self._loop.time()
-        await self._timeout.__aenter__()
-        if self._limits.virtual_s is not None and self._scenario.ground is None:
-            self._timer = self._loop.call_later(self._limits.virtual_s, self._virtual_time_is_over)
-        if self._limits.real_s is not None:
-            self._alarm = _alarm(self._limits.real_s)
+        if self.limits.virtual_s is not None and self._scenario.ground is None:
+            self._timer = self._loop.call_later(self.limits.virtual_s, self._virtual_time_is_over)
+        if self.limits.real_s is not None:
+            self._alarm = _alarm(self.limits.real_s)
         if self._alarm is not None:
             self._loop.add_reader(self._alarm, self._real_time_is_over)
         self._watched = _watched(self._loop)
         self._threads = threading.active_count()
-        return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """End.
+    def _is_done(self, task: asyncio.Task[Any]) -> None:
+        if task is self._task:
+            self._end()
 
-        Raises:  TimeLimitError: a limit was reached.
-        """
-        __tracebackhide__ = True
-        self._over = True
+    def _end(self) -> None:
+        self._task = None
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
         if self._alarm is not None:
             self._loop.remove_reader(self._alarm)
             os.close(self._alarm)
-        with suppress(TimeoutError):
-            await self._timeout.__aexit__(kind, error, trace)
-        if self._verdict and (error is None or isinstance(error, asyncio.CancelledError)):
-            raise TimeLimitError(self._verdict).with_traceback(_own(trace)) from None
+            self._alarm = None
 
     def _virtual_time_is_over(self, turns: int = _TURNS) -> None:
         if turns:  # what is due at the same instant goes first, and may schedule something
             self._loop.call_soon(self._virtual_time_is_over, turns - 1)
             return
-        if self._over:
+        if self._task is None:
             return
-        limit = self._limits.virtual_s or 0.0
+        limit = self.limits.virtual_s or 0.0
         if self._waits_for_the_outside():
             # virtual time says nothing about the outside; do not run through it at full speed meanwhile
             _wait_for_events(self._loop, _OUTSIDE_S)
             self._timer = self._loop.call_later(limit, self._virtual_time_is_over)
         elif _is_scheduled(self._loop, self._timer):
-            self._end(f"the test has used up its {time_text(limit)} of virtual time (fabric_time_limit)")
+            self._give_up(f"the test has used up its {time_text(limit)} of virtual time (fabric_time_limit)")
         else:
-            self._end(f"the test waits for what never comes: nothing is scheduled any more{self._last()}")
+            self._give_up(f"the test waits for what never comes: nothing is scheduled any more{self._last()}")
 
     def _real_time_is_over(self) -> None:
-        limit = time_text(self._limits.real_s or 0.0)
-        self._end(f"the test has run for {limit} of real time (fabric_real_time_limit)")
+        limit = time_text(self.limits.real_s or 0.0)
+        self._give_up(f"the test has run for {limit} of real time (fabric_real_time_limit)")
 
-    def _end(self, reason: str) -> None:
-        if not self._verdict:
-            waits = waits_text(self._task, self._before)
-            self._verdict = f"{reason}\n{waits}\n{fabric_text(self._scenario)}"
-        self._timeout.reschedule(self._loop.time())
+    def _give_up(self, reason: str) -> None:
+        if self._task is None or self.verdict:
+            return
+        waits = waits_text(self._task, self._before)
+        self.verdict = f"{reason}\n{waits}\n{fabric_text(self._scenario)}"
+        self._task.cancel()
 
     def _last(self) -> str:
         """Return when the fabric saw its last packet or event."""

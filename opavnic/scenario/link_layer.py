@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import re
 import socket
+import struct
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
+from hfi_sim.errors import NetdevError
 from hfi_sim.netdev.memory import MemoryNetdev
 from hfi_sim.netdev.namespace import run_in_namespace
 from hfi_sim.netdev.netlink import LinkClient
@@ -23,6 +26,13 @@ if TYPE_CHECKING:
 
 _ETH_P_ALL: Final = 3
 _PACKET_OUTGOING: Final = 4
+_SOL_PACKET: Final = 263
+_PACKET_ADD_MEMBERSHIP: Final = 1
+_PACKET_DROP_MEMBERSHIP: Final = 2
+_PACKET_MR_MULTICAST: Final = 0
+_PACKET_MR_UNICAST: Final = 3
+_PACKET_MREQ: Final = struct.Struct("@iHH8s")
+"""packet(7): struct packet_mreq."""
 _FRAME_MAX: Final = 65536
 _PING_S: Final = 10
 
@@ -44,6 +54,28 @@ class LinkLayer(Protocol):
 
     def set_mtu(self, mtu: int) -> int:
         """Change the MTU; return 0 or a negative errno."""
+        ...
+
+    @property
+    def mtu(self) -> int:
+        """The MTU, in bytes."""
+        ...
+
+    @property
+    def is_up(self) -> bool:
+        """Whether the host has set the device up."""
+        ...
+
+    def set_up(self, up: bool) -> int:
+        """Set the device up or down; return 0 or a negative errno."""
+        ...
+
+    def add_address(self, mac: MacAddr) -> int:
+        """Let the device receive another unicast address, or a multicast one; return 0 or a negative errno."""
+        ...
+
+    def remove_address(self, mac: MacAddr) -> int:
+        """Take back what `add_address` did; return 0 or a negative errno."""
         ...
 
     async def ping(self, vnic: ScenarioVnic, target: ScenarioVnic, count: int, within_s: float) -> int:
@@ -85,6 +117,38 @@ class MemoryLink(LinkLayer):
 
     def set_mtu(self, mtu: int) -> int:
         return self._netdev.change_mtu(mtu)
+
+    @property
+    def mtu(self) -> int:
+        return self._netdev.mtu
+
+    @property
+    def is_up(self) -> bool:
+        return self._netdev.is_up
+
+    def set_up(self, up: bool) -> int:
+        if up:
+            return self._netdev.open()
+        self._netdev.stop()
+        return 0
+
+    def add_address(self, mac: MacAddr) -> int:
+        if mac in (*self._netdev.uc_list, *self._netdev.mc_list):
+            return -errno.EEXIST
+        if mac[0] & 1:
+            self._netdev.set_mc_list([*self._netdev.mc_list, mac])
+        else:
+            self._netdev.set_uc_list([*self._netdev.uc_list, mac])
+        return 0
+
+    def remove_address(self, mac: MacAddr) -> int:
+        if mac not in (*self._netdev.uc_list, *self._netdev.mc_list):
+            return -errno.ENOENT
+        if mac[0] & 1:
+            self._netdev.set_mc_list([other for other in self._netdev.mc_list if other != mac])
+        else:
+            self._netdev.set_uc_list([other for other in self._netdev.uc_list if other != mac])
+        return 0
 
     async def ping(self, vnic: ScenarioVnic, target: ScenarioVnic, count: int, within_s: float) -> int:
         if target.link is not None:
@@ -130,6 +194,7 @@ class TapLink(LinkLayer):
         self._links = links
         self._deliver = deliver
         self._loop = loop
+        self._added: set[MacAddr] = set()
         self._socket = run_in_namespace(namespace, self._open)
         loop.add_reader(self._socket, self._readable)
 
@@ -154,12 +219,42 @@ class TapLink(LinkLayer):
         self._socket.send(frame)
 
     def set_mac(self, mac: MacAddr) -> int:
-        self._links.set_address(self._netdev.ifindex, mac)
-        return 0
+        return _tried(lambda: self._links.set_address(self._netdev.ifindex, mac))
 
     def set_mtu(self, mtu: int) -> int:
-        self._links.set_mtu(self._netdev.ifindex, mtu)
-        return 0
+        return _tried(lambda: self._links.set_mtu(self._netdev.ifindex, mtu))
+
+    @property
+    def mtu(self) -> int:
+        state = self._links.get(self._netdev.ifindex)
+        return 0 if state is None else state.mtu
+
+    @property
+    def is_up(self) -> bool:
+        state = self._links.get(self._netdev.ifindex)
+        return state is not None and state.up
+
+    def set_up(self, up: bool) -> int:
+        return _tried(lambda: self._links.set_up(self._netdev.ifindex, up))
+
+    def add_address(self, mac: MacAddr) -> int:
+        if mac in self._added:
+            return -errno.EEXIST
+        error = _tried(lambda: self._change_membership(_PACKET_ADD_MEMBERSHIP, mac))
+        self._added |= set() if error else {mac}
+        return error
+
+    def remove_address(self, mac: MacAddr) -> int:
+        if mac not in self._added:
+            return -errno.ENOENT
+        self._added.discard(mac)
+        return _tried(lambda: self._change_membership(_PACKET_DROP_MEMBERSHIP, mac))
+
+    def _change_membership(self, change: int, mac: MacAddr) -> None:
+        kind = _PACKET_MR_MULTICAST if mac[0] & 1 else _PACKET_MR_UNICAST
+        self._socket.setsockopt(
+            _SOL_PACKET, change, _PACKET_MREQ.pack(self._netdev.ifindex, kind, len(mac), mac)
+        )
 
     async def ping(self, vnic: ScenarioVnic, target: ScenarioVnic, count: int, within_s: float) -> int:
         patience_s = max(_PING_S, round(within_s))  # a slow answer of a busy machine must not count as loss
@@ -185,3 +280,14 @@ class TapLink(LinkLayer):
         if self._socket.fileno() >= 0:
             self._loop.remove_reader(self._socket)
             self._socket.close()
+
+
+def _tried(call: Callable[[], object]) -> int:
+    """Return 0, or the negative errno with which the kernel refuses `call`."""
+    try:
+        call()
+    except NetdevError as error:
+        return -(error.errno or errno.EIO)
+    except OSError as error:
+        return -(error.errno or errno.EIO)
+    return 0

@@ -9,8 +9,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from hfi_sim.did_you_mean import unknown_name
-from opavnic.scenario.em import CONVERGENCE_S, DEFAULT_PKEY
+from opavnic.scenario.em import DEFAULT_PKEY
 from opavnic.scenario.hosts import ScenarioError, ScenarioHost, ScenarioVnic
+from opavnic.scenario.managers import CONVERGENCE_S
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.lmac import Lmac
 from vema.simulator import MadSimulator, Target

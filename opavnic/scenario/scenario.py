@@ -22,7 +22,7 @@ from hfi_sim.port_state import CapabilityMask3
 from hfi_sim.subnet_manager import Routing
 from hfi_sim.topology import Topology
 from hfi_sim.trace import Trace
-from opavnic.scenario.clock import RunningLoopClock
+from opavnic.scenario.clock import LoopClock
 from opavnic.scenario.em import ScenarioEm
 from opavnic.scenario.hosts import Hosts, ScenarioError, ScenarioHost, ScenarioVnic, check_time
 from opavnic.scenario.link_layer import LinkLayer, MemoryLink
@@ -67,7 +67,7 @@ class Scenario:
         """
         self.seed = seed
         self.fabric_id = fabric_id
-        self.clock: Clock = clock if clock is not None else RunningLoopClock()
+        self.clock: Clock = clock if clock is not None else LoopClock()
         self.timeline = Timeline(self.clock)
         self.ground = RealGround() if real else None
         self.world = World(
@@ -85,10 +85,7 @@ class Scenario:
         self.subnet_manager = self.world.subnet_manager
         self.faults = self.world.faults
         self.trace = Trace(self.fabric)
-        self.fault_log: list[dict[str, Any]] = []
-        """The state of the faults at the end."""
-        self.links_down: frozenset[str] = frozenset()
-        """Names of the links that were down at the end."""
+        self._at_end: tuple[list[dict[str, Any]], frozenset[str]] | None = None
         with self.timeline.recording():
             self.subnet_manager.sweep()
         self.hosts = Hosts(
@@ -99,6 +96,9 @@ class Scenario:
         self._stand_ins: dict[str, MadSimulator] = {}
         self.links: dict[tuple[str, int], LinkLayer] = {}
         """The host side of each vport's netdev, by host and vport."""
+        self._has_begun = False
+        self.has_failed = False
+        """Whether the test has failed: what it left behind then says nothing more."""
         self._tasks_before: set[asyncio.Task[Any]] = set()
         self._callback_errors: list[BaseException] = []
 
@@ -107,12 +107,14 @@ class Scenario:
     async def __aenter__(self) -> Self:
         """Start agents and the Ethernet Manager."""
         self._tasks_before = set(asyncio.all_tasks())
-        self.timeline.begin()
+        if isinstance(self.clock, LoopClock):
+            self.clock.bind()
         try:
             self._start()
         except BaseException as error:
             await self._close(error)
             raise
+        self._has_begun = True
         return self
 
     def _start(self) -> None:
@@ -129,8 +131,11 @@ class Scenario:
         self.world.on_crash(self._forget_links)
         if self._simulator is None:
             self._em = ScenarioEm(self)
-        ends.add("Ethernet Manager" if self._simulator is None else "MAD simulator", self._manager.stop)
-        self._manager.start()
+            ends.add("Ethernet Manager", self._em.close)
+            self._em.begin()
+        else:
+            ends.add("MAD simulator", self._simulator.stop)
+            self._simulator.start()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -141,20 +146,50 @@ class Scenario:
                  failed, its own error is kept.
         """
         await self._close(error)
-        if error is None:
+        if error is None and not self.has_failed:
             self.check()
 
     async def _close(self, error: BaseException | None) -> None:
-        self.fault_log = self.faults.show()
-        self.links_down = frozenset(link.name for link in self.fabric.links if not link.up)
+        self._at_end = self.fault_log, self.links_down
         failed = "; ".join(await self.world.close())
         if failed and error is None:
             raise ScenarioError(f"the scenario failed to stop: {failed}")
         if failed and error is not None:
             error.add_note(failed)
 
+    @property
+    def fault_log(self) -> list[dict[str, Any]]:
+        """The state of the faults: now, or at the end of the scenario."""
+        return self.faults.show() if self._at_end is None else self._at_end[0]
+
+    @property
+    def links_down(self) -> frozenset[str]:
+        """Names of the links that are down, or were at the end of the scenario."""
+        if self._at_end is not None:
+            return self._at_end[1]
+        return frozenset(link.name for link in self.fabric.links if not link.up)
+
     def check(self) -> None:
         """Check that packets are conserved, that no callback raised, and that no task or namespace is left.
+
+        Raises:  AssertionError: a check failed; the message names what is wrong.
+        """
+        self.check_packets()
+        if left := self._tasks_left():
+            raise AssertionError(f"tasks are left running: {', '.join(map(_task_text, left))}")
+        left_over = self.ground.leftovers() if self.ground is not None else ()
+        if left_over:
+            raise AssertionError(f"namespaces are left: {', '.join(left_over)}")
+
+    def _tasks_left(self) -> set[asyncio.Task[Any]]:
+        if not isinstance(self.clock, LoopClock) or not self._has_begun:
+            return set()
+        loop = self.clock.bind()
+        own = asyncio.current_task(loop)  # a test that has ended is no task any more
+        return {task for task in asyncio.all_tasks(loop) - self._tasks_before if task is not own}
+
+    def check_packets(self) -> None:
+        """Check what can be checked while the scenario runs: packets are conserved, and no callback raised.
 
         Raises:  AssertionError: a check failed; the message names what is wrong.
         """
@@ -165,12 +200,6 @@ class Scenario:
         balance = self.fabric.balance()
         if balance:
             raise AssertionError(f"conservation is violated (packets too many or too few): {balance}")
-        left = asyncio.all_tasks() - self._tasks_before if self._tasks_before else ()
-        if left:
-            raise AssertionError(f"tasks are left running: {', '.join(map(_task_text, left))}")
-        left_over = self.ground.leftovers() if self.ground is not None else ()
-        if left_over:
-            raise AssertionError(f"namespaces are left: {', '.join(left_over)}")
 
     @contextlib.contextmanager
     def _noticing_callback_errors(self) -> Iterator[None]:
@@ -194,6 +223,22 @@ class Scenario:
         finally:
             loop.set_exception_handler(before)
 
+    @property
+    def is_running(self) -> bool:
+        """Whether agents and manager have been started, and not stopped."""
+        return self._has_begun and self._at_end is None
+
+    def check_loop(self) -> None:
+        """Check that who waits for this scenario runs on its event loop.
+
+        Raises:  ScenarioError: it is another one, on which nothing of the scenario would ever come.
+        """
+        if isinstance(self.clock, LoopClock) and not self.clock.is_here:
+            raise ScenarioError(
+                "the fabric runs on another event loop than this coroutine; give test and fixtures one loop_scope: "
+                '@pytest.mark.asyncio(loop_scope="module") and @pytest_asyncio.fixture(loop_scope="module")'
+            )
+
     # --- managers ------------------------------------------------------------------------------------------
 
     @property
@@ -203,11 +248,11 @@ class Scenario:
         Raises:  ScenarioError: the scenario is not running, or uses `mad_simulator` instead.
         """
         if self._em is None:
-            why = (
-                "the scenario is not running yet"
-                if self._simulator is None
-                else "the scenario uses mad_simulator instead"
-            )
+            why = "the scenario is not running yet"
+            if self._simulator is not None:
+                why = "the scenario uses mad_simulator instead"
+            elif isinstance(self.clock, ManualClock):
+                why = "it needs an event loop, and the test is a plain function; make it a coroutine (async def)"
             raise ScenarioError(f"there is no Ethernet Manager: {why}")
         return self._em
 

@@ -21,11 +21,6 @@ class Timeline(logging.Handler):
         super().__init__(logging.INFO)
         self.events: deque[tuple[float, str]] = deque(maxlen=_KEEP)
         self._clock = clock
-        self._begun_at = 0.0
-
-    def begin(self) -> None:
-        """Set the origin of time to now; the time of a real event loop starts at an arbitrary value."""
-        self._begun_at = self._clock.time()
 
     def emit(self, record: logging.LogRecord) -> None:
         """Add a log record."""
@@ -33,7 +28,7 @@ class Timeline(logging.Handler):
 
     def note(self, text: str) -> None:
         """Add an event of the test itself."""
-        self.events.append((self._clock.time() - self._begun_at, text))
+        self.events.append((self._clock.time(), text))
 
     @contextlib.contextmanager
     def recording(self) -> Iterator[None]:

@@ -3,6 +3,7 @@
 em = EthernetService(port.mad, topology, Store(path, wall_clock=time.time), clock=loop, guid=port.guid)
 em.start(config)
 ...
+em.restart()                 # as a process that is killed and started again; memory=False: without its database
 em.stop()
 
 Each turn handles what has arrived, writes records to the database, and only then sends the requests of `EmCore`: so a
@@ -48,7 +49,7 @@ from vema.em.election import (
 )
 from vema.em.groups import Group
 from vema.em.memory import StoreWriter
-from vema.em.persisted import EventRecord
+from vema.em.persisted import EventRecord, Memory
 from vema.em.preview import Picture, preview
 from vema.em.problems import Problem
 from vema.em.reasons import why_not
@@ -188,15 +189,9 @@ class EthernetService:
         """Waits until hosts can use what the agents have been told; for those who apply a configuration."""
         self._hear_traps = hear_traps
         self._guid = guid
-        self._runner = CoreRunner(
-            clock,
-            name=name,
-            step=self._turn,
-            deadline=self._next_wake,
-            on_timer=None,
-            turn=1,
-            on_failure=self._look_around,
-        )
+        self._clock = clock
+        self._name = name
+        self._runner = self._new_runner()
         self._inbox: deque[Callable[[EmCore, float], None]] = deque()
         """Traps and responses that have arrived and are not handled yet."""
         self._ports_changed = True
@@ -206,6 +201,21 @@ class EthernetService:
         self._watchers: list[Callable[[], bool]] = []
         self._beat_tid = 0
         self._writer = StoreWriter(store)
+        self._last_config = EmConfig()
+        """The configuration that a restart without memory begins with: whoever starts it still has the file."""
+        self._life = 0
+        """What an earlier life asked is not answered to a later one."""
+
+    def _new_runner(self) -> CoreRunner:
+        return CoreRunner(
+            self._clock,
+            name=self._name,
+            step=self._turn,
+            deadline=self._next_wake,
+            on_timer=None,
+            turn=1,
+            on_failure=self._look_around,
+        )
 
     # --- life ----------------------------------------------------------------------------------------------
 
@@ -215,6 +225,8 @@ class EthernetService:
         Raises:  EmConfigError: this fabric cannot satisfy the configuration; nothing was sent.
                  StoreError: the database is damaged or cannot be written.
         """
+        if self.core is not None:
+            raise RuntimeError("the EM is running already: stop it first")
         memory = self.store.load()
         if config is not None:
             self.store.set_config(met_by(config, self.roster()).text)
@@ -223,8 +235,13 @@ class EthernetService:
                 config = EmConfig.model_validate_json(memory.config)
             except ValueError as error:
                 raise self.store.damaged(error) from error
-        config = config or EmConfig()
+        self._begin(config or EmConfig(), memory)
+
+    def _begin(self, config: EmConfig, memory: Memory) -> None:
+        if self._runner.ended:
+            self._runner = self._new_runner()
         self.store.history = config.polling.history
+        self._last_config = config
         now = self._runner.time()
         self.core = EmCore(config, memory, now=now)
         if self._hear_traps:
@@ -235,16 +252,48 @@ class EthernetService:
         self._unsubscribe = self.topology.subscribe(self._on_topology)
         self._runner.poll_soon()
 
-    def stop(self) -> None:
-        """Stop sending and close the database. Agents keep their configuration."""
+    def halt(self) -> None:
+        """End as a process does that is killed: nothing is sent any more, the database stays, agents go on as they are.
+
+        `restart` goes on from there. Halting twice does nothing.
+        """
         for registration in self._registrations:
             self.transport.unregister_agent(registration)
         self._registrations.clear()
+        self._hears_beats = False
         if self._unsubscribe is not None:
             self._unsubscribe()
             self._unsubscribe = None
         self._runner.shutdown()
+        if self.core is not None:
+            self._last_config = self.core.config
         self.core = None
+        self.election = None
+        self._inbox.clear()
+        self._ports_changed = True
+        self._life += 1
+        self._look_around()
+
+    def restart(self, *, memory: bool = True) -> None:
+        """Halt, where it runs or has failed, and begin anew with the last configuration.
+
+        Args:    memory: False: the database is lost; what agents have is then read from them.
+        Raises:  StoreError: the database is damaged or cannot be written.
+        """
+        self.halt()
+        if not memory:
+            self.store.clear()
+        self.store.set_config(self._last_config.model_dump_json())
+        self._writer = StoreWriter(self.store)
+        self._begin(self._last_config, self.store.load())
+
+    def begin_with(self, config: EmConfig) -> None:
+        """Let the next `restart` begin with a configuration that was changed while this EM is halted."""
+        self._last_config = config
+
+    def stop(self) -> None:
+        """Halt for good, and close the database. Agents keep their configuration."""
+        self.halt()
         self.store.close()
 
     def apply(self, config: EmConfig | Checked) -> None:
@@ -275,7 +324,7 @@ class EthernetService:
 
     def _running(self) -> EmCore:
         if self.core is None:
-            raise RuntimeError("the EM is not running: call start() first")
+            raise RuntimeError("the EM is not running")
         return self.core
 
     # --- state ---------------------------------------------------------------------------------------------
@@ -304,16 +353,17 @@ class EthernetService:
     async def wait_for(self, condition: Callable[[], bool], timeout_s: float) -> bool:
         """Wait until `condition` is true; it is checked after each turn.
 
-        Returns: False on a timeout, or if this EM has failed.
+        Returns: False on a timeout, or if this EM has failed or is halted.
         """
         if condition():
             return True
-        if self.failure is not None:
+        if self.failure is not None or self.core is None:
             return False
         reached: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
         def look() -> bool:
-            if not reached.done() and ((met := condition()) or self.failure is not None):
+            ended = self.failure is not None or self.core is None
+            if not reached.done() and ((met := not ended and condition()) or ended):
                 reached.set_result(met)
             return reached.done()
 
@@ -449,9 +499,11 @@ class EthernetService:
 
     def _send(self, request: Request) -> None:
         retries = self._running().config.limits.retries
+        life = self._life
 
         def done(mad: Mad | None) -> None:
-            self._arrived(lambda core, now: core.answer(now, request, mad))
+            if life == self._life:
+                self._arrived(lambda core, now: core.answer(now, request, mad))
 
         self._submit(request, done, retries)
 

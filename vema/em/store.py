@@ -196,6 +196,22 @@ class Store:
         except sqlite3.Error as error:
             raise StoreError(f"{self._path}: cannot write: {error}") from error
 
+    def clear(self) -> None:
+        """Forget everything, the configuration too.
+
+        Raises:  StoreError: it cannot be written, or the file has been removed.
+        """
+        self._check_place()
+        tables = ("vports", "slots", "counters", "events")
+        deletions = "; ".join(f"DELETE FROM {table}" for table in tables)  # noqa: S608
+        try:
+            self._db.executescript(f"BEGIN; {deletions}; DELETE FROM settings WHERE name='config'; COMMIT;")  # noqa: S608
+        except sqlite3.Error as error:
+            with contextlib.suppress(sqlite3.Error):
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+            raise StoreError(f"{self._path}: cannot write: {error}") from error
+
     def _setting(self, name: str) -> str | None:
         row = self._db.execute("SELECT value FROM settings WHERE name=?", (name,)).fetchone()
         return None if row is None else text(row[0])

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any, Final
 
 from aiohttp import web
 
 from hfi_sim.core_runner import failure_text
+from hfi_sim.faults import Faults
 from hfi_sim.sa.session import SaSession
 from opavnic.em_port import SmTopology, make_em
 from opavnic.errors import OpavnicError
 from opavnic.sa_topology import SaTopology
+from opavnic.world.em_node import EM_NODE
 from opavnic.world.fellows import Fellows
 from opavnic.world.part import RunningPart
-from opavnic.world.parts.em_routes import em_routes, failed_text
+from opavnic.world.parts.em_routes import down_text, em_routes, failed_text
 from opavnic.world.parts.em_standing import Standing
 from opavnic.world.world import World
 from vema.em.desired import ElectionSection, EmConfig
 from vema.em.reasons import given_pkeys_missing
 from vema.em.service import Candidacy, EthernetService, Topology
 from vema.errors import VemaError
+
+log = logging.getLogger("opavnic.world.em")
 
 HEARTBEAT_S: Final = 0.5
 DEAD_AFTER_S: Final = 3.0
@@ -33,10 +39,14 @@ _BEST: Final = 15
 class BuiltinManager(RunningPart):
     """An Ethernet Manager at work on a world."""
 
-    def __init__(self, em: EthernetService, standing: Standing | None = None) -> None:
+    def __init__(self, em: EthernetService, faults: Faults, standing: Standing | None = None) -> None:
         """Show a manager. Args: standing: its place among the managers of other machines."""
         self.em = em
         self.standing = standing
+        self._faults = faults
+
+    def _held(self) -> list[int]:
+        return self._faults.holding(EM_NODE)
 
     @property
     def trouble(self) -> list[str]:
@@ -44,10 +54,11 @@ class BuiltinManager(RunningPart):
         if self.em.failure is not None:
             return [failed_text(self.em.failure)]
         core = self.em.core
-        ports = () if core is None else core.ports.values()
-        found = [f"{port.facts.name}: {port.isolated}" for port in ports if port.isolated]
+        if core is None:
+            return [down_text(self._held())]
+        found = [f"{port.facts.name}: {port.isolated}" for port in core.ports.values() if port.isolated]
         topology = self.em.topology
-        if core is None or not isinstance(topology, SaTopology):
+        if not isinstance(topology, SaTopology):
             return found
         missing = given_pkeys_missing(core, topology.pkeys)
         found += [
@@ -68,12 +79,14 @@ class BuiltinManager(RunningPart):
     def status(self) -> dict[str, Any]:
         if self.em.failure is not None:
             return {"failed": failure_text(self.em.failure)}
+        if self.em.core is None:
+            return {"down": down_text(self._held())}
         if self.standing is not None:
             return self.standing.status()
         return {"trouble": "; ".join(self.trouble)} if self.em.topology.given else {}
 
     def routes(self) -> list[web.RouteDef]:
-        return em_routes(self.em, self.standing)
+        return em_routes(self.em, self.standing, self._held)
 
 
 def _topology(world: World, ends: contextlib.ExitStack) -> Topology:
@@ -92,6 +105,13 @@ def _candidacy(world: World, fellows: Fellows) -> Candidacy:
     return Candidacy(
         election, frozenset(int(world.manager_port(node).guid) for node in fellows.nodes.values())
     )
+
+
+def _come_back(em: EthernetService) -> None:
+    try:
+        em.restart()
+    except VemaError as error:
+        log.error("the Ethernet Manager does not start again: %s", error)
 
 
 @contextlib.asynccontextmanager
@@ -115,13 +135,16 @@ async def ethernet_manager(
         )
         ends.callback(em.stop)
         ends.callback(world.on_trap(em.trap))
+        if fellows is None or fellows.nodes[fellows.machine] == EM_NODE:
+            world.faults.hook(EM_NODE, em.halt, partial(_come_back, em))
+            ends.callback(world.faults.unhook, EM_NODE)
         try:
             em.start(config)
         except VemaError as error:
             raise OpavnicError("; ".join(str(error).splitlines())) from error
         if fellows is None:
-            yield BuiltinManager(em)
+            yield BuiltinManager(em, world.faults)
             return
         fellows.enter(em)
         machines = {int(world.manager_port(node).guid): name for name, node in fellows.nodes.items()}
-        yield BuiltinManager(em, Standing(em, fellows, machines))
+        yield BuiltinManager(em, world.faults, Standing(em, fellows, machines))

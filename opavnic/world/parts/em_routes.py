@@ -1,6 +1,7 @@
 """The Ethernet Manager on the control API.
 
 POST /em/apply       an EM configuration as JSON; ?diff=1 only returns what it would change
+POST /em/restart     {"memory": true}: restart it with its database; false: without
 GET  /em/vesws       virtual switches; /em/vports: vports; /em/mac-table: entries (?vesw=ID)
 GET  /em/counters    readings of counters, oldest first (?limit=N); /em/events: events (?after=N)
 POST /em/verify      read everything from every agent; return the differences from the configuration
@@ -9,7 +10,7 @@ POST /em/verify      read everything from every agent; return the differences fr
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from aiohttp import web
@@ -18,7 +19,8 @@ from hfi_sim.core_runner import failure_text
 from hfi_sim.errors import InputError
 from hfi_sim.types import mac_text
 from opavnic.errors import OpavnicError
-from opavnic.world.json_body import json_answer, json_body
+from opavnic.world.em_node import EM_NODE
+from opavnic.world.json_body import json_answer, json_body, json_object
 from opavnic.world.openapi import api
 from opavnic.world.part import RunningPart
 from opavnic.world.parts.em_standing import Standing
@@ -35,6 +37,7 @@ PROBLEMS_SAID: Final = 100
 _ROUTES: Final = (
     (web.post, "/em/apply"),
     (web.post, "/em/verify"),
+    (web.post, "/em/restart"),
     (web.get, "/em/vesws"),
     (web.get, "/em/vports"),
     (web.get, "/em/mac-table"),
@@ -63,12 +66,24 @@ def failed_text(failure: Exception) -> str:
     return f"the Ethernet Manager has failed ({failure_text(failure)}); the log says where"
 
 
-def em_routes(service: EthernetService, standing: Standing | None = None) -> list[web.RouteDef]:
-    """Return the routes of a manager. Args: standing: its place among those of other machines."""
+def down_text(held: Sequence[int]) -> str:
+    """Return a line that says that the manager does not run. Args: held: the faults that hold it down."""
+    if not held:
+        return "the Ethernet Manager has ended"
+    return f"the Ethernet Manager is down: fault {held[0]}, crash on {EM_NODE}"
+
+
+def em_routes(
+    service: EthernetService, standing: Standing | None, held: Callable[[], Sequence[int]]
+) -> list[web.RouteDef]:
+    """Return the routes of a manager.
+
+    Args:    standing: its place among those of other machines. held: returns the faults that hold it down.
+    """
 
     def running() -> tuple[EthernetService, EmCore]:
         if service.core is None:
-            raise OpavnicError("the Ethernet Manager has ended")
+            raise OpavnicError(down_text(held()))
         if service.failure is not None:
             raise OpavnicError(failed_text(service.failure))
         return service, service.core
@@ -173,7 +188,26 @@ def em_routes(service: EthernetService, standing: Standing | None = None) -> lis
         em, _core = running()
         return web.json_response({"differences": [str(difference) for difference in await em.verify()]})
 
-    handlers = (apply, verify, vesws, vports, mac_table, counters, events)
+    @api(
+        "Restart the Ethernet Manager",
+        "the Sets that it has sent since, and whether the fabric has converged",
+        ("sets", "converged"),
+        body={"memory": "boolean: whether its database survives; default: true"},
+    )
+    async def restart(request: web.Request) -> web.Response:
+        memory = (await json_object(request)).get("memory", True)
+        if not isinstance(memory, bool):
+            raise InputError(f"memory is {memory!r}; it is true or false")
+        if service.core is None and held():
+            raise OpavnicError(f"{down_text(held())}; opavnic fault remove {held()[0]} starts it")
+        async with one_at_a_time:
+            service.restart(memory=memory)
+            _, core = running()
+            converged = await service.wait_converged(APPLY_LIMIT_S)
+        running()
+        return web.json_response({"sets": core.sets, "converged": converged})
+
+    handlers = (apply, verify, restart, vesws, vports, mac_table, counters, events)
     return [route(path, handler) for (route, path), handler in zip(_ROUTES, handlers, strict=True)]
 
 

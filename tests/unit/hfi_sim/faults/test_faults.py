@@ -206,7 +206,7 @@ def test_partition_cuts_a_side_off_with_its_hosts(bed: Bed) -> None:
 def test_crash_calls_its_hook_and_restarts(bed: Bed) -> None:
     calls: list[str] = []
     bed.faults.hook("agent h1", lambda: calls.append("crash"), lambda: calls.append("restart"))
-    with pytest.raises(FaultError, match='unknown agent that can crash "h1"'):
+    with pytest.raises(FaultError, match='unknown agent or manager that can crash "h1"'):
         bed.faults.add("crash on h1")
     from hfi_sim.faults import FaultKind, FaultSpec
 
@@ -227,7 +227,7 @@ def test_crashes_that_overlap_end_together(bed: Bed) -> None:
     bed.faults.remove(second.number)
     assert calls == ["crash", "restart"]
     bed.faults.unhook("h1")
-    with pytest.raises(FaultError, match=r'unknown agent that can crash "h1" \(none exist\)'):
+    with pytest.raises(FaultError, match=r'unknown agent or manager that can crash "h1" \(none exist\)'):
         bed.faults.add("crash on h1")
 
 

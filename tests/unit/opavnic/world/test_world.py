@@ -127,7 +127,7 @@ def test_crash_tells_who_asked_and_the_fault_brings_the_driver_back() -> None:
 def test_host_that_cannot_crash_refuses_the_fault() -> None:
     world = two_hosts()
     world.add_vnic_port("h1", netdevs=netdev, can_crash=False)
-    with pytest.raises(FaultError, match=r"agent that can crash"):
+    with pytest.raises(FaultError, match=r"agent or manager that can crash"):
         world.faults.add("crash on h1")
 
 

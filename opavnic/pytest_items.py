@@ -1,0 +1,107 @@
+"""What pytest knows of a test before it runs: whether it needs a fabric, an event loop, and which one."""
+
+from __future__ import annotations
+
+import inspect
+import unittest
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+
+FIXTURES: Final = ("lab", "fabric", "hosts", "em", "mad_simulator")
+LOOP_SCOPES: Final = ("function", "class", "module", "package", "session")
+SHARED_BY: Final = "_fabric_shared_by"
+"""Attribute of a fixture `lab` that is shared: its scope."""
+_PLUGIN: Final = "opavnic.pytest_plugin"
+
+
+def uses_fabric(item: pytest.Function) -> bool:
+    """Return whether a test has one of our fixtures, be it through others."""
+    return any(_is_ours(item, name) for name in FIXTURES if name in item.fixturenames)
+
+
+def needs_loop(item: pytest.Function) -> bool:
+    """Return whether the fabric of a test runs on an event loop: the test or a fixture that uses it is a coroutine."""
+    return is_coroutine(item) or any(_uses_fabric_in_a_coroutine(item, name) for name in item.fixturenames)
+
+
+def is_coroutine(item: pytest.Function) -> bool:
+    """Return whether a test is a coroutine, inside of `@given` too."""
+    return inspect.iscoroutinefunction(inner_test(item) or item.obj)
+
+
+def inner_test(item: pytest.Function) -> Any:
+    """Return what `@given` calls for each example; None: the test is not one of Hypothesis."""
+    handle = getattr(item.obj, "hypothesis", None)
+    return getattr(handle, "inner_test", None)
+
+
+def has_own_loop(item: pytest.Item) -> bool:
+    """Return whether a test runs on an event loop that unittest makes."""
+    instance = getattr(item, "instance", None)
+    return isinstance(instance, unittest.IsolatedAsyncioTestCase) and inspect.iscoroutinefunction(
+        getattr(item, "obj", None)
+    )
+
+
+def shares_with(item: pytest.Function) -> str | None:
+    """Return the scope in which tests share the fabric of this one; None: it has its own."""
+    definitions = _definitions(item, "lab")
+    return getattr(definitions[-1].func, SHARED_BY, None) if definitions else None
+
+
+def has_fixtures_on_the_fabric(item: pytest.Function) -> bool:
+    """Return whether a test has fixtures of its project that use ours: made once, they cannot follow another fabric."""
+    return any(not _is_ours(item, name) and _reaches(item, name) for name in item.fixturenames)
+
+
+def loop_scope(item: pytest.Function) -> str:
+    """Return the scope of the event loop that runs a test, or for a plain function its coroutine fixtures."""
+    marker = item.get_closest_marker("asyncio")
+    if marker is not None and is_coroutine(item):
+        chosen = marker.kwargs.get("loop_scope", marker.kwargs.get("scope"))
+        return str(chosen or item.config.getini("asyncio_default_test_loop_scope"))
+    chosen = item.config.getini("asyncio_default_fixture_loop_scope")
+    return str(chosen) if chosen in LOOP_SCOPES else "function"
+
+
+def _definitions(item: pytest.Function, name: str) -> tuple[pytest.FixtureDef[Any], ...]:
+    return tuple(item._fixtureinfo.name2fixturedefs.get(name, ()))
+
+
+def _is_ours(item: pytest.Function, name: str) -> bool:
+    """Return whether a fixture is that of this plugin, or an override that uses it."""
+    if name not in FIXTURES:
+        return False
+    for definition in reversed(_definitions(item, name)):
+        if definition.func.__module__ == _PLUGIN:
+            return True
+        if name not in definition.argnames:
+            return False
+    return False
+
+
+def _uses_fabric_in_a_coroutine(item: pytest.Function, name: str) -> bool:
+    return any(
+        inspect.iscoroutinefunction(definition.func) or inspect.isasyncgenfunction(definition.func)
+        for definition in _definitions(item, name)[-1:]
+    ) and _reaches(item, name)
+
+
+def _reaches(item: pytest.Function, name: str) -> bool:
+    """Return whether a fixture uses one of ours, be it through others."""
+    return any(_is_ours(item, other) for other in _closure(item, name))
+
+
+def _closure(item: pytest.Function, name: str) -> Iterator[str]:
+    """Yield a fixture and those that it uses."""
+    waiting, seen = [name], {name}
+    while waiting:
+        found = waiting.pop()
+        yield found
+        for definition in _definitions(item, found):
+            for other in definition.argnames:
+                if other not in seen:
+                    seen.add(other)
+                    waiting.append(other)
