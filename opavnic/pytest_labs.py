@@ -144,7 +144,11 @@ def _limits(node: pytest.Item | pytest.Collector) -> TimeLimits:
 class _EachExample:
     """Stands for the scenario of a test with `@given` outside of its examples, of which each has its own."""
 
-    fabric = hosts = em = mad_simulator = None
+    def __getattr__(self, name: str) -> _EachExample:
+        return self
+
+    def __repr__(self) -> str:
+        return "that of the example"
 
 
 @contextlib.contextmanager
@@ -237,20 +241,9 @@ def refuse_marks_on_shared(item: pytest.Function, scope: str) -> None:
 
 def begin_test(item: pytest.Function) -> None:
     """Let the limits of a test count for a fabric that it shares."""
-    watch = _stashed(item, _WATCH)
+    watch: Watch | None = _stashed(item, _WATCH)
     if watch is not None and shares_with(item) is not None:
         watch.limits = _limits(item)
-
-
-def end_at_limit(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
-    """Let a test, or its fixture, that was ended at a limit fail with what the limit says."""
-    watch: Watch | None = _stashed(item, _WATCH)
-    if watch is None or not watch.verdict:
-        return
-    info = call.excinfo
-    error = watch.error(None if info is None else info.tb)
-    if info is None or isinstance(info.value, asyncio.CancelledError):
-        call.excinfo = pytest.ExceptionInfo.from_exception(error)
 
 
 def _stashed(item: pytest.Item, key: pytest.StashKey[Any]) -> Any:

@@ -37,7 +37,6 @@ from opavnic.pytest_labs import (
     OWN_LOOP,
     FabricOrder,
     begin_test,
-    end_at_limit,
     fabric_for_each_example,
     make_scenario,
     manager_of,
@@ -304,8 +303,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Say why a test was ended at a limit; add seed, timeline and the path of the packet file where it failed."""
-    end_at_limit(item, call)
+    """Add seed, timeline and the path of the packet file to the report of a test that failed."""
     report = yield
     scenario = scenario_of(item)
     if scenario is not None and (call.when == "call" or report.failed):

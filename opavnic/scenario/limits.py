@@ -14,6 +14,7 @@ import select
 import struct
 import threading
 import time
+from collections.abc import Coroutine
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -53,13 +54,13 @@ class TimeLimits:
 class Watch:
     """Watches what runs on the event loop of a scenario, a test or a coroutine fixture, and ends it at a limit.
 
-    `verdict` then says why. The coroutine is cancelled; `error` is what it fails with instead.
+    What is ended is cancelled, and raises TimeLimitError: its traceback has the lines of the user alone.
     """
 
     def __init__(self, scenario: Scenario, limits: TimeLimits) -> None:
         """Prepare. Args: limits: of each test and fixture; they can be set anew for the next one."""
         self.limits = limits
-        self.verdict = ""
+        self._verdict = ""
         self._scenario = scenario
         self._task: asyncio.Task[Any] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -77,20 +78,42 @@ class Watch:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End."""
+        """End.
+
+        Raises:  TimeLimitError: the task that has entered was ended at a limit.
+        """
+        __tracebackhide__ = True
         self._end()
         self._loop.set_task_factory(self._factory_before)
+        self._raise_verdict(error)
 
-    def error(self, trace: TracebackType | None) -> TimeLimitError:
-        """Return what a test fails with that was ended: its traceback has the lines of the user alone."""
-        error, self.verdict = TimeLimitError(self.verdict), ""
-        return error.with_traceback(_own(trace))
+    def _raise_verdict(self, error: BaseException | None) -> None:
+        __tracebackhide__ = True
+        verdict, self._verdict = self._verdict, ""
+        if verdict and (error is None or isinstance(error, asyncio.CancelledError)):
+            trace = None if error is None else error.__traceback__
+            raise TimeLimitError(verdict).with_traceback(_own(trace)) from None
+
+    async def _within_limits(self, coro: Coroutine[Any, Any, Any]) -> Any:
+        __tracebackhide__ = True
+        try:
+            result = await coro
+        except asyncio.CancelledError as error:
+            self._raise_verdict(error)
+            raise
+        self._raise_verdict(None)
+        return result
 
     def _make_task(self, loop: asyncio.AbstractEventLoop, coro: Any, **options: Any) -> Any:
+        is_run = (
+            not loop.is_running()
+        )  # `run_until_complete` makes a task for what it is to run, and then runs it
+        if is_run and asyncio.iscoroutine(coro):
+            coro = self._within_limits(coro)
         before = self._factory_before
         make: Any = asyncio.Task if before is None else before
         task = make(coro, loop=loop, **options) if before is None else make(loop, coro, **options)
-        if not loop.is_running():  # `run_until_complete` makes a task for what it is to run, and then runs it
+        if is_run:
             self._end()
             self._begin(task)
         return task
@@ -99,7 +122,6 @@ class Watch:
         self._task = task
         task.add_done_callback(self._is_done)
         self._before = asyncio.all_tasks(self._loop) - {task}
-        self._begun_at = self._loop.time()
         if self.limits.virtual_s is not None and self._scenario.ground is None:
             self._timer = self._loop.call_later(self.limits.virtual_s, self._virtual_time_is_over)
         if self.limits.real_s is not None:
@@ -144,16 +166,16 @@ class Watch:
         self._give_up(f"the test has run for {limit} of real time (fabric_real_time_limit)")
 
     def _give_up(self, reason: str) -> None:
-        if self._task is None or self.verdict:
+        if self._task is None or self._verdict:
             return
         waits = waits_text(self._task, self._before)
-        self.verdict = f"{reason}\n{waits}\n{fabric_text(self._scenario)}"
+        self._verdict = f"{reason}\n{waits}\n{fabric_text(self._scenario)}"
         self._task.cancel()
 
     def _last(self) -> str:
         """Return when the fabric saw its last packet or event."""
         times = [when for when, _ in list(self._scenario.timeline.events)[-1:]]
-        times += [record.time_s - self._begun_at for record in list(self._scenario.trace.records)[-1:]]
+        times += [record.time_s for record in list(self._scenario.trace.records)[-1:]]
         return f"; the fabric has been quiet since {max(times) * 1e3:.6g} ms" if times else ""
 
     def _waits_for_the_outside(self) -> bool:
