@@ -20,6 +20,7 @@ from typing import Any, Final, Protocol
 from hfi_sim.mad.agents import AgentRegistration, MadRequest
 from hfi_sim.mad.header import DATA_OFFSET_VENDOR, MAD_SIZE, MadClass, Method
 from hfi_sim.mad.stack import MadStack
+from hfi_sim.text import counted
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.counters import ErrorCounters, SummaryCounters
 from vema.attributes.iface_macs import IfaceMacs
@@ -183,7 +184,7 @@ class MadSimulator:
         if not self._unseen:
             return ""
         shown = [_trap_text(notice.opcode, source) for source, notice in list(self._unseen)[-_SHOWN:]]
-        return f"; {len(self._unseen)} others came, the last: {', '.join(shown)}"
+        return f"; {counted(len(self._unseen), 'other')} came, the last: {', '.join(shown)}"
 
     def expect_no_trap(self) -> None:
         """Check that no unexpected trap has arrived.

@@ -14,12 +14,14 @@ from __future__ import annotations
 from opavnic.scenario.em import ScenarioEm
 from opavnic.scenario.hosts import Hosts, ScenarioError, ScenarioHost, ScenarioVnic
 from opavnic.scenario.mad import ScenarioSimulator
+from opavnic.scenario.managers import EmStandby
 from opavnic.scenario.match import Matcher
 from opavnic.scenario.scenario import Scenario
 from opavnic.scenario.units import ms, ns, seconds, us
 from opavnic.scenario.virtual import run_virtual
 
 __all__ = [
+    "EmStandby",
     "Hosts",
     "Matcher",
     "Scenario",

@@ -177,7 +177,7 @@ class Scenario:
         self.check_packets()
         if left := self._tasks_left():
             raise AssertionError(f"tasks are left running: {', '.join(map(_task_text, left))}")
-        left_over = self.ground.leftovers() if self.ground is not None else ()
+        left_over = self.ground.leftovers() if self.ground is not None and not self.is_running else ()
         if left_over:
             raise AssertionError(f"namespaces are left: {', '.join(left_over)}")
 

@@ -34,11 +34,11 @@ def test_every_block_of_the_tutorial_runs(tmp_path: Path) -> None:
     text = TUTORIAL.read_text(encoding="utf-8")
     blocks = re.findall(r"(?<! -->\n)^```python\n(.*?)^```", text, flags=re.M | re.S)
     tests = [block for block in blocks if "def test_" in block]
-    assert (len(blocks), len(tests)) == (8, 7)
+    assert (len(blocks), len(tests)) == (13, 12)
     for number, block in enumerate(tests):
         (tmp_path / f"test_block_{number}.py").write_text(block, encoding="utf-8")
     (tmp_path / "pytest.ini").write_text("[pytest]\nasyncio_default_fixture_loop_scope = function\n")
-    assert "7 passed" in run_pytest(tmp_path)
+    assert "14 passed" in run_pytest(tmp_path)
     for block in blocks:
         if block not in tests:
             subprocess.run([sys.executable, "-c", block], check=True)
@@ -51,7 +51,7 @@ def test_faults_of_the_tutorial_are_faults() -> None:
     lines = re.findall(
         r"^((?:loss|corrupt|delay|reorder|link-down|partition|crash) on .*)$", text, flags=re.M
     )
-    assert len(lines) == 7
+    assert len(lines) == 8
     for line in lines:
         parse_fault(re.split(r"\s{3,}", line)[0])
 

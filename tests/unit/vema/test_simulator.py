@@ -10,7 +10,7 @@ import pytest
 from hfi_sim.errors import MadTimeoutError
 from hfi_sim.mad.header import Method
 from hfi_sim.types import MacAddr
-from unit.vema.em.em_fabric import PKEY, EmFabric
+from unit.vema.em.em_fabric import PKEY, EmFabric, config
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.errors import AgentError
 from vema.simulator import MadSimulator
@@ -55,6 +55,28 @@ async def test_simulator_expects_refusals() -> None:
         await sim.expect_status(MadStatus.INVALID, Method.GET, lid, AttrId.CLASS_PORT_INFO)
     with pytest.raises(AssertionError, match="no trap within 5 s"):
         await sim.expect_trap()
+    sim.close()
+
+
+async def test_simulator_searches_traps_and_leaves_the_others() -> None:
+    fabric = EmFabric(1)
+    lid, em = fabric.port(1).lid, fabric.em_ports[0]
+    service = fabric.em()
+    service.start(config())
+    assert await service.wait_converged()
+    service.stop()
+    sim = MadSimulator(em.mad)
+    await sim.become_sink(lid, em.lid)
+    await asyncio.sleep(2)  # a vport sends five traps in about a second
+    fabric.netdev(1).set_mc_list([MacAddr(b"\x01\0\x5e\0\0\x09")])
+    fabric.netdev(1).set_mac(MacAddr(b"\x02\0\0\0\0\x09"))
+    await sim.expect_trap(opcode=TrapOpcode.UCAST_MACS_CHANGED, lid=lid)  # came second
+    with pytest.raises(
+        AssertionError, match=r"no trap with opcode 3 within 5 s; \d+ others? came, the last: trap with"
+    ):
+        await sim.expect_trap(opcode=TrapOpcode.ETH_LINK_STATUS_CHANGED)
+    await sim.expect_trap(opcode=TrapOpcode.MCAST_MACS_CHANGED)
+    sim.expect_no_trap()
     sim.close()
 
 

@@ -178,7 +178,7 @@ def test_explicit_link_says_for_itself_what_differs() -> None:
         (
             LAB,
             ("{kind: loss, on: h1, l4: ethernet, count: 1}", "crash on leaf0"),
-            r'faults\[0\]: unknown agent or manager that can crash "leaf0" \(known: h1, h2, h3\)',
+            r'faults\[0\]: unknown agent or manager that can crash "leaf0" \(known: h1, h2, h3, em\)',
         ),
         (LAB, ("kind: loss", "kind: los"), r'lab.yaml:10: faults\[0\]: unknown fault "los"'),
         (

@@ -171,3 +171,37 @@ async def test_lab_whose_manager_fails_at_once_is_not_waited_for(
     with pytest.raises(LabError, match=r"the Ethernet Manager has failed \(KeyError: 'vport 7'\)"):
         await lab.start()
     await lab.stop()
+
+
+async def ask_restart(http: ClientSession, **body: Any) -> tuple[int, dict[str, Any]]:
+    async with http.post("/em/restart", json=body) as response:
+        return response.status, await response.json()
+
+
+@pytest.mark.parametrize("memory", [True, False])
+async def test_restart_sends_no_set_and_keeps_events_with_its_memory_alone(
+    http: ClientSession, memory: bool
+) -> None:
+    async with http.get("/em/events") as response:
+        before = (await response.json())["events"]
+    assert await ask_restart(http, memory=memory) == (200, {"sets": 0, "converged": True})
+    async with http.get("/em/events") as response:
+        after = (await response.json())["events"]
+    assert (after[: len(before)] == before) is memory
+    assert await ask_restart(http, memory="no") == (400, {"error": "memory is 'no'; it is true or false"})
+
+
+async def test_manager_that_a_fault_holds_down_says_so_until_the_fault_ends(http: ClientSession) -> None:
+    async with http.post("/faults", json={"fault": "crash on em"}) as response:
+        assert response.status == 200
+    for path in ("/em/vesws", "/em/vports", "/em/events"):
+        async with http.get(path) as response:
+            answer = await response.json()
+        assert answer == {"error": "the Ethernet Manager is down: fault 1, crash on em"}
+    status, answer = await ask_restart(http)
+    assert status == 409
+    assert answer["error"].endswith("crash on em; opavnic fault remove 1 starts it")
+    async with http.post("/faults/remove", json={"number": None}) as response:
+        assert response.status == 200
+    async with http.post("/em/verify") as response:
+        assert await response.json() == {"differences": []}

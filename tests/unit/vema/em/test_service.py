@@ -529,3 +529,27 @@ async def stray_entry(fabric: EmFabric, entries: MacEntries) -> None:
     request = build_request(Method.SET, AttrId.MAC_ENTRIES, entries.build(), attr_mod=1)
     read_response(request, await fabric.em_ports[0].mad.request(int(fabric.port(1).lid), request))
     assert fabric.dlids(1) != {}
+
+
+@pytest.mark.parametrize("memory", [True, False])
+async def test_restart_goes_on_with_what_was_applied_and_hears_no_answer_of_its_last_life(
+    memory: bool, tmp_path: Path
+) -> None:
+    fabric = EmFabric(3)
+    em = fabric.em(database=tmp_path / "em.db")
+    em.start(config())
+    await converged(fabric, em)
+    em.apply(config(mac="locally-administered"))
+    await asyncio.sleep(0)  # requests are on their way
+    waiting = asyncio.ensure_future(em.wait_converged())
+    await asyncio.sleep(0)
+    em.halt()
+    em.halt()
+    assert not await waiting
+    em.restart(memory=memory)
+    await converged(fabric, em)
+    assert em.core is not None
+    assert em.core.config.mac == "locally-administered"
+    with pytest.raises(RuntimeError, match="running already"):
+        em.start()
+    em.stop()
