@@ -120,6 +120,7 @@ class Watch:
 
     def _begin(self, task: asyncio.Task[Any]) -> None:
         self._task = task
+        self._verdict = ""
         task.add_done_callback(self._is_done)
         self._before = asyncio.all_tasks(self._loop) - {task}
         if self.limits.virtual_s is not None and self._scenario.ground is None:

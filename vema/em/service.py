@@ -268,7 +268,6 @@ class EthernetService:
         if self.core is not None:
             self._last_config = self.core.config
         self.core = None
-        self.election = None
         self._inbox.clear()
         self._ports_changed = True
         self._life += 1

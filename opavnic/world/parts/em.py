@@ -79,10 +79,11 @@ class BuiltinManager(RunningPart):
     def status(self) -> dict[str, Any]:
         if self.em.failure is not None:
             return {"failed": failure_text(self.em.failure)}
-        if self.em.core is None:
-            return {"down": down_text(self._held())}
+        down = {"down": down_text(self._held())} if self.em.core is None else {}
         if self.standing is not None:
-            return self.standing.status()
+            return {**down, **self.standing.status()}
+        if down:
+            return down
         return {"trouble": "; ".join(self.trouble)} if self.em.topology.given else {}
 
     def routes(self) -> list[web.RouteDef]:
