@@ -38,27 +38,28 @@ class Drop(StrEnum):
     """The queue of the link was full."""
 
     NET_LOST = "net_lost"
-    """It was on its way to another machine that went, or the network between two machines lost it."""
+    """Lost in transit between two machines of a cluster, or on its way to a machine that left."""
     NET_OVERFLOW = "net_overflow"
-    """The network between two machines did not take it in time, and too much waited before it."""
+    """The send queue to another machine of a cluster was full."""
 
     SW_MALFORMED = "sw_malformed"
     """The packet is too short for a 16B header, or has another L2."""
     SW_NO_ROUTE = "sw_no_route"
     """The forwarding table has no entry for the DLID, or the packet is in a forwarding loop."""
     SW_NO_GROUP = "sw_no_group"
-    """The multicast group has no other port, or not the one where the packet arrived; or the packet is in a loop."""
+    """The multicast group has no other port, or does not include the arrival port; or the packet is in a loop."""
     SW_PORT_DOWN = "sw_port_down"
-    """The switch port where it arrived, or is to leave, is not ACTIVE, nor is the packet management (SC15)."""
+    """The switch port where it arrived, or where it is to leave, is not ACTIVE, and it is not management (SC15)."""
     SW_PKEY_IN = "sw_pkey_in"
-    """The switch port where it arrived enforces partitions, and the P_Key is not one of its neighbour. Of management
-    packets (SC15) only full management is asked (0xffff)."""
+    """The arrival port of the switch enforces partitions, and the P_Key is not one of its neighbour's. Of management
+    packets (SC15) only full management (0xffff) is checked.
+    """
     SW_PKEY_OUT = "sw_pkey_out"
-    """The switch port from which it is to leave enforces partitions, and does not admit the P_Key."""
+    """The leaving port of the switch enforces partitions and does not admit the P_Key."""
     SW_SC = "sw_sc"
-    """The table SCtoSC of the switch ports where it arrived and is to leave has no service channel of data for it."""
+    """The SCtoSC table of the two switch ports assigns no data service channel."""
     SW_MTU = "sw_mtu"
-    """The packet is longer than the MTU of its VL at the switch port from which it is to leave."""
+    """The packet is longer than the MTU of its VL at the leaving port of the switch."""
     SW_DOWN = "sw_down"
     """The switch is off or booting."""
 
@@ -90,12 +91,12 @@ class Drop(StrEnum):
     MAD_UNMATCHED = "mad_unmatched"
     """A response without a pending request: it is late, or a duplicate."""
     MAD_UNREAD = "mad_unread"
-    """The program whose agent it is for leaves too much unread, or the message is longer than one read can be."""
+    """The program that is its agent has too much unread, or the message is longer than one read can be."""
 
     MAD_SL = "mad_sl"
     """A MAD to be sent on a service level that has no service channel at its port."""
     MAD_ROUTE = "mad_route"
-    """A directed route that leads nowhere from here: a port of another node, or a hop pointer outside the path."""
+    """The directed route leads nowhere: to a port of another node, or its hop pointer is outside the path."""
     MAD_DENIED = "mad_denied"
     """A subnet management packet without the right to manage: a limited P_Key, or a wrong M_Key."""
 
@@ -139,15 +140,15 @@ class PacketCounters:
     in_flight: int = 0
     """Packets inside the element now, on the wire or in a queue."""
     drops: dict[Drop, int] = field(default_factory=dict)
-    """Packets that ended here, by reason."""
+    """Packets dropped here, by reason."""
 
     def drop(self, reason: Drop, packets: int = 1) -> None:
-        """Count `packets` that ended here because of `reason`."""
+        """Count packets dropped for a reason."""
         self.drops[reason] = self.drops.get(reason, 0) + packets
 
     @property
     def dropped(self) -> int:
-        """All packets that ended here."""
+        """All packets dropped here."""
         return sum(self.drops.values())
 
     @property
@@ -163,7 +164,7 @@ class CongestionCounters:
     fecn_received: int = 0
     """Packets received that were marked by a congested switch (FECN)."""
     becn_sent: int = 0
-    """Packets sent with BECN, which tells their receiver about it."""
+    """Packets sent with BECN, which tells their receiver about the congestion."""
     becn_received: int = 0
     """Packets received with BECN."""
     tx_stops: int = 0

@@ -1,4 +1,4 @@
-"""What to say about a name that nobody bears."""
+"""Error messages for unknown names."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import difflib
 from collections.abc import Iterable
 
 NEAR = 0.4
-"""How alike two names are at least, as difflib counts it, for one to be offered in place of the other.
+"""The least similarity of two names, by difflib, at which one is suggested for the other.
 
-So `h1` is offered for `h9` and `h77`, and nothing for `zebra`."""
+So `h1` is suggested for `h9` and `h77`, and nothing for `zebra`."""
 _SHOWN = 8
 _LISTED = 12
 _HINTS = 100
@@ -17,7 +17,7 @@ _HINTS = 100
 def unknown_name(what: str, name: str, known: Iterable[str]) -> str:
     """Return `unknown host "h9" (nearest: "h1"; known: h1, h2)`, with at most eight of the known names.
 
-    Where none is like it, only those that are known are named.
+    If none is similar, only the known names are listed.
     """
     names = list(known)
     if not names:
@@ -32,7 +32,7 @@ def unknown_name(what: str, name: str, known: Iterable[str]) -> str:
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return `known: a, b; nearest: a` for a message about `name`, with at most twelve of the known names.
 
-    Where none is like it, there is no nearest one.
+    If none is similar, no nearest name is given.
     """
     names = list(known)
     if not names:

@@ -1,1 +1,1 @@
-"""What carries packets: engines, and the shell that drives one on a clock."""
+"""The engines that carry packets, and the driver that runs one on a clock."""

@@ -1,8 +1,8 @@
-"""What an engine is to those who drive it and look at it. Sans-IO: inputs and the time in, outputs and a deadline out.
+"""The interface of an engine. Sans-IO: inputs and the time go in, outputs and a deadline come out.
 
-Times are whole nanoseconds (`hfi_sim.instants`). Everything that an engine does has a place in one order: by time, at
-one instant by sequence number. An input at an instant comes after everything that was due by then. Elements have
-numbers that stay theirs; a change concerns one element, and what is queued elsewhere never notices it.
+Times are whole nanoseconds (`hfi_sim.instants`). Everything in an engine happens in one order: by time, and at the
+same instant by sequence number. An input at an instant comes after everything that was due by then. Elements keep
+their numbers; a change concerns one element and does not disturb what is queued at others.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ class Engine(Protocol):
     # --- elements, once each -------------------------------------------------------------------------------
 
     def add_port(self, tx: PacketCounters, rx: PacketCounters, congestion: CongestionCounters) -> PortId:
-        """Add an HFI port, without a cable and DOWN; it counts here."""
+        """Add an HFI port, without a cable and DOWN; it counts into the given counters."""
         ...
 
     def add_switch(self, counters: PacketCounters) -> SwitchId:
-        """Add a switch, with empty tables and all ports DOWN; it counts here."""
+        """Add a switch, with empty tables and all ports DOWN; it counts into the given counters."""
         ...
 
     def add_port0(
         self, switch: SwitchId, tx: PacketCounters, rx: PacketCounters, congestion: CongestionCounters
     ) -> PortId:
-        """Give a switch its port 0, where packets for the switch itself end, DOWN; it counts here.
+        """Give a switch its port 0, DOWN, where packets for the switch itself end; it counts into the given counters.
 
-        What is addressed to its LID is passed to its host unless the table leads elsewhere, and so is what its table of
-        groups sends to port 0, and management packets (SC15) to the permissive LID. What it sends, the switch forwards.
-        While it is DOWN, the switch has no place for such packets. Of arrivals at a switch, deadlines heed MADs at
-        most: whatever else is for port 0 finds nobody there, and may wait for the next call.
+        Port 0 receives packets for its LID unless the forwarding table leads elsewhere, multicast packets that the
+        multicast table sends to port 0, and management packets (SC15) to the permissive LID. The switch forwards
+        what port 0 sends. While port 0 is DOWN, the switch drops packets for it. `deadline` covers MADs to port 0 at
+        most: other packets for it have no receiver and may wait for the next call.
         """
         ...
 
@@ -57,20 +57,20 @@ class Engine(Protocol):
         counters: tuple[PacketCounters, PacketCounters],
         streams: tuple[tuple[RandomStream, RandomStream], tuple[RandomStream, RandomStream]],
     ) -> DirectionId:
-        """Lay a cable, and return its first direction; the second is the next number.
+        """Add a cable and return the number of its first direction; the second direction has the next number.
 
-        Args:  streams: for each direction, what its faults and its jitter draw from.
+        Args:  streams: for each direction, the random stream of its faults and its jitter.
         """
         ...
 
     # --- changes -------------------------------------------------------------------------------------------
 
     def set_port(self, now: int, port: PortId, config: PortConfig) -> None:
-        """Give an HFI port, or port 0 of a switch, a new configuration."""
+        """Replace the configuration of an HFI port, or of port 0 of a switch."""
         ...
 
     def stall_port(self, now: int, port: PortId, stalled: bool) -> None:
-        """Let an HFI port keep what arrives, as if the host were busy, or go on in order."""
+        """Make an HFI port keep what arrives, as if the host were busy, or deliver it in order again."""
         ...
 
     def set_switch(self, now: int, switch: SwitchId, up: bool) -> None:
@@ -78,17 +78,19 @@ class Engine(Protocol):
         ...
 
     def set_switch_port(self, now: int, switch: SwitchId, port_num: int, config: SwitchPortConfig) -> None:
-        """Give a port of a switch a new configuration."""
+        """Replace the configuration of a port of a switch."""
         ...
 
     def set_tables(
         self, now: int, switch: SwitchId, lft: LinearTable, mft: Mapping[int, frozenset[int]]
     ) -> None:
-        """Swap in new forwarding tables, both at once."""
+        """Replace the forwarding tables, both at once."""
         ...
 
     def set_link(self, now: int, direction: DirectionId, config: LinkConfig) -> None:
-        """Give both directions of a link a new configuration; what is on its way is lost where the link goes down."""
+        """Replace the configuration of both directions of a link; when the link goes down, packets in transit
+        are lost.
+        """
         ...
 
     def set_rules(self, now: int, direction: DirectionId, rules: Sequence[FaultRule]) -> None:
@@ -96,7 +98,7 @@ class Engine(Protocol):
         ...
 
     def observe(self, now: int, direction: DirectionId, on: bool) -> None:
-        """Report the packets of one direction, or no more."""
+        """Start or stop reporting the packets of one direction."""
         ...
 
     def capture_ring(self, config: CaptureConfig) -> CaptureRing:
@@ -104,44 +106,45 @@ class Engine(Protocol):
         ...
 
     def attach(self, now: int, direction: DirectionId, ring: CaptureRing, interface: int) -> None:
-        """Copy the packets of one direction into a ring that this engine made, once each.
+        """Copy the packets of one direction into a ring of this engine, once each.
 
-        Args:  interface: what this direction is called there, a number below `CaptureConfig.interfaces`.
+        Args:  interface: the number of this direction in the capture, below `CaptureConfig.interfaces`.
         """
         ...
 
     def detach(self, now: int, direction: DirectionId, ring: CaptureRing) -> None:
-        """Copy no more of them; harmless when the ring is not attached there."""
+        """Stop copying them; harmless if the ring is not attached there."""
         ...
 
     # --- packets -------------------------------------------------------------------------------------------
 
     def send(self, now: int, port: PortId, data: bytes) -> Drop | None:
-        """Send what may be a packet from an HFI port, or from port 0 of a switch.
+        """Send bytes from an HFI port, or from port 0 of a switch, if they are a packet.
 
-        It is one if it is 16B, as long as its Length says, and not too short. Return why the port refused it, or None.
+        They are one if they are 16B, as long as their Length says, and not too short. Return why the port refused
+        them, or None.
         """
         ...
 
     def inject(self, now: int, port: PortId, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
-        """Send a complete packet likewise.
+        """Send a complete packet, as `send` does.
 
         Args:  slid, dlid, pkey: as in the packet; they are not read from it again.
         """
         ...
 
     def direct(self, now: int, port: PortId, out_port: int, data: bytes) -> Drop | None:
-        """Send what may be a packet from port 0 of a switch out of one of its other ports, past the tables.
+        """Send bytes from port 0 of a switch out of one of its other ports, past the tables.
 
-        Directed routes go so, hop by hop. Return why port 0 refused it, or None; else as `send`.
+        This is how directed routes travel, hop by hop. Return why port 0 refused them, or None, as for `send`.
         """
         ...
 
     def arrive(self, now: int, direction: DirectionId, records: Sequence[bytes]) -> None:
-        """Take packets that have left the engine at the other end of a link (`Left`).
+        """Receive packets that have left another engine at its end of a link (`Left`).
 
-        Args:  direction: from a `BoundaryEnd`. Its rate, latency, queue and faults acted where it begins; here are its
-               state and its credits: they are what the receiver behind it has room for.
+        Args:  direction: from a `BoundaryEnd`. Its rate, latency, queue and faults have acted in the sending
+               engine; here only its state and its credits apply, which are the room of the receiver behind it.
         """
         ...
 
@@ -150,7 +153,7 @@ class Engine(Protocol):
         ...
 
     def release(self, now: int, token: BufferToken) -> None:
-        """Release it for one holder; after the last, its credit goes back to the sender."""
+        """Release the room for one holder; after the last, its credit goes back to the sender."""
         ...
 
     # --- time and results ----------------------------------------------------------------------------------
@@ -161,9 +164,9 @@ class Engine(Protocol):
 
     @property
     def deadline(self) -> int | None:
-        """When there is something to do without an input; None: never. 0 while `poll_output` has something to give.
+        """Time of the next work without an input; None: never. 0 while `poll_output` has something to return.
 
-        There is no further output before; what happens inside the fabric until then may wait for the next call.
+        There is no further output before then; events inside the fabric until then may wait for the next call.
         """
         ...
 
@@ -179,7 +182,7 @@ class Engine(Protocol):
             outputs.append(output)
         return outputs, self.deadline
 
-    # --- looking -------------------------------------------------------------------------------------------
+    # # --- queries -------------------------------------------------------------------------------------------
 
     def is_stopped(self, port: PortId) -> bool:
         """Return whether the link has stopped an HFI port for lack of credits."""
@@ -190,26 +193,26 @@ class Engine(Protocol):
         ...
 
     def lanes(self, direction: DirectionId) -> LanesStatus | None:
-        """Return the virtual lanes of a direction as they are now; None on a link without credits."""
+        """Return the current state of the virtual lanes of a direction; None on a link without credits."""
         ...
 
     def vl_counters(self, now: int, direction: DirectionId) -> tuple[VlCounters, ...]:
         """Return the counters of each VL of a direction, as of `now`; index: VL.
 
-        There is one VL, or as many as the link has, or 16 on a link without credits once its port has a table SC2VLt.
-        A packet that is counted before there is a table counts for VL 0.
+        There is one VL, or as many as the link has, or 16 on a link without credits once its port has an SC2VLt
+        table. Packets counted before there is a table count for VL 0.
         """
         ...
 
     def wire_counters(self, now: int, direction: DirectionId) -> WireCounters:
-        """Return what a direction counts beside packets and bytes, as of `now`."""
+        """Return what a direction counts in addition to packets and bytes, as of `now`."""
         ...
 
     def port_errors(self, now: int, end: End) -> Mapping[Drop, PortError]:
         """Return what an HFI port or a port of a switch has dropped, by reason, as of `now`.
 
-        Port 0 of a switch is the end at its own number for what it drops itself, and the end at number 0 of its switch
-        for what the switch drops of what it sends, or has no other port for.
+        For port 0 of a switch, `HfiEnd` with its own number gives its own drops; `SwitchEnd` with port 0 gives the
+        switch's drops of packets that port 0 sent or that have no other port.
         """
         ...
 
@@ -223,4 +226,4 @@ class Engine(Protocol):
 
 
 EngineFactory = Callable[[Icrc], Engine]
-"""Makes an engine without elements. Args: what checks the packets that HFI ports receive."""
+"""Makes an engine without elements. Args: the ICRC check for packets that HFI ports receive."""

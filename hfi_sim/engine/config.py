@@ -1,4 +1,4 @@
-"""How ports are set up, as an engine is told: immutable, replaced whole."""
+"""The configuration of ports as an engine sees it: immutable, replaced whole."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class PortConfig:
     """It has 2**lmc LIDs."""
     pkeys: PkeyTable = field(default_factory=PkeyTable)
     multicast_lids: frozenset[int] = frozenset()
-    """The groups that it has joined."""
+    """The multicast groups that it has joined."""
     any_group: bool = False
-    """It takes packets to any group: the switches lead here only what it has joined."""
+    """Accept packets to any group: the switches only send those of joined groups here."""
     egress: Egress = field(default_factory=Egress)
 
 
@@ -37,16 +37,16 @@ class SwitchPortConfig:
     state: PortState = PortState.DOWN
     egress: Egress = field(default_factory=Egress)
     pkeys_in: PkeyTable | None = None
-    """The table of its neighbour: what that may bear may come in (`PkeyTable.borne`). None: any P_Key may.
+    """The neighbour's table: only packets with P_Keys that it may use come in (`PkeyTable.borne`). None: any P_Key.
 
-    Of management packets (SC15) only those that bear full management (0xffff) are asked: else a node that gives itself
-    that P_Key would be obeyed as the fabric manager's.
+    Of management packets (SC15) only those with full management (0xffff) are checked: otherwise a node that gives
+    itself that P_Key would be obeyed as the fabric manager.
     """
     pkeys_out: PkeyTable | None = None
-    """The table of its neighbour: what that admits may leave, and management packets. None: any P_Key may."""
+    """The neighbour's table: only packets that it admits, and management packets, leave. None: any P_Key."""
     sc_to_sc: Mapping[int, Sequence[int]] = field(default_factory=dict)
-    """SCtoSC: on which of the 32 service channels a packet leaves that came in here, by the port by which it leaves and
-    the service channel on which it came; SC15: it ends (sw_sc). Without a table for a port it stays on its own.
+    """SCtoSC: the service channel on which a packet that came in here leaves, by leaving port and incoming service
+    channel; SC15: the packet is dropped (sw_sc). Without a table for a port the service channel stays.
 
     Raises:  FabricError: a table of another size, a service channel that is not 0 to 31.
     """
@@ -80,7 +80,9 @@ class SwitchEnd(NamedTuple):
 
 
 class BoundaryEnd(NamedTuple):
-    """The end of a link at a port that another engine carries: what reaches it leaves, what comes from it is given."""
+    """The end of a link at a port in another engine: packets that reach it leave, and its packets are passed to
+    `arrive`.
+    """
 
 
 End = HfiEnd | SwitchEnd | BoundaryEnd

@@ -1,7 +1,7 @@
-"""The shell around an engine: tells it the time, wakes it when it is due, and hands its outputs out.
+"""The shell around an engine: tells it the time, wakes it when it is due, and dispatches its outputs.
 
-Outputs are handed out one after the other and never from inside the engine, so an answer that is sent while its request
-is being received does not recurse: the call that finds the driver idle runs until nothing is left to do.
+Outputs are dispatched one after the other and never from inside the engine, so a reply that is sent while its
+request is being received does not recurse: the call that finds the driver idle runs until nothing is left to do.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class Driver(Protocol):
 
     @property
     def now(self) -> int:
-        """The time of an input that is given now, in nanoseconds on the clock."""
+        """The time of an input given now, in nanoseconds on the clock."""
         ...
 
     def send(self, port: PortId, data: bytes) -> Drop | None:
-        """Send what may be a packet from an HFI port, as `Engine.send`, and do what is due."""
+        """Send bytes from an HFI port, as `Engine.send`, and do what is due."""
         ...
 
     def inject(self, port: PortId, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
@@ -38,25 +38,27 @@ class Driver(Protocol):
         ...
 
     def burst(self) -> AbstractContextManager[object]:
-        """Let what is sent in the body be received when the body ends: what is due is looked at once, not each time."""
+        """Process packets sent in the body when the body ends: due events are handled once for all of them."""
         ...
 
     def run(self) -> None:
-        """Do what is due and hand out what came of it; harmless when called from inside that."""
+        """Do what is due and dispatch the outputs; harmless when called from inside itself."""
 
     def count(self) -> None:
-        """Bring the counters up to date, with all that is due by now."""
+        """Update the counters, including everything due by now."""
 
     def run_soon(self) -> None:
-        """Hand out what came of a change once its caller has finished all that it is changing."""
+        """Dispatch the outputs of a change once its caller has finished all of its changes."""
 
 
 DriverFactory = Callable[[Engine, Clock, float, Callable[[Output], None]], Driver]
-"""Makes a driver. Args: the engine, its clock, the resolution of the clock's timers in seconds, what takes outputs."""
+"""Makes a driver. Args: the engine, its clock, the resolution of the clock's timers in seconds, the outputs'
+handler.
+"""
 
 
 class _Burst:
-    """Holds back what a driver would do, until the end."""
+    """Defers the driver's work until the burst ends."""
 
     __slots__ = ("_driver",)
 
@@ -75,7 +77,7 @@ class _Burst:
 
 
 _INSIDE: Final = nullcontext()
-"""A burst of packets that are handed out when what is being done is over."""
+"""A burst inside another call of the driver: that call dispatches its outputs when it ends."""
 
 
 class EngineDriver:
@@ -86,9 +88,9 @@ class EngineDriver:
     ) -> None:
         """Start with nothing due.
 
-        Args:  timer_resolution_s: what is due sooner happens at once: a real event loop cannot wait that briefly.
-               Infinite: everything happens at once, and the engine's time passes with what happens.
-               dispatch: takes each output.
+        Args:  timer_resolution_s: delays below it are skipped, because a real event loop cannot wait that briefly.
+               Infinite: everything happens at once, and the engine's time advances with the events.
+               dispatch: handles each output.
         """
         self.engine = engine
         self._clock = clock
@@ -96,26 +98,26 @@ class EngineDriver:
         self._skip_to = clock.skip_to if isinstance(clock, SkippingClock) else _never
         self._is_timeless = timer_resolution_s == inf
         self._early_ns = 0 if self._is_timeless else to_ns(timer_resolution_s)
-        """How much later what an input leaves to do may be due, and happens with the input."""
+        """How far ahead of the clock events may run that an input has caused."""
         self._dispatch = dispatch
         self._now = 0
         self._clock_s = 0.0
-        """What the clock said then, in seconds."""
+        """Reading of the clock at that time, in seconds."""
         self.is_running = False
-        """Whether outputs are being handed out or a burst is being sent: what comes of an input waits for the end."""
+        """Whether outputs are being dispatched or a burst is being sent: the results of an input wait for the end."""
         self._burst = _Burst(self)
         self._outputs: deque[Output] = deque()
-        """Taken from the engine, and not handed out yet."""
+        """Taken from the engine and not dispatched yet."""
         self.is_touched = False
-        """Whether the engine was given anything since it was last asked when it is due."""
+        """Whether the engine has received anything since it was last asked for its deadline."""
         self._timer: TimerHandle | None = None
         self._timer_at = FOREVER
 
     @property
     def now(self) -> int:
-        """Now, in nanoseconds on the clock; never earlier than it was, so a clock that goes back stands still.
+        """The current time in nanoseconds; if the clock goes back, time stands still.
 
-        To a wire that was free all that time would be a backlog, and everything in it too much.
+        If time ran backwards, an idle wire would look backlogged and drop packets.
         """
         return self._tell_time()
 
@@ -131,7 +133,7 @@ class EngineDriver:
         return self._now
 
     def send(self, port: PortId, data: bytes) -> Drop | None:
-        """Send what may be a packet from an HFI port, as `Engine.send`, and do what is due."""
+        """Send bytes from an HFI port, as `Engine.send`, and do what is due."""
         now = self._tell_time()
         drop = self.engine.send(now, port, data)
         if not self.is_running:
@@ -147,7 +149,7 @@ class EngineDriver:
         return drop
 
     def _heed(self, now: int) -> None:
-        """Do what an input has left to do, if it is due, or wake up when it is."""
+        """Do the work that an input has caused if it is due, or set the timer."""
         if self._early_ns:  # most of it is due by then
             self._run(now + self._early_ns)
             return
@@ -162,18 +164,20 @@ class EngineDriver:
             self._wake_at(deadline)
 
     def burst(self) -> AbstractContextManager[object]:
-        """Let what is sent in the body be received when the body ends: what is due is looked at once, not each time.
+        """Process packets sent in the body when the body ends: due events are handled once for all of them.
 
-        What happens by the way, such as a link that stops a port, happens at its time.
+        Side effects, such as a link that stops a port, still happen at their own time.
         """
         return _INSIDE if self.is_running else self._burst
 
     def run(self) -> None:
-        """Do what is due and hand out what came of it; harmless when called from inside that."""
+        """Do what is due and dispatch the outputs; harmless when called from inside itself."""
         self._run(self.now + self._early_ns)
 
     def _run(self, until: int, skips: bool = False) -> None:
-        """Do what is due at `until` or before. Args: skips: nobody else is in the middle of something."""
+        """Do what is due by `until`. Args: skips: no other task is in the middle of something, so time may skip
+        ahead.
+        """
         if self.is_running:
             return
         self.is_running = True
@@ -200,7 +204,7 @@ class EngineDriver:
                     deadline = due
                     break
                 elif self._early_ns and outputs:
-                    until = max(until, self._tell_time() + self._early_ns)  # that took its time
+                    until = max(until, self._tell_time() + self._early_ns)  # dispatching took its time
                 elif is_timeless:
                     until = self._now = max(due, self._now)
                 elif skips and self._skip_to(to_seconds(due)):
@@ -214,20 +218,20 @@ class EngineDriver:
                 self._wake_at(deadline)
 
     def count(self) -> None:
-        """Bring the counters up to date, with all that is due by now."""
+        """Update the counters, including everything due by now."""
         engine = self.engine
         engine.handle_timeout(self.now)
         engine.count()
         self.run_soon()
 
     def run_soon(self) -> None:
-        """Hand out what came of a change once its caller has finished all that it is changing."""
+        """Dispatch the outputs of a change once its caller has finished all of its changes."""
         if not self.is_running:
             deadline = self.engine.deadline
             self._wake_at(self.now if deadline == 0 else deadline)
 
     def _wake_at(self, when: int | None) -> None:
-        """Wake up then, if ever; a timer that is set for an earlier time stays, and sets the next."""
+        """Set a timer, if any is needed; a timer for an earlier time stays, and sets the next one."""
         if when is None or when >= self._timer_at:
             return
         if self._timer is not None:
@@ -242,5 +246,5 @@ class EngineDriver:
 
 
 def _never(_when: float) -> bool:
-    """Stand in for `skip_to` of a clock on which only timers move time."""
+    """Replacement for `skip_to` of a clock on which only timers move time."""
     return False

@@ -1,4 +1,4 @@
-"""What will happen in an engine, in one order: by time, and at one instant in the order in which it was scheduled."""
+"""The events of an engine in one order: by time, and at the same instant in the order in which they were scheduled."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ Handler = Callable[[int, int], None]
 class EventQueue:
     """A heap of (time in ns, sequence number, handler).
 
-    A cancelled event stays in the heap until it comes to the top, or until most of the heap is cancelled: a link that
-    flaps, or packets that overtake one that is held back for an hour, must not fill the memory.
+    A cancelled event stays in the heap until it comes to the top, or until most of the heap is cancelled: a link
+    that flaps, or packets that overtake one held back for an hour, must not fill the memory.
     """
 
     __slots__ = ("_cancelled", "_outward", "changed", "heap", "number")
 
     def __init__(self) -> None:
         self.heap: list[tuple[int, int, Handler]] = []
-        """The events; only to be looked at, for the first."""
+        """The events; only the first may be inspected from outside."""
         self._cancelled: set[int] = set()
         self._outward: list[tuple[int, int, Handler]] = []
-        """A heap of those events that bring about an output at once; old ones too."""
+        """A heap of the events that cause an output at once; may contain past ones."""
         self.changed = True
-        """Whether `earliest` may be another than it was when it was last asked for."""
+        """Whether the result of `earliest` may have changed since the last call."""
         self.number = count(1).__next__
-        """Returns the next sequence number, for an event that is pushed later, or not at all."""
+        """Returns the next sequence number, for an event that is pushed later or never."""
 
     def push(self, when: int, number: int, handler: Handler, outward: bool = False) -> None:
-        """Schedule an event under a sequence number that `number` returned.
+        """Schedule an event under a sequence number obtained from `number`.
 
-        Args:  outward: it brings about an output at once.
+        Args:  outward: it causes an output at once.
         """
         self.changed = True
         event = (when, number, handler)
@@ -46,7 +46,7 @@ class EventQueue:
             _push(self._outward, event)
 
     def make_outward(self, when: int, number: int, handler: Handler) -> None:
-        """Note that an event in the queue brings about an output at once."""
+        """Note that a queued event causes an output at once."""
         self.changed = True
         _push(self._outward, (when, number, handler))
 
@@ -58,7 +58,7 @@ class EventQueue:
         return number
 
     def cancel(self, number: int) -> None:
-        """Forget an event that is in the queue."""
+        """Cancel a queued event."""
         self.changed = True
         self._cancelled.add(number)
         if len(self._cancelled) * 2 > len(self.heap):
@@ -69,9 +69,9 @@ class EventQueue:
             self._cancelled.clear()
 
     def run(self, until: int, returns: deque[Callable[[int], None]]) -> None:
-        """Let everything happen that is due at `until` or before, and what it brings about by then.
+        """Run everything that is due by `until`, and whatever becomes due by then as a result.
 
-        Args:  returns: what is to be called with the time when an event is over; see `EngineState.settle`.
+        Args:  returns: to be called with the time after each event; see `EngineState.settle`.
         """
         heap = self.heap
         if not heap:
@@ -91,9 +91,10 @@ class EventQueue:
             self._outward.clear()
 
     def earliest(self, lookahead: int) -> int | None:
-        """Return when there may be an output, at the earliest; None: nothing is scheduled.
+        """Return the earliest time at which there may be an output; None: nothing is scheduled.
 
-        Args:  lookahead: how much later, in nanoseconds, those events bring about one that do not at once, at least.
+        Args:  lookahead: the least time in nanoseconds after which an event without an immediate output may cause
+               one.
         """
         self.changed = False
         heap = self.heap

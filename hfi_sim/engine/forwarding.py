@@ -1,6 +1,6 @@
-"""Rules that every engine keeps, as pure functions: native/engine/src/forwarding.rs states the same in Rust.
+"""Forwarding rules that every engine follows, as pure functions; native/engine/src/forwarding.rs has the same in Rust.
 
-A packet's hops are the switches that it has come to. They travel beside it, from link to link, and are nowhere on the
+A packet's hops are the switches that it has visited. They travel beside it from link to link, and are not on the
 wire: 16B packets have no field for them.
 """
 
@@ -14,13 +14,13 @@ from hfi_sim.types import SC_MANAGEMENT
 from hfi_sim.wire.lrh16b import SIZE, sc_of
 
 _DIGITS: Final = 16
-"""Of an entropy to the base 2; all further ones are 0."""
+"""Base-2 digits of an entropy; higher digits are 0."""
 
 
 def is_astray(hops: int, switches: int) -> bool:
-    """Return whether a packet goes in a circle, and would for ever.
+    """Return whether a packet is in a forwarding loop.
 
-    Args:  hops: switches that it has come to, this one included; switches: all of the fabric, also those that are off.
+    Args:  hops: switches visited, this one included; switches: all switches of the fabric, also those that are off.
     """
     return hops > switches
 
@@ -28,26 +28,26 @@ def is_astray(hops: int, switches: int) -> bool:
 def path_of(entropy: int, paths: int, hops: int) -> int:
     """Return which of several equal paths a packet takes.
 
-    Its entropy is read as a number to the base `paths`. Each switch on the way looks at another digit of it, the first
-    switch at the last digit. If all looked at the same one, a switch behind others that have chosen had no choice.
+    Its entropy is read as a number to the base `paths`. Each switch on the way uses another digit, the first switch
+    the last digit. If all used the same digit, a switch behind others that have chosen would have no choice left.
 
-    Args:  hops: switches that it has come to, this one included.
+    Args:  hops: switches visited, this one included.
     """
     place: int = paths ** min(hops - 1, _DIGITS)
     return entropy // place % paths
 
 
 def is_management(packet: bytes) -> bool:
-    """Return whether a packet is one of subnet management: it is on SC15. Too short for a header: it is not."""
+    """Return whether a packet is for subnet management, that is, on SC15; data too short for a header is not."""
     return len(packet) >= SIZE and sc_of(packet) == SC_MANAGEMENT
 
 
 def sc_leaving(sc: int, table: Sequence[int]) -> int | None:
-    """Return the service channel on which a switch sends on what came on `sc`; None: it carries no data, and it ends.
+    """Return the service channel on which a switch forwards a packet that came on `sc`; None: it is dropped.
 
-    Subnet management stays on SC15, and nothing else gets there.
+    Subnet management stays on SC15, and no other packet gets there.
     Args:    table: SCtoSC of the two ports, an entry for each of 32.
-    Source:  stl_sm_types.h of opa-ff, STL_SCSCMAP; opa-fm maps turns that are not allowed to SC15.
+    Source:  stl_sm_types.h of opa-ff, STL_SCSCMAP; opa-fm maps forbidden turns to SC15.
     """
     if sc == SC_MANAGEMENT:
         return sc
@@ -57,7 +57,7 @@ def sc_leaving(sc: int, table: Sequence[int]) -> int | None:
 def lets_pass(state: PortState, packet: bytes) -> bool:
     """Return whether a port in this state lets a packet in or out.
 
-    ACTIVE any; INIT and ARMED those of subnet management, which is to bring the port to ACTIVE; DOWN none.
-    Source:  InfiniBand architecture 7.2.7 (link states); for OPA, SC15 is what VL15 is there.
+    ACTIVE: any packet; INIT and ARMED: subnet management only, which brings the port to ACTIVE; DOWN: none.
+    Source:  InfiniBand architecture 7.2.7 (link states); OPA's SC15 corresponds to VL15.
     """
     return state is PortState.ACTIVE or (state is not PortState.DOWN and is_management(packet))

@@ -1,7 +1,6 @@
-"""How long after anything inside a fabric an output may follow, kept up to date by the directions that changed.
+"""The minimum time from an event inside a fabric to an output, updated only for directions that changed.
 
-A fabric of thousands of links is laid and configured link by link: to look at all of them after each would take time
-with the square of their number.
+A fabric of thousands of links is set up link by link: inspecting all of them after each would take quadratic time.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import Protocol
 
 
 class Shows(Protocol):
-    """What a link direction tells."""
+    """What a link direction reports."""
 
     @property
     def shows_after(self) -> int | None:
@@ -20,26 +19,28 @@ class Shows(Protocol):
 
 
 class Lookahead:
-    """The least `shows_after` of all link directions."""
+    """The minimum of `shows_after` over all link directions."""
 
     def __init__(self) -> None:
         self.is_old = False
         """Whether a direction has changed since `least`."""
         self._changed: set[Shows] = set()
         self._values: dict[Shows, int] = {}
-        """Of the directions that may show anything."""
+        """Of the directions that can cause an output."""
         self._counts: Counter[int] = Counter()
-        """How many have each value: there are few, as links of a fabric are much alike."""
+        """Number of directions with each value: few values, as links of a fabric are much alike."""
         self._at_once: set[Shows] = set()
-        """Those that show at once: what holds packets back goes on without a change of its settings."""
+        """Directions that cause outputs at once: a fault that holds packets back can release them without a
+        change of settings.
+        """
 
     def changed(self, directions: Iterable[Shows]) -> None:
-        """Note directions whose value may be another."""
+        """Note directions whose value may have changed."""
         self._changed.update(directions)
         self.is_old = True
 
     def least(self) -> int:
-        """Return the least value, in nanoseconds; 0 if nothing ever shows."""
+        """Return the least value, in nanoseconds; 0 if no direction can cause an output."""
         for direction in self._changed | self._at_once:
             self._set(direction, direction.shows_after)
         self._changed.clear()

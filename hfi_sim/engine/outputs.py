@@ -1,4 +1,4 @@
-"""What an engine reports, in the order in which it happened. Whoever drives it polls them and acts."""
+"""The outputs of an engine, in the order in which they happened. The driver polls and dispatches them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import NamedTuple, NewType
 from hfi_sim.counters import Drop
 
 PortId = NewType("PortId", int)
-"""An HFI port, or port 0 of a switch, by number; it is never given to another."""
+"""The number of an HFI port, or of port 0 of a switch; never reused."""
 SwitchId = NewType("SwitchId", int)
-"""A switch, by number; it is never given to another."""
+"""The number of a switch; never reused."""
 DirectionId = NewType("DirectionId", int)
 """One direction of a link: twice the number of the link, plus 1 from its second end."""
 BufferToken = NewType("BufferToken", int)
@@ -33,7 +33,7 @@ class Delivered(NamedTuple):
 delivered: Callable[[tuple[int, PortId, bytes, BufferToken | None, int]], Delivered] = partial(
     tuple.__new__, Delivered
 )
-"""Makes one of all its fields at once: a call of the class, which asks each by name, takes twice as long."""
+"""Makes a `Delivered` from a tuple of all fields: calling the class, with named fields, takes twice as long."""
 
 
 class Observed(NamedTuple):
@@ -43,11 +43,11 @@ class Observed(NamedTuple):
     direction: DirectionId
     packet: bytes
     drop: Drop | None
-    """Why it ended there; None: it went on its way."""
+    """Why it was dropped there; None: it was sent on."""
 
 
 class FlowChanged(NamedTuple):
-    """The link stops an HFI port for lack of credits, or lets it go on."""
+    """The link stops an HFI port for lack of credits, or lets it send again."""
 
     time: int
     port: PortId
@@ -55,19 +55,19 @@ class FlowChanged(NamedTuple):
 
 
 class RuleSpent(NamedTuple):
-    """A fault has hit as many packets as it was to; it hits no more."""
+    """A fault has hit its maximum number of packets and is no longer active."""
 
     time: int
     rule: int
 
 
 class Left(NamedTuple):
-    """A packet has reached the end of a link that is at another engine."""
+    """A packet has reached the end of a link that is in another engine."""
 
     time: int
     direction: DirectionId
     record: bytes
-    """What that engine takes: the packet and a tag (`hfi_sim.engine.crossing`)."""
+    """What the other engine receives: the packet and a tag (`hfi_sim.engine.crossing`)."""
     token: BufferToken | None
     """To be released once the other engine has taken it; None: the link has no credits."""
 

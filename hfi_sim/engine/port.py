@@ -1,7 +1,7 @@
 """An HFI port in the Python engine, or port 0 of a switch: where packets enter and leave the fabric.
 
-It enforces what hardware enforces: its own LID as SLID, its partition table in both directions, complete and undamaged
-packets on receipt.
+It enforces what hardware enforces: its own LID as SLID, its partition table in both directions, and complete,
+undamaged packets on receipt.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from hfi_sim.wire.lrh16b import (
 )
 from hfi_sim.wire.packet import MAX_PACKET, MIN_PACKET, check_packet
 
-_DOWN: Final = PortState.DOWN  # an enum's member costs a look-up each time
+_DOWN: Final = PortState.DOWN  # looking up an enum member costs time
 
 RX_BUFFER_BYTES: Final = 1 << 20
 """Bytes that a stalled port queues from a link without credits; more is dropped (rx_overflow)."""
@@ -45,7 +45,7 @@ class Leaving(Protocol):
         """Take a packet."""
 
     def discards(self, egress: Egress, packet: bytes, /) -> bool:
-        """Return whether a packet is longer than the MTU of its VL, and count that; nothing more comes of it."""
+        """Return whether a packet exceeds the MTU of its VL, and count it then; the caller discards it."""
         ...
 
     @property
@@ -70,8 +70,9 @@ class EnginePort:
     ) -> None:
         """Make a port without a cable.
 
-        Args:  rx: a packet that is passed to the host stays in flight here until the host has said what became of it.
-               lend: makes a token of the room that a packet occupies, for the host.
+        Args:  rx: counters in which a packet passed to the host stays in flight until the host has reported its
+               fate.
+               lend: makes a token for the room that a packet occupies, to pass to the host.
         """
         self.errors = PortErrors()
         self.leaving: Leaving | None = None
@@ -91,28 +92,28 @@ class EnginePort:
         self.configure(PortConfig())
 
     def configure(self, config: PortConfig) -> None:
-        """Take a new configuration."""
+        """Apply a new configuration."""
         self.config = config
         self._has_mtus = bool(config.egress.vl_mtus)
-        # what each packet is asked, at hand
+        # cached, as every packet needs them
         self._is_active = config.state is PortState.ACTIVE
         self._lmc = config.lmc
         self._lids = config.lid >> config.lmc
         self._sendable = config.pkeys.sendable
         self._admitted = frozenset(pkey.to_bytes(2, "little") for pkey in config.pkeys.admitted)
-        """As they stand in packets."""
+        """As they appear in packets."""
 
     # --- sending -------------------------------------------------------------------------------------------
 
     def send(self, now: int, data: bytes, way: Leaving | None = None) -> Drop | None:
-        """Send what may be a packet, as `inject` does; what it is asked is read from it."""
+        """Send bytes as `inject` does, if they are a packet; SLID, DLID and P_Key are read from them."""
         size = len(data)
         if self.config.state is _DOWN:
             drop = Drop.TX_PORT_DOWN
         elif MIN_PACKET <= size <= MAX_PACKET and length_of_16b(data) == size:
             slid, dlid, pkey = route_of(data)
             if way is not None:
-                dlid = LID_PERMISSIVE  # a directed route asks for none
+                dlid = LID_PERMISSIVE  # a directed route needs none
             return self.inject(now, data, slid, dlid, pkey, way)
         else:
             drop = Drop.TX_MTU if size > MAX_PACKET else Drop.TX_MALFORMED
@@ -125,7 +126,7 @@ class EnginePort:
     def inject(
         self, now: int, packet: bytes, slid: int, dlid: int, pkey: int, way: Leaving | None = None
     ) -> Drop | None:
-        """Send a complete packet; return why the port refused it, or None. Args: way: where, if not as usual."""
+        """Send a complete packet; return why the port refused it, or None. Args: way: where to, if not the link."""
         tx = self._tx
         size = len(packet)
         tx.in_packets += 1
@@ -134,7 +135,7 @@ class EnginePort:
         if leaving is None or (not self._is_active and not lets_pass(self.config.state, packet)):
             drop = Drop.TX_PORT_DOWN
         elif slid >> self._lmc != self._lids and not (
-            # who has no LID yet is managed by directed routes, from the permissive LID
+            # a port without a LID is managed by directed-route MADs from the permissive LID
             slid == LID_PERMISSIVE and is_management(packet)
         ):
             drop = Drop.TX_SLID
@@ -156,7 +157,7 @@ class EnginePort:
         return drop
 
     def _answer_congestion(self, packet: bytes) -> bytes:
-        """Return a packet in its form on the link: with BECN set, if its receiver is to get one."""
+        """Return a packet as sent on the link: with BECN set, if its receiver is to get one."""
         if self._becn_due and (dlid := dlid_of(packet)) in self._becn_due:
             self._becn_due.discard(dlid)
             self._congestion.becn_sent += 1
@@ -164,7 +165,7 @@ class EnginePort:
         return packet
 
     def stop(self, now: int, stopped: bool) -> None:
-        """Report that the link stops this port for lack of credits, or lets it go on."""
+        """Report that the link stops this port for lack of credits, or lets it send again."""
         self._congestion.tx_stops += stopped
         self._state.stopped += 1 if stopped else -1
         self._state.events.changed = True
@@ -219,14 +220,14 @@ class EnginePort:
         if packet[3] & BECN_BYTE3:
             self._congestion.becn_received += 1
 
-    # --- a host that is busy -------------------------------------------------------------------------------
+    # # --- a busy host ---------------------------------------------------------------------------------------
 
     def stall(self) -> None:
         """Pass nothing to the host until `resume`. Credits then stop the senders."""
         self._stalled = True
 
     def resume(self, now: int) -> None:
-        """Take the waiting packets in order, and go on."""
+        """Deliver the waiting packets in order, and go on."""
         self._stalled = False
         while self._waiting:
             packet, space, in_port = self._waiting.popleft()

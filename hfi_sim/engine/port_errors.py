@@ -1,7 +1,7 @@
-"""What a port drops, for those who ask which port it was and which packet came first, such as a performance agent.
+"""The drops of each port, with the first packet dropped for each reason, as a performance agent reports them.
 
-An element counts its drops for conservation, a switch all those of its ports together. Here each port notes them once
-more, with the header of the first packet, until that is forgotten. Only what is dropped costs anything.
+An element counts its drops for conservation; a switch has one counter for all its ports. Here each port counts them
+again, and keeps the header of the first packet until it is cleared. Only drops cost anything.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class PortError(NamedTuple):
 
     packets: int
     first: bytes
-    """The first 16 bytes, or fewer where it had no more, of the first packet since the last `forget`; empty: none."""
+    """The first 16 bytes, or all of a shorter packet, of the first packet since the last `forget`; empty: none."""
 
 
 class PortErrors:
@@ -41,7 +41,7 @@ class PortErrors:
         return dict(self._by_reason)
 
     def forget(self, reasons: Iterable[Drop]) -> None:
-        """Forget the first packet dropped for each of these reasons: the next one takes its place."""
+        """Forget the first packet dropped for each of these reasons; the next one takes its place."""
         for reason in reasons:
             if (error := self._by_reason.get(reason)) is not None:
                 self._by_reason[reason] = error._replace(first=NOTHING_NOTED)

@@ -1,4 +1,4 @@
-"""The Python engine: the readable reference, and what runs where no other was built."""
+"""The Python engine: the readable reference, used where the native engine was not built."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class _OutOfSwitch(_IntoSwitch):
 
 
 class _Boundary:
-    """Where a direction ends whose far end another engine carries."""
+    """The end of a direction whose far end is in another engine."""
 
     def __init__(self, state: EngineState, number: DirectionId, lend: Callable[[Space], BufferToken]) -> None:
         self._outputs = state.outputs
@@ -71,26 +71,26 @@ class _Boundary:
 
 
 class PythonEngine(Engine):
-    """Elements of Python objects; everything is done when it is due, nothing ahead."""
+    """The elements are Python objects; every event is processed when due, never ahead of time."""
 
     def __init__(self, icrc: Icrc) -> None:
-        """Make an engine without elements. Args: icrc: checks what HFI ports receive."""
+        """Make an engine without elements. Args: icrc: checks packets that HFI ports receive."""
         self._state = EngineState()
         self._icrc = icrc
         self._ports: list[EnginePort] = []
         self._switches: list[EngineSwitch] = []
         self._directions: list[Direction] = []
         self._switch_of: dict[PortId, SwitchId] = {}
-        """Of ports that are port 0."""
+        """Of those ports that are port 0."""
         self._lent: dict[BufferToken, tuple[Space, int]] = {}
-        """Room that hosts occupy, and by how many holders."""
+        """Room that hosts occupy, and its number of holders."""
         self._tokens = 0
         self._lookahead = Lookahead()
-        """From anything inside the fabric to the first output that it may cause, with no port stopped."""
+        """From anything inside the fabric to the first output that it may cause, while no port is stopped."""
         self._ahead_ns = 0
-        """As `_lookahead` last had it."""
+        """Last value of `_lookahead`."""
         self._deadline: int | None = None
-        """As the events last had it."""
+        """Last value of the events' `earliest`."""
 
     # --- elements ------------------------------------------------------------------------------------------
 
@@ -156,13 +156,15 @@ class PythonEngine(Engine):
         return self._switches[end.switch].port(end.port_num)
 
     def _shows(self, end: End) -> Shows:
-        """Return what may be an output as it arrives at an end."""
+        """Return which arrivals at an end may be outputs."""
         if not isinstance(end, SwitchEnd):
             return Shows.EVERYTHING
         return Shows.NOTHING if self._switches[end.switch].port0 is None else Shows.MADS
 
     def _stopper(self, source: End) -> Callable[[int, bool], None]:
-        """Return what reports that a sender is to stop; waiting packets of a switch fill its own buffers instead."""
+        """Return the callback that stops a sender; packets waiting in a switch fill the switch's own buffers
+        instead.
+        """
         if not isinstance(source, HfiEnd):
             return lambda _now, _stopped: None
         return self._ports[source.port].stop
@@ -308,7 +310,7 @@ class PythonEngine(Engine):
         self._state.settle(now)
 
     def _look_again(self, directions: Iterable[Direction]) -> None:
-        """Note directions that may bring about outputs sooner or later than before."""
+        """Note directions that may cause outputs sooner or later than before."""
         self._lookahead.changed(directions)
         self._state.events.changed = True
 
@@ -344,7 +346,7 @@ class PythonEngine(Engine):
             outputs.clear()
         return taken, self.deadline if events.heap else None
 
-    # --- looking -------------------------------------------------------------------------------------------
+    # # --- queries -------------------------------------------------------------------------------------------
 
     def is_stopped(self, port: PortId) -> bool:
         leaving = self._ports[port].leaving
@@ -375,10 +377,10 @@ class PythonEngine(Engine):
         return self._ports[end.port].errors if isinstance(end, HfiEnd) else PortErrors()
 
     def count(self) -> None:
-        """Do nothing: elements count into what they were given."""
+        """Do nothing: elements count directly into the counters they were given."""
 
 
 def _own(ring: CaptureRing) -> PythonRing:
     if not isinstance(ring, PythonRing):
-        raise TypeError(f"{type(ring).__name__} is no ring of the Python engine")
+        raise TypeError(f"{type(ring).__name__} is not a ring of the Python engine")
     return ring

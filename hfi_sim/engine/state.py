@@ -1,4 +1,4 @@
-"""What the elements of the Python engine share: the events, the outputs, the buffers, and the credits on their way."""
+"""State shared by the elements of the Python engine: events, outputs, buffer pool, returning credits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hfi_sim.engine.outputs import Output
 POOL_BYTES: Final = 256 << 20
 """Bytes of packets that one engine holds on its links; a further packet is a link_overflow.
 
-Queues have limits of their own, but a wire of 100 Gbit/s that is an hour long would hold 45 TB.
+Queues have their own limits, but a wire of 100 Gbit/s with a latency of one hour would hold 45 TB.
 """
 
 
@@ -23,11 +23,11 @@ class Space(Protocol):
         """Keep it for one more holder."""
 
     def release(self) -> None:
-        """Release it for one holder; what waits for the room goes on when the current event is over."""
+        """Release it for one holder; packets waiting for the room go on after the current event."""
 
 
 class EngineState:
-    """Made once for an engine; every element has it."""
+    """Made once for an engine and shared by every element."""
 
     __slots__ = ("events", "outputs", "pool", "returns", "stopped", "switches")
 
@@ -35,16 +35,16 @@ class EngineState:
         self.events = EventQueue()
         self.outputs: deque[Output] = deque()
         self.pool = POOL_BYTES
-        """Bytes that links may still take."""
+        """Bytes that links may still hold."""
         self.returns: deque[Callable[[int], None]] = deque()
-        """Credits that have come back during an event. Passing them on at once would recurse along the whole path."""
+        """Credits returned during an event. Passing them on at once would recurse along the whole path."""
         self.stopped = 0
-        """HFI ports that their link has stopped for lack of credits: any credit may bring about an output there."""
+        """HFI ports that their link has stopped for lack of credits: any credit may cause an output there."""
         self.switches = 0
-        """How many there are, also those that are off; a packet that has seen more is in a loop."""
+        """Number of switches, also those that are off; a packet that has visited more is in a loop."""
 
     def settle(self, now: int) -> None:
-        """Pass on the credits that have come back, in their order, and those that come back through it."""
+        """Pass on the returned credits in order, and those that return as a result."""
         returns = self.returns
         while returns:
             returns.popleft()(now)

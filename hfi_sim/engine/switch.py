@@ -1,6 +1,6 @@
-"""A switch in the Python engine: it forwards by DLID, on the tables that it was given.
+"""A switch in the Python engine: it forwards by DLID, using the tables that it was given.
 
-Port 0 is where the switch itself sends and receives. It is a port like that of an HFI; only its cable is the switch.
+The switch itself sends and receives at port 0, a port like that of an HFI whose cable leads into the switch.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ class EngineSwitchPort:
         self.number = number
         self.config = SwitchPortConfig()
         self.errors = PortErrors()
-        """Its drops; the switch counts them too. Not those of a packet that came while it was not ACTIVE."""
+        """Its drops, which the switch counts too; without packets that came while it was not ACTIVE."""
         self._pkeys_in: frozenset[int] | None = None
         self.is_open_in = False
         """Whether every packet may come in."""
         self.is_open_out = False
         """Whether every packet may leave."""
         self.turns = self.config.sc_to_sc
-        """What `config` has for packets that come in."""
+        """SCtoSC tables of `config` for packets that come in."""
         self.leaving: Direction | None = None
         """The direction in which it sends; None: it has no cable."""
         self.arriving: Direction | None = None
@@ -112,7 +112,7 @@ class EngineSwitchPort:
             switch.send(now, port_num, packet, hops, space)
 
     def configure(self, now: int, config: SwitchPortConfig) -> None:
-        """Take a new configuration."""
+        """Apply a new configuration."""
         self.config = config
         is_active = config.state is PortState.ACTIVE
         self.is_open_in = is_active and config.pkeys_in is None
@@ -156,20 +156,20 @@ class EngineSwitch:
         self.mft: Mapping[int, frozenset[int]] = {}
         """Multicast DLID -> port numbers of its spanning tree."""
         self.port0: Port0 | None = None
-        """Where packets for the switch itself end; None: nowhere, or it is DOWN."""
+        """Where packets for the switch itself end; None: there is no port 0, or it is DOWN."""
         self.state = state
         self._inside = EngineSwitchPort(self, 0)
         self._inside.is_open_in = True
 
     def port(self, number: int) -> EngineSwitchPort:
-        """Return a port, made where it is first named."""
+        """Return a port, created at its first use."""
         port = self.ports.get(number)
         if port is None:
             port = self.ports[number] = EngineSwitchPort(self, number)
         return port
 
     def errors_of(self, number: int) -> PortErrors:
-        """Return what a port has dropped; port 0 is where packets come from and go to that have no other."""
+        """Return what a port has dropped; port 0 stands for packets without an incoming or outgoing port."""
         return self.port(number).errors if number else self._inside.errors
 
     def drop(self, number: int, packet: bytes, drop: Drop) -> None:
@@ -187,7 +187,7 @@ class EngineSwitch:
         if not targets or in_num not in group or is_astray(hops, self.state.switches):
             # a port outside the tree may not inject into it: its copy would reach members twice on a loop
             if in_num in group:
-                self.counters.drop(Drop.SW_NO_GROUP)  # nobody else is in the group, which is no error
+                self.counters.drop(Drop.SW_NO_GROUP)  # the group has no other member, which is not an error
             else:
                 self.drop(in_num, packet, Drop.SW_NO_GROUP)
             return
@@ -203,7 +203,7 @@ class EngineSwitch:
         self._inside.receive(now, packet, 0, None)
 
     def directed(self, now: int, port_num: int, packet: bytes) -> None:
-        """Let a packet that port 0 sends out of one port, past the tables."""
+        """Send a packet of port 0 out of one port, past the tables."""
         counters = self.counters
         counters.in_packets += 1
         counters.in_bytes += len(packet)
@@ -213,7 +213,7 @@ class EngineSwitch:
             counters.drop(Drop.SW_DOWN)
 
     def take(self, now: int, in_num: int, dlid: int, packet: bytes, space: Space | None) -> None:
-        """Pass a packet to port 0, if it is for it; the table has no other place for it."""
+        """Pass a packet to port 0 if it is addressed to it; otherwise there is no route for it."""
         port0 = self.port0
         if port0 is None or not _is_for(port0.config, dlid, packet):
             self.drop(in_num, packet, Drop.SW_NO_ROUTE)
@@ -234,7 +234,7 @@ class EngineSwitch:
         hops: int,
         space: Space | None,
     ) -> None:
-        """Send a packet that came by another port, on the service channel that the two ports have for it."""
+        """Send a packet that came by another port, on the service channel that the two ports' table gives."""
         if (table := in_port.turns.get(port_num)) is not None:
             sc = sc_leaving(sc_of(packet), table)
             if sc is None:
@@ -244,7 +244,7 @@ class EngineSwitch:
         self.send(now, port_num, packet, hops, space)
 
     def send(self, now: int, port_num: int, packet: bytes, hops: int, space: Space | None) -> None:
-        """Let a packet leave by a port, if that is up and does not refuse it."""
+        """Send a packet out of a port, if the port is up and does not refuse it."""
         counters = self.counters
         port = self.ports.get(port_num)
         if port is None or port.leaving is None:

@@ -1,12 +1,14 @@
-"""Which virtual lane of a link sends next: two tables, and within each the bytes in proportion to weights.
+"""VL arbitration of a link: two tables, and within each the lanes share bytes in proportion to weights.
 
-A lane that has nothing to send, or no credits, is passed over and saves up nothing: its turn is not kept for it.
+A lane that has nothing to send, or no credits, is passed over and accumulates no credit for later.
 
-Source: InfiniBand architecture 7.6.9 (VL arbitration): a high and a low priority table, weights, and a limit of high
-priority after which a packet of low priority gets its chance; VL15 goes before all. Omni-Path links have the same.
-Differs: there an entry of a table sends until its weight, in units of 64 bytes, is used up, and the rest of a packet
-is forgotten; here it is remembered, so that the shares hold for packets of any size. All entries of a lane in a table
-count as one, wherever they stand. A lane that is in no table is not silent: it sends when no other can.
+Source: InfiniBand architecture 7.6.9 (VL arbitration): a high and a low priority table, weights, and a limit of
+        high priority after which a packet of low priority gets its chance; VL15 goes before all. Omni-Path links
+        have the same.
+Differs: there an entry of a table sends until its weight, in units of 64 bytes, is used up, and the rest of a
+         packet is forgotten; here it is remembered, so that the shares hold for packets of any size. All entries of
+         a lane in a table count as one, wherever they stand. A lane that is in no table sends when no other lane
+         can.
 """
 
 from __future__ import annotations
@@ -15,24 +17,24 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 SCALE: Final = 720_720
-"""What a lane of weight 1 is charged for a byte; the quotient by every weight from 1 to 16 is whole."""
+"""The charge of a lane of weight 1 for a byte; divisible by every weight from 1 to 16."""
 FIRST: Final = 0
 HIGH: Final = 1
 LOW: Final = 2
 REST: Final = 3
-"""The tables, in their order; `FIRST` and `REST` are those of lanes that are in neither of the real ones."""
+"""The tables in order; `FIRST` and `REST` are for lanes in neither of the real ones."""
 _TABLES: Final = (FIRST, HIGH, LOW, REST)
 
 
 class Turn(NamedTuple):
-    """Who sends, and which table has given it the turn."""
+    """The lane that sends, and the table that selected it."""
 
     vl: int
     table: int
 
 
 class Arbiter:
-    """One direction of a link. It is told what was sent, and asked what to send."""
+    """The arbiter of one direction of a link. It is told what was sent, and asked what to send next."""
 
     def __init__(
         self,
@@ -41,10 +43,10 @@ class Arbiter:
         high_limit_bytes: int | None = None,
         first: int | None = None,
     ):
-        """Begin with nothing sent.
+        """Start with nothing sent.
 
-        Args:  low, high: weights of each VL in either table; 0: it has none there. high_limit_bytes: after so many
-               bytes by the high one a packet by the low one goes first, if there is one; None: never. first: a VL that
+        Args:  low, high: weight of each VL in either table; 0: none. high_limit_bytes: after this many bytes from
+               the high table, one packet from the low table goes first, if any waits; None: never. first: a VL that
                goes before all others.
         """
         vls = range(len(low))
@@ -60,9 +62,9 @@ class Arbiter:
         self._limit = high_limit_bytes
         self._high_run = 0
         self._served = [[0] * len(low) for _ in _TABLES]
-        """Bytes times `SCALE` over weight, by table and VL: of those in a table the one with the least is next."""
+        """Bytes times `SCALE` over weight, by table and VL: of the lanes in a table, the one with the least is next."""
         self._level = [0 for _ in _TABLES]
-        """What the VL that was served last had, by table: one that wakes up begins there."""
+        """By table, the value of the VL that was served last: a lane that becomes ready starts there."""
 
     def shares_like(self, other: Arbiter) -> bool:
         """Return whether both share a wire by the same rules, whatever they have sent so far."""
@@ -92,7 +94,7 @@ class Arbiter:
         return [vl for vl in ready if weights[vl]]
 
     def alone(self, vl: int) -> Turn:
-        """Return the turn of a VL that sends because nobody else wants to."""
+        """Return the turn of a VL that sends because no other VL has anything to send."""
         return Turn(vl, self._tables_of[vl][0])
 
     def sent(self, turn: Turn, size: int) -> None:

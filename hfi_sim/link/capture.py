@@ -1,10 +1,10 @@
-"""A ring that takes copies of packets, as many bytes of each as wanted, until somebody takes them out.
+"""A ring that keeps copies of packets, up to a number of bytes of each, until a reader takes them.
 
-Whoever looks never slows a link down: where the ring is full, a packet is missed and counted. What is taken out are
-enhanced packet blocks of a pcapng file, one for each packet, with the reason of a drop as its comment.
+A slow reader never slows a link down: when the ring is full, packets are missed and counted. The reader gets
+enhanced packet blocks of a pcapng file, one for each packet, with a drop's reason as its comment.
 
-The ring consists of segments. One is being filled, the full ones wait in order to be taken, and the others are free.
-The native ring (native/engine/src/link/capture.rs) fills them alike, so both keep and miss the same packets.
+The ring consists of segments. One is being filled, full ones wait in order for the reader, and the others are free.
+The native ring (native/engine/src/link/capture.rs) works alike, so both keep and miss the same packets.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from hfi_sim.wire.captures import enhanced_packet
 MAX_SNAP: Final = 1 << 18
 """Bytes of a packet; no link carries longer ones."""
 SEGMENT_BYTES: Final = 1 << 20
-"""Bytes of a segment, and so of what is taken out at once."""
+"""Bytes of a segment, and so of what is taken at once."""
 DROP_COMMENTS: Final = {drop: f"dropped: {drop.value}".encode() for drop in Drop}
-"""What a packet that ended where it was captured bears as its comment."""
+"""The comment of a packet that was dropped where it was captured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +30,13 @@ class CaptureConfig:
     """What is captured, and how much of it is kept until it is taken."""
 
     interfaces: int
-    """How many there are; each is one direction of a link."""
+    """Number of interfaces; each is one direction of a link."""
     match: Match = field(default_factory=Match)
-    """Which packets; its direction is not looked at."""
+    """The packets to capture; its direction is ignored."""
     snap: int = MAX_SNAP
-    """Bytes that are kept of a packet at most."""
+    """Most bytes kept of a packet."""
     limit: int | None = None
-    """The capture is complete with this many packets."""
+    """Number of packets after which the capture is complete."""
     epoch_ns: int = 0
     """Added to the fabric's time."""
     segments: int = 16
@@ -45,17 +45,17 @@ class CaptureConfig:
 
 
 class CaptureRing(Protocol):
-    """The packets of one capture, as those see it who take them out."""
+    """The packets of one capture, as its reader sees them."""
 
     def take(self, rest: bool) -> bytes:
         """Take the packets of the oldest full segment; empty if none is full.
 
-        Args:  rest: if none is full, take what the one being filled has so far.
+        Args:  rest: if none is full, take the contents of the one being filled.
         """
         ...
 
     def counts(self) -> list[tuple[int, int]]:
-        """Return for each interface the packets that were to be captured so far, and those of them that were missed."""
+        """Return for each interface the number of matching packets so far, and how many of them were missed."""
         ...
 
     def totals(self) -> tuple[int, int]:
@@ -64,7 +64,7 @@ class CaptureRing(Protocol):
 
     @property
     def is_complete(self) -> bool:
-        """Whether it has kept as many packets as it was to."""
+        """Whether it has reached its limit of packets."""
         ...
 
 
@@ -80,7 +80,7 @@ class PythonRing(CaptureRing):
         self._full: deque[bytes] = deque()
 
     def push(self, time: int, interface: int, packet: bytes, drop: Drop | None) -> None:
-        """Copy a packet that fits, or count it as missed. Args: drop: why it ended there, if it did."""
+        """Copy a packet that fits, or count it as missed. Args: drop: why it was dropped there, if it was."""
         if self.is_complete or not self._fits(packet):
             return
         config = self._config
@@ -98,7 +98,7 @@ class PythonRing(CaptureRing):
             self._missed += 1
 
     def _has_room(self, size: int) -> bool:
-        """Return whether the segment being filled takes a block; a fresh one takes its place if it does not."""
+        """Return whether the current segment has room for a block; a full one is replaced by a free one if possible."""
         config = self._config
         if len(self._filling) + size <= config.segment_bytes:
             return True

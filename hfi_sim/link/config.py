@@ -1,4 +1,4 @@
-"""How a link is set up, and how packets leave by it, as an engine is told: immutable, replaced whole."""
+"""The configuration of a link, and of how packets leave by it, as an engine sees it: immutable, replaced whole."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ MAX_VLS: Final = 16
 MAX_MTU: Final = 10240
 """The largest MTU of OPA, in bytes."""
 MTU_HEADROOM: Final = 124
-"""An MTU is of the payload: so many bytes may come on top, for headers and ICRC.
+"""Bytes that a packet may have in addition to an MTU of payload, for headers and ICRC.
 
 Source: hfi1 chip.c lrh_max_header_bytes: a receive header entry of 32 words, less the RHF, with the ICRC.
 """
 MAX_WEIGHT: Final = 255
 """A byte in the tables of a port."""
 MAX_TABLE_WEIGHT: Final = 128 * MAX_WEIGHT
-"""Of all entries of a VL in a table together; it has 128."""
+"""Of all entries of a VL in a table together; a table has 128."""
 MAX_ROOM: Final = (1 << 32) - 1
-"""More than the tables of a port can say."""
+"""More than the tables of a port can express."""
 LAST_VL: Final = MAX_VLS - 1
 """VL15, which carries subnet management."""
 
@@ -45,19 +45,19 @@ class LinkConfig:
     """1 and more."""
     latency_ns: int
     jitter_ns: int
-    """Most of an extra delay that is drawn for each packet; packets still arrive in order."""
+    """Maximum of a random extra delay of each packet; packets still arrive in order."""
     queue_bytes: int
-    """What waits at the near end while the wire is busy; a packet that would exceed it is dropped (link_overflow)."""
+    """Bytes that may wait at the near end while the wire is busy; further packets are dropped (link_overflow)."""
     flow: FlowControl | None
     """Credits, which make the link lossless; None: it has none."""
 
 
 @dataclass(frozen=True, slots=True)
 class FlowControl:
-    """How a link with credits is set up, the same in both directions.
+    """The credits of a link, the same in both directions.
 
-    Raises:  FabricError: the number of VLs is not 1 to 16, a buffer cannot hold the longest packet, or a
-             service channel is mapped to a VL that does not exist.
+    Raises:  FabricError: the number of VLs is not 1 to 16, a buffer cannot hold the longest packet, or a service
+             channel is mapped to a VL that does not exist.
     """
 
     vls: int = 1
@@ -66,7 +66,7 @@ class FlowControl:
     sc_to_vl: Sequence[int] = ()
     """The VL of each service channel 0 to 31; empty: SC modulo the number of VLs."""
     fecn_bytes: int = 32 << 10
-    """A switch marks FECN on what it sends while this much, waiting or in the buffer, is ahead on the VL."""
+    """A switch marks FECN on packets that have this many bytes ahead of them on the VL, waiting or in the buffer."""
     weights: Sequence[int] = ()
     """Weight of each VL in sharing the wire, 1 to 255; empty: all equal."""
     high: Sequence[int] = ()
@@ -74,7 +74,7 @@ class FlowControl:
     high_limit_bytes: int | None = None
     """After this many bytes of those, one packet of another VL goes first, if any waits; None: never."""
     shared_bytes: int = 0
-    """Room at the receiving end beside those buffers, for packets of any VL whose own is full."""
+    """Room at the receiving end in addition to those buffers, for packets of any VL whose own buffer is full."""
 
     def __post_init__(self) -> None:
         if self.shared_bytes < 0:
@@ -110,15 +110,15 @@ class FlowControl:
 
 @dataclass(frozen=True, slots=True)
 class Arbitration:
-    """How VLs share a wire: the tables VLArb of a port, the weights of all entries of a VL added up.
+    """How VLs share a wire: the VLArb tables of a port, with the weights of all entries of a VL added up.
 
     Raises:  FabricError: not 16 weights, or one below 0; a limit below 0.
     """
 
     low: tuple[int, ...]
-    """Weight of each of 16 VLs in the table of low priority; 0: it has no turn there."""
+    """Weight of each of 16 VLs in the low-priority table; 0: not in the table."""
     high: tuple[int, ...] = (0,) * MAX_VLS
-    """Its weight in the table of high priority, likewise."""
+    """The same for the high-priority table."""
     high_limit_bytes: int | None = None
     """As in `FlowControl`."""
 
@@ -140,17 +140,17 @@ class Arbitration:
 
 @dataclass(frozen=True, slots=True)
 class Buffers:
-    """Room at the far end of a link that packets of each VL may occupy: BufferControl of the port that sends, in bytes.
+    """Room at the far end of a link that packets of each VL may occupy: BufferControl of the sending port, in bytes.
 
     Raises:  FabricError: not 16 VLs, or room below 0.
     """
 
     dedicated: tuple[int, ...]
-    """Of each of 16 VLs, room for nothing but its packets (TxDedicatedLimit)."""
+    """For each of 16 VLs, room reserved for its packets (TxDedicatedLimit)."""
     shared: tuple[int, ...]
-    """Of each, how much it may have of what all share (TxSharedLimit)."""
+    """For each VL, how much it may use of the shared room (TxSharedLimit)."""
     overall_shared: int
-    """What all share (TxOverallSharedLimit)."""
+    """The room shared by all VLs (TxOverallSharedLimit)."""
 
     def __post_init__(self) -> None:
         for name, rooms in (("dedicated", self.dedicated), ("shared", self.shared)):
@@ -163,14 +163,15 @@ class Buffers:
 
 @dataclass(frozen=True, slots=True)
 class Egress:
-    """How packets leave a port by its link, as the subnet manager says.
+    """How packets leave a port by its link, as set by the subnet manager.
 
     Raises:  FabricError: tables of another size, a VL that is not 0 to 15, an MTU below 0.
     """
 
     sc_to_vl: tuple[int, ...] = ()
-    """SC2VLt: the VL of each service channel; empty: as the link has it. A VL that the link has not shares one of its
-    own: it is taken modulo their number."""
+    """SC2VLt: the VL of each service channel; empty: as the link has it. VLs beyond those of the link are taken
+    modulo their number.
+    """
     vl_mtus: tuple[int, ...] = ()
     """MTU of each VL in bytes, see `MTU_HEADROOM`; 0: nothing leaves on it. Empty: no limits."""
     arbitration: Arbitration | None = None
@@ -201,10 +202,10 @@ class Egress:
 
 
 def vls_without_table(flow: FlowControl | None) -> tuple[int, ...]:
-    """Return the VL of each service channel at a port that has no table: as the link has it.
+    """Return the VL of each service channel at a port without a table: as the link has it.
 
-    Without credits it has one queue. SC15 is VL15 whatever else there is, or an MTU that a fabric manager sets for data
-    could shut it out.
+    A link without credits has one queue. SC15 is VL15 in any case; otherwise an MTU that a fabric manager sets for
+    data could block it.
     """
     vls = [0] * SERVICE_CHANNELS if flow is None else list(flow.map())
     vls[SC_MANAGEMENT] = LAST_VL
@@ -212,14 +213,15 @@ def vls_without_table(flow: FlowControl | None) -> tuple[int, ...]:
 
 
 def _of_lanes(of_vls: Sequence[int], vls: int, lanes: int) -> list[int]:
-    """Add up what VLs have that share a lane: the VL modulo their number. Lanes beyond that number have nothing."""
+    """Add up the values of VLs that share a lane: the VL modulo the number of VLs. Lanes beyond have 0."""
     return [sum(of_vls[lane::vls]) if lane < vls else 0 for lane in range(lanes)]
 
 
 def arbiter_of(flow: FlowControl, arbitration: Arbitration | None, lanes: int) -> Arbiter | None:
-    """Return the arbiter of the lanes of a direction; None where there is only one.
+    """Return the arbiter of the lanes of a direction; None if there is only one.
 
-    Args:  lanes: those there have ever been, `flow.vls` and more: from the others the last packets are leaving.
+    Args:  lanes: the most there have ever been, `flow.vls` or more: unused ones are still sending their last
+           packets.
     """
     if lanes == 1:
         return None
@@ -240,13 +242,13 @@ class Rooms:
 
     dedicated: Sequence[int]
     shared: Sequence[int]
-    """Of what all share."""
+    """Of the shared room."""
     overall: int
-    """What all share."""
+    """The shared room."""
 
     @classmethod
     def of(cls, flow: FlowControl, buffers: Buffers | None, lanes: int) -> Rooms:
-        """Return those of a direction. Args: lanes: as for `arbiter_of`."""
+        """Return the rooms of a direction. Args: lanes: as for `arbiter_of`."""
         if buffers is None:
             buffers = Buffers(
                 (flow.buffer_bytes,) * flow.vls + (0,) * (MAX_VLS - flow.vls),

@@ -1,18 +1,18 @@
 """Virtual lanes with credits: a link direction that loses nothing, because a full receiver stops its sender.
 
-Each VL of a direction has a buffer at the receiving end, and perhaps a part of what all share there. A packet goes on
-the wire only when there is room for it (credit), or nothing else of its VL is there: hardware passes on a packet that
-is longer than a buffer as it comes. The room is free again when the packet has left the receiver: a switch has put
-every copy of it on the next wire, or an HFI has passed it to its host. So a host that reads nothing fills its port's
-buffer, then the switch's, and so on back to the sender, on that VL alone.
+Each VL of a direction has a buffer at the receiving end, and may use part of a shared one. A packet goes on the wire
+only when there is room for it (credit), or when nothing else of its VL is under way: hardware cuts a packet longer
+than a buffer through. The room is free again when the packet has left the receiver: a switch has put every copy of
+it on the next wire, or an HFI has passed it to its host. So a host that reads nothing fills its port's buffer, then
+the switch's, and so on back to the sender, on that VL alone.
 
-If a link has several VLs, packets wait for the wire at its near end, and the arbiter (`hfi_sim.link.arbiter`) selects
-the next one: high priority first, the others by weight, all equal by default.
+If a link has several VLs, packets wait for the wire at its near end, and the arbiter (`hfi_sim.link.arbiter`)
+selects the next one: high priority first, the others by weight, all equal by default.
 
-All of this can change while packets wait or are under way. Those stay on the lane that they are on: what waits goes
-by the new rules, what is under way gives its room back there. Until then a lane may occupy more than it now may. Lanes
-that are no longer used stay until they are empty, with a weight of 1 and no room of their own, so they send packet by
-packet.
+All settings can change while packets wait or are in transit. Those stay on their lane: waiting packets follow the
+new rules, packets in transit return their room there. Until then a lane may occupy more than it is now allowed.
+Lanes that are no longer used stay until they are empty, with a weight of 1 and no room of their own, so they send
+packet by packet.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from hfi_sim.wire.lrh16b import sc_of, with_fecn
 
 @dataclass(frozen=True, slots=True)
 class LanesStatus:
-    """The virtual lanes of one direction, as they are now; index: VL."""
+    """The current state of the virtual lanes of one direction; index: VL."""
 
     credits: tuple[int, ...]
     """Bytes of room at the receiving end."""
@@ -75,11 +75,12 @@ class Lanes:
         forwards: bool,
         on_stop: Callable[[int, bool], None],
     ) -> None:
-        """Begin with nothing waiting and all credits.
+        """Start with nothing waiting and all credits.
 
-        Args:  limit: bytes that may wait where no room is kept for them: of a sender that ignores being stopped, or
-               of a switch that got them from a link without credits. forwards: the near end is a switch: it marks FECN.
-               on_stop: told the time and whether the sender is to stop offering packets.
+        Args:  limit: bytes that may wait without reserved room: packets of a sender that ignores being stopped, or
+               of a switch that received them on a link without credits. forwards: the near end is a switch, which
+               marks FECN.
+               on_stop: called with the time and whether the sender is to stop.
         """
         self.limit = limit
         self.stopped = False
@@ -91,26 +92,26 @@ class Lanes:
         self._on_stop = on_stop
         self._vl_of: Sequence[int] = flow.map()
         self._vls_on_wire: deque[int] = deque()
-        """Of the packets on the wire, in order: the table that said so may have changed since."""
+        """Of the packets on the wire, in order, as the SC to VL table may have changed since they were sent."""
         self._rooms = Rooms.of(flow, None, flow.vls)
         self._occupied = [0] * flow.vls
         """Bytes on the wire and at the receiving end."""
         self._queues: list[deque[tuple[bytes, int, int, Space | None]]] = [deque() for _ in range(flow.vls)]
         self._queued = [0] * flow.vls
         self._waited = [0] * flow.vls
-        """Nanoseconds, but for what waits now."""
+        """Total waiting time of each VL in nanoseconds, without the current wait."""
         self._since = [0] * flow.vls
-        """When the first packet that waits on a VL began to, unless its own was being sent then."""
+        """When the current wait of a VL began: when its first packet began to wait, or its previous packet was sent."""
         self._last_vl = 0
         """The VL that sent last."""
         self._arbiter = arbiter_of(flow, None, flow.vls)
         self._wire_event = 0
-        """The sequence number of the event at which the wire is free; 0: none is set."""
+        """The sequence number of the event at which the wire is free; 0: none is scheduled."""
         self._fecn_marked = 0
 
     @property
     def vls(self) -> int:
-        """How many there are, those included that are no longer used."""
+        """Number of VLs, including those that are no longer used."""
         return len(self._queues)
 
     @property
@@ -119,9 +120,9 @@ class Lanes:
         return self._vls_on_wire[0]
 
     def set_up(self, now: int, flow: FlowControl, egress: Egress) -> None:
-        """Take new settings; see the module.
+        """Apply new settings; see the module.
 
-        Packets that enter from now on take the VLs that their service channels have, modulo the number of VLs.
+        Packets that enter from now on take the VLs of their service channels, modulo the number of VLs.
         """
         blocked = self._blocked(range(self.vls))
         while self.vls < flow.vls:
@@ -139,12 +140,12 @@ class Lanes:
         self._stop(now, self._queued.index(max(self._queued)))
 
     def status(self) -> LanesStatus:
-        """Return the lanes as they are now."""
+        """Return the current state of the lanes."""
         free = tuple(self._free(vl) for vl in range(self.vls))
         return LanesStatus(free, tuple(self._queued), tuple(self._occupied), self._fecn_marked)
 
     def _shared_used(self) -> int:
-        """Return how much of what all share is occupied."""
+        """Return how much of the shared room is occupied."""
         return sum(
             max(occupied - own, 0)
             for occupied, own in zip(self._occupied, self._rooms.dedicated, strict=True)
@@ -162,11 +163,11 @@ class Lanes:
         return not self._occupied[vl] or size <= self._free(vl)
 
     def _blocked(self, vls: Iterable[int]) -> list[int]:
-        """Return those that have something to send, and no room for it."""
+        """Return the VLs that have something to send but no room for it."""
         return [vl for vl in vls if (queue := self._queues[vl]) and not self._has_room(vl, len(queue[0][0]))]
 
     def refusal(self, _now: int, size: int, space: Space | None) -> Drop | None:
-        """Refuse a packet beyond the limit; one that waits in the room it has at the port it came to, never."""
+        """Refuse a packet beyond the limit; never one that waits in the room it has at its incoming port."""
         if space is not None:
             return None
         return Drop.LINK_OVERFLOW if sum(self._queued) + size > self.limit else None
@@ -174,7 +175,7 @@ class Lanes:
     def enter(self, now: int, packet: bytes, hops: int, delay_ns: int, space: Space | None) -> None:
         """Send a packet, now or once there is room for it at the far end.
 
-        Args:  space: where it waits until then, in the switch that it came to.
+        Args:  space: the room it occupies until then in the switch that it came to.
         """
         vl = self._vl_of[sc_of(packet)]
         size = len(packet)
@@ -214,21 +215,23 @@ class Lanes:
         return True
 
     def _take_wire(self, vl: int) -> None:
-        """Note that a VL sends now: the one before has waited since its last packet had left, if it has more."""
+        """Note that a VL sends now: the previous VL, if it has more packets, has been waiting since its last one
+        left.
+        """
         last = self._last_vl
         if last != vl:
             self._last_vl = vl
             self._since[last] = max(self._since[last], self._wire.free_from)
 
     def _waits(self, now: int, vl: int) -> int:
-        """Return how long a VL has been waiting that has something to send, in nanoseconds."""
+        """Return how long a VL with packets to send has been waiting, in nanoseconds."""
         since = self._since[vl]
         if vl == self._last_vl:
             since = max(since, self._wire.free_from)
         return max(now - since, 0)
 
     def waits(self, now: int) -> list[int]:
-        """Return how long each VL has waited in all, in nanoseconds; see `VlCounters.wait_ns`."""
+        """Return the total waiting time of each VL, in nanoseconds; see `VlCounters.wait_ns`."""
         return [
             waited + (self._waits(now, vl) if self._queues[vl] else 0)
             for vl, waited in enumerate(self._waited)
@@ -246,7 +249,7 @@ class Lanes:
         self.free(self._vls_on_wire.popleft(), len(packet))
 
     def free(self, vl: int, size: int) -> None:
-        """Give a credit back, once the current event is over."""
+        """Return a credit after the current event."""
         self._state.returns.append(lambda now: self._give_back(now, vl, size))
 
     def _give_back(self, now: int, vl: int, size: int) -> None:
@@ -255,7 +258,7 @@ class Lanes:
         self._go_on(now, blocked)
 
     def _go_on(self, now: int, blocked: Iterable[int]) -> None:
-        """Send what can go now that there may be room. Args: blocked: VLs for which there was none before."""
+        """Send what can go now that there may be room. Args: blocked: VLs that had no room before."""
         if self._arbiter is not None:
             for vl in blocked:
                 self._arbiter.woke(vl)
@@ -295,7 +298,7 @@ class Lanes:
         self._arbitrate(now)
 
     def wire_changed(self, now: int) -> None:
-        """Wait for the wire anew: it may be free sooner or later than it was to be."""
+        """Reschedule the wait for the wire: it may be free sooner or later than before."""
         if self._wire_event:
             self._state.events.cancel(self._wire_event)
             self._wire_event = 0
@@ -319,7 +322,7 @@ class Lanes:
             self._on_stop(now, False)
 
     def flush(self, now: int) -> list[bytes]:
-        """Forget everything that waits, and return its packets: the link went down."""
+        """Remove all waiting packets and return them: the link went down."""
         packets: list[bytes] = []
         self._waited = self.waits(now)
         for vl, queue in enumerate(self._queues):

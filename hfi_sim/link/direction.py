@@ -1,4 +1,4 @@
-"""One direction of a link in the Python engine: its layers, put together for what it has to do."""
+"""One direction of a link in the Python engine, composed of the layers that it needs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from hfi_sim.random_stream import RandomStream
 from hfi_sim.wire.lrh16b import BECN_BYTE3, FECN_BYTE7, SIZE, sc_of
 
 Refusal = Callable[[int, int, Space | None], Drop | None]
-"""Says at a time why a packet of so many bytes may not enter, or None."""
+"""Takes the time, a packet's size and its space; returns why the packet may not enter, or None."""
 
 
 Receive = Callable[[int, bytes, int, Space | None], None]
@@ -38,7 +38,7 @@ class Receiver(Protocol):
 
 
 class Direction:
-    """Admits packets, counts them, and hands what arrives to the far end."""
+    """Admits packets, counts them, and passes arriving ones to the far end."""
 
     def __init__(
         self,
@@ -55,9 +55,9 @@ class Direction:
     ) -> None:
         """Make an empty direction.
 
-        Args:  streams: what its faults and its jitter draw from. forwards, on_stop: as for `Lanes`.
-               shows: what may be an output as it arrives. arrives: packets come from the engine where it begins, in
-               which its wire and its faults are.
+        Args:  streams: the random streams of its faults and its jitter. forwards, on_stop: as for `Lanes`.
+               shows: which arrivals may be outputs. arrives: packets come from another engine, which has the wire
+               and the faults.
         """
         self.number = number
         self.counters = counters
@@ -76,9 +76,9 @@ class Direction:
             else Lanes(state, self._wire, config.flow, limit=limit, forwards=forwards, on_stop=on_stop)
         )
         self._lanes = self._room if isinstance(self._room, Lanes) else None
-        """The same, on a link with credits."""
+        """The same object, on a link with credits."""
         self._tally: VlTally | None = None
-        """What each VL has carried; None: there has always been one only."""
+        """Counters of each VL; None: there has only ever been one VL."""
         self._too_long = 0
         self._vl_of: Sequence[int]
         """The VL of each service channel."""
@@ -89,11 +89,11 @@ class Direction:
         self.compose()
 
     def lead_to(self, target: Receiver) -> None:
-        """Hand what arrives to a port; said once, before anything arrives."""
+        """Set the port that receives arriving packets; called once, before anything arrives."""
         self._receive = target.receive
 
     def compose(self) -> None:
-        """Put the layers together that are needed now."""
+        """Compose the layers that are needed now."""
         layer: Layer = self._wire if self._lanes is None else self._lanes
         if not self._observer.is_idle:
             self._observer.before(layer)
@@ -104,7 +104,7 @@ class Direction:
         self._refusal = self._room.refusal if self._config.up else _is_down
         self._next = layer.enter
 
-    # --- the way of a packet -------------------------------------------------------------------------------
+    # # --- the path of a packet ------------------------------------------------------------------------------
 
     def enter(self, now: int, packet: bytes, hops: int, space: Space | None) -> None:
         """Admit a packet that has visited `hops` switches, or count why not."""
@@ -124,7 +124,7 @@ class Direction:
             self.end(now, packet, drop or Drop.LINK_OVERFLOW)
 
     def arrive(self, now: int, packet: bytes, hops: int) -> None:
-        """Take a packet that has come by the wire of the engine where this direction begins."""
+        """Receive a packet that has come over the wire of the engine where this direction begins."""
         if self._lanes is not None or not self._config.up:
             self.enter(now, packet, hops, None)
             return
@@ -139,22 +139,22 @@ class Direction:
         self._wire.arrive(now, packet, hops)
 
     def refusal(self, now: int, size: int, space: Space | None) -> Drop | None:
-        """Return why a packet that is in flight finds no room, or None."""
+        """Return why there is no room for a packet in flight, or None."""
         return self._room.refusal(now, size, space) if self._state.pool >= 0 else Drop.LINK_OVERFLOW
 
     def take_up(self, packet: bytes) -> None:
-        """Take a further packet in flight: a copy made here."""
+        """Count an additional packet in flight: a copy made here."""
         self.counters.copies += 1
         self.counters.in_flight += 1
         self._state.pool -= len(packet)
 
     def end(self, now: int, packet: bytes, drop: Drop) -> None:
-        """End a packet before it is on its way."""
+        """Drop a packet before it is sent."""
         self._lose(packet, drop)
         self._observer.show(now, packet, drop)
 
     def discards(self, egress: Egress, packet: bytes) -> bool:
-        """Return whether a packet is longer than the MTU of its VL, and count that; nothing more comes of it."""
+        """Return whether a packet exceeds the MTU of its VL, and count it then; the caller discards it."""
         if not egress.is_too_long(len(packet), self._vl_of[sc_of(packet)]):
             return False
         self._too_long += 1
@@ -175,7 +175,7 @@ class Direction:
     def _arrive_on_vl(self, now: int, packet: bytes, hops: int) -> None:
         lanes = self._lanes
         vl = self._vl_of[sc_of(packet)] if lanes is None else lanes.first_vl
-        assert self._tally is not None  # noqa: S101 - packets arrive here only where there is one
+        assert self._tally is not None  # noqa: S101 - packets arrive here only with a tally
         self._tally.carried(vl, len(packet))
         if is_marked(packet):
             self._tally.marked(vl, packet)
@@ -201,12 +201,12 @@ class Direction:
     # --- changes -------------------------------------------------------------------------------------------
 
     def configure(self, now: int, config: LinkConfig) -> None:
-        """Take a new configuration but for its credits; what is on its way stays, except where the link goes down.
+        """Apply a new configuration, except its credits; packets in transit stay unless the link goes down.
 
-        Raises:  ValueError: a link gets credits when it is laid, or never.
+        Raises:  ValueError: credits cannot be added to or removed from an existing link.
         """
         if (config.flow is None) != (self._lanes is None):
-            raise ValueError("a link gets credits when it is laid, or never")
+            raise ValueError("a link gets credits when it is created, or never")
         config = self._here(config)
         was_up, self._config = self._config.up, replace(config, flow=self._config.flow)
         self._wire.configure(now, config)
@@ -218,13 +218,13 @@ class Direction:
         self.compose()
 
     def _here(self, config: LinkConfig) -> LinkConfig:
-        """Return what acts here of a configuration: where packets arrive, the wire is behind them."""
+        """Return the part of a configuration that applies here: an arriving direction has no wire of its own."""
         if not self._arrives:
             return config
         return replace(config, rate_bps=INSTANT_BPS, latency_ns=0, jitter_ns=0)
 
     def _cut(self, now: int) -> None:
-        """Lose all that is on its way: what waits, then what is held back, then what is on the wire."""
+        """Drop everything in transit: first what waits, then what is held back, then what is on the wire."""
         lanes = self._lanes
         waiting = [] if lanes is None else lanes.flush(now)
         for packet in waiting:
@@ -237,35 +237,35 @@ class Direction:
                 lanes.lose(packet)
 
     def set_rules(self, rules: Sequence[FaultRule]) -> None:
-        """Take new faults; what the old ones hold back stays held."""
+        """Apply new faults; packets held back by the old ones stay held."""
         self._faults.rules = () if self._arrives else tuple(rules)
         self.compose()
 
     def observe(self, on: bool) -> None:
-        """Report packets from now on, or no more."""
+        """Start or stop reporting packets."""
         self._observer.reports = on
         self.compose()
 
     def attach(self, ring: PythonRing, interface: int) -> None:
-        """Copy packets into a ring from now on."""
+        """Start copying packets into a ring."""
         self._observer.attach(ring, interface)
         self.compose()
 
     def detach(self, ring: PythonRing) -> None:
-        """Copy no more into a ring."""
+        """Stop copying into a ring."""
         self._observer.detach(ring)
         self.compose()
 
     def set_flow(self, now: int, flow: FlowControl | None) -> None:
-        """Take other credits, of a link that has some; what waits and what is on its way stays, on its VL."""
+        """Change the credits of a link that has some; packets that wait or are in transit stay on their VL."""
         if flow != self._config.flow:
             self._config = replace(self._config, flow=flow)
             self._set_up(now)
 
     def set_egress(self, now: int, egress: Egress) -> None:
-        """Let packets leave as a port says.
+        """Apply a port's settings for leaving packets.
 
-        Those that wait or are on the wire stay on the VL that they are on.
+        Packets that wait or are on the wire stay on their VL.
         """
         if egress != self._egress:
             self._egress = egress
@@ -278,7 +278,7 @@ class Direction:
             self._lanes.set_up(now, flow, self._egress)
 
     def _map(self) -> None:
-        """Note on which VL of the port each service channel is, and count VLs where there may be several."""
+        """Update the VL of each service channel, and start counting by VL where there may be several."""
         flow, table = self._config.flow, self._egress.sc_to_vl
         self._vl_of = table or vls_without_table(flow)
         vls = flow.vls if flow is not None else MAX_VLS if table else 1
@@ -289,20 +289,20 @@ class Direction:
             self._wire.arrive = self._arrive_on_vl
 
     def set_shows(self, shows: Shows) -> None:
-        """Note whether what arrives may be an output at once."""
+        """Set whether arrivals may be outputs at once."""
         self._wire.set_shows(shows)
 
-    # --- looking -------------------------------------------------------------------------------------------
+    # # --- queries -------------------------------------------------------------------------------------------
 
     @property
     def shows_after(self) -> int | None:
-        """How much later a packet that enters brings about an output, at least, in nanoseconds; None: never here.
+        """The least time in nanoseconds from a packet's entry to an output that it causes here; None: it never does.
 
-        Not looked at: that a sender is stopped, which only an input does, and that one goes on.
+        Ignored: that a sender is stopped, which only an input causes, and that a sender may send again.
         """
         if self._observer.reports or self._faults.show_at_once:
             return 0
-        if self._arrives:  # what enters is an input
+        if self._arrives:  # every entry is an input
             return None
         return None if self._wire.shows is Shows.NOTHING else self._config.latency_ns
 
@@ -317,7 +317,7 @@ class Direction:
         return self._faults.is_holding
 
     def lanes(self) -> LanesStatus | None:
-        """Return the virtual lanes as they are now; None on a link without credits."""
+        """Return the current state of the virtual lanes; None on a link without credits."""
         return None if self._lanes is None else self._lanes.status()
 
     def vl_counters(self, now: int) -> tuple[VlCounters, ...]:
@@ -328,7 +328,7 @@ class Direction:
         return vl_counters(self.counters, more, rows)
 
     def wire_counters(self, now: int) -> WireCounters:
-        """Return what it has counted beside packets and bytes."""
+        """Return the counters in addition to packets and bytes."""
         return self._carried.counters(now)
 
 

@@ -1,6 +1,7 @@
-"""The layer that disturbs packets: loss, damage, duplicates, delay, reordering, as rules say.
+"""The layer that disturbs packets according to rules: loss, damage, duplicates, delay, reordering.
 
-How rules draw random words is in `hfi_sim.random_stream`: one for each packet that a rule means and does not spare.
+`hfi_sim.random_stream` describes how rules draw random words: one for each packet that a rule matches and does not
+skip.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from hfi_sim.wire.icrc import TRAILER_SIZE
 from hfi_sim.wire.lrh16b import SIZE as HEADER_SIZE
 
 _ERRORS: Final = (FaultKind.LOSS, FaultKind.CORRUPT)
-"""What the far end notices as an error of the wire."""
+"""Faults that the far end counts as errors of the wire."""
 
 
 class _Passage(NamedTuple):
@@ -51,9 +52,10 @@ class FaultLayer:
     def __init__(
         self, direction: Way, state: EngineState, stream: RandomStream, on_error: Callable[[int], None]
     ) -> None:
-        """Begin without rules.
+        """Start without rules.
 
-        Args:  stream: what the direction's faults draw from. on_error: told when one damages or loses a packet.
+        Args:  stream: the random stream of the direction's faults. on_error: called when a fault damages or loses a
+               packet.
         """
         self.rules: Sequence[FaultRule] = ()
         self._direction = direction
@@ -64,12 +66,12 @@ class FaultLayer:
         self._next: Layer
 
     def before(self, following: Layer) -> None:
-        """Stand before another layer."""
+        """Set the following layer."""
         self._next = following
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is disturbed and nothing held back."""
+        """Whether there are no rules and no packet is held back."""
         return not self.rules and not self._held
 
     @property
@@ -79,13 +81,13 @@ class FaultLayer:
 
     @property
     def show_at_once(self) -> bool:
-        """Whether an event may show outside as it happens: a rule is spent, or a packet that was held back goes on."""
+        """Whether an event may cause an output at once: a rule is spent, or a packet that was held back goes on."""
         return bool(self._held) or any(
             rule.count is not None or rule.kind is FaultKind.REORDER for rule in self.rules
         )
 
     def enter(self, now: int, packet: bytes, hops: int, _delay_ns: int, space: Space | None) -> None:
-        """Let the rules act on a packet."""
+        """Apply the rules to a packet."""
         passages, drop = self._judge(now, packet)
         direction = self._direction
         if drop is not None:
@@ -101,7 +103,9 @@ class FaultLayer:
                 self._overtaken(now)
 
     def _go_on(self, now: int, packet: bytes, hops: int, delay_ns: int, space: Space | None) -> bool:
-        """Pass a packet on if there is room for it; a copy may find none, or a packet that was held back."""
+        """Pass a packet on if there is room for it; there may be none for a copy, or for a packet that was held
+        back.
+        """
         drop = self._direction.refusal(now, len(packet), space)
         if drop is not None:
             self._direction.end(now, packet, drop)
@@ -152,7 +156,7 @@ class FaultLayer:
             self._direction.compose()
 
     def cut(self) -> list[bytes]:
-        """Forget what is held back, and return its packets: the link went down."""
+        """Remove the packets held back and return them: the link went down."""
         packets = [held.packet for held in self._held]
         for held in self._held:
             self._state.events.cancel(held.number)

@@ -1,4 +1,4 @@
-"""What a fault does to packets, as an engine is told: the kind, the packets that it means, and how often it hits."""
+"""A packet fault as an engine sees it: its kind, the packets that it matches, and how often it hits."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _FIELD_BITS: Final = {
     "lid": Lrh16B.HEADER.fields["slid"].bits,
     **{place.name: place.width_bits for place in (_VESW_ID, _ATTR_ID, _METHOD)},
 }
-"""How long the fields are that a match compares with."""
+"""Width in bits of the fields that a match compares."""
 _SHOWN: Final = 10**20
 
 
 def short(number: float) -> str:
-    """Return a number as an error message can show it."""
+    """Return a number in a form short enough for an error message."""
     if isinstance(number, int) and abs(number) > _SHOWN:
         return f"a number of {number.bit_length()} bits"
     return f"{number:g}"
@@ -58,9 +58,9 @@ PACKET_KINDS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Which packets are meant; all that is given must hold.
+    """Which packets are meant; all given conditions must hold.
 
-    Raises:  FaultError: a direction that is none, a number that no packet can bear.
+    Raises:  FaultError: an unknown direction, or a number too large for its field.
     """
 
     l4: int | None = None
@@ -76,7 +76,7 @@ class Match:
     method: int | None = None
     """MADs of one method."""
     direction: str | None = None
-    """tx: what the named end sends; rx: what it receives."""
+    """tx: packets that the named end sends; rx: packets that it receives."""
 
     def __post_init__(self) -> None:
         if self.direction not in (None, "tx", "rx"):
@@ -90,7 +90,7 @@ class Match:
                 )
 
     def fits(self, packet: bytes) -> bool:
-        """Return whether the packet is one of those; bytes shorter than a header fit only where nothing is asked."""
+        """Return whether the packet matches; data shorter than a header matches only without conditions."""
         if len(packet) < Lrh16B.SIZE:
             return all(getattr(self, name) is None for name in _FIELD_BITS)
         return (
@@ -124,7 +124,7 @@ class Tally:
     """What a fault has done, over all the directions that it is on."""
 
     seen: int = 0
-    """Packets that fitted."""
+    """Packets that matched."""
     hits: int = 0
     """Packets that it hit."""
 
@@ -143,18 +143,18 @@ class FaultRule:
     tally: Tally
     """Counted by the engine."""
     skip: int = 0
-    """Packets that fit and are spared first."""
+    """Matching packets that are skipped first."""
     count: int | None = None
-    """Packets to hit before it is spent; None: it never is."""
+    """Packets to hit before it is spent; None: unlimited."""
     delay_ns: int = 0
     bits: int = 1
     copies: int = 1
     behind: int = 1
     """reorder: how many later packets overtake it."""
     hold_ns: int = 0
-    """reorder: at the latest it goes on after this."""
+    """reorder: the longest time that it is held back."""
 
     @property
     def is_spent(self) -> bool:
-        """Whether it has hit as many packets as it was to."""
+        """Whether it has hit its maximum number of packets."""
         return self.count is not None and self.tally.hits >= self.count

@@ -1,7 +1,7 @@
-"""Counters of each virtual lane of one direction of a link, for those who ask, such as a performance agent.
+"""Counters of each virtual lane of one direction of a link, as a performance agent reports them.
 
-Most directions have one VL, and its counters are those of the direction. Only those with more VLs, or whose port has an
-SC to VL table, count each VL from 1 on; VL 0 has the rest.
+Most directions have one VL, whose counters are those of the direction. Only directions with more VLs, or whose port
+has an SC to VL table, count each VL from 1 on; VL 0 has the rest.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hfi_sim.counters import Drop, PacketCounters
 from hfi_sim.wire.lrh16b import BECN_BYTE3, FECN_BYTE7
 
 DISCARDS = frozenset({Drop.LINK_OVERFLOW, Drop.LINK_DOWN})
-"""Reasons for which a port drops what it was to send, beside the MTU; faults are no discards."""
+"""Drops that count as discards of the port, in addition to exceeding the MTU; faults are not discards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,18 +26,20 @@ class VlCounters:
     bytes: int
     """Bytes of these packets, from which PortVLXmitData and PortVLRcvData count flits."""
     wait_ns: int
-    """PortVLXmitWait, as a time: how long the VL had packets to send and sent none, because credits were missing or
-    the wire was busy with other VLs. While its own packet is being sent it does not wait. 0 on a link without credits:
-    its one queue is never idle while something waits.
+    """PortVLXmitWait, as a time: how long the VL had packets to send and sent none, because credits were missing or the
+    wire was busy with other VLs. It does not wait while its own packet is being sent. 0 on a link without credits,
+    whose one queue is never idle while something waits.
 
-    Source:  InfiniBand architecture 16.1.3.5, PortXmitWait: data to transmit, and none sent "because of insufficient
-    credits or because of lack of arbitration"; OPA counts it for each VL as well, in flit times.
+    Source:  InfiniBand architecture 16.1.3.5, PortXmitWait: data to transmit, and none sent "because of
+             insufficient credits or because of lack of arbitration"; OPA counts it for each VL as well, in flit
+             times.
     """
     discards: int
     """PortVLXmitDiscards: packets that were not sent because the queue was full, the link down, or the MTU of the VL
-    too small."""
+    too small.
+    """
     overflows: int = 0
-    """Those of them for which the queue was full: SwPortVLCongestion of a switch."""
+    """Discards because the queue was full: SwPortVLCongestion of a switch."""
     fecn: int = 0
     """Packets that have arrived with FECN: PortVLRcvFECN of the far end."""
     becn: int = 0
@@ -45,7 +47,7 @@ class VlCounters:
 
 
 class VlTally:
-    """What is counted for each VL as it happens."""
+    """The counters of each VL that are kept as packets pass."""
 
     __slots__ = ("becn", "bytes", "discards", "fecn", "overflows", "packets")
 
@@ -58,7 +60,7 @@ class VlTally:
         self.becn = [0] * vls
 
     def grow(self, vls: int) -> None:
-        """Count so many VLs, if there are not as many."""
+        """Extend to this many VLs."""
         for column in (self.packets, self.bytes, self.discards, self.overflows, self.fecn, self.becn):
             column += [0] * (vls - len(column))
 
@@ -73,13 +75,15 @@ class VlTally:
         self.becn[vl] += packet[3] & BECN_BYTE3 != 0
 
     def discarded(self, vl: int, drop: Drop | None) -> None:
-        """Count a packet that was not sent, the VL modulo their number. Args: drop: None: it was too long."""
+        """Count a packet that was not sent; VLs are taken modulo their number. Args: drop: None: it exceeded the
+        MTU.
+        """
         vl %= len(self.discards)
         self.discards[vl] += 1
         self.overflows[vl] += drop is Drop.LINK_OVERFLOW
 
     def rows(self, waits: Sequence[int]) -> list[Row]:
-        """Return what was counted. Args: waits: of each VL in nanoseconds; empty: none."""
+        """Return the counters. Args: waits: of each VL in nanoseconds; empty: none."""
         waits = waits or [0] * len(self.packets)
         columns = (self.packets, self.bytes, waits, self.discards, self.overflows, self.fecn, self.becn)
         return list(zip(*columns, strict=True))
@@ -90,7 +94,7 @@ Row = tuple[int, ...]
 
 
 class Uncounted(NamedTuple):
-    """What a direction has counted of all its VLs together that its `PacketCounters` lack."""
+    """Totals of a direction over all its VLs that its `PacketCounters` lack."""
 
     too_long: int
     """Packets longer than the MTU of their VL."""
@@ -101,8 +105,8 @@ class Uncounted(NamedTuple):
 def vl_counters(total: PacketCounters, more: Uncounted, rows: Sequence[Row]) -> tuple[VlCounters, ...]:
     """Return the counters of each VL.
 
-    Args:  total, more: of the direction. rows: of each VL; of VL 0 only the time waited is looked at, as it has all
-           that the others have not.
+    Args:  total, more: of the direction. rows: of each VL; for VL 0 only the wait is used, as its other counters
+           are the totals less those of the other VLs.
     """
     whole = VlCounters(
         total.out_packets,

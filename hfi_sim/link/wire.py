@@ -16,24 +16,24 @@ from hfi_sim.random_stream import CHANCE_BITS, RandomStream
 from hfi_sim.wire.l4 import L4
 
 _BIT_NS: Final = 8 * NS_PER_S
-"""Bits of a byte times nanoseconds of a second: over the rate in bit/s it is what a byte takes, in nanoseconds."""
+"""Bits of a byte times nanoseconds of a second: divided by the rate in bit/s, the nanoseconds of one byte."""
 
 
 class _Times(dict[int, tuple[int, int]]):
-    """What packets take at one rate, by their size: whole nanoseconds, and what is left of one times the rate."""
+    """Serialization time by packet size at one rate: whole nanoseconds, and the remainder times the rate."""
 
     def __init__(self, rate_bps: int) -> None:
         super().__init__()
         self._rate_bps = rate_bps
 
     def __missing__(self, size: int) -> tuple[int, int]:
-        """Divide once for each size: these numbers are too large to do it for each packet."""
+        """Divide once for each size: these numbers are too large to divide for each packet."""
         times = self[size] = divmod(size * _BIT_NS, self._rate_bps)
         return times
 
 
 _times_at: Final = lru_cache(maxsize=64)(_Times)
-"""Wires of one rate share what they know."""
+"""Wires of the same rate share one table."""
 
 
 class Shows(Enum):
@@ -41,7 +41,7 @@ class Shows(Enum):
 
     NOTHING = "nothing"
     MADS = "MADs"
-    """It ends at a switch whose port 0 is not DOWN. Other packets that are for port 0 find nobody there."""
+    """It ends at a switch whose port 0 is not DOWN. Other packets for port 0 have no receiver."""
     EVERYTHING = "everything"
     """It ends at an HFI port."""
 
@@ -56,7 +56,7 @@ Arrive = Callable[[int, bytes, int], None]
 
 
 class Wire:
-    """Serialization, latency and jitter. It has no limit: what feeds it has one."""
+    """Serialization, latency and jitter. It has no limit; the layer before it has one."""
 
     __slots__ = (
         "_events",
@@ -85,22 +85,22 @@ class Wire:
     ) -> None:
         """Make an empty wire.
 
-        Args:  arrive: takes what arrives. jitter: the stream of its delays. shows: as for `Direction`.
+        Args:  arrive: receives arriving packets. jitter: the random stream of its delays. shows: as for `Direction`.
         """
         self._events = events
         self._happens = self._due
-        """What is scheduled: the arrival of the first packet."""
+        """The scheduled event: the arrival of the first packet."""
         self.arrive = arrive
-        """Takes what arrives."""
+        """Receives arriving packets."""
         self._jitter = jitter
         self._on_wire: deque[tuple[int, int, bytes, int, int]] = deque()
-        """(arrival, sequence number of its event, packet, hops, latency with jitter and what faults add).
+        """(arrival, sequence number of its event, packet, hops, latency with jitter and the delay of faults).
 
         Only the first has an event in the queue.
         """
         self._last_arrival = 0
         self.free_at = 0
-        """When everything sent so far has left the near end, but for less than a nanosecond."""
+        """When everything sent so far has left the near end, rounded down to a nanosecond."""
         self.shows = shows
         self._remainder = 0
         """What the last packet takes beyond `free_at`, in nanoseconds times the rate."""
@@ -110,10 +110,10 @@ class Wire:
         self._jitter_ns = config.jitter_ns
 
     def configure(self, now: int, config: LinkConfig) -> None:
-        """Take a new rate, latency and jitter.
+        """Apply a new rate, latency and jitter.
 
-        What has left the near end arrives as it was to; the rest, and what is left of the packet being sent, goes on at
-        the new rate. Otherwise a link that was slow for a second would be for as long as its queue would have taken.
+        Packets that have left the near end arrive as scheduled; the others, and the rest of the packet being sent,
+        continue at the new rate. Otherwise a brief slow-down would last until the old queue drained.
         """
         self._latency_ns = config.latency_ns
         self._jitter_ns = config.jitter_ns
@@ -135,7 +135,7 @@ class Wire:
         if leaving and not on_wire:
             self._events.cancel(first)
         self._last_arrival = on_wire[-1][0] if on_wire else now
-        # more is left only of packets that were handed on before their time, because a timer is coarse
+        # more than that is left only of packets sent ahead of their time, because the timer is coarse
         taken, self._remainder = divmod(max(left, 0), rate_bps)
         self.free_at = now + taken
         done = max(-left, 0)
@@ -144,7 +144,7 @@ class Wire:
             done = 0
 
     def set_shows(self, shows: Shows) -> None:
-        """Note what may be an output as it arrives, also for what is on the wire."""
+        """Set which arrivals may be outputs, including those of packets on the wire."""
         self.shows = shows
         if shows is not _NOTHING and self._on_wire:
             arrival, number, *_ = self._on_wire[0]
@@ -156,7 +156,7 @@ class Wire:
         return self.free_at + (self._remainder > 0)
 
     def has_left_but(self, now: int, size: int) -> bool:
-        """Return, for a wire that is not free, whether what has not left the near end is `size` bytes at most."""
+        """Return, for a busy wire, whether at most `size` bytes have not left the near end."""
         return (self.free_at - now) * self._rate_bps + self._remainder <= size * _BIT_NS
 
     def enter(
@@ -170,8 +170,9 @@ class Wire:
     ) -> None:
         """Send a packet behind those on the wire.
 
-        Args:  delay_ns: on top; later packets do not overtake it. again: it was on the wire: what it takes once it has
-               left the near end, and how much of it has left, in nanoseconds times the rate.
+        Args:  delay_ns: extra latency; later packets do not overtake it. again: for a packet that was on the wire:
+               its time on the wire after it has left the near end, and how much of it has left, in nanoseconds
+               times the rate.
         """
         taken, remainder = self._times[len(packet)]
         if again is None:
@@ -221,7 +222,7 @@ class Wire:
         arrive(now, packet, hops)
 
     def cut(self) -> list[bytes]:
-        """Forget everything on the wire, and return its packets in order."""
+        """Remove everything on the wire and return its packets in order."""
         packets = [entry[2] for entry in self._on_wire]
         if packets:
             self._events.cancel(self._on_wire[0][1])

@@ -1,4 +1,4 @@
-"""What one direction of a link counts beside packets and bytes: multicast, congestion marks, and errors of its wire."""
+"""Additional counters of one direction of a link: multicast, congestion marks, and errors of its wire."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from hfi_sim.types import LID_MULTICAST_FIRST, is_multicast_lid
 from hfi_sim.wire.lrh16b import BECN_BYTE3, FECN_BYTE7, SIZE, dlid_of
 
 WINDOW_NS: Final = 10 * NS_PER_S
-"""Errors count as recent for one to two of these."""
+"""Errors count as recent for one to two of these windows."""
 GROUP_BYTE9: Final = LID_MULTICAST_FIRST >> 16
-"""Byte 9 of a header has at least this where the DLID is that of a group, or the permissive one."""
+"""Byte 9 of a header has at least this value if the DLID is that of a group, or the permissive LID."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,16 +28,16 @@ class WireCounters:
     errors: int
     """Packets that faults have damaged or lost on the wire: LocalLinkIntegrityErrors of the far end."""
     recent_errors: int
-    """Those of the last 10 to 20 s: what the far end judges the quality of the link by."""
+    """Those of the last 10 to 20 s, from which the far end rates the quality of the link."""
 
 
 def is_marked(packet: bytes) -> bool:
-    """Return whether a packet bears FECN or BECN."""
+    """Return whether a packet has FECN or BECN set."""
     return len(packet) >= SIZE and bool(packet[7] & FECN_BYTE7 or packet[3] & BECN_BYTE3)
 
 
 class WireTally:
-    """What is counted as it happens."""
+    """The counters that are kept as packets pass."""
 
     __slots__ = ("_before", "_latest", "_window", "becn", "errors", "fecn", "multicast")
 
@@ -47,14 +47,14 @@ class WireTally:
         self.becn = 0
         self.errors = 0
         self._window = 0
-        """The number of the window in which the last error was."""
+        """The number of the window of the last error."""
         self._latest = 0
         """Errors in that window."""
         self._before = 0
         """Errors in the window before that one."""
 
     def note(self, packet: bytes) -> None:
-        """Look at a packet that has arrived, with a whole header."""
+        """Count a packet that has arrived, with a whole header."""
         if is_multicast_lid(dlid_of(packet)):
             self.multicast += 1
         if packet[7] & FECN_BYTE7:
@@ -77,6 +77,6 @@ class WireTally:
             self._window = window
 
     def counters(self, now: int) -> WireCounters:
-        """Return what was counted."""
+        """Return the counters."""
         self._turn(now)
         return WireCounters(self.multicast, self.fecn, self.becn, self.errors, self._latest + self._before)

@@ -1,9 +1,9 @@
-"""Where a fabric goes on at other machines: packets leave the engine here for a transport, and come back from it.
+"""The boundary of one machine's fabric: packets for other machines leave the engine here and arrive from them.
 
-A cut link has its near half in this engine and its far half in another one. A packet has gone through queue, rate,
-latency and faults of its direction where it was sent; what arrives enters the far engine as if it had just come by the
-cable. What the transport cannot take waits here, and bounds the credits of the link; without credits it is dropped
-(net_overflow) once too much waits.
+A cut link has its near half in this engine and its far half in another machine's. The sending engine applies queue,
+rate, latency and faults; a packet that arrives enters the receiving engine as if it had just come off the cable.
+Packets that the transport cannot accept yet wait here. On a link with credits the credits bound that backlog; without
+credits packets beyond a limit are dropped (net_overflow).
 """
 
 from __future__ import annotations
@@ -24,34 +24,34 @@ from opavnic.cluster.messages import Body
 from opavnic.cluster.transport import MANAGEMENT_SC, NodeName, Transport
 
 FULL_BYTES: Final = 1 << 20
-"""Of packets that wait for credits of the receiver behind a link; from here on its sender is stopped."""
+"""Bytes waiting for credits of the receiver behind a link above which its sender is paused."""
 LOOK_AGAIN_S: Final = 0.5e-3
-"""After which time to look whether these have gone on: credits announce nothing to the outside of an engine."""
+"""Interval at which a full receiver is checked again: an engine does not announce returned credits to the outside."""
 
 
 @dataclass(slots=True)
 class CutLink:
-    """A link of which one end is here, and the other one at another machine."""
+    """A link with one end on this machine and the other on a peer."""
 
     link: Link
     peer: NodeName
     leaving: int
     """The direction that leaves from here, 0 or 1."""
     counters: PacketCounters = field(default_factory=PacketCounters)
-    """Of what leaves from here, between this machine and the other."""
+    """Counters of the outgoing direction, between this machine and the peer."""
     arriving: PacketCounters = field(default_factory=PacketCounters)
-    """Of what comes from there: what the network lost, and what the engine here took."""
+    """Counters of the incoming direction: what the network lost, and what the engine here accepted."""
     arrived: int = 0
-    """Packets that have come from there and entered the engine,"""
+    """Packets that arrived from the peer and entered the engine."""
     arrived_bytes: int = 0
-    """and their bytes. Both are written where they come in, by one thread at a time, and nowhere else."""
+    """Bytes of those packets. Both counters are written by the receiving thread only, one thread at a time."""
     is_paused: bool = False
     life: int = 0
-    """Of the machine at the other end."""
+    """Life of the peer (see `NodeState.life`)."""
     sent_before: int = 0
-    """What had arrived at earlier processes of that machine."""
+    """Packets acknowledged by earlier processes of the peer."""
     received_before: int = 0
-    """What had come from them."""
+    """Packets received from earlier processes of the peer."""
 
     @property
     def name(self) -> str:
@@ -69,7 +69,7 @@ class Boundary:
         links: Iterable[CutLink],
         loop: asyncio.AbstractEventLoop,
     ) -> None:
-        """Begin to carry packets of these links; they are down until `set_peer` says otherwise."""
+        """Start to carry packets of these links; the links are down until `set_peer` brings them up."""
         self.links = {link.name: link for link in links}
         self._fabric = fabric
         self._transport = transport
@@ -93,7 +93,7 @@ class Boundary:
         fabric.before_counting.append(self.count)
 
     async def close(self) -> None:
-        """Carry nothing more."""
+        """Stop carrying packets."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -105,9 +105,9 @@ class Boundary:
     # --- peers ---------------------------------------------------------------------------------------------
 
     def set_peer(self, peer: NodeName, is_there: bool, life: int = 0) -> None:
-        """Take the links to a machine up, or down: the ports at their ends see a cable that is cut.
+        """Bring the links to a machine up or down; the ports at their ends see a cable being plugged in or pulled.
 
-        Args:  life: the process of that machine; another one begins to count anew.
+        Args:  life: of the peer; a new life restarts the counters that are shown.
         """
         if is_there:
             self._heed_life(peer, life)
@@ -126,12 +126,12 @@ class Boundary:
                 cut.sent_before, cut.received_before = cut.counters.out_packets, cut.arriving.in_packets
 
     def set_network(self, peer: NodeName, one_way_s: float) -> None:
-        """Let the network to a machine be part of the latency of the links to it: the larger of the two counts."""
+        """Include the network's delay in the latency of the links to a machine: the larger of the two applies."""
         for cut in self.links.values():
             if cut.peer == peer:
                 cut.link.network_s = one_way_s
 
-    # --- packets: in a thread of the gate for each machine, and in those of the transport ----------------------
+    # # --- packets: in the gate's thread for each machine, and in the transport's threads -------------------------
 
     def _room(self, link: str, _direction: int) -> None:
         cut = self.links.get(link)
@@ -139,9 +139,9 @@ class Boundary:
             self._gate.wake(cut.peer)
 
     def _offer(self, peer: NodeName) -> None:
-        """Give the transport what a machine takes: a message of each service channel in turn, management first.
+        """Offer the transport a machine's packets, one message of each service channel in turn, management first.
 
-        What leaves meanwhile has its turn too, so that no sender, however fast, keeps others from theirs.
+        Packets that leave the engine meanwhile join the rotation, so a fast sender cannot starve the others.
         """
         goes_on = True
         while goes_on and not self._is_closed:
@@ -165,7 +165,7 @@ class Boundary:
     # --- credits -------------------------------------------------------------------------------------------
 
     def _heed_credits(self, cut: CutLink) -> None:
-        """Stop the sender while the receiver behind the link has no room for what waits."""
+        """Pause the sender while the receiver behind the link has no room for the backlog."""
         if self._is_closed:
             return
         lanes = cut.link.directions[1 - cut.leaving].lanes
@@ -177,10 +177,10 @@ class Boundary:
         if is_full:
             self._loop.call_later(LOOK_AGAIN_S, self._heed_credits, cut)
 
-    # --- looking ------------------------------------------------------------------------------------------
+    # # --- reports ------------------------------------------------------------------------------------------
 
     def count(self) -> None:
-        """Bring the counters of what is between the machines up to date."""
+        """Update the counters of what is between the machines."""
         reports = self._transport.links()
         for cut in self.links.values():
             report = reports.get(cut.name)
@@ -199,7 +199,7 @@ class Boundary:
             _set(arriving, Drop.NET_LOST, report.missing)
 
     def status(self) -> list[dict[str, Any]]:
-        """Return every cut link as this machine sees it."""
+        """Return the state of every cut link as this machine sees it."""
         self.count()
         reports = self._transport.links()
         rows = []
@@ -226,11 +226,11 @@ class Boundary:
 
 
 def _set(counters: PacketCounters, reason: Drop, packets: int) -> None:
-    """Say how many packets were dropped in all; a reason that never was is not named."""
+    """Set the number of packets dropped for a reason; a reason that has never occurred is left out."""
     if packets or reason in counters.drops:
         counters.drops[reason] = packets
 
 
 def down_by(peer: str) -> str:
-    """Return in whose name a link to a machine is held down."""
+    """Return the name under which a link to a machine is held down."""
     return f"machine {peer}"

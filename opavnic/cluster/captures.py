@@ -1,4 +1,4 @@
-"""Captures for other machines: one of them asks for pieces of a file, as long as it wants more."""
+"""Captures that other machines request: the reader polls for pieces of the capture file until it ends the capture."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from opavnic.world.world import World
 log = logging.getLogger("opavnic.cluster")
 
 MAX_SERVED: Final = 16
-"""Captures for other machines at one time."""
+"""Limit of captures that run for other machines at one time."""
 PIECE: Final = 384 << 10
-"""Bytes of an answer; written as base64 they fit an answer."""
+"""Bytes of captured data in a reply; small enough to fit a reply when written as base64."""
 WAIT_S: Final = 0.5
-"""How long a question waits for packets."""
+"""How long a request waits for packets."""
 FORGOTTEN_S: Final = 15.0
-"""A capture that nobody has asked for so long ends: its reader may have died."""
+"""A capture that has not been polled for this long ends: its reader may have died."""
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class _Served:
     capture: Capture
     asked_at: float
     waiting: bytes
-    """What was taken and not sent yet."""
+    """Captured, not sent yet."""
     has_statistics: bool = False
     ending: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -63,11 +63,11 @@ class ServedCaptures:
         self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
-        """How many there are."""
+        """The number of running captures."""
         return len(self._served)
 
     def start(self, reader: NodeName, world: World, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Start the capture that a machine asks for. Raises InputError, FaultError: what is wrong with it."""
+        """Start the capture that a machine requests. Raises InputError or FaultError if the request is invalid."""
         if len(self._served) >= MAX_SERVED:
             raise ClusterError(f"{MAX_SERVED} captures for other machines are running, the most there may be")
         query = {str(key): str(value) for key, value in dict(body.get("query", {})).items()}
@@ -80,7 +80,7 @@ class ServedCaptures:
         return {"number": self._last}
 
     async def more(self, reader: NodeName, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Wait for packets, and return them."""
+        """Wait for packets and return them."""
         loop = asyncio.get_running_loop()
         one = self._find(reader, body)
         until = loop.time() + WAIT_S
@@ -96,26 +96,26 @@ class ServedCaptures:
         return {"data": base64.b64encode(piece).decode(), "is_over": False}
 
     def keep(self, reader: NodeName, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Hear that its reader still wants it, and only has no room now."""
+        """Keep a capture alive for a reader that has no room for data now."""
         self._find(reader, body).asked_at = asyncio.get_running_loop().time()
         return {}
 
     def end(self, reader: NodeName, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Capture no more; what is left can be asked for."""
+        """Stop capturing; data not fetched yet can still be fetched."""
         one = self._find(reader, body)
         one.capture.stop()
         one.ending.set()
         return {}
 
     def lost(self, reader: NodeName) -> None:
-        """End those of a machine that has gone."""
+        """End the captures of a machine that has left."""
         for number, one in list(self._served.items()):
             if one.reader == reader:
                 one.capture.stop()
                 del self._served[number]
 
     def close(self) -> None:
-        """End all of them."""
+        """End all captures."""
         if self._timer is not None:
             self._timer.cancel()
         for one in self._served.values():
@@ -129,7 +129,7 @@ class ServedCaptures:
         return one
 
     def _forget(self) -> None:
-        """End those that nobody asks for, now and as long as there are some."""
+        """End captures that are no longer polled; repeat while any are left."""
         loop = asyncio.get_running_loop()
         for number, one in list(self._served.items()):
             if loop.time() - one.asked_at > FORGOTTEN_S:
@@ -149,11 +149,11 @@ class CaptureThere:
 
     @property
     def where(self) -> str:
-        """The machine."""
+        """The machine that captures."""
         return str(self._machine)
 
     async def more(self) -> bytes | None:
-        """See RemoteCapture.more. A machine that goes has no more."""
+        """See RemoteCapture.more. The capture ends when its machine leaves."""
         if self._is_over:
             return None
         try:
@@ -167,7 +167,7 @@ class CaptureThere:
 
     async def keep(self) -> None:
         """See RemoteCapture.keep."""
-        with contextlib.suppress(AskError):  # `more` says what has become of it
+        with contextlib.suppress(AskError):  # `more` reports a capture that has ended
             await self._transport.ask(self._machine, "capture-keep", {"number": self._number})
 
     async def end(self) -> None:

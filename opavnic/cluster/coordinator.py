@@ -1,4 +1,4 @@
-"""The machine of a cluster with the lab file, the subnet manager and the Ethernet Manager; see node.py."""
+"""The coordinator of a cluster: it has the lab file, the subnet manager and an Ethernet Manager; see node.py."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class Coordinator(Machine):
         wait: int | None = None,
         netdev: NetdevKind = "tap",
     ) -> None:
-        """Prepare.
+        """Prepare to gather machines.
 
-        Args:    text: of the lab file, for the other machines. wait: how many machines to gather, this one included;
-                 None: as the lab file says.
-        Raises:  ClusterInputError: nobody says how many.
+        Args:    text: of the lab file, for the other machines. wait: number of machines to gather, this one
+                 included; None: as given in the lab file.
+        Raises:  ClusterInputError: the number of machines is given nowhere.
         """
         super().__init__(transport, progress)
         self._model = model
@@ -63,7 +63,7 @@ class Coordinator(Machine):
             )
         self._gathered = asyncio.Event()
         self._is_running = False
-        """All machines have been ready once: one that goes from now on may come back."""
+        """All machines have been ready once: a machine that leaves from now on may rejoin."""
         self._ready: set[NodeName] = set()
         self._changed = asyncio.Event()
         self._programs: Programs | None = None
@@ -113,7 +113,7 @@ class Coordinator(Machine):
         super()._lost(name)
         self._ready.discard(name)
         if not self._is_running and self.placement is not None and str(name) in self.placement.hosts:
-            self._trouble[name] = f"machine {name} has gone while the lab was starting"
+            self._trouble[name] = f"machine {name} left while the lab was starting"
             self._changed.set()
         if self._programs is not None:
             self._programs.gone(name)
@@ -142,11 +142,11 @@ class Coordinator(Machine):
         task.add_done_callback(self._tasks.discard)
 
     async def _start(self, name: NodeName) -> None:
-        """Give a machine its share, or hear how it is if it has it already."""
+        """Give a machine its share, or find out that it is running it already."""
         assert self.placement is not None  # noqa: S101 - called once placed
         if str(name) not in self.placement.hosts:
-            self.progress(f"{name} has come too late: the lab is on {', '.join(self.placement.hosts)}")
-            await self._say_down(name, f"lab {self._model.name} runs without {name}: it came too late")
+            self.progress(f"{name} joined too late: the lab runs on {', '.join(self.placement.hosts)}")
+            await self._say_down(name, f"lab {self._model.name} started without {name}: it joined too late")
             return
         body = {
             "lab": self._model.name,
@@ -165,7 +165,7 @@ class Coordinator(Machine):
             self._changed.set()
 
     def _take_back(self, name: NodeName, groups: GroupData) -> None:
-        """Go on with the groups of a deputy that managed the fabric before this process did."""
+        """Restore the groups of a standby subnet manager that managed the fabric before this process did."""
         if self._groups_told is None:
             return
         self._groups_told.forget(name)
@@ -191,7 +191,7 @@ class Coordinator(Machine):
 
     async def _is_ready(self, asker: NodeName, _body: dict[str, Any]) -> dict[str, Any]:
         if self._is_running:
-            await self.others.tell_faults(asker)  # it came back: what was changed meanwhile is not there
+            await self.others.tell_faults(asker)  # it rejoined and has missed the changes made meanwhile
         self._ready.add(asker)
         self._changed.set()
         if self._groups_told is not None:
@@ -218,10 +218,10 @@ class Coordinator(Machine):
         try:
             await self.transport.ask(name, "down", {"reason": reason}, timeout_s=5.0)
         except AskError as error:
-            log.warning("%s was not told to end: %s", name, error)
+            log.warning("%s could not be told to end: %s", name, error)
 
     async def close(self) -> None:
-        """End the machines, and leave the fabric."""
+        """End the lab on the other machines, and leave the fabric."""
         for task in tuple(self._tasks):
             task.cancel()
         reason = f"lab {self._model.name} has ended"

@@ -1,9 +1,9 @@
-"""Who may be in a fabric: a CA of its own, a certificate for each node, and the list of all of them.
+"""Credentials of a fabric: its own CA, a certificate for each node, and the list of members.
 
 DIR/ca.pem, ca.key        the CA; its key stays where it was made
 DIR/NAME/ca.pem           a node's folder, which is copied to its machine: the CA's certificate,
-DIR/NAME/node.pem         its own certificate, whose common name is the node's name,
-DIR/NAME/node.key         its key, readable by its user only,
+DIR/NAME/node.pem         the node's certificate, whose common name is the node's name,
+DIR/NAME/node.key         the node's key, readable by its user only,
 DIR/NAME/members.json     and the names of all nodes, from which its access control is made
 """
 
@@ -34,7 +34,7 @@ NODE_DAYS: Final = 365
 CA_DAYS: Final = 3650
 _MAX_FILE: Final = 1 << 20
 _BACKDATED: Final = timedelta(days=1)
-"""Clocks of machines differ: a certificate is valid from a day before it was made."""
+"""Clocks of machines differ, so a certificate is valid from a day before it was made."""
 _FOLDER: Final = ("ca.pem", "node.pem", "node.key", "members.json")
 
 
@@ -51,12 +51,12 @@ class Made:
 def make_authority(
     directory: Path, names: Sequence[str], *, coordinators: Sequence[str] = (), days: int = NODE_DAYS
 ) -> Made:
-    """Make a CA and certificates for nodes, or certificates of more nodes by a CA that is there.
+    """Make a CA and certificates for nodes, or certificates for more nodes from an existing CA.
 
-    Args:    names: the nodes; those that have a certificate keep it. coordinators: those that alone may be it;
-             empty: as before, at first any.
-    Raises:  ClusterInputError: a name that no node may have, a folder that is not one of these. ClusterError: a file
-             that cannot be written, or no `cryptography` here.
+    Args:    names: the nodes; a node that has a certificate keeps it. coordinators: the only nodes that may be
+             coordinator; empty: unchanged, and any node at first.
+    Raises:  ClusterInputError: an invalid node name, or a folder that is not a CA's. ClusterError: a file cannot be
+             written, or `cryptography` is not installed.
     """
     wanted = [node_name(name) for name in (*coordinators, *names)]
     try:
@@ -82,8 +82,8 @@ def make_authority(
 def load_credentials(folder: Path) -> Credentials:
     """Read a node's folder.
 
-    Raises:  ClusterInputError: a file is missing, a key that others may read, a certificate that has expired or that
-             the CA in the folder did not make. ClusterError: no `cryptography` here.
+    Raises:  ClusterInputError: a file is missing, the key is readable by others, or the certificate has expired or
+             was not made by the CA in the folder. ClusterError: `cryptography` is not installed.
     """
     from_cryptography = _cryptography()
     for name in _FOLDER:
@@ -167,7 +167,7 @@ def _issue(
     ca_key: ec.EllipticCurvePrivateKey,
     days: int,
 ) -> x509.Certificate:
-    """Return a certificate; of the CA itself where there is none yet."""
+    """Return a new certificate, self-signed where there is no CA certificate yet."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes
     from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -208,7 +208,7 @@ def _issue(
 
 
 def _dns(name: str) -> str:
-    """Return the name as a host name may be: TLS asks for one, and nothing here goes by it."""
+    """Return the name in the form of a host name, which TLS requires; nothing here checks it."""
     return name.replace("_", "-")
 
 
@@ -259,7 +259,7 @@ def _write_key(path: Path, key: ec.EllipticCurvePrivateKey) -> None:
 
 
 def _write(path: Path, data: bytes, mode: int) -> None:
-    """Write a file whole or not at all, with its mode from its first byte on."""
+    """Write a file atomically, with its mode set from the first byte."""
     beside = path.with_name(f".{path.name}.new")
     with contextlib.suppress(FileNotFoundError):
         beside.unlink()

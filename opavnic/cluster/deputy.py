@@ -1,8 +1,8 @@
-"""The subnet manager of a machine that takes over while the coordinator is gone.
+"""The standby subnet manager of a machine that takes over while the coordinator is gone.
 
-Every machine has the model of the whole fabric, and LIDs follow from that alone, so a deputy needs nothing of the
-coordinator's but the multicast groups, which `GroupsTold` brings it. It manages from the moment at which it notices
-that the coordinator has gone to the moment at which that gives the machines their share anew.
+Every machine has the model of the whole fabric, and LIDs follow from the model alone, so a standby needs nothing from
+the coordinator except the multicast groups, which `GroupsTold` sends it. It manages the fabric from the moment it
+notices that the coordinator has left until the coordinator gives the machines their shares again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ GroupData = dict[str, dict[str, bool]]
 
 
 class GroupsTold:
-    """Tells the machines that may manage the fabric later which multicast groups there are."""
+    """Sends the multicast groups to the machines that may manage the fabric later."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class GroupsTold:
         others: Callable[[], Iterable[NodeName]],
         loop: asyncio.AbstractEventLoop,
     ) -> None:
-        """Tell them whenever that changes. Args: others: those that are there."""
+        """Send the groups whenever they change. Args: others: returns the standby machines that are present."""
         self._groups = groups
         self._transport = transport
         self._others = others
@@ -50,12 +50,12 @@ class GroupsTold:
         groups.on_changed = self.tell_soon
 
     def forget(self, name: NodeName) -> None:
-        """Tell a machine all of it: it is another process than before."""
+        """Send a machine all groups again: its process is new."""
         self._told.pop(name, None)
         self.tell_soon()
 
     def tell_soon(self) -> None:
-        """Tell once whoever changes something has finished; a machine that does not answer is asked again."""
+        """Send the groups after the current change is complete; a machine that does not answer is retried."""
         self._is_due = True
         if not self._is_closed and (self._task is None or self._task.done()):
             self._task = self._loop.create_task(self._tell())
@@ -69,7 +69,7 @@ class GroupsTold:
                     try:
                         await self._transport.ask(name, "groups", {"groups": groups})
                     except AskError as error:
-                        log.warning("%s does not hear of groups: %s", name, error)
+                        log.warning("%s did not accept the multicast groups: %s", name, error)
                         is_missed = True
                     else:
                         self._told[name] = groups
@@ -78,7 +78,7 @@ class GroupsTold:
                 self._is_due = True
 
     async def close(self) -> None:
-        """Tell nothing more."""
+        """Stop sending."""
         self._is_closed = True
         if self._task is not None:
             self._task.cancel()
@@ -86,31 +86,31 @@ class GroupsTold:
 
 
 def follow_groups(world: World, groups: GroupData) -> None:
-    """Have the groups that another subnet manager had. Raises ClusterError: these are none."""
+    """Take over the groups of another subnet manager. Raises ClusterError if they are malformed."""
     try:
         world.subnet_manager.groups.follow(groups, world.fabric.hfi_ports())
     except (FabricError, ValueError, TypeError, AttributeError) as error:
-        raise ClusterError(f"no multicast groups: {type(error).__name__}: {error}") from error
+        raise ClusterError(f"malformed multicast groups: {type(error).__name__}: {error}") from error
 
 
 def has_own_groups(world: World) -> bool:
-    """Return whether a subnet manager has any group but that of the managers themselves."""
+    """Return whether a subnet manager has any group other than the managers' own."""
     return bool(world.subnet_manager.groups.to_json().keys() - {f"{ELECTION_GROUP:#x}"})
 
 
 class Deputy:
-    """A subnet manager on a member that manages the fabric, or waits to."""
+    """A subnet manager on a member that manages the fabric, or stands by."""
 
     def __init__(
         self, member: Member, world: World, follower: Follower, loop: asyncio.AbstractEventLoop
     ) -> None:
-        """Wait."""
+        """Stand by."""
         self._member = member
         self._world = world
         self._follower = follower
         self._loop = loop
         self._groups: GroupData = {}
-        """As the manager has told last."""
+        """The groups last received from the active manager."""
         self._programs: Programs | None = None
         self._told: GroupsTold | None = None
         self._ending: set[asyncio.Task[None]] = set()
@@ -123,11 +123,11 @@ class Deputy:
 
     @property
     def groups(self) -> GroupData:
-        """The groups that whoever manages the fabric next is to have."""
+        """The groups that the next manager of the fabric is to start with."""
         return self._world.subnet_manager.groups.to_json() if self.is_acting else {}
 
     def take_over(self) -> None:
-        """Manage the fabric: what is there stays as it is set up, and machines report anew."""
+        """Manage the fabric: nodes stay as they are configured, and machines report again."""
         member, world = self._member, self._world
         assert member.placement is not None  # noqa: S101 - it has a share
         log.warning("%s manages the fabric now", member.transport.name)
@@ -150,7 +150,7 @@ class Deputy:
             return
         log.warning("%s manages the fabric no longer", self._member.transport.name)
         self._member.progress(
-            f"{self._member.transport.name} leaves the fabric to {self._member.manager or 'nobody'}"
+            f"{self._member.transport.name} leaves the fabric to {self._member.manager or 'no machine'}"
         )
         self._groups = self._world.subnet_manager.groups.to_json()
         self._world.stand_back()
@@ -161,7 +161,7 @@ class Deputy:
             task.add_done_callback(self._ending.discard)
 
     def lost(self, name: NodeName) -> None:
-        """Take a machine that has gone off the model."""
+        """Take a machine that has left off the model."""
         if self._programs is not None:
             self._programs.gone(name)
 
@@ -183,7 +183,7 @@ class Deputy:
         return {}
 
     async def close(self) -> None:
-        """Manage nothing more."""
+        """Stop managing."""
         if self._programs is not None and self._told is not None:
             await self._programs.close()
             await self._told.close()

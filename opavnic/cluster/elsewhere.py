@@ -1,7 +1,7 @@
-"""The other machines, as the control API of one of them asks them: looks, changes of faults, captures.
+"""The other machines as the control API of one machine sees them: views, changes of faults, captures.
 
-What shows no traffic is answered to every machine. Captures are for the coordinator, unless the lab file trusts the
-members. Faults are numbered by the coordinator: others ask it, and may have their way on their own nodes.
+Views that show no traffic are available to every machine. Captures are for the coordinator, unless the lab file trusts
+the members. The coordinator numbers faults: other machines ask it, and may change faults on their own nodes.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from opavnic.cluster.node import Machine
 
 LOOK_S: Final = 5.0
-"""Time limit for a machine to say what it sees."""
+"""Time limit for a machine to return a view."""
 
 
 class Others:
-    """Satisfies `opavnic.world.elsewhere.Elsewhere`, and answers the other machines."""
+    """Satisfies `opavnic.world.elsewhere.Elsewhere`, and serves the same requests of other machines."""
 
     def __init__(self, machine: Machine) -> None:
-        """Answer."""
+        """Register the request handlers."""
         self._machine = machine
         self.served = ServedCaptures()
         machine.verbs |= {
@@ -54,12 +54,12 @@ class Others:
         return self._machine.share_here().world
 
     def _owner(self, way: LinkDirection) -> NodeName:
-        """Return the machine whose engine sends what a direction carries."""
+        """Return the machine whose engine sends in this direction."""
         placement = self._machine.placement
         assert placement is not None  # noqa: S101 - there is a share
         return NodeName(placement.machine_of[node_of(way.source)])
 
-    # --- looking -------------------------------------------------------------------------------------------
+    # # --- views ---------------------------------------------------------------------------------------------
 
     async def look(self, what: str, query: Mapping[str, str]) -> dict[str, Any]:
         """See Elsewhere.look."""
@@ -77,7 +77,7 @@ class Others:
         return await self._machine.transport.ask(name, "look", body, timeout_s=LOOK_S)
 
     async def _ask_all(self, what: str, query: Mapping[str, str] | None = None) -> dict[NodeName, Any]:
-        """Return what the machines that answer say."""
+        """Return the views of the machines that answer."""
         names = sorted(self._machine.nodes)
         answers = await asyncio.gather(
             *(self._ask(name, what, query or {}) for name in names), return_exceptions=True
@@ -85,7 +85,7 @@ class Others:
         return {name: answer for name, answer in zip(names, answers, strict=True) if isinstance(answer, dict)}
 
     async def _lanes(self, query: Mapping[str, str]) -> dict[str, Any]:
-        """Take the lanes of each direction from the machine whose engine has them."""
+        """Take the lanes of each direction from the machine whose engine carries it."""
         rows = {row["name"]: row for row in _look(self._world, "lanes", query)["directions"]}
         owners = {
             way.name: self._owner(way) for way in directions_of(self._world.fabric, query.get("on", ""))
@@ -114,7 +114,7 @@ class Others:
         if coordinator == self._machine.transport.name:
             return await self._change(change)
         if coordinator is None:
-            raise ClusterError("the coordinator, which sets faults on all machines, is not there")
+            raise ClusterError("the coordinator, which sets faults on all machines, is not present")
         answer = await self._machine.transport.ask(coordinator, "change-fault", dict(change), timeout_s=30.0)
         number = answer.get("number")
         return number if isinstance(number, int) else None
@@ -127,7 +127,7 @@ class Others:
         return {"number": await self._change(body)}
 
     async def _change(self, change: Mapping[str, Any]) -> int | None:
-        """Make a change here and on the other machines; what one of them refuses is undone."""
+        """Apply a change here and on the other machines; if one of them refuses it, undo it."""
         faults = self._world.faults
         if "add" not in change:
             remove_fault(faults, change.get("remove"))
@@ -152,7 +152,7 @@ class Others:
             raise ClusterError("; ".join(failed))
 
     def _check_own(self, asker: NodeName, change: Mapping[str, Any]) -> None:
-        """Refuse a change of faults that are not at nodes of who asks."""
+        """Refuse a change of faults that are not on nodes of the requesting machine."""
         specs = self._world.faults.specs()
         if "add" in change:
             wanted = [parse_fault(str(change["add"]))]
@@ -191,9 +191,9 @@ class Others:
         return {}
 
     async def tell_faults(self, name: NodeName) -> None:
-        """Have a machine that came back set what is set here, and no more.
+        """Make a machine that has rejoined set exactly the faults that are set here.
 
-        Raises:  AskError: it does not.
+        Raises:  AskError: the machine refused or did not answer.
         """
         specs = self._world.faults.specs()
         told = [[number, spec_text(spec)] for number, spec in specs.items()]
@@ -221,7 +221,7 @@ class Others:
         refused: dict[str, str] = {}
         for name in sorted({self._owner(way) for way in ways}):
             if name not in self._machine.nodes:
-                refused[str(name)] = f"machine {name} is not there"
+                refused[str(name)] = f"machine {name} is not present"
                 continue
             body = {"query": dict(query), "ahead_s": self._machine.clocks.get(name, 0.0)}
             try:
@@ -249,5 +249,5 @@ class Others:
 def _look(world: World, what: str, query: Mapping[str, str]) -> dict[str, Any]:
     view = VIEWS.get(what)
     if view is None:
-        raise InputError(f'"{what[:40]}" is none of {", ".join(VIEWS)}')
+        raise InputError(f'"{what[:40]}" is not one of {", ".join(VIEWS)}')
     return view(world, query)

@@ -7,15 +7,15 @@ from opavnic.errors import OpavnicError
 
 
 class ClusterError(OpavnicError):
-    """Root of what goes wrong between machines."""
+    """Root of the errors between machines."""
 
 
 class ClusterInputError(ClusterError, InputError):
-    """An address, a name or a folder of credentials that a person gave cannot be used."""
+    """An address, a name or a folder of credentials given by the user cannot be used."""
 
 
 class MessageError(ClusterError):
-    """Bytes from another machine are not a message of this version; whoever reads them counts it."""
+    """Bytes from another machine are not a message of this version; the reader counts them."""
 
     def __init__(self, field: str, reason: str) -> None:
         super().__init__(f"{field}: {reason}")
@@ -24,8 +24,8 @@ class MessageError(ClusterError):
 
 
 class RefusedError(ClusterError):
-    """This node may not be in the fabric: its name is taken, its version is another, there is a coordinator already."""
+    """This node may not join: its name is taken, its version differs, or the fabric already has a coordinator."""
 
 
 class AskError(ClusterError):
-    """A node did not answer a question in time, is not there, or answered that it cannot."""
+    """A node is not present, did not answer a request in time, or refused it."""

@@ -1,6 +1,6 @@
-"""All link ends of one node: which peer each has, what is sent to it, what came and was refused. Does no I/O.
+"""All link ends of one node: each end's peer, the messages to send, and those received or refused. Does no I/O.
 
-What there is to send or to tell collects in `outputs`; whoever calls a method drains them after it.
+Messages to send and events to report collect in `outputs`; the caller of a method drains them afterwards.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ from opavnic.cluster.streams import ACK_EVERY_BYTES, ONE_FOR_ALL, RIDE_BYTES, Re
 from opavnic.cluster.transport import MANAGEMENT_SC, LinkReport, NodeName
 
 ACK_DELAY_S: Final = 0.01
-"""How long an acknowledgement waits for more packets; the sender's window is worth many times this."""
+"""How long an acknowledgement waits for more packets; the sender's window lasts many times this."""
 OPEN_AGAIN_S: Final = 0.5
-"""After this time an end asks again for room: its peer may have bound the link later, or refused it then."""
+"""An end repeats its request for room after this time: its peer may bind the link later, or have refused it before."""
 
 
 class Urgency(IntEnum):
-    """Which messages go ahead of which others to the same peer; lower goes first."""
+    """Priority of messages to the same peer; lower goes first."""
 
     ROOM = 0
     MANAGEMENT = 1
     DATA = 2
 
-    __hash__ = int.__hash__  # that of enums is a function of Python, called for each message
+    __hash__ = int.__hash__  # the inherited hash of an enum is a Python function, called for each message
 
 
 def urgency_of(sc: int) -> Urgency:
-    """Return that of trains of a service channel: MADs go ahead of data."""
+    """Return the priority of trains of a service channel: MADs go ahead of data."""
     return Urgency.MANAGEMENT if sc == MANAGEMENT_SC else Urgency.DATA
 
 
@@ -68,14 +68,14 @@ class Arrived(NamedTuple):
 
 
 class RoomAgain(NamedTuple):
-    """A direction that took too little before takes more now."""
+    """A blocked direction has room again."""
 
     link: str
     direction: int
 
 
 class Lost(NamedTuple):
-    """Packets under way when their receiver went."""
+    """Packets were in transit when their receiver left."""
 
     link: str
     direction: int
@@ -96,7 +96,7 @@ class _LinkEnd:
 
     @property
     def is_blocked(self) -> bool:
-        """Whether a sender was left with packets."""
+        """Whether a sender has packets left that it could not send."""
         return any(stream.is_blocked for stream in self.senders.values())
 
 
@@ -104,15 +104,15 @@ class _LinkEnd:
 class _Peer:
     life: int
     under_way: dict[Urgency, int] = field(default_factory=lambda: {Urgency.MANAGEMENT: 0, Urgency.DATA: 0})
-    """Bytes to it."""
+    """Bytes in transit to the peer."""
     owed: int = 0
-    """Bytes that came since the last grants, or more."""
+    """Bytes received since the last grants; may be an overestimate."""
     longest: int = 0
-    """Bytes of its longest train."""
+    """Bytes of the longest train received from the peer."""
 
     @property
     def wants_grants(self) -> bool:
-        """So much has come since the last ones."""
+        """Whether enough has been received since the last grants to send new ones."""
         return self.owed >= max(ACK_EVERY_BYTES, 2 * self.longest)
 
 
@@ -127,14 +127,14 @@ class Exchange:
         """How much is sent at a time."""
         self.outputs: deque[Output] = deque()
         self.refused: Counter[str] = Counter()
-        """Messages that came and were refused, by reason."""
+        """Received messages that were refused, by reason."""
         self._links: dict[str, _LinkEnd] = {}
         self._ends_to: defaultdict[NodeName, dict[str, _LinkEnd]] = defaultdict(dict)
         self._peers: dict[NodeName, _Peer] = {}
         self._dirty: dict[tuple[str, int], float] = {}
         """Receiving streams that owe an acknowledgement: since when."""
         self._is_due = False
-        """Perhaps so much has come from a peer that it is to get grants now."""
+        """Whether some peer may be due for grants now."""
         self._asked: dict[tuple[str, int], float] = {}
         """Sending streams that wait for their first room: when they asked."""
 
@@ -158,7 +158,7 @@ class Exchange:
         self._owe_nothing(end)
 
     def peer_joined(self, peer: NodeName, life: int, now: float) -> None:
-        """A node is there; another life than before is another process."""
+        """Note that a node is present; a life other than before means a new process."""
         known = self._peers.get(peer)
         if known is not None:
             if known.life == life:
@@ -171,7 +171,7 @@ class Exchange:
                 self._ask(end, sc, stream, now)
 
     def peer_gone(self, peer: NodeName) -> None:
-        """A node is out of sight; what was under way to it is lost."""
+        """Note that a node has left; packets in transit to it are lost."""
         if peer in self._peers:
             for end in self._ends_to[peer].values():
                 self._end_senders(end)
@@ -179,7 +179,7 @@ class Exchange:
             del self._peers[peer]
 
     def send(self, link: str, sc: int, take: Take, now: float) -> int:
-        """Send packets of a direction that leaves from here, those that `take` has; return how many were taken."""
+        """Send packets of an outgoing direction, taken with `take`; return the number of packets sent."""
         taken = 0
         while sent := self.send_train(link, sc, take, now):
             put, count = sent
@@ -188,7 +188,9 @@ class Exchange:
         return taken
 
     def send_train(self, link: str, sc: int, take: Take, now: float) -> tuple[Put, int] | None:
-        """Make a train of what waits and return it with the number of its packets; None: nothing waits, or no room."""
+        """Make a train of waiting packets and return it with its packet count; None: nothing waits, or there
+        is no room.
+        """
         end = self._links[link]
         if not 0 <= sc < SERVICE_CHANNELS:
             raise ClusterInputError(f"link {link}: SC {sc}; there are 0 to {SERVICE_CHANNELS - 1}")
@@ -196,7 +198,8 @@ class Exchange:
         peer, urgency, pace = self._peers.get(end.peer), urgency_of(sc), self.pace
         packets = stream.room()
         size = 0 if peer is None else min(pace.train, pace.budget - peer.under_way[urgency])
-        # of a stream with so much under way the peer grants before it has all: until then no message is cut short
+        # with this much in transit, the peer grants before it has received all of it: do not send short trains until
+        # then
         least = pace.train if stream.bytes_under_way >= pace.budget // 2 else 1
         if peer is None or packets <= 0 or size < least:
             stream.is_blocked = True
@@ -215,7 +218,9 @@ class Exchange:
         return Put(end.peer, link, end.direction, urgency, payload), count
 
     def _rides(self, end: _LinkEnd, sc: int, sender: SendStream, peer: _Peer) -> ReceiveStream | None:
-        """Return the stream whose grant a train takes along: nothing long is ahead of it that would hold it up."""
+        """Return the stream whose grant the train carries, provided nothing long ahead of the train would
+        delay the grant.
+        """
         stream = end.receivers.get(sc)
         if (
             stream is None
@@ -243,7 +248,9 @@ class Exchange:
                 self._grant(end, sc, stream)
 
     def received(self, sender: NodeName, link: str, direction: int, payload: bytes, now: float) -> None:
-        """Take a message that `sender` sent for a link direction; what cannot be one is counted in `refused`."""
+        """Handle a message that `sender` sent for a link direction; a malformed or misplaced one is counted in
+        `refused`.
+        """
         try:
             message = parse(payload)
         except MessageError as error:
@@ -254,8 +261,8 @@ class Exchange:
             self.refused[reason] += 1
 
     def poll(self, now: float) -> float | None:
-        """Send what is due; return when the next is, or None."""
-        due = next(iter(self._dirty.values()), None)  # those that came last stand last
+        """Send what is due; return when to call again, or None."""
+        due = next(iter(self._dirty.values()), None)  # a dict keeps insertion order: the oldest is first
         if due is not None and (self._is_due or now - due >= ACK_DELAY_S):
             for key, end, stream in self._owed(now):
                 self._grant(end, key[1], stream)
@@ -273,7 +280,7 @@ class Exchange:
         return due
 
     def _owed(self, now: float) -> list[tuple[tuple[str, int], _LinkEnd, ReceiveStream]]:
-        """Return the receiving streams that are to grant now."""
+        """Return the receiving streams that are due to grant."""
         owed: dict[NodeName, int] = {}
         for link, sc in self._dirty:
             end = self._links[link]
@@ -313,7 +320,7 @@ class Exchange:
     def _accept(
         self, sender: NodeName, link: str, direction: int, message: Train | Open | Room, now: float
     ) -> str | None:
-        """Act on a message; return why it is refused, or None."""
+        """Handle a message; return the reason for refusing it, or None."""
         ends, end, peer = message.ends, self._links.get(link), self._peers.get(sender)
         if ends.fabric != self.fabric:
             return "other_fabric"

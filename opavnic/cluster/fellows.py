@@ -1,10 +1,10 @@
-"""The Ethernet Managers of a cluster: which machines have one, and the newest configuration, which all of them follow.
+"""The Ethernet Managers of a cluster: which machines run one, and how the newest configuration reaches all of them.
 
-The coordinator has one; `cluster: {em_standby: [beta]}` in the lab file gives others one, on the port of a host there.
-Which is the master, they elect over the fabric (`vema.em.election`). Configurations are numbered: the one that was
-applied last bears the highest number, and whoever meets a machine with a lower one tells it. Of two that bear one
-number, as after a partition in which both sides applied one, that of the machine that stands first in the lab file
-holds.
+The coordinator runs one; `cluster: {em_standby: [beta]}` in the lab file adds others, each on the port of a host of its
+machine. They elect the master over the fabric (`vema.em.election`). Configurations are numbered: the one applied last
+has the highest number, and a machine that meets another with a lower number sends it the newer one. If two have the
+same number, as after a partition in which both sides applied one, the configuration of the machine that comes first in
+the lab file wins.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 log = logging.getLogger("opavnic.cluster")
 
 _MAX_CONFIG_BYTES: Final = 1 << 26
-"""A message of a few kilobytes could claim to hold gigabytes; 100,000 members take a tenth of this."""
+"""Upper limit of an unpacked configuration, against decompression bombs; 100,000 members take a tenth of this."""
 
 
 def em_nodes(model: LabModel, placement: Placement) -> dict[str, str]:
-    """Return the node of the Ethernet Manager of each machine that has one, the coordinator first; none: no standby.
+    """Return each machine with an Ethernet Manager and the manager's node, the coordinator first; empty: no standby.
 
-    Raises:  ClusterInputError: a standby is no machine, is the coordinator, or has no host that it could be on.
+    Raises:  ClusterInputError: a standby is not a machine, is the coordinator, or has no host to run on.
     """
     coordinator, *others = placement.hosts
     found = {coordinator: EM_NODE}
@@ -49,7 +49,7 @@ def em_nodes(model: LabModel, placement: Placement) -> dict[str, str]:
         if machine == coordinator:
             there = ", ".join(others) or "there are none"
             raise ClusterInputError(
-                f"{path}: {machine} is the coordinator, which has the first Ethernet Manager anyway: name one of the "
+                f"{path}: {machine} is the coordinator, which runs the first Ethernet Manager already: name one of the "
                 f"other machines ({there})"
             )
         if machine not in placement.hosts:
@@ -59,11 +59,11 @@ def em_nodes(model: LabModel, placement: Placement) -> dict[str, str]:
 
 
 def _host_for(model: LabModel, placement: Placement, path: str, machine: str, coordinator: str) -> str:
-    """Return the host of a machine whose port its manager is on: the first that may manage the fabric."""
+    """Return the host of a machine that its manager runs on: the first that may manage the fabric."""
     hosts = placement.hosts[machine]
     if not hosts:
         raise ClusterInputError(
-            f"{path}: {machine} has no host, on whose port its Ethernet Manager would be: place one there, such as "
+            f"{path}: {machine} has no host to run its Ethernet Manager on: place one there, such as "
             f"`place: {{{next(iter(model.hosts))}: {machine}}}`, or name a machine that has one"
         )
     able = [host for host in hosts if model.hosts[host].may_manage is not False]
@@ -82,7 +82,7 @@ def _host_for(model: LabModel, placement: Placement, path: str, machine: str, co
     host, switch = next(iter(cut_off.items()))
     raise ClusterInputError(
         f"{path}: {host} on {machine} is cabled to {switch}, which {coordinator} carries: without {coordinator} the "
-        f"Ethernet Manager there reaches nobody: write `place: {{{switch}: {machine}}}`"
+        f"Ethernet Manager there is cut off: write `place: {{{switch}: {machine}}}`"
     )
 
 
@@ -96,23 +96,25 @@ def _switch_elsewhere(model: LabModel, placement: Placement, host: str) -> str |
 
 
 def _packed(config: EmConfig) -> str:
-    text = config.model_dump_json(exclude_unset=True)  # whoever takes it fills in the same defaults
+    text = config.model_dump_json(exclude_unset=True)  # the receiver fills in the same defaults
     return base64.b64encode(zlib.compress(text.encode())).decode()
 
 
 def _unpacked(text: str) -> EmConfig:
     try:
         plain = zlib.decompressobj().decompress(base64.b64decode(text), _MAX_CONFIG_BYTES)
-        return parse_config(json.loads(plain))  # one that is longer is cut, and so no JSON
+        return parse_config(json.loads(plain))  # longer data is cut off, and then is not JSON
     except (ValueError, zlib.error) as error:
-        raise ClusterError(f"no configuration of an Ethernet Manager: {error}") from error
+        raise ClusterError(f"malformed Ethernet Manager configuration: {error}") from error
 
 
 class EmFellows:
     """Satisfies `opavnic.world.fellows.Fellows` for one machine."""
 
     def __init__(self, machine: Machine, nodes: Mapping[str, str], digest: str) -> None:
-        """Answer. Args: nodes: as of `em_nodes`. digest: of the lab file; who runs another one is not heard."""
+        """Register the handler. Args: nodes: from `em_nodes`. digest: of the lab file; machines with another
+        are refused.
+        """
         self.nodes = nodes
         self.config: EmConfig | None = None
         self._node = machine
@@ -138,7 +140,7 @@ class EmFellows:
         self._take(self._number + 1, self.machine, config)
 
     def came(self, name: NodeName) -> None:
-        """Tell a machine that has come what it may have missed."""
+        """Send a machine that has joined what it may have missed."""
         if self._number and str(name) in self.nodes:
             self._tell_soon(name)
 
@@ -157,7 +159,7 @@ class EmFellows:
             self._tasks[name] = asyncio.get_running_loop().create_task(self._tell(name))
 
     async def _tell(self, name: NodeName) -> None:
-        """Tell a machine the newest configuration until it has that, or is gone."""
+        """Send a machine the newest configuration until it has it or has left."""
         told = 0, ""
         while told != (self._number, self._from) and name in self._node.nodes and self.config is not None:
             told = self._number, self._from
@@ -170,7 +172,7 @@ class EmFellows:
             try:
                 await self._node.transport.ask(name, "em-config", body)
             except AskError as error:
-                log.warning("%s does not take the configuration of its Ethernet Manager: %s", name, error)
+                log.warning("%s did not accept the Ethernet Manager configuration: %s", name, error)
                 told = 0, ""
                 await asyncio.sleep(AGAIN_S)
 
@@ -196,10 +198,10 @@ class EmFellows:
         try:
             self._em.apply(config)
         except EmConfigError as error:
-            log.error("the configuration that was applied elsewhere does not fit here: %s", error.problems)
+            log.error("the configuration applied on another machine is not valid here: %s", error.problems)
 
     async def close(self) -> None:
-        """Follow and tell nothing more."""
+        """Stop sending and following configurations."""
         self._em = None
         for task in self._tasks.values():
             task.cancel()

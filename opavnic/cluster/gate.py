@@ -1,8 +1,8 @@
-"""Where packets leave an engine for other machines, and come in: as bodies of messages.
+"""The gate between an engine and the cluster's messages: packets leave for other machines and arrive from them here.
 
-What has left waits here, by direction and service channel, until it is taken. On an engine that Python drives, each
-packet is an object of Python on its way. A lab with native threads has a gate of their own, whose packets Python never
-sees one by one (native/tap/src/departures.rs); both do the same.
+Packets that have left the engine wait here, by direction and service channel, until they are taken. With an engine
+driven by Python, each packet is a Python object. A lab with native threads has a native gate, whose packets Python
+never handles one by one (native/tap/src/departures.rs); both behave alike.
 """
 
 from __future__ import annotations
@@ -24,19 +24,20 @@ if TYPE_CHECKING:
     from opavnic import _native
 
 MOST_BYTES: Final = 8 << 20
-"""Of packets of one direction that wait; more are dropped (net_overflow), but for those on links with credits, which
-bound them."""
+"""Bytes of one direction that may wait; packets beyond are dropped (net_overflow), except on links with
+credits, where the credits bound the backlog.
+"""
 
 
 class Counts(NamedTuple):
-    """What has come to the end of a direction."""
+    """Counters of packets that reached the end of a direction."""
 
     packets: int = 0
     bytes: int = 0
     overflows: int = 0
     """Dropped for lack of room."""
     forgotten: int = 0
-    """Lost with the machine that they waited for."""
+    """Lost while waiting for a machine that left."""
     waiting: int = 0
 
 
@@ -45,34 +46,34 @@ Ends = Mapping[NodeName, Sequence[DirectionId]]
 
 
 class Gate(Protocol):
-    """See the module."""
+    """What `Boundary` needs of a gate; see the module."""
 
     is_threaded: bool
-    """Whether packets are offered in a thread for each machine; `take`, `arrive` and `wake` then run in any."""
+    """Whether packets are offered in one thread per machine; `take`, `arrive` and `wake` then run in any thread."""
 
     def start(self, offer: Callable[[NodeName], None]) -> None:
-        """Begin: `offer` is called when packets wait for a machine that it was not told of, and after `wake`."""
+        """Start calling `offer` with a machine when packets begin to wait for it, and after `wake`."""
 
     async def stop(self) -> None:
-        """End; `offer` does not run any more. That takes as long as a call of it that waits for a machine."""
+        """Stop calling `offer`; waits for a running call to return."""
 
     def wake(self, peer: NodeName) -> None:
         """Have `offer` called for a machine soon."""
 
     def waiting(self, peer: NodeName) -> list[tuple[DirectionId, int]]:
-        """Return directions to a machine, and service channels, of which packets wait."""
+        """Return the directions to a machine and the service channels on which packets wait."""
 
     def take(self, direction: DirectionId, sc: int, head: bytes, packets: int, size: int) -> Taken | None:
         """Take packets of a service channel, in order: see `messages.Take`."""
 
     def arrive(self, direction: DirectionId, body: Body) -> None:
-        """Let packets of another machine's gate enter a direction that comes from there."""
+        """Let packets that arrived from another machine enter a direction that begins there."""
 
     def forget(self, direction: DirectionId) -> None:
-        """Lose what waits in a direction."""
+        """Drop what waits in a direction, as lost."""
 
     def counts(self, direction: DirectionId) -> Counts:
-        """Return what has come to the end of a direction."""
+        """Return the counters of a direction."""
 
 
 def gate_of(fabric: Fabric, ends: Ends, loop: asyncio.AbstractEventLoop) -> Gate:
@@ -88,7 +89,7 @@ class _End:
     def __init__(self) -> None:
         self.lanes: dict[int, Packets] = {}
         self.tokens: dict[int, list[BufferToken]] = {}
-        """One for each packet, on a link with credits; otherwise none."""
+        """One for each packet on a link with credits; otherwise empty."""
         self.waiting_bytes = 0
         self.counts = Counts()
 
@@ -99,12 +100,12 @@ class _End:
 
 
 class PythonGate:
-    """The gate of an engine that Python drives: the readable reference."""
+    """The gate of an engine driven by Python: the readable reference."""
 
     is_threaded = False
 
     def __init__(self, fabric: Fabric, ends: Ends, loop: asyncio.AbstractEventLoop) -> None:
-        """Take what leaves the fabric from now on."""
+        """Collect what leaves the fabric from now on."""
         self._fabric = fabric
         self._loop = loop
         self._ends: dict[DirectionId, _End] = {}
@@ -202,15 +203,15 @@ class PythonGate:
 
 
 class NativeGate:
-    """The gate of an engine that native threads drive, with a thread for each machine, which offers what leaves.
+    """The gate of an engine driven by native threads, with one thread for each machine that offers what leaves.
 
-    A machine that takes nothing keeps that thread waiting, and none that has packets for others.
+    A slow machine blocks only its own thread.
     """
 
     is_threaded = True
 
     def __init__(self, fabric: Fabric, peers: Sequence[NodeName], gate: _native.Gate) -> None:
-        """Use the gate of a carrier, which is open. Args: peers: whose packets each taker of the gate has."""
+        """Use the open gate of a carrier. Args: peers: the peer of each taker of the gate, in order."""
         self._fabric = fabric
         self._gate = gate
         self._takers = {peer: taker for taker, peer in enumerate(peers)}

@@ -1,4 +1,4 @@
-"""A machine of a cluster that joins a coordinator and gets its share of the lab from it; see node.py."""
+"""A machine of a cluster that joins a coordinator and receives its share of the lab from it; see node.py."""
 
 from __future__ import annotations
 
@@ -34,19 +34,21 @@ class Member(Machine):
         expected: str | None = None,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
-        """Prepare. Args: expected: the text of the lab file that it has; another one is refused."""
+        """Prepare to join. Args: expected: the text of this machine's own lab file; a coordinator with another one is
+        refused.
+        """
         super().__init__(transport, progress, wall_clock=wall_clock)
         self._expected = None if expected is None else digest_of(expected)
         self._digest = ""
         self._given: asyncio.Future[Lab] = asyncio.get_running_loop().create_future()
         self.ended = asyncio.Event()
-        """The coordinator has said that it is over."""
+        """Set when the coordinator has ended the lab."""
         self.reason = ""
-        """Why it is over."""
+        """Why the lab has ended."""
         self._follower: Follower | None = None
         self._coordinator = NodeName("")
         self._obeyed_life = 0
-        """The life of the coordinator that has given this machine its share, or found that it has it."""
+        """The life of the coordinator that gave this machine its share, or found it running the share."""
         self._has_been_up = False
         self._is_ending = False
         self._deputy: Deputy | None = None
@@ -55,7 +57,7 @@ class Member(Machine):
         self.verbs |= {"start": self._start, "program": self._program, "down": self._down}
 
     async def join(self) -> Lab | None:
-        """Join the fabric and wait for a share; return it, not started, or None if there is to be none."""
+        """Join the fabric and wait for a share; return it, not started, or None if the lab ended before."""
         self.progress(f"{self.transport.name} looks for the coordinator")
         await self.transport.start()
         self.progress(f"{self.transport.name} waits for its share of the lab")
@@ -105,7 +107,7 @@ class Member(Machine):
 
     @property
     def manager(self) -> NodeName | None:
-        """The coordinator; where that is gone, the first machine in the lab file's `em_standby` that is there."""
+        """The coordinator; without it, the first machine present in the lab file's `em_standby`."""
         coordinator, own = self.coordinator, self.transport.name
         if coordinator is not None and self.nodes[coordinator].life == self._obeyed_life:
             return coordinator
@@ -113,15 +115,15 @@ class Member(Machine):
         return next((name for name in standbys if name == own or name in self.nodes), None)
 
     def check_manager(self, asker: NodeName) -> None:
-        """Refuse whoever does not manage the fabric. Raises ClusterError."""
+        """Refuse a machine that does not manage the fabric. Raises ClusterError."""
         if asker == self.manager:
             return
         if not self.em_nodes:
             self.check_coordinator(asker)
-        raise ClusterError(f"{asker} does not manage this fabric, {self.manager or 'nobody'} does")
+        raise ClusterError(f"{asker} does not manage this fabric, {self.manager or 'no machine'} does")
 
     def _heed_manager(self, *, is_new: bool = False) -> None:
-        """Follow whoever manages the fabric now. Args: is_new: it is another process than before, or was away."""
+        """Follow the current manager of the fabric. Args: is_new: its process is new, or it was away."""
         before, self._managed_by = self._managed_by, self.manager
         is_over = self._is_ending or self.ended.is_set()
         if is_over or self._follower is None or (before == self._managed_by and not is_new):
@@ -175,17 +177,17 @@ class Member(Machine):
             self._task = asyncio.get_running_loop().create_task(self._say_ready())
 
     async def _say_ready(self) -> None:
-        """Tell the coordinator once every VNIC here is operational, unless that is up to a fabric manager.
+        """Tell the coordinator once every VNIC here is operational, unless an external fabric manager controls that.
 
-        They are waited for once: an Ethernet Manager may have been told since that one is to be down.
+        VNICs are waited for once only: later the Ethernet Manager may have been told to set one down.
         """
-        while self._is_awaited and not self._has_been_up and self._not_up():  # noqa: ASYNC110 - nobody announces it
-            await asyncio.sleep(_LOOK_AGAIN_S)  # the kernel reports "up" in its own time
+        while self._is_awaited and not self._has_been_up and self._not_up():  # noqa: ASYNC110 - no event announces it
+            await asyncio.sleep(_LOOK_AGAIN_S)  # the kernel reports "up" with a delay
         self._has_been_up = True
         try:
             await self.transport.ask(self._coordinator, "ready", {})
         except AskError as error:
-            log.warning("the coordinator does not hear that this machine is ready: %s", error)
+            log.warning("the coordinator could not be told that this machine is ready: %s", error)
 
     @property
     def _is_awaited(self) -> bool:

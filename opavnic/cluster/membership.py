@@ -1,7 +1,7 @@
-"""Who is part of a fabric, and who is refused with which line. Does no I/O.
+"""The members of a fabric, and which nodes are refused for which reason. Does no I/O.
 
-A node announces itself by a liveliness token, whose key says all there is to know of it: a token carries no payload,
-and what comes in one piece cannot be half known.
+A node announces itself by a liveliness token. A token has no payload, so its key holds everything that others need to
+know, and they learn all of it at once.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from opavnic.cluster.messages import PROTOCOL
 from opavnic.cluster.transport import NodeName, NodeState, Presence
 
 NO_DIGEST: Final = "-"
-"""Of a node that brings no lab file: it gets the coordinator's."""
+"""Digest of a node without a lab file of its own: it gets the coordinator's."""
 RESERVED_S: Final = 5.0
-"""How long the coordinator keeps a name for a node that it admitted and does not see yet."""
+"""How long the coordinator reserves a name for a node that it has admitted and does not see yet."""
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 _DIGEST: Final = re.compile(r"-|[0-9a-f]{8,64}")
 _MAX_LIFE: Final = (1 << 64) - 1
@@ -27,14 +27,14 @@ _MAX_FABRIC: Final = (1 << 32) - 1
 
 
 class Role(StrEnum):
-    """What a node does for the fabric."""
+    """The role of a node in the fabric."""
 
     COORDINATOR = "coordinator"
     MEMBER = "member"
 
 
 def node_name(text: str) -> NodeName:
-    """Return a name as one that a node may bear. Raises ClusterInputError if none may."""
+    """Return text as a node name. Raises ClusterInputError if it is not a valid name."""
     if not _NAME.fullmatch(text):
         raise ClusterInputError(
             f'node name "{text}": 1 to 63 letters, digits, dots, hyphens and underscores are right, with a letter or '
@@ -45,7 +45,7 @@ def node_name(text: str) -> NodeName:
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """What a node says of itself."""
+    """What a node announces about itself."""
 
     name: NodeName
     role: Role
@@ -53,7 +53,7 @@ class Hello:
     life: int
     """Drawn at each start."""
     digest: str = NO_DIGEST
-    """Of the lab file that it runs or brings: hexadecimal, or NO_DIGEST."""
+    """Of its lab file: hexadecimal, or NO_DIGEST."""
     protocol: int = PROTOCOL
 
     def chunks(self) -> str:
@@ -62,7 +62,7 @@ class Hello:
 
     @classmethod
     def parse(cls, fabric: str, chunks: str) -> Hello:
-        """Read a token's key. Raises MessageError if no node of any version makes such a key."""
+        """Read a token's key. Raises MessageError if it is malformed in every version."""
         parts = chunks.split("/")
         if (
             len(parts) < 3
@@ -73,13 +73,13 @@ class Hello:
             raise MessageError("token", f'"{chunks[:200]}" is not name/role/protocol/...')
         protocol, name = int(parts[2][:9]), NodeName(parts[0])
         number = _hex(fabric, _MAX_FABRIC, "fabric")
-        if protocol != PROTOCOL:  # what follows in another version is not known here
+        if protocol != PROTOCOL:  # the format of later fields in another version is unknown
             return cls(name, Role.MEMBER, number, 0, protocol=protocol)
         if len(parts) != 5 or parts[1] not in list(Role) or not _DIGEST.fullmatch(parts[4]):
             raise MessageError("token", f'"{chunks[:200]}" is not name/role/protocol/life/digest')
         life = _hex(parts[3], _MAX_LIFE, "life")
         if life == 0:
-            raise MessageError("life", "0 is nobody's")
+            raise MessageError("life", "0 is not a life")
         return cls(name, Role(parts[1]), number, life, parts[4], protocol)
 
 
@@ -91,27 +91,28 @@ def _hex(text: str, most: int, field: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class NodeEvent:
-    """A change that the membership announces."""
+    """A change of membership."""
 
     name: NodeName
     state: NodeState
 
 
 class Membership:
-    """The nodes of one fabric as one of them sees it.
+    """The nodes of one fabric, as one of them sees it.
 
-    A node that is there stays: of two with one name, and of two coordinators, the later one is refused. Of nodes that
-    are seen at one moment, as by one that joins, the one of the lower life stays, so that all who join see the same.
+    A present node has precedence: of two nodes with the same name, and of two coordinators, the later one is refused.
+    Of nodes first seen at the same moment, as by a node that joins, the one with the lower life stays, so that all
+    joining nodes decide alike.
     """
 
     def __init__(self, own: Hello, coordinators: Collection[NodeName] = ()) -> None:
-        """Args:  coordinators: the nodes that alone may be coordinator; empty: any."""
+        """Args:  coordinators: the only nodes that may be coordinator; empty: any."""
         self.own = own
         self._coordinators = coordinators
         self._present: dict[NodeName, Hello] = {}
         self._refused: dict[Hello, str] = {}
         self._reserved: dict[NodeName, tuple[NodeName, int, float]] = {}
-        """Admitted names: the life that may bear one, and until when it is kept for it."""
+        """Admitted names: the life that each is reserved for, and until when."""
 
     @property
     def coordinator(self) -> Hello | None:
@@ -125,11 +126,11 @@ class Membership:
         return dict(self._present)
 
     def refused(self) -> dict[NodeName, str]:
-        """Return the nodes that announce themselves and are refused, and why."""
+        """Return the nodes that announce themselves and are refused, with the reasons."""
         return {hello.name: reason for hello, reason in self._refused.items()}
 
     def appeared(self, hellos: list[Hello]) -> list[NodeEvent]:
-        """Take nodes that announce themselves at one moment."""
+        """Handle nodes that announce themselves at one moment."""
         events: list[NodeEvent] = []
         for hello in sorted(hellos, key=lambda one: (one.role is not Role.COORDINATOR, one.life)):
             if hello == self.own or hello == self._present.get(hello.name) or hello in self._refused:
@@ -138,10 +139,10 @@ class Membership:
         return events
 
     def admit(self, hello: Hello, now: float) -> str | None:
-        """Answer a node that asks the coordinator whether it may join; return why not, or None.
+        """Handle a node's request to the coordinator to join; return the reason for refusing it, or None.
 
-        Members see only those whose connection to them is up; the coordinator sees all, and of two that ask at one
-        moment it admits the first. What it admits it reserves until the node's token is there.
+        Members see only the nodes that they have a connection to; the coordinator sees all, and admits the first of two
+        that ask at the same time. An admitted name is reserved until the node's token appears.
         """
         name, life, until = self._reserved.get(hello.name, (hello.name, hello.life, 0.0))
         if life != hello.life and now < until:
@@ -154,7 +155,7 @@ class Membership:
         return None
 
     def vanished(self, hello: Hello) -> list[NodeEvent]:
-        """Take a node that is out of sight; one that was refused for it is judged anew."""
+        """Handle a node that has disappeared; nodes refused because of it are judged again."""
         self._refused.pop(hello, None)
         if self._present.get(hello.name) != hello:
             return []
@@ -165,9 +166,10 @@ class Membership:
         return events + self.appeared(waiting)
 
     def own_refusal(self, *, is_announced: bool) -> str | None:
-        """Return why this node, which is about to join, may not be part of the fabric as it is now, or None.
+        """Return the reason why this node, about to join, may not be part of the fabric now, or None.
 
-        Args:    is_announced: others may have seen it; then of two that join at one moment the lower life stays.
+        Args:    is_announced: other nodes may have seen it; then of two that join at once the one with the lower
+                 life stays.
         """
         for other in (*self._present.values(), *self._refused):
             if is_announced and other.life > self.own.life:
@@ -195,7 +197,7 @@ class Membership:
         yield NodeEvent(hello.name, state)
 
     def _judge_again(self) -> Iterator[NodeEvent]:
-        """Refuse nodes that were here before the coordinator and bring another lab file."""
+        """Refuse nodes that joined before the coordinator and have another lab file."""
         coordinator = self.coordinator
         for other in list(self._present.values()):
             if coordinator is not None and not _same_file(other, coordinator):
@@ -209,7 +211,7 @@ class Membership:
     def _objection(self, hello: Hello) -> str | None:
         if hello.protocol != PROTOCOL:
             return (
-                f"node {hello.name} speaks version {hello.protocol} of the protocol, this node version {PROTOCOL}: "
+                f"node {hello.name} uses version {hello.protocol} of the protocol, this node version {PROTOCOL}: "
                 "install the same opavnic on both"
             )
         if hello.role is Role.COORDINATOR and self._coordinators and hello.name not in self._coordinators:

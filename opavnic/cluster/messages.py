@@ -1,16 +1,15 @@
-"""What the ends of a link between machines send each other: trains, the request to open, room.
+"""The messages between the ends of a link between machines: trains, requests to open, grants of room.
 
-All numbers are big-endian. A message says its version, its fabric and the lives of both ends, so that what an earlier
-process, another fabric or another version sent is told apart and counted, and never taken for a packet of this link.
+All numbers are big-endian. A message names its version, its fabric and the lives of both ends, so that messages of an
+earlier process, another fabric or another version are recognised, counted and never taken for packets of this link.
 
     common     magic "OV", version u8, kind u8, fabric u32, sc u8, 3 zero bytes, from_life u64, to_life u64, era u32
     TRAIN      first u64, then the body: count u16, count x length u16, the packets
     OPEN       nothing more
     ROOM       next u64, limit u64, missing u64, before_era u32, before u64
-    BOTH       first u64, the era of the room u32, what ROOM says of the other direction of the link, then the body
+    BOTH       first u64, the era of the room u32, the fields of ROOM for the link's other direction, then the body
 
-What a lab with native threads sends and receives is packed and taken apart by native/engine/src/crossing.rs, which
-a test holds to this.
+In a lab with native threads, native/engine/src/crossing.rs builds and parses the bodies; a test compares the two.
 """
 
 from __future__ import annotations
@@ -27,15 +26,17 @@ from opavnic.cluster.errors import MessageError
 from opavnic.datapath.selection import load_native
 
 PROTOCOL: Final = 3
-"""Version of the messages, keys and questions between nodes; a node of another one is refused."""
+"""Version of the messages, keys and requests between nodes; a node with another version is refused."""
 MAX_PACKETS: Final = 4096
-"""Packets of a train: so many short ones that their number does not matter any more."""
+"""Packets of a train; with this many short packets, the cost per message no longer matters."""
 MAX_TRAIN: Final = 720 << 10
-"""Bytes of a train's packets, at most: what a message costs is spread over so many (docs/cluster-transport.md). With
-heads and lengths they fill twelve batches of Zenoh's."""
+"""Most bytes of a train's packets: the cost of a message is spread over this many bytes (docs/cluster-
+transport.md). With heads and lengths they fill twelve of Zenoh's batches.
+"""
 MAX_PACKET: Final = 2047 * 8 + 2
-"""Bytes of a 16B packet, whose length field counts 11 bits of quad words, and of the tag behind it
-(`hfi_sim.engine.crossing`)."""
+"""Bytes of a 16B packet, whose 11-bit length field counts quad words, and of the tag behind it
+(`hfi_sim.engine.crossing`).
+"""
 SERVICE_CHANNELS: Final = 32
 
 _MAGIC: Final = b"OV"
@@ -49,9 +50,9 @@ _KIND_AT: Final = 3
 
 
 def body_size(message: bytes, begin: int) -> tuple[int, int]:
-    """Return how many packets the body of a message has, and their bytes.
+    """Return the number of packets in the body of a message, and their bytes.
 
-    Raises:  MessageError: there are none, or their lengths do not fit.
+    Raises:  MessageError: the body is empty, or the lengths do not match.
     """
     if len(message) < begin + _COUNT.size:
         raise MessageError("length", f"{len(message)} bytes, and no room for the number of packets")
@@ -79,39 +80,39 @@ _native = load_native()
 _native_size: Callable[[bytes, int], tuple[int, int] | None] = (
     _no_size if _native is None else _native.body_size
 )
-"""Returns the number and the bytes of packets quickly; None: whether there are any is for Python to say."""
+"""Native fast path: returns the number and bytes of packets, or None to leave the check to the Python code."""
 
 
 class Kind(IntEnum):
-    """What a message is."""
+    """The kind of a message."""
 
     TRAIN = 1
     OPEN = 2
     ROOM = 3
     BOTH = 4
-    """A train, and room for those that come the other way."""
+    """A train with a grant of room for the other direction."""
 
 
 class Ends(NamedTuple):
-    """What every message says of its two ends and its stream."""
+    """What every message says about its two ends and its stream."""
 
     fabric: int
     sc: int
     from_life: int
     to_life: int
     era: int
-    """Counts the times that the sender of the trains lost sight of their receiver; each era numbers packets from 0."""
+    """Counts how often the sender of the trains lost sight of their receiver; each era numbers packets from 0."""
 
 
 Taken = tuple[bytes, int, int]
-"""A message with packets; how many there are, and their bytes. None of them: the first one is longer than was asked."""
+"""A message with packets, their count, and their bytes. Count 0: the first packet is longer than allowed."""
 Take = Callable[[bytes, int, int], Taken | None]
-"""head of the message, most packets, most bytes of them -> what was taken of those that wait; None: none wait."""
+"""(head of the message, most packets, most bytes of packets) -> the packets taken; None: none wait."""
 
 
-@dataclass(slots=True)  # frozen, one takes three times as long to make
+@dataclass(slots=True)  # a frozen one takes three times as long to make
 class Body:
-    """The packets in a message, in order. They stand in its bytes, which a native engine takes as they are."""
+    """The packets in a message, in order. They stay in its bytes, which a native engine takes as they are."""
 
     message: bytes
     begin: int
@@ -121,13 +122,13 @@ class Body:
 
     @classmethod
     def read(cls, message: bytes, begin: int) -> Body:
-        """Find the packets of a message. Raises MessageError: there are none, or their lengths do not fit."""
+        """Find the packets of a message. Raises MessageError: the body is empty, or the lengths do not match."""
         found = _native_size(message, begin)
         return cls(message, begin, *(body_size(message, begin) if found is None else found))
 
     @property
     def packets(self) -> list[bytes]:
-        """Each packet."""
+        """The packets, one by one."""
         lengths = struct.unpack_from(f">{self.count}H", self.message, self.begin + _COUNT.size)
         bounds = itertools.accumulate(lengths, initial=self.begin + _COUNT.size * (1 + self.count))
         return [self.message[low:high] for low, high in itertools.pairwise(bounds)]
@@ -138,29 +139,29 @@ class Train(NamedTuple):
 
     ends: Ends
     first: int
-    """How many packets of the era went before the first of these."""
+    """Number of packets of the era that were sent before the first of these."""
     body: Body
     room: Room | None = None
     """For the other direction of the link."""
 
 
 class Packets:
-    """Packets that wait, in order."""
+    """Waiting packets, in order."""
 
     def __init__(self, packets: Iterable[bytes] = ()) -> None:
-        """Begin with these."""
+        """Start with these packets."""
         self._waiting = deque(packets)
 
     def __len__(self) -> int:
-        """How many wait."""
+        """The number of waiting packets."""
         return len(self._waiting)
 
     def append(self, packet: bytes) -> None:
-        """Let one more wait."""
+        """Add a packet."""
         self._waiting.append(packet)
 
     def take(self, head: bytes, packets: int, size: int) -> Taken | None:
-        """Take the first ones; this is a `Take`."""
+        """Take the first packets; this is a `Take`."""
         if not self._waiting:
             return None
         taken, taken_size = list[bytes](), 0
@@ -178,17 +179,17 @@ class Open(NamedTuple):
 
 
 class Room(NamedTuple):
-    """The receiver says what it has, and what may come."""
+    """The receiver reports what it has received, and how much may be sent."""
 
     ends: Ends
     next: int
-    """The number of the next packet that it expects: all before it arrived or are missing."""
+    """Number of the next expected packet: every earlier one has arrived or is missing."""
     limit: int
     """Packets below this number may be sent."""
     missing: int
-    """Of those before `next`, how many never came."""
+    """Number of packets before `next` that never arrived."""
     before_era: int
-    """The last era before this one in which packets came from this life; 0 if none."""
+    """The last earlier era in which packets arrived from this life; 0: none."""
     before: int
     """`next` at the end of that era."""
 
@@ -202,7 +203,7 @@ def build_train(ends: Ends, first: int, packets: Sequence[bytes]) -> bytes:
 
 
 def train_head(ends: Ends, first: int, room: Room | None = None) -> bytes:
-    """Return what stands before the body of a train; room: goes with it, for the same service channel."""
+    """Return the head that precedes the body of a train. Args: room: a grant to send along, for the same SC."""
     if room is None:
         return _common(Kind.TRAIN, ends) + _FIRST.pack(first)
     return _common(Kind.BOTH, ends) + _BOTH.pack(first, room.ends.era, *room[1:])
@@ -227,9 +228,9 @@ def build_room(room: Room) -> bytes:
 
 
 def parse(data: bytes) -> Message:
-    """Read a message.
+    """Parse a message.
 
-    Raises:  MessageError: it is not one of this version; nothing else, whatever the bytes are.
+    Raises:  MessageError: it is not a message of this version; nothing else is raised, whatever the bytes are.
     """
     if len(data) < _COMMON.size:
         raise MessageError("length", f"{len(data)} bytes, the common head takes {_COMMON.size}")
@@ -252,7 +253,7 @@ def parse(data: bytes) -> Message:
         case Kind.ROOM:
             _exactly(data, _ROOM.size)
             return Room(ends, *_ROOM.unpack_from(data, _COMMON.size))
-    raise MessageError("kind", f"{kind} is none of {', '.join(f'{one} {one.name}' for one in Kind)}")
+    raise MessageError("kind", f"{kind} is not one of {', '.join(f'{one} {one.name}' for one in Kind)}")
 
 
 def _common(kind: Kind, ends: Ends) -> bytes:
@@ -284,5 +285,5 @@ def _both(ends: Ends, data: bytes) -> Train:
 
 
 def is_open(data: bytes) -> bool:
-    """Whether a message, if it is one, asks for room."""
+    """Return whether the bytes can be a request for room."""
     return len(data) > _KIND_AT and data[_KIND_AT] == Kind.OPEN

@@ -1,9 +1,9 @@
-"""The machines of a cluster: the coordinator, which has the lab file, and the others, which it gives their share.
+"""The machines of a cluster: the coordinator, which has the lab file, and the members, which it gives their share.
 
-coordinator: start -> gather machines -> place -> build its share -> "start" to each -> all are ready -> it runs
-machine:     join -> "start" -> build its share -> "report", whenever something changes -> "ready" -> it runs
-             <- "program", what the subnet manager has made of its nodes
-             <- "down", and it ends
+coordinator: start -> gather machines -> place -> build its share -> "start" to each -> all are ready -> running
+member:      join -> "start" -> build its share -> "report" on every change -> "ready" -> running
+             <- "program": the settings that the subnet manager has made on its nodes
+             <- "down": end
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ from opavnic.world.world import World
 log = logging.getLogger("opavnic.cluster")
 
 CLOCK_S: Final = 1.0
-"""By how much clocks may differ before somebody is told."""
+"""Clock difference between machines above which the user is told."""
 _PINGS: Final = 5
-"""Questions by which the way to another machine is measured."""
+"""Requests by which the round-trip time to another machine is measured."""
 
 Verb = Callable[[NodeName, dict[str, Any]], Awaitable[dict[str, Any]]]
 
 
 def digest_of(text: str) -> str:
-    """Return what tells one lab file from another."""
+    """Return the digest by which lab files are compared."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def place_lab(model: LabModel, machines: list[str]) -> Placement:
     """Place a lab on machines, the coordinator first.
 
-    Raises:  ClusterInputError: the lab file places something on a machine that is not there.
+    Raises:  ClusterInputError: the lab file places something on a machine that does not exist.
     """
     topology = lab_topology(
         model.fabric.topology,
@@ -68,7 +68,7 @@ def place_lab(model: LabModel, machines: list[str]) -> Placement:
 
 
 class Machine:
-    """What coordinator and machines have in common: a transport, a share of the lab, its boundary."""
+    """What the coordinator and members have in common: a transport, a share of the lab, its boundary."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Machine:
         *,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
-        """Answer questions; nobody is asked yet. Args: wall_clock: seconds since 1970."""
+        """Register the request handlers; nothing is sent yet. Args: wall_clock: seconds since 1970."""
         self._wall_clock = wall_clock
         self.transport = transport
         self.progress = progress
@@ -85,16 +85,16 @@ class Machine:
         """Why machines do not start their shares, while the lab is starting."""
         self._measuring: set[asyncio.Task[None]] = set()
         self.nodes: dict[NodeName, NodeState] = {}
-        """The machines that are there."""
+        """The machines that are present."""
         self.clocks: dict[NodeName, float] = {}
-        """How many seconds the clock of a machine is ahead of this one's. Only captures and people go by it."""
+        """Seconds by which each machine's clock is ahead of this one's. Only captures and reports to people use it."""
         self.fellows: EmFellows | None = None
         """The machines with an Ethernet Manager, if this is one of several."""
         self.lab: Lab | None = None
         self.boundary: Boundary | None = None
         self.placement: Placement | None = None
         self.em_nodes: Mapping[str, str] = {}
-        """Machine -> node of its Ethernet Manager, the coordinator first; empty: the coordinator has the only one."""
+        """Machine -> node of its Ethernet Manager, the coordinator first; empty: only the coordinator runs one."""
         self.verbs: dict[str, Verb] = {
             "ping": self._pong,
             "status": self._say_status,
@@ -110,15 +110,15 @@ class Machine:
     async def _serve(self, asker: NodeName, verb: str, body: dict[str, Any]) -> dict[str, Any]:
         answer = self.verbs.get(verb)
         if answer is None:
-            raise ClusterError(f'"{verb}" is no question that {self.transport.name} answers')
+            raise ClusterError(f'{self.transport.name}: unknown request "{verb}"')
         try:
             return await answer(asker, body)
         except HfiSimError:
             raise
         except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
-            # a member may ask anything
-            log.warning("%s asked for %s in vain: %s: %s", asker, verb, type(error).__name__, error)
-            raise ClusterError(f"{verb}: wrong in the question: {type(error).__name__}: {error}") from error
+            # a member may send any request
+            log.warning("invalid %s request from %s: %s: %s", asker, verb, type(error).__name__, error)
+            raise ClusterError(f"{verb}: invalid request: {type(error).__name__}: {error}") from error
 
     def _node(self, name: NodeName, state: NodeState) -> None:
         if state.presence is Presence.JOINED:
@@ -134,7 +134,7 @@ class Machine:
             self.progress(f"{name} was refused: {state.reason}")
 
     def _came(self, name: NodeName, state: NodeState) -> None:
-        log.info("machine %s is there (life %#x)", name, state.life)
+        log.info("machine %s has joined (life %#x)", name, state.life)
         if self.fellows is not None:
             self.fellows.came(name)
         if self.boundary is not None:
@@ -147,7 +147,7 @@ class Machine:
         task.add_done_callback(self._measuring.discard)
 
     async def _measure(self, name: NodeName) -> None:
-        """Take half of the shortest of a few round trips for what the network to a machine adds."""
+        """Measure the network delay to a machine: half of the shortest of a few round trips."""
         loop = asyncio.get_running_loop()
         trips: list[tuple[float, float]] = []
         try:
@@ -157,7 +157,7 @@ class Machine:
                 trip = loop.time() - start
                 trips.append((trip, float(answer.get("time", wall)) - wall - trip / 2))
         except AskError as error:
-            log.info("the way to %s is not measured: %s", name, error)
+            log.info("the round trip to %s was not measured: %s", name, error)
         if trips and self.boundary is not None and name in self.nodes:
             trip, ahead = min(trips)
             self.boundary.set_network(name, trip / 2)
@@ -172,7 +172,7 @@ class Machine:
             )
 
     def _lost(self, name: NodeName) -> None:
-        log.warning("machine %s is gone", name)
+        log.warning("machine %s has left", name)
         self.clocks.pop(name, None)
         self.others.served.lost(name)
         self.programs_there.lost(name)
@@ -234,47 +234,47 @@ class Machine:
     async def _await_others(self) -> None:
         raise NotImplementedError
 
-    # --- who may what --------------------------------------------------------------------------------------
+    # # --- permissions ---------------------------------------------------------------------------------------
 
     @property
     def coordinator(self) -> NodeName | None:
-        """The coordinator, if it is there; may be this machine."""
+        """The coordinator, if present; may be this machine."""
         return next((name for name, state in self.nodes.items() if state.is_coordinator), None)
 
     @property
     def manager(self) -> NodeName | None:
-        """The machine whose subnet manager manages the fabric, if one does; may be this one."""
+        """The machine whose subnet manager manages the fabric, or None; may be this machine."""
         raise NotImplementedError
 
     def em_machines_there(self) -> list[NodeName]:
-        """Return the other machines with an Ethernet Manager that are there."""
+        """Return the other machines with an Ethernet Manager that are present."""
         return [name for name in self.nodes if str(name) in self.em_nodes]
 
     def share_here(self) -> Lab:
-        """Return this machine's share of the lab. Raises ClusterError: it has none yet."""
+        """Return this machine's share of the lab. Raises ClusterError if it has none yet."""
         if self.lab is None:
             raise ClusterError(f"{self.transport.name} has no share of the lab yet")
         return self.lab
 
     def check_coordinator(self, asker: NodeName) -> None:
-        """Refuse whoever is not the coordinator. Raises ClusterError."""
+        """Refuse a machine that is not the coordinator. Raises ClusterError."""
         if asker != self.coordinator:
             raise ClusterError(f"{asker} is not the coordinator of this fabric")
 
     def trusts(self, asker: NodeName) -> bool:
-        """Return whether a machine may act on what is here."""
+        """Return whether a machine may act on this one."""
         return self.share_here().model.cluster.trust_members or asker == self.coordinator
 
     def check_trust(self, asker: NodeName) -> None:
-        """Refuse a machine that may not act on what is here. Raises ClusterError."""
+        """Refuse a machine that may not act on this one. Raises ClusterError."""
         if not self.trusts(asker):
             raise ClusterError(
-                f"{self.transport.name} obeys the coordinator alone, not {asker}: ask there, or write "
+                f"{self.transport.name} accepts this from the coordinator only, not from {asker}: ask there, or write "
                 "`cluster: {trust_members: true}` in the lab file"
             )
 
     def machine_with(self, host: str) -> NodeName:
-        """Return the machine of a host. Raises ClusterInputError: there is no such host."""
+        """Return the machine of a host. Raises ClusterInputError if there is no such host."""
         placed = {} if self.placement is None else self.placement.hosts
         for name, hosts in placed.items():
             if host in hosts:
@@ -284,7 +284,7 @@ class Machine:
     # --- status --------------------------------------------------------------------------------------------
 
     def _status(self) -> dict[str, Any]:
-        """Return what this machine says of the cluster."""
+        """Return the state of the cluster as this machine sees it."""
         own = str(self.transport.name)
         links = [] if self.boundary is None else self.boundary.status()
         placed = [] if self.placement is None else list(self.placement.hosts)
@@ -304,7 +304,7 @@ class Machine:
         return await in_turns(self.lab.status_steps(counters=bool(body.get("counters"))))
 
     async def _fold(self, status: dict[str, Any], counters: bool) -> dict[str, Any]:
-        """Ask all machines at the same time; one that does not answer is left out."""
+        """Ask all machines at once; one that does not answer is left out."""
         others = [name for name in sorted(self.nodes) if name in status["cluster"]["placed"]]
         asked = (self.transport.ask(name, "status", {}, timeout_s=5.0) for name in others)
         answers = await asyncio.gather(*asked, return_exceptions=True)
@@ -313,14 +313,14 @@ class Machine:
             if isinstance(answer, dict):
                 shares[str(name)] = answer
             elif isinstance(answer, AskError):
-                log.warning("%s gives no status: %s", name, answer)
+                log.warning("no status from %s: %s", name, answer)
             else:
                 raise answer
         assert self.lab is not None  # noqa: S101 - it is asked
         return fold(shares, self.lab.model.hosts)
 
     def _not_up(self) -> list[str]:
-        """Return the VNICs here that are not operational, each with what is missing."""
+        """Return the VNICs here that are not operational, each with its state."""
         vnics: list[HostVnic] = [] if self.lab is None else list(self.lab.vnics())
         return [
             f"{vnic} is {state}"

@@ -1,4 +1,4 @@
-"""At which addresses other machines find this node."""
+"""The addresses at which other machines reach this node."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from opavnic.cluster.errors import ClusterInputError
 from opavnic.cluster.zenoh_config import Address
 
 LOOK_S: Final = 1.0
-"""How long a machine that did not answer is looked for once more."""
+"""Time limit for connecting to a machine that did not answer, for the error message."""
 
 
 def with_port(address: Address) -> Address:
-    """Return an address to listen on with a port that is free now, if it leaves that to the kernel (port 0).
+    """Return an address to listen on; port 0 is replaced by a port that is free now.
 
-    Others are told the port before Zenoh listens on it. Raises ClusterInputError if the host is none of this machine.
+    Other machines are told the port before Zenoh listens on it. Raises ClusterInputError if the host is not an address
+    of this machine.
     """
     if address.port:
         return address
@@ -34,9 +35,9 @@ def with_port(address: Address) -> Address:
 
 
 def reachable(listen: Sequence[Address], seen_from: Sequence[str]) -> list[Address]:
-    """Return the addresses to tell others: wildcards replaced by those that this node has towards the coordinator.
+    """Return the addresses to announce: wildcards are replaced by this node's addresses towards the coordinator.
 
-    Args:    seen_from: source locators of links to it, such as "tls/192.0.2.2:40112".
+    Args:    seen_from: source locators of links to the coordinator, such as "tls/192.0.2.2:40112".
     """
     found: list[Address] = []
     hosts = [Address.parse(locator.partition("#")[0].partition("?")[0]).host for locator in seen_from]
@@ -49,10 +50,10 @@ def reachable(listen: Sequence[Address], seen_from: Sequence[str]) -> list[Addre
 
 
 def say_of(address: Address) -> str:
-    """Return an address where nobody answered, with what is known of it, for a person. Blocks for up to LOOK_S."""
+    """Return an address that gave no answer, with the reason as far as known, for a person. Blocks for up to LOOK_S."""
     try:
         with socket.create_connection((address.host.strip("[]"), address.port), LOOK_S):
-            return f"{address} (somebody listens there)"
+            return f"{address} (the port is open)"
     except OSError as error:
         return f"{address} ({error.strerror or 'no answer'})"
 

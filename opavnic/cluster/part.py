@@ -1,7 +1,7 @@
-"""One machine's part of a running fabric: its boundary, and what coordinator and machines tell each other of nodes.
+"""One machine's share of a running fabric: its boundary, and what the coordinator and members report about nodes.
 
-The coordinator has the subnet manager, and with it the model of the whole fabric. It pushes programs to the machines
-that carry its nodes (`Programs`), and follows what they report. A machine applies the programs of its own nodes, and
+The coordinator has the subnet manager, and with it the model of the whole fabric. It sends programs to the machines
+that carry its nodes (`Programs`), and follows their reports. A machine applies the programs to its own nodes, and
 reports on them whenever something changes (`Follower`).
 """
 
@@ -25,11 +25,11 @@ from opavnic.world.world import World
 log = logging.getLogger("opavnic.cluster")
 
 AGAIN_S: Final = 0.5
-"""After which time to ask a machine again that has not answered and is still there."""
+"""Delay before a request is repeated to a machine that did not answer and is still present."""
 SETTLE_S: Final = 0.25
-"""How long a fabric manager may go on to set up a node before the coordinator hears of it: many SMPs make one table."""
+"""How long to collect SMPs of an external fabric manager for a node before reporting: many SMPs make one table."""
 AT_ONCE: Final = 64
-"""Nodes whose programs go in one question."""
+"""Nodes whose programs go in one request."""
 
 
 def make_boundary(
@@ -59,17 +59,17 @@ class Programs:
     ) -> None:
         """Watch the model; nothing is sent to a machine before its first report.
 
-        Args:  there: machines whose nodes stay on the model's cables meanwhile: they have been set up, and carry on.
+        Args:  there: machines whose nodes stay on the model's cables until then: they are set up and running.
         """
         self._fabric = world.fabric
         self._is_ours = world.managed_by in ("builtin", "deputy")
-        """A fabric manager of the user's sets nodes up where they are."""
+        """Whether the built-in manager sets up nodes; an external fabric manager sets them up where they are."""
         self._transport = transport
         self._loop = loop
         self.carried: dict[NodeName, frozenset[str]] = {}
         """The nodes of each other machine."""
         self._known: dict[NodeName, dict[str, Any]] = {}
-        """What each machine that is there was told last."""
+        """What was last sent to each machine that is present."""
         self._dirty: dict[NodeName, set[str]] = {}
         self._tasks: dict[NodeName, asyncio.Task[None]] = {}
         for name, at in placement.machine_of.items():
@@ -100,7 +100,7 @@ class Programs:
             self._tasks[node] = self._loop.create_task(self._push(node))
 
     async def _push(self, node: NodeName) -> None:
-        """Send what has changed, until nothing has, or the machine is gone."""
+        """Send changes until there are none left, or the machine has left."""
         while (known := self._known.get(node)) is not None and (dirty := self._dirty[node]):
             names = sorted(dirty)[:AT_ONCE]
             dirty.difference_update(names)
@@ -111,16 +111,16 @@ class Programs:
             try:
                 await self._transport.ask(node, "program", {"nodes": changed})
             except AskError as error:
-                log.warning("machine %s does not take its programs: %s", node, error)
+                log.warning("machine %s did not accept its programs: %s", node, error)
                 dirty.update(names)
                 await asyncio.sleep(AGAIN_S)
             else:
                 known |= changed
 
     def reported(self, node: NodeName, report: dict[str, Any]) -> None:
-        """Follow what a machine reports; after the first report since it came it gets all its programs.
+        """Follow a machine's report; its first report since it joined is answered with all its programs.
 
-        Raises:  ClusterError: it is no report.
+        Raises:  ClusterError: the report is malformed.
         """
         is_first = node not in self._known
         if is_first:
@@ -130,7 +130,7 @@ class Programs:
             self._push_soon(node)
 
     def gone(self, node: NodeName) -> None:
-        """Take the nodes of a machine off the model's cables: nobody knows what becomes of them."""
+        """Take the nodes of a machine that left off the model's cables: their state is unknown."""
         self._known.pop(node, None)
         self._dirty.pop(node, None)
         self._fabric.set_links(self._links_of(node), False, by=_report_of(node))
@@ -140,13 +140,13 @@ class Programs:
         return [link for link in self._fabric.links if any(node_of(end) in carried for end in link.ends)]
 
     def release(self) -> None:
-        """Follow no machine any more: another one manages the fabric."""
+        """Stop following machines: another one manages the fabric."""
         self._known.clear()
         for node in self.carried:
             self._fabric.set_links(self._links_of(node), True, by=_report_of(node))
 
     async def close(self) -> None:
-        """Send nothing more."""
+        """Stop sending."""
         self._known.clear()
         for task in self._tasks.values():
             task.cancel()
@@ -158,7 +158,7 @@ def _report_of(node: str) -> str:
 
 
 class Follower:
-    """Sets the nodes of this machine up as the manager of the fabric says, and reports on them to it."""
+    """Sets up the nodes of this machine as the fabric's manager says, and reports on them."""
 
     def __init__(
         self,
@@ -167,7 +167,7 @@ class Follower:
         manager: Callable[[], NodeName | None],
         loop: asyncio.AbstractEventLoop,
     ) -> None:
-        """Report at once, and whenever something changes.
+        """Report at once, and on every change.
 
         Args:  manager: returns the machine with the subnet manager; None: there is none, or it is this one.
         """
@@ -176,12 +176,12 @@ class Follower:
         self._manager = manager
         self._loop = loop
         self._programs: dict[str, Any] = {}
-        """The last of each node."""
+        """The last program of each node."""
         self._reported: dict[str, Any] | None = None
         self._told: dict[str, Program] = {}
-        """What the coordinator knows of the nodes here that a fabric manager has set up by itself."""
+        """What the coordinator knows of the nodes here that an external fabric manager has set up."""
         self._set_up: set[str] = set()
-        """Those of which it may not know all."""
+        """Nodes of which it may not know everything."""
         self._task: asyncio.Task[None] | None = None
         self._is_due = False
         self._times_forgotten = 0
@@ -192,9 +192,9 @@ class Follower:
         self.report_soon()
 
     def program(self, programs: Mapping[str, Any]) -> None:
-        """Take programs of nodes.
+        """Apply programs to nodes.
 
-        Raises:  ClusterError: one is no program, or of a node that is not here.
+        Raises:  ClusterError: a program is malformed, or its node is not here.
         """
         own = {hfi.name for hfi in self._fabric.hfis.values() if not hfi.is_elsewhere}
         own |= {switch.name for switch in self._fabric.switches.values() if not switch.is_elsewhere}
@@ -205,7 +205,7 @@ class Follower:
             self._programs[name] = program
 
     def _watch_own(self) -> None:
-        """Note what a fabric manager sets up here, wherever it runs: the coordinator's model is to follow."""
+        """Note what an external fabric manager sets up here: the coordinator's model is to follow."""
         for switch in self._fabric.switches.values():
             if not switch.is_elsewhere:
                 switch.on_configured = switch.port0.on_configured = partial(self._was_set_up, switch.name)
@@ -225,7 +225,7 @@ class Follower:
         if notice.change is FabricChange.TABLES:
             return
         if notice.change is FabricChange.LINK_UP:
-            # the manager may have set it up before its cable was back here
+            # the manager may have set it up before the cable was up here
             link = next(link for link in self._fabric.links if link.name == notice.name)
             self._apply_again(node_of(end) for end in link.ends)
         self.report_soon()
@@ -236,7 +236,7 @@ class Follower:
                 apply_program(self._fabric, name, program)
 
     def forget(self) -> None:
-        """Report anew: the manager was gone, or is another one."""
+        """Report everything again: the manager was gone, or has changed."""
         self._times_forgotten += 1
         self._reported = None
         self._set_up |= self._told.keys()
@@ -244,11 +244,11 @@ class Follower:
         self.report_soon()
 
     def stand_aside(self) -> None:
-        """Set nothing up any more: the subnet manager here does."""
+        """Stop applying programs: this machine's own subnet manager sets up the nodes."""
         self._programs.clear()
 
     def report_soon(self) -> None:
-        """Report once whoever changes something has finished."""
+        """Report after the current change is complete."""
         self._is_due = True
         if not self._is_closed and (self._task is None or self._task.done()):
             self._task = self._loop.create_task(self._report())
@@ -267,7 +267,7 @@ class Follower:
             try:
                 await self._transport.ask(manager, "report", {**report, "set_up": news})
             except AskError as error:
-                log.warning("%s does not take a report: %s", manager, error)
+                log.warning("%s did not accept a report: %s", manager, error)
                 await asyncio.sleep(AGAIN_S)
                 self._set_up |= news.keys()
                 self._is_due = True
@@ -277,7 +277,7 @@ class Follower:
                     self._told |= news
 
     async def close(self) -> None:
-        """Report nothing more."""
+        """Stop reporting."""
         self._is_closed = True
         self._unsubscribe()
         if self._task is not None:

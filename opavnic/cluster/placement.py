@@ -1,6 +1,6 @@
-"""Which machine carries which node of a fabric: by name, else spread evenly so that few links are cut.
+"""Which machine carries which node of a fabric: by name, otherwise spread evenly so that few links are cut.
 
-Pure and deterministic: every machine that reads the same lab file with the same machines gets the same placement.
+Pure and deterministic: machines with the same lab file and the same list of machines compute the same placement.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from hfi_sim.topology.model import Cable
 from opavnic.cluster.errors import ClusterInputError
 
 _PASSES = 8
-"""Rounds in which switches may move to where their neighbours are; each round only ever cuts fewer links."""
+"""Rounds in which switches may move to where their neighbours are; every round cuts fewer links."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where everything is."""
+    """The placement of all nodes."""
 
     machine_of: Mapping[str, str]
     """The machine of each node of the topology: of each HFI, with all HFIs of its host, and of each switch."""
     hosts: Mapping[str, tuple[str, ...]]
-    """The hosts of each machine, in the order of the lab file; empty for one that has none."""
+    """The hosts of each machine, in the order of the lab file; empty for a machine without hosts."""
     cut: tuple[Cable, ...]
     """The cables whose ends are on different machines, in the order of the topology."""
 
@@ -33,7 +33,7 @@ class Placement:
         return frozenset(node for node, at in self.machine_of.items() if at != machine)
 
     def peers(self, machine: str) -> dict[str, tuple[int, str]]:
-        """Return the cut links that end at `machine`: the direction that leaves from there (0 or 1), and to whom."""
+        """Return the cut links that end at `machine`: the direction that leaves from there (0 or 1), and the peer."""
         found = {}
         for cable in self.cut:
             near, far = (self.machine_of[end[0]] for end in (cable.a, cable.b))
@@ -53,8 +53,7 @@ def place(
     """Place the nodes of a topology.
 
     Args:    machines: names, the coordinator first. wanted: host or switch -> machine or label, from the lab file.
-             labels: machine -> labels that it bears. managers: the node of the SM and the EM, which the coordinator
-             carries.
+             labels: machine -> its labels. managers: the node of the SM and the EM, which the coordinator carries.
     Raises:  ClusterInputError: `wanted` names an unknown node or machine; there is no machine.
     """
     if not machines:
@@ -90,7 +89,7 @@ def place(
 
 
 def _neighbours(topology: Topology) -> dict[str, list[str]]:
-    """Return the nodes that cables join each node to, once for each cable."""
+    """Return the neighbours of each node, once for each cable."""
     found: dict[str, list[str]] = {name: [] for name in topology.nodes}
     for cable in topology.cables:
         found[cable.a[0]].append(cable.b[0])
@@ -105,7 +104,7 @@ def _place_hosts(
     managers: str | None,
     neighbours: Mapping[str, Sequence[str]],
 ) -> dict[str, str]:
-    """Spread hosts evenly; those on one switch stay together, as far as that is even."""
+    """Spread hosts evenly; hosts of one switch stay together as far as that keeps it even."""
     at = {host: wanted[host] for host in hosts if host in wanted}
     load = dict.fromkeys(machines, 0)
     for host, machine in at.items():
@@ -128,7 +127,7 @@ def _switch_of(hfis: Sequence[str], neighbours: Mapping[str, Sequence[str]]) -> 
 
 
 def _next_machine(machines: Sequence[str], load: Mapping[str, int], left: int) -> str:
-    """Return the first machine that has less than its share of all hosts, placed ones and `left` more."""
+    """Return the first machine with less than its share of all hosts, those placed and the `left` remaining."""
     share, more = divmod(sum(load.values()) + left, len(machines))
     below = [machine for machine in machines if load[machine] < share + (machines.index(machine) < more)]
     return below[0] if below else min(machines, key=lambda machine: (load[machine], machines.index(machine)))
@@ -141,7 +140,7 @@ def _place_switches(
     hosts_at: Mapping[str, str],
     neighbours: Mapping[str, Sequence[str]],
 ) -> dict[str, str]:
-    """Put each switch where most of its cables lead; of equals, where fewest switches are."""
+    """Put each switch on the machine that most of its cables lead to; on a tie, the one with fewest switches."""
     at = {name: wanted[name] for name in switches if name in wanted}
     free = [name for name in switches if name not in at]
 
@@ -153,7 +152,7 @@ def _place_switches(
         load = [machine for other, machine in at.items() if other != name]
         return min(machines, key=lambda it: (-joined[it], load.count(it), machines.index(it)))
 
-    # those with hosts first: what joins only switches follows them
+    # switches with hosts first: those that only join switches follow them
     for name in sorted(free, key=lambda name: not any(far in hosts_at for far in neighbours[name])):
         at[name] = best(name)
     for _ in range(_PASSES):

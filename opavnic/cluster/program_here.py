@@ -1,4 +1,4 @@
-"""One program that runs here for another machine, with pipes or with a terminal of its own."""
+"""One program that runs here for another machine, with pipes or on a terminal of its own."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from opavnic.cluster.transport import NodeName
 from opavnic.lab.programs_route import Frame
 
 PIECE: Final = 256 << 10
-"""Bytes of an answer; more waits in the program's pipe, which stops the program."""
+"""Bytes of a reply; further output waits in the program's pipe, which blocks the program."""
 WAIT_S: Final = 2.0
-"""How long a question waits for output."""
+"""How long a request waits for output."""
 _KILL_S: Final = 2.0
 _MAX_SIDE: Final = 10_000
 
@@ -35,11 +35,11 @@ class ProgramHere:
         environment: Mapping[str, str],
         size: tuple[int, int] | None,
     ) -> None:
-        """Start it. Raises OSError. Args: size: rows and columns of its terminal; None: it has none."""
+        """Start it. Raises OSError. Args: size: rows and columns of its terminal; None: no terminal."""
         self._loop = asyncio.get_running_loop()
         self.owner = owner
         self.asked_at = self._loop.time()
-        """When somebody last asked about it, in the time of the loop."""
+        """Time of the last request about it, on the loop's clock."""
         self.ended = asyncio.Event()
         self._news = asyncio.Event()
         self._has_room = asyncio.Event()
@@ -81,7 +81,7 @@ class ProgramHere:
             os.set_blocking(fd, False)
         for fd in self._outputs:
             self._loop.add_reader(fd, self._readable, fd)
-        # not by a thread: the loop has a few for all, and a program may run for days
+        # not in a worker thread: the loop has few of them, and a program may run for days
         self._pidfd = os.pidfd_open(self._process.pid)
         self._loop.add_reader(self._pidfd, self._has_ended)
 
@@ -93,12 +93,12 @@ class ProgramHere:
         self._news.set()
 
     def _readable(self, fd: int) -> None:
-        self._loop.remove_reader(fd)  # until somebody asks for it
+        self._loop.remove_reader(fd)  # until the next request
         self._ready.add(fd)
         self._news.set()
 
     async def more(self) -> list[tuple[Frame, bytes]]:
-        """Wait for what it says next."""
+        """Wait for output."""
         if not self._ready and not (self.ended.is_set() and not self._outputs):
             self._news.clear()
             with contextlib.suppress(TimeoutError):
@@ -117,7 +117,7 @@ class ProgramHere:
             else:
                 self._loop.add_reader(fd, self._readable, fd)
         if not found and self.ended.is_set():
-            # what its children still hold open is not waited for, as with a terminal that is hung up
+            # output that its children still hold open is not waited for, as after a hang-up
             left = ((kind, self._read(fd)) for fd, kind in self._outputs.items())
             found = [(kind, data) for kind, data in left if data]
         if not found and self.ended.is_set():
@@ -126,18 +126,18 @@ class ProgramHere:
         return found
 
     def _read(self, fd: int) -> bytes | None:
-        """Return output, b"" at its end, None if there is nothing yet."""
+        """Return output, b"" at its end, None if there is none yet."""
         try:
             return os.read(fd, PIECE // 2)
         except BlockingIOError:
             return None
-        except OSError:  # a terminal that no program has open
+        except OSError:  # no program has the terminal open
             return b""
 
     def give(self, data: bytes, *, eof: bool, size: tuple[int, int] | None) -> None:
-        """Give it input, which waits here until the program reads it. Raises ClusterError: too much waits already."""
+        """Give it input, which is kept until the program reads it. Raises ClusterError if too much is waiting."""
         if data and not self.has_room:
-            raise ClusterError(f"{len(self._input)} bytes of input wait for the program: it is not reading")
+            raise ClusterError(f"{len(self._input)} bytes of input are waiting: the program is not reading")
         self.asked_at = self._loop.time()
         if size is not None and self._has_terminal and self._stdin >= 0:
             rows, columns = size
@@ -148,7 +148,7 @@ class ProgramHere:
 
     @property
     def has_room(self) -> bool:
-        """Whether input is read, not only kept."""
+        """Whether input is being read rather than kept."""
         return self._has_room.is_set()
 
     async def room(self) -> bool:
@@ -169,7 +169,7 @@ class ProgramHere:
         except BlockingIOError:
             self._is_writing = True
             self._loop.add_writer(self._stdin, self._write)
-        except OSError:  # it reads no more
+        except OSError:  # it no longer reads
             self._input.clear()
             self._eof = True
         if len(self._input) < PIECE:
@@ -183,7 +183,7 @@ class ProgramHere:
             self._stdin = -1
 
     def close(self) -> None:
-        """Hang up on it: a program that does not end by that is killed. May be called twice."""
+        """Hang up; a program that does not end then is killed. May be called twice."""
         for fd in self._outputs:
             self._loop.remove_reader(fd)
             os.close(fd)
@@ -201,9 +201,9 @@ class ProgramHere:
             self._loop.call_later(_KILL_S, self._signal, signal.SIGKILL)
 
     def _signal(self, number: signal.Signals) -> None:
-        if not self.ended.is_set():  # until then its pid is its own
+        if not self.ended.is_set():  # its pid is not reused before that
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, number)  # it leads a session of its own
+                os.killpg(self._process.pid, number)  # it leads its own session
 
 
 _WITH_TERMINAL: Final = """\
@@ -211,14 +211,14 @@ import fcntl, os, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 os.execv(sys.argv[1], sys.argv[1:])
 """
-"""What makes a terminal the controlling one of its session, and becomes the program."""
+"""Makes a terminal the controlling one of its session, then becomes the program."""
 
 
 def side(value: object, default: int) -> int:
-    """Return a number of rows or columns that a terminal can have; `default` for what is no number."""
+    """Return a number of rows or columns that a terminal can have; `default` if the value is not a number."""
     return max(1, min(value, _MAX_SIDE)) if type(value) is int else default
 
 
 def _exit_code(returned: int) -> int:
-    """Return an exit code as a shell has it: 128 and the signal, for a program that a signal ended."""
+    """Return the exit code as a shell reports it: 128 plus the signal for a program ended by a signal."""
     return 128 - returned if returned < 0 else returned

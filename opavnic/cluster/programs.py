@@ -1,10 +1,10 @@
-"""What a subnet manager has made of a node, as plain data, from its machine to the one that carries the node.
+"""The settings that a subnet manager has made on a node, as plain data, sent to the machine that carries the node.
 
-The subnet manager of a cluster runs on one machine, which has the model of the whole fabric. It programs the nodes of
-that model directly (`hfi_sim.subnet_manager.manager`); for nodes on other machines, what it has set goes there as one
-of these, whole and idempotent, and is applied to the real node. A real fabric manager sends SMPs, which cross the links
-between machines like all packets; what it has set goes the other way, so that the model of the coordinator, by which
-people look at the fabric, follows.
+The subnet manager of a cluster runs on one machine, which has the model of the whole fabric. It sets up the nodes of
+that model directly (`hfi_sim.subnet_manager.manager`); for a node on another machine, all its settings are sent there
+as one program, whole and idempotent, and applied to the real node. An external fabric manager sends SMPs, which cross
+the links between machines like all packets; the resulting settings go the other way, so that the coordinator's model,
+which people look at, follows.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Program = dict[str, Any]
 
 
 def program_of(fabric: Fabric, name: str) -> Program:
-    """Return what the subnet manager has set on a node of the model."""
+    """Return the settings that the subnet manager has made on a node of the model."""
     if (switch := fabric.switches.get(name)) is not None:
         return _switch_program(switch)
     return {"ports": {str(number): _port_program(port) for number, port in fabric.hfis[name].ports.items()}}
@@ -55,9 +55,9 @@ def _switch_program(switch: Switch) -> Program:
 
 
 def apply_program(fabric: Fabric, name: str, program: Program) -> None:
-    """Set up a node as a program says; a port without a cable that is up stays down, whatever that says.
+    """Set up a node as a program says; a port without an active cable stays down regardless.
 
-    Raises:  ClusterError: it is no program of this node.
+    Raises:  ClusterError: the program is malformed, or does not fit the node.
     """
     try:
         if (switch := fabric.switches.get(name)) is not None:
@@ -66,7 +66,7 @@ def apply_program(fabric: Fabric, name: str, program: Program) -> None:
         for number, port in fabric.hfis[name].ports.items():
             _apply_to_port(port, program["ports"][str(number)])
     except (KeyError, ValueError, TypeError, zlib.error) as error:
-        raise ClusterError(f"{name}: no program of this node: {type(error).__name__}: {error}") from error
+        raise ClusterError(f"{name}: invalid program: {type(error).__name__}: {error}") from error
 
 
 def _apply_to_port(port: HfiPort, program: Program) -> None:
@@ -92,11 +92,11 @@ def _apply_to_switch(switch: Switch, program: Program) -> None:
             port.state = PortState.ACTIVE
 
 
-# --- the other way: what a machine says of its own nodes -----------------------------------------------------
+# # --- the other way: reports of a machine on its own nodes ----------------------------------------------------
 
 
 def report_of(fabric: Fabric) -> dict[str, Any]:
-    """Return what the subnet manager has to know of the nodes that this machine carries."""
+    """Return what the subnet manager needs to know of the nodes that this machine carries."""
     hfis = [hfi for hfi in fabric.hfis.values() if not hfi.is_elsewhere]
     return {
         "capabilities": {
@@ -112,10 +112,10 @@ def report_of(fabric: Fabric) -> dict[str, Any]:
 
 
 def apply_report(fabric: Fabric, carried: frozenset[str], by: str, report: dict[str, Any]) -> None:
-    """Let the model follow what a machine says; of nodes that it does not carry it may say nothing.
+    """Apply a machine's report to the model; statements about nodes that it does not carry are ignored.
 
-    Args:    carried: the nodes of that machine. by: in whose name its links are held down.
-    Raises:  ClusterError: it is no report.
+    Args:    carried: the nodes of that machine. by: the name under which its links are held down.
+    Raises:  ClusterError: the report is malformed.
     """
     try:
         capabilities = {str(name): int(mask) for name, mask in report["capabilities"].items()}
@@ -123,7 +123,7 @@ def apply_report(fabric: Fabric, carried: frozenset[str], by: str, report: dict[
         down = {str(name) for name in report["down"]}
         set_up = {str(name): dict(program) for name, program in report.get("set_up", {}).items()}
     except (KeyError, ValueError, TypeError, AttributeError) as error:
-        raise ClusterError(f"{by}: no report: {type(error).__name__}: {error}") from error
+        raise ClusterError(f"{by}: malformed report: {type(error).__name__}: {error}") from error
     for name in carried & fabric.hfis.keys():
         hfi = fabric.hfis[name]
         hfi.describe(descriptions.get(name, name))

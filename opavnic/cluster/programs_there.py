@@ -1,7 +1,7 @@
-"""Programs on hosts of other machines: what a machine starts for another one, and how it asks for that.
+"""Programs on hosts of other machines: those that this machine runs for others, and its requests to run them there.
 
 A machine runs `opavnic exec` for others, so that a program finds there what it would find on its own machine: names,
-devices, its container, exit codes. With a terminal it gets one of its own.
+devices, its container, exit codes. A program started from a terminal gets a terminal of its own there.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
 log = logging.getLogger("opavnic.cluster")
 
 MAX_RUNNING: Final = 16
-"""Programs that a machine runs for others at one time. Each may have two questions open, of 64 in all."""
+"""Programs that a machine runs for others at one time. Each may have two requests open, of 64 in all."""
 FORGOTTEN_S: Final = 20.0
-"""A program about which nobody has asked for so long is hung up on: whoever started it may have died."""
+"""A program about which no request has come for this long is hung up on: its starter may have died."""
 
 
 class ProgramsThere:
-    """Runs programs for other machines, and asks them to; satisfies `opavnic.lab.programs_route.RemotePrograms`."""
+    """Runs programs for other machines, and asks others to; satisfies `opavnic.lab.programs_route.RemotePrograms`."""
 
     def __init__(self, machine: Machine) -> None:
-        """Answer."""
+        """Register the request handlers."""
         self._machine = machine
         self._running: dict[int, ProgramHere] = {}
-        """Those that may be asked about."""
+        """Programs about which requests may come."""
         self._alive: set[ProgramHere] = set()
-        """These, and those that have been hung up on and have not ended yet."""
+        """These, and programs that have been hung up on and have not ended yet."""
         self._last = 0
         self._timer: asyncio.TimerHandle | None = None
         machine.verbs |= {
@@ -138,7 +138,7 @@ class ProgramsThere:
         return program
 
     def _forget(self) -> None:
-        """Hang up on programs that nobody asks about, now and as long as some run."""
+        """Hang up on programs without recent requests; repeat while any run."""
         loop = asyncio.get_running_loop()
         for number, program in list(self._running.items()):
             if loop.time() - program.asked_at > FORGOTTEN_S:
@@ -147,14 +147,14 @@ class ProgramsThere:
         self._timer = loop.call_later(FORGOTTEN_S / 4, self._forget) if self._running else None
 
     def lost(self, owner: NodeName) -> None:
-        """Hang up on the programs of a machine that has gone."""
+        """Hang up on the programs of a machine that has left."""
         for number, program in list(self._running.items()):
             if program.owner == owner:
                 program.close()
                 del self._running[number]
 
     async def close(self) -> None:
-        """Hang up on all of them, and wait for their ends: a host may not go while programs are on it."""
+        """Hang up on all of them and wait for them to end: a host must not go while programs run on it."""
         if self._timer is not None:
             self._timer.cancel()
         for program in self._running.values():
@@ -192,7 +192,7 @@ class _ProgramThere:
             body = {"number": self._number}
 
     async def keep(self) -> None:
-        with contextlib.suppress(AskError):  # `more` says what has become of it
+        with contextlib.suppress(AskError):  # `more` reports a program that has ended
             await self._transport.ask(self._machine, "exec-keep", {"number": self._number})
 
     async def end(self) -> None:

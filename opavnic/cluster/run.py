@@ -25,21 +25,21 @@ Ready = Callable[[Lab, dict[str, Any]], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """How a machine reaches the others, as a person says it."""
+    """How a machine reaches the others, as given by the user."""
 
     name: str
     listen: Sequence[str] = ()
-    """tls/ADDRESS:PORT, where others find it."""
+    """Where others connect to this machine: tls/ADDRESS:PORT."""
     join: Sequence[str] = ()
-    """Where it finds others."""
+    """Where it connects to others."""
     credentials: Path | None = None
     """A folder with its certificate."""
     insecure: bool = False
-    """Addresses that other machines reach may be without TLS."""
+    """Allow addresses that other machines can reach to be used without TLS."""
 
 
 def zenoh_transport(way: Way, *, fabric: int | None, digest: str | None) -> Transport:
-    """Return the transport of a machine; a coordinator gives the id of its fabric, and with it says that it is one.
+    """Return the transport of a machine; `fabric` makes it a coordinator, which states the fabric's id.
 
     Raises:  ClusterInputError: an address or credentials that cannot be used. ClusterError: Zenoh is not installed.
     """
@@ -49,7 +49,7 @@ def zenoh_transport(way: Way, *, fabric: int | None, digest: str | None) -> Tran
         raise ClusterError(
             f"a fabric over several machines needs Zenoh ({error}): {advice('cluster')}"
         ) from error
-    zenoh.try_init_log_from_env()  # RUST_LOG shows what access control refuses, for one
+    zenoh.try_init_log_from_env()  # RUST_LOG then shows, for example, what access control refuses
     from opavnic.cluster.membership import NO_DIGEST, Role, node_name
     from opavnic.cluster.zenoh_config import Address, SessionPlan
     from opavnic.cluster.zenoh_transport import ZenohTransport
@@ -80,9 +80,9 @@ async def run_coordinator(
     progress: Callable[[str], None],
     ready: Ready,
 ) -> Removed:
-    """Gather machines, run the lab over them, and end it there and here.
+    """Gather machines, run the lab over them, and end it on all of them.
 
-    Raises:  ClusterError, LabError: it could not start, or failed; everything has been removed.
+    Raises:  ClusterError, LabError: the lab could not start, or failed; everything has been removed.
     """
     transport = zenoh_transport(way, fabric=model.fabric.id, digest=_short(text))
     coordinator = Coordinator(model, text, file, transport, progress=progress, wait=wait)
@@ -100,9 +100,9 @@ async def run_coordinator(
 async def run_member(
     way: Way, *, expected: str | None, progress: Callable[[str], None], ready: Ready
 ) -> Removed | None:
-    """Join a coordinator, run this machine's share of its lab, and remove it; None: there was none.
+    """Join a coordinator, run this machine's share of its lab, and remove it; None: there was no share.
 
-    Raises:  ClusterError, LabError: it was refused, could not start, or failed; everything has been removed.
+    Raises:  ClusterError, LabError: refused, could not start, or failed; everything has been removed.
     """
     transport = zenoh_transport(way, fabric=None, digest=None if expected is None else _short(expected))
     member = Member(transport, progress=progress, expected=expected)
@@ -123,7 +123,7 @@ async def run_member(
 
 
 async def _unless(end: asyncio.Event, coming: Any) -> Any:
-    """Return what comes, or None if the end comes first."""
+    """Return the result of `coming`, or None if `end` is set first."""
     task, ending = asyncio.ensure_future(coming), asyncio.ensure_future(end.wait())
     try:
         await asyncio.wait({task, ending}, return_when=asyncio.FIRST_COMPLETED)

@@ -1,8 +1,8 @@
-"""Which of the nodes that announce themselves have a connection to this one. Does no I/O.
+"""Which of the announced nodes have a live connection to this one. Does no I/O.
 
-A token alone does not say so. Where the lease of a connection ends, Zenoh flushes the socket before it withdraws
-what came by it. With TLS, and with more under way than the kernel takes, that lasts until TCP gives up, which is
-minutes. But that the link is removed, it says first.
+A token alone does not show that. When the lease of a connection ends, Zenoh flushes the socket before it withdraws the
+tokens received over it. With TLS, and with more data under way than the kernel accepts, that lasts until TCP gives up,
+which takes minutes. The removal of the link, however, is reported at once.
 """
 
 from __future__ import annotations
@@ -11,27 +11,27 @@ from opavnic.cluster.membership import Hello
 
 
 class Sight:
-    """Tokens that are there, and the links of their sessions.
+    """The tokens that are present, and the links of their sessions.
 
-    A node gives its session its life as id, by which the two are known to be one node's. Of a session with another id,
-    no link is known: its token alone says whether it is there.
+    A node uses its life as the id of its session, which connects the two. For a session with another id no link is
+    known, and its token alone counts.
     """
 
     def __init__(self) -> None:
         self._tokens: dict[int, set[Hello]] = {}
-        """By life."""
+        """Tokens by life."""
         self._links: dict[int, set[str]] = {}
-        """By the id of the session at their other end."""
+        """Links by the id of the session at their other end."""
         self._cut: set[int] = set()
-        """Lives whose tokens are still there, and whose last link is not."""
+        """Lives whose tokens are still present but whose last link is gone."""
 
     def announced(self, hello: Hello) -> bool:
-        """Take a token; return whether its node is in sight."""
+        """Note a token; return whether its node is alive."""
         self._tokens.setdefault(hello.life, set()).add(hello)
         return hello.life not in self._cut
 
     def withdrawn(self, hello: Hello) -> None:
-        """Take that a token is gone, and with it, if it was the last of its session, all that came by that."""
+        """Note that a token is gone, and drop the links of its session if it was the last token of it."""
         tokens = self._tokens.get(hello.life, set())
         tokens.discard(hello)
         if not tokens:
@@ -40,7 +40,7 @@ class Sight:
             self._cut.discard(hello.life)
 
     def linked(self, session: int, link: str) -> list[Hello]:
-        """Take a new link; return the nodes that are in sight again by it."""
+        """Note a new link; return the nodes that are alive again because of it."""
         self._links.setdefault(session, set()).add(link)
         if session not in self._cut:
             return []
@@ -48,7 +48,7 @@ class Sight:
         return list(self._tokens[session])
 
     def unlinked(self, session: int, link: str) -> list[Hello]:
-        """Take that a link is gone; return the nodes that are out of sight by that."""
+        """Note that a link is gone; return the nodes that are dead because of it."""
         links = self._links.get(session, set())
         links.discard(link)
         if links:

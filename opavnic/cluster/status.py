@@ -1,4 +1,4 @@
-"""What every machine says of its share, folded into the status of the lab as a whole. Pure: data in, data out."""
+"""Joins the status of each machine's share into the status of the whole lab. Pure: data in, data out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PACKET_KINDS: Final = frozenset(kind.value for kind in PACKET_KINDS)
 def fold(shares: Mapping[str, Status], order: Iterable[str]) -> Status:
     """Return the status of a lab.
 
-    Args:  shares: that of each machine that answered, the one that was asked first; each has `cluster` with its links.
+    Args:  shares: of each machine that answered, this one first; each has `cluster` with its links.
            order: the hosts, as in the lab file.
     """
     own, *_ = shares.values()
@@ -46,7 +46,7 @@ def fold(shares: Mapping[str, Status], order: Iterable[str]) -> Status:
 
 
 def _links(found: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """Join what machines say of the links: each counts those that it carries, both ends of a cut link count it."""
+    """Join the machines' rows of links: each machine counts the links that it carries, both ends count a cut link."""
     joined: dict[str, dict[str, Any]] = {}
     for row in (row for rows in found for row in rows):
         known = joined.setdefault(row["name"], dict(row))
@@ -70,8 +70,8 @@ def _drops(found: list[dict[str, dict[str, int]]]) -> dict[str, dict[str, int]]:
 def unaccounted(shares: Mapping[str, Status]) -> dict[str, int]:
     """Return where frames are neither delivered nor counted, in an element or between two machines, and how many.
 
-    Between machines it is what one of them has been told has arrived, less what the other one says has. They are asked
-    one after the other, so it is only exact at rest.
+    Between machines this is the difference between the packets acknowledged at one and those received by the other. The
+    machines are asked one after the other, so the figure is exact only at rest.
     """
     lost = {
         f"{machine}: {element}": packets
@@ -89,7 +89,7 @@ def unaccounted(shares: Mapping[str, Status]) -> dict[str, int]:
 
 
 def fold_faults(shares: Sequence[Status]) -> Status:
-    """Return the faults of a lab, given those of each machine, of which each has seen what its engine carries."""
+    """Return the faults of a lab; each machine has counted the packets that its engine carries."""
     own, *others = shares
     rows = {row["number"]: dict(row) for row in own["faults"]}
     for row in (row for share in others for row in share["faults"]):

@@ -1,12 +1,12 @@
 """The two ends of one stream: one service channel of one direction of a link between machines.
 
-The receiver grants room, the sender numbers packets and stays within it, and both count in packets:
+The receiver grants room; the sender numbers packets and stays within the grant. Both count packets:
 
     closed --OPEN(era)--> asked --ROOM(era)--> open --peer gone--> closed, era + 1
 
-An era ends when the sender loses sight of the receiver. A receiver that has answered OPEN of an era takes no train of
-an earlier one: what a network held back during a partition is not delivered after it. What was under way is lost, and
-what of that had arrived, the receiver says in its first ROOM of the next era.
+An era ends when the sender loses sight of the receiver. A receiver that has answered OPEN of an era refuses trains of
+earlier eras, so nothing that the network held back during a partition is delivered after it. Packets in transit are
+then lost; in its first ROOM of the next era the receiver reports which of them had arrived.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Final
 from opavnic.cluster.messages import MAX_PACKETS, MAX_TRAIN, Ends, Open, Room, Train
 
 WINDOW: Final = 1 << 14
-"""Packets of a stream that may be under way. Bytes bound those that are not very short: `Pace`."""
+"""Packets of a stream that may be in transit. Unless packets are very short, bytes are the tighter bound: `Pace`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,24 +30,29 @@ class Pace:
 
     @property
     def budget(self) -> int:
-        """Bytes under way to one peer in one urgency: of four trains, one can be made and one taken apart meanwhile."""
+        """Bytes in transit to one peer at one priority: four trains, so that one can be built and one parsed
+        meanwhile.
+        """
         return 4 * self.train
 
 
 ONE_FOR_ALL: Final = Pace(240 << 10)
-"""Where one thread sends to all peers. The budget fits what Zenoh queues for a peer (zenoh_config.QUEUE_BATCHES): one
-that takes nothing keeps no thread waiting that has packets for others."""
+"""When one thread sends to all peers. The budget fits Zenoh's queue for a peer (zenoh_config.QUEUE_BATCHES),
+so a stalled peer cannot block a thread that has packets for others.
+"""
 ONE_EACH: Final = Pace(MAX_TRAIN)
-"""Where each peer has a thread that sends to it, and may wait."""
+"""When each peer has a sending thread of its own, which may block."""
 ACK_EVERY: Final = WINDOW // 8
-"""Packets of a stream after which the receiver grants again without waiting for a pause,"""
+"""Packets of a stream after which the receiver grants again without waiting for a pause."""
 ACK_EVERY_BYTES: Final = ONE_FOR_ALL.budget // 2
-"""and bytes of all streams from a peer: long packets use up the budget before the window. From one that sends longer
-trains, it is two of these. What is left when a grant goes, two of the longest trains, keeps its sender busy until it is
-there."""
+"""Bytes of all streams from a peer after which the receiver grants again: long packets use up the budget before the
+window. For a peer that sends longer trains it is twice its longest train. The rest of the budget at that moment, two of
+the longest trains, keeps the sender busy until the grant arrives.
+"""
 RIDE_BYTES: Final = ONE_FOR_ALL.budget // 8
-"""Bytes of a stream of which a train takes the grant along that goes the other way meanwhile, as TCP's acknowledgements
-do: so many fewer messages."""
+"""Bytes of a stream after which its grant travels with a train of the opposite direction, as TCP's acknowledgements do,
+which saves messages.
+"""
 
 
 @dataclass(slots=True)
@@ -55,7 +60,7 @@ class SendStream:
     """The sending end."""
 
     life: int = 0
-    """Of the receiver; 0 while nobody is there."""
+    """Life of the receiver; 0 while it is absent."""
     era: int = 0
     is_open: bool = False
     next: int = 0
@@ -70,9 +75,9 @@ class SendStream:
     """Packets were left behind: the sender waits for room."""
     bytes_under_way: int = 0
     _trains: deque[tuple[int, int, float]] = field(default_factory=deque)
-    """Number after its last packet, bytes, and time of each train under way."""
+    """Number after its last packet, bytes, and time of each train in transit."""
     _doubt: tuple[int, int, int, int] | None = None
-    """Life, era, acknowledged and next of the era that ended with packets under way."""
+    """Life, era, acknowledged and next of the era that ended with packets in transit."""
 
     @property
     def under_way(self) -> int:
@@ -80,13 +85,13 @@ class SendStream:
         return self.next - self.acknowledged
 
     def peer_joined(self, life: int) -> None:
-        """A receiver is there: the next era begins, closed until it grants room."""
+        """A receiver is present: the next era begins, closed until it grants room."""
         self.life = life
         self.era += 1
         self.next = self.acknowledged = self.limit = 0
 
     def peer_gone(self) -> tuple[int, int]:
-        """The receiver is gone; return the packets and bytes that were under way, which are lost."""
+        """The receiver is gone; return the packets and bytes in transit, which are lost."""
         packets, size = self.under_way, self.bytes_under_way
         if packets:
             self._doubt = (self.life, self.era, self.acknowledged, self.next)
@@ -102,19 +107,19 @@ class SendStream:
         return min(MAX_PACKETS, self.limit - self.next) if self.is_open else 0
 
     def sent(self, count: int, size: int, now: float) -> None:
-        """Note a train that is under way."""
+        """Note a train that has been sent."""
         self.next += count
         self.total_sent += count
         self.bytes_under_way += size
         self._trains.append((self.next, size, now))
 
     def granted(self, room: Room, now: float) -> int | None:
-        """Take a grant; return the bytes that it acknowledges, or None if it is of another era or cannot be true."""
+        """Handle a grant; return the bytes that it acknowledges, or None if it is of another era or implausible."""
         ends = room.ends
         if not self.life or ends.from_life != self.life or ends.era != self.era:
             return None
         if self.is_open and room.next <= self.acknowledged and room.limit <= self.limit:
-            return 0  # a later one went ahead of it: those that ride on trains have not their urgency
+            return 0  # overtaken by a later grant: grants that travel with trains have a lower priority
         if (
             not self.acknowledged <= room.next <= self.next
             or not self.limit <= room.limit <= room.next + WINDOW
@@ -157,7 +162,7 @@ class ReceiveStream:
     granted_at: int = 0
     """`next` in the last grant."""
     ungranted_bytes: int = 0
-    """Received since then."""
+    """Received since the last grant."""
     before_era: int = 0
     before: int = 0
 
@@ -170,14 +175,14 @@ class ReceiveStream:
         if era < self.era or era == 0:
             return False
         if era > self.era:
-            if self.next:  # of an era in which nothing came, the sender knows it
+            if self.next:  # an era in which nothing arrived need not be reported
                 self.before_era, self.before = self.era, self.next
             self.era, self.next, self.missing = era, 0, 0
             self.limit = 0
         return True
 
     def took(self, train: Train) -> str | None:
-        """Take a train; return None, or why its packets may not be delivered."""
+        """Accept a train; return None, or the reason why its packets may not be delivered."""
         ends, count = train.ends, train.body.count
         if ends.from_life != self.from_life or self.era == 0:
             return "stale_life"
@@ -197,7 +202,7 @@ class ReceiveStream:
 
     @property
     def owes_a_grant(self) -> bool:
-        """So many packets have come that the sender may soon have to wait for room."""
+        """Whether so many packets have arrived that the sender may soon run out of room."""
         return self.next - self.granted_at >= ACK_EVERY
 
     def room(self, fabric: int, sc: int, life: int, *, paused: bool = False) -> Room:
@@ -212,6 +217,6 @@ class ReceiveStream:
         )
 
     def has_granted(self) -> None:
-        """Note that the sender gets the grant that `room` returned."""
+        """Note that the grant returned by `room` is being sent."""
         self.granted_at, self.ungranted_bytes = self.next, 0
         self.limit = self.next + WINDOW

@@ -1,8 +1,8 @@
-"""What the cores of two machines need of whatever carries packets and questions between them.
+"""What the cores of two machines need from the transport that carries their packets and requests.
 
 A link between two machines has two directions, 0 and 1. `bind` says which of them leaves from here; the other one ends
-here. Packets of one direction and one service channel arrive in order, each at most once, and as long as both machines
-live, exactly once.
+here. Packets of one direction and one service channel arrive in order and at most once; exactly once as long as both
+machines live.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final, NewType, Protocol
 from opavnic.cluster.messages import Body, Take
 
 NodeName = NewType("NodeName", str)
-"""The name of one machine's part of a fabric: the host name unless `--name` says otherwise."""
+"""The name of one machine of a fabric: the host name unless `--name` says otherwise."""
 MANAGEMENT_SC: Final = 15
 """The service channel of SMPs: its trains go ahead of all others."""
 
@@ -30,33 +30,33 @@ class Presence(Enum):
 
 @dataclass(frozen=True, slots=True)
 class NodeState:
-    """What became of a node."""
+    """The state of a node."""
 
     presence: Presence
     reason: str = ""
-    """Why it was refused, a line for a person; empty otherwise."""
+    """Why it was refused, one line for a person; empty otherwise."""
     is_coordinator: bool = False
     life: int = 0
-    """A number that the node drew when it started: another one is another process."""
+    """A random number that the node draws when it starts: another number means another process."""
 
 
 class Transport(Protocol):
-    """Carries trains of packets for links, and questions with answers, between the nodes of one fabric.
+    """Carries trains of packets for links, and requests with replies, between the nodes of one fabric.
 
-    All methods and all callbacks run in the event loop that called `start`, unless `is_threaded` says otherwise.
+    All methods and callbacks run in the event loop that called `start`, unless `is_threaded` says otherwise.
     """
 
     is_threaded: bool
-    """Whether `send_train` is called in one thread for each peer, and `on_train` and `on_room` may be in any."""
+    """Whether `send_train` is called in one thread for each peer, and `on_train` and `on_room` may be called in any."""
     on_train: Callable[[str, int, Body], None]
-    """link, direction, packets that arrived for it. Whoever has no room for more calls `pause`."""
+    """(link, direction, packets that arrived for it). A receiver without room for more calls `pause`."""
     on_room: Callable[[str, int], None]
-    """link, direction that has room again after `send_train` took less than it was given."""
+    """(link, direction): it has room again after `send_train` took less than it was offered."""
     on_lost: Callable[[str, int, int], None]
-    """link, direction, number of packets under way to a machine that went: nobody knows whether they arrived."""
+    """(link, direction, packets in transit to a machine that left): whether they arrived is unknown."""
     on_node: Callable[[NodeName, NodeState], None]
     serve: Callable[[NodeName, str, dict[str, Any]], Awaitable[dict[str, Any]]]
-    """asker, verb, body -> answer. What it raises as OpavnicError reaches the asker as AskError with that line."""
+    """(requester, verb, body) -> reply. An OpavnicError it raises reaches the requester as AskError with that line."""
 
     @property
     def name(self) -> NodeName:
@@ -64,54 +64,54 @@ class Transport(Protocol):
 
     @property
     def fabric(self) -> int:
-        """The fabric's id; that of the coordinator where this node was given none."""
+        """The fabric's id; the coordinator's if this node was given none."""
 
     async def start(self) -> None:
         """Join the fabric.
 
-        Raises:  RefusedError: this node may not be in it. ClusterInputError: an address or credentials that cannot be
-                 used. ClusterError: nobody answers there.
+        Raises:  RefusedError: this node may not be in it. ClusterInputError: an address or credentials that cannot
+                 be used. ClusterError: no coordinator answers.
         """
 
     async def stop(self) -> None:
-        """Leave the fabric. What is under way is lost and counted."""
+        """Leave the fabric. Packets in transit are lost and counted."""
 
     def bind(self, link: str, direction: int, peer: NodeName) -> None:
-        """Say that `direction` (0 or 1) of a link goes from here to `peer`, and the other comes from it.
+        """Bind a link: `direction` (0 or 1) goes from here to `peer`, the other direction comes from it.
 
         Trains flow once the peer has bound the other end.
         """
 
     def unbind(self, link: str) -> None:
-        """Take a link out of service; what is under way is lost and counted."""
+        """Take a link out of service; packets in transit are lost and counted."""
 
     def send_train(self, link: str, direction: int, sc: int, take: Take) -> int:
-        """Send 16B packets of one service channel (0 to 31), those that `take` has; return how many were taken.
+        """Send 16B packets of one service channel (0 to 31), taken with `take`; return the number of packets sent.
 
-        If it has more, that is back pressure: `on_room` tells when to offer the rest. None are taken while the peer is
-        gone.
+        If `take` has more, that is back pressure: `on_room` tells when to offer the rest. Nothing is taken while the
+        peer is absent.
         """
 
     def pause(self, link: str, direction: int) -> None:
-        """Acknowledge no more packets of a direction that ends here: its sender stops after one window."""
+        """Stop acknowledging packets of a direction that ends here: its sender stops after one window."""
 
     def resume(self, link: str, direction: int) -> None:
-        """Acknowledge again what `pause` held back."""
+        """Acknowledge what `pause` held back, and go on."""
 
     async def ask(
         self, node: NodeName, verb: str, body: dict[str, Any], *, timeout_s: float = 10.0
     ) -> dict[str, Any]:
-        """Ask a node and return what its `serve` answers.
+        """Send a request to a node and return the reply of its `serve`.
 
-        Args:    verb: letters, digits and hyphens. body: what JSON can say, at most MAX_QUESTION bytes of it.
-        Raises:  AskError: no answer in time, no such node, or its refusal.
+        Args:    verb: letters, digits and hyphens. body: JSON data, at most MAX_QUESTION bytes.
+        Raises:  AskError: no reply in time, no such node, or the node's refusal.
         """
 
     def links(self) -> Mapping[str, LinkReport]:
         """Return each bound link's peer and counters."""
 
     def counters(self) -> Mapping[str, int]:
-        """Return what arrived here and was refused, by reason."""
+        """Return the number of refused messages, by reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,19 +122,19 @@ class LinkReport:
     direction: int
     """The direction that leaves from here."""
     is_open: bool
-    """The peer has granted room for what leaves from here."""
+    """Whether the peer has granted room for the outgoing direction."""
     sent: int
     """Taken by `send_train`."""
     acknowledged: int
     under_way: int
     """Sent, neither acknowledged nor lost."""
     lost: int
-    """Under way when the peer went."""
+    """In transit when the peer left."""
     found: int
-    """Of the lost ones, those that the peer had received, as it said when it was back."""
+    """Lost ones that the peer turned out to have received, as it reported when it returned."""
     received: int
-    """Given to `on_train`."""
+    """Passed to `on_train`."""
     missing: int
-    """That should have come between two trains and did not."""
+    """Expected between two trains and never arrived."""
     round_trip_s: float | None
     """The last measured time from a train to its acknowledgement; None before the first."""

@@ -1,12 +1,12 @@
-"""The configuration of a node's Zenoh session: where it listens, with which credentials, who may say what. Does no I/O.
+"""The configuration of a node's Zenoh session: addresses, credentials, access control. Does no I/O.
 
 Keys, below `opavnic/FABRIC` (hexadecimal):
 
     live/NAME/ROLE/PROTOCOL/LIFE/DIGEST   liveliness token of a node
-    link/FROM/TO/LINK/DIRECTION           trains and room of one link direction
-    ask/FROM/TO/VERB                      questions
+    link/FROM/TO/LINK/DIRECTION           trains and grants of one link direction
+    ask/FROM/TO/VERB                      requests
 
-FROM is always the node that puts or asks, so that access control can hold each certificate to its own keys.
+FROM is always the node that puts or asks, so that access control can restrict each certificate to its own keys.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ from opavnic.cluster.transport import NodeName
 
 ROOT: Final = "opavnic"
 QUEUE_BATCHES: Final = 16
-"""Batches that Zenoh queues for a peer and priority, the most it takes. Whoever puts more waits; see zenoh_links."""
+"""Batches that Zenoh queues for a peer and priority, its maximum. A thread that puts more blocks; see zenoh_links."""
 LEASE_S: Final = 5.0
-"""After this time without a word, which a dead machine or a partition causes, a node is gone. A process that dies is
-gone at once, because its connection closes."""
+"""Time without a message after which a node counts as gone, as with a dead machine or a partition. A process
+that dies is noticed at once, because its connection closes.
+"""
 JOIN_TIMEOUT_S: Final = 60.0
-"""How long a node that joins looks for a coordinator: machines are started in any order."""
+"""How long a joining node looks for a coordinator: machines are started in any order."""
 MAX_MESSAGE: Final = 1 << 21
-"""Bytes of a message that a node puts together from fragments; answers are the longest."""
+"""Bytes of a message that a node assembles from fragments; replies are the longest."""
 DEFAULT_PORT: Final = 7447
 MAX_MEMBERS: Final = 10_000
-"""Nodes of a fabric."""
+"""Most nodes of a fabric."""
 _ADDRESS: Final = re.compile(
     r"(?P<proto>[a-z]+)/(?P<host>\[[0-9a-fA-F:.%a-z]+\]|[^:/\[\]]+):(?P<port>\d{1,5})"
 )
@@ -43,7 +44,7 @@ _PROTOCOLS: Final = ("tls", "tcp")
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a node listens, or where it finds another: tls/HOST:PORT."""
+    """Where a node listens, or where it connects to: tls/HOST:PORT."""
 
     proto: str
     host: str
@@ -54,7 +55,7 @@ class Address:
 
     @classmethod
     def parse(cls, text: str, *, is_listen: bool = False) -> Address:
-        """Read an address. Raises ClusterInputError, which says what would be right."""
+        """Parse an address. Raises ClusterInputError, which shows a valid form."""
         match = _ADDRESS.fullmatch(text)
         lowest = 0 if is_listen else 1
         if match is None or match["proto"] not in _PROTOCOLS or not lowest <= int(match["port"]) <= 65535:
@@ -66,7 +67,7 @@ class Address:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether no other machine reaches it."""
+        """Whether only this machine can reach it."""
         try:
             return ipaddress.ip_address(self.host.strip("[]")).is_loopback
         except ValueError:
@@ -75,7 +76,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """The files of a node's certificate, and who else has one. See opavnic.cluster.credentials."""
+    """The files of a node's certificate, and the other members. See opavnic.cluster.credentials."""
 
     ca: str
     certificate: str
@@ -85,12 +86,12 @@ class Credentials:
     members: tuple[NodeName, ...]
     """Names of all nodes that the CA made certificates for, this one included."""
     coordinators: tuple[NodeName, ...] = ()
-    """The members that may be coordinator; none named: any."""
+    """The members that may be coordinator; empty: any."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionPlan:
-    """What a person asked for."""
+    """What the user asked for."""
 
     name: NodeName
     listen: tuple[Address, ...] = ()
@@ -99,16 +100,16 @@ class SessionPlan:
     is_insecure: bool = False
     lease_s: float = LEASE_S
     join_timeout_s: float = JOIN_TIMEOUT_S
-    """How long a node that joins looks for a coordinator."""
+    """How long a joining node looks for a coordinator."""
     shared_memory: bool = False
     """Between nodes of one machine; docs/cluster-transport.md says what it gains and why it is off."""
 
 
 def with_listen(plan: SessionPlan) -> SessionPlan:
-    """Return a plan that says where the node listens: as far as its way to the coordinator goes, if nobody said.
+    """Return a plan with addresses to listen on; by default as wide as the address of the coordinator requires.
 
-    Members send each other their trains directly, so each of them listens. A coordinator listens to all machines if it
-    has credentials, and to its own without.
+    Members send each other trains directly, so each of them listens. A coordinator listens to all machines if it has
+    credentials, and to its own machine otherwise.
     """
     if plan.listen:
         return plan
@@ -123,7 +124,7 @@ def with_listen(plan: SessionPlan) -> SessionPlan:
 
 
 def check(plan: SessionPlan) -> None:
-    """Refuse what would let strangers in. Raises ClusterInputError with what would be right."""
+    """Refuse a configuration that would let strangers in. Raises ClusterInputError with the remedy."""
     for address in (*plan.listen, *plan.join):
         if address.proto == "tls" and plan.credentials is None:
             raise ClusterInputError(
@@ -132,7 +133,7 @@ def check(plan: SessionPlan) -> None:
             )
         if address.proto != "tls" and not address.is_loopback and not plan.is_insecure:
             raise ClusterInputError(
-                f"{address}: whoever reaches this address would be in the fabric. Use tls/{address.host}:"
+                f"{address}: any machine that reaches this address could join the fabric. Use tls/{address.host}:"
                 f"{address.port} with --credentials, or say --insecure if only your own machines reach it"
             )
     if plan.credentials is not None:
@@ -145,10 +146,10 @@ def check(plan: SessionPlan) -> None:
 
 
 def config(plan: SessionPlan, fabric: int | None, life: int = 0) -> dict[str, Any]:
-    """Return the configuration as what JSON can say.
+    """Return the configuration as JSON data.
 
-    Args:    fabric: None: any, until the coordinator said which. life: the session's id, by which others tell whose
-             links are whose; 0: any.
+    Args:    fabric: None: any, until the coordinator has named it. life: the session's id, by which others match
+             links to nodes; 0: any.
     """
     tx = {
         "lease": round(plan.lease_s * 1000),
@@ -157,7 +158,7 @@ def config(plan: SessionPlan, fabric: int | None, life: int = 0) -> dict[str, An
                 "control": 2, "real_time": QUEUE_BATCHES, "interactive_high": QUEUE_BATCHES,
                 "interactive_low": 2, "data_high": 2, "data": QUEUE_BATCHES, "data_low": 2, "background": 2,
             },
-            # longer than the lease: what ends first is the link, and of that Zenoh tells (sight.py)
+            # longer than the lease, so that the link ends first, which Zenoh reports (sight.py)
             "congestion_control": {"block": {"wait_before_close": round(2e6 * plan.lease_s)}},
         },
     }  # fmt: skip
@@ -171,7 +172,7 @@ def config(plan: SessionPlan, fabric: int | None, life: int = 0) -> dict[str, An
         "listen": {"endpoints": [str(address) for address in plan.listen], "exit_on_failure": True},
         "connect": {
             "endpoints": [str(address) for address in plan.join],
-            "timeout_ms": -1,  # 0 would try once: a node that was started before its coordinator would never meet it
+            "timeout_ms": -1,  # 0 would try once: a node started before its coordinator would never connect to it
             "exit_on_failure": False,
             "retry": {"period_init_ms": 200, "period_max_ms": 1000},
         },
@@ -191,8 +192,8 @@ def config(plan: SessionPlan, fabric: int | None, life: int = 0) -> dict[str, An
             "connect_certificate": own.certificate,
             "connect_private_key": own.key,
             "enable_mtls": True,
-            # the CA is the fabric's own, and access control goes by the name in the certificate: at which address a
-            # member is found says nothing more
+            # the CA belongs to the fabric, and access control uses the name in the certificate, so the address of a
+            # member proves nothing more
             "verify_name_on_connect": False,
             "close_link_on_expiration": True,
         }
@@ -201,7 +202,7 @@ def config(plan: SessionPlan, fabric: int | None, life: int = 0) -> dict[str, An
 
 
 def access_control(own: Credentials, fabric: int | None) -> dict[str, Any]:
-    """Return the rules of a node: what each member may say to it, by the common name of its certificate."""
+    """Return the access rules of a node: what each member may send to it, by the common name of its certificate."""
     root = f"{ROOT}/{'*' if fabric is None else f'{fabric:x}'}"
     others = [name for name in own.members if name != own.name]
     rules, subjects, policies = [], [], []
@@ -220,7 +221,7 @@ def access_control(own: Credentials, fabric: int | None) -> dict[str, Any]:
 
 
 def _what_it_may_say(root: str, name: NodeName) -> Iterator[dict[str, Any]]:
-    """Yield what a member may say: puts, questions and tokens from its name, answers and subscriptions to its name."""
+    """Yield what a member may send: puts, requests and tokens under its name, replies and subscriptions to its name."""
     yield _rule(f"{name}-says", "ingress", ("put",), f"{root}/link/{name}/**")
     yield _rule(f"{name}-hears", "ingress", ("declare_subscriber",), f"{root}/link/*/{name}/**")
     yield _rule(f"{name}-asks", "ingress", ("query",), f"{root}/ask/{name}/**")
@@ -236,10 +237,10 @@ def _what_it_may_say(root: str, name: NodeName) -> Iterator[dict[str, Any]]:
 
 
 def _what_it_may_hear(root: str, own: NodeName, name: NodeName) -> Iterator[dict[str, Any]]:
-    """Yield what is sent to a member: what is for it, and what says where this node is.
+    """Yield what may be sent to a member: messages for it, and the announcements of this node.
 
-    Zenoh sends a new peer all that is published until it knows what that one subscribed to. So it does not do to refuse
-    its subscriptions.
+    Until Zenoh knows the subscriptions of a new peer, it sends the peer everything published. So refusing subscriptions
+    would not be enough.
     """
     yield _rule(f"{name}-gets", "egress", ("put",), f"{root}/link/{own}/{name}/**")
     yield _rule(f"{name}-is-asked", "egress", ("query",), f"{root}/ask/{own}/{name}/**")
@@ -268,7 +269,7 @@ def link_key(fabric: int, sender: NodeName, receiver: NodeName, link: str, direc
 
 
 def parse_link_key(key: str) -> tuple[NodeName, str, int] | None:
-    """Return sender, link and direction of a key that `link_key` makes; None for any other."""
+    """Return sender, link and direction of a key made by `link_key`; None for any other key."""
     parts = key.split("/")
     if len(parts) != 7 or parts[6] not in ("0", "1"):
         return None
@@ -276,5 +277,5 @@ def parse_link_key(key: str) -> tuple[NodeName, str, int] | None:
 
 
 def to_json5(wanted: dict[str, Any]) -> str:
-    """Return a configuration as Zenoh reads it."""
+    """Return a configuration in Zenoh's format."""
     return json.dumps(wanted)

@@ -1,7 +1,7 @@
-"""The links of a node over Zenoh: their messages to and from an Exchange, in whatever thread they come.
+"""The links of a node over Zenoh: messages to and from an Exchange, in whichever thread they arrive.
 
-Zenoh calls in threads of its own. Where packets never become objects of Python, trains and grants are handled there,
-under one lock, and the event loop is not asked. Otherwise they wait for it, like all else (`ZenohLinks.is_threaded`).
+Zenoh calls back in its own threads. If packets never become Python objects, trains and grants are handled there, under
+one lock, without the event loop. Otherwise they wait for the loop, like everything else (`ZenohLinks.is_threaded`).
 """
 
 from __future__ import annotations
@@ -30,42 +30,45 @@ _PRIORITIES: Final = {
     Urgency.DATA: "DATA",
 }
 _MOST_KEYS: Final = 1 << 12
-"""Keys of others whose parts are remembered."""
+"""Size of the cache of parsed keys."""
 
 
 class ZenohLinks:
-    """See the module. Unless they say otherwise, methods run in the event loop."""
+    """See the module. Methods run in the event loop unless they say otherwise."""
 
     def __init__(self, name: NodeName, exchange: Exchange, soon: Soon) -> None:
-        """Args:  exchange: of this node; whoever else uses it holds `lock`."""
+        """Args:  exchange: of this node; every user of it holds `lock`."""
         self.on_train: Callable[[str, int, Body], None] = lambda link, direction, body: None
         self.on_room: Callable[[str, int], None] = lambda link, direction: None
         self.on_lost: Callable[[str, int, int], None] = lambda link, direction, packets: None
         self.exchange = exchange
         self.lock = threading.RLock()
-        """Held to decide; what follows is done without it, so that no thread waits for packets of another one."""
+        """Held while deciding; the results are acted on without it, so that no thread waits for another's packets."""
         self.failed_puts = 0
         self._putting = threading.RLock()
-        """Held from the decision until its messages are put, so that no grant overtakes an earlier one. Who has it does
-        not ask for `lock`."""
+        """Held from a decision until its messages are put, so that no grant overtakes an earlier one. Lock
+        order: `lock` is never acquired while this is held.
+        """
         self._arriving = threading.RLock()
-        """Held from a message until its packets have arrived, in their order; who has `lock` does not ask for it."""
+        """Held from a message until its packets have arrived, to keep order; not acquired while `lock` is held."""
         self._is_threaded = False
         self._name = name
         self._soon = soon
         self._session: zenoh.Session | None = None
         self._publishers: dict[tuple[NodeName, str, int, Urgency], zenoh.Publisher] = {}
         self._keys: dict[str, zenoh.KeyExpr] = {}
-        """By link: what comes to it. Zenoh knows these, and so works out once, not for each message, who gets it."""
+        """By link: the key of messages to it. Declared to Zenoh, which then resolves the receiver once, not for each
+        message.
+        """
         self._known: dict[str, tuple[NodeName, str, int] | None] = {}
         self._threads = threading.local()
         self._timer: asyncio.TimerHandle | None = None
         self._due: float | None = None
-        """For when the timer is set, or will be."""
+        """The time for which the timer is set, or about to be."""
 
     @property
     def is_threaded(self) -> bool:
-        """Whether `on_train` and `on_room` may be called in any thread, and each peer has one that sends to it."""
+        """Whether `on_train` and `on_room` may be called in any thread, and each peer has its own sending thread."""
         return self._is_threaded
 
     @is_threaded.setter
@@ -75,11 +78,11 @@ class ZenohLinks:
             self.exchange.pace = ONE_EACH if value else ONE_FOR_ALL
 
     def start(self, session: zenoh.Session, loop: asyncio.AbstractEventLoop) -> None:
-        """Begin to put messages."""
+        """Start to put messages."""
         self._session, self._loop = session, loop
 
     def stop(self) -> None:
-        """Lose what is under way."""
+        """Stop; messages in transit are lost."""
         with self._arriving, self.lock:
             for link in list(dict(self.exchange.reports())):
                 self.exchange.unbind(link)
@@ -114,7 +117,7 @@ class ZenohLinks:
             session.undeclare(key)
 
     def send_train(self, link: str, sc: int, take: Take) -> int:
-        """See Transport.send_train. One thread at a time may call this for the links to one peer, whichever."""
+        """See Transport.send_train. For the links to one peer, only one thread at a time may call this."""
         with self.lock:
             sent = self.exchange.send_train(link, sc, take, self._loop.time())
         if self.exchange.outputs:
@@ -142,18 +145,18 @@ class ZenohLinks:
             return dict(self.exchange.reports())
 
     def on_sample(self, sample: zenoh.Sample) -> None:
-        """Take a message, in a thread of Zenoh's."""
+        """Handle a message, in a thread of Zenoh's."""
         if not hasattr(self._threads, "is_kept"):
             self._keep_thread()
         key, payload = str(sample.key_expr), sample.payload.to_bytes()
-        # who asks for room may have come just now, of which the event loop hears first
+        # a peer that asks for room may have just joined, which the event loop learns first
         if self.is_threaded and not is_open(payload):
             self._received(key, payload)
         else:
             self._soon(self._received, key, payload)
 
     def _keep_thread(self) -> None:
-        """Have Python remember this thread, which it would forget after each call and make anew for the next."""
+        """Keep Python's state of this thread, which would otherwise be created anew for every call."""
         ctypes.pythonapi.PyGILState_Ensure()  # never released: Zenoh's threads last as long as the process
         self._threads.is_kept = True
 
@@ -182,16 +185,16 @@ class ZenohLinks:
             return parsed
 
     def deliver(self) -> None:
-        """Send what the exchange has for others, tell what it has for this node, and wake when more is due.
+        """Send the exchange's messages, report its events, and set the timer for what is due later.
 
-        Whoever calls this, in any thread, does not hold the lock.
+        May be called in any thread, but not while holding the lock.
         """
         with self.lock:
             outputs = self._take_outputs(self._loop.time())
         self._act(outputs)
 
     def _take_outputs(self, now: float) -> Sequence[Output]:
-        """Return what is to be done without the lock, and for that hold `_putting` if there are messages."""
+        """Return what to do without the lock; if there are messages, `_putting` is held until they are put."""
         due = self.exchange.poll(now)
         if due is not None and self._session is not None and (self._due is None or due < self._due):
             self._due = due
@@ -231,7 +234,9 @@ class ZenohLinks:
                 self._timer = self._loop.call_at(self._due, self._time_has_come)
 
     def _time_has_come(self) -> None:
-        """Send what is due. While there is something every time, the timer stays: nobody wakes the loop to set it."""
+        """Send what is due. While there is always something due, the timer keeps running and the loop is not
+        woken to set it.
+        """
         with self.lock:
             now = self._loop.time()
             self._timer, self._due = None, now
@@ -256,8 +261,8 @@ class ZenohLinks:
             if publisher is None:
                 publisher = self._publishers[key] = session.declare_publisher(
                     link_key(self.exchange.fabric, self._name, put.peer, put.link, put.direction),
-                    # dropping would lose packets of a lossless fabric. Where the queue is full, a thread waits that
-                    # has not the lock, so that what arrives is taken all the same; grants are too few to fill theirs
+                    # dropping would lose packets of a lossless fabric. A full queue blocks a thread that does not hold
+                    # the lock, so incoming messages are still handled; grants are too few to fill their queue
                     congestion_control=zenoh.CongestionControl.BLOCK,
                     reliability=zenoh.Reliability.RELIABLE,
                     priority=getattr(zenoh.Priority, _PRIORITIES[put.urgency]),
@@ -266,4 +271,4 @@ class ZenohLinks:
                 )
             publisher.put(put.payload)
         except zenoh.ZError:
-            self.failed_puts += 1  # what it carried is found missing by its receiver, or lost with its peer
+            self.failed_puts += 1  # its packets are found missing by the receiver, or lost with the peer

@@ -17,12 +17,13 @@ if TYPE_CHECKING:
 
 _VARIABLE: Final = "ZENOH_RUNTIME"
 _RUNTIMES: Final = "(acc: (handover: rx), net: (handover: rx))"
-"""Threads that Zenoh has: those that receive also make connections. It watches each connection in the threads that made
-it, and would have others to wake for every message."""
+"""Zenoh's threads: the receiving threads also make connections. Zenoh watches a connection in the threads that made it,
+and with other threads would have to wake them for every message.
+"""
 
 
 def open_session(plan: SessionPlan, fabric: int | None, life: int = 0) -> zenoh.Session:
-    """Open the session that a plan asks for; unknown fabric: any. See `config`.
+    """Open the session of a plan; with an unknown fabric, for any. See `config`.
 
     Raises:  ClusterError: Zenoh is not installed. ClusterInputError: the session cannot listen.
     """
@@ -34,14 +35,16 @@ def open_session(plan: SessionPlan, fabric: int | None, life: int = 0) -> zenoh.
         try:
             return zenoh.open(zenoh.Config.from_json5(to_json5(config(plan, fabric, life))))
         except zenoh.ZError as error:
-            # connections to others are made in the background, so it is listening that has failed
+            # connections to others are made in the background, so this is a failure to listen
             where = f"cannot listen on {', '.join(map(str, plan.listen))}: " if plan.listen else ""
             raise ClusterInputError(f"node {plan.name}: {where}{_first_line(error)}") from None
 
 
 @contextlib.contextmanager
 def _runtimes() -> Iterator[None]:
-    """Say which threads Zenoh has, unless the user does. It reads that once, and programs on hosts need not see it."""
+    """Choose Zenoh's threads, unless the user does. Zenoh reads the variable once; programs on hosts need not
+    see it.
+    """
     if _VARIABLE in os.environ:
         yield
         return
@@ -53,5 +56,5 @@ def _runtimes() -> Iterator[None]:
 
 
 def _first_line(error: Exception) -> str:
-    """Return what Zenoh says, without the places in its source."""
+    """Return Zenoh's message, without source locations."""
     return re.sub(r" at /\S+:\d+\.?", "", str(error).splitlines()[0] if str(error) else type(error).__name__)

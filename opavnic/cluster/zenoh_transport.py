@@ -1,4 +1,4 @@
-"""The transport between machines by Zenoh: a session, its tokens and keys. Decides nothing; the cores beneath it do.
+"""The transport between machines over Zenoh: a session, its tokens and keys. Makes no decisions: its cores do.
 
 Zenoh's threads only append to an inbox and wake the event loop: everything else runs in the loop.
 """
@@ -38,15 +38,15 @@ if TYPE_CHECKING:
     import zenoh
 
 MAX_QUESTION: Final = 1 << 20
-"""Bytes of a question or an answer as JSON."""
+"""Bytes of a request or a reply as JSON."""
 MAX_ADDRESSES: Final = 8
-"""Addresses that a node may say it listens on."""
+"""Most addresses that a node may announce."""
 MAX_ASKED: Final = 64
-"""Questions of others that are answered at one time."""
+"""Most requests of other nodes that are served at one time."""
 MAX_INBOX: Final = 1 << 14
-"""Messages that wait for the event loop; windows and credits keep what friends send far below."""
+"""Most messages that wait for the event loop; windows and credits keep well-behaved peers far below."""
 JOIN: Final = "join"
-"""The verb by which a node asks the coordinator whether it may join; not one of those that `serve` gets."""
+"""The verb by which a node asks the coordinator to join; it is not passed to `serve`."""
 _LOOK_AGAIN_S: Final = 0.1
 _VERB: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 
@@ -57,7 +57,7 @@ class ZenohTransport:
     def __init__(
         self, plan: SessionPlan, role: Role, *, fabric: int | None = None, digest: str = NO_DIGEST
     ) -> None:
-        """Args:    fabric: its id; a member may leave it away and gets the coordinator's. digest: of the lab file.
+        """Args:    fabric: its id; a member may omit it and gets the coordinator's. digest: of the lab file.
 
         Raises:  ClusterInputError: the plan would let strangers in, or a coordinator has no fabric id.
         """
@@ -81,7 +81,7 @@ class ZenohTransport:
         self._membership = self._see_nobody()
         self._sight = Sight()
         self._addresses: dict[NodeName, list[str]] = {}
-        """The coordinator's: where nodes that it admitted say that they listen."""
+        """On the coordinator: the addresses that admitted nodes listen on."""
         self._inbox: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._is_awake = False
         self._inbox_full = 0
@@ -127,19 +127,19 @@ class ZenohTransport:
 
     @property
     def name(self) -> NodeName:
-        """The node that this is."""
+        """The name of this node."""
         return self._plan.name
 
     @property
     def fabric(self) -> int:
-        """The fabric's id. Raises ClusterError before `start` found it."""
+        """The fabric's id. Raises ClusterError before `start` has found it."""
         if self._fabric is None:
             raise ClusterError(f"node {self.name}: has not joined a fabric yet")
         return self._fabric
 
     @property
     def membership(self) -> Membership:
-        """Who else is here, and who is refused."""
+        """The other members, and the nodes that are refused."""
         return self._membership
 
     async def start(self) -> None:
@@ -213,7 +213,7 @@ class ZenohTransport:
             raise AskError(f'"{verb}" is no verb: lower-case letters, digits and hyphens are right')
         question = json.dumps(body).encode()
         if len(question) > MAX_QUESTION:
-            raise AskError(f"node {node}: {verb}: a question of {len(question)} bytes; {MAX_QUESTION} fit")
+            raise AskError(f"node {node}: {verb}: a request of {len(question)} bytes; at most {MAX_QUESTION}")
         import zenoh
 
         answered: asyncio.Future[tuple[bool, bytes]] = self._loop.create_future()
@@ -225,7 +225,7 @@ class ZenohTransport:
                 self._soon(_settle, answered, ok is not None, payload.to_bytes())
 
         def on_end() -> None:
-            self._soon(_settle, answered, False, json.dumps({"error": "does not answer"}).encode())
+            self._soon(_settle, answered, False, json.dumps({"error": "no reply"}).encode())
 
         self._session.get(
             f"{ROOT}/{self.fabric:x}/ask/{self.name}/{node}/{verb}",
@@ -240,14 +240,12 @@ class ZenohTransport:
             async with asyncio.timeout(timeout_s + 1.0):
                 is_good, data = await answered
         except TimeoutError:
-            raise AskError(f"node {node}: {verb}: no answer within {timeout_s:g} s") from None
+            raise AskError(f"node {node}: {verb}: no reply within {timeout_s:g} s") from None
         answer = _json_object(data)
         if is_good and answer is not None:
             return answer
         reason = answer.get("error") if answer is not None else None
-        raise AskError(
-            f"node {node}: {verb}: {reason if isinstance(reason, str) else 'an answer that is none'}"
-        )
+        raise AskError(f"node {node}: {verb}: {reason if isinstance(reason, str) else 'malformed reply'}")
 
     def _see_nobody(self) -> Membership:
         credentials = self._plan.credentials
@@ -255,10 +253,11 @@ class ZenohTransport:
         return Membership(own, credentials.coordinators if credentials is not None else ())
 
     async def _ask_in_the_lobby(self) -> None:
-        """Ask the coordinator, by a session that listens nowhere, whether this node may join, and who else is there.
+        """Ask the coordinator, over a session that does not listen, whether this node may join, and for the
+        other members.
 
-        The session that follows connects to all of them and does so again whenever a connection ends. By gossip alone
-        Zenoh finds peers once, and two that a partition parted from each other only would stay apart.
+        The session that follows connects to all of them, and reconnects whenever a connection ends. By
+        gossip alone Zenoh finds a peer once, and two peers separated by a partition would stay apart.
         """
         self._plan = replace(self._plan, listen=tuple(with_port(address) for address in self._plan.listen))
         deadline = self._loop.time() + self._plan.join_timeout_s
@@ -272,7 +271,7 @@ class ZenohTransport:
                     refusal = await self._ask_to_join(coordinator)
                 if refusal is None:
                     return
-                # the token of a machine that died under this name is gone after its lease
+                # the token of a machine that died under this name disappears after its lease
                 if refusal and self._loop.time() >= name_free_by:
                     raise RefusedError(refusal)
                 if self._loop.time() >= deadline:
@@ -283,7 +282,7 @@ class ZenohTransport:
             await asyncio.to_thread(session.close)
 
     async def _find_coordinator(self, deadline: float) -> NodeName:
-        """See who is there, until there is a coordinator, and return its name."""
+        """Look for nodes until there is a coordinator, and return its name."""
         while True:
             seen = await self._look()
             if self._fabric is None:
@@ -303,7 +302,9 @@ class ZenohTransport:
             await asyncio.sleep(_LOOK_AGAIN_S)
 
     async def _ask_to_join(self, coordinator: NodeName) -> str | None:
-        """Return None if the coordinator admits this node, why it does not, or "" if it does not answer yet."""
+        """Return None if the coordinator admits this node, the reason if it refuses, or "" if it does not
+        answer yet.
+        """
         assert self._session is not None  # noqa: S101 - in the lobby
         sources = [link.src for link in self._session.info.links()]
         own = [str(address) for address in reachable(self._plan.listen, sources)]
@@ -323,7 +324,7 @@ class ZenohTransport:
         return ""
 
     def _asked_to_join(self, asker: NodeName, body: dict[str, Any]) -> dict[str, Any]:
-        """Answer a node that asks whether it may join."""
+        """Answer a node's request to join."""
         if self._role is not Role.COORDINATOR:
             return {"refusal": f"node {self.name} is not the coordinator: join that"}
         try:
@@ -344,7 +345,7 @@ class ZenohTransport:
         }
 
     async def _look(self) -> list[Hello]:
-        """Return the nodes whose tokens are there now."""
+        """Return the nodes whose tokens are present now."""
         import zenoh
 
         assert self._session is not None  # noqa: S101 - started
@@ -380,7 +381,7 @@ class ZenohTransport:
             self._fabric = fabrics[0]
             return
         other = next((one for one in seen if one.life == 0), None)
-        if other is not None:  # of another version, in which nothing but the name and the version is known
+        if other is not None:  # of another version, where only the name and the version are known
             self._membership.appeared([other])
             raise RefusedError(self._membership.refused()[other.name])
 
@@ -421,7 +422,7 @@ class ZenohTransport:
             query.drop()
 
     def _soon(self, call: Callable[..., None], *arguments: Any) -> bool:
-        """Run `call` in the loop, in the order of the calls of this; return whether there was room for it."""
+        """Run `call` in the loop, in the order of these calls; return whether the inbox had room for it."""
         if len(self._inbox) >= MAX_INBOX:
             self._inbox_full += 1
             return False
@@ -430,7 +431,7 @@ class ZenohTransport:
             self._is_awake = True
             try:
                 self._loop.call_soon_threadsafe(self._drain)
-            except RuntimeError:  # the loop is closed: nobody is left to hear it
+            except RuntimeError:  # the loop is closed: nothing can handle it any more
                 return False
         return True
 
@@ -442,7 +443,7 @@ class ZenohTransport:
             call, arguments = self._inbox.popleft()
             try:
                 call(*arguments)
-            except Exception as error:  # what came with it has its turn all the same
+            except Exception as error:  # later entries are handled regardless
                 self._loop.call_exception_handler(
                     {"message": f"node {self.name}: a message was not handled", "exception": error}
                 )
@@ -491,14 +492,14 @@ class ZenohTransport:
         payload = query.payload
         body = None if payload is None or len(payload) > MAX_QUESTION else _json_object(payload.to_bytes())
         if self._session is None or body is None or not _VERB.fullmatch(verb):
-            self._refuse_question(query, "a question that is none")
+            self._refuse_question(query, "malformed request")
         elif verb == JOIN:
             query.reply(query.key_expr, json.dumps(self._asked_to_join(asker, body)).encode(), express=True)
             query.drop()
         elif asker not in self._membership.nodes():
             self._refuse_question(query, f"node {asker} is not part of this fabric")
         elif len(self._answers) >= MAX_ASKED:
-            self._refuse_question(query, f"busy with {MAX_ASKED} questions")
+            self._refuse_question(query, f"busy with {MAX_ASKED} requests")
         else:
             task = self._loop.create_task(self._answer(query, asker, verb, body))
             self._answers.add(task)
@@ -508,14 +509,14 @@ class ZenohTransport:
         try:
             answer = json.dumps(await self.serve(asker, verb, body)).encode()
             if len(answer) > MAX_QUESTION:
-                self._refuse_question(query, f"an answer of {len(answer)} bytes; {MAX_QUESTION} fit")
+                self._refuse_question(query, f"a reply of {len(answer)} bytes; at most {MAX_QUESTION}")
                 return
             query.reply(query.key_expr, answer, express=True)
             query.drop()
         except HfiSimError as error:
             self._refuse_question(query, str(error))
         except asyncio.CancelledError:
-            self._refuse_question(query, "leaves the fabric")
+            self._refuse_question(query, "is leaving the fabric")
             raise
 
     def _refuse_question(self, query: zenoh.Query, reason: str) -> None:
@@ -525,11 +526,11 @@ class ZenohTransport:
 
 
 async def _serves_nothing(asker: NodeName, verb: str, body: dict[str, Any]) -> dict[str, Any]:
-    raise ClusterError(f"answers no questions such as {verb}")
+    raise ClusterError(f"no handler for {verb}")
 
 
 def _addresses(texts: object, most: int) -> list[Address]:
-    """Return those of the addresses that a node tells of which can be some."""
+    """Return the valid ones of the addresses that a node announces."""
     found = []
     for text in texts[:most] if isinstance(texts, list) else ():
         with contextlib.suppress(ClusterInputError):

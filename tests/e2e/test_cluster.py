@@ -75,11 +75,11 @@ def test_hosts_of_three_machines_are_one_lab(running: Cluster) -> None:
 
 def test_coordinator_acts_on_hosts_of_other_machines(running: Cluster) -> None:
     assert H["h3"] in running.opavnic("m1", "exec", "h3", "--", "ip", "-br", "address")
-    with pytest.raises(PeerError, match="m3 obeys the coordinator alone, not m2"):
+    with pytest.raises(PeerError, match="m3 accepts this from the coordinator only, not from m2"):
         running.opavnic("m2", "exec", "h3", "--", "id")
     with pytest.raises(PeerError, match="m2 may change faults of its own nodes and their links"):
         running.opavnic("m2", "fault", "add", "link-down on h3")
-    with pytest.raises(PeerError, match="m3 obeys the coordinator alone, not m2"):
+    with pytest.raises(PeerError, match="m3 accepts this from the coordinator only, not from m2"):
         running.opavnic("m2", "capture", "on", "h3->leaf2", "-c", "1")
     running.opavnic("m1", "fault", "add", "link-down on h3")
     until(lambda: not reaches(running, "h1", "h3"), "the fault does not act", limit_s=20)

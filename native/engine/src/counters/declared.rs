@@ -25,28 +25,28 @@ pub enum Drop {
     LinkFault,
     /// The queue of the link was full.
     LinkOverflow,
-    /// It was on its way to another machine that went, or the network between two machines lost it.
+    /// Lost in transit between two machines of a cluster, or on its way to a machine that left.
     NetLost,
-    /// The network between two machines did not take it in time, and too much waited before it.
+    /// The send queue to another machine of a cluster was full.
     NetOverflow,
     /// The packet is too short for a 16B header, or has another L2.
     SwMalformed,
     /// The forwarding table has no entry for the DLID, or the packet is in a forwarding loop.
     SwNoRoute,
-    /// The multicast group has no other port, or not the one where the packet arrived; or the packet is in a
+    /// The multicast group has no other port, or does not include the arrival port; or the packet is in a
     /// loop.
     SwNoGroup,
-    /// The switch port where it arrived, or is to leave, is not ACTIVE, nor is the packet management (SC15).
+    /// The switch port where it arrived, or where it is to leave, is not ACTIVE, and it is not management
+    /// (SC15).
     SwPortDown,
-    /// The switch port where it arrived enforces partitions, and the P_Key is not one of its neighbour. Of
-    /// management packets (SC15) only full management is asked (0xffff).
+    /// The arrival port of the switch enforces partitions, and the P_Key is not one of its neighbour's. Of
+    /// management packets (SC15) only full management (0xffff) is checked.
     SwPkeyIn,
-    /// The switch port from which it is to leave enforces partitions, and does not admit the P_Key.
+    /// The leaving port of the switch enforces partitions and does not admit the P_Key.
     SwPkeyOut,
-    /// The table SCtoSC of the switch ports where it arrived and is to leave has no service channel of data
-    /// for it.
+    /// The SCtoSC table of the two switch ports assigns no data service channel.
     SwSc,
-    /// The packet is longer than the MTU of its VL at the switch port from which it is to leave.
+    /// The packet is longer than the MTU of its VL at the leaving port of the switch.
     SwMtu,
     /// The switch is off or booting.
     SwDown,
@@ -77,13 +77,11 @@ pub enum Drop {
     MadNoAgent,
     /// A response without a pending request: it is late, or a duplicate.
     MadUnmatched,
-    /// The program whose agent it is for leaves too much unread, or the message is longer than one read can
-    /// be.
+    /// The program that is its agent has too much unread, or the message is longer than one read can be.
     MadUnread,
     /// A MAD to be sent on a service level that has no service channel at its port.
     MadSl,
-    /// A directed route that leads nowhere from here: a port of another node, or a hop pointer outside the
-    /// path.
+    /// The directed route leads nowhere: to a port of another node, or its hop pointer is outside the path.
     MadRoute,
     /// A subnet management packet without the right to manage: a limited P_Key, or a wrong M_Key.
     MadDenied,
@@ -177,7 +175,7 @@ pub struct Element {
     pub out_packets: u64,
     /// Bytes of these packets.
     pub out_bytes: u64,
-    /// Packets that ended here, by reason.
+    /// Packets dropped here, by reason.
     pub drops: Tally<{ DROP_NAMES.len() }>,
 }
 

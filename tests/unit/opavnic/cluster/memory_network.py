@@ -1,4 +1,4 @@
-"""A transport inside one process: machines of a cluster as a test has them, on the clock of its event loop.
+"""A transport inside one process, on the clock of its event loop: the machines of a cluster in a test.
 
 net = MemoryNetwork(loop, latency_s=1e-4)
 alpha, beta = net.transport("alpha", is_coordinator=True), net.transport("beta")
@@ -18,11 +18,11 @@ from opavnic.cluster.messages import MAX_TRAIN, Body, Take
 from opavnic.cluster.transport import LinkReport, NodeName, NodeState, Presence
 
 WINDOW: Final = 256
-"""Packets of one direction that may be under way."""
+"""Packets of one direction that may be in transit."""
 
 
 class MemoryNetwork:
-    """The network between transports; `part` and `heal` take wires out and put them back."""
+    """The network between transports; `part` cuts the connection of two machines and `heal` restores it."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, *, latency_s: float = 1e-4, fabric: int = 1) -> None:
         """Make a network without machines. Args: latency_s: from one machine to another."""
@@ -34,21 +34,21 @@ class MemoryNetwork:
         self.lives = 0
 
     def transport(self, name: str, *, is_coordinator: bool = False) -> MemoryTransport:
-        """Return the transport of one more machine, which is not started."""
+        """Return the transport of a new machine, not started."""
         return MemoryTransport(self, NodeName(name), is_coordinator)
 
     def joined(self, a: NodeName, b: NodeName) -> bool:
-        """Return whether two machines reach each other."""
+        """Return whether two machines can reach each other."""
         return a in self.up and b in self.up and frozenset((a, b)) not in self.apart
 
     def part(self, a: str, b: str) -> None:
-        """Take the wire between two machines out: each finds that the other one has gone."""
+        """Cut the connection of two machines: each finds that the other has left."""
         self.apart.add(frozenset((NodeName(a), NodeName(b))))
         for one, other in ((a, b), (b, a)):
             self.up[NodeName(one)].sees(NodeName(other), None)
 
     def heal(self, a: str, b: str) -> None:
-        """Put it back."""
+        """Restore the connection."""
         self.apart.discard(frozenset((NodeName(a), NodeName(b))))
         for one, other in ((a, b), (b, a)):
             self.up[NodeName(one)].sees(NodeName(other), self.up[NodeName(other)])
@@ -59,9 +59,9 @@ class _Bound:
     report: LinkReport
     blocked: bool = False
     paused: bool = False
-    """The peer acknowledges nothing now."""
+    """Whether the peer has stopped acknowledging."""
     owed: int = 0
-    """What it will acknowledge when it goes on."""
+    """Packets to acknowledge when it resumes."""
     era: int = field(default=0)
 
 
@@ -83,7 +83,7 @@ class MemoryTransport:
 
     @property
     def name(self) -> NodeName:
-        """The node that this is."""
+        """The name of this node."""
         return self._name
 
     @property
@@ -107,13 +107,13 @@ class MemoryTransport:
         self.kill()
 
     def kill(self) -> None:
-        """Be gone, as a process that was killed."""
+        """Disappear, as a process that was killed."""
         if self._net.up.pop(self._name, None) is not None:
             for other in list(self._net.up.values()):
                 other.sees(self._name, None)
 
     def sees(self, name: NodeName, other: MemoryTransport | None) -> None:
-        """Notice that a machine has come or gone."""
+        """Note that a machine has joined or left."""
         for link, bound in self._bound.items():
             if bound.report.peer == name:
                 bound.era += 1
@@ -135,7 +135,7 @@ class MemoryTransport:
             )
 
     def bind(self, link: str, direction: int, peer: NodeName) -> None:
-        """Say where a link goes."""
+        """Bind a link to a peer."""
         is_open = self._net.joined(self._name, peer)
         self._bound[link] = _Bound(LinkReport(peer, direction, is_open, 0, 0, 0, 0, 0, 0, 0, None))
         other = self._net.up.get(peer)
@@ -143,7 +143,7 @@ class MemoryTransport:
             other.heard(link)
 
     def heard(self, link: str) -> None:
-        """Notice that the peer has bound its end."""
+        """Note that the peer has bound its end."""
         bound = self._bound.get(link)
         if bound is not None and bound.blocked:
             bound.blocked = False
@@ -154,7 +154,7 @@ class MemoryTransport:
         self._bound.pop(link, None)
 
     def send_train(self, link: str, direction: int, sc: int, take: Take) -> int:
-        """Send packets, as many as the window lets."""
+        """Send packets, as many as the window allows."""
         bound = self._bound[link]
         peer = bound.report.peer
         far = self._net.up.get(peer)
@@ -169,7 +169,7 @@ class MemoryTransport:
         message, count, _ = taken
         report = bound.report
         bound.report = replace(report, sent=report.sent + count, under_way=report.under_way + count)
-        bound.blocked = True  # perhaps there is more
+        bound.blocked = True  # there may be more
         self._net.loop.call_later(
             self._net.latency_s,
             self._arrive,
@@ -187,7 +187,7 @@ class MemoryTransport:
     ) -> None:
         bound, there = self._bound.get(link), far._bound.get(link)
         if bound is None or bound.era != era or there is None or far.life != life:
-            return  # it was lost, and is counted
+            return  # lost in transit, and counted
         there.report = replace(there.report, received=there.report.received + body.count)
         far.on_train(link, direction, body)
         if bound.paused:
@@ -215,7 +215,7 @@ class MemoryTransport:
         self._far(link).paused = True
 
     def resume(self, link: str, _direction: int) -> None:
-        """Let it go on."""
+        """Let the sender go on."""
         bound = self._far(link)
         bound.paused = False
         owed, bound.owed = bound.owed, 0
@@ -229,13 +229,13 @@ class MemoryTransport:
     async def ask(
         self, node: NodeName, verb: str, body: dict[str, Any], *, timeout_s: float = 10.0
     ) -> dict[str, Any]:
-        """Ask a machine."""
+        """Send a request to a machine."""
         if not self._net.joined(self._name, node):
-            raise AskError(f"{verb}: {node} is not there")
+            raise AskError(f"{verb}: {node} is not present")
         await asyncio.sleep(self._net.latency_s)
         other = self._net.up.get(node)
         if other is None:
-            raise AskError(f"{verb}: {node} has gone")
+            raise AskError(f"{verb}: {node} has left")
         try:
             answer = await asyncio.wait_for(
                 other.serve(self._name, verb, json.loads(json.dumps(body))), timeout_s
@@ -248,13 +248,13 @@ class MemoryTransport:
         return dict(json.loads(json.dumps(answer)))
 
     def links(self) -> Mapping[str, LinkReport]:
-        """Return what each link has carried."""
+        """Return the counters of each link."""
         return {link: bound.report for link, bound in self._bound.items()}
 
     def counters(self) -> Mapping[str, int]:
-        """Return nothing: all that arrives is taken."""
+        """Return nothing: every message is accepted."""
         return {}
 
 
 async def _nobody(_asker: NodeName, verb: str, _body: dict[str, Any]) -> dict[str, Any]:
-    raise AskError(f"nobody answers {verb}")
+    raise AskError(f"no handler for {verb}")

@@ -240,7 +240,7 @@ async def test_capture_of_one_machine_has_the_packets_of_all() -> None:
         ways = made.labs["alpha"].world.fabric.links
         asked = [way for link in ways for way in link.directions]
         there, refused = await others.captures(asked, {"l4": "ethernet"})
-        assert refused == {"alpha": "machine alpha is not there"}
+        assert refused == {"alpha": "machine alpha is not present"}
         assert [one.where for one in there] == ["beta", "gamma"]
         joined, data = JoinedCapture(), b""
         vnics = [made.host(name).vnics() for name in ("h3", "h5")]
@@ -351,7 +351,7 @@ async def test_capture_on_the_links_of_others_is_for_the_coordinator() -> None:
         there, refused = await beta.captures(ways.directions, {})
         assert there == []
         assert list(refused) == ["gamma"]
-        assert "gamma obeys the coordinator alone, not beta: ask there, or write" in refused["gamma"]
+        assert "gamma accepts this from the coordinator only, not from beta: ask there, or write" in refused["gamma"]
 
 
 async def test_coordinator_sees_what_a_fabric_manager_sets_up_on_other_machines() -> None:
@@ -428,7 +428,7 @@ async def test_machine_that_comes_too_late_is_told_so() -> None:
     async with cluster() as made:
         late = Member(made.net.transport("delta"), progress=print)
         assert await late.join() is None
-        assert late.reason == "lab spread runs without delta: it came too late"
+        assert late.reason == "lab spread started without delta: it joined too late"
 
 
 async def test_lab_without_a_number_of_machines_is_refused() -> None:

@@ -85,7 +85,7 @@ def test_node_of_another_version_is_refused_with_both_versions() -> None:
     old = Hello.parse("301", "m9/member/7/whatever/that/means")
     (event,) = Membership(COORDINATOR).appeared([old])
     assert event.state.reason == (
-        f"node m9 speaks version 7 of the protocol, this node version {PROTOCOL}: install the same opavnic on both"
+        f"node m9 uses version 7 of the protocol, this node version {PROTOCOL}: install the same opavnic on both"
     )
 
 

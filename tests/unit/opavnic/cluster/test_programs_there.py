@@ -76,7 +76,7 @@ async def test_program_that_is_hung_up_on_ends() -> None:
 async def test_input_beyond_what_may_wait_is_refused() -> None:
     running = program("read one; exec sleep 1000")
     running.give(bytes(4 * PIECE), eof=False, size=None)
-    with pytest.raises(ClusterError, match="bytes of input wait for the program: it is not reading"):
+    with pytest.raises(ClusterError, match="bytes of input are waiting: the program is not reading"):
         running.give(b"more", eof=False, size=None)
     running.close()
     await running.ended.wait()

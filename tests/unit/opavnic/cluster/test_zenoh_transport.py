@@ -208,9 +208,9 @@ async def test_question_is_answered_with_the_name_of_who_asked() -> None:
         assert await m1.ask(C, "status", {"x": [1]}) == {"asker": "m1", "verb": "status", "x": [1]}
         with pytest.raises(AskError, match=r"^node c: fail: host h9: there is none$"):
             await m1.ask(C, "fail", {})
-        with pytest.raises(AskError, match=r"^node m9: status: does not answer$"):
+        with pytest.raises(AskError, match=r"^node m9: status: no reply$"):
             await m1.ask(NodeName("m9"), "status", {})
-        with pytest.raises(AskError, match="a question of"):
+        with pytest.raises(AskError, match="a request of"):
             await m1.ask(C, "status", {"x": "y" * (1 << 20)})
 
 
