@@ -351,7 +351,10 @@ async def test_capture_on_the_links_of_others_is_for_the_coordinator() -> None:
         there, refused = await beta.captures(ways.directions, {})
         assert there == []
         assert list(refused) == ["gamma"]
-        assert "gamma accepts this from the coordinator only, not from beta: ask there, or write" in refused["gamma"]
+        assert (
+            "gamma accepts this from the coordinator only, not from beta: ask there, or write"
+            in refused["gamma"]
+        )
 
 
 async def test_coordinator_sees_what_a_fabric_manager_sets_up_on_other_machines() -> None:

@@ -141,7 +141,9 @@ async def test_member_cannot_speak_as_another_nor_hear_what_is_not_for_it(ca: Pa
 
 def test_listening_off_the_loopback_needs_tls_or_a_word(ca: Path) -> None:
     everywhere = Address.parse("tcp/0.0.0.0:7447", is_listen=True)
-    with pytest.raises(ClusterInputError, match=r"^tcp/0\.0\.0\.0:7447: any machine that reaches this address"):
+    with pytest.raises(
+        ClusterInputError, match=r"^tcp/0\.0\.0\.0:7447: any machine that reaches this address"
+    ):
         check(SessionPlan(M1, (everywhere,)))
     check(SessionPlan(M1, (everywhere,), is_insecure=True))
     check(SessionPlan(M1, (Address.parse("tcp/127.0.0.1:7447"), Address.parse("tcp/[::1]:7447"))))
