@@ -131,6 +131,7 @@ lint-python: venv
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m tools.generate --check
+	$(BIN)/python -m tools.english
 
 lint-native:
 	@if command -v cargo >/dev/null; then cd native && cargo fmt --check && cargo clippy --locked --quiet --all-targets -- -D warnings; fi

@@ -45,6 +45,6 @@ def nearest(name: str, known: Iterable[str]) -> str:
 def hint(name: str, known: Iterable[str], before: int) -> str:
     """Return what `nearest` does, in brackets; nothing where `before`, the mistakes listed already, are many.
 
-    To compare a name with all that are known takes time, and nobody reads the hundredth hint.
+    To compare a name with all that are known takes time, and the hundredth hint is not read.
     """
     return f" ({nearest(name, known)})" if before < _HINTS else ""
