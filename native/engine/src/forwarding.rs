@@ -9,7 +9,7 @@ use crate::packet::sc;
 /// The service channel of subnet management.
 pub const SC_MANAGEMENT: u32 = 15;
 
-/// Whether a packet goes in a circle, and would for ever: it has come to more switches than the fabric has.
+/// whether a packet is in a forwarding loop: it has come to more switches than the fabric has.
 #[inline]
 pub fn is_astray(hops: u32, switches: u32) -> bool {
     hops > switches

@@ -95,7 +95,7 @@ impl Signal {
         unsafe { libc::write(self.fd(), (&raw const one).cast(), 8) };
     }
 
-    /// Wait until it is readable, so many milliseconds at most, or for ever if that is negative; return whether it is.
+    /// Wait until it is readable, so many milliseconds at most, without limit if negative; return whether it is.
     pub fn wait(&self, timeout_ms: libc::c_int) -> bool {
         let mut polled = libc::pollfd { fd: self.fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: one live structure, borrowed for writing

@@ -18,7 +18,7 @@ pub const RING: u32 = 2 * PORTS;
 
 /// See the module, for an empty engine.
 ///
-/// Where `astray` is, the tables of one switch send LID 1 back to where it came from: round in a circle.
+/// Where `astray` is, the tables of one switch send LID 1 back to where it came from: a forwarding loop.
 pub fn ring(engine: &mut Engine, config: &LinkConfig, trunk_credits: bool, astray: bool) {
     let flow = one_lane();
     ring_over(engine, config, trunk_credits.then_some(&flow), None, astray);
