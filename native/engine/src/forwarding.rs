@@ -9,7 +9,7 @@ use crate::packet::sc;
 /// The service channel of subnet management.
 pub const SC_MANAGEMENT: u32 = 15;
 
-/// whether a packet is in a forwarding loop: it has come to more switches than the fabric has.
+/// Whether a packet is in a forwarding loop: it has visited more switches than the fabric has.
 #[inline]
 pub fn is_astray(hops: u32, switches: u32) -> bool {
     hops > switches
