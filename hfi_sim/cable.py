@@ -13,10 +13,10 @@ from hfi_sim.errors import FabricError
 from hfi_sim.instants import to_ns
 from hfi_sim.link.config import (
     DEFAULT_LATENCY_S,
-    DEFAULT_QUEUE_BYTES,
     DEFAULT_RATE_BPS,
     FlowControl,
     LinkConfig,
+    QueueLength,
 )
 from hfi_sim.link.credits import LanesStatus
 from hfi_sim.link.rule import FaultRule
@@ -122,7 +122,7 @@ class Link:
         rate_bps: float = DEFAULT_RATE_BPS,
         latency_s: float = DEFAULT_LATENCY_S,
         jitter_s: float = 0.0,
-        queue_bytes: int = DEFAULT_QUEUE_BYTES,
+        queue: QueueLength,
         flow: FlowControl | None = None,
         seed: int,
     ) -> None:
@@ -148,12 +148,13 @@ class Link:
         """Whether it stops who sends; a link gets credits when it is laid, or never."""
         self._rate_bps = rate_bps
         self._network_s = 0.0
+        self._queue = queue
         self._config = LinkConfig(
             up=False,
             rate_bps=_whole(rate_bps),
             latency_ns=to_ns(latency_s),
             jitter_ns=to_ns(jitter_s),
-            queue_bytes=queue_bytes,
+            queue_bytes=queue.at(_whole(rate_bps)),
             flow=flow,
         )
         ways = (LinkDirection(self, a, b, seed), LinkDirection(self, b, a, seed))
@@ -204,18 +205,32 @@ class Link:
         if rate_bps == self._rate_bps:
             return
         self._rate_bps = rate_bps
-        self._reconfigure(replace(self._config, rate_bps=_whole(rate_bps)))
+        rate = _whole(rate_bps)
+        self._reconfigure(replace(self._config, rate_bps=rate, queue_bytes=self._queue.at(rate)))
         for port in self.ends:
             port.speed_changed()
 
     @property
+    def queue(self) -> QueueLength:
+        """What may wait at the near end of a direction while its wire is busy; more is dropped.
+
+        A length in bytes stays as it is when the rate changes; any other keeps its time, so its bytes change.
+        """
+        return self._queue
+
+    @queue.setter
+    def queue(self, queue: QueueLength) -> None:
+        self._queue = queue
+        self._reconfigure(replace(self._config, queue_bytes=queue.at(self._config.rate_bps)))
+
+    @property
     def queue_bytes(self) -> int:
-        """What waits at the near end of a direction while its wire is busy, in bytes; more is dropped."""
+        """The length of `queue` at the current rate, in bytes; setting it sets a queue of so many bytes."""
         return self._config.queue_bytes
 
     @queue_bytes.setter
     def queue_bytes(self, queue_bytes: int) -> None:
-        self._reconfigure(replace(self._config, queue_bytes=queue_bytes))
+        self.queue = QueueLength(size=queue_bytes)
 
     @property
     def network_s(self) -> float:

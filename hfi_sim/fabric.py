@@ -25,7 +25,7 @@ from hfi_sim.errors import FabricError
 from hfi_sim.hfi import Hfi, HfiPort, NetdevFactory, system_guid
 from hfi_sim.instants import to_seconds
 from hfi_sim.link.capture import CaptureConfig, CaptureRing
-from hfi_sim.link.config import DEFAULT_LATENCY_S, DEFAULT_QUEUE_BYTES, DEFAULT_RATE_BPS, FlowControl
+from hfi_sim.link.config import DEFAULT_LATENCY_S, DEFAULT_RATE_BPS, FlowControl, QueueLength
 from hfi_sim.mad.header import MadClass
 from hfi_sim.mad.stack import MadStack
 from hfi_sim.pma.agent import METHODS, PerformanceAgent
@@ -217,14 +217,16 @@ class Fabric:
         rate_bps: float = DEFAULT_RATE_BPS,
         latency_s: float = DEFAULT_LATENCY_S,
         jitter_s: float = 0.0,
-        queue_bytes: int = DEFAULT_QUEUE_BYTES,
+        queue_bytes: int | None = None,
+        queue_s: float | None = None,
         flow: FlowControl | None = None,
         up: bool = True,
     ) -> Link:
         """Lay a cable between two free ports; it comes up unless told otherwise.
 
-        Args:    queue_bytes: what a direction queues before it drops; flow: credits, which make it lossless.
-        Raises:  FabricError: a port has a cable already, or both are the same; a rate of 0.
+        Args:    queue_bytes: what a direction queues before it drops; queue_s: the same as what it sends in a time;
+                 neither: as by default. flow: credits, which make it lossless.
+        Raises:  FabricError: a port has a cable already, or both are the same; a rate of 0; two lengths of a queue.
         """
         if a is b:
             raise FabricError(f"port {a.name} cannot be cabled to itself")
@@ -238,7 +240,7 @@ class Fabric:
             rate_bps=rate_bps,
             latency_s=latency_s,
             jitter_s=jitter_s,
-            queue_bytes=queue_bytes,
+            queue=QueueLength(queue_bytes, queue_s),
             flow=flow,
             seed=self.seed,
         )

@@ -5,6 +5,7 @@
     rate    800M 100G 25Gbit/s 10gbit      bits per second; K is 1000
     size    65536 64K 16MiB                bytes; K is 1024, with or without i or B behind it
     share   20% 0.2                        a fraction of 1
+    queue   64K 20ms                       a size or a time; a number alone, and m, are of a size
     whole   5 0x11                         a whole number; its range is for the caller to check
 
 Each parser takes text, or a number as YAML and JSON give it, and raises nothing but `QuantityError`. Decimal units
@@ -17,6 +18,7 @@ from __future__ import annotations
 import re
 import reprlib
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from hfi_sim.errors import QuantityError
@@ -59,6 +61,7 @@ _SHARES: Final[Units] = {"%": (1, -2), "": (1, 0)}
 _A_TIME: Final = "a time such as 300ns, 2ms, 10s or 5m"
 _A_RATE: Final = "a rate such as 100G, 25G or 800M (bits per second)"
 _A_SIZE: Final = "a size such as 65536, 64K or 16M (bytes)"
+_A_SIZE_OR_TIME: Final = "a size such as 65536, 64K or 16M (bytes), or a time above 0 such as 20ms"
 _A_SHARE: Final = "a share such as 20% or 0.2"
 _A_WHOLE_NUMBER: Final = "a whole number such as 5 or 0x11"
 
@@ -120,6 +123,33 @@ def parse_size(value: object) -> int:
     return int(size)
 
 
+@dataclass(frozen=True, slots=True)
+class SizeOrTime:
+    """A length that is given as a size in bytes or as a time in seconds; the other is None."""
+
+    size: int | None = None
+    time_s: float | None = None
+
+
+def parse_size_or_time(value: object) -> SizeOrTime:
+    """Return a length that is a size, as `parse_size` reads it, or else a time.
+
+    Raises:  QuantityError: neither a size nor a time above 0.
+    """
+    if isinstance(value, SizeOrTime):
+        return value
+    try:
+        return SizeOrTime(size=parse_size(value))
+    except QuantityError:
+        pass
+    if isinstance(value, str) and not value.strip()[-1:].isdecimal():
+        try:
+            return SizeOrTime(time_s=parse_time(value, above_zero=True))
+        except QuantityError:
+            pass
+    raise QuantityError(f"{_shown(value)} is not {_A_SIZE_OR_TIME}")
+
+
 def parse_share(value: object) -> float:
     """Return a fraction of 1. One above 1 is returned as it is: whether it makes sense is for the caller to judge.
 
@@ -158,6 +188,11 @@ def size_text(size: int) -> str:
         if size and size % factor == 0:
             return f"{size // factor}{unit}"
     return str(size)
+
+
+def size_or_time_text(length: SizeOrTime) -> str:
+    """Return `64K` or `20ms`."""
+    return size_text(length.size or 0) if length.time_s is None else time_text(length.time_s)
 
 
 def share_text(share: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -15,7 +16,11 @@ DEFAULT_RATE_BPS: Final = 100e9
 INSTANT_BPS: Final = 1 << 62
 """The highest rate of a wire, at which a packet takes no time."""
 DEFAULT_LATENCY_S: Final = 300e-9
-DEFAULT_QUEUE_BYTES: Final = 16 << 20
+DEFAULT_QUEUE_S: Final = 0.05
+"""What the queue of a link holds unless told otherwise: what its wire sends in this time..."""
+MIN_DEFAULT_QUEUE_BYTES: Final = 64 << 10
+MAX_DEFAULT_QUEUE_BYTES: Final = 16 << 20
+"""...within these limits."""
 
 SERVICE_CHANNELS: Final = 32
 MAX_VLS: Final = 16
@@ -34,6 +39,36 @@ MAX_ROOM: Final = (1 << 32) - 1
 """More than the tables of a port can express."""
 LAST_VL: Final = MAX_VLS - 1
 """VL15, which carries subnet management."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLength:
+    """How much may wait for a wire: a number of bytes, or what the wire sends in a time; neither: the default.
+
+    Raises:  FabricError: both are given, or one is out of range.
+    """
+
+    size: int | None = None
+    """Bytes, whatever the rate is."""
+    time_s: float | None = None
+    """At any rate there is room for the longest packet."""
+
+    def __post_init__(self) -> None:
+        if self.size is not None and self.time_s is not None:
+            raise FabricError(f"the queue is {self.size} bytes or {self.time_s:g} s long, not both")
+        if self.size is not None and self.size < 0:
+            raise FabricError(f"a queue of {self.size} bytes is below 0")
+        if self.time_s is not None and not 0 < self.time_s < math.inf:
+            raise FabricError(f"a queue of {self.time_s:g} s is not a time above 0")
+
+    def at(self, rate_bps: int) -> int:
+        """Return the bytes that may wait for a wire of this rate."""
+        if self.size is not None:
+            return self.size
+        if self.time_s is not None:
+            return max(round(self.time_s * rate_bps / 8), MAX_PACKET)
+        sent = round(DEFAULT_QUEUE_S * rate_bps / 8)
+        return min(max(sent, MIN_DEFAULT_QUEUE_BYTES), MAX_DEFAULT_QUEUE_BYTES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,10 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from hfi_sim.did_you_mean import unknown_name
-from hfi_sim.errors import TopologyError
+from hfi_sim.errors import FabricError, TopologyError
 from hfi_sim.fabric import Fabric
 from hfi_sim.hfi import NetdevFactory
-from hfi_sim.link.config import DEFAULT_LATENCY_S, DEFAULT_QUEUE_BYTES, DEFAULT_RATE_BPS, FlowControl
+from hfi_sim.link.config import DEFAULT_LATENCY_S, DEFAULT_RATE_BPS, FlowControl, QueueLength
 from hfi_sim.wire.packet import MAX_PACKET
 
 if TYPE_CHECKING:
@@ -65,7 +65,9 @@ class Cable:
     place: str = ""
     jitter_s: float | None = None
     """None: as `build` is told."""
-    queue_bytes: int = DEFAULT_QUEUE_BYTES
+    queue_bytes: int | None = None
+    queue_s: float | None = None
+    """Either may be given; neither: the default."""
     flow: FlowControl | None = None
     """None: as `build` is told."""
 
@@ -136,13 +138,14 @@ class Topology:
         rate_bps: float = DEFAULT_RATE_BPS,
         latency_s: float = DEFAULT_LATENCY_S,
         jitter_s: float | None = None,
-        queue_bytes: int = DEFAULT_QUEUE_BYTES,
+        queue_bytes: int | None = None,
+        queue_s: float | None = None,
         flow: FlowControl | None = None,
         place: str = "",
     ) -> Cable:
         """Lay a cable between two ports, each `NODE:PORT` or a pair; the options are those of `Fabric.connect`."""
         ends = [parse_end(end, place) if isinstance(end, str) else end for end in (a, b)]
-        cable = Cable(ends[0], ends[1], rate_bps, latency_s, place, jitter_s, queue_bytes, flow)
+        cable = Cable(ends[0], ends[1], rate_bps, latency_s, place, jitter_s, queue_bytes, queue_s, flow)
         self.cables.append(cable)
         return cable
 
@@ -270,8 +273,12 @@ class Topology:
             yield f"{where}latency {cable.latency_s:g} s is below 0"
         if cable.jitter_s is not None and cable.jitter_s < 0:
             yield f"{where}jitter {cable.jitter_s:g} s is below 0"
-        if cable.queue_bytes < MAX_PACKET:
+        if cable.queue_bytes is not None and cable.queue_bytes < MAX_PACKET:
             yield f"{where}a queue of {cable.queue_bytes} bytes cannot hold the longest packet, {MAX_PACKET}"
+        try:
+            QueueLength(cable.queue_bytes, cable.queue_s)
+        except FabricError as error:
+            yield f"{where}{error}"
 
     def check(self) -> None:
         """Refuse a topology that cannot be built.
@@ -316,6 +323,7 @@ class Topology:
                 latency_s=cable.latency_s,
                 jitter_s=cable.jitter_s if cable.jitter_s is not None else jitter_s,
                 queue_bytes=cable.queue_bytes,
+                queue_s=cable.queue_s,
                 flow=cable.flow if cable.flow is not None else flow,
             )
         return fabric

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, WithJsonSchema, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    GetJsonSchemaHandler,
+    PlainSerializer,
+    PlainValidator,
+    WithJsonSchema,
+    model_validator,
+)
 from pydantic_core import CoreSchema
 
 from hfi_sim.errors import FabricError, QuantityError
 from hfi_sim.link.config import (
     DEFAULT_LATENCY_S,
-    DEFAULT_QUEUE_BYTES,
     DEFAULT_RATE_BPS,
     MAX_VLS,
     MAX_WEIGHT,
     SERVICE_CHANNELS,
     FlowControl,
 )
-from hfi_sim.quantities import parse_share
+from hfi_sim.quantities import SizeOrTime, parse_share, parse_size_or_time, size_or_time_text
 from opavnic.lab.sections import AlsoAccepts, Delay
 from vema.sections import Rate, Section, Size, empty_is_default
 
@@ -26,6 +33,19 @@ _FLOW: Final = FlowControl()
 Count = Annotated[int | None, Field(strict=True, ge=1)]
 VlNumber = Annotated[int, Field(strict=True, ge=0, le=MAX_VLS - 1)]
 Weight = Annotated[int, Field(strict=True, ge=1, le=MAX_WEIGHT)]
+
+
+Queue = Annotated[
+    SizeOrTime,
+    PlainValidator(parse_size_or_time),
+    PlainSerializer(size_or_time_text),
+    WithJsonSchema(
+        {
+            "type": ["string", "integer"],
+            "description": "bytes: 65536, 64K, 16M; or what the link sends in a time: 20ms",
+        }
+    ),
+]
 
 
 class Credits(Section):
@@ -102,8 +122,9 @@ class LinkModel(Section):
         WithJsonSchema({"type": ["string", "number", "null"], "description": "1%, 0.01"}),
     ] = None
     """The share of packets that is lost: short for `loss on LINK SHARE` under `faults`."""
-    queue: Size = DEFAULT_QUEUE_BYTES
-    """Capacity of the queue of each direction; packets beyond it are dropped."""
+    queue: Queue | None = None
+    """Capacity of the queue of each direction; packets beyond it are dropped. Default: what the link sends in 50 ms,
+    from 64K to 16M."""
     credits: OptionalCredits = None
     """on, off, or a mapping; off: a link drops packets when its queue is full."""
 
@@ -129,7 +150,8 @@ class LinkModel(Section):
             "rate_bps": self.rate,
             "latency_s": self.latency,
             "jitter_s": self.jitter,
-            "queue_bytes": self.queue,
+            "queue_bytes": self.queue.size if self.queue is not None else None,
+            "queue_s": self.queue.time_s if self.queue is not None else None,
             "flow": self.credits.flow() if self.credits is not None else None,
         }
 

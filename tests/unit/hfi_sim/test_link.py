@@ -14,7 +14,7 @@ from hfi_sim.fabric import Fabric
 from hfi_sim.hfi import HfiPort
 from hfi_sim.subnet_manager import SubnetManager
 from hfi_sim.wire.lrh16b import Lrh16B
-from hfi_sim.wire.packet import build_packet
+from hfi_sim.wire.packet import MAX_PACKET, build_packet
 from unit.hfi_sim.fabric_pair import TEST_L4, make_pair
 
 
@@ -101,13 +101,60 @@ def test_latency_takes_nothing_from_the_queue() -> None:
 
 def test_slowest_link_with_the_longest_queue_has_a_time_for_each_packet() -> None:
     clock = ManualClock()
-    watch = Watch(Fabric(clock), rate_bps=1.0)
+    watch = Watch(Fabric(clock), rate_bps=1.0, queue_bytes=16 << 20)
     for _ in range(2000):
         watch.send(16000)
     assert watch.way.counters.drops == {Drop.LINK_OVERFLOW: 2000 - (16 << 20) // 16000}
     assert watch.seen == []
     clock.advance(16000 * 8 * 3 + 1)
     assert len(watch.seen) == 3
+
+
+@pytest.mark.parametrize(
+    ("rate_bps", "length", "queue_bytes"),
+    [
+        (1.0, {}, 64 << 10),
+        (10e6, {}, 64 << 10),
+        (100e6, {}, 625_000),
+        (1e9, {}, 6_250_000),
+        (100e9, {}, 16 << 20),
+        (100e9, {"queue_s": 0.05}, 625_000_000),
+        (1e9, {"queue_s": 0.02}, 2_500_000),
+        (1e6, {"queue_s": 0.02}, MAX_PACKET),
+        (1e6, {"queue_bytes": 40_000}, 40_000),
+    ],
+)
+def test_queue_is_as_long_as_its_rate_makes_sense(
+    rate_bps: float, length: dict[str, Any], queue_bytes: int
+) -> None:
+    watch = Watch(Fabric(ManualClock()), rate_bps=rate_bps, **length)
+    assert watch.way.link.queue_bytes == queue_bytes
+
+
+def test_queue_of_a_link_that_slows_down_keeps_its_time() -> None:
+    """A queue of so many bytes keeps those, and what waits when the rate changes is not dropped."""
+    clock = ManualClock()
+    watch = Watch(Fabric(clock), rate_bps=1e9)
+    for _ in range(700):
+        watch.send(10_000)
+    assert watch.way.counters.drops == {Drop.LINK_OVERFLOW: 700 - 625}
+    watch.way.link.rate_bps = 1e8
+    assert watch.way.link.queue_bytes == 625_000
+    clock.advance(0.46)  # all but 500,000 bytes have left at the new rate
+    for _ in range(20):
+        watch.send(10_000)
+    clock.advance(0.06)
+    assert len(watch.seen) == 625 + 12
+    watch.way.link.queue_bytes = 100_000
+    watch.way.link.rate_bps = 1e9
+    assert watch.way.link.queue_bytes == 100_000
+    assert watch.fabric.balance() == {}
+
+
+def test_queue_that_is_no_length_is_refused() -> None:
+    for length in ({"queue_bytes": 65536, "queue_s": 0.02}, {"queue_s": 0.0}, {"queue_bytes": -1}):
+        with pytest.raises(FabricError, match=r"queue .*(not both|not a time above 0|below 0)"):
+            Watch(Fabric(ManualClock()), **length)
 
 
 def test_set_up_false_loses_what_is_on_the_wire() -> None:

@@ -12,21 +12,39 @@ from hypothesis import strategies as st
 
 from hfi_sim.errors import QuantityError
 from hfi_sim.quantities import (
+    SizeOrTime,
     parse_rate,
     parse_share,
     parse_size,
+    parse_size_or_time,
     parse_time,
     parse_whole,
     rate_text,
     rounded_rate,
     share_text,
+    size_or_time_text,
     size_text,
     time_text,
     time_within,
 )
 from hfi_sim.text import counted
 
-PARSERS: list[Callable[[object], Any]] = [parse_time, parse_rate, parse_size, parse_share, parse_whole]
+
+def parse_queue(value: object) -> float:
+    """Read a queue, and return the one number that it has."""
+    length = parse_size_or_time(value)
+    assert (length.size is None) != (length.time_s is None)
+    return length.size if length.time_s is None else length.time_s
+
+
+PARSERS: list[Callable[[object], Any]] = [
+    parse_time,
+    parse_rate,
+    parse_size,
+    parse_queue,
+    parse_share,
+    parse_whole,
+]
 
 
 @pytest.mark.parametrize(
@@ -98,6 +116,25 @@ def test_size_is_read_as_bytes(text: object, size: int) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "length"),
+    [
+        ("64K", SizeOrTime(size=65536)),
+        (65536, SizeOrTime(size=65536)),
+        ("5", SizeOrTime(size=5)),
+        ("5m", SizeOrTime(size=5 << 20)),
+        ("0", SizeOrTime(size=0)),
+        ("20ms", SizeOrTime(time_s=0.02)),
+        (" 1.5 s ", SizeOrTime(time_s=1.5)),
+        ("5min", SizeOrTime(time_s=300)),
+        ("300ns", SizeOrTime(time_s=300e-9)),
+        (SizeOrTime(time_s=0.02), SizeOrTime(time_s=0.02)),
+    ],
+)
+def test_size_or_time_is_a_size_where_it_can_be_one(text: object, length: SizeOrTime) -> None:
+    assert parse_size_or_time(text) == length
+
+
+@pytest.mark.parametrize(
     ("text", "share"), [("20%", 0.2), ("0.2", 0.2), (0.2, 0.2), ("100 %", 1), ("120%", 1.2)]
 )
 def test_share_is_read_as_a_fraction(text: object, share: float) -> None:
@@ -118,6 +155,11 @@ def test_whole_number_is_read_in_decimal_and_hexadecimal(text: object, number: i
         (parse_rate, "rate", ["G", "100X", "100m", "-1G", "0", 0, "1e9G", "9" * 400 + "T"]),
         (parse_time, "is not a time such as 300ns, 2ms, 10s or 5m", ["ns", "300x", "5M", "-1us", -1, "1 1"]),
         (parse_size, "is not a size such as 65536, 64K or 16M", ["K", "64X", "-1K", "0.3", 0.5, "9" * 30]),
+        (
+            parse_queue,
+            "is not a size such as 65536, 64K or 16M .bytes., or a time above 0 such as 20ms",
+            ["K", "64X", "-1K", "0.3", 0.5, "-1ms", "0ms", 0.02, "1e-30000s"],
+        ),
         (parse_share, "is not a share such as 20% or 0.2", ["%", "20%%", "-1%", "a fifth"]),
         (
             parse_whole,
@@ -199,6 +241,14 @@ def test_rate_reads_back_as_it_was_written(bps: float) -> None:
 @given(st.integers(0, 10**17))
 def test_size_reads_back_as_it_was_written(size: int) -> None:
     assert parse_size(size_text(size)) == size
+
+
+@given(
+    st.builds(SizeOrTime, size=st.integers(0, 10**17))
+    | st.builds(SizeOrTime, time_s=st.floats(0, 1e9, exclude_min=True))
+)
+def test_size_or_time_reads_back_as_it_was_written(length: SizeOrTime) -> None:
+    assert parse_size_or_time(size_or_time_text(length)) == length
 
 
 @given(st.floats(0, 1))

@@ -14,7 +14,7 @@ from hfi_sim.engine.config import End, HfiEnd, PortConfig, SwitchEnd, SwitchPort
 from hfi_sim.engine.outputs import Delivered, DirectionId, FlowChanged, Observed, Output, PortId, SwitchId
 from hfi_sim.engine.python import PythonEngine
 from hfi_sim.instants import FOREVER
-from hfi_sim.link.config import DEFAULT_QUEUE_BYTES, LinkConfig
+from hfi_sim.link.config import MAX_DEFAULT_QUEUE_BYTES, LinkConfig
 from hfi_sim.link.rule import FaultKind, FaultRule, Match
 from hfi_sim.pkeys import PkeyTable
 from hfi_sim.port_state import PortState
@@ -41,7 +41,7 @@ def link(**changes: Any) -> LinkConfig:
             "rate_bps": GBIT,
             "latency_ns": 1000,
             "jitter_ns": 0,
-            "queue_bytes": DEFAULT_QUEUE_BYTES,
+            "queue_bytes": MAX_DEFAULT_QUEUE_BYTES,
             "flow": None,
             **changes,
         }

@@ -165,6 +165,13 @@ def test_explicit_link_says_for_itself_what_differs() -> None:
     assert found["em:1--left:2"] == ordinary  # the manager's own cable, which no file describes
 
 
+def test_queue_of_a_link_is_a_size_or_a_time_whatever_the_other_links_have() -> None:
+    common = EXPLICIT.replace("fabric:\n", "fabric:\n  link: {rate: 1G, queue: 20ms}\n")
+    for own, bytes_ in (("rate: 2G", 5_000_000), ("queue: 1M", 1 << 20), ("queue: null", 6_250_000)):
+        queues = {link.name: link.queue_bytes for link in wired(common.replace("rate: 25G", own)).links}
+        assert queues == dict.fromkeys(queues, 2_500_000) | {"h2:1--right:1": bytes_}
+
+
 @pytest.mark.parametrize(
     ("text", "change", "message"),
     [
@@ -199,6 +206,7 @@ def test_explicit_link_says_for_itself_what_differs() -> None:
             r"links\[1\].jitter: 3601 s is too long for the delay of a link",
         ),
         (EXPLICIT, ("rate: 25G", "credits: {vls: 17}"), r"links\[1\].credits.vls: should be less than"),
+        (EXPLICIT, ("rate: 25G", "queue: 20x"), r"links\[1\].queue: '20x' is not a size .* or a time"),
         (EXPLICIT, ("rate: 25G", "queue: 1K"), r"links\[1\]: .*a queue of 1024 bytes cannot hold"),
         (EXPLICIT, ('[h1, "left:1"]', "[h1]"), r"lab.yaml:8: fabric.topology.links\[0\].ends: "),
         (

@@ -97,7 +97,7 @@ async def test_name_that_names_no_interface_is_refused_with_its_place() -> None:
 async def test_loss_of_links_is_saved_once_and_ranges_written_out() -> None:
     text = """
 name: ranged
-fabric: {link: {loss: 1%, delay: 2us 1us}}
+fabric: {link: {loss: 1%, delay: 2us 1us, queue: 20ms}}
 hosts: 3
 vesws: [{id: 2, name: blue, members: all, rc: {default: 3}}]
 """
@@ -107,6 +107,7 @@ vesws: [{id: 2, name: blue, members: all, rc: {default: 3}}]
     again = yaml.safe_load(saved.text)
     assert again["faults"] == ["loss on * probability=1%"]
     assert "loss" not in again["fabric"]["link"]
+    assert again["fabric"]["link"]["queue"] == "20ms"
     assert list(again["hosts"]) == again["vesws"][0]["members"] == ["h1", "h2", "h3"]
     assert again["vesws"][0]["rc"]["default"] == 3
     assert parse_lab(saved.text, "saved.yaml").fabric.link.jitter == 1e-6
