@@ -114,6 +114,11 @@ class Netdev(ABC):
         """The IP addresses that the host has given it, in the order in which they came; none where no kernel tells."""
         return ()
 
+    @property
+    def has_usable_addresses(self) -> bool:
+        """Whether programs of the host can bind to all addresses that it has, as far as a kernel tells."""
+        return True
+
     def on_ip_addresses(self, handler: Callable[[], None]) -> None:  # noqa: B027 - without a kernel they never change
         """Call `handler` whenever `ip_addresses` has changed."""
 

@@ -62,6 +62,7 @@ _NTF_SELF: Final = 0x02
 _NDA_LLADDR: Final = 2
 _HEADER: Final = struct.Struct("=IHHII")  # length, type, flags, sequence number, port id
 _NDMSG: Final = struct.Struct("=BxxxiHBB")  # family, ifindex, state, flags, type
+_IFADDRMSG: Final = struct.Struct("=BBBBI")  # family, prefix length, flags, scope, ifindex
 _ATTRIBUTE: Final = struct.Struct("=HH")  # length with these four bytes, type
 _IF_STATS_MSG: Final = struct.Struct("=BxxxII")  # family, ifindex, which statistics
 _STATS_LINK_64: Final = 1
@@ -84,6 +85,9 @@ _ANSWER_TIMEOUT_S: Final = 5.0
 _BY_HAND: Final = frozenset({3, 4})
 """RTPROT_BOOT and RTPROT_STATIC: what `ip route add` writes."""
 _SCOPE_LINK: Final = 253  # RT_SCOPE_LINK
+_IFA_F_OPTIMISTIC: Final = 0x04
+_IFA_F_DADFAILED: Final = 0x08
+_IFA_F_TENTATIVE: Final = 0x40
 
 IFF_UP: Final = 0x1
 IFF_RUNNING: Final = 0x40
@@ -163,6 +167,12 @@ def messages(datagram: bytes) -> Iterator[tuple[int, bytes]]:
 def ifindex_of(message: bytes) -> int:
     """Return the interface index of a link or neighbour message without decoding the rest."""
     index: int = struct.unpack_from("=i", message, _HEADER.size + 4)[0]
+    return index
+
+
+def ifindex_of_address(message: bytes) -> int:
+    """Return the interface index of an address message without decoding the rest."""
+    index: int = _IFADDRMSG.unpack_from(message, _HEADER.size)[4]
     return index
 
 
@@ -317,6 +327,20 @@ class LinkClient:
         """Return the destinations of routes that neither the kernel nor a routing daemon has made."""
         answers = self._request(rtmsg(), RTM_GETROUTE, _NLM_F_DUMP, {}, "list the routes")
         return [text for kind, data in answers if kind == RTM_NEWROUTE and (text := _route_by_hand(data))]
+
+    def tentative_addresses(self) -> set[int]:
+        """Return the indices of the interfaces with an IPv6 address that the kernel may still find to be a duplicate.
+
+        Programs cannot bind to such an address. Read by hand: a namespace has hundreds of addresses.
+        """
+        body = _IFADDRMSG.pack(socket.AF_INET6, 0, 0, 0, 0)
+        found = set()
+        for kind, data in self._exchange(RTM_GETADDR, _NLM_F_DUMP, body, "read the IPv6 addresses"):
+            if kind == RTM_NEWADDR:
+                _, _, flags, _, ifindex = _IFADDRMSG.unpack_from(data, _HEADER.size)
+                if flags & (_IFA_F_TENTATIVE | _IFA_F_OPTIMISTIC | _IFA_F_DADFAILED) == _IFA_F_TENTATIVE:
+                    found.add(ifindex)
+        return found
 
     def address_lists(self) -> dict[int, AddressLists]:
         """Return the secondary addresses of every interface in the namespace, by interface index."""

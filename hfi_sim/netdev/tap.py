@@ -17,6 +17,7 @@ from typing import Final, TypeVar
 
 from hfi_sim.errors import NetdevError
 from hfi_sim.netdev.base import ETH_MTU_MAX, IpInterface, Netdev
+from hfi_sim.netdev.duplicates import detect_again, leave_out_detection
 from hfi_sim.netdev.list_changes import single_changes
 from hfi_sim.netdev.moved import MovedWatcher
 from hfi_sim.netdev.namespace import run_in_namespace
@@ -76,9 +77,12 @@ class TapNetdev(Netdev):
         self._loop = loop
         self._home = watcher
         self._watcher: NamespaceWatcher | MovedWatcher = watcher
-        self._fd = run_in_namespace(
-            watcher.namespace, lambda: open_tap(name, vnet_hdr=vnet_hdr, carrier=False)
-        )
+
+        def make() -> tuple[int, str]:
+            return open_tap(name, vnet_hdr=vnet_hdr, carrier=False), leave_out_detection(name)
+
+        self._fd, self._detection = run_in_namespace(watcher.namespace, make)
+        self._usable_addresses = False
         try:
             state = watcher.links.find(name)
             if state is None:
@@ -141,6 +145,21 @@ class TapNetdev(Netdev):
     def ip_addresses(self) -> tuple[IpInterface, ...]:
         """The IP addresses of the interface, without those of a single link (fe80::/10)."""
         return self._ip
+
+    @property
+    def has_usable_addresses(self) -> bool:
+        """Whether the interface runs and none of its IPv6 addresses is tentative; elsewhere, nobody waits for it."""
+        return self._usable_addresses or bool(self.moved_to)
+
+    def heard_tentative(self, tentative: bool) -> None:
+        """Note it; once no address is tentative, further ones are checked for duplicates."""
+        self._usable_addresses = self.kernel.running and not tentative
+        if self._usable_addresses and self._detection:
+            before, self._detection = self._detection, ""
+            try:
+                detect_again(self._home.namespace, self.kernel.name, before)
+            except (NetdevError, RuntimeError) as error:  # the namespace is gone, or no thread to be had
+                log.debug("[%s] %s", self.name, error)
 
     def on_ip_addresses(self, handler: Callable[[], None]) -> None:
         """Call `handler` whenever `ip_addresses` has changed."""
@@ -366,6 +385,9 @@ class TapNetdev(Netdev):
     def on_link(self, state: LinkState) -> None:
         """Compare with what was known before, and pass on what the host changed."""
         before, self.kernel = self.kernel, state
+        if state.running != before.running:
+            self._usable_addresses = False
+            self._home.want_tentative()
         if state.address != before.address:
             if state.address == self._own_address:
                 self._own_address = None
@@ -414,6 +436,7 @@ class TapNetdev(Netdev):
         self.on_link(state)
         self._home.read_ip()
         self._home.want_lists()
+        self._home.want_tentative()
 
     def on_address_lists(self, lists: AddressLists) -> None:
         """Take over the lists; the adapter hears of every change made while the device is up.

@@ -29,6 +29,7 @@ from hfi_sim.netdev.netlink import (
     LinkClient,
     LinkState,
     ifindex_of,
+    ifindex_of_address,
     is_of_bridge,
     messages,
     open_notifications,
@@ -63,6 +64,9 @@ class WatchedDevice(Protocol):
     def heard_ip_addresses(self, addresses: tuple[IpInterface, ...]) -> None:
         """The IP addresses as they are now, in the order in which they came."""
 
+    def heard_tentative(self, tentative: bool) -> None:
+        """Whether programs cannot bind to one of its IPv6 addresses yet."""
+
 
 class NamespaceWatcher:
     """Notifications and requests for the devices in one network namespace, on one event loop."""
@@ -81,6 +85,8 @@ class NamespaceWatcher:
         self._ip: dict[int, tuple[IpInterface, ...]] = {}
         self._lists_due = False
         self._lists_stale = False
+        self._tentative: set[int] = set()
+        self._tentative_due = False
         self._closed = False
         try:
             self._notifications = open_notifications(namespace)
@@ -134,6 +140,8 @@ class NamespaceWatcher:
             self.want_lists()
             return
         if kind in _IP_MESSAGES:
+            if ifindex_of_address(data) in self._tentative:
+                self.want_tentative()
             self._heard_ip(kind, data)
             return
         if kind not in (RTM_NEWLINK, RTM_DELLINK):
@@ -172,6 +180,28 @@ class NamespaceWatcher:
                 device.on_link(state)
         self.read_ip()
         self.want_lists()
+        self.want_tentative()
+
+    def want_tentative(self) -> None:
+        """Look soon which devices have tentative addresses: once, however many ask for it.
+
+        The kernel does not notify of a link-local address before it can be used, so a device asks when it is running.
+        """
+        if not self._tentative_due:
+            self._tentative_due = True
+            self._loop.call_soon(self._tentative_now)
+
+    def _tentative_now(self) -> None:
+        self._tentative_due = False
+        if self._closed:
+            return
+        try:
+            self._tentative = self.links.tentative_addresses()
+        except NetdevError as error:
+            log.warning("%s; they are taken to be usable", error)
+            self._tentative = set()
+        for ifindex, device in list(self._devices.items()):
+            device.heard_tentative(ifindex in self._tentative)
 
     def want_lists(self) -> None:
         """Read the address lists soon: once, however many ask for it."""

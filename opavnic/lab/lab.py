@@ -63,6 +63,8 @@ log = logging.getLogger("opavnic.lab")
 
 CONVERGENCE_S: Final = 30.0
 """Time limit for every VNIC to become operational."""
+ADDRESSES_S: Final = 5.0
+"""Time limit for their addresses to become usable: detection of duplicates takes two seconds where it is done."""
 _LOOK_AGAIN_S: Final = 0.01
 _MISSING_SHOWN: Final = 3
 """VNICs named when a lab is not ready in time; the others are counted."""
@@ -350,15 +352,25 @@ class Lab:
             await self._wait_ready(self.manager, fellows)
 
     async def _wait_ready(self, manager: BuiltinManager, fellows: Fellows | None) -> None:
-        deadline = asyncio.get_running_loop().time() + CONVERGENCE_S
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + CONVERGENCE_S
+        addresses_deadline: float | None = None
         while True:
             elsewhere = [] if self.share is None else self.share.trouble()
             if trouble := self._machine.trouble + manager.trouble + elsewhere:
                 raise LabError("; ".join(dict.fromkeys(trouble)))
             missing = [vnic for vnic in self.vnics() if vnic.asked is not None and vnic_state(vnic) != "up"]
-            if not missing or (fellows is not None and fellows.config is not None):
+            if fellows is not None and fellows.config is not None:
                 return  # what was applied elsewhere need not be what the lab file says
-            if asyncio.get_running_loop().time() > deadline:
+            if not missing:
+                tentative = [str(vnic) for vnic in self.vnics() if not _has_usable_addresses(vnic)]
+                if not tentative:
+                    return
+                addresses_deadline = addresses_deadline or loop.time() + ADDRESSES_S
+                if loop.time() > addresses_deadline:
+                    self.progress(f"IPv6 addresses are still tentative: {', '.join(tentative)}")
+                    return
+            elif loop.time() > deadline:
                 raise LabError(f"not ready within {CONVERGENCE_S:g} s: {self._first_of(missing)}")
             await asyncio.sleep(_LOOK_AGAIN_S)  # the kernel reports "up" in its own time
 
@@ -372,13 +384,16 @@ class Lab:
         return ", ".join(said) + (f", and {counted(more, 'more VNIC')}" if more else "")
 
     async def _hosts_ready(self) -> None:
-        """Wait until kernels have noticed that their VNICs may send, within a few seconds."""
+        """Wait until kernels have noticed that their VNICs may send, and addresses can be used: a few seconds at most."""
         clock = asyncio.get_running_loop()
         deadline = clock.time() + _NOTICED_S
         while clock.time() < deadline:
             await asyncio.sleep(_LOOK_AGAIN_S)  # they look at carriers in their own time
             made = [vnic for vnic in self.vnics() if vnic.netdev is not None and vnic_state(vnic) == "up"]
-            if all(vnic.netdev is None or vnic.netdev.host_sees_running for vnic in made):
+            if all(
+                vnic.netdev is None or (vnic.netdev.host_sees_running and vnic.netdev.has_usable_addresses)
+                for vnic in made
+            ):
                 return
 
     def _as_parts_see_it(self, world: World) -> PartWorld:
@@ -574,6 +589,10 @@ class Lab:
             self._claimed = False
             self.directory.remove()
             self.directory.release()
+
+
+def _has_usable_addresses(vnic: HostVnic) -> bool:
+    return vnic.asked is None or vnic.netdev is None or vnic.netdev.has_usable_addresses
 
 
 def _nothing() -> None:

@@ -123,6 +123,36 @@ def test_namespace_of_others_gets_a_vnic_and_loses_it(
     assert interfaces(guest) == {"lo"}
 
 
+BIND_ALL = """
+import ipaddress, socket
+count = 0
+for line in open("/proc/net/if_inet6"):
+    digits, index, *_, name = line.split()
+    if name == "blue":
+        address = str(ipaddress.IPv6Address(int(digits, 16)))
+        socket.socket(socket.AF_INET6).bind((address, 0, 0, int(index, 16)))
+        count += 1
+print(count)
+"""
+
+
+@pytest.mark.parametrize(
+    ("switch", "addresses"), [("default/accept_dad", 2), ("all/accept_dad", 2), ("default/disable_ipv6", 0)]
+)
+def test_every_address_can_be_bound_when_up_returns(
+    opavnic: Program, tmp_path: Path, lab: str, guest: str, switch: str, addresses: int
+) -> None:
+    """In the namespace of a lab, and in one that checks every address for duplicates, or has no IPv6 at all."""
+    ok(inside(guest, "sh", "-c", f"echo 1 > /proc/sys/net/ipv6/conf/{switch}"))
+    file = tmp_path / "lab.yaml"
+    text = LAB.format(lab=lab, host=f"{{netns: {guest}}}")
+    file.write_text(text.replace("10.9.2.0/24", "fd00:2::/64") if addresses else text)
+    ok(opavnic("up", file, "-d"))
+    hosts = {"h1": 1 + bool(addresses), "h2": addresses}
+    for host, count in hosts.items():
+        assert ok(opavnic("exec", host, "--", sys.executable, "-c", BIND_ALL)) == f"{count}\n"
+
+
 def test_guest_is_as_before_after_kill_and_prune(
     opavnic: Program, tmp_path: Path, lab: str, guest: str
 ) -> None:

@@ -112,6 +112,38 @@ async def test_fresh_device_is_down_without_carrier_and_bears_its_mark(bench: Be
     here.close()
 
 
+CONF = "/proc/sys/net/ipv6/conf"
+
+
+@pytest.mark.parametrize(
+    ("switch", "detects"),
+    [("default/accept_dad", True), ("all/accept_dad", True), ("default/disable_ipv6", False)],
+)
+async def test_first_address_is_not_checked_for_duplicates_and_later_ones_are(
+    namespace: Path, switch: str, detects: bool
+) -> None:
+    """Where the host wants every address checked (`all`), usable ones are said to be so only then."""
+    name = namespace.name
+    await program("ip", "netns", "exec", name, "sh", "-c", f"echo 1 > {CONF}/{switch}")
+    bench = Bench(namespace)
+    try:
+        assert not bench.netdev.has_usable_addresses
+        bench.netdev.set_carrier(True)
+        await bench.up()
+        await wait_until(lambda: bench.netdev.has_usable_addresses, "usable addresses")
+        shown = await program("ip", "-n", name, "-6", "address", "show", "dev", "blue")
+        assert ("fe80::" in shown) == detects
+        assert "tentative" not in shown
+        accept_dad = await program("ip", "netns", "exec", name, "cat", f"{CONF}/blue/accept_dad")
+        assert accept_dad == "1\n"
+        if detects:
+            await ip(namespace, "address", "add", "fd00::1/64", "dev", "blue")
+            shown = await program("ip", "-n", name, "-6", "address", "show", "dev", "blue")
+            assert "tentative" in shown
+    finally:
+        bench.factory.close()
+
+
 async def test_up_and_down_arrive_once_each(bench: Bench) -> None:
     await ip(bench.namespace, "link", "set", "dev", "blue", "up")
     await wait_until(lambda: bench.netdev.is_up, "up")
