@@ -41,9 +41,9 @@ def check(
     """Check that every host reaches every other one of its virtual switches, and nobody else.
 
     From each host to each other: an echo over IPv4, one over IPv6, and one that fills the MTU and may not be
-    fragmented. A packet of one byte more must be refused, and no other virtual switch may answer. Exit code 1 if
-    anything fails. In the matrix: . reached, 4 no IPv4, 6 no IPv6, M not the whole MTU, X several of them, - not asked.
-    Not asked is what has no address in the lab: a virtual machine, the port of a bridge.
+    fragmented. A packet of one byte more must be refused, and no other virtual switch may hear what is sent to all
+    hosts. Exit code 1 if anything fails. In the matrix: . reached, 4 no IPv4, 6 no IPv6, M not the whole MTU, X several
+    of them, - not asked. Not asked is what has no address in the lab: a virtual machine, the port of a bridge.
 
     \b
     Example:

@@ -14,7 +14,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from hfi_sim.did_you_mean import nearest
-from hfi_sim.errors import HfiSimError
+from hfi_sim.errors import HfiSimError, NetdevError
+from hfi_sim.netdev.neighbours import NeighbourClient
 from hfi_sim.text import counted
 from hfi_sim.types import MacAddr
 from opavnic.adapter import Adapter
@@ -28,6 +29,7 @@ from opavnic.lab.host_files import HostFiles, named_vnics
 from opavnic.lab.machine import Machine, NetdevKind
 from opavnic.lab.model import LabModel, losses
 from opavnic.lab.names import NamedVnic
+from opavnic.lab.neighbour_limits import too_small
 from opavnic.lab.parts import RunningParts, check_parts
 from opavnic.lab.programs import run_program, start_program
 from opavnic.lab.programs_route import ProgramRoutes
@@ -205,6 +207,7 @@ class Lab:
         self.progress(f"making {counted(len(self._hosts_here), 'host')}")
         self._machine.make_hosts(vnet_hdr=self.datapath.name == "native")
         self._name_vesws()
+        self._look_at_neighbour_tables()
         self._prepare_ways()
         files = self._name_hosts()
         if self.datapath.name == "native":
@@ -256,6 +259,13 @@ class Lab:
     def _vesws_changed(self) -> None:
         for host in self.hosts.values():
             host.vesws_changed()
+
+    def _look_at_neighbour_tables(self) -> None:
+        if self.netdev != "tap":
+            return
+        with contextlib.suppress(NetdevError), contextlib.closing(NeighbourClient()) as client:
+            if said := too_small(self.model, self._machine.kernels, client.tables()):
+                self.progress(said)
 
     def _prepare_ways(self) -> None:
         led_out = bool(self.model.uplinks) or any(host.tap is not None for host in self.model.hosts.values())
@@ -384,7 +394,7 @@ class Lab:
         return ", ".join(said) + (f", and {counted(more, 'more VNIC')}" if more else "")
 
     async def _hosts_ready(self) -> None:
-        """Wait until kernels have noticed that their VNICs may send, and addresses can be used: a few seconds at most."""
+        """Wait a few seconds until kernels have noticed that their VNICs may send, and programs can use addresses."""
         clock = asyncio.get_running_loop()
         deadline = clock.time() + _NOTICED_S
         while clock.time() < deadline:

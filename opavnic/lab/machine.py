@@ -156,6 +156,11 @@ class Machine:
         host.close()
         self._guests[name].close()
 
+    @property
+    def kernels(self) -> list[str]:
+        """The hosts whose kernel is that of this machine."""
+        return [name for name, host in self.hosts.items() if _has_kernel(host) and not host.runs_no_programs]
+
     def sites(self) -> dict[str, Site]:
         """Return where each host with a kernel is. Raises LabError."""
         return {name: Site(host, self._place(name)) for name, host in self.hosts.items() if _has_kernel(host)}

@@ -1,17 +1,21 @@
 """What `opavnic check` asks the hosts of a lab, and what the answers mean. Sans-IO.
 
 For each ordered pair of VNICs on one virtual switch: an echo over IPv4, one over IPv6, and one that fills the MTU and
-may not be fragmented. For each VNIC: a frame above its MTU, which must be refused; echoes to the addresses of other
-virtual switches and to all nodes on its own, which no other virtual switch may answer.
+may not be fragmented. For each VNIC: a frame above its MTU, which must be refused, and a message to all hosts of its
+virtual switch, which no VNIC on another one may hear.
+
+What is asked comes in tasks, each with the neighbours that it makes kernels look up. The tables of these are small and
+shared by all namespaces of the machine, so only so many tasks run at a time, and each removes what it has left there.
+The message to all hosts is an echo reply: nobody answers that, so nobody looks up its sender.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from ipaddress import IPv4Address, IPv6Address
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 IPV4_HEADERS: Final = 20 + 8
 IPV6_HEADERS: Final = 40 + 8
@@ -19,7 +23,28 @@ IPV6_HEADERS: Final = 40 + 8
 SMALL: Final = 16
 """Bytes of payload of an echo that only asks for an answer."""
 ALL_NODES: Final = IPv6Address("ff02::1")
+ALL_HOSTS: Final = IPv4Address("224.0.0.1")
+LEAST_ROOM: Final = 8
+"""Neighbour entries that are taken even where the tables are nearly full; a pair of VNICs takes two in each."""
+UNTOLD_ROOM: Final = 256
+"""Those that are taken where the limits of the tables are not known: half of what kernels begin with."""
 Address = IPv4Address | IPv6Address
+
+
+class Table(Protocol):
+    """A neighbour table of the machine."""
+
+    @property
+    def entries(self) -> int:
+        """How many there are."""
+
+    @property
+    def soft_limit(self) -> int:
+        """Beyond it, the kernel begins to remove them."""
+
+    @property
+    def hard_limit(self) -> int:
+        """Beyond it, it makes no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +75,7 @@ class Kind(StrEnum):
     OVERSIZE = "oversize"
     """A packet of one byte more does not."""
     ISOLATION = "isolation"
-    """Nobody on another virtual switch answers."""
+    """Nobody on another virtual switch hears it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,30 +91,86 @@ class Probe:
     """Bytes after the ICMP header."""
 
     @property
+    def neighbours(self) -> tuple[tuple[Place, Address], ...]:
+        """Where it makes an entry, and for which address: at its source, and at its target, which answers."""
+        source, target = self.source, self.target
+        if self.kind is Kind.OVERSIZE:
+            return ()
+        own = source.ipv4 if self.address.version == 4 else source.ipv6
+        here = ((source, self.address),)
+        return here if target is None or own is None else (*here, (target, own))
+
+    @property
     def wants_answer(self) -> bool:
         """Whether all is well if there is an answer."""
         return self.kind in (Kind.IPV4, Kind.IPV6, Kind.MTU)
 
 
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Probes that look up the same neighbours."""
+
+    probes: tuple[Probe, ...]
+
+    @property
+    def neighbours(self) -> tuple[tuple[Place, Address], ...]:
+        """The entries that it makes, each once."""
+        return tuple(dict.fromkeys(entry for probe in self.probes for entry in probe.neighbours))
+
+    @property
+    def room(self) -> int:
+        """The entries that it makes in the table of IPv4 or of IPv6, whichever are more."""
+        versions = [address.version for _, address in self.neighbours]
+        return max(versions.count(4), versions.count(6))
+
+
 def plan(places: Sequence[Place]) -> Iterator[Probe]:
-    """Yield the probes for these VNICs."""
+    """Yield the probes of all tasks, in their order."""
+    return (probe for task in tasks(places) for probe in task.probes)
+
+
+def tasks(places: Sequence[Place]) -> Iterator[Task]:
+    """Yield what is to be asked of these VNICs; neighbouring tasks are of different hosts, as far as possible."""
     members: dict[str, list[Place]] = {}
     for place in places:
         members.setdefault(place.vesw, []).append(place)
     for source in places:
         address = _address(source)
         if address is not None:
-            yield Probe(
-                Kind.OVERSIZE,
-                source,
-                None,
-                _somebody(source, members[source.vesw]),
-                _full(source, address) + 1,
-            )
-        for target in members[source.vesw]:
-            if target is not source:
-                yield from _pair(source, target)
-        yield from _foreign(source, places, {place.host for place in members[source.vesw]})
+            somebody = _somebody(source, members[source.vesw])
+            yield Task((Probe(Kind.OVERSIZE, source, None, somebody, _full(source, address) + 1),))
+        if source.ipv4 and len(members) > 1:
+            yield Task((Probe(Kind.ISOLATION, source, None, ALL_HOSTS, SMALL),))
+        if source.ipv6:
+            yield Task((Probe(Kind.ISOLATION, source, None, ALL_NODES, SMALL),))
+    for here in members.values():
+        for a, b in _pairs(here):
+            if probes := (*_pair(a, b), *_pair(b, a)):
+                yield Task(probes)
+
+
+def _pairs(members: Sequence[Place]) -> Iterator[tuple[Place, Place]]:
+    """Yield each pair once: all that are one apart, then two, and so on in a circle."""
+    count = len(members)
+    for distance in range(1, count // 2 + 1):
+        for number in range(count if 2 * distance < count else distance):
+            yield members[number], members[(number + distance) % count]
+
+
+def room_for(tables: Iterable[Table], own: int) -> int:
+    """Return how many neighbour entries may be there at a time.
+
+    Others on the machine keep room: with theirs it is no more than the kernel's soft limit, beyond which the kernel
+    removes entries that are in use elsewhere; where theirs alone exceed that, a quarter of what they leave.
+
+    Args:  own: entries that are there now on our account, of those that the tables tell.
+    """
+    rooms = []
+    for table in tables:
+        others = max(table.entries - own, 0)
+        free = max(table.soft_limit - others, (table.hard_limit - others) // 4)
+        rooms.append(min(free, table.soft_limit // 2))
+    return max(min(rooms, default=UNTOLD_ROOM), LEAST_ROOM)
 
 
 def _address(place: Place) -> Address | None:
@@ -118,19 +199,6 @@ def _pair(source: Place, target: Place) -> Iterator[Probe]:
         yield Probe(Kind.MTU, source, target, best, _full(source, best))
 
 
-def _foreign(source: Place, places: Sequence[Place], here: Collection[str]) -> Iterator[Probe]:
-    """Yield what nobody may answer.
-
-    A host with a VNIC on both virtual switches answers for all its addresses on either (arp_ignore is 0), which is no
-    leak; so over IPv4 only hosts that are not on this one are asked.
-    """
-    for target in places:
-        if target.vesw != source.vesw and target.host not in here and source.ipv4 and target.ipv4:
-            yield Probe(Kind.ISOLATION, source, target, target.ipv4, SMALL)
-    if source.ipv6:
-        yield Probe(Kind.ISOLATION, source, None, ALL_NODES, SMALL)
-
-
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What became of a probe."""
@@ -140,23 +208,21 @@ class Outcome:
     """None: no answer."""
     refused: bool = False
     """Whether the kernel refused the packet as too long."""
-    answers: tuple[Address, ...] = ()
-    """Who answered."""
+    heard: tuple[Place, ...] = ()
+    """Where else a message to all hosts arrived than on the virtual switch of its sender."""
+    reason: str = ""
+    """Why there was no answer, if that is known."""
 
-    def verdict(self, strangers: Mapping[Address, Place]) -> str:
-        """Return what is wrong, in words; an empty string if nothing is.
-
-        Args:  strangers: the VNICs on other virtual switches than the probe's, by link-local address.
-        """
+    def verdict(self) -> str:
+        """Return what is wrong, in words; an empty string if nothing is."""
         probe = self.probe
         if probe.wants_answer:
-            return "" if self.rtt_s is not None else "no answer" if not self.refused else "too long to send"
+            if self.rtt_s is not None:
+                return ""
+            return "too long to send" if self.refused else self.reason or "no answer"
         if probe.kind is Kind.OVERSIZE:
             return "" if self.refused else f"{probe.payload} bytes of payload are sent in spite of the MTU"
-        if probe.target is not None:
-            return "" if not self.answers else "answered, from another virtual switch"
-        leaks = [str(strangers[address]) for address in self.answers if address in strangers]
-        return f"answered by {', '.join(leaks)}" if leaks else ""
+        return f"heard by {', '.join(map(str, self.heard))}" if self.heard else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,15 +235,7 @@ class Report:
 
     def failures(self) -> list[tuple[Outcome, str]]:
         """Return each outcome that is wrong, with what is wrong."""
-        found = []
-        for outcome in self.outcomes:
-            vesw = outcome.probe.source.vesw
-            strangers: dict[Address, Place] = {
-                place.ipv6: place for place in self.places if place.ipv6 and place.vesw != vesw
-            }
-            if said := outcome.verdict(strangers):
-                found.append((outcome, said))
-        return found
+        return [(outcome, said) for outcome in self.outcomes if (said := outcome.verdict())]
 
     def as_json(self, lab: str) -> dict[str, Any]:
         """Return the report as plain data."""

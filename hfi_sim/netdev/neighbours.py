@@ -1,0 +1,139 @@
+"""The kernel's neighbour tables: what IPv4 (ARP) and IPv6 (neighbour discovery) know of link-layer addresses.
+
+The entries are those of one namespace. Each table has one limit for all namespaces of the machine together, which is a
+sysctl of the first one; every namespace can read it by netlink. Permanent entries do not count.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address
+from typing import Final
+
+from hfi_sim.errors import NetdevError
+from hfi_sim.netdev.netlink import RTM_DELNEIGH, RTM_GETNEIGH, RTM_NEWNEIGH, LinkClient
+
+Address = IPv4Address | IPv6Address
+
+RTM_NEWNEIGHTBL: Final = 64
+RTM_GETNEIGHTBL: Final = 66
+_NLM_F_ACK: Final = 0x4
+_NLM_F_DUMP: Final = 0x300
+_HEADER_SIZE: Final = 16
+_NDMSG: Final = struct.Struct("=BxxxiHBB")  # family, ifindex, state, flags, type
+_NDTMSG: Final = struct.Struct("=Bxxx")
+_ATTRIBUTE: Final = struct.Struct("=HH")
+_U32: Final = struct.Struct("=I")
+_U64: Final = struct.Struct("=Q")
+_NDA_DST: Final = 1
+_NUD_PERMANENT: Final = 0x80
+_NTF_EXT_LEARNED: Final = 0x10
+_NDTA_NAME: Final = 1
+_NDTA_THRESH2: Final = 3
+_NDTA_THRESH3: Final = 4
+_NDTA_CONFIG: Final = 5
+_NDTA_STATS: Final = 7
+_ENTRIES_AT: Final = 4
+"""In ndt_config, behind two lengths of 16 bits."""
+_TABLE_FULLS_AT: Final = 80
+"""In ndt_stats, behind ten counters of 64 bits."""
+_NAMES: Final = {"arp_cache": 4, "ndisc_cache": 6}
+
+
+@dataclass(frozen=True, slots=True)
+class NeighbourTable:
+    """One table of the machine."""
+
+    version: int
+    """4 or 6."""
+    entries: int
+    """In all namespaces, permanent ones included."""
+    soft_limit: int
+    """gc_thresh2: beyond it, the kernel removes entries that are five seconds old."""
+    hard_limit: int
+    """gc_thresh3: beyond it, no address is resolved."""
+    refusals: int
+    """How often an entry could not be made because the table was full."""
+
+    @property
+    def sysctl(self) -> str:
+        """The name of the hard limit."""
+        return f"net.ipv{self.version}.neigh.default.gc_thresh3"
+
+
+class NeighbourClient(LinkClient):
+    """Requests about neighbours in one namespace."""
+
+    def tables(self) -> dict[int, NeighbourTable]:
+        """Return the tables of the machine, by IP version.
+
+        Raises:  NetdevError: the kernel does not say.
+        """
+        body = _NDTMSG.pack(socket.AF_UNSPEC)
+        found = {}
+        for kind, data in self._exchange(
+            RTM_GETNEIGHTBL, _NLM_F_DUMP, body, "read the neighbour tables of the machine"
+        ):
+            told = dict(_attributes(data, _NDTMSG.size)) if kind == RTM_NEWNEIGHTBL else {}
+            version = _NAMES.get(told.get(_NDTA_NAME, b"").rstrip(b"\0").decode())
+            if version and _NDTA_THRESH3 in told:  # a message without limits tells of one interface
+                found[version] = NeighbourTable(
+                    version,
+                    _U32.unpack_from(told[_NDTA_CONFIG], _ENTRIES_AT)[0],
+                    _U32.unpack(told[_NDTA_THRESH2])[0],
+                    _U32.unpack(told[_NDTA_THRESH3])[0],
+                    _U64.unpack_from(told[_NDTA_STATS], _TABLE_FULLS_AT)[0],
+                )
+        return found
+
+    def has_neighbour(self, ifindex: int, address: Address) -> bool:
+        """Return whether there is an entry for an address; also where the kernel cannot say (before 5.0)."""
+        return self._state(ifindex, address) is not None
+
+    def forget_neighbour(self, ifindex: int, address: Address) -> None:
+        """Remove the entry for an address if it was learned. One that somebody has set, or that is gone, is left."""
+        state = self._state(ifindex, address)
+        if not state:
+            return
+        try:
+            self._exchange(RTM_DELNEIGH, _NLM_F_ACK, _entry(ifindex, address), f"remove neighbour {address}")
+        except NetdevError as error:
+            if error.errno not in (errno.ENOENT, errno.EPERM):
+                raise
+
+    def _state(self, ifindex: int, address: Address) -> int | None:
+        """Return the state of an entry, 0 for one that is not to be removed; None if there is none."""
+        try:
+            answers = self._exchange(
+                RTM_GETNEIGH, _NLM_F_ACK, _entry(ifindex, address), f"look up neighbour {address}"
+            )
+        except NetdevError as error:
+            if error.errno == errno.ENOENT:
+                return None
+            return 0
+        for kind, data in answers:
+            if kind == RTM_NEWNEIGH:
+                _, _, state, flags, _ = _NDMSG.unpack_from(data, _HEADER_SIZE)
+                return 0 if state & _NUD_PERMANENT or flags & _NTF_EXT_LEARNED else state
+        return None
+
+
+def _entry(ifindex: int, address: Address) -> bytes:
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+    packed = address.packed
+    attribute = _ATTRIBUTE.pack(_ATTRIBUTE.size + len(packed), _NDA_DST) + packed
+    return _NDMSG.pack(family, ifindex, 0, 0, 0) + attribute
+
+
+def _attributes(message: bytes, fixed: int) -> Iterator[tuple[int, bytes]]:
+    offset = _HEADER_SIZE + fixed
+    while offset + _ATTRIBUTE.size <= len(message):
+        length, kind = _ATTRIBUTE.unpack_from(message, offset)
+        if length < _ATTRIBUTE.size:
+            return
+        yield kind & 0x3FFF, message[offset + _ATTRIBUTE.size : offset + length]
+        offset += (length + 3) & ~3

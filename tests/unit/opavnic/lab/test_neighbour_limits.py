@@ -1,0 +1,82 @@
+"""What a lab says of the neighbour tables of the machine, and how `check` keeps within them."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address, IPv6Address
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hfi_sim.netdev.neighbours import NeighbourTable
+from opavnic.lab.loader import parse_lab
+from opavnic.lab.neighbour_limits import too_small
+from opavnic.lab.reach_plan import LEAST_ROOM, Kind, Outcome, Place, plan, room_for, tasks
+
+LAB = "name: many\nhosts: {hosts}\nvesws: [{{id: 2, name: net, subnet: {subnet}, members: all}}]\n"
+
+
+def table(version: int, entries: int = 20, hard: int = 1024) -> NeighbourTable:
+    return NeighbourTable(version, entries, hard // 2, hard, 0)
+
+
+def said(hosts: int, subnet: str = "10.0.0.0/16", hard: int = 1024) -> str:
+    model = parse_lab(LAB.format(hosts=hosts, subnet=subnet), "lab.yaml")
+    return too_small(model, model.hosts.keys(), {version: table(version, hard=hard) for version in (4, 6)})
+
+
+def test_lab_that_needs_more_neighbours_than_the_machine_holds_names_the_sysctls() -> None:
+    assert said(32) == ""
+    assert said(33).startswith("33 hosts that all talk to each other need 1056 neighbour entries")
+    assert said(64).endswith(
+        "sysctl -w net.ipv4.neigh.default.gc_thresh2=4096 net.ipv4.neigh.default.gc_thresh3=8192 "
+        "net.ipv6.neigh.default.gc_thresh2=4096 net.ipv6.neigh.default.gc_thresh3=8192"
+    )
+    assert said(64, hard=8192) == ""
+    assert "net.ipv4" not in said(64, "fd00::/64")
+
+
+def place(number: int, vesw: str = "blue") -> Place:
+    return Place(
+        f"h{number}", vesw, vesw, 2, 1500, IPv4Address(f"10.0.0.{number}"), IPv6Address(f"fe80::{number}")
+    )
+
+
+@given(st.integers(1, 40))
+def test_every_pair_is_asked_both_ways_and_counts_each_entry_that_it_makes(count: int) -> None:
+    places = [place(number) for number in range(1, count + 1)]
+    asked = [(probe.kind, probe.source, probe.target) for probe in plan(places) if probe.wants_answer]
+    expected = {
+        (kind, a, b)
+        for kind in (Kind.IPV4, Kind.IPV6, Kind.MTU)
+        for a in places
+        for b in places
+        if a is not b
+    }
+    assert len(asked) == len(expected)
+    assert set(asked) == expected
+    pairs = [task for task in tasks(places) if task.probes[0].wants_answer]
+    assert all((task.room, len(task.neighbours)) == (2, 4) for task in pairs)
+
+
+@given(st.integers(0, 3000), st.integers(0, 600), st.integers(16, 100_000))
+def test_room_leaves_the_others_theirs(entries: int, own: int, hard: int) -> None:
+    room = room_for([table(4, entries, hard)], own)
+    others = max(entries - own, 0)
+    assert room >= LEAST_ROOM
+    assert room <= max(LEAST_ROOM, hard // 4)
+    assert room == LEAST_ROOM or others + room <= max(hard // 2, others + (hard - others) // 4)
+
+
+def test_full_table_is_the_reason_instead_of_no_answer() -> None:
+    probe = next(probe for probe in plan([place(1), place(2)]) if probe.wants_answer)
+    assert Outcome(probe).verdict() == "no answer"
+    assert Outcome(probe, reason="neighbour table full").verdict() == "neighbour table full"
+
+
+def test_message_to_all_that_another_virtual_switch_hears_is_a_leak() -> None:
+    stranger = place(9, "red")
+    probes = [probe for probe in plan([place(1), stranger]) if probe.kind is Kind.ISOLATION]
+    assert {(str(probe.source), probe.address.version) for probe in probes} == {
+        (f"{host}", version) for host in ("h1.blue", "h9.red") for version in (4, 6)
+    }
+    assert Outcome(probes[0], heard=(stranger,)).verdict() == "heard by h9.red"
