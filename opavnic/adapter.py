@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Final, Protocol
 
 from hfi_sim.counters import PacketCounters
-from hfi_sim.netdev.base import ETH_MTU_MIN, Netdev
+from hfi_sim.netdev.base import ETH_MTU_MIN, Merging, Netdev
 from hfi_sim.types import MacAddr, mac_text
 from opavnic.address_lists import AddressLists
 from opavnic.counters import VnicCounters
@@ -56,6 +56,9 @@ class Offload(Protocol):
 
     def will_pass(self, adapter: Adapter) -> None:
         """Let the frames of one VNIC pass, as it is configured now: its device is about to let the host send."""
+
+    def merges(self, adapter: Adapter) -> Merging:
+        """Return of which protocols the host of one VNIC gets received packets merged."""
 
     def sync_vnic(self, adapter: Adapter) -> None:
         """Bring the counters of one VNIC up to date before they are read."""

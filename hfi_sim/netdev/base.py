@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from ipaddress import IPv4Interface, IPv6Interface
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from hfi_sim.types import MacAddr
 
@@ -62,6 +62,13 @@ class NativeApp(Protocol):
         """Take the frames of a vport of the native datapath's engine, and send from there."""
 
 
+class Merging(NamedTuple):
+    """Of which protocols the host accepts several packets merged into one; as built, what a NIC's default is."""
+
+    tcp: bool = True
+    udp: bool = False
+
+
 class Netdev(ABC):
     """One network device. Attributes are what the host sees; `ops` is the adapter, once there is one."""
 
@@ -81,8 +88,8 @@ class Netdev(ABC):
     ops: NetdevOps | None
     queue_stopped: bool = False
     """Frames of the host have to wait."""
-    merges: bool = True
-    """Whether the host accepts received packets that were merged (GRO); a reader that merges packets must obey it."""
+    merges: Merging = Merging()
+    """Which received packets the host accepts merged; a reader that merges packets must obey it."""
     native_app: NativeApp | None = None
     """The native half of the program that stands on the device: while it is set, the native datapath may carry the
     frames without Python. What the program sends through Python still goes the way of Python."""
@@ -124,6 +131,9 @@ class Netdev(ABC):
 
     def set_speed(self, speed: int) -> None:  # noqa: B027 - nobody asks a device without a kernel
         """Say how fast the link is, in Mb/s, for programs such as ethtool."""
+
+    def merge_datagrams(self) -> None:  # noqa: B027 - a device without a kernel has nothing to switch
+        """Let datagrams that the host receives be merged, until the host itself switches that off."""
 
     @property
     def host_sees_running(self) -> bool:

@@ -22,8 +22,8 @@ from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 from pyroute2.netlink.rtnl.rtmsg import rtmsg
 
 from hfi_sim.errors import NetdevError
-from hfi_sim.netdev.base import IpInterface
-from hfi_sim.netdev.ethtool import merges_received, set_link_speed
+from hfi_sim.netdev.base import IpInterface, Merging
+from hfi_sim.netdev.ethtool import GRO, UDP_GRO, features, set_feature, set_link_speed
 from hfi_sim.netdev.namespace import run_in_namespace
 from hfi_sim.types import MacAddr
 
@@ -271,12 +271,20 @@ class LinkClient:
         """Write the text that `ip link` shows as alias."""
         self._set(ifindex, f"alias {alias}", attrs=[("IFLA_IFALIAS", alias)])
 
-    def merges_received(self, name: str) -> bool:
-        """Return whether the host lets packets that it receives here be merged."""
+    def merging(self, name: str) -> Merging:
+        """Return which packets that the host receives here may be merged."""
         try:
-            return merges_received(self._socket, name)
+            found = features(self._socket, name)
         except OSError as error:
-            raise NetdevError(f"interface {name}: gro: {error.strerror}", error.errno or 0) from error
+            raise NetdevError(f"interface {name}: features: {error.strerror}", error.errno or 0) from error
+        return Merging(tcp=GRO in found, udp={GRO, UDP_GRO} <= found)
+
+    def merge_datagrams(self, name: str) -> None:
+        """Switch on that datagrams are merged although no socket has asked for it."""
+        try:
+            set_feature(self._socket, name, UDP_GRO, True)
+        except OSError as error:
+            raise NetdevError(f"interface {name}: {UDP_GRO}: {error.strerror}", error.errno or 0) from error
 
     def set_speed(self, name: str, speed: int) -> None:
         """Let `ethtool` show a speed in Mb/s, full duplex."""

@@ -91,7 +91,7 @@ class TapNetdev(Netdev):
             if alias:
                 watcher.links.set_alias(self.ifindex, alias)
             lists = watcher.links.address_lists().get(self.ifindex, AddressLists())
-            self.merges = watcher.links.merges_received(name)
+            self.merges = watcher.links.merging(name)
         except BaseException:
             os.close(self._fd)
             raise
@@ -169,6 +169,12 @@ class TapNetdev(Netdev):
         """Say how fast the link is, in Mb/s: `ethtool` shows it. The driver that it shows is the kernel's, tun."""
         if self._usable:
             self._request(lambda links: links.set_speed(self.kernel.name, speed))
+
+    def merge_datagrams(self) -> None:
+        """Switch on `rx-udp-gro-forwarding`, which `ethtool` shows and the host may switch off."""
+        if self._usable:
+            self._request(lambda links: links.merge_datagrams(self.kernel.name))
+            self._follow_merging()
 
     @property
     def host_sees_running(self) -> bool:
@@ -403,7 +409,7 @@ class TapNetdev(Netdev):
 
     def _follow_merging(self) -> None:
         try:
-            merges = self.ask(lambda links: links.merges_received(self.kernel.name))
+            merges = self.ask(lambda links: links.merging(self.kernel.name))
         except NetdevError:
             return  # renamed or gone: the notification of that is on its way
         if merges != self.merges:

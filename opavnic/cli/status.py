@@ -203,7 +203,9 @@ def engine_line(engine: dict[str, Any]) -> str:
     )
     steered = f"; {counted(engine['steered'], 'VNIC')} steered" if engine["steered"] else ""
     missed = f"; {counted(engine['missed'], 'sighting')} missed" if engine["missed"] else ""
-    return f"{text}: {'; '.join(carried)}{steered}{missed}"
+    counts = [f"{name.upper()} at {counted(count, 'VNIC')}" for name, count in engine["merging"].items()]
+    merging = f"; received {', '.join(counts)} merged" if counts else ""
+    return f"{text}: {'; '.join(carried)}{merging}{steered}{missed}"
 
 
 def vnic_items(data: dict[str, Any], *, whole: bool = False) -> Iterator[Sheet | str]:

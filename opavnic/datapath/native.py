@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hfi_sim.fabric import Fabric
-from hfi_sim.netdev.base import Netdev
+from hfi_sim.netdev.base import Merging, Netdev
 from hfi_sim.netdev.tun import leave_offloads
 from opavnic.adapter import Adapter
 from opavnic.datapath.counter_merge import add_vnic
@@ -61,19 +61,23 @@ class NativeDatapath:
         loop: asyncio.AbstractEventLoop,
         *,
         on_failure: Callable[[str], None],
+        merge_udp: bool = False,
     ) -> None:
         """Start the threads; they carry no VNICs until `refresh`.
 
         Args:    fabric: driven by the carrier. vnic_ports: by host; may grow. on_failure: told once, when a thread
-                 has died.
+                 has died. merge_udp: merge datagrams that hosts receive, until a host switches that off.
         """
         self._fabric = fabric
         self._vnic_ports = vnic_ports
         self._carrier = carrier
         self._loop = loop
         self._on_failure = on_failure
+        self._merge_udp = merge_udp
         self._index: dict[Adapter, int] = {}
         self._given: dict[Adapter, _Given] = {}
+        self._takes_datagrams: set[Adapter] = set()
+        """Those whose devices take merged datagrams (Linux 6.2)."""
         self._demuxes: dict[int, DemuxSnapshot] = {}
         """What the carrier was given, by number of the HFI port."""
         self._refreshing = False
@@ -137,8 +141,11 @@ class NativeDatapath:
         netdev = adapter.netdev
         if netdev.can_hand_over:
             fd = netdev.hand_over(lambda: self._follow(adapter, netdev))
-            datagrams = _leave_offloads(netdev.name, fd)
-            self._index[adapter] = self._carrier.add_vport(fd, datagrams=datagrams)
+            if _leave_offloads(netdev.name, fd):
+                self._takes_datagrams.add(adapter)
+            if self._merge_udp:
+                netdev.merge_datagrams()
+            self._index[adapter] = self._carrier.add_vport(fd)
             self._give(adapter, port, passing=adapter.is_passing)  # before the first frame is read
             netdev.wake_queue()  # the carrier itself heeds the link
             self._follow(adapter, netdev)
@@ -153,12 +160,22 @@ class NativeDatapath:
         """Obey the device: read its frames or leave them in the host's queue, merge packets or not."""
         index = self._index.get(adapter)
         if index is not None and not self._closed:
-            self._carrier.set_device(index, reading=not netdev.queue_stopped, merging=netdev.merges)
+            merges = self.merges(adapter)
+            reading = not netdev.queue_stopped
+            self._carrier.set_device(index, reading=reading, merge_tcp=merges.tcp, merge_udp=merges.udp)
+
+    def merges(self, adapter: Adapter) -> Merging:
+        """Return of which protocols the host of one VNIC gets received packets merged."""
+        if adapter.netdev.native_app is not None:
+            return Merging(tcp=False)
+        tcp, udp = adapter.netdev.merges
+        return Merging(tcp, udp=udp and adapter in self._takes_datagrams)
 
     def _release(self, adapter: Adapter) -> None:
         index = self._index.pop(adapter)
         add_vnic(adapter, self._carrier.remove_vport(self._fabric.driver.now, index))
         self._given.pop(adapter, None)
+        self._takes_datagrams.discard(adapter)
         # the carrier has forgotten the vport there as well
         self._demuxes = {
             port: demux for port, demux in self._demuxes.items() if index not in demux.vports.values()

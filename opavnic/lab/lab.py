@@ -329,7 +329,10 @@ class Lab:
             await self.parts.start_own("fabric manager", fabric_management(world, pkeys))
             self.progress(f"the fabric manager is {AWAITED}")
         if self._carrier is not None:
-            datapath = native_datapath(world, self._carrier, on_failure=self._datapath_failed)
+            merge_udp = self.model.datapath.merge_udp
+            datapath = native_datapath(
+                world, self._carrier, on_failure=self._datapath_failed, merge_udp=merge_udp
+            )
             await self.parts.start_own("native datapath", datapath)
         for_programs = [name for name, host in self.hosts.items() if not host.runs_no_programs]
         device_socket = self.directory.device_socket if self._claimed else None

@@ -79,7 +79,8 @@ def _datapath_section(value: object) -> object:
         return {}
     if not isinstance(value, str | dict | Datapath):
         raise ValueError(
-            f"should be auto, python, native, or a mapping with the keys engine and workers, not {value!r:.60}"
+            "should be auto, python, native, or a mapping with the keys engine, workers and merge_udp, "
+            f"not {value!r:.60}"
         )
     return {"engine": value} if isinstance(value, str) else value
 
@@ -176,6 +177,12 @@ class Datapath(Section):
     """Threads that carry packets; auto: one for every four processors, at most one for each host, at least one.
 
     The engine in Python has one. If that is fewer, the lab runs and `opavnic status` says so.
+    """
+    merge_udp: bool = False
+    """Merge datagrams of a flow that arrive together, as `ethtool -K NAME rx-udp-gro-forwarding on` in each host does.
+
+    Faster, but programs that capture, filter or forward in a host see the merged datagrams. The engine in Python merges
+    nothing.
     """
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
@@ -69,7 +70,7 @@ def lab_status(
         yield
     data: dict[str, Any] = {
         **head,
-        "engine": engine_status(world, head["datapath"], workers),
+        "engine": engine_status(world, head["datapath"], workers) | {"merging": _merging(rows)},
         "mads": world.mads,
         "hosts": rows,
         "apps": running.app_status(),
@@ -109,6 +110,11 @@ def engine_status(world: World, name: str, workers_wanted: int | str) -> dict[st
         "steered": steered,
         "missed": missed,
     }
+
+
+def _merging(hosts: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """Return by protocol at how many VNICs received packets are merged."""
+    return dict(Counter(name for host in hosts for vnic in host["vnics"] for name in vnic["merges"]))
 
 
 def kernel_counters(vnics: Iterable[HostVnic]) -> dict[str, dict[str, int]]:
@@ -174,6 +180,7 @@ def vnic_status(
         "tx_bytes": tx.out_bytes,
         "rx_packets": rx.out_packets,
         "rx_bytes": rx.out_bytes,
+        "merges": _merges(adapter),
         "drops": tx.dropped + rx.dropped,
     }
 
@@ -181,6 +188,13 @@ def vnic_status(
 def is_up_to_the_em(state: str) -> bool:
     """Return whether a state of `vnic_state` is one whose reason an EM may know."""
     return state in (NOT_CREATED, HELD_DOWN, NOT_CONFIGURED)
+
+
+def _merges(adapter: Adapter | None) -> list[str]:
+    """Return the protocols of which received packets come to the host merged."""
+    if adapter is None or adapter.offload is None:
+        return []
+    return [name for name, merged in adapter.offload.merges(adapter)._asdict().items() if merged]
 
 
 def vnic_state(vnic: HostVnic) -> str:

@@ -1,4 +1,4 @@
-"""Numbered datagrams. Usage: datagrams.py receive ADDRESS COUNT | send ADDRESS COUNT | gro DEVICE on|off
+"""Numbered datagrams. Usage: datagrams.py receive ADDRESS COUNT | send ADDRESS COUNT | FEATURE DEVICE on|off
 
 `receive` prints "listening", then, after COUNT datagrams, "whole" or what was wrong with them.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import socket
 import sys
 
-from hfi_sim.netdev.ethtool import set_merges_received
+from hfi_sim.netdev.ethtool import set_feature
 
 PORT = 5003
 _SO_RCVBUFFORCE = 33
@@ -41,9 +41,9 @@ def send(address: str, count: int) -> None:
 
 
 def main(verb: str, where: str, what: str) -> None:
-    if verb == "gro":
+    if verb.startswith("rx-"):
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-            set_merges_received(sock, where, what == "on")
+            set_feature(sock, where, verb, what == "on")
     else:
         {"receive": receive, "send": send}[verb](where, int(what))
 

@@ -15,7 +15,7 @@ PROGRAM = """
 import json, socket, subprocess, sys, time
 from ejfat.live.ports import PacketPort
 from ejfat.live.routes import routes_of
-from hfi_sim.netdev.ethtool import merges_received, set_merges_received
+from hfi_sim.netdev.ethtool import GRO, features, set_feature
 
 def ip(*arguments):
     subprocess.run(["ip", *arguments], check=True)
@@ -31,12 +31,12 @@ ip("route", "add", "default", "via", "10.7.0.254", "dev", "lb0", "metric", "50")
 ip("route", "add", "10.9.0.0/16", "via", "10.7.0.253", "dev", "lb0")
 routes = sorted((str(r.network), str(r.gateway), r.metric) for r in routes_of("lb0") if r.network.version == 4)
 probe = socket.socket()
-set_merges_received(probe, "lb0", True)
-before = merges_received(probe, "lb0")
+set_feature(probe, "lb0", GRO, True)
+before = GRO in features(probe, "lb0")
 port = PacketPort("lb0")
 port.open()
 (taker,) = port._sockets
-during = merges_received(probe, "lb0")
+during = GRO in features(probe, "lb0")
 taker.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
 wire = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
 wire.bind(("wire0", 0))
@@ -51,7 +51,7 @@ while True:
     taken += 1
 first, second = port.missed, port.missed
 print(json.dumps({
-    "routes": routes, "gro": [before, during, merges_received(probe, "lb0")],
+    "routes": routes, "gro": [before, during, GRO in features(probe, "lb0")],
     "taken": taken, "missed": [first, second], "gone": routes_of("none0"),
 }))
 """

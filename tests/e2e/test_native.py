@@ -18,6 +18,7 @@ import pytest
 
 from e2e.conftest import Program
 from e2e.kernel import wait_until
+from hfi_sim.netdev.ethtool import GRO
 from hfi_sim.trace import Trace
 from native_module import needs_native
 from opavnic.lab.em_config import em_config
@@ -206,22 +207,19 @@ async def datagrams_merged(lab: Lab, count: int) -> int:
     return adapter.counters.rx_merged - before
 
 
-async def test_datagrams_sent_one_by_one_are_merged_on_the_way_and_arrive_one_by_one() -> None:
-    async with Lab(model()) as lab:
+async def test_datagrams_are_merged_where_that_is_asked_for_and_arrive_one_by_one() -> None:
+    async with Lab(model(datapath={"engine": "native", "merge_udp": True})) as lab:
+        assert lab.status()["engine"]["merging"] == {"tcp": 2, "udp": 2}
         assert await datagrams_merged(lab, 50) >= 45
-
-
-async def test_host_that_switches_gro_off_receives_every_frame_as_it_was_sent() -> None:
-    async with Lab(model()) as lab:
         interface = lab.interface("h2", "blue")
         adapter = lab.adapter(interface)
         assert adapter is not None
         netdev = adapter.netdev
-        await lab.run("h2", [*DATAGRAMS, "gro", "blue", "off"])
-        await wait_until(lambda: not netdev.merges, "gro off", timeout_s=20)
+        await lab.run("h2", [*DATAGRAMS, GRO, "blue", "off"])
+        await wait_until(lambda: not netdev.merges.tcp, "gro off", timeout_s=20)
         assert await datagrams_merged(lab, 50) == 0
-        await lab.run("h2", [*DATAGRAMS, "gro", "blue", "on"])
-        await wait_until(lambda: netdev.merges, "gro on", timeout_s=20)
+        await lab.run("h2", [*DATAGRAMS, GRO, "blue", "on"])
+        await wait_until(lambda: netdev.merges.tcp, "gro on", timeout_s=20)
         assert await datagrams_merged(lab, 50) >= 45
 
 
@@ -317,8 +315,8 @@ async def test_capture_on_the_far_tap_shows_valid_checksums_but_of_what_is_merge
         assert said["incorrect"] > 100, "these are to be filled in, as after the kernel's GRO"
         adapter = lab.adapter(lab.interface("h2", "blue"))
         assert adapter is not None
-        await lab.run("h2", [*DATAGRAMS, "gro", "blue", "off"])
-        await wait_until(lambda: not adapter.netdev.merges, "gro off", timeout_s=20)
+        await lab.run("h2", [*DATAGRAMS, GRO, "blue", "off"])
+        await wait_until(lambda: not adapter.netdev.merges.tcp, "gro off", timeout_s=20)
         said = await checksums_on_the_far_tap(lab)
         assert said["correct"] > 100
         assert said["incorrect"] == 0

@@ -15,6 +15,8 @@ import pytest
 
 from e2e.kernel import ip, program, wait_until
 from hfi_sim.errors import NetdevError
+from hfi_sim.netdev.base import Merging
+from hfi_sim.netdev.ethtool import GRO
 from hfi_sim.netdev.netlink import LinkClient
 from hfi_sim.netdev.tap import ALONE_IN_A_ROW, QUIET_S, TapFactory, TapNetdev
 from hfi_sim.types import MacAddr, parse_mac
@@ -457,17 +459,19 @@ async def test_killed_process_leaves_no_interface(namespace: Path) -> None:
 
 
 async def test_reader_of_the_frames_hears_of_a_stopped_queue_and_of_gro(bench: Bench) -> None:
-    heard: list[tuple[bool, bool]] = []
+    heard: list[tuple[bool, Merging]] = []
     netdev = bench.netdev
     netdev.hand_over(lambda: heard.append((netdev.queue_stopped, netdev.merges)))
     netdev.stop_queue()
     netdev.wake_queue()
-    await program("ip", "netns", "exec", bench.namespace.name, *DATAGRAMS, "gro", "blue", "off")
-    await wait_until(lambda: len(heard) == 3, "gro off", timeout_s=20)
-    assert heard == [(True, True), (False, True), (False, False)]
+    netdev.merge_datagrams()
+    await program("ip", "netns", "exec", bench.namespace.name, *DATAGRAMS, GRO, "blue", "off")
+    await wait_until(lambda: len(heard) == 4, "gro off", timeout_s=20)
+    tcp, both, neither = Merging(), Merging(udp=True), Merging(tcp=False)
+    assert heard == [(True, tcp), (False, tcp), (False, both), (False, neither)]
     netdev.resume()
     netdev.stop_queue()
-    assert len(heard) == 3
+    assert len(heard) == 4
 
 
 RPS = "queues/rx-0/rps_cpus"

@@ -130,7 +130,7 @@ def _start(carrier: _native.Carrier, fds: Sequence[int]) -> None:
     for index, (fd, number) in enumerate(zip(fds, numbers, strict=True)):
         vport = carrier.add_vport(fd)
         carrier.set_vport(vport, _config(index, macs), number)
-        carrier.set_device(vport, reading=True, merging=True)
+        carrier.set_device(vport, reading=True, merge_udp=False, merge_tcp=True)
         carrier.set_demux(number, 0xFFF, {_VESW: vport}, vport)
     carrier.start()
 

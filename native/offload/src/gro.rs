@@ -1,10 +1,10 @@
-//! Coalescing: consecutive segments of a flow leave as one frame with a segmentation header, as a NIC's
-//! receive offload and the kernel's GRO would hand them up.
+//! Coalescing: consecutive segments of a flow leave as one frame with a segmentation header, as the kernel's GRO
+//! (generic receive offload) hands them up.
 //!
-//! Only what can be undone without a trace is merged: equal headers but for length, id, sequence number and
-//! PSH/FIN, equal sizes but for the last, checksums known or checked. Everything else passes as it is, in order.
-//! Datagrams of a flow are merged whether they were one send or many: sockets get each of them as it was sent, the
-//! kernel cuts what a socket does not want merged.
+//! A frame is merged only if the kernel's GRO would merge it and the merge can be undone without a trace: equal headers
+//! but for length, id, sequence number and PSH/FIN, consecutive ids, equal sizes but for the last, no padding, checksums
+//! known or checked. Everything else passes as it is, in order. UDP datagrams are merged only where that was asked for,
+//! since the kernel merges none by default; sockets then still get each of them as it was sent.
 
 use std::ops::Deref;
 
@@ -14,7 +14,6 @@ use crate::checksum::{fold, get, pseudo, put, sum};
 use crate::segment::Origin;
 use crate::vnet::{DATA_VALID, GSO_TCPV4, GSO_TCPV6, GSO_UDP_L4, NEEDS_CSUM, SIZE, VnetHeader};
 
-const MIN_FRAME: usize = 60;
 const MAX_IP_LEN: usize = 65_535;
 /// The kernel's UDP_MAX_SEGMENTS of old; newer ones take twice as many.
 const MAX_UDP_SEGMENTS: usize = 64;
@@ -141,7 +140,7 @@ pub struct Coalescer {
     mix: Mix,
     /// A bit for each flow of TCP in the burst, which others may share.
     flows: u64,
-    /// The device takes merged datagrams (GSO_UDP_L4, Linux 6.2).
+    /// Datagrams are merged, too.
     pub datagrams: bool,
 }
 
@@ -323,8 +322,8 @@ impl Candidate {
         } else {
             (l3 + 40 + usize::from(be16(frame, l3 + 4)), 0)
         };
-        // bytes behind the IP packet would be lost, all but the padding of a short frame
-        if ip_end.max(MIN_FRAME) != frame.len() {
+        // bytes behind the IP packet, such as the padding of a short frame, would be lost: inet_gro_receive flushes then
+        if ip_end != frame.len() {
             return None;
         }
         let (seq, flags) = if parsed.protocol == TCP {
@@ -533,10 +532,7 @@ impl Slot {
         // all but the last one have the size of the first
         let whole = self.pieces.len() - 1;
         let last = self.payload_len - whole * self.size;
-        let run = |frames: usize, len: usize| Run {
-            frames: frames as u64,
-            len: (self.header_len + len).max(MIN_FRAME),
-        };
+        let run = |frames: usize, len: usize| Run { frames: frames as u64, len: self.header_len + len };
         write(&[run(whole, self.size), run(1, last)], &parts[..=self.pieces.len()]);
     }
 

@@ -178,7 +178,12 @@ fn merging_gives_back_what_was_cut() {
         for origin in [Origin::Summed, Origin::Unknown] {
             let written = merge(&frames, origin);
             assert_eq!(written.iter().map(|(count, _)| count).sum::<usize>(), frames.len());
-            if frames.len() == 1 || frames[0].len() == 60 {
+            let padded = frames.iter().filter(|frame| frame.len() == 60).count();
+            assert!(
+                written.iter().filter(|(count, _)| *count == 1).count() >= padded,
+                "padding would be lost"
+            );
+            if frames.len() - padded < 2 {
                 continue;
             }
             // 64 KiB of small segments are more pieces than one frame takes
@@ -196,6 +201,65 @@ fn merging_gives_back_what_was_cut() {
             assert!(checksums_are_right(&completed(&back, merged)));
         }
     });
+}
+
+/// Two segments of a flow; `change` changes the second one, or the first with `at` 0.
+fn merges_with(at: usize, change: impl Fn(&mut Vec<u8>)) -> bool {
+    let (header, frame) = LargeSend { ipv6: false, tcp: true, tags: 1, payload: 2000, size: 1000 }.build();
+    let mut frames = cut(&header, &frame).unwrap();
+    frames[1][51] = 0x10;
+    change(&mut frames[at]);
+    merge(&frames, Origin::Summed).len() == 1
+}
+
+#[test]
+fn segments_are_merged_where_the_kernel_merges_them() {
+    let (tag, ip, tcp) = (14, 18, 38);
+    let xor = |at: usize, bits: u8| merges_with(1, move |frame| frame[at] ^= bits);
+    assert!(xor(0, 0));
+    assert!(xor(tcp + 13, 0x08), "PSH ends a merged frame");
+    assert!(xor(tcp + 13, 0x01), "so does FIN");
+    for (flag, name) in
+        [(0x02, "SYN"), (0x04, "RST"), (0x20, "URG"), (0x40, "ECE"), (0x80, "CWR"), (0x10, "no ACK")]
+    {
+        assert!(!xor(tcp + 13, flag), "{name}");
+    }
+    let first = |at: usize, bits: u8| merges_with(0, move |frame| frame[at] ^= bits);
+    assert!(!first(tcp + 13, 0x08) && !first(tcp + 13, 0x01) && !first(tcp + 13, 0x80));
+    let others = [
+        (0, "destination MAC"),
+        (11, "source MAC"),
+        (tag, "priority of the tag"),
+        (tag + 1, "VLAN"),
+        (ip + 1, "TOS"),
+        (ip + 5, "id"),
+        (ip + 6, "reserved bit, DF, MF"),
+        (ip + 8, "TTL"),
+        (ip + 15, "source address"),
+        (ip + 19, "destination address"),
+        (tcp + 1, "source port"),
+        (tcp + 3, "destination port"),
+        (tcp + 7, "sequence number"),
+        (tcp + 11, "acknowledgment"),
+        (tcp + 12, "header length, reserved bits"),
+        (tcp + 15, "window"),
+        (tcp + 19, "urgent pointer"),
+        (tcp + 31, "options"),
+    ];
+    for (at, name) in others {
+        for bit in 0..8 {
+            assert!(!xor(at, 1 << bit), "{name}, bit {bit}");
+        }
+    }
+    assert!(!merges_with(1, |frame| frame.push(0)), "bytes behind the packet");
+    assert!(!merges_with(0, |frame| frame.push(0)), "bytes behind the packet");
+    let shorter = |frame: &mut Vec<u8>| {
+        frame.truncate(frame.len() - 1);
+        let len = (frame.len() - 18) as u16;
+        frame[20..22].copy_from_slice(&len.to_be_bytes());
+    };
+    assert!(merges_with(1, shorter));
+    assert!(!merges_with(0, shorter), "none is longer than the first");
 }
 
 #[test]
@@ -247,7 +311,7 @@ fn counts(frames: &[Vec<u8>]) -> Vec<usize> {
 #[test]
 fn datagrams_sent_one_by_one_are_merged_and_can_be_cut_again() {
     for ipv6 in [false, true] {
-        for payload in [18, 64, 65, 1472] {
+        for payload in [19, 64, 65, 1472] {
             let mut frames: Vec<_> = (0..9).map(|index| datagram(ipv6, payload, index)).collect();
             frames.push(datagram(ipv6, payload - 1, 9));
             let written = merge(&frames, Origin::Unknown);

@@ -185,8 +185,8 @@ impl Carrier {
 
     // --- vports ----------------------------------------------------------------------------------------------
 
-    #[pyo3(signature = (fd=None, *, datagrams=false))]
-    fn add_vport(&self, py: Python<'_>, fd: Option<RawFd>, datagrams: bool) -> PyResult<usize> {
+    #[pyo3(signature = (fd=None))]
+    fn add_vport(&self, py: Python<'_>, fd: Option<RawFd>) -> PyResult<usize> {
         // nothing is read before the vport has a configuration
         let mut device = fd.map(tap::duplicate).transpose()?.map(Device::new);
         if let Some(device) = &mut device {
@@ -196,18 +196,25 @@ impl Carrier {
             let mut all = self.shared.lock_all();
             let index = all.add_vport();
             let carrier = all.home(index);
-            carrier.vnics.vports[index].take_datagrams_merged(datagrams);
             carrier.set_device(index, device).map(|()| index)
         })?;
         Ok(index)
     }
 
-    #[pyo3(signature = (vport, *, reading, merging))]
-    fn set_device(&self, py: Python<'_>, vport: usize, reading: bool, merging: bool) -> PyResult<()> {
+    #[pyo3(signature = (vport, *, reading, merge_tcp, merge_udp))]
+    fn set_device(
+        &self,
+        py: Python<'_>,
+        vport: usize,
+        reading: bool,
+        merge_tcp: bool,
+        merge_udp: bool,
+    ) -> PyResult<()> {
         let found = py.detach(|| {
             let carrier = &mut *self.shared.lock_home(vport);
             let Some(slot) = carrier.vnics.get(vport) else { return Ok(false) };
-            slot.unmerged = !merging;
+            slot.unmerged = !merge_tcp;
+            slot.take_datagrams_merged(merge_udp);
             carrier.change_device(vport, |device| device.stopped = !reading).map(|()| true)
         })?;
         if found { Ok(()) } else { Err(no_vport(vport)) }

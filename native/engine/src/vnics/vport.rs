@@ -25,7 +25,7 @@ pub struct Vport {
 }
 
 impl Vport {
-    /// Set whether the device takes merged datagrams.
+    /// Set whether received datagrams are merged. The device must take them (GSO_UDP_L4, Linux 6.2).
     pub fn take_datagrams_merged(&mut self, merged: bool) {
         self.coalescer.datagrams = merged;
     }

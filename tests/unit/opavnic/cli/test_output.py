@@ -110,6 +110,7 @@ def test_what_a_lab_says_is_shown_and_not_obeyed(
             "name": RUDE,
             "workers_wanted": 2,
             "workers": [{"engine": RUDE, "vnics": 1, "links": 1}],
+            "merging": {},
             "steered": 0,
             "missed": 0,
         },

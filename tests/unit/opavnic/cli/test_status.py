@@ -11,6 +11,7 @@ ENGINE = {
     "name": "native",
     "workers_wanted": "auto",
     "workers": [{"engine": "native", "vnics": 1, "links": 1}],
+    "merging": {},
     "steered": 0,
     "missed": 0,
 }

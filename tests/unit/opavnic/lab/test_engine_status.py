@@ -22,6 +22,7 @@ async def test_more_workers_than_the_engine_has_are_no_error_but_said() -> None:
         "name": "python",
         "workers_wanted": 4,
         "workers": [{"engine": "python", "vnics": 2, "links": 3}],
+        "merging": {},
         "steered": 0,
         "missed": 0,
     }
@@ -30,8 +31,11 @@ async def test_more_workers_than_the_engine_has_are_no_error_but_said() -> None:
 
 def test_each_worker_is_named_with_what_it_carries() -> None:
     workers = [{"engine": "native", "vnics": 2, "links": 1}, {"engine": "python", "vnics": 0, "links": 2}]
-    engine = {"name": "native", "workers_wanted": "auto", "workers": workers, "steered": 0, "missed": 0}
+    engine = {"name": "native", "workers_wanted": "auto", "workers": workers}
+    engine |= {"merging": {}, "steered": 0, "missed": 0}
     line = engine_line(engine)
     assert line == "engine native, 2 workers: native 2 VNICs, 1 link; python 0 VNICs, 2 links"
     assert engine_line(engine | {"missed": 7}) == f"{line}; 7 sightings missed"
+    merging = {"merging": {"tcp": 2, "udp": 1}}
+    assert engine_line(engine | merging) == f"{line}; received TCP at 2 VNICs, UDP at 1 VNIC merged"
     assert engine_line(engine | {"steered": 2}) == f"{line}; 2 VNICs steered"

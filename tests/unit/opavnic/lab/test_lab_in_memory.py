@@ -80,6 +80,7 @@ async def test_status_shows_what_the_manager_has_set() -> None:
             "name": "python",
             "workers_wanted": "auto",
             "workers": [{"engine": "python", "vnics": 4, "links": 4}],
+            "merging": {},
             "steered": 0,
             "missed": 0,
         }

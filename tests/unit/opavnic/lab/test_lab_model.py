@@ -171,8 +171,8 @@ def test_apps_beside_a_fabric_manager_are_refused() -> None:
         ),
         (
             ("vesws:", "datapath: 3\nvesws:"),
-            "lab.yaml:3: datapath: should be auto, python, native, or a mapping with the keys engine and workers, "
-            "not 3",
+            "lab.yaml:3: datapath: should be auto, python, native, or a mapping with the keys engine, workers and "
+            "merge_udp, not 3",
         ),
         (
             ("vesws:", "datapath: fast\nvesws:"),
