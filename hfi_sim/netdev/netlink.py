@@ -106,6 +106,8 @@ class LinkState:
     alias: str
     running: bool = False
     """IFF_RUNNING: up, with carrier, not dormant, and the kernel has noticed: from now on it sends."""
+    xdp: bool = False
+    """An XDP program looks at what the interface receives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +122,7 @@ def parse_link(message: bytes) -> LinkState:
     """Read an RTM_NEWLINK or RTM_DELLINK message, header included."""
     link = ifinfmsg(message)
     link.decode()
-    address = link.get_attr("IFLA_ADDRESS")
+    address, xdp = link.get_attr("IFLA_ADDRESS"), link.get_attr("IFLA_XDP")
     return LinkState(
         ifindex=link["index"],
         name=link.get_attr("IFLA_IFNAME") or "",
@@ -129,6 +131,7 @@ def parse_link(message: bytes) -> LinkState:
         mtu=link.get_attr("IFLA_MTU") or 0,
         alias=link.get_attr("IFLA_IFALIAS") or "",
         running=bool(link["flags"] & IFF_RUNNING),
+        xdp=xdp is not None and xdp.get_attr("IFLA_XDP_ATTACHED") not in (None, "none"),
     )
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from hfi_sim.errors import NetdevError
-from hfi_sim.netdev.base import ETH_MTU_MAX, IpInterface, Netdev
+from hfi_sim.netdev.base import ETH_MTU_MAX, IpInterface, Merging, Netdev
 from hfi_sim.netdev.duplicates import detect_again, leave_out_detection
 from hfi_sim.netdev.list_changes import single_changes
 from hfi_sim.netdev.moved import MovedWatcher
@@ -412,6 +412,8 @@ class TapNetdev(Netdev):
             merges = self.ask(lambda links: links.merging(self.kernel.name))
         except NetdevError:
             return  # renamed or gone: the notification of that is on its way
+        if self.kernel.xdp:
+            merges = Merging(tcp=False)  # at a NIC, XDP comes before GRO
         if merges != self.merges:
             self.merges = merges
             self._reader_follows()

@@ -474,6 +474,18 @@ async def test_reader_of_the_frames_hears_of_a_stopped_queue_and_of_gro(bench: B
     assert len(heard) == 4
 
 
+async def test_interface_with_an_xdp_program_gets_nothing_merged(bench: Bench) -> None:
+    await ip(bench.namespace, "link", "set", "blue", "up")  # changes of one that is down are announced later
+    program = [sys.executable, str(Path(__file__).with_name("xdp_attach.py")), "blue"]
+    command = ["ip", "netns", "exec", bench.namespace.name, *program]
+    attached = await asyncio.create_subprocess_exec(*command, stdin=-1, stdout=-1)
+    assert attached.stdout is not None
+    assert await attached.stdout.readline() == b"attached\n"
+    await wait_until(lambda: bench.netdev.merges == Merging(tcp=False), "nothing is merged", timeout_s=20)
+    await attached.communicate(b"")
+    await wait_until(lambda: bench.netdev.merges == Merging(), "TCP is merged again", timeout_s=20)
+
+
 RPS = "queues/rx-0/rps_cpus"
 
 
