@@ -8,9 +8,9 @@ import subprocess
 import pytest
 
 from e2e.managed_lab import fabric_manager, require_fabric_manager
+from opavnic_bench.base.running_lab import OWN
+from opavnic_bench.base.sites import until
 from opavnic_bench.cluster.machines import Cluster, cluster, machines
-from opavnic_bench.running_lab import OWN
-from opavnic_bench.sites import until
 
 LAB = {
     "name": "elsewhere",

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
+from opavnic_bench.base.running_lab import OWN
+from opavnic_bench.base.sites import until
 from opavnic_bench.cluster.machines import Cluster, cluster, machines
-from opavnic_bench.running_lab import OWN
-from opavnic_bench.sites import until
 from processes import child
 
 LAB = {

@@ -7,9 +7,9 @@ import subprocess
 
 import pytest
 
+from opavnic_bench.base.sites import until
+from opavnic_bench.base.turns import PeerError
 from opavnic_bench.cluster.machines import Cluster, cluster, machines
-from opavnic_bench.sites import until
-from opavnic_bench.turns import PeerError
 
 PATIENCE_S = 60.0
 """Seconds for what comes true by itself; ends as it does. A busy machine is slow to notice, and to answer."""

@@ -12,10 +12,10 @@ import pytest
 
 from opavnic.lab.namespaces import NETNS_DIR
 from opavnic.lab.runtime import ROOT_VARIABLE
-from opavnic_bench.memory_lab import memory_lab
-from opavnic_bench.running_lab import OWN, RunningLab, end_labs, environment, running_lab
-from opavnic_bench.sites import PREFIX, run
-from opavnic_bench.turns import PeerError
+from opavnic_bench.base.running_lab import OWN, RunningLab, end_labs, environment, running_lab
+from opavnic_bench.base.sites import PREFIX, run
+from opavnic_bench.base.turns import PeerError
+from opavnic_bench.web.memory_lab import memory_lab
 
 CASES = ("loss-match", "multipath")
 LAB = {"name": "bench-left", "hosts": {"h1": {}}}

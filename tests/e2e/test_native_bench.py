@@ -12,8 +12,8 @@ import pytest
 from native_module import needs_native
 from opavnic.lab.identity import namespace_at
 from opavnic.lab.namespaces import NETNS_DIR, create_namespace, remove_namespace
-from opavnic_bench.sites import PREFIX, bench_namespaces, remove_namespaces
-from opavnic_bench.turns import PeerError
+from opavnic_bench.base.sites import PREFIX, bench_namespaces, remove_namespaces
+from opavnic_bench.base.turns import PeerError
 from processes import child
 
 
@@ -64,7 +64,7 @@ def test_bench_leaves_a_namespace_of_another_alone_although_it_is_named_like_its
 
 MAKING = """
 import sys
-from opavnic_bench.sites import bench_namespaces
+from opavnic_bench.base.sites import bench_namespaces
 with bench_namespaces("left"):
     print("made", flush=True)
     sys.stdin.read()

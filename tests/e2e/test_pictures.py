@@ -19,8 +19,8 @@ import pytest
 
 from e2e.web_view import go, opened, web_view
 from opavnic.lab.runtime import ROOT_VARIABLE
-from opavnic_bench.memory_lab import memory_lab
-from opavnic_bench.running_lab import environment
+from opavnic_bench.base.running_lab import environment
+from opavnic_bench.web.memory_lab import memory_lab
 from processes import child
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import pytest
 from hfi_sim.clock import ManualClock
 from lnet.conns import ConnTable
 from lnet.rig import LnetRig
-from opavnic_bench.lnet_bonding import run_fault, run_shape
+from opavnic_bench.lnet.bonding import run_fault, run_shape
 
 
 def test_slow_link_holds_up_round_robin_most_and_weights_least() -> None:

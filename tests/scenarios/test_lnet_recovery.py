@@ -14,7 +14,7 @@ from lnet.lnetctl import Lnetctl
 from lnet.nid import Net, Nid
 from lnet.rig import LnetRig, RigHost
 from lnet.tx import NetRemoved, SendDone, SendFailed
-from opavnic_bench.lnet import bench_lnet
+from opavnic_bench.lnet.bench import bench_lnet
 from scenarios.lnet_faults import TARGETS, A, B
 
 A_NID, B_NID = Nid.parse("10.1.1.2@o2ib0"), Nid.parse("10.1.1.5@o2ib0")

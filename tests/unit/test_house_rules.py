@@ -16,7 +16,7 @@ from ejfat.errors import EjfatError
 from hfi_sim.errors import HfiSimError
 from lnet.errors import LnetError
 from opavnic.errors import OpavnicError
-from opavnic_bench.turns import BenchError
+from opavnic_bench.base.turns import BenchError
 from vema.errors import VemaError
 
 ROOT = Path(__file__).parents[2]

@@ -12,11 +12,11 @@ from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any, Final
 
+from opavnic_bench.base.running_lab import running_lab
+from opavnic_bench.base.sites import SUBNET, Site, bench_namespaces, give_address, run, until
+from opavnic_bench.base.traffic import inside, iperf, iperf_server, round_trips, settle
+from opavnic_bench.base.turns import PeerError, Progress, silent
 from opavnic_bench.cluster.machines import Cluster, Machines, cluster, machines
-from opavnic_bench.running_lab import running_lab
-from opavnic_bench.sites import SUBNET, Site, bench_namespaces, give_address, run, until
-from opavnic_bench.traffic import inside, iperf, iperf_server, round_trips, settle
-from opavnic_bench.turns import PeerError, Progress, silent
 
 NAME: Final = "bench-cluster"
 CLUSTER: Final = "cluster"

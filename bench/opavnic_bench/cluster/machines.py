@@ -19,9 +19,9 @@ from typing import Any, Final
 
 from opavnic.lab.namespaces import NETNS_DIR
 from opavnic.lab.runtime import ROOT_VARIABLE
-from opavnic_bench.running_lab import OWN
-from opavnic_bench.sites import bench_namespaces, run, until
-from opavnic_bench.turns import PeerError
+from opavnic_bench.base.running_lab import OWN
+from opavnic_bench.base.sites import bench_namespaces, run, until
+from opavnic_bench.base.turns import PeerError
 
 NETWORK: Final = "192.0.2"
 """What the addresses of machines begin with (TEST-NET-1)."""

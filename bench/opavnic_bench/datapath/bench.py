@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
+from opavnic_bench.base.machine import machine
+from opavnic_bench.base.running_lab import end_labs
+from opavnic_bench.base.sites import remove_namespaces
+from opavnic_bench.base.turns import Progress, Run, medians, ratio, silent, take_turns
 from opavnic_bench.datapath.measure import Sample, measure
 from opavnic_bench.datapath.peers import BESIDE, Variant, variants
-from opavnic_bench.machine import machine
-from opavnic_bench.running_lab import end_labs
-from opavnic_bench.sites import remove_namespaces
-from opavnic_bench.turns import Progress, Run, medians, ratio, silent, take_turns
 
 BUDGET_S: Final = 285.0
 """A run that would take longer stops early; the report says how many rounds it measured."""

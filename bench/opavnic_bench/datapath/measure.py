@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from opavnic_bench.sites import Site
-from opavnic_bench.traffic import iperf, iperf_server, round_trips, settle
+from opavnic_bench.base.sites import Site
+from opavnic_bench.base.traffic import iperf, iperf_server, round_trips, settle
 
 _HIGH_WATER: Final = re.compile(r"VmHWM:\s+(\d+) kB")
 _UDP_BYTES: Final = "64"

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Final
 
 from opavnic.datapath.selection import NOT_BUILT, load_native
-from opavnic_bench.running_lab import OWN, running_lab
-from opavnic_bench.sites import SUBNET, Site, bench_namespaces, give_address, run, until
-from opavnic_bench.turns import PeerError
+from opavnic_bench.base.running_lab import OWN, running_lab
+from opavnic_bench.base.sites import SUBNET, Site, bench_namespaces, give_address, run, until
+from opavnic_bench.base.turns import PeerError
 
 BESIDE: Final = "beside-"
 """What the name of a variant begins with if another installation carries its frames."""

@@ -27,8 +27,8 @@ from opavnic.datapath.selection import NOT_BUILT, load_native
 from opavnic.engine.threaded import carrier_engine, native_carrier
 from opavnic.lab.descriptors import raise_limit
 from opavnic.lab.namespaces import NETNS_DIR
-from opavnic_bench.sites import bench_namespaces, run, until
-from opavnic_bench.turns import BenchError, Progress, silent, take_turns
+from opavnic_bench.base.sites import bench_namespaces, run, until
+from opavnic_bench.base.turns import BenchError, Progress, silent, take_turns
 
 if TYPE_CHECKING:
     from opavnic import _native

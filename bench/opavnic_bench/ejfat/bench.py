@@ -16,13 +16,13 @@ from typing import Any
 from ejfat.pipeline.native import Backend, NativePipeline, make_pipeline
 from ejfat.segmentation import Segmenter
 from hfi_sim import precise_loop
+from opavnic_bench.base.turns import PeerError, Progress, repeat, silent, take_turns
 from opavnic_bench.ejfat.control import CHANGES, bench_control
 from opavnic_bench.ejfat.figures import MOCK, PIPELINE, RELAY, Case, Sample, figure, ratios
 from opavnic_bench.ejfat.frames import make_frames, make_tables
 from opavnic_bench.ejfat.labs import memory_lab, tap_labs
 from opavnic_bench.ejfat.mock import mock, why_no_mock
 from opavnic_bench.ejfat.relay import LOOPBACK
-from opavnic_bench.turns import PeerError, Progress, repeat, silent, take_turns
 
 PAYLOADS = (100, 1400)
 """Bytes of an event in a packet: a small one, and one that fills an MTU of 1500."""

@@ -16,7 +16,7 @@ from ejfat.control.plane import INSTANCES, InstanceAddresses, PlaneConfig
 from ejfat.live.app import AppConfig, LbApp
 from ejfat.live.feedback import call, channel_to
 from ejfat.uri import EjfatUri
-from opavnic_bench.turns import ratio
+from opavnic_bench.base.turns import ratio
 
 _TOKEN = "operator"  # noqa: S105 - of a control plane that ends with the measurement
 CHANGES = 1000

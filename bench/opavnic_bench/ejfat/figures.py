@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any
 
 from ejfat.segmentation import Segmenter
-from opavnic_bench.turns import ratio
+from opavnic_bench.base.turns import ratio
 
 PIPELINE, MEMORY_LAB, TAP_LAB, ALONE, INTERFACE, FORWARDER, INTERFACE_CALM, FORWARDER_CALM, RELAY, MOCK = (
     "pipeline alone, in memory",

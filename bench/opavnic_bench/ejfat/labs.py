@@ -17,11 +17,11 @@ from hfi_sim.precise_loop import timer_resolution_s
 from opavnic.em_port import SmTopology, make_em
 from opavnic.lab.lab import Lab
 from opavnic.lab.model import LabModel
-from opavnic_bench.bed import PKEY, make_world
+from opavnic_bench.base.bed import PKEY, make_world
+from opavnic_bench.base.turns import BenchError
 from opavnic_bench.ejfat.figures import MEMORY_LAB, TAP_LAB, Case, Sample
 from opavnic_bench.ejfat.frames import LB, WORKER, make_frames, make_tables
 from opavnic_bench.ejfat.programs import measure_programs, sample_of, sender_on
-from opavnic_bench.turns import BenchError
 from vema.em.desired import parse_config
 
 _BATCH = 64

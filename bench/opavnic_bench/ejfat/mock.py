@@ -25,8 +25,8 @@ from ejfat.errors import EjfatError
 from ejfat.live.feedback import Measured, Reporter, call, channel_to
 from ejfat.reassembly import ReassemblyCounters
 from ejfat.uri import EjfatUri
+from opavnic_bench.base.turns import PeerError
 from opavnic_bench.ejfat.relay import LOOPBACK
-from opavnic_bench.turns import PeerError
 
 _PROGRAM, _SOURCE = "OPAVNIC_UDPLBD2_BIN", "OPAVNIC_UDPLBD2_SRC"
 """As for tests/interop."""

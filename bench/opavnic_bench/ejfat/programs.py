@@ -22,6 +22,7 @@ from typing import Any
 from ejfat.pipeline.native import Backend
 from ejfat.segmentation import Segmenter
 from opavnic.lab.lab import Lab
+from opavnic_bench.base.turns import BenchError
 from opavnic_bench.ejfat.calm import highest_calm_rate
 from opavnic_bench.ejfat.figures import (
     ALONE,
@@ -32,7 +33,6 @@ from opavnic_bench.ejfat.figures import (
     Case,
     Sample,
 )
-from opavnic_bench.turns import BenchError
 
 _WAIT_S = 60.0
 _TAP, _WIRE, _VETH = "ejfat0", "wire0", "lb0"

@@ -8,14 +8,14 @@ from statistics import median
 from time import monotonic
 from typing import Any, Final
 
+from opavnic_bench.base.machine import machine
+from opavnic_bench.base.running_lab import end_labs
+from opavnic_bench.base.sites import remove_namespaces
+from opavnic_bench.base.turns import Progress, Run, ratio, silent, take_turns
 from opavnic_bench.links.cases import PLAIN, Case, Subject, Veth, plain_case, subjects
 from opavnic_bench.links.measure import measure, staying
 from opavnic_bench.links.proof import Sample, prove
 from opavnic_bench.links.theory import FULL_FRAME, packet_bytes, round_trip_us, tcp_limit_gbps
-from opavnic_bench.machine import machine
-from opavnic_bench.running_lab import end_labs
-from opavnic_bench.sites import remove_namespaces
-from opavnic_bench.turns import Progress, Run, ratio, silent, take_turns
 
 COLUMNS: Final = {
     "case": "case",

@@ -13,12 +13,12 @@ from typing import Any, Final, TypeVar
 
 from hfi_sim.errors import WireError
 from hfi_sim.wire.captures import CaptureReader
+from opavnic_bench.base.running_lab import RunningLab, environment, running_lab
+from opavnic_bench.base.sites import Site, bench_namespaces, give_address, run, until
+from opavnic_bench.base.traffic import iperf, iperf_server, round_trips, settle
+from opavnic_bench.base.turns import PeerError
 from opavnic_bench.links.cases import CLIENT, MTU, VESW, Case, Veth
 from opavnic_bench.links.proof import Evidence, Sample
-from opavnic_bench.running_lab import RunningLab, environment, running_lab
-from opavnic_bench.sites import Site, bench_namespaces, give_address, run, until
-from opavnic_bench.traffic import iperf, iperf_server, round_trips, settle
-from opavnic_bench.turns import PeerError
 
 _FIRST_PORT: Final = 40000
 """Of the client's flows; fixed, so that they take the same paths in each round."""

@@ -19,7 +19,7 @@ from opavnic_bench.links.theory import (
     shortest_round_trip_us,
     tcp_limit_gbps,
 )
-from opavnic_bench.plot import KERNEL
+from opavnic_bench.plots.plot import KERNEL
 
 _RATE_SLACK: Final = 1.05
 """What was queued when iperf3 began to count arrives in addition."""

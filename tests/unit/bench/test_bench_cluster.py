@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from opavnic_bench.scale import bench_scale
-from opavnic_bench.transport import bench_transport
+from opavnic_bench.cluster.scale import bench_scale
+from opavnic_bench.cluster.transport import bench_transport
 
 
 def test_fat_tree_converges_and_its_figures_say_so() -> None:

@@ -10,9 +10,9 @@ import pytest
 from ejfat.errors import EjfatError
 from hfi_sim.errors import FabricError
 from opavnic.cli.main import main
-from opavnic_bench import em
+from opavnic_bench.base.turns import BenchError
 from opavnic_bench.ejfat import bench as ejfat
-from opavnic_bench.turns import BenchError
+from opavnic_bench.elements import em
 
 
 @pytest.mark.parametrize("kind", [BenchError, FabricError])

@@ -10,13 +10,13 @@ from xml.etree import ElementTree
 
 import pytest
 
+from opavnic_bench.base.sites import Site
+from opavnic_bench.base.traffic import BusyServerError, iperf_result
+from opavnic_bench.base.turns import PeerError, Run
 from opavnic_bench.datapath.bench import BenchResult
 from opavnic_bench.datapath.measure import Sample
 from opavnic_bench.datapath.peers import Variant, variants
-from opavnic_bench.plot import draw, panels
-from opavnic_bench.sites import Site
-from opavnic_bench.traffic import BusyServerError, iperf_result
-from opavnic_bench.turns import PeerError, Run
+from opavnic_bench.plots.plot import draw, panels
 
 SAMPLE = Sample(12.0, 10.0, 200.0, 15.0, 40.0, 1.5, 20.0)
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from native_module import BUILT
 from opavnic.cli.bench import app
 from opavnic.cli.main import main
-from opavnic_bench.fabric import Beside, Line, bench_fabric
+from opavnic_bench.elements.fabric import Beside, Line, bench_fabric
 
 QUICK = ["fabric", "--seconds", "0.01", "--hosts", "16"]
 OLD_ROWS = [

@@ -21,6 +21,7 @@ from opavnic.cli.main import main
 from opavnic.lab.parts import lab_model
 from opavnic.lab.topology import lab_topology
 from opavnic.observe.trace_file import write_trace
+from opavnic_bench.base.turns import PeerError, Run
 from opavnic_bench.links import bench
 from opavnic_bench.links.bench import LinksResult
 from opavnic_bench.links.cases import CLIENT, Case, Veth, Wire, subjects
@@ -33,8 +34,7 @@ from opavnic_bench.links.theory import (
     round_trip_us,
     tcp_limit_gbps,
 )
-from opavnic_bench.plot import draw, panels
-from opavnic_bench.turns import PeerError, Run
+from opavnic_bench.plots.plot import draw, panels
 
 NAMES = (
     "plain", "rate-1G", "rate-10G", "latency-200us", "jitter", "credits", "loss-match", "capture", "multipath",

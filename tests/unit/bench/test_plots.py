@@ -10,11 +10,11 @@ import pytest
 import typer
 
 from opavnic_bench.ejfat.figures import Figure
-from opavnic_bench.em import Figures
-from opavnic_bench.fabric import RoutingFigure
-from opavnic_bench.lnet import BenchRun
-from opavnic_bench.lnet_bonding import CpuRun, FaultRun, ShapeRun
-from opavnic_bench.plot import SOURCES, draw, panels
+from opavnic_bench.elements.em import Figures
+from opavnic_bench.elements.fabric import RoutingFigure
+from opavnic_bench.lnet.bench import BenchRun
+from opavnic_bench.lnet.bonding import CpuRun, FaultRun, ShapeRun
+from opavnic_bench.plots.plot import SOURCES, draw, panels
 
 BENCHES = [entry.name for entry in entry_points(group="opavnic.bench")]
 ROWS = {

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import pytest
 
 from opavnic.errors import OpavnicError
-from opavnic_bench import turns
-from opavnic_bench.turns import BenchError, PeerError, Run, medians, ratio, repeat, take_turns
+from opavnic_bench.base import turns
+from opavnic_bench.base.turns import BenchError, PeerError, Run, medians, ratio, repeat, take_turns
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import typer
 
 from opavnic.cli.common import AsJson, time_option
 from opavnic.cli.output import EXIT_USAGE, fail, pick, print_json, print_table
-from opavnic_bench.commands import Plot, check_plot, measuring, print_skipped, save_plot
+from opavnic_bench.commands.one_machine import Plot, check_plot, measuring, print_skipped, save_plot
 
 
 def transport(
@@ -35,7 +35,7 @@ def transport(
     Example:
       opavnic bench transport --size 1500 --json
     """
-    from opavnic_bench.transport import COLUMNS, SIZES, bench_transport
+    from opavnic_bench.cluster.transport import COLUMNS, SIZES, bench_transport
 
     check_plot(plot_file)
     with measuring() as progress:
@@ -64,7 +64,7 @@ def scale(
     Example:
       opavnic bench scale --ports 1000 --json
     """
-    from opavnic_bench.scale import COLUMNS, MEMBERS, bench_scale
+    from opavnic_bench.cluster.scale import COLUMNS, MEMBERS, bench_scale
 
     sizes = ports or [1000, 3000, 10_000]
     for size in sizes:

@@ -26,8 +26,8 @@ from hfi_sim.netdev.memory import memory_netdev
 from hfi_sim.topology.generators import fat_tree_for
 from opavnic.em_port import SmTopology, make_em
 from opavnic.world.world import World
-from opavnic_bench.bed import PKEY
-from opavnic_bench.turns import BenchError, Progress, silent, take_turns
+from opavnic_bench.base.bed import PKEY
+from opavnic_bench.base.turns import BenchError, Progress, silent, take_turns
 from vema.em.desired import EmConfig, parse_config
 
 MEMBERS: Final = 10
@@ -82,7 +82,7 @@ def _growth(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
 
 
 def _measure_apart(ports: int) -> dict[str, Any]:
-    command = [sys.executable, "-m", "opavnic_bench.scale", str(ports)]
+    command = [sys.executable, "-m", "opavnic_bench.cluster.scale", str(ports)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise BenchError(f"{ports} ports: {done.stderr.strip()[-500:]}")

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from hfi_sim.mad.header import Method
 from hfi_sim.mad.message import Mad
-from opavnic_bench.bed import PKEY, make_world
-from opavnic_bench.turns import Progress, repeat, silent, take_turns
+from opavnic_bench.base.bed import PKEY, make_world
+from opavnic_bench.base.turns import Progress, repeat, silent, take_turns
 from vema.attributes.mac_entries import MAX_SECTION, MacEntries, MacEntry
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.em.messages import build_request, read_response

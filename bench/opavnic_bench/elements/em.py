@@ -19,8 +19,8 @@ from typing import Any, Final
 
 from opavnic.em_port import SmTopology, make_em
 from opavnic.world.world import World
-from opavnic_bench.bed import PKEY, make_world
-from opavnic_bench.turns import BenchError, Progress, silent, take_turns
+from opavnic_bench.base.bed import PKEY, make_world
+from opavnic_bench.base.turns import BenchError, Progress, silent, take_turns
 from vema.em.desired import EmConfig, parse_config
 from vema.em.service import EthernetService
 from vema.types import MAC_TABLE_ENTRIES
@@ -114,7 +114,7 @@ def bench_em(sizes: Sequence[int], progress: Progress = silent) -> dict[str, Any
 
 def _measure_apart(plan: Plan) -> dict[str, Any]:
     """Measure one run in a process of its own."""
-    command = [sys.executable, "-m", "opavnic_bench.em", str(plan.vports), str(plan.vesws)]
+    command = [sys.executable, "-m", "opavnic_bench.elements.em", str(plan.vports), str(plan.vesws)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise BenchError(f"{plan.label}: {done.stderr.strip()[-500:]}")

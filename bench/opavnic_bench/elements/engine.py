@@ -16,8 +16,8 @@ from time import process_time
 from typing import Any, Final
 
 from opavnic.datapath.selection import NOT_BUILT, load_native
-from opavnic_bench.machine import machine
-from opavnic_bench.turns import BenchError, Progress, ratio, silent, take_turns
+from opavnic_bench.base.machine import machine
+from opavnic_bench.base.turns import BenchError, Progress, ratio, silent, take_turns
 
 CASES: Final = ("all-to-all", "bottleneck")
 """8 ports on one switch, each sends to each; 4 ports send to 4 others over one link of 100 Gbit/s."""

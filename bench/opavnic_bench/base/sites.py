@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from opavnic.lab.runtime import process_start_time
-from opavnic_bench.turns import PeerError
+from opavnic_bench.base.turns import PeerError
 
 PREFIX: Final = "opavnic-bench-"
 """Prefix of the names of all namespaces of the benchmarks."""

@@ -8,7 +8,7 @@ import typer
 
 from opavnic.cli.common import AsJson
 from opavnic.cli.output import EXIT_FAILED, pick, print_json, print_table
-from opavnic_bench.commands import (
+from opavnic_bench.commands.one_machine import (
     Plot,
     Rounds,
     WholeSeconds,

@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, Final
 
-from opavnic_bench.lnet_bonding import (
+from opavnic_bench.base.turns import Progress, silent, take_turns
+from opavnic_bench.lnet.bonding import (
     FAULTS,
     LOADS,
     MESSAGES_PER_HFI,
@@ -22,7 +23,6 @@ from opavnic_bench.lnet_bonding import (
     run_fault,
     run_shape,
 )
-from opavnic_bench.turns import Progress, silent, take_turns
 
 PEERS: Final = (1, 16, 63)
 """Numbers of peers for the CPU time of a message."""

@@ -28,7 +28,7 @@ from opavnic.cluster.own_addresses import with_port
 from opavnic.cluster.transport import NodeName
 from opavnic.cluster.zenoh_config import Address, SessionPlan, config, to_json5
 from opavnic.cluster.zenoh_transport import ZenohTransport
-from opavnic_bench.turns import BenchError, PeerError, Progress, silent, take_turns
+from opavnic_bench.base.turns import BenchError, PeerError, Progress, silent, take_turns
 
 if TYPE_CHECKING:
     import zenoh
@@ -62,7 +62,7 @@ class Case:
 def cases(sizes: Sequence[int], crate: Path | None) -> list[Case]:
     """Return what is measured."""
     programs: dict[str, tuple[str, ...]] = {
-        way: (sys.executable, "-m", "opavnic_bench.transport", way) for way in ("transport", "wheel")
+        way: (sys.executable, "-m", "opavnic_bench.cluster.transport", way) for way in ("transport", "wheel")
     }
     if crate is not None:
         programs["crate"] = (str(crate),)

@@ -10,8 +10,8 @@ import time
 from collections.abc import Iterator
 from typing import Any, Final
 
-from opavnic_bench.sites import Site, run
-from opavnic_bench.turns import PeerError
+from opavnic_bench.base.sites import Site, run
+from opavnic_bench.base.turns import PeerError
 
 PINGS: Final = 400
 _RTT: Final = re.compile(r"time=([\d.]+) ms")

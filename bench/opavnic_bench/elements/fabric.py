@@ -24,8 +24,8 @@ from hfi_sim.wire.packet import build_packet
 from opavnic.datapath.selection import NOT_BUILT, load_native
 from opavnic.engine import ENGINES, engine_factory
 from opavnic.errors import DatapathUnavailableError
-from opavnic_bench.sites import run
-from opavnic_bench.turns import PeerError, Progress, Run, ratio, repeat, silent, take_turns
+from opavnic_bench.base.sites import run
+from opavnic_bench.base.turns import PeerError, Progress, Run, ratio, repeat, silent, take_turns
 
 HOPS: Final = (1, 3, 5)
 TIMES: Final = ("at-once", "virtual")

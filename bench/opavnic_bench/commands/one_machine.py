@@ -22,9 +22,9 @@ from opavnic.errors import OpavnicError
 from opavnic.signals import interruptible
 
 if TYPE_CHECKING:
+    from opavnic_bench.base.turns import Progress
     from opavnic_bench.datapath.bench import BenchResult
     from opavnic_bench.links.bench import LinksResult
-    from opavnic_bench.turns import Progress
 
 EM_SIZES: Final = (10, 100, 1000, 10000)
 FABRIC_HOSTS: Final = (128, 1024, 4096)
@@ -100,7 +100,7 @@ def mad(
     Example:
       opavnic bench mad --json
     """
-    from opavnic_bench.mad import bench_mad
+    from opavnic_bench.elements.mad import bench_mad
 
     check_plot(plot_file)
     with measuring() as progress:
@@ -127,7 +127,7 @@ def em(
     Example:
       opavnic bench em --vports 1000 --json
     """
-    from opavnic_bench.em import COLUMNS, MEMBERS, bench_em
+    from opavnic_bench.elements.em import COLUMNS, MEMBERS, bench_em
 
     sizes = tuple(vports or EM_SIZES)
     for size in sizes:
@@ -164,7 +164,7 @@ def fabric(
     Example:
       opavnic bench fabric --json
     """
-    from opavnic_bench.fabric import bench_fabric
+    from opavnic_bench.elements.fabric import bench_fabric
 
     other = _beside(beside)
     check_plot(plot_file)
@@ -216,7 +216,7 @@ def engine(
     Example:
       opavnic bench engine --workers 1,2 --json
     """
-    from opavnic_bench.engine import COLUMNS, MOST_WORKERS, RATIO_COLUMNS, bench_engine
+    from opavnic_bench.elements.engine import COLUMNS, MOST_WORKERS, RATIO_COLUMNS, bench_engine
 
     counts = [int(word) if word.strip().isdecimal() else 0 for word in workers.split(",")]
     if not all(1 <= count <= MOST_WORKERS for count in counts):
@@ -257,7 +257,7 @@ def lnet(
     Example:
       opavnic bench lnet --json
     """
-    from opavnic_bench.lnet import bench_lnet
+    from opavnic_bench.lnet.bench import bench_lnet
 
     check_plot(plot_file)
     with measuring() as progress:
@@ -441,7 +441,7 @@ def web(
     Example:
       opavnic bench web --json
     """
-    from opavnic_bench.web import bench_web, web_rows
+    from opavnic_bench.web.bench import bench_web, web_rows
 
     may_make_namespaces()
     check_plot(plot_file)
@@ -460,8 +460,8 @@ def _known(only: list[str] | None, known: set[str], what: str) -> None:
 
 
 def _beside(path: str | None) -> tuple[str, ...] | None:
-    from opavnic_bench.running_lab import check_program
-    from opavnic_bench.turns import PeerError
+    from opavnic_bench.base.running_lab import check_program
+    from opavnic_bench.base.turns import PeerError
 
     if path is None:
         return None
@@ -509,7 +509,7 @@ def check_plot(file: Path | None) -> None:
 def save_plot(file: Path | None, bench: str, result: Mapping[str, Any]) -> None:
     """Draw what was measured, if that is wanted."""
     if file is not None:
-        from opavnic_bench.plot import draw, panels
+        from opavnic_bench.plots.plot import draw, panels
 
         _write(file, draw(panels(bench, result)))
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 from uuid import uuid4
 
-from opavnic_bench.turns import BenchError
+from opavnic_bench.base.turns import BenchError
 
 _CLIENT: Final = re.compile(r"'client_id': '([0-9a-f-]+)'")
 _SOCKET: Final = "/_nicegui_ws/socket.io"
@@ -27,7 +27,7 @@ _READY: Final = "open\n"
 def held_page(url: str) -> Iterator[int]:
     """Have the page open in a process of its own; gives its pid. Raises BenchError: it does not come up."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "opavnic_bench.held_page", url], text=True, stdout=subprocess.PIPE
+        [sys.executable, "-m", "opavnic_bench.web.held_page", url], text=True, stdout=subprocess.PIPE
     )
     try:
         if process.stdout is None or process.stdout.readline() != _READY:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from opavnic.lab.runtime import ROOT_VARIABLE, runtime_root
-from opavnic_bench.sites import Site, run
-from opavnic_bench.turns import PeerError
+from opavnic_bench.base.sites import Site, run
+from opavnic_bench.base.turns import PeerError
 
 OWN: Final = (sys.executable, "-m", "opavnic.cli.main")
 """The program of this installation."""

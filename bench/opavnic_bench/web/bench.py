@@ -20,15 +20,15 @@ from statistics import median
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
+from opavnic_bench.base.machine import machine
+from opavnic_bench.base.running_lab import OWN, RunningLab, environment, running_lab
+from opavnic_bench.base.sites import Site, run
+from opavnic_bench.base.traffic import iperf, iperf_server
+from opavnic_bench.base.turns import BenchError, Progress, medians, silent, take_turns
 from opavnic_bench.datapath.measure import Sample, measure
-from opavnic_bench.held_page import held_page
-from opavnic_bench.machine import machine
-from opavnic_bench.memory_lab import memory_lab
-from opavnic_bench.running_lab import OWN, RunningLab, environment, running_lab
-from opavnic_bench.sites import Site, run
-from opavnic_bench.traffic import iperf, iperf_server
-from opavnic_bench.turns import BenchError, Progress, medians, silent, take_turns
-from opavnic_bench.web_cost import SETTLE_S, descendants, main_thread_s, serving, spent_so_far, spent_while
+from opavnic_bench.web.cost import SETTLE_S, descendants, main_thread_s, serving, spent_so_far, spent_while
+from opavnic_bench.web.held_page import held_page
+from opavnic_bench.web.memory_lab import memory_lab
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

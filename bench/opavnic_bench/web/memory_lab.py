@@ -1,6 +1,6 @@
 """Labs in memory, as large as none with namespaces would start quickly, in a process of their own that answers as one.
 
-`python -m opavnic_bench.memory_lab` reads a lab file from stdin, and prints a line when it answers.
+`python -m opavnic_bench.web.memory_lab` reads a lab file from stdin, and prints a line when it answers.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from opavnic.lab.loader import parse_lab
 from opavnic.lab.logs import LogHub
 from opavnic.lab.runtime import Journal, LabDir, process_start_time, runtime_root
 from opavnic.world.parts.control import ControlServer
-from opavnic_bench.running_lab import RunningLab, environment
-from opavnic_bench.turns import BenchError
+from opavnic_bench.base.running_lab import RunningLab, environment
+from opavnic_bench.base.turns import BenchError
 
 
 @contextlib.contextmanager

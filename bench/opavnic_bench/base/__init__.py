@@ -1,0 +1,1 @@
+"""Turns of several peers, and where they run: labs, sites, machines."""

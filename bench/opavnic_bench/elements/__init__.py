@@ -1,0 +1,1 @@
+"""Benchmarks of single elements: EM, engine, fabric, MAD stack."""
