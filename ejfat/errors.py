@@ -1,8 +1,8 @@
-"""The exceptions of this package. Bytes from a peer only raise `hfi_sim.errors.WireError`, inside the codecs."""
+"""The exceptions of this package. Bytes from a peer only raise `hfi_sim.base.errors.WireError`, inside the codecs."""
 
 from __future__ import annotations
 
-from hfi_sim.errors import InputError
+from hfi_sim.base.errors import InputError
 from opavnic.errors import OpavnicError
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from ejfat.addresses import IpAddress, parse_ip
 from ejfat.live.lb_options import LbOptions
-from hfi_sim.did_you_mean import nearest
+from hfi_sim.base.did_you_mean import nearest
 from opavnic.extras import advice, is_installed
 from opavnic.world.part import Asked, AskedApp, Part, PartWorld
 from vema.em.problems import Problem

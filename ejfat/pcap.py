@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ejfat.errors import CutCaptureError, OutputError, PcapError
-from hfi_sim.errors import WireError
+from hfi_sim.base.errors import WireError
 from hfi_sim.wire.captures import (
     DLT_ETHERNET,
     PCAP_HEADER,

@@ -20,7 +20,7 @@ from itertools import count
 from typing import Final
 
 from ejfat.wire.headers import LB_MAGIC, ReHeader, SegmentHeader, parse_lb
-from hfi_sim.errors import WireError
+from hfi_sim.base.errors import WireError
 
 DEFAULT_TIMEOUT_S = 0.5
 MAX_EVENT = 256 << 20

@@ -8,7 +8,7 @@ from enum import Enum
 from ipaddress import IPv4Address
 from typing import Final, Protocol
 
-from hfi_sim.deadlines import Deadlines
+from hfi_sim.base.deadlines import Deadlines
 from lnet.actions import AcceptConn, Action, CloseConn, OpenConn, RejectConn
 from lnet.codes import VERSION_1, VERSIONS, MsgType, RejectReason
 from lnet.config import LndConfig

@@ -9,8 +9,8 @@ import random
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from hfi_sim.clock import Clock
-from hfi_sim.core_runner import failure_text
+from hfi_sim.base.clock import Clock
+from hfi_sim.base.core_runner import failure_text
 from lnet.config import LndConfig
 from lnet.errors import CommandError
 from lnet.lnet_hdr import LnetHdr

@@ -16,9 +16,9 @@ from typing import Any, Final, Self, TypeVar
 
 from aiohttp import web
 
-from hfi_sim.did_you_mean import nearest
-from hfi_sim.errors import InputError
-from hfi_sim.hfi import HfiPort
+from hfi_sim.base.did_you_mean import nearest
+from hfi_sim.base.errors import InputError
+from hfi_sim.nodes.hfi import HfiPort
 from lnet.errors import CommandError, NidError
 from lnet.host import LnetHost
 from lnet.networks import parse_networks

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
-from hfi_sim.deadlines import Deadlines
+from hfi_sim.base.deadlines import Deadlines
 from lnet.config import LndConfig
 from lnet.conns import ConnTable
 from lnet.errors import ProtocolError

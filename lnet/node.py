@@ -9,11 +9,10 @@ from dataclasses import dataclass, replace
 from ipaddress import IPv4Address
 from typing import Final
 
-from hfi_sim.clock import Clock
-from hfi_sim.core_runner import CoreRunner
-from hfi_sim.hfi import HfiPort
-from hfi_sim.port_state import PortEvent, PortState
-from hfi_sim.reliable import (
+from hfi_sim.base.clock import Clock
+from hfi_sim.base.core_runner import CoreRunner
+from hfi_sim.base.port_state import PortEvent, PortState
+from hfi_sim.management.reliable import (
     Closed,
     ConnectRequest,
     Established,
@@ -23,7 +22,8 @@ from hfi_sim.reliable import (
     RcEvent,
     Rejected,
 )
-from hfi_sim.reliable.service import DEFAULT_PKEY, ReliableService
+from hfi_sim.management.reliable.service import DEFAULT_PKEY, ReliableService
+from hfi_sim.nodes.hfi import HfiPort
 from lnet.actions import AcceptConn, Action, CloseConn, OpenConn, RejectConn, SendMsg
 from lnet.config import LndConfig
 from lnet.deliveries import GetHandler, nothing_to_get

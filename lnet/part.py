@@ -7,7 +7,7 @@ import logging
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Final
 
-from hfi_sim.did_you_mean import nearest
+from hfi_sim.base.did_you_mean import nearest
 from lnet.errors import ConfigError, NidError
 from lnet.networks import parse_networks
 from lnet.nid import Net

@@ -16,7 +16,7 @@ import errno
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
-from hfi_sim.deadlines import Deadlines
+from hfi_sim.base.deadlines import Deadlines
 from lnet.config import LndConfig
 from lnet.conns import ConnTable, LossCause
 from lnet.health import HealthStatus

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hfi_sim.deadlines import Deadlines
+from hfi_sim.base.deadlines import Deadlines
 from lnet.objects import KibDev, KibRoute
 
 

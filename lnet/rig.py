@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Address
 
-from hfi_sim.clock import Clock
-from hfi_sim.hfi import HfiPort
-from hfi_sim.reliable import RcConfig
-from hfi_sim.reliable.service import DEFAULT_PKEY
-from hfi_sim.topology import Topology
+from hfi_sim.base.clock import Clock
+from hfi_sim.fabric.topology import Topology
+from hfi_sim.management.reliable import RcConfig
+from hfi_sim.management.reliable.service import DEFAULT_PKEY
+from hfi_sim.nodes.hfi import HfiPort
 from lnet.config import LndConfig
 from lnet.deliveries import GetHandler, nothing_to_get
 from lnet.networks import Bonding, parse_networks

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from hfi_sim.quantities import time_text
+from hfi_sim.base.quantities import time_text
 from lnet.cksum import Char
 from lnet.config import MAX_RDMA_FRAGS, LndConfig
 from lnet.errors import ConfigError

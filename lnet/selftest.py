@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from hfi_sim.clock import Clock
+from hfi_sim.base.clock import Clock
 from lnet.nid import Nid
 from lnet.tx import Report, SendDone, SendFailed, TxKind
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Literal, TypedDict
 
-from hfi_sim.counters import Drop
-from hfi_sim.engine.outputs import Output
+from hfi_sim.base.counters import Drop
+from hfi_sim.engine.events.outputs import Output
 
 VNET_HEADER_SIZE: int
 
@@ -24,7 +24,7 @@ class VportConfig(TypedDict):
     mtu: int
     oper_up: bool
 
-# generated: counters (made by `make generated` from hfi_sim/counters.py, opavnic/counters.py; do not edit)
+# generated: counters (made by `make generated` from hfi_sim/base/counters.py, opavnic/counters.py; do not edit)
 
 class ElementCounts(TypedDict):
     in_packets: int

@@ -15,9 +15,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final, Protocol
 
-from hfi_sim.counters import PacketCounters
+from hfi_sim.base.counters import PacketCounters
+from hfi_sim.base.types import MacAddr, mac_text
 from hfi_sim.netdev.base import ETH_MTU_MIN, Merging, Netdev
-from hfi_sim.types import MacAddr, mac_text
 from opavnic.address_lists import AddressLists
 from opavnic.counters import VnicCounters
 from opavnic.demux import VnicDemux

@@ -10,8 +10,8 @@ import zlib
 from collections.abc import Sequence
 from typing import Final
 
+from hfi_sim.base.types import MacAddr
 from hfi_sim.netdev.base import Netdev
-from hfi_sim.types import MacAddr
 
 _UINT16: Final = 0xFFFF
 

@@ -10,8 +10,8 @@ import errno
 from collections.abc import Mapping
 from typing import Final, Protocol
 
-from hfi_sim.counters import Drop
-from hfi_sim.engine.outputs import BufferToken
+from hfi_sim.base.counters import Drop
+from hfi_sim.engine.events.outputs import BufferToken
 from hfi_sim.wire.l4 import L4
 
 VESW_ID_MASK: Final = 0xFFF

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from hfi_sim.clock import Clock
-from hfi_sim.hfi import HfiPort
-from hfi_sim.mad.header import MAD_SIZE
-from hfi_sim.port_state import CapabilityMask3
+from hfi_sim.base.clock import Clock
+from hfi_sim.base.port_state import CapabilityMask3
+from hfi_sim.base.types import PKEY_FULL_MANAGEMENT
+from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.subnet_manager import SmNotice, SubnetManager
 from hfi_sim.subnet_manager.groups import Announced
-from hfi_sim.types import PKEY_FULL_MANAGEMENT
+from hfi_sim.wire.mad.header import MAD_SIZE
 from vema.em.desired import PortFacts
 from vema.em.election import ELECTION_GROUP
 from vema.em.groups import NO_VESW, Group, group_gid

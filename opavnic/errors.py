@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hfi_sim.errors import InputError
+from hfi_sim.base.errors import InputError
 from vema.errors import VemaError
 
 

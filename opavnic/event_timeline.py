@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from hfi_sim.text import visible, xml_text
+from hfi_sim.base.text import visible, xml_text
 
 LISTED_MAX: Final = 40
 """The last events are listed under the drawing; every dot has its event as a tooltip."""

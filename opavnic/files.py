@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
-from hfi_sim.errors import InputError
-from hfi_sim.text import with_article
+from hfi_sim.base.errors import InputError
+from hfi_sim.base.text import with_article
 from opavnic.errors import OpavnicError
 
 MAX_CAPTURE: Final = 1 << 28

@@ -11,18 +11,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from hfi_sim.fabric import Fabric
-from hfi_sim.hfi import HfiPort
-from hfi_sim.port_state import PortState
-from hfi_sim.sa.attributes import SaAttrId
-from hfi_sim.sa.record import SaRecord
-from hfi_sim.sa.records import LinkRecord, NodeRecord, PortInfoRecord, SmInfoRecord, VfInfoRecord
-from hfi_sim.sma.attributes.node import NodeInfo, NodeType
-from hfi_sim.sma.attributes.port_info import MTU_BYTES, MtuCode, PortInfo
-from hfi_sim.sma.attributes.tables import SmInfo
-from hfi_sim.sma.facts import Port, port_guid_of, port_num_of
-from hfi_sim.switch import Switch, SwitchPort
-from hfi_sim.types import PKEY_FULL_MEMBER
+from hfi_sim.base.port_state import PortState
+from hfi_sim.base.types import PKEY_FULL_MEMBER
+from hfi_sim.fabric.fabric import Fabric
+from hfi_sim.management.sma.facts import Port, port_guid_of, port_num_of
+from hfi_sim.nodes.hfi import HfiPort
+from hfi_sim.nodes.switch import Switch, SwitchPort
+from hfi_sim.wire.mad.sa_attributes import SaAttrId
+from hfi_sim.wire.sa.record import SaRecord
+from hfi_sim.wire.sa.records import LinkRecord, NodeRecord, PortInfoRecord, SmInfoRecord, VfInfoRecord
+from hfi_sim.wire.sma.node import NodeInfo, NodeType
+from hfi_sim.wire.sma.port_info import MTU_BYTES, MtuCode, PortInfo
+from hfi_sim.wire.sma.tables import SmInfo
 
 TABLES: Final[dict[int, type[SaRecord]]] = {
     SaAttrId.NODE_RECORD: NodeRecord,

@@ -9,8 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from hfi_sim.errors import WireError
-from hfi_sim.mad.header import MAD_SIZE, MadHeader, Method, method_of
+from hfi_sim.base.errors import WireError
+from hfi_sim.wire.mad.header import MAD_SIZE, MadHeader, Method, method_of
 from opavnic.errors import OpavnicError
 from opavnic.mad_frames import MadMessage, MessageReader, Outcome
 from opavnic.unix_peer import foreign_peer

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from hfi_sim.errors import WireError
-from hfi_sim.mad.header import MAD_SIZE
+from hfi_sim.base.errors import WireError
+from hfi_sim.wire.mad.header import MAD_SIZE
 
 _HEADER: Final = struct.Struct(">IIHBB")
 _LENGTH: Final = struct.Struct(">I")

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from hfi_sim.errors import InputError, WireError
-from hfi_sim.mad.header import RESPONSE_BIT, MadHeader, awaits_response, method_of, parse_fm_payload
+from hfi_sim.base.errors import InputError, WireError
 from hfi_sim.wire.captures import DLT_USER0, is_capture, read_capture
 from hfi_sim.wire.l4 import L4
+from hfi_sim.wire.mad.header import RESPONSE_BIT, MadHeader, awaits_response, method_of, parse_fm_payload
 from hfi_sim.wire.packet import parse_packet
 from opavnic.errors import OpavnicError
 from opavnic.files import MAX_CAPTURE, FileError, read_bytes

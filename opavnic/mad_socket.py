@@ -19,11 +19,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from hfi_sim.errors import HfiSimError, WireError
-from hfi_sim.mad.agents import MadRequest
-from hfi_sim.mad.header import MAD_SIZE, awaits_response
-from hfi_sim.mad.message import Mad
-from hfi_sim.mad.stack import MadStack
+from hfi_sim.base.errors import HfiSimError, WireError
+from hfi_sim.management.mad.agents import MadRequest
+from hfi_sim.management.mad.stack import MadStack
+from hfi_sim.wire.mad.header import MAD_SIZE, awaits_response
+from hfi_sim.wire.mad.message import Mad
 from opavnic.mad_frames import MadMessage, MessageReader, Outcome
 
 log = logging.getLogger("opavnic.mad_socket")

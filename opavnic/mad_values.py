@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Final
 
-from hfi_sim.errors import QuantityError, WireError
-from hfi_sim.mad.header import DATA_OFFSET_VENDOR, MadHeader
-from hfi_sim.quantities import parse_whole
-from hfi_sim.types import LID_PERMISSIVE, parse_mac
+from hfi_sim.base.errors import QuantityError, WireError
+from hfi_sim.base.quantities import parse_whole
+from hfi_sim.base.types import LID_PERMISSIVE, parse_mac
+from hfi_sim.wire.mad.header import DATA_OFFSET_VENDOR, MadHeader
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.counters import ErrorCounters, SummaryCounters
 from vema.attributes.iface_macs import IfaceMacs

@@ -9,20 +9,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from hfi_sim.mad.attributes import PmAttrId, SubnetAttrId
-from hfi_sim.pma import attributes as pm
-from hfi_sim.sa import records, records_ib, records_tables
-from hfi_sim.sa.attributes import SaAttrId
-from hfi_sim.sma.attributes.congestion import (
+from hfi_sim.wire.header import Header, WireHeader
+from hfi_sim.wire.mad import pma_attributes as pm
+from hfi_sim.wire.mad.attributes import PmAttrId, SubnetAttrId
+from hfi_sim.wire.mad.sa_attributes import SaAttrId
+from hfi_sim.wire.sa import records, records_ib, records_tables
+from hfi_sim.wire.sma.congestion import (
     CongestionInfo,
     HfiCongestionControl,
     HfiCongestionSetting,
     SwitchCongestionSetting,
 )
-from hfi_sim.sma.attributes.node import IbNodeInfo, NodeDescription, NodeInfo, SwitchInfo
-from hfi_sim.sma.attributes.notice import Notice
-from hfi_sim.sma.attributes.port_info import PortInfo, PortStateInfo
-from hfi_sim.sma.attributes.tables import (
+from hfi_sim.wire.sma.node import IbNodeInfo, NodeDescription, NodeInfo, SwitchInfo
+from hfi_sim.wire.sma.notice import Notice
+from hfi_sim.wire.sma.port_info import PortInfo, PortStateInfo
+from hfi_sim.wire.sma.tables import (
     BUFFER_CONTROL_BLOCK,
     BufferControl,
     LedInfo,
@@ -37,7 +38,6 @@ from hfi_sim.sma.attributes.tables import (
     SmInfo,
     VlArb,
 )
-from hfi_sim.wire.header import Header, WireHeader
 
 _PORT_INFO_BLOCK: Final = 248
 

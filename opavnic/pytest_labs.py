@@ -57,10 +57,10 @@ def make_scenario(order: FabricOrder, engine: EngineFactory | None, *, on_loop: 
 
     Args:    engine: None: the one in Python. on_loop: on the running event loop, else on a clock moved by hand.
     """
-    from hfi_sim.clock import ManualClock
+    from hfi_sim.base.clock import ManualClock
+    from hfi_sim.base.errors import HfiSimError
     from hfi_sim.engine.python import PythonEngine
-    from hfi_sim.errors import HfiSimError
-    from hfi_sim.topology import generate
+    from hfi_sim.fabric.topology import generate
     from opavnic.pytest_markers import MarkerError, fabric_options, line_of, seed, shape
     from opavnic.scenario import Scenario
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pytest
 
-from hfi_sim.did_you_mean import unknown_name
-from hfi_sim.errors import InputError, QuantityError
-from hfi_sim.quantities import parse_time
+from hfi_sim.base.did_you_mean import unknown_name
+from hfi_sim.base.errors import InputError, QuantityError
+from hfi_sim.base.quantities import parse_time
 from opavnic.errors import OpavnicError
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def shape(node: Marked) -> dict[str, Any]:
             f'{_text(marker)}: it takes one kind, and numbers by name, e.g. topology("clos", leaves=2, spines=2)'
         )
     if not marker.args and "kind" not in marker.kwargs:
-        from hfi_sim.topology import GENERATORS
+        from hfi_sim.fabric.topology import GENERATORS
 
         raise MarkerError(f"{_text(marker)}: the first argument is the kind: {', '.join(GENERATORS)}")
     if marker.kwargs.get("hosts") in (0, []):
@@ -69,7 +69,7 @@ def shape(node: Marked) -> dict[str, Any]:
 
 def fabric_options(node: Marked) -> dict[str, Any]:
     """Return the options of all markers, the nearest first; values that would fail far from the marker are refused."""
-    from hfi_sim.link.config import FlowControl
+    from hfi_sim.engine.link.config import FlowControl
     from hfi_sim.subnet_manager import Routing
 
     options: dict[str, Any] = {}

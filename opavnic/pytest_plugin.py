@@ -48,7 +48,7 @@ from opavnic.pytest_report import add_sections
 
 if TYPE_CHECKING:
     from hfi_sim.engine.api import EngineFactory
-    from hfi_sim.fabric import Fabric
+    from hfi_sim.fabric.fabric import Fabric
     from opavnic.scenario import Hosts, Scenario, ScenarioEm, ScenarioSimulator
 
 

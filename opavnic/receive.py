@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from hfi_sim.counters import Drop, PacketCounters
-from hfi_sim.engine.outputs import BufferToken
+from hfi_sim.base.counters import Drop, PacketCounters
+from hfi_sim.engine.events.outputs import BufferToken
 from hfi_sim.netdev.base import Netdev
 from opavnic.counters import VnicCounters
 from opavnic.encap import HEADER_SIZE, MIN_FRAME

@@ -12,17 +12,17 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from hfi_sim.errors import FabricError
-from hfi_sim.hfi import HfiPort
-from hfi_sim.port_state import CapabilityMask3
-from hfi_sim.sa.attributes import SaAttrId
-from hfi_sim.sa.client import Held, Order, OrderState
-from hfi_sim.sa.picture import SeenPort
-from hfi_sim.sa.records import JOIN_FULL, SELECT_EXACTLY, VfInfoRecord
-from hfi_sim.sa.records_ib import IbMcMemberRecord, IbServiceRecord
-from hfi_sim.sa.session import SaSession
-from hfi_sim.sma.attributes.port_info import MTU_BYTES, MtuCode, mtu_code_for
-from hfi_sim.types import LID_MULTICAST_FIRST, PKEY_FULL_MANAGEMENT, PKEY_FULL_MEMBER
+from hfi_sim.base.errors import FabricError
+from hfi_sim.base.port_state import CapabilityMask3
+from hfi_sim.base.types import LID_MULTICAST_FIRST, PKEY_FULL_MANAGEMENT, PKEY_FULL_MEMBER
+from hfi_sim.management.sa.client import Held, Order, OrderState
+from hfi_sim.management.sa.picture import SeenPort
+from hfi_sim.management.sa.session import SaSession
+from hfi_sim.nodes.hfi import HfiPort
+from hfi_sim.wire.mad.sa_attributes import SaAttrId
+from hfi_sim.wire.sa.records import JOIN_FULL, SELECT_EXACTLY, VfInfoRecord
+from hfi_sim.wire.sa.records_ib import IbMcMemberRecord, IbServiceRecord
+from hfi_sim.wire.sma.port_info import MTU_BYTES, MtuCode, mtu_code_for
 from vema.em.desired import PartitionLane, PortFacts
 from vema.em.groups import Group, group_gid
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Final, Protocol
 
-from hfi_sim.counters import Drop, PacketCounters
-from hfi_sim.engine.outputs import BufferToken
+from hfi_sim.base.counters import Drop, PacketCounters
+from hfi_sim.engine.events.outputs import BufferToken
 from hfi_sim.netdev.base import Netdev
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.packet import seal_packet
@@ -23,7 +23,7 @@ _METADATA: Final = 4
 
 
 class FramePort(Protocol):
-    """What a VNIC needs of its HFI port; `hfi_sim.hfi.HfiPort` is one."""
+    """What a VNIC needs of its HFI port; `hfi_sim.nodes.hfi.HfiPort` is one."""
 
     opa_port_num: int
     """Its number on the HFI, from 1."""

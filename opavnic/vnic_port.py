@@ -14,14 +14,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from hfi_sim.clock import Clock
-from hfi_sim.counters import PacketCounters
-from hfi_sim.errors import NetdevError
-from hfi_sim.hfi import HfiPort
-from hfi_sim.mad.agents import MadRequest
-from hfi_sim.mad.header import MadClass, Method
-from hfi_sim.port_state import CapabilityMask3, PortEvent, PortEventKind
+from hfi_sim.base.clock import Clock
+from hfi_sim.base.counters import PacketCounters
+from hfi_sim.base.errors import NetdevError
+from hfi_sim.base.port_state import CapabilityMask3, PortEvent, PortEventKind
+from hfi_sim.management.mad.agents import MadRequest
+from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.wire.l4 import L4
+from hfi_sim.wire.mad.header import MadClass, Method
 from opavnic.adapter import Adapter, Configured, no_host
 from opavnic.demux import VnicDemux
 from vema.agent import Agent

@@ -79,7 +79,7 @@ class _Heard(logging.Handler):
 @pytest.fixture(autouse=True)
 def _no_core_fails(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fail a test in which a core raised: its runner logs that, and everything else goes on without the core."""
-    heard, logger = _Heard(), logging.getLogger("hfi_sim.core_runner")
+    heard, logger = _Heard(), logging.getLogger("hfi_sim.base.core_runner")
     logger.addHandler(heard)
     yield
     logger.removeHandler(heard)

@@ -15,18 +15,18 @@ from typing import Any, Final, TypeVar
 
 import pytest
 
-from hfi_sim.counters import CongestionCounters, Drop, PacketCounters
+from hfi_sim.base.counters import CongestionCounters, Drop, PacketCounters
+from hfi_sim.base.random_stream import RandomStream
 from hfi_sim.engine.api import Engine, EngineFactory
 from hfi_sim.engine.config import End, PortConfig, SwitchPortConfig
-from hfi_sim.engine.outputs import BufferToken, DirectionId, Output, PortId, SwitchId
+from hfi_sim.engine.events.outputs import BufferToken, DirectionId, Output, PortId, SwitchId
+from hfi_sim.engine.link.capture import CaptureConfig, CaptureRing
+from hfi_sim.engine.link.config import LinkConfig
+from hfi_sim.engine.link.credits import LanesStatus
+from hfi_sim.engine.link.rule import FaultRule, Tally
+from hfi_sim.engine.link.vl_counters import VlCounters
+from hfi_sim.engine.link.wire_counters import WireCounters
 from hfi_sim.engine.port_errors import PortError
-from hfi_sim.link.capture import CaptureConfig, CaptureRing
-from hfi_sim.link.config import LinkConfig
-from hfi_sim.link.credits import LanesStatus
-from hfi_sim.link.rule import FaultRule, Tally
-from hfi_sim.link.vl_counters import VlCounters
-from hfi_sim.link.wire_counters import WireCounters
-from hfi_sim.random_stream import RandomStream
 from hfi_sim.routing.table import LinearTable
 from hfi_sim.wire.icrc import Icrc
 from native_module import REQUIRED

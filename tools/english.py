@@ -15,9 +15,9 @@ from pathlib import Path
 
 CLEAN = (
     "hfi_sim/engine",
-    "hfi_sim/link",
-    "hfi_sim/counters.py",
-    "hfi_sim/did_you_mean.py",
+    "hfi_sim/engine/link",
+    "hfi_sim/base/counters.py",
+    "hfi_sim/base/did_you_mean.py",
     "opavnic/cluster",
     "docs/cluster.md",
     "docs/cluster-transport.md",

@@ -17,8 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from hfi_sim.mad.header import DATA_OFFSET_VENDOR, MAD_SIZE, METHOD_OFFSET, MadHeader, Method
-from hfi_sim.types import PKEY_FULL_MANAGEMENT, PKEY_FULL_MEMBER, MacAddr
+from hfi_sim.base.types import PKEY_FULL_MANAGEMENT, PKEY_FULL_MEMBER, MacAddr
+from hfi_sim.wire.mad.header import DATA_OFFSET_VENDOR, MAD_SIZE, METHOD_OFFSET, MadHeader, Method
 from vema.attributes.class_port_info import CAPABILITY_TRAPS, ClassPortInfo
 from vema.attributes.iface_macs import MAX_MACS, IfaceMacs
 from vema.attributes.mac_entries import MacEntries

@@ -1,8 +1,8 @@
-"""The exceptions of vema. Invalid bytes from a peer are `hfi_sim.errors.WireError`, raised only by codecs."""
+"""The exceptions of vema. Invalid bytes from a peer are `hfi_sim.base.errors.WireError`, raised only by codecs."""
 
 from __future__ import annotations
 
-from hfi_sim.errors import HfiSimError
+from hfi_sim.base.errors import HfiSimError
 
 
 class VemaError(HfiSimError):

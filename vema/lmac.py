@@ -12,8 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Self
 
-from hfi_sim.errors import WireError
-from hfi_sim.types import MacAddr
+from hfi_sim.base.errors import WireError
+from hfi_sim.base.types import MacAddr
 
 LOCAL_BIT: Final = 0x02
 """Bit of byte 0: locally administered."""

@@ -17,8 +17,8 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from hfi_sim.quantities import parse_rate, parse_size, parse_time, rate_text, size_text, time_text
-from hfi_sim.types import PKEY_FULL_MEMBER
+from hfi_sim.base.quantities import parse_rate, parse_size, parse_time, rate_text, size_text, time_text
+from hfi_sim.base.types import PKEY_FULL_MEMBER
 
 
 class Section(BaseModel):

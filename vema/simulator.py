@@ -17,10 +17,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
-from hfi_sim.mad.agents import AgentRegistration, MadRequest
-from hfi_sim.mad.header import DATA_OFFSET_VENDOR, MAD_SIZE, MadClass, Method
-from hfi_sim.mad.stack import MadStack
-from hfi_sim.text import counted
+from hfi_sim.base.text import counted
+from hfi_sim.management.mad.agents import AgentRegistration, MadRequest
+from hfi_sim.management.mad.stack import MadStack
+from hfi_sim.wire.mad.header import DATA_OFFSET_VENDOR, MAD_SIZE, MadClass, Method
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.counters import ErrorCounters, SummaryCounters
 from vema.attributes.iface_macs import IfaceMacs

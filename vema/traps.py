@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from hfi_sim.mad.header import DATA_OFFSET_VENDOR, MadClass, MadHeader, Method, RmppHeader, VendorHeader
+from hfi_sim.wire.mad.header import DATA_OFFSET_VENDOR, MadClass, MadHeader, Method, RmppHeader, VendorHeader
 from vema.attributes.notice import Notice
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.types import AttrId, TrapOpcode, VportNum

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final, NewType
 
-from hfi_sim.mad.attributes import AttrId as AttrId
-from hfi_sim.mad.header import EMA_OUI as EMA_OUI
-from hfi_sim.mad.header import MadStatus as MadStatus
 from hfi_sim.wire.field import Code
+from hfi_sim.wire.mad.attributes import AttrId as AttrId
+from hfi_sim.wire.mad.header import EMA_OUI as EMA_OUI
+from hfi_sim.wire.mad.header import MadStatus as MadStatus
 
 VportNum = NewType("VportNum", int)
 """Number of a vport on its HFI port, 0 to 255: the low byte of the attribute modifier."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from hfi_sim.types import MacAddr
+from hfi_sim.base.types import MacAddr
 from vema.attributes.counters import ErrorCounters, SummaryCounters
 from vema.attributes.mac_entries import MacEntry
 from vema.attributes.vesw_port_info import VeswPortInfo

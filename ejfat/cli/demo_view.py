@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ejfat.demo.run import WORKERS, DemoResult, DemoState
-from hfi_sim.text import visible
+from hfi_sim.base.text import visible
 from opavnic.cli.output import print_rich, print_table
 
 _BAR = 16

@@ -95,7 +95,7 @@ def lb(
     from ejfat.control.names import check_name
     from ejfat.live.lb_options import BalancerOptions
     from ejfat.live.ports import PacketPort, TapPort, interface_mac
-    from hfi_sim.types import parse_mac
+    from hfi_sim.base.types import parse_mac
 
     if bool(interface) == bool(tap):
         raise BadRequestError("give either --interface or --tap")

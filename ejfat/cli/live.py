@@ -18,7 +18,7 @@ from ejfat.errors import BadRequestError, EjfatError, UriError
 from ejfat.reassembly import MAX_EVENT as TAKEN_BY_DEFAULT
 from ejfat.schema import SLOTS
 from ejfat.segmentation import MAX_EVENT
-from hfi_sim.quantities import parse_size, size_text
+from hfi_sim.base.quantities import parse_size, size_text
 from opavnic.cli.common import AsJson, quantity, time_option
 from opavnic.cli.output import EXIT_FAILED, print_json, say
 from opavnic.signals import call_on_ending_signals

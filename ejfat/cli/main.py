@@ -93,7 +93,7 @@ def demo(
     """Run three sources, a load balancer and four workers on a virtual switch; one worker slows down, one is killed."""
     import asyncio
 
-    from hfi_sim import precise_loop
+    from hfi_sim.base import precise_loop
     from opavnic.cli.netdevs import choose
 
     kind, private, _ = choose(netdev)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ejfat.errors import EjfatError
-from hfi_sim.private_file import close_to_others, make_private_file
+from hfi_sim.base.private_file import close_to_others, make_private_file
 
 _BUSY = 5
 """The low byte of SQLITE_BUSY and its extended result codes."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from ipaddress import IPv4Address
 from typing import Protocol
 
-from hfi_sim.types import MacAddr
+from hfi_sim.base.types import MacAddr
 
 OnUdp = Callable[[bytes, int], None]
 """Called with the payload and the destination port of each datagram."""

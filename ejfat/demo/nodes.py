@@ -18,7 +18,7 @@ from ejfat.demo.ledger import Ledger, event_data
 from ejfat.reassembly import Reassembler
 from ejfat.segmentation import Segmenter
 from ejfat.wire.headers import LB_PORT, SyncHeader
-from hfi_sim.types import MacAddr
+from hfi_sim.base.types import MacAddr
 
 _SEND_PERIOD_S = 0.005
 _REPORT_PERIOD_S = 0.1

@@ -14,7 +14,7 @@ from ejfat.live.watch import Watch
 from ejfat.pipeline import Pipeline, Verdict
 from ejfat.pipeline.packet import Packet, parse_packet
 from ejfat.wire.headers import SyncHeader
-from hfi_sim.errors import WireError
+from hfi_sim.base.errors import WireError
 
 log = logging.getLogger("ejfat.live.node")
 

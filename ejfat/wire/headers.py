@@ -13,7 +13,7 @@ import struct
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final, Self
 
-from hfi_sim.errors import WireError
+from hfi_sim.base.errors import WireError
 from hfi_sim.wire.field import FLAG, HEX, Field
 from hfi_sim.wire.header import WireBytes, WireHeader, declared
 

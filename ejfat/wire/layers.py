@@ -17,7 +17,7 @@ from ejfat.wire.headers import (
     SegmentHeader,
     SyncHeader,
 )
-from hfi_sim.wire.scapy_header import HeaderLayer, fields_of
+from hfi_sim.wire.decode.scapy_header import HeaderLayer, fields_of
 
 
 class UDPLB(HeaderLayer):

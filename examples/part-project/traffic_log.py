@@ -16,7 +16,7 @@ from typing import Annotated, Any
 from aiohttp import web
 from pydantic import Field
 
-from hfi_sim.did_you_mean import nearest
+from hfi_sim.base.did_you_mean import nearest
 from opavnic.world.part import Asked, Part, PartWorld, RunningPart
 from vema.em.problems import Problem
 from vema.sections import Section, Time

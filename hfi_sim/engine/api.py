@@ -1,6 +1,6 @@
 """The interface of an engine. Sans-IO: inputs and the time go in, outputs and a deadline come out.
 
-Times are whole nanoseconds (`hfi_sim.instants`). Everything in an engine happens in one order: by time, and at the
+Times are whole nanoseconds (`hfi_sim.base.instants`). Everything in an engine happens in one order: by time, and at the
 same instant by sequence number. An input at an instant comes after everything that was due by then. Elements keep
 their numbers; a change concerns one element and does not disturb what is queued at others.
 """
@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
-from hfi_sim.counters import CongestionCounters, Drop, PacketCounters
+from hfi_sim.base.counters import CongestionCounters, Drop, PacketCounters
+from hfi_sim.base.random_stream import RandomStream
 from hfi_sim.engine.config import End, PortConfig, SwitchPortConfig
-from hfi_sim.engine.outputs import BufferToken, DirectionId, Output, PortId, SwitchId
+from hfi_sim.engine.events.outputs import BufferToken, DirectionId, Output, PortId, SwitchId
+from hfi_sim.engine.link.capture import CaptureConfig, CaptureRing
+from hfi_sim.engine.link.config import LinkConfig
+from hfi_sim.engine.link.credits import LanesStatus
+from hfi_sim.engine.link.rule import FaultRule
+from hfi_sim.engine.link.vl_counters import VlCounters
+from hfi_sim.engine.link.wire_counters import WireCounters
 from hfi_sim.engine.port_errors import PortError
-from hfi_sim.link.capture import CaptureConfig, CaptureRing
-from hfi_sim.link.config import LinkConfig
-from hfi_sim.link.credits import LanesStatus
-from hfi_sim.link.rule import FaultRule
-from hfi_sim.link.vl_counters import VlCounters
-from hfi_sim.link.wire_counters import WireCounters
-from hfi_sim.random_stream import RandomStream
 from hfi_sim.routing.table import LinearTable
 from hfi_sim.wire.icrc import Icrc
 

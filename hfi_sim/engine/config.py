@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from hfi_sim.engine.outputs import PortId, SwitchId
-from hfi_sim.errors import FabricError
-from hfi_sim.link.config import SERVICE_CHANNELS, Egress
-from hfi_sim.pkeys import PkeyTable
-from hfi_sim.port_state import PortState
-from hfi_sim.types import LID_NONE, Lid
+from hfi_sim.base.errors import FabricError
+from hfi_sim.base.pkeys import PkeyTable
+from hfi_sim.base.port_state import PortState
+from hfi_sim.base.types import LID_NONE, Lid
+from hfi_sim.engine.events.outputs import PortId, SwitchId
+from hfi_sim.engine.link.config import SERVICE_CHANNELS, Egress
 
 
 @dataclass(frozen=True, slots=True)

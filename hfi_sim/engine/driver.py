@@ -12,11 +12,11 @@ from contextlib import AbstractContextManager, nullcontext
 from math import inf
 from typing import Final, Protocol
 
-from hfi_sim.clock import Clock, SkippingClock, TimerHandle
-from hfi_sim.counters import Drop
+from hfi_sim.base.clock import Clock, SkippingClock, TimerHandle
+from hfi_sim.base.counters import Drop
+from hfi_sim.base.instants import FOREVER, NS_PER_S, to_ns, to_seconds
 from hfi_sim.engine.api import Engine
-from hfi_sim.engine.outputs import Output, PortId
-from hfi_sim.instants import FOREVER, NS_PER_S, to_ns, to_seconds
+from hfi_sim.engine.events.outputs import Output, PortId
 
 
 class Driver(Protocol):

@@ -10,15 +10,15 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from hfi_sim.counters import CongestionCounters, Drop, PacketCounters
+from hfi_sim.base.counters import CongestionCounters, Drop, PacketCounters
+from hfi_sim.base.port_state import PortState
+from hfi_sim.base.types import LID_MULTICAST_FIRST, LID_NONE, LID_PERMISSIVE, is_multicast_lid
 from hfi_sim.engine.config import PortConfig
+from hfi_sim.engine.events.outputs import BufferToken, FlowChanged, PortId, delivered
+from hfi_sim.engine.events.state import EngineState, Space
 from hfi_sim.engine.forwarding import is_management, lets_pass
-from hfi_sim.engine.outputs import BufferToken, FlowChanged, PortId, delivered
+from hfi_sim.engine.link.config import Egress
 from hfi_sim.engine.port_errors import PortErrors
-from hfi_sim.engine.state import EngineState, Space
-from hfi_sim.link.config import Egress
-from hfi_sim.port_state import PortState
-from hfi_sim.types import LID_MULTICAST_FIRST, LID_NONE, LID_PERMISSIVE, is_multicast_lid
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.lrh16b import (
     BECN_BYTE3,

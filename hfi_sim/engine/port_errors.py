@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from hfi_sim.counters import Drop
+from hfi_sim.base.counters import Drop
 from hfi_sim.wire.lrh16b import SIZE
 
 NOTHING_NOTED: Final = b""

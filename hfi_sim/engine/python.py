@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from hfi_sim.counters import CongestionCounters, Drop, PacketCounters
+from hfi_sim.base.counters import CongestionCounters, Drop, PacketCounters
+from hfi_sim.base.port_state import PortState
+from hfi_sim.base.random_stream import RandomStream
 from hfi_sim.engine.api import Engine
 from hfi_sim.engine.config import BoundaryEnd, End, HfiEnd, PortConfig, SwitchEnd, SwitchPortConfig
 from hfi_sim.engine.crossing import packet_of, record_of
+from hfi_sim.engine.events.outputs import BufferToken, DirectionId, Left, Output, PortId, SwitchId
+from hfi_sim.engine.events.state import EngineState, Space
+from hfi_sim.engine.link.capture import CaptureConfig, CaptureRing, PythonRing
+from hfi_sim.engine.link.config import Egress, LinkConfig
+from hfi_sim.engine.link.credits import LanesStatus
+from hfi_sim.engine.link.direction import Direction
+from hfi_sim.engine.link.rule import FaultRule
+from hfi_sim.engine.link.vl_counters import VlCounters
+from hfi_sim.engine.link.wire import Shows
+from hfi_sim.engine.link.wire_counters import WireCounters
 from hfi_sim.engine.lookahead import Lookahead
-from hfi_sim.engine.outputs import BufferToken, DirectionId, Left, Output, PortId, SwitchId
 from hfi_sim.engine.port import EnginePort
 from hfi_sim.engine.port_errors import PortError, PortErrors
-from hfi_sim.engine.state import EngineState, Space
 from hfi_sim.engine.switch import EngineSwitch, EngineSwitchPort
-from hfi_sim.link.capture import CaptureConfig, CaptureRing, PythonRing
-from hfi_sim.link.config import Egress, LinkConfig
-from hfi_sim.link.credits import LanesStatus
-from hfi_sim.link.direction import Direction
-from hfi_sim.link.rule import FaultRule
-from hfi_sim.link.vl_counters import VlCounters
-from hfi_sim.link.wire import Shows
-from hfi_sim.link.wire_counters import WireCounters
-from hfi_sim.port_state import PortState
-from hfi_sim.random_stream import RandomStream
 from hfi_sim.routing.table import LinearTable
 from hfi_sim.wire.icrc import Icrc
 

@@ -8,21 +8,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from hfi_sim.counters import Drop, PacketCounters
-from hfi_sim.engine.config import PortConfig, SwitchPortConfig
-from hfi_sim.engine.forwarding import is_astray, is_management, lets_pass, path_of, sc_leaving
-from hfi_sim.engine.port_errors import PortErrors
-from hfi_sim.engine.state import EngineState, Space
-from hfi_sim.link.direction import Direction
-from hfi_sim.port_state import PortState
-from hfi_sim.routing.table import EMPTY_TABLE, GROUP_BASE, LinearTable
-from hfi_sim.types import (
+from hfi_sim.base.counters import Drop, PacketCounters
+from hfi_sim.base.port_state import PortState
+from hfi_sim.base.types import (
     LID_MULTICAST_FIRST,
     LID_NONE,
     LID_PERMISSIVE,
     PKEY_FULL_MANAGEMENT,
     is_multicast_lid,
 )
+from hfi_sim.engine.config import PortConfig, SwitchPortConfig
+from hfi_sim.engine.events.state import EngineState, Space
+from hfi_sim.engine.forwarding import is_astray, is_management, lets_pass, path_of, sc_leaving
+from hfi_sim.engine.link.direction import Direction
+from hfi_sim.engine.port_errors import PortErrors
+from hfi_sim.routing.table import EMPTY_TABLE, GROUP_BASE, LinearTable
 from hfi_sim.wire.lrh16b import L2_16B_BYTE7, L2_BYTE7, SIZE, dlid_of, entropy_of, pkey_of, sc_of, with_sc
 
 

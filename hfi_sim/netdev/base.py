@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager
 from ipaddress import IPv4Interface, IPv6Interface
 from typing import Any, NamedTuple, Protocol
 
-from hfi_sim.types import MacAddr
+from hfi_sim.base.types import MacAddr
 
 IpInterface = IPv4Interface | IPv6Interface
 

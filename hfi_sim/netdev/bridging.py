@@ -17,7 +17,8 @@ from typing import Final
 from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 from pyroute2.netlink.rtnl.rtmsg import rtmsg
 
-from hfi_sim.errors import NetdevError
+from hfi_sim.base.errors import NetdevError
+from hfi_sim.base.types import MacAddr, mac_text
 from hfi_sim.netdev.netlink import (
     IFF_UP,
     RTM_DELLINK,
@@ -28,7 +29,6 @@ from hfi_sim.netdev.netlink import (
     RTM_NEWNEIGH,
     LinkClient,
 )
-from hfi_sim.types import MacAddr, mac_text
 
 BRIDGE: Final = "bridge"
 VETH: Final = "veth"

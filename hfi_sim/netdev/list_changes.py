@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from hfi_sim.base.types import MacAddr
 from hfi_sim.netdev.netlink import AddressLists
-from hfi_sim.types import MacAddr
 
 
 def single_changes(before: AddressLists, after: AddressLists) -> Iterator[AddressLists]:

@@ -16,7 +16,7 @@ import struct
 from pathlib import Path
 from typing import Final
 
-from hfi_sim.errors import NetdevError
+from hfi_sim.base.errors import NetdevError
 from hfi_sim.netdev.namespace import run_in_namespace
 
 NETLINK_NETFILTER: Final = 12

@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from hfi_sim.base.types import MacAddr
 from hfi_sim.netdev.base import ETH_MTU_MAX, ETH_MTU_MIN, Netdev
-from hfi_sim.types import MacAddr
 
 DEFAULT_MTU: Final = 1500
 DEFAULT_QUEUE: Final = 1024

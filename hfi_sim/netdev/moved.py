@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
-from hfi_sim.errors import NetdevError
+from hfi_sim.base.errors import NetdevError
 from hfi_sim.netdev.base import IpInterface
 from hfi_sim.netdev.namespace import namespace_text
 from hfi_sim.netdev.netlink import AddressLists, LinkClient, LinkState

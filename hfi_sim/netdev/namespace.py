@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from hfi_sim.errors import NetdevError
+from hfi_sim.base.errors import NetdevError
 
 Result = TypeVar("Result")
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
 from typing import Final
 
-from hfi_sim.errors import NetdevError
+from hfi_sim.base.errors import NetdevError
 from hfi_sim.netdev.netlink import RTM_DELNEIGH, RTM_GETNEIGH, RTM_NEWNEIGH, LinkClient
 
 Address = IPv4Address | IPv6Address

@@ -21,11 +21,11 @@ from pyroute2.netlink.rtnl.ifaddrmsg import ifaddrmsg
 from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 from pyroute2.netlink.rtnl.rtmsg import rtmsg
 
-from hfi_sim.errors import NetdevError
+from hfi_sim.base.errors import NetdevError
+from hfi_sim.base.types import MacAddr
 from hfi_sim.netdev.base import IpInterface, Merging
 from hfi_sim.netdev.ethtool import GRO, UDP_GRO, features, set_feature, set_link_speed
 from hfi_sim.netdev.namespace import run_in_namespace
-from hfi_sim.types import MacAddr
 
 RTM_NEWLINK: Final = 16
 RTM_DELLINK: Final = 17

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from hfi_sim.errors import NetdevError
+from hfi_sim.base.errors import NetdevError
 from hfi_sim.netdev.namespace import Libc, run_in_namespace
 
 _FSOPEN: Final = 430  # system calls that have these numbers on every architecture

@@ -15,7 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, TypeVar
 
-from hfi_sim.errors import NetdevError
+from hfi_sim.base.errors import NetdevError
+from hfi_sim.base.types import MacAddr, mac_text
 from hfi_sim.netdev.base import ETH_MTU_MAX, IpInterface, Merging, Netdev
 from hfi_sim.netdev.duplicates import detect_again, leave_out_detection
 from hfi_sim.netdev.list_changes import single_changes
@@ -25,7 +26,6 @@ from hfi_sim.netdev.netlink import AddressLists, LinkClient, LinkState
 from hfi_sim.netdev.steering import ReceiveSteering
 from hfi_sim.netdev.tun import check_tap, close_descriptors, open_tap, set_tap_carrier, tap_name
 from hfi_sim.netdev.watch import NamespaceWatcher
-from hfi_sim.types import MacAddr, mac_text
 
 Result = TypeVar("Result")
 

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from hfi_sim.errors import NetdevError
+from hfi_sim.base.errors import NetdevError
+from hfi_sim.base.types import MacAddr
 from hfi_sim.netdev.namespace import run_in_namespace
 from hfi_sim.netdev.netlink import LinkClient
-from hfi_sim.types import MacAddr
 
 TUN_DEVICE: Final = "/dev/net/tun"
 

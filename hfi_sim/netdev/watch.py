@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
-from hfi_sim.errors import NetdevError
+from hfi_sim.base.errors import NetdevError
 from hfi_sim.netdev.base import IpInterface
 from hfi_sim.netdev.netlink import (
     RTM_DELADDR,

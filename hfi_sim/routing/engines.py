@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from hfi_sim.errors import FabricError
+from hfi_sim.base.errors import FabricError
 from hfi_sim.routing.graph import SwitchGraph, bits, mask_of
 
 Ports = tuple[int, ...]

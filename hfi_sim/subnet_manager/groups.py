@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from hfi_sim.errors import FabricError
-from hfi_sim.hfi import HfiPort
+from hfi_sim.base.errors import FabricError
+from hfi_sim.base.types import LID_MULTICAST_FIRST, LID_PERMISSIVE, Guid, Lid, is_multicast_lid
+from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.routing import SpanningForest
 from hfi_sim.subnet_manager.view import View
-from hfi_sim.types import LID_MULTICAST_FIRST, LID_PERMISSIVE, Guid, Lid, is_multicast_lid
 
 _ALL: Final = range(LID_MULTICAST_FIRST, LID_PERMISSIVE)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hfi_sim.errors import FabricError
-from hfi_sim.types import LID_MULTICAST_FIRST, Guid, Lid
+from hfi_sim.base.errors import FabricError
+from hfi_sim.base.types import LID_MULTICAST_FIRST, Guid, Lid
 
 
 class LidTable:

@@ -13,24 +13,24 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
-from hfi_sim.cable import LinkPort
-from hfi_sim.did_you_mean import unknown_name
-from hfi_sim.end_port import EndPort
-from hfi_sim.errors import FabricError
-from hfi_sim.fabric import Fabric, FabricChange, FabricNotice
-from hfi_sim.hfi import HfiPort
-from hfi_sim.port_state import PortState
-from hfi_sim.routing import ENGINES, Routes, SwitchGraph, build_tables, find_cycle, up_down
-from hfi_sim.subnet_manager.groups import Groups
-from hfi_sim.subnet_manager.lids import LidTable
-from hfi_sim.subnet_manager.view import View
-from hfi_sim.switch import Switch, SwitchPort
-from hfi_sim.types import (
+from hfi_sim.base.did_you_mean import unknown_name
+from hfi_sim.base.errors import FabricError
+from hfi_sim.base.port_state import PortState
+from hfi_sim.base.types import (
     PKEY_FULL_MANAGEMENT,
     PKEY_FULL_MEMBER,
     PKEY_LIMITED_MANAGEMENT,
     Guid,
 )
+from hfi_sim.fabric.fabric import Fabric, FabricChange, FabricNotice
+from hfi_sim.nodes.cable import LinkPort
+from hfi_sim.nodes.end_port import EndPort
+from hfi_sim.nodes.hfi import HfiPort
+from hfi_sim.nodes.switch import Switch, SwitchPort
+from hfi_sim.routing import ENGINES, Routes, SwitchGraph, build_tables, find_cycle, up_down
+from hfi_sim.subnet_manager.groups import Groups
+from hfi_sim.subnet_manager.lids import LidTable
+from hfi_sim.subnet_manager.view import View
 
 log = logging.getLogger("hfi_sim.subnet_manager")
 

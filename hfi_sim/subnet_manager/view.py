@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hfi_sim.hfi import HfiPort
+from hfi_sim.base.types import Guid
+from hfi_sim.nodes.hfi import HfiPort
+from hfi_sim.nodes.switch import Switch
 from hfi_sim.routing import Routes, SpanningForest, SwitchGraph
-from hfi_sim.switch import Switch
-from hfi_sim.types import Guid
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from io import BytesIO
 from struct import Struct
 from typing import BinaryIO, Final, NamedTuple
 
-from hfi_sim.errors import WireError
+from hfi_sim.base.errors import WireError
 
 DLT_ETHERNET: Final = 1
 DLT_USER0: Final = 147

@@ -21,7 +21,7 @@ import struct
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Final, Self, TypeVar, get_type_hints
 
-from hfi_sim.errors import WireError
+from hfi_sim.base.errors import WireError
 from hfi_sim.wire.field import BITS_PER_BYTE, Field, Order, Place, Shown
 
 WireBytes = bytes | bytearray | memoryview

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Annotated, Final, Self
 
-from hfi_sim.counters import Drop
-from hfi_sim.errors import WireError
+from hfi_sim.base.counters import Drop
+from hfi_sim.base.errors import WireError
 from hfi_sim.wire.field import HEX, Field
 from hfi_sim.wire.header import WireHeader, declared
 from hfi_sim.wire.icrc import ICRC_SIZE, PAD_COUNT_MASK, TAIL_SIZE, TRAILER_SIZE, Icrc

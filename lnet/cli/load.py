@@ -11,7 +11,7 @@ from urllib.parse import quote
 import typer
 import yaml
 
-from hfi_sim.quantities import parse_size, parse_time
+from hfi_sim.base.quantities import parse_size, parse_time
 from lnet.cli.command import ENV_HOST, Host, client_of, print_answer
 from lnet.yaml_text import format_yaml
 from opavnic.cli.common import AsJson, LabOption, quantity

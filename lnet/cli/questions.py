@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from hfi_sim.quantities import parse_time
+from hfi_sim.base.quantities import parse_time
 from lnet.cli.command import Host, run_command
 from opavnic.cli.common import AsJson, LabOption, quantity
 

@@ -14,11 +14,11 @@ from urllib.parse import urlencode
 
 import typer
 
-from hfi_sim.errors import FaultError, WireError
-from hfi_sim.faults import parse_match
-from hfi_sim.text import visible
-from hfi_sim.trace import TraceRecord
-from hfi_sim.wire.summary import summarize
+from hfi_sim.base.errors import FaultError, WireError
+from hfi_sim.base.text import visible
+from hfi_sim.fabric.faults import parse_match
+from hfi_sim.fabric.trace import TraceRecord
+from hfi_sim.wire.decode.summary import summarize
 from opavnic.cli.capture_targets import FileTarget, PipeTarget
 from opavnic.cli.capture_write import copy_capture
 from opavnic.cli.common import AsJson, LabOption, lab_client, size_option

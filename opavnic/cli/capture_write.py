@@ -7,7 +7,7 @@ import threading
 from http.client import HTTPException, HTTPResponse
 from typing import Final
 
-from hfi_sim.errors import WireError
+from hfi_sim.base.errors import WireError
 from opavnic.lab.client import LabClient
 from opavnic.lab.errors import LabError
 from opavnic.observe.capture_copy import NUMBER_HEADER, CaptureCopy, Target

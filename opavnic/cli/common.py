@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 
-from hfi_sim.errors import QuantityError
+from hfi_sim.base.errors import QuantityError
 
 if TYPE_CHECKING:
     from opavnic.lab.client import LabClient
@@ -61,7 +61,7 @@ def number(low: int, high: int) -> Callable[[object], int]:
     """
 
     def parse(value: object) -> int:
-        from hfi_sim.quantities import parse_whole  # `exec` takes no number and must start quickly
+        from hfi_sim.base.quantities import parse_whole  # `exec` takes no number and must start quickly
 
         try:
             found = parse_whole(value)
@@ -83,7 +83,7 @@ def time_option(*names: str, low: str, high: str = "", help: str) -> Any:  # noq
 
     Args:  names: as for typer.Option. high: empty: no upper limit.
     """
-    from hfi_sim.quantities import time_within  # `exec` takes no time and must start quickly
+    from hfi_sim.base.quantities import time_within  # `exec` takes no time and must start quickly
 
     return typer.Option(*names, parser=quantity(time_within(low, high)), metavar="TIME", help=help)
 
@@ -92,7 +92,7 @@ def size_option(*names: str, help: str) -> Any:  # noqa: A002 - typer's own name
     """Return an option that takes a size above 0 in bytes: `128`, `64K`, `100M`. Its annotation is Any."""
 
     def parse(value: object) -> int:
-        from hfi_sim.quantities import parse_size  # `exec` takes no size and must start quickly
+        from hfi_sim.base.quantities import parse_size  # `exec` takes no size and must start quickly
 
         size = parse_size(value)
         if not size:
@@ -103,7 +103,7 @@ def size_option(*names: str, help: str) -> Any:  # noqa: A002 - typer's own name
 
 
 def quantity(parse: Callable[[object], Quantity]) -> Callable[[object], Quantity]:
-    """Return a `parser` for a typer.Option that uses a parser of `hfi_sim.quantities`.
+    """Return a `parser` for a typer.Option that uses a parser of `hfi_sim.base.quantities`.
 
     It raises typer.BadParameter, naming the accepted values: exit code 2.
     """

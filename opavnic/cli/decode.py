@@ -11,9 +11,9 @@ from typing import Annotated, Any, BinaryIO, Final
 
 import typer
 
-from hfi_sim.errors import InputError, WireError
+from hfi_sim.base.errors import InputError, WireError
 from hfi_sim.wire.captures import DLT_ETHERNET, DLT_USER0, is_capture, read_capture
-from hfi_sim.wire.describe import Description, describe_frame, describe_packet
+from hfi_sim.wire.decode.describe import Description, describe_frame, describe_packet
 from hfi_sim.wire.icrc import IBA_POLYNOMIAL, Icrc
 from opavnic.cli.common import AsJson
 from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, print_table, say

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from hfi_sim.text import visible
+from hfi_sim.base.text import visible
 from opavnic.cli.common import AsJson
 from opavnic.cli.netdevs import choose
 from opavnic.cli.output import EXIT_FAILED, fail, print_json, print_rich, print_table, say
@@ -33,7 +33,7 @@ def demo(
     """
     import asyncio
 
-    from hfi_sim import precise_loop
+    from hfi_sim.base import precise_loop
     from opavnic.lab.demo import run_demo
 
     kind, private, reason = choose(netdev)
@@ -57,7 +57,7 @@ def _silent(*_: object) -> None:
 def _summary(result: DemoResult) -> None:
     from rich.text import Text
 
-    from hfi_sim.quantities import rounded_rate
+    from hfi_sim.base.quantities import rounded_rate
 
     def verdict(ok: bool) -> Text:
         return Text("ok", "green") if ok else Text("FAILED", "red")

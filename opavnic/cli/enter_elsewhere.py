@@ -15,7 +15,7 @@ from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import Any, Final
 
-from hfi_sim.errors import HfiSimError
+from hfi_sim.base.errors import HfiSimError
 from opavnic.cli.output import EXIT_FAILED, say
 from opavnic.lab.client import LabClient
 from opavnic.lab.programs_route import FRAME, Frame

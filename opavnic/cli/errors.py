@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable
 from typing import Final
 
-from hfi_sim.errors import InputError
+from hfi_sim.base.errors import InputError
 from opavnic.errors import OpavnicError
 
 ELSEWHERE: Final = {

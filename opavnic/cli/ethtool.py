@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from hfi_sim.did_you_mean import unknown_name
+from hfi_sim.base.did_you_mean import unknown_name
 from opavnic.cli.common import AsJson, LabOption, lab_client
 from opavnic.cli.output import EXIT_USAGE, fail, print_json, print_table
 

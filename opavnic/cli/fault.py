@@ -44,7 +44,7 @@ def add(
     Options: 20%, count=, skip=, after=, for=, every=, and l4=, lid=, slid=, dlid=, sc=, vesw=, attr=, method=,
     direction=; by kind delay=, rate=, bits=, copies=, behind=, hold=.
     """
-    from hfi_sim.faults import parse_fault
+    from hfi_sim.fabric.faults import parse_fault
 
     text = " ".join(fault)
     parse_fault(text)

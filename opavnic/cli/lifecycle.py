@@ -105,7 +105,7 @@ def _make_lab(model: LabModel, file: Path, private: bool) -> Lab:
 
 
 def _up_cluster(model: LabModel, file: Path, way: Way, wait: int | None, detach: bool, as_json: bool) -> None:
-    from hfi_sim import precise_loop
+    from hfi_sim.base import precise_loop
     from opavnic.cluster.run import run_coordinator
     from opavnic.lab.detach import spawn
 
@@ -137,7 +137,7 @@ def _up_cluster(model: LabModel, file: Path, way: Way, wait: int | None, detach:
 
 
 def _up_here(model: LabModel, file: Path, private: bool, as_json: bool) -> None:
-    from hfi_sim import precise_loop
+    from hfi_sim.base import precise_loop
     from opavnic.lab.daemon import run_lab
 
     def ready(status: dict[str, Any]) -> None:
@@ -166,7 +166,7 @@ def _up_detached(model: LabModel, file: Path, private: bool, as_json: bool) -> N
     from opavnic.lab.detach import spawn
 
     def body(tell: Tell) -> None:
-        from hfi_sim import precise_loop
+        from hfi_sim.base import precise_loop
         from opavnic.lab.daemon import run_lab
 
         lab = _make_lab(model, file, private)
@@ -273,7 +273,7 @@ def validate(file: File, as_json: AsJson = False) -> None:
     Example:
       opavnic validate examples/two-hosts.yaml
     """
-    from hfi_sim.text import counted
+    from hfi_sim.base.text import counted
     from opavnic.lab.errors import ConfigError
     from opavnic.lab.loader import load_lab
 

@@ -12,11 +12,11 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from hfi_sim.errors import WireError
-from hfi_sim.mad.header import MAD_SIZE, TID, MadHeader, Method, awaits_response, method_of
-from hfi_sim.mad.message import Mad
-from hfi_sim.quantities import parse_whole
-from hfi_sim.trace import TraceRecord
+from hfi_sim.base.errors import WireError
+from hfi_sim.base.quantities import parse_whole
+from hfi_sim.fabric.trace import TraceRecord
+from hfi_sim.wire.mad.header import MAD_SIZE, TID, MadHeader, Method, awaits_response, method_of
+from hfi_sim.wire.mad.message import Mad
 from opavnic.cli.common import MAX_LID, MAX_VPORT, METAVAR, AsJson, LabOption, lab_client, number
 from opavnic.cli.group import command_group
 from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, print_line, print_table, say

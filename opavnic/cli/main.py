@@ -255,7 +255,7 @@ def _explain(error: Exception) -> int:
             complain(message, code, hint=_usage_hint(error, context))
             return code
         return EXIT_USAGE
-    from hfi_sim.errors import HfiSimError, InputError
+    from hfi_sim.base.errors import HfiSimError, InputError
     from opavnic.extras import missing_extra
     from opavnic.lab.errors import ConfigError
 

@@ -42,7 +42,7 @@ def place_names(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def fault_words(ctx: typer.Context, incomplete: str) -> list[str]:
     """Complete the words of a fault: its kind, `on`, a place."""
-    from hfi_sim.faults import FaultKind
+    from hfi_sim.fabric.faults import FaultKind
 
     said = ctx.params.get("fault") or []
     if not said:

@@ -50,7 +50,7 @@ def node(
     Example:
       opavnic node --join tls/192.0.2.1:7447 --credentials alpha/
     """
-    from hfi_sim import precise_loop
+    from hfi_sim.base import precise_loop
     from opavnic.cluster.run import run_member
 
     require_privilege()

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import typer
 
-from hfi_sim.text import visible
+from hfi_sim.base.text import visible
 
 if TYPE_CHECKING:
     from rich.console import Console

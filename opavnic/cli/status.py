@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from hfi_sim.text import counted
+from hfi_sim.base.text import counted
 from opavnic.cli.common import AsJson, LabOption, lab_client, time_option
 from opavnic.cli.group import OptionalValueCommand
 from opavnic.cli.output import (

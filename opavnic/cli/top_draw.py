@@ -7,7 +7,7 @@ from typing import Final
 
 from rich.text import Text
 
-from hfi_sim.text import visible
+from hfi_sim.base.text import visible
 from opavnic.cli.top_grid import Grid, Row, cut, is_number, tabs, widths, window
 from opavnic.cli.top_state import FAULTS, LINKS, Look, State, chosen
 from opavnic.cli.top_view import head_text

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from hfi_sim.text import visible
+from hfi_sim.base.text import visible
 from opavnic.cli.top_view import human
 from opavnic.observe.flows import Flow
 from opavnic.observe.rates import Rates

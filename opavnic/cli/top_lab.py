@@ -9,7 +9,7 @@ from http.client import HTTPException, HTTPResponse
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from hfi_sim.errors import HfiSimError, WireError
+from hfi_sim.base.errors import HfiSimError, WireError
 from hfi_sim.wire.captures import CaptureReader
 from opavnic.cli.top_state import Deed, Mend, RemoveFault, SetFault
 from opavnic.lab.client import LabClient

@@ -9,7 +9,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hfi_sim.text import visible
+from hfi_sim.base.text import visible
 from opavnic.observe.rates import DropRate, Link, Pace, Rates, Vnic
 
 PACES = ("pkt/s", "bit/s")

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from hfi_sim.errors import HfiSimError, InputError, TopologyError
-from hfi_sim.topology import GENERATORS, Topology, generate
+from hfi_sim.base.errors import HfiSimError, InputError, TopologyError
+from hfi_sim.fabric.topology import GENERATORS, Topology, generate
 from opavnic.cli.common import AsJson, LabOption, lab_client
 from opavnic.cli.output import (
     EXIT_FAILED,
@@ -108,8 +108,8 @@ def topo(
             shown = _planned(source, numbers or [], routes, engine or DEFAULT_ENGINE)
     except HfiSimError as error:
         fail(str(error), EXIT_USAGE if source is not None or isinstance(error, InputError) else EXIT_FAILED)
-    from hfi_sim.topology.draw import as_svg, as_text
-    from hfi_sim.topology.ibnet import dumps
+    from hfi_sim.fabric.topology.draw import as_svg, as_text
+    from hfi_sim.fabric.topology.ibnet import dumps
 
     if svg is not None:
         write_file(svg, as_svg(shown.topology, is_down=shown.is_down))
@@ -118,7 +118,7 @@ def topo(
     if language is not None:
         if as_json or current_form() is Form.CSV:
             fail(f"--format {language} and -o json or csv contradict each other", EXIT_USAGE)
-        from hfi_sim.topology.graph_text import as_dot, as_mermaid
+        from hfi_sim.fabric.topology.graph_text import as_dot, as_mermaid
 
         write = as_dot if language is Language.DOT else as_mermaid
         print_text(write(shown.topology, is_down=shown.is_down))
@@ -145,7 +145,7 @@ def topo(
 def _running(lab: str | None, routes: tuple[str, str] | None) -> _Shown:
     from urllib.parse import urlencode
 
-    from hfi_sim.topology.ibnet import loads
+    from hfi_sim.fabric.topology.ibnet import loads
 
     client = lab_client(lab)
     data = client.get("/topology")
@@ -160,10 +160,10 @@ def _running(lab: str | None, routes: tuple[str, str] | None) -> _Shown:
 
 
 def _planned(source: str, numbers: list[str], routes: tuple[str, str] | None, engine: str) -> _Shown:
-    from hfi_sim.did_you_mean import unknown_name
-    from hfi_sim.fabric import Fabric
+    from hfi_sim.base.did_you_mean import unknown_name
+    from hfi_sim.fabric.fabric import Fabric
+    from hfi_sim.fabric.table_paths import paths
     from hfi_sim.subnet_manager import Routing, SubnetManager
-    from hfi_sim.table_paths import paths
 
     routing = Routing(engine=engine)
     topology = _read(source, numbers)
@@ -183,7 +183,7 @@ def _planned(source: str, numbers: list[str], routes: tuple[str, str] | None, en
 def _read(source: str, numbers: list[str]) -> Topology:
     path = Path(source)
     if source not in GENERATORS and (path.suffix or path.exists() or "/" in source):
-        from hfi_sim.topology.ibnet import loads
+        from hfi_sim.fabric.topology.ibnet import loads
         from opavnic.files import MAX_DOCUMENT
         from opavnic.lab.errors import ConfigError
         from opavnic.lab.yaml_source import read_text

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
-from hfi_sim.cable import Link
-from hfi_sim.counters import Drop, PacketCounters
+from hfi_sim.base.counters import Drop, PacketCounters
 from hfi_sim.engine.crossing import TAG_SIZE
-from hfi_sim.engine.outputs import DirectionId
-from hfi_sim.fabric import Fabric
+from hfi_sim.engine.events.outputs import DirectionId
+from hfi_sim.fabric.fabric import Fabric
+from hfi_sim.nodes.cable import Link
 from opavnic.cluster.gate import gate_of
 from opavnic.cluster.messages import Body
 from opavnic.cluster.transport import MANAGEMENT_SC, NodeName, Transport

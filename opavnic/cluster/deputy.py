@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from hfi_sim.errors import FabricError
+from hfi_sim.base.errors import FabricError
 from hfi_sim.subnet_manager.groups import Groups
 from opavnic.cluster.errors import AskError, ClusterError
 from opavnic.cluster.part import AGAIN_S, Follower, Programs

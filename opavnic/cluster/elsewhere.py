@@ -10,11 +10,11 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from hfi_sim.cable import LinkDirection
-from hfi_sim.errors import InputError
-from hfi_sim.faults import FaultSpec, parse_fault, spec_text
-from hfi_sim.faults.targets import directions_of, links_of, node_of
-from hfi_sim.link.rule import FaultKind
+from hfi_sim.base.errors import InputError
+from hfi_sim.engine.link.rule import FaultKind
+from hfi_sim.fabric.faults import FaultSpec, parse_fault, spec_text
+from hfi_sim.fabric.faults.targets import directions_of, links_of, node_of
+from hfi_sim.nodes.cable import LinkDirection
 from opavnic.cluster.captures import CaptureThere, ServedCaptures
 from opavnic.cluster.errors import AskError, ClusterError
 from opavnic.cluster.status import fold_faults

@@ -17,8 +17,8 @@ import zlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from hfi_sim.did_you_mean import unknown_name
-from hfi_sim.topology.explicit import hfi_names
+from hfi_sim.base.did_you_mean import unknown_name
+from hfi_sim.fabric.topology.explicit import hfi_names
 from opavnic.cluster.errors import AskError, ClusterError, ClusterInputError
 from opavnic.cluster.part import AGAIN_S
 from opavnic.cluster.placement import Placement

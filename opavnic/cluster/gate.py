@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from hfi_sim.engine.crossing import TAG_SIZE
-from hfi_sim.engine.outputs import BufferToken, DirectionId, Left
-from hfi_sim.fabric import Fabric
+from hfi_sim.engine.events.outputs import BufferToken, DirectionId, Left
+from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.wire.lrh16b import sc_of
 from opavnic.cluster.messages import Body, Packets, Taken
 from opavnic.cluster.transport import NodeName

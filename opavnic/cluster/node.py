@@ -15,8 +15,8 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
-from hfi_sim.did_you_mean import unknown_name
-from hfi_sim.errors import HfiSimError
+from hfi_sim.base.did_you_mean import unknown_name
+from hfi_sim.base.errors import HfiSimError
 from opavnic.cluster.boundary import Boundary
 from opavnic.cluster.elsewhere import Others
 from opavnic.cluster.errors import AskError, ClusterError, ClusterInputError

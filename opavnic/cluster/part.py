@@ -13,8 +13,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from hfi_sim.cable import Link
-from hfi_sim.fabric import FabricChange, FabricNotice
+from hfi_sim.fabric.fabric import FabricChange, FabricNotice
+from hfi_sim.nodes.cable import Link
 from opavnic.cluster.boundary import Boundary, CutLink
 from opavnic.cluster.errors import AskError, ClusterError
 from opavnic.cluster.placement import Placement

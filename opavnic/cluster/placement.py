@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from hfi_sim.did_you_mean import unknown_name
-from hfi_sim.topology import NodeKind, Topology
-from hfi_sim.topology.model import Cable
+from hfi_sim.base.did_you_mean import unknown_name
+from hfi_sim.fabric.topology import NodeKind, Topology
+from hfi_sim.fabric.topology.model import Cable
 from opavnic.cluster.errors import ClusterInputError
 
 _PASSES = 8

@@ -14,12 +14,12 @@ import zlib
 from array import array
 from typing import Any
 
-from hfi_sim.fabric import Fabric
-from hfi_sim.hfi import HfiPort
-from hfi_sim.port_state import CapabilityMask3, PortState
+from hfi_sim.base.port_state import CapabilityMask3, PortState
+from hfi_sim.base.types import Lid
+from hfi_sim.fabric.fabric import Fabric
+from hfi_sim.nodes.hfi import HfiPort
+from hfi_sim.nodes.switch import Switch
 from hfi_sim.routing.table import LinearTable
-from hfi_sim.switch import Switch
-from hfi_sim.types import Lid
 from opavnic.cluster.errors import ClusterError
 
 Program = dict[str, Any]

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from hfi_sim.link.rule import PACKET_KINDS
+from hfi_sim.engine.link.rule import PACKET_KINDS
 
 Status = dict[str, Any]
 _PACKET_KINDS: Final = frozenset(kind.value for kind in PACKET_KINDS)

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from hfi_sim.errors import HfiSimError
+from hfi_sim.base.errors import HfiSimError
 from opavnic.cluster.errors import AskError, ClusterError, ClusterInputError, MessageError, RefusedError
 from opavnic.cluster.exchange import Exchange
 from opavnic.cluster.membership import NO_DIGEST, Hello, Membership, NodeEvent, Role

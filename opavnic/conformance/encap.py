@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hfi_sim.types import MacAddr
+from hfi_sim.base.types import MacAddr
 from hfi_sim.wire.lrh16b import length_qw_of
 from opavnic.conformance.result import Difference, Result, compare
 from opavnic.conformance.vector_setup import Datapath, EncapOutcome, EncapSituation

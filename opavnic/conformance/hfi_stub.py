@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 
-from hfi_sim.counters import Drop
-from hfi_sim.engine.outputs import BufferToken
+from hfi_sim.base.counters import Drop
+from hfi_sim.engine.events.outputs import BufferToken
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.lrh16b import dlid_of, pkey_of, slid_of
 

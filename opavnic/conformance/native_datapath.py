@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hfi_sim.fabric import Fabric
+from hfi_sim.fabric.fabric import Fabric
 from opavnic.conformance.hfi_stub import HfiStub
 from opavnic.conformance.python_datapath import configured_adapter, set_up_vports
 from opavnic.conformance.vector_setup import (

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from hfi_sim.mad.header import (
+from hfi_sim.wire.mad.header import (
     BASE_VERSION_OPA,
     DATA_OFFSET_VENDOR,
     MAD_SIZE,
@@ -32,7 +32,7 @@ from hfi_sim.mad.header import (
     Method,
     method_of,
 )
-from hfi_sim.mad.message import Mad
+from hfi_sim.wire.mad.message import Mad
 from opavnic.conformance.result import Difference, Result
 from opavnic.conformance.vectors import Json, read_cases
 from opavnic.conformance.vema import VemaSession

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from hfi_sim.clock import ManualClock
+from hfi_sim.base.clock import ManualClock
+from hfi_sim.base.types import MacAddr
 from hfi_sim.netdev.memory import MemoryNetdev, memory_netdev
-from hfi_sim.types import MacAddr
 from opavnic.adapter import Adapter
 from opavnic.conformance.hfi_stub import HfiStub
 from opavnic.conformance.result import Difference, Result, compare

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from hfi_sim.counters import Drop, PacketCounters
+from hfi_sim.base.counters import Drop, PacketCounters
 from opavnic.adapter import Adapter
 from opavnic.counters import TrafficCounters
 

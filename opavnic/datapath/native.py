@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from hfi_sim.fabric import Fabric
+from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.netdev.base import Merging, Netdev
 from hfi_sim.netdev.tun import leave_offloads
 from opavnic.adapter import Adapter

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from hfi_sim.umad.abi import UmadError
+from hfi_sim.management.umad.abi import UmadError
 from opavnic.devices import fuse
 from opavnic.devices.fuse import Attributes, Opcode, Request
 from opavnic.devices.pieces import MAY_BE_PART, Deposit, Fetch, Pieces

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from hfi_sim.errors import WireError
+from hfi_sim.base.errors import WireError
 
 MAJOR: Final = 7
 MINOR: Final = 36

@@ -12,12 +12,12 @@ import errno
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from hfi_sim.hfi import Hfi, HfiPort
-from hfi_sim.port_state import PortState
-from hfi_sim.sma.facts import port_info_of
-from hfi_sim.umad.abi import ABI_VERSION, UmadError
-from hfi_sim.umad.file import UmadFile
-from hfi_sim.umad.service import UmadService
+from hfi_sim.base.port_state import PortState
+from hfi_sim.management.sma.facts import port_info_of
+from hfi_sim.management.umad.abi import ABI_VERSION, UmadError
+from hfi_sim.management.umad.file import UmadFile
+from hfi_sim.management.umad.service import UmadService
+from hfi_sim.nodes.hfi import Hfi, HfiPort
 from opavnic.devices.tree import DeviceFile, Symlink, Text, Tree
 
 SYS_CLASSES: Final = ("infiniband", "infiniband_mad", "infiniband_verbs")

@@ -14,8 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from hfi_sim.mad.transfers import MAX_MESSAGE
-from hfi_sim.umad.abi import HEADER_SIZE
+from hfi_sim.management.mad.transfers import MAX_MESSAGE
+from hfi_sim.management.umad.abi import HEADER_SIZE
 
 MAX_WRITTEN: Final = HEADER_SIZE + MAX_MESSAGE
 """Bytes of the longest write that can be valid."""

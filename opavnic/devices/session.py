@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from hfi_sim.errors import WireError
+from hfi_sim.base.errors import WireError
 from opavnic.devices.filesystem import FileSystem
 from opavnic.devices.memory import Transfer, WaitingCall
 from opavnic.devices.pieces import MAX_WRITTEN, Deposit, Fetch

@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
-from hfi_sim.counters import CongestionCounters, Drop, PacketCounters
+from hfi_sim.base.counters import CongestionCounters, Drop, PacketCounters
+from hfi_sim.base.random_stream import RandomStream
 from hfi_sim.engine.api import Engine
 from hfi_sim.engine.config import BoundaryEnd, End, HfiEnd, PortConfig, SwitchPortConfig
-from hfi_sim.engine.outputs import BufferToken, DirectionId, Output, PortId, SwitchId
+from hfi_sim.engine.events.outputs import BufferToken, DirectionId, Output, PortId, SwitchId
+from hfi_sim.engine.link.capture import CaptureConfig, CaptureRing
+from hfi_sim.engine.link.config import Egress, FlowControl, LinkConfig
+from hfi_sim.engine.link.credits import LanesStatus
+from hfi_sim.engine.link.rule import FaultRule, Match, Tally
+from hfi_sim.engine.link.vl_counters import Uncounted, VlCounters, vl_counters
+from hfi_sim.engine.link.wire_counters import WireCounters
 from hfi_sim.engine.port_errors import PortError
-from hfi_sim.link.capture import CaptureConfig, CaptureRing
-from hfi_sim.link.config import Egress, FlowControl, LinkConfig
-from hfi_sim.link.credits import LanesStatus
-from hfi_sim.link.rule import FaultRule, Match, Tally
-from hfi_sim.link.vl_counters import Uncounted, VlCounters, vl_counters
-from hfi_sim.link.wire_counters import WireCounters
-from hfi_sim.random_stream import RandomStream
 from hfi_sim.routing.table import LinearTable
 from hfi_sim.wire.icrc import IBA_POLYNOMIAL, Icrc
 from opavnic.datapath.selection import load_native, why_not_native

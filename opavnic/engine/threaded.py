@@ -19,11 +19,11 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hfi_sim.clock import Clock
-from hfi_sim.counters import Drop
+from hfi_sim.base.clock import Clock
+from hfi_sim.base.counters import Drop
+from hfi_sim.base.instants import NS_PER_S
 from hfi_sim.engine.api import Engine, EngineFactory
-from hfi_sim.engine.outputs import Output, PortId
-from hfi_sim.instants import NS_PER_S
+from hfi_sim.engine.events.outputs import Output, PortId
 from opavnic.datapath.selection import load_native, why_not_native
 from opavnic.engine.native import DROPS, NativeEngine
 from opavnic.errors import DatapathUnavailableError

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from hfi_sim.errors import NetdevError
+from hfi_sim.base.errors import NetdevError
+from hfi_sim.base.types import mac_text
 from hfi_sim.netdev.namespace import CLONE_NEWNET, Libc, run_in_namespace, run_in_thread
 from hfi_sim.netdev.netlink import LinkClient
-from hfi_sim.types import mac_text
 from opavnic.lab.lab import Lab
 from opavnic.lab.namespaces import OWN_SYSCTLS
 from opavnic.lab.vnics import HostVnic

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import BeforeValidator, Field
 
-from hfi_sim.did_you_mean import nearest
+from hfi_sim.base.did_you_mean import nearest
 from opavnic.lab.name_rules import LabName
 from vema.em.problems import Problem
 from vema.sections import Section, empty_is_default

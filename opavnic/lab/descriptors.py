@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from hfi_sim.text import counted
+from hfi_sim.base.text import counted
 from opavnic.lab.errors import LabError
 from opavnic.lab.model import LabModel
 

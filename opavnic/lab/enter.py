@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NoReturn
 
-from hfi_sim.did_you_mean import nearest
+from hfi_sim.base.did_you_mean import nearest
 from hfi_sim.netdev.namespace import CLONE_NEWNET, CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWUTS, Libc
 from opavnic import signals
 from opavnic.devices.entry import EntryError

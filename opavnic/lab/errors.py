@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hfi_sim.errors import InputError
+from hfi_sim.base.errors import InputError
 from opavnic.errors import OpavnicError
 
 

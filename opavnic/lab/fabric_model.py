@@ -15,8 +15,9 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema
 
-from hfi_sim.errors import FabricError, QuantityError
-from hfi_sim.link.config import (
+from hfi_sim.base.errors import FabricError, QuantityError
+from hfi_sim.base.quantities import SizeOrTime, parse_share, parse_size_or_time, size_or_time_text
+from hfi_sim.engine.link.config import (
     DEFAULT_LATENCY_S,
     DEFAULT_RATE_BPS,
     MAX_VLS,
@@ -24,7 +25,6 @@ from hfi_sim.link.config import (
     SERVICE_CHANNELS,
     FlowControl,
 )
-from hfi_sim.quantities import SizeOrTime, parse_share, parse_size_or_time, size_or_time_text
 from opavnic.lab.sections import AlsoAccepts, Delay
 from vema.sections import Rate, Section, Size, empty_is_default
 

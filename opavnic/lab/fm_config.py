@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Final
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from hfi_sim.errors import InputError
-from hfi_sim.sma.attributes.port_info import MTU_BYTES
-from hfi_sim.types import PKEY_FULL_MANAGEMENT
+from hfi_sim.base.errors import InputError
+from hfi_sim.base.types import PKEY_FULL_MANAGEMENT
+from hfi_sim.wire.sma.port_info import MTU_BYTES
 from opavnic.errors import OpavnicError
 from opavnic.lab.model import LabModel
 

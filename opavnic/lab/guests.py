@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, get_args
 
-from hfi_sim.did_you_mean import nearest
+from hfi_sim.base.did_you_mean import nearest
 from opavnic.lab.errors import LabError, PrivilegeError
 from opavnic.lab.guest_model import Engine, GuestKeys
 from opavnic.lab.identity import NamespaceId, namespace_at

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from hfi_sim.errors import NetdevError
+from hfi_sim.base.errors import NetdevError
 from hfi_sim.netdev.namespace import CLONE_NEWNET, CLONE_NEWUSER, Libc, run_in_thread
 from opavnic.lab.errors import LabError
 

@@ -13,11 +13,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from hfi_sim.did_you_mean import nearest
-from hfi_sim.errors import HfiSimError, NetdevError
+from hfi_sim.base.did_you_mean import nearest
+from hfi_sim.base.errors import HfiSimError, NetdevError
+from hfi_sim.base.text import counted
+from hfi_sim.base.types import MacAddr
 from hfi_sim.netdev.neighbours import NeighbourClient
-from hfi_sim.text import counted
-from hfi_sim.types import MacAddr
 from opavnic.adapter import Adapter
 from opavnic.datapath.selection import Choice, choose_datapath
 from opavnic.errors import DatapathUnavailableError

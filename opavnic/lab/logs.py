@@ -16,8 +16,8 @@ from collections import deque
 from pathlib import Path
 from typing import Final
 
-from hfi_sim.clock import TimerHandle
-from hfi_sim.text import visible
+from hfi_sim.base.clock import TimerHandle
+from hfi_sim.base.text import visible
 from opavnic.lab.log_file import LogFile
 from opavnic.lab.log_limits import INTERVAL_S, Alike, RateLimit, shortened
 from opavnic.lab.parts import part_log_names

@@ -19,12 +19,12 @@ from pydantic import (
     model_validator,
 )
 
-from hfi_sim.did_you_mean import hint, nearest
-from hfi_sim.errors import FabricError, FaultError, InputError
-from hfi_sim.fabric import Fabric as FabricOfNodes
-from hfi_sim.faults import Faults, parse_fault, spec_from_data, spec_text
+from hfi_sim.base.did_you_mean import hint, nearest
+from hfi_sim.base.errors import FabricError, FaultError, InputError
+from hfi_sim.base.quantities import share_text
+from hfi_sim.fabric.fabric import Fabric as FabricOfNodes
+from hfi_sim.fabric.faults import Faults, parse_fault, spec_from_data, spec_text
 from hfi_sim.netdev.base import ETH_MTU_MAX, ETH_MTU_MIN, IpInterface
-from hfi_sim.quantities import share_text
 from opavnic.datapath.selection import EngineWanted
 from opavnic.errors import OpavnicError
 from opavnic.lab.cluster_model import Cluster, standby_problems

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final, Protocol
 
-from hfi_sim.text import counted
+from hfi_sim.base.text import counted
 from opavnic.lab.model import LabModel
 
 _SETTINGS: Final = "net.ipv{version}.neigh.default.gc_thresh{number}={value}"

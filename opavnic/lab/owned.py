@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from hfi_sim.errors import NetdevError
+from hfi_sim.base.errors import NetdevError
+from hfi_sim.base.types import MacAddr, mac_text
 from hfi_sim.netdev.bridging import BridgeClient, LinkFacts
 from hfi_sim.netdev.namespace import run_in_namespace
-from hfi_sim.types import MacAddr, mac_text
 from opavnic.lab.errors import LabError
 from opavnic.lab.identity import NamespaceId, namespace_at
 from opavnic.lab.journal_entries import LinkEntry, SettingEntry

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 from aiohttp import web
 
-from hfi_sim.did_you_mean import unknown_name
-from hfi_sim.errors import InputError
+from hfi_sim.base.did_you_mean import unknown_name
+from hfi_sim.base.errors import InputError
 from opavnic.lab.parts import RunningParts
 from opavnic.world.openapi import api
 from opavnic.world.part import RunningPart

@@ -20,7 +20,7 @@ from typing import Any, Final, Protocol
 
 from aiohttp import web
 
-from hfi_sim.errors import InputError
+from hfi_sim.base.errors import InputError
 from opavnic.errors import OpavnicError
 from opavnic.world.connections import while_read
 from opavnic.world.json_body import json_object

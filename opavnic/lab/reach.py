@@ -21,7 +21,7 @@ from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from typing import Any, Final
 
-from hfi_sim.errors import NetdevError
+from hfi_sim.base.errors import NetdevError
 from hfi_sim.netdev.namespace import Libc, run_in_namespace
 from hfi_sim.netdev.neighbours import NeighbourClient, NeighbourTable
 from opavnic.lab.descriptors import raise_limit

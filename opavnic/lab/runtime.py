@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Final
 
-from hfi_sim.did_you_mean import nearest
+from hfi_sim.base.did_you_mean import nearest
 from hfi_sim.netdev.namespace import Libc
 from opavnic.lab.errors import JournalError, LabError, LabRunningError, NoLabError
 from opavnic.lab.identity import NamespaceId, boot_id

@@ -14,7 +14,7 @@ import yaml
 from aiohttp import web
 from pydantic import ValidationError
 
-from hfi_sim.faults import FaultState
+from hfi_sim.fabric.faults import FaultState
 from opavnic.lab.by_hand import namespaces_by_hand, namespaces_of, vnics_by_hand
 from opavnic.lab.em_config import em_config
 from opavnic.lab.errors import LabError

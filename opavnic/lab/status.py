@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from hfi_sim.counters import Drop, PacketCounters
-from hfi_sim.errors import NetdevError
-from hfi_sim.fabric import Fabric
-from hfi_sim.types import mac_text
+from hfi_sim.base.counters import Drop, PacketCounters
+from hfi_sim.base.errors import NetdevError
+from hfi_sim.base.types import mac_text
+from hfi_sim.fabric.fabric import Fabric
 from opavnic.adapter import Adapter
 from opavnic.lab.parts import RunningParts
 from opavnic.lab.vnics import HostVnic, vnics_of

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from hfi_sim.topology import HostSpec, NodeKind, Topology, generate
-from hfi_sim.topology.explicit import from_data, hfi_names
+from hfi_sim.fabric.topology import HostSpec, NodeKind, Topology, generate
+from hfi_sim.fabric.topology.explicit import from_data, hfi_names
 from opavnic.lab.fabric_model import LinkModel
 from opavnic.lab.fabric_model import Topology as TopologySection
 

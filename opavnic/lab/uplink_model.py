@@ -7,8 +7,8 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from hfi_sim.did_you_mean import hint
-from hfi_sim.types import MacAddr, mac_text, parse_mac
+from hfi_sim.base.did_you_mean import hint
+from hfi_sim.base.types import MacAddr, mac_text, parse_mac
 from opavnic.lab.name_rules import InterfaceName
 from vema.em.problems import KeyPath, Problem
 from vema.sections import Section

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import yaml
 
-from hfi_sim.errors import InputError
-from hfi_sim.text import with_article
+from hfi_sim.base.errors import InputError
+from hfi_sim.base.text import with_article
 from opavnic import files
 from opavnic.errors import OpavnicError
 from opavnic.lab.errors import ConfigError

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from hfi_sim.cable import LinkDirection
+from hfi_sim.base.errors import FaultError
 from hfi_sim.engine.config import BoundaryEnd
-from hfi_sim.errors import FaultError
-from hfi_sim.fabric import Fabric
-from hfi_sim.faults.targets import directions_of
-from hfi_sim.hfi import HfiPort
-from hfi_sim.link.capture import MAX_SNAP, SEGMENT_BYTES, CaptureConfig
-from hfi_sim.link.rule import Match
+from hfi_sim.engine.link.capture import MAX_SNAP, SEGMENT_BYTES, CaptureConfig
+from hfi_sim.engine.link.rule import Match
+from hfi_sim.fabric.fabric import Fabric
+from hfi_sim.fabric.faults.targets import directions_of
+from hfi_sim.nodes.cable import LinkDirection
+from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.wire.captures import NS_PER_S, PcapngWriter, interface_statistics
 
 DEFAULT_BUFFER: Final = 32 << 20

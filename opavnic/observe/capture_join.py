@@ -9,7 +9,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final
 
-from hfi_sim.errors import WireError
+from hfi_sim.base.errors import WireError
 from hfi_sim.wire.captures import ENHANCED_PACKET, INTERFACE, MAX_BLOCK, SECTION, STATISTICS
 
 _HEAD: Final = Struct("<II")

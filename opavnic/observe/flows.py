@@ -7,7 +7,7 @@ import struct
 from dataclasses import dataclass
 from typing import Final
 
-from hfi_sim.types import mac_text
+from hfi_sim.base.types import mac_text
 from hfi_sim.wire.l4 import EthernetL4
 from hfi_sim.wire.lrh16b import Lrh16B
 from opavnic.flow import innermost_ethertype_at

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any, Self
 
 Drops = Mapping[str, Mapping[str, int]]
-"""Packets that ended, by element and reason (`hfi_sim.counters.Drop`)."""
+"""Packets that ended, by element and reason (`hfi_sim.base.counters.Drop`)."""
 
 
 class Order(StrEnum):

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from hfi_sim.link.capture import DROP_COMMENTS
-from hfi_sim.trace import TraceRecord
+from hfi_sim.engine.link.capture import DROP_COMMENTS
+from hfi_sim.fabric.trace import TraceRecord
 from hfi_sim.wire.captures import NS_PER_S, CaptureReader, PcapngWriter
 
 _DROPS: Final = {comment.decode(): drop for drop, comment in DROP_COMMENTS.items()}

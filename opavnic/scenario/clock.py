@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
-from hfi_sim.clock import TimerHandle
+from hfi_sim.base.clock import TimerHandle
 
 
 class LoopClock:

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from hfi_sim.did_you_mean import unknown_name
-from hfi_sim.mad.header import Method
-from hfi_sim.port_state import CapabilityMask3, PortState
-from hfi_sim.types import mac_text, parse_mac
+from hfi_sim.base.did_you_mean import unknown_name
+from hfi_sim.base.port_state import CapabilityMask3, PortState
+from hfi_sim.base.types import mac_text, parse_mac
+from hfi_sim.wire.mad.header import Method
 from opavnic.scenario.hosts import ScenarioError, ScenarioHost, ScenarioVnic
 from opavnic.scenario.managers import BEST, CONVERGENCE_S, Converging, EmStandby, Manager, cut_short
 from opavnic.world.em_node import EM_NODE

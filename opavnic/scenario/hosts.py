@@ -15,9 +15,9 @@ from scapy.layers.inet6 import ICMPv6ND_NA, ICMPv6ND_NS, ICMPv6NDOptDstLLAddr, I
 from scapy.layers.l2 import ARP, Ether
 from scapy.packet import Packet
 
-from hfi_sim.did_you_mean import unknown_name
-from hfi_sim.hfi import HfiPort
-from hfi_sim.types import MacAddr, mac_text, parse_mac
+from hfi_sim.base.did_you_mean import unknown_name
+from hfi_sim.base.types import MacAddr, mac_text, parse_mac
+from hfi_sim.nodes.hfi import HfiPort
 from opavnic.errors import OpavnicError
 from opavnic.scenario.match import Matcher, Pattern, PatternError, dissect, summary
 from opavnic.world.ground.memory_host import MemoryHost

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from hfi_sim.quantities import time_text
+from hfi_sim.base.quantities import time_text
 from opavnic.errors import OpavnicError
 from opavnic.scenario.picture import fabric_text, is_own, waits_text
 

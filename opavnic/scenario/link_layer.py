@@ -13,12 +13,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
-from hfi_sim.errors import NetdevError
+from hfi_sim.base.errors import NetdevError
+from hfi_sim.base.types import MacAddr
 from hfi_sim.netdev.memory import MemoryNetdev
 from hfi_sim.netdev.namespace import run_in_namespace
 from hfi_sim.netdev.netlink import LinkClient
 from hfi_sim.netdev.tap import TapNetdev
-from hfi_sim.types import MacAddr
 from opavnic.world.ground.memory_host import MemoryHost
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from dataclasses import fields as fields_of
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from hfi_sim.did_you_mean import unknown_name
+from hfi_sim.base.did_you_mean import unknown_name
 from opavnic.scenario.em import DEFAULT_PKEY
 from opavnic.scenario.hosts import ScenarioError, ScenarioHost, ScenarioVnic
 from opavnic.scenario.managers import CONVERGENCE_S

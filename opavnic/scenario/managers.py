@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Final
 
-from hfi_sim.hfi import HfiPort
+from hfi_sim.nodes.hfi import HfiPort
 from opavnic.em_port import SmTopology, make_em
 from opavnic.scenario.hosts import ScenarioError, ScenarioHost
 from vema.em.election import Role

@@ -9,10 +9,10 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
-from hfi_sim.cable import Link
-from hfi_sim.fabric import Fabric
-from hfi_sim.quantities import size_text
-from hfi_sim.text import counted
+from hfi_sim.base.quantities import size_text
+from hfi_sim.base.text import counted
+from hfi_sim.fabric.fabric import Fabric
+from hfi_sim.nodes.cable import Link
 
 if TYPE_CHECKING:
     from opavnic.scenario.scenario import Scenario

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from hfi_sim.text import xml_text
-from hfi_sim.topology import Topology
-from hfi_sim.topology.draw import as_svg
+from hfi_sim.base.text import xml_text
+from hfi_sim.fabric.topology import Topology
+from hfi_sim.fabric.topology.draw import as_svg
+from hfi_sim.wire.decode.summary import summarize
 from hfi_sim.wire.l4 import L4
 from hfi_sim.wire.lrh16b import l4_of
-from hfi_sim.wire.summary import summarize
 
 if TYPE_CHECKING:
-    from hfi_sim.trace import TraceRecord
+    from hfi_sim.fabric.trace import TraceRecord
     from opavnic.scenario.scenario import Scenario
 
 PACKETS_DRAWN: Final = 2000

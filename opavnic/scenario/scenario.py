@@ -11,17 +11,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Literal, Self
 
-from hfi_sim.clock import Clock, ManualClock
+from hfi_sim.base.clock import Clock, ManualClock
+from hfi_sim.base.errors import NetdevError
+from hfi_sim.base.port_state import CapabilityMask3
 from hfi_sim.engine.api import EngineFactory
+from hfi_sim.engine.link.config import FlowControl
 from hfi_sim.engine.python import PythonEngine
-from hfi_sim.errors import NetdevError
-from hfi_sim.link.config import FlowControl
+from hfi_sim.fabric.topology import Topology
+from hfi_sim.fabric.trace import Trace
 from hfi_sim.netdev.base import ETH_MTU_MAX, Netdev
 from hfi_sim.netdev.memory import MemoryNetdev
-from hfi_sim.port_state import CapabilityMask3
 from hfi_sim.subnet_manager import Routing
-from hfi_sim.topology import Topology
-from hfi_sim.trace import Trace
 from opavnic.scenario.clock import LoopClock
 from opavnic.scenario.em import ScenarioEm
 from opavnic.scenario.hosts import Hosts, ScenarioError, ScenarioHost, ScenarioVnic, check_time

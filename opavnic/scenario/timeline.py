@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Final
 
-from hfi_sim.clock import Clock
+from hfi_sim.base.clock import Clock
 from opavnic.log_packages import listening
 
 _KEEP: Final = 500

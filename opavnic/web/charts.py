@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from hfi_sim.quantities import rate_text, rounded_rate
+from hfi_sim.base.quantities import rate_text, rounded_rate
 from opavnic.event_timeline import clock_text, event_text
 from opavnic.web.scene import LinkView, NodeView, Scene
 

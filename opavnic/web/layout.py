@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from hfi_sim.topology.draw import Position, layers, picture
-from hfi_sim.topology.model import Topology
+from hfi_sim.fabric.topology.draw import Position, layers, picture
+from hfi_sim.fabric.topology.model import Topology
 
 WIDTH: Final = 770.0
 HEIGHT: Final = 490.0

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from hfi_sim.text import counted, visible
-from hfi_sim.topology.draw import Position
-from hfi_sim.topology.ibnet import loads
-from hfi_sim.topology.model import NodeKind, Topology
+from hfi_sim.base.text import counted, visible
+from hfi_sim.fabric.topology.draw import Position
+from hfi_sim.fabric.topology.ibnet import loads
+from hfi_sim.fabric.topology.model import NodeKind, Topology
 from opavnic.observe.rates import Link, Pace, Rates, Vnic, state_text, vesw_text
 from opavnic.web.layout import Layout, Size, layout
 

@@ -10,7 +10,7 @@ from http.client import HTTPResponse
 from pathlib import Path
 from typing import Any, Final
 
-from hfi_sim.errors import HfiSimError
+from hfi_sim.base.errors import HfiSimError
 from opavnic.lab.client import LabClient
 from opavnic.lab.errors import LabError
 from opavnic.observe.rates import Sample, rates

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
-from hfi_sim.cable import LinkDirection
+from hfi_sim.nodes.cable import LinkDirection
 
 
 class RemoteCapture(Protocol):

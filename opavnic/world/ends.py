@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Final, TypeVar
 
-from hfi_sim.errors import HfiSimError
+from hfi_sim.base.errors import HfiSimError
 from opavnic.errors import EndError
 
 log = logging.getLogger("opavnic.world")

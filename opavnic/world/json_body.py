@@ -12,7 +12,7 @@ from typing import Any, Final, NoReturn
 
 from aiohttp import web
 
-from hfi_sim.errors import InputError
+from hfi_sim.base.errors import InputError
 
 MAX_BODY: Final = 4 << 20
 """Bytes of a request: room for an EM file of the largest size."""

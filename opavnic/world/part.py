@@ -25,10 +25,10 @@ from ipaddress import IPv4Interface, IPv6Interface
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from hfi_sim.clock import Clock
-from hfi_sim.hfi import HfiPort
+from hfi_sim.base.clock import Clock
 from hfi_sim.netdev.base import Netdev
 from hfi_sim.netdev.memory import MemoryNetdev
+from hfi_sim.nodes.hfi import HfiPort
 from opavnic.errors import PartError
 from opavnic.world.carrier import NativeCarrier
 from vema.em.problems import KeyPath, Problem

@@ -19,22 +19,22 @@ from functools import partial
 from types import TracebackType
 from typing import Literal, Self
 
-from hfi_sim.clock import Clock
-from hfi_sim.did_you_mean import unknown_name
+from hfi_sim.base.clock import Clock
+from hfi_sim.base.did_you_mean import unknown_name
+from hfi_sim.base.types import PKEY_DEFAULT, PKEY_FULL_MANAGEMENT, PKEY_LIMITED_MANAGEMENT
 from hfi_sim.engine.api import EngineFactory
 from hfi_sim.engine.driver import DriverFactory, EngineDriver
+from hfi_sim.engine.link.config import FlowControl
 from hfi_sim.engine.python import PythonEngine
-from hfi_sim.fabric import Fabric
-from hfi_sim.faults import Faults
-from hfi_sim.hfi import Hfi, HfiPort, NetdevFactory
-from hfi_sim.link.config import FlowControl
-from hfi_sim.mad.agents import MadRequest
-from hfi_sim.mad.header import MadClass, Method
+from hfi_sim.fabric.fabric import Fabric
+from hfi_sim.fabric.faults import Faults
+from hfi_sim.fabric.topology import Topology
+from hfi_sim.management.mad.agents import MadRequest
+from hfi_sim.nodes.hfi import Hfi, HfiPort, NetdevFactory
 from hfi_sim.subnet_manager import Routing, SubnetManager
 from hfi_sim.subnet_manager.administration.service import AdministrationService
-from hfi_sim.topology import Topology
-from hfi_sim.types import PKEY_DEFAULT, PKEY_FULL_MANAGEMENT, PKEY_LIMITED_MANAGEMENT
 from hfi_sim.wire.icrc import Icrc
+from hfi_sim.wire.mad.header import MadClass, Method
 from opavnic.adapter import Configured, no_host
 from opavnic.errors import OpavnicError
 from opavnic.vnic_port import VnicPort

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from hfi_sim.mad.header import Method
+from hfi_sim.wire.mad.header import Method
 from native_module import needs_native
 from opavnic.cli.conformance import app
 from opavnic.cli.main import main

@@ -19,7 +19,7 @@ import pytest
 from e2e.conftest import Program
 from e2e.kernel import wait_until
 from e2e.test_native import model, stream
-from hfi_sim.link.capture import CaptureConfig
+from hfi_sim.engine.link.capture import CaptureConfig
 from native_module import needs_native
 from opavnic.lab.lab import Lab
 from opavnic.lab.model import LabModel

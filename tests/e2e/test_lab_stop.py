@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from e2e.kernel import wait_until
-from hfi_sim.errors import NetdevError
+from hfi_sim.base.errors import NetdevError
 from opavnic.lab.cleanup import Removed
 from opavnic.lab.daemon import run_lab
 from opavnic.lab.errors import LabError

@@ -18,8 +18,8 @@ import pytest
 
 from e2e.conftest import Program
 from e2e.kernel import wait_until
+from hfi_sim.fabric.trace import Trace
 from hfi_sim.netdev.ethtool import GRO
-from hfi_sim.trace import Trace
 from native_module import needs_native
 from opavnic.lab.em_config import em_config
 from opavnic.lab.lab import Lab

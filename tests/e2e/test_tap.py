@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from e2e.kernel import ip, program, wait_until
-from hfi_sim.errors import NetdevError
+from hfi_sim.base.errors import NetdevError
+from hfi_sim.base.types import MacAddr, parse_mac
 from hfi_sim.netdev.base import Merging
 from hfi_sim.netdev.ethtool import GRO
 from hfi_sim.netdev.netlink import LinkClient
 from hfi_sim.netdev.tap import ALONE_IN_A_ROW, QUIET_S, TapFactory, TapNetdev
-from hfi_sim.types import MacAddr, parse_mac
 from opavnic.lab.namespaces import NETNS_DIR, create_namespace, remove_namespace
 
 OWN = parse_mac("06:2c:00:05:00:00")

@@ -10,9 +10,9 @@ import subprocess
 
 import pytest
 
-from hfi_sim.link.config import FlowControl
+from hfi_sim.engine.link.config import FlowControl
+from hfi_sim.fabric.topology import generate
 from hfi_sim.netdev.namespace import run_in_namespace
-from hfi_sim.topology import generate
 from opavnic.scenario import Scenario, ScenarioHost
 from opavnic.scenario.link_layer import TapLink
 

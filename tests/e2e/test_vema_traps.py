@@ -22,8 +22,8 @@ import pytest
 
 from e2e.kernel import wait_until
 from e2e.raw_em import PATIENCE_S, WINDOW_S, RawEm
+from hfi_sim.base.types import MacAddr, parse_mac
 from hfi_sim.netdev.namespace import run_in_namespace
-from hfi_sim.types import MacAddr, parse_mac
 from opavnic.adapter import Adapter
 from opavnic.lab.lab import Lab
 from opavnic.lab.model import LabModel

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
-from hfi_sim.mad.header import Method
-from hfi_sim.types import MacAddr
+from hfi_sim.base.types import MacAddr
+from hfi_sim.wire.mad.header import Method
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.iface_macs import IfaceMacs
 from vema.attributes.mac_entries import MacEntries, MacEntry

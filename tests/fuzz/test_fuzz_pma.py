@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hfi_sim.fabric import Fabric
-from hfi_sim.mad.agents import MadRequest
-from hfi_sim.mad.attributes import PmAttrId
-from hfi_sim.mad.header import MAD_SIZE, MadClass, MadHeader, Method, mad_size
-from hfi_sim.pma.agent import PerformanceAgent
-from hfi_sim.pma.ports import counted_hfi, counted_switch
+from hfi_sim.fabric.fabric import Fabric
+from hfi_sim.management.mad.agents import MadRequest
+from hfi_sim.management.pma.agent import PerformanceAgent
+from hfi_sim.management.pma.ports import counted_hfi, counted_switch
+from hfi_sim.wire.mad.attributes import PmAttrId
+from hfi_sim.wire.mad.header import MAD_SIZE, MadClass, MadHeader, Method, mad_size
 from unit.hfi_sim.fabric_pair import make_pair
 
 masks = st.sampled_from([0, 1, 2, 6, 0x1F, 1 << 255, (1 << 256) - 1]) | st.integers(0, (1 << 256) - 1)

@@ -8,12 +8,12 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hfi_sim.hfi import HfiPort
-from hfi_sim.mad.agents import MadRequest
-from hfi_sim.mad.attributes import SubnetAttrId
-from hfi_sim.mad.header import MadClass, MadHeader, Method
-from hfi_sim.smp.header import DirectedHeader
-from hfi_sim.types import LID_PERMISSIVE, PKEY_FULL_MANAGEMENT, PKEY_LIMITED_MANAGEMENT
+from hfi_sim.base.types import LID_PERMISSIVE, PKEY_FULL_MANAGEMENT, PKEY_LIMITED_MANAGEMENT
+from hfi_sim.management.mad.agents import MadRequest
+from hfi_sim.nodes.hfi import HfiPort
+from hfi_sim.wire.mad.attributes import SubnetAttrId
+from hfi_sim.wire.mad.header import MadClass, MadHeader, Method
+from hfi_sim.wire.mad.smp_header import DirectedHeader
 from unit.hfi_sim.sma.managed_fabric import H2, SELF, SW0, SW1, Managed
 
 ATTRIBUTES = st.one_of(st.sampled_from([*map(int, SubnetAttrId)]), st.integers(0, 0xFFFF))

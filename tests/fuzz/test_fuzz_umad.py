@@ -11,16 +11,16 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hfi_sim.clock import ManualClock
-from hfi_sim.fabric import Fabric
-from hfi_sim.umad.abi import (
+from hfi_sim.base.clock import ManualClock
+from hfi_sim.fabric.fabric import Fabric
+from hfi_sim.management.umad.abi import (
     ENABLE_PKEY,
     REGISTER_AGENT,
     REGISTER_AGENT2,
     UNREGISTER_AGENT,
     UmadError,
 )
-from hfi_sim.umad.service import UmadService
+from hfi_sim.management.umad.service import UmadService
 from unit.hfi_sim.fabric_pair import make_pair
 from unit.hfi_sim.umad.umad_program import message, register2
 

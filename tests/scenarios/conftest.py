@@ -9,7 +9,7 @@ import pytest
 
 from engine_twins import Twins, built_engines, note_comparison
 from hfi_sim.engine.api import Engine, EngineFactory
-from hfi_sim.fabric import Fabric
+from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.wire.icrc import Icrc
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from collections import Counter
 
-from hfi_sim.clock import ManualClock
-from hfi_sim.hfi import HfiPort
+from hfi_sim.base.clock import ManualClock
+from hfi_sim.nodes.hfi import HfiPort
 from lnet.config import LndConfig
 from lnet.lnet_hdr import LnetHdr
 from lnet.nid import Nid

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from hfi_sim.clock import ManualClock
+from hfi_sim.base.clock import ManualClock
 from lnet.config import LndConfig
 from lnet.networks import Bonding
 from lnet.rig import LnetRig, RigHost

@@ -6,8 +6,8 @@ import io
 
 import pytest
 
-from hfi_sim.faults import parse_match
-from hfi_sim.trace import TraceRecord
+from hfi_sim.fabric.faults import parse_match
+from hfi_sim.fabric.trace import TraceRecord
 from opavnic.observe.capture import Capture
 from opavnic.observe.trace_file import TraceReader
 from opavnic.scenario import Hosts, Scenario, ScenarioEm

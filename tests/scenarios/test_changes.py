@@ -8,7 +8,7 @@ import pytest
 from scapy.layers.l2 import Dot1Q, Ether
 from scapy.packet import Raw
 
-from hfi_sim.counters import Drop
+from hfi_sim.base.counters import Drop
 from hfi_sim.wire.l4 import L4
 from hfi_sim.wire.lrh16b import l4_of, sc_of
 from opavnic.scenario import Hosts, Scenario, ScenarioEm, ScenarioHost, ms, us

@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from hfi_sim.hfi import HfiPort
-from hfi_sim.mad.agents import MadRequest
-from hfi_sim.mad.header import MadClass, Method
+from hfi_sim.base.types import MacAddr
+from hfi_sim.fabric.topology import Topology
+from hfi_sim.management.mad.agents import MadRequest
 from hfi_sim.netdev.memory import MemoryNetdev, memory_netdev
-from hfi_sim.topology import Topology
-from hfi_sim.types import MacAddr
+from hfi_sim.nodes.hfi import HfiPort
+from hfi_sim.wire.mad.header import MadClass, Method
 from opavnic.em_port import SmTopology, make_em
 from opavnic.world.world import World
 from unit.opavnic.vnic_bench import netdev_of

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from hfi_sim.errors import FaultError
+from hfi_sim.base.errors import FaultError
 from opavnic.scenario import Hosts, Scenario, ScenarioEm, ScenarioError, ms, seconds
 from vema.types import AttrId
 

@@ -8,7 +8,7 @@ import contextlib
 import pytest
 from scapy.layers.l2 import ARP
 
-from hfi_sim.link.config import FlowControl
+from hfi_sim.engine.link.config import FlowControl
 from hfi_sim.subnet_manager import Routing
 from opavnic.scenario import Hosts, Scenario, ScenarioEm, ScenarioHost, ms, seconds, us
 from scenarios.test_changes import stream

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hfi_sim.clock import ManualClock
+from hfi_sim.base.clock import ManualClock
 from lnet.conns import ConnTable
 from lnet.rig import LnetRig
 from opavnic_bench.lnet.bonding import run_fault, run_shape

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hfi_sim.clock import ManualClock
+from hfi_sim.base.clock import ManualClock
 from lnet.config import LndConfig
 from lnet.nid import Nid
 from lnet.objects import RouteState

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 import yaml
 
-from hfi_sim.clock import ManualClock
+from hfi_sim.base.clock import ManualClock
 from lnet.config import LndConfig
 from lnet.health import MAX_HEALTH
 from lnet.lnetctl import Lnetctl

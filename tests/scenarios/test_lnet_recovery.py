@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from hfi_sim.clock import ManualClock
-from hfi_sim.hfi import HfiPort
-from hfi_sim.port_state import PortEventKind
+from hfi_sim.base.clock import ManualClock
+from hfi_sim.base.port_state import PortEventKind
+from hfi_sim.nodes.hfi import HfiPort
 from lnet.config import LndConfig
 from lnet.lnetctl import Lnetctl
 from lnet.nid import Net, Nid

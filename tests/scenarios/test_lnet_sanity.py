@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import pytest
 
-from hfi_sim.clock import ManualClock
+from hfi_sim.base.clock import ManualClock
 from lnet.config import LndConfig
 from lnet.health import MAX_HEALTH, HealthStatus
 from lnet.lnetctl import Lnetctl

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from scapy.layers.l2 import ARP
 
-from hfi_sim.errors import MadTimeoutError
-from hfi_sim.mad.header import Method
+from hfi_sim.base.errors import MadTimeoutError
+from hfi_sim.wire.mad.header import Method
 from opavnic.scenario import Hosts, Scenario, ScenarioEm, ScenarioError, ScenarioSimulator, ms
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.mac_entries import MacEntries, MacEntry

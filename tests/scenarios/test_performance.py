@@ -6,20 +6,20 @@ from functools import partial
 
 import pytest
 
-from hfi_sim.clock import ManualClock
-from hfi_sim.counters import Drop
-from hfi_sim.engine.outputs import BufferToken
-from hfi_sim.fabric import Fabric
-from hfi_sim.faults import Faults
-from hfi_sim.hfi import HfiPort
-from hfi_sim.link.config import FlowControl
-from hfi_sim.mad.header import MadHeader
-from hfi_sim.pma.agent import PerformanceAgent
-from hfi_sim.pma.attributes import HAPPENED, PKEY_VIOLATION, RcvErrorCode
-from hfi_sim.pma.ports import counted_switch
-from hfi_sim.port_state import PortState
+from hfi_sim.base.clock import ManualClock
+from hfi_sim.base.counters import Drop
+from hfi_sim.base.port_state import PortState
+from hfi_sim.engine.events.outputs import BufferToken
+from hfi_sim.engine.link.config import FlowControl
+from hfi_sim.fabric.fabric import Fabric
+from hfi_sim.fabric.faults import Faults
+from hfi_sim.management.pma.agent import PerformanceAgent
+from hfi_sim.management.pma.ports import counted_switch
+from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.subnet_manager import SubnetManager
 from hfi_sim.wire.lrh16b import Lrh16B
+from hfi_sim.wire.mad.header import MadHeader
+from hfi_sim.wire.mad.pma_attributes import HAPPENED, PKEY_VIOLATION, RcvErrorCode
 from hfi_sim.wire.packet import build_packet
 from unit.hfi_sim.pma.pm_client import PmClient, Values, counted
 

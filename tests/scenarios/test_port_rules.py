@@ -7,13 +7,13 @@ from itertools import pairwise
 
 import pytest
 
-from hfi_sim.counters import Drop
-from hfi_sim.end_port import EndPort
-from hfi_sim.engine.outputs import BufferToken
-from hfi_sim.errors import FabricError
-from hfi_sim.port_state import PortState
-from hfi_sim.switch import Switch, SwitchPort, SwitchPort0
-from hfi_sim.types import LID_PERMISSIVE, PKEY_FULL_MANAGEMENT, SC_MANAGEMENT
+from hfi_sim.base.counters import Drop
+from hfi_sim.base.errors import FabricError
+from hfi_sim.base.port_state import PortState
+from hfi_sim.base.types import LID_PERMISSIVE, PKEY_FULL_MANAGEMENT, SC_MANAGEMENT
+from hfi_sim.engine.events.outputs import BufferToken
+from hfi_sim.nodes.end_port import EndPort
+from hfi_sim.nodes.switch import Switch, SwitchPort, SwitchPort0
 from hfi_sim.wire.lrh16b import Lrh16B, dlid_of, sc_of, slid_of
 from hfi_sim.wire.packet import build_packet
 from opavnic.scenario import Hosts, Scenario, ScenarioEm, ScenarioHost, ms

@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
+from hfi_sim.base.port_state import PortEventKind
+from hfi_sim.fabric.topology import Topology
+from hfi_sim.management.sa.session import SaSession
 from hfi_sim.netdev.memory import MemoryNetdev, memory_netdev
-from hfi_sim.port_state import PortEventKind
-from hfi_sim.sa.session import SaSession
-from hfi_sim.topology import Topology
 from opavnic.em_port import make_em
 from opavnic.sa_topology import EM_SERVICE_ID, SaTopology
 from opavnic.world.world import World

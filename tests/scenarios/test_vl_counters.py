@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from hfi_sim.cable import LinkDirection
-from hfi_sim.clock import ManualClock
-from hfi_sim.engine.outputs import BufferToken
-from hfi_sim.fabric import Fabric
-from hfi_sim.hfi import HfiPort
-from hfi_sim.link.config import FlowControl
-from hfi_sim.link.vl_counters import VlCounters
+from hfi_sim.base.clock import ManualClock
+from hfi_sim.engine.events.outputs import BufferToken
+from hfi_sim.engine.link.config import FlowControl
+from hfi_sim.engine.link.vl_counters import VlCounters
+from hfi_sim.fabric.fabric import Fabric
+from hfi_sim.nodes.cable import LinkDirection
+from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.subnet_manager import SubnetManager
 from hfi_sim.wire.lrh16b import Lrh16B
 from hfi_sim.wire.packet import build_packet

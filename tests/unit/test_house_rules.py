@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ejfat.errors import EjfatError
-from hfi_sim.errors import HfiSimError
+from hfi_sim.base.errors import HfiSimError
 from lnet.errors import LnetError
 from opavnic.errors import OpavnicError
 from opavnic_bench.base.turns import BenchError
@@ -44,11 +44,11 @@ SHELLS = {
     "ejfat/live": "sockets, asyncio",
     "ejfat/pcap.py": "files",
     "ejfat/simulator.py": "names files",
-    "hfi_sim/mad/stack.py": "asyncio: waits for responses",
+    "hfi_sim/management/mad/stack.py": "asyncio: waits for responses",
     "hfi_sim/netdev": "TAPs, netlink, namespaces",
-    "hfi_sim/precise_loop.py": "an event loop",
-    "hfi_sim/private_file.py": "files",
-    "hfi_sim/reliable/service.py": "takes a source of random numbers",
+    "hfi_sim/base/precise_loop.py": "an event loop",
+    "hfi_sim/base/private_file.py": "files",
+    "hfi_sim/management/reliable/service.py": "takes a source of random numbers",
     "lnet/cli": "commands: threads, files",
     "lnet/dissectors.py": "names files",
     "lnet/host.py": "asyncio: waits for reports",

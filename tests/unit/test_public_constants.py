@@ -11,21 +11,22 @@ from typing import Any
 
 import pytest
 
-import hfi_sim.types as lids
+import hfi_sim.base.types as lids
 from hfi_sim import subnet_manager
-from hfi_sim.link import config
-from hfi_sim.mad import header as mad
-from hfi_sim.mad import rmpp, stack
-from hfi_sim.mad.attributes import SubnetAttrId
-from hfi_sim.mad.header import MadClass, MadHeader, Method, RmppHeader, VendorHeader
-from hfi_sim.port_state import CapabilityMask3, PortState
+from hfi_sim.base.port_state import CapabilityMask3, PortState
+from hfi_sim.engine.link import config
+from hfi_sim.management.mad import stack
+from hfi_sim.management.umad import abi as umad_abi
+from hfi_sim.management.umad import agents as umad_agents
 from hfi_sim.subnet_manager import NoticeKind
-from hfi_sim.umad import abi as umad_abi
-from hfi_sim.umad import agents as umad_agents
 from hfi_sim.wire import icrc
 from hfi_sim.wire.header import Header
 from hfi_sim.wire.l4 import L4
 from hfi_sim.wire.lrh16b import L2_16B, Lrh16B
+from hfi_sim.wire.mad import header as mad
+from hfi_sim.wire.mad import rmpp
+from hfi_sim.wire.mad.attributes import SubnetAttrId
+from hfi_sim.wire.mad.header import MadClass, MadHeader, Method, RmppHeader, VendorHeader
 from opavnic import encap, transmit
 from opavnic.devices import seccomp, verbs
 from vema import traps

@@ -21,26 +21,26 @@ from ejfat.wire.headers import (
     SegmentHeader,
     SyncHeader,
 )
-from hfi_sim.errors import WireError
-from hfi_sim.mad.header import MadHeader, RmppHeader, VendorHeader
-from hfi_sim.pma.attributes import (
+from hfi_sim.base.errors import WireError
+from hfi_sim.wire.field import BITS_PER_BYTE
+from hfi_sim.wire.header import WireHeader
+from hfi_sim.wire.l4 import EthernetL4, FmHeader
+from hfi_sim.wire.lrh16b import Lrh16B
+from hfi_sim.wire.mad import smp_header
+from hfi_sim.wire.mad.header import MadHeader, RmppHeader, VendorHeader
+from hfi_sim.wire.mad.pma_attributes import (
     ClearPortStatus,
     ErrorInfoPort,
     ErrorInfoRequest,
     PortCountersRequest,
     PortStatusRequest,
 )
-from hfi_sim.reliable.header import RcHeader, RcOpcode
-from hfi_sim.sa import records, records_ib, records_tables
-from hfi_sim.sa.message import SaHeader
-from hfi_sim.sma.attributes import congestion, node, port_info, tables
-from hfi_sim.sma.attributes import notice as sm_notice
-from hfi_sim.smp import header as smp_header
-from hfi_sim.wire.field import BITS_PER_BYTE
-from hfi_sim.wire.header import WireHeader
-from hfi_sim.wire.l4 import EthernetL4, FmHeader
-from hfi_sim.wire.lrh16b import Lrh16B
 from hfi_sim.wire.packet import Trailer
+from hfi_sim.wire.reliable_header import RcHeader, RcOpcode
+from hfi_sim.wire.sa import records, records_ib, records_tables
+from hfi_sim.wire.sa.message import SaHeader
+from hfi_sim.wire.sma import congestion, node, port_info, tables
+from hfi_sim.wire.sma import notice as sm_notice
 from unit.hfi_sim.wire.wire_strategies import field_values
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.mac_entries import MacEntry

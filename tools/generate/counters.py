@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ejfat.drops import Drop as EjfatDrop
-from hfi_sim.counters import Drop, PacketCounters
+from hfi_sim.base.counters import Drop, PacketCounters
 from opavnic.counters import TrafficCounters, VnicCounters
 from tools.generate.origins import module_file
 from tools.generate.sections import Section, SectionError, fill, note

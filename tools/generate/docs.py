@@ -8,8 +8,12 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Final
 
-from hfi_sim.mad.header import MadHeader, RmppHeader, VendorHeader
-from hfi_sim.pma.attributes import (
+from hfi_sim.wire.field import Code, Place
+from hfi_sim.wire.header import Header
+from hfi_sim.wire.l4 import L4, EthernetL4, FmHeader
+from hfi_sim.wire.lrh16b import Lrh16B
+from hfi_sim.wire.mad.header import MadHeader, RmppHeader, VendorHeader
+from hfi_sim.wire.mad.pma_attributes import (
     PORT_STATUS,
     ClearPortStatus,
     ErrorInfoPort,
@@ -17,12 +21,8 @@ from hfi_sim.pma.attributes import (
     PortCountersRequest,
     PortStatusRequest,
 )
-from hfi_sim.reliable.header import RcHeader
-from hfi_sim.wire.field import Code, Place
-from hfi_sim.wire.header import Header
-from hfi_sim.wire.l4 import L4, EthernetL4, FmHeader
-from hfi_sim.wire.lrh16b import Lrh16B
 from hfi_sim.wire.packet import Trailer
+from hfi_sim.wire.reliable_header import RcHeader
 from tools.generate.origins import module_file, origin
 from tools.generate.sections import Section, fill
 from vema.attributes import iface_macs, mac_entries

@@ -10,7 +10,7 @@ from typing import Any, Final, get_args
 
 from pydantic import BaseModel
 
-from hfi_sim.quantities import rate_text, size_text, time_text
+from hfi_sim.base.quantities import rate_text, size_text, time_text
 from opavnic.lab import model as declared
 from opavnic.lab.parts import lab_model
 from tools.generate.counters import attribute_docs

@@ -23,16 +23,16 @@ from ejfat.wire.headers import (
     SegmentHeader,
     SyncHeader,
 )
-from hfi_sim.mad.attributes import AttrId, CommonAttrId, PmAttrId, SubnetAttrId
-from hfi_sim.mad.header import EMA_OUI, MadClass, MadHeader, MadStatus, Method, RmppHeader, VendorHeader
-from hfi_sim.pma.attributes import PmStatus
-from hfi_sim.reliable.header import RcHeader, RcOpcode
-from hfi_sim.sa.attributes import SaAttrId, SaStatus
 from hfi_sim.wire.field import BITS_PER_BYTE, Code, Field, Order, Place, Shown
 from hfi_sim.wire.header import Header
 from hfi_sim.wire.l4 import L4, EthernetL4, FmHeader
 from hfi_sim.wire.lrh16b import L2_16B, LT_HEAD, Lrh16B
+from hfi_sim.wire.mad.attributes import AttrId, CommonAttrId, PmAttrId, SubnetAttrId
+from hfi_sim.wire.mad.header import EMA_OUI, MadClass, MadHeader, MadStatus, Method, RmppHeader, VendorHeader
+from hfi_sim.wire.mad.pma_attributes import PmStatus
+from hfi_sim.wire.mad.sa_attributes import SaAttrId, SaStatus
 from hfi_sim.wire.packet import Trailer
+from hfi_sim.wire.reliable_header import RcHeader, RcOpcode
 from lnet import layouts
 from lnet.codes import LnetMsgType, MsgType, RejectReason
 from lnet.msg import MAGIC as KIB_MAGIC

@@ -14,11 +14,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from hfi_sim.mad.header import RmppHeader
-from hfi_sim.sa.message import SaHeader
-from hfi_sim.smp.header import DirectedHeader, IbDirectedHeader, LidRoutedHeader
 from hfi_sim.wire.field import BITS_PER_BYTE, Field, Place, Shown
 from hfi_sim.wire.header import Header
+from hfi_sim.wire.mad.header import RmppHeader
+from hfi_sim.wire.mad.smp_header import DirectedHeader, IbDirectedHeader, LidRoutedHeader
+from hfi_sim.wire.sa.message import SaHeader
 from opavnic.management_attributes import (
     ADMINISTRATION,
     ADMINISTRATION_IB,

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Final, Self
 
-from hfi_sim.types import MacAddr
+from hfi_sim.base.types import MacAddr
 from hfi_sim.wire.field import BITS_PER_BYTE, MAC, Field
 from hfi_sim.wire.header import Header, annotated
 from vema.attributes.access import READ_ONLY, READ_WRITE

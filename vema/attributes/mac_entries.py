@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Final, Self
 
-from hfi_sim.errors import WireError
-from hfi_sim.types import MacAddr
+from hfi_sim.base.errors import WireError
+from hfi_sim.base.types import MacAddr
 from hfi_sim.wire.field import HEX, MAC, Field
 from hfi_sim.wire.header import Header, WireHeader, declared
 from vema.attributes.access import READ_WRITE

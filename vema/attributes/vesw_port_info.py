@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Final, Self
 
-from hfi_sim.types import MacAddr
+from hfi_sim.base.types import MacAddr
 from hfi_sim.wire.field import BITS_PER_BYTE, BYTES, DECIMAL, HEX, MAC, Field, Shown
 from hfi_sim.wire.header import WireHeader, declared
 from vema.attributes.access import READ_ONLY, READ_WRITE, reserved

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from hfi_sim.errors import WireError
-from hfi_sim.mad.message import Mad
+from hfi_sim.base.errors import WireError
+from hfi_sim.wire.mad.message import Mad
 from vema.em.dialogue import Request, request_for
 from vema.em.mac_tables import EMPTY, ENTRY, SECTIONS, digest_of, section_key, section_range
 from vema.em.persisted import VportKey

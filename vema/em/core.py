@@ -16,8 +16,8 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from hfi_sim.errors import WireError
-from hfi_sim.mad.message import Mad
+from hfi_sim.base.errors import WireError
+from hfi_sim.wire.mad.message import Mad
 from vema.em import dialogue
 from vema.em.audit import Audit
 from vema.em.desired import EmConfig, PortFacts

@@ -19,10 +19,10 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from hfi_sim.did_you_mean import hint
-from hfi_sim.errors import InputError
-from hfi_sim.quantities import parse_time
-from hfi_sim.types import LID_MULTICAST_FIRST, LIDS_OF_JOINED_GROUPS, is_multicast_lid
+from hfi_sim.base.did_you_mean import hint
+from hfi_sim.base.errors import InputError
+from hfi_sim.base.quantities import parse_time
+from hfi_sim.base.types import LID_MULTICAST_FIRST, LIDS_OF_JOINED_GROUPS, is_multicast_lid
 from vema.attributes.vesw_port_info import DEF_PORTS, PCP_VALUES
 from vema.em.election import ELECTION_GROUP
 from vema.em.problems import KeyPath, Problem, model_problems, repeated

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from enum import Flag, auto
 from typing import Final
 
-from hfi_sim.mad.header import Method
-from hfi_sim.mad.message import Mad
+from hfi_sim.wire.mad.header import Method
+from hfi_sim.wire.mad.message import Mad
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.counters import GROUP, ErrorCounters, SummaryCounters
 from vema.attributes.iface_macs import IfaceMacs

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import ClassVar, Final, Self
 
-from hfi_sim.errors import WireError
-from hfi_sim.mad.header import DATA_OFFSET_VENDOR, MAD_SIZE, MadHeader, Method
+from hfi_sim.base.errors import WireError
+from hfi_sim.wire.mad.header import DATA_OFFSET_VENDOR, MAD_SIZE, MadHeader, Method
 
 ELECTION_CLASS: Final = 0x4E
 """Vendor class of heartbeats; EMA agents never see them."""

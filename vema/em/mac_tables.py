@@ -18,7 +18,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Final
 
-from hfi_sim.types import MacAddr
+from hfi_sim.base.types import MacAddr
 from vema.attributes.mac_entries import MAX_SECTION
 from vema.types import MAC_TABLE_ENTRIES
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from hfi_sim.mad.header import (
+from hfi_sim.wire.mad.header import (
     DATA_OFFSET_VENDOR,
     MAD_SIZE,
     OUI_OFFSET,
@@ -14,7 +14,7 @@ from hfi_sim.mad.header import (
     RmppHeader,
     VendorHeader,
 )
-from hfi_sim.mad.message import Mad
+from hfi_sim.wire.mad.message import Mad
 from vema.errors import AgentError
 from vema.types import EMA_CLASS_VERSION, EMA_OUI, AttrId, MadStatus
 

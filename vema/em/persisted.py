@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from hfi_sim.types import MacAddr
+from hfi_sim.base.types import MacAddr
 from vema.em.mac_tables import Owner
 
 NO_MAC: Final = MacAddr(bytes(6))

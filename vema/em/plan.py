@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
-from hfi_sim.types import MacAddr
+from hfi_sim.base.types import MacAddr
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.vesw_port_info import PCP_VALUES, RcShift, VeswPortInfo
 from vema.em.desired import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from hfi_sim.errors import WireError
+from hfi_sim.base.errors import WireError
 from vema.em import dialogue
 from vema.em.desired import PortFacts
 from vema.em.dialogue import Request

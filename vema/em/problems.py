@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
 
-from hfi_sim.did_you_mean import nearest
+from hfi_sim.base.did_you_mean import nearest
 
 KeyPath = tuple[str | int, ...]
 """Keys and list positions from the top of the file: ("vesws", 0, "members", 1)."""

@@ -20,14 +20,14 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from hfi_sim.clock import Clock
-from hfi_sim.core_runner import CoreRunner
-from hfi_sim.errors import HfiSimError, WireError
-from hfi_sim.mad.agents import AgentHandler, AgentRegistration, MadRequest
-from hfi_sim.mad.header import MadClass, Method
-from hfi_sim.mad.message import Mad
-from hfi_sim.mad.transactions import Done
-from hfi_sim.types import PKEY_FULL_MANAGEMENT
+from hfi_sim.base.clock import Clock
+from hfi_sim.base.core_runner import CoreRunner
+from hfi_sim.base.errors import HfiSimError, WireError
+from hfi_sim.base.types import PKEY_FULL_MANAGEMENT
+from hfi_sim.management.mad.agents import AgentHandler, AgentRegistration, MadRequest
+from hfi_sim.management.mad.transactions import Done
+from hfi_sim.wire.mad.header import MadClass, Method
+from hfi_sim.wire.mad.message import Mad
 from vema.em.core import EmCore
 from vema.em.desired import (
     Checked,
@@ -65,7 +65,7 @@ large fabric does not block other tasks."""
 
 
 class MadTransport(Protocol):
-    """The MAD stack of the port that the EM runs on; `hfi_sim.mad.stack.MadStack` is one."""
+    """The MAD stack of the port that the EM runs on; `hfi_sim.management.mad.stack.MadStack` is one."""
 
     def submit(
         self, dlid: int, mad: Mad, done: Done, *, timeout_s: float = 1.0, retries: int = 3, sl: int = 0

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from hfi_sim.types import MacAddr
+from hfi_sim.base.types import MacAddr
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.em.desired import EmConfig, PortFacts

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
-from hfi_sim.private_file import close_to_others, make_private_file
+from hfi_sim.base.private_file import close_to_others, make_private_file
 from vema.em.persisted import CountersRecord, EventRecord, Memory, Record, SlotsRecord, Tombstone, VportRecord
 from vema.em.store_rows import (
     Row,

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from hfi_sim.types import MacAddr
+from hfi_sim.base.types import MacAddr
 from vema.em.persisted import CountersRecord, EventRecord, SlotsRecord, VportRecord
 
 Row = Sequence[Any]

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from hfi_sim.errors import WireError
-from hfi_sim.mad.message import Mad
+from hfi_sim.base.errors import WireError
+from hfi_sim.wire.mad.message import Mad
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.iface_macs import IfaceMacs
 from vema.attributes.mac_entries import MacEntries

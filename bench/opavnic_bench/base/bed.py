@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from hfi_sim.hfi import NetdevFactory
+from hfi_sim.fabric.topology.generators import single_switch
 from hfi_sim.netdev.memory import memory_netdev
+from hfi_sim.nodes.hfi import NetdevFactory
 from hfi_sim.routing.table import MAX_PORTS
-from hfi_sim.topology.generators import single_switch
 from opavnic.world.world import World
 
 PKEY: Final = 0x8002

@@ -22,8 +22,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
+from hfi_sim.fabric.topology.generators import fat_tree_for
 from hfi_sim.netdev.memory import memory_netdev
-from hfi_sim.topology.generators import fat_tree_for
 from opavnic.em_port import SmTopology, make_em
 from opavnic.world.world import World
 from opavnic_bench.base.bed import PKEY

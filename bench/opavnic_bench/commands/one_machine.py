@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from hfi_sim.errors import HfiSimError
-from hfi_sim.quantities import time_within
+from hfi_sim.base.errors import HfiSimError
+from hfi_sim.base.quantities import time_within
 from opavnic.cli.common import AsJson, quantity, time_option
 from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, pick, print_json, print_rich, print_table
 from opavnic.errors import OpavnicError

@@ -18,11 +18,11 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
-from hfi_sim.fabric import Fabric
+from hfi_sim.base.port_state import PortState
+from hfi_sim.base.types import Lid
+from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.netdev.namespace import run_in_namespace
 from hfi_sim.netdev.tun import close_descriptors, open_tap
-from hfi_sim.port_state import PortState
-from hfi_sim.types import Lid
 from opavnic.datapath.selection import NOT_BUILT, load_native
 from opavnic.engine.threaded import carrier_engine, native_carrier
 from opavnic.lab.descriptors import raise_limit

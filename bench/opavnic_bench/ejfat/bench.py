@@ -15,7 +15,7 @@ from typing import Any
 
 from ejfat.pipeline.native import Backend, NativePipeline, make_pipeline
 from ejfat.segmentation import Segmenter
-from hfi_sim import precise_loop
+from hfi_sim.base import precise_loop
 from opavnic_bench.base.turns import PeerError, Progress, repeat, silent, take_turns
 from opavnic_bench.ejfat.control import CHANGES, bench_control
 from opavnic_bench.ejfat.figures import MOCK, PIPELINE, RELAY, Case, Sample, figure, ratios

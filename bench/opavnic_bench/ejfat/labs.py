@@ -12,8 +12,8 @@ from itertools import cycle
 from ejfat.control.programming import Rewrite
 from ejfat.live.node import LbNode
 from ejfat.pipeline.native import Backend, make_pipeline
+from hfi_sim.base.precise_loop import timer_resolution_s
 from hfi_sim.netdev.memory import MemoryNetdev
-from hfi_sim.precise_loop import timer_resolution_s
 from opavnic.em_port import SmTopology, make_em
 from opavnic.lab.lab import Lab
 from opavnic.lab.model import LabModel

@@ -12,13 +12,13 @@ from statistics import median
 from time import perf_counter
 from typing import Any, Final
 
-from hfi_sim.clock import ManualClock
-from hfi_sim.engine.outputs import BufferToken
-from hfi_sim.fabric import Fabric
-from hfi_sim.hfi import HfiPort
+from hfi_sim.base.clock import ManualClock
+from hfi_sim.engine.events.outputs import BufferToken
+from hfi_sim.fabric.fabric import Fabric
+from hfi_sim.fabric.topology import Topology
+from hfi_sim.fabric.topology.generators import fat_tree_for
+from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.subnet_manager import Routing, SubnetManager
-from hfi_sim.topology import Topology
-from hfi_sim.topology.generators import fat_tree_for
 from hfi_sim.wire.lrh16b import Lrh16B
 from hfi_sim.wire.packet import build_packet
 from opavnic.datapath.selection import NOT_BUILT, load_native

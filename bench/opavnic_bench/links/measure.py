@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Final, TypeVar
 
-from hfi_sim.errors import WireError
+from hfi_sim.base.errors import WireError
 from hfi_sim.wire.captures import CaptureReader
 from opavnic_bench.base.running_lab import RunningLab, environment, running_lab
 from opavnic_bench.base.sites import Site, bench_namespaces, give_address, run, until

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from hfi_sim.clock import ManualClock
+from hfi_sim.base.clock import ManualClock
 from lnet.config import LndConfig
 from lnet.networks import Bonding
 from lnet.nid import Nid

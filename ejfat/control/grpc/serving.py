@@ -24,7 +24,7 @@ from ejfat.errors import (
     UpstreamError,
     UriError,
 )
-from hfi_sim.errors import NetdevError
+from hfi_sim.base.errors import NetdevError
 from hfi_sim.netdev.namespace import run_in_namespace
 from opavnic.files import MAX_TEXT, FileError, read_bytes
 

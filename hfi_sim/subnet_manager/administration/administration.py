@@ -9,40 +9,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from hfi_sim.errors import WireError
-from hfi_sim.hfi import HfiPort
-from hfi_sim.mad.agents import MadRequest
-from hfi_sim.mad.attributes import SubnetAttrId
-from hfi_sim.mad.header import (
-    BASE_VERSION_IB,
-    BASE_VERSION_OPA,
-    RESPONSE_BIT,
-    MadClass,
-    MadHeader,
-    MadStatus,
-    Method,
-    RmppHeader,
-)
-from hfi_sim.mad.message import Mad
-from hfi_sim.mad.transfers import MAX_MESSAGE
-from hfi_sim.sa.attributes import CLASS_VERSION_IB, CLASS_VERSION_OPA, SaAttrId, SaMethod, SaStatus
-from hfi_sim.sa.message import DATA_AT, OFFSET_UNIT, SaHeader, SaMessage, stride, table_header
-from hfi_sim.sa.record import SaRecord
-from hfi_sim.sa.records import ClassPortInfo, McMemberRecord, SmInfoRecord, VfInfoRecord
-from hfi_sim.sa.records_ib import IbClassPortInfo, IbMcMemberRecord, IbNotice
-from hfi_sim.sa.records_tables import CableInfoRecord
-from hfi_sim.sma.attributes.notice import (
-    NOTICE_DATA,
-    CapabilityData,
-    LinkStateData,
-    Notice,
-    NoticeType,
-    Producer,
-    TrapNumber,
-)
-from hfi_sim.sma.attributes.port_info import MtuCode
-from hfi_sim.sma.attributes.tables import SmInfo
-from hfi_sim.sma.facts import port_info_of
+from hfi_sim.base.errors import WireError
+from hfi_sim.base.types import PKEY_FULL_MANAGEMENT, PKEY_LIMITED_MANAGEMENT, Guid
+from hfi_sim.management.mad.agents import MadRequest
+from hfi_sim.management.mad.transfers import MAX_MESSAGE
+from hfi_sim.management.sma.facts import port_info_of
+from hfi_sim.nodes.hfi import HfiPort
+from hfi_sim.nodes.switch import Switch
 from hfi_sim.subnet_manager.administration import fabric_records as fabric
 from hfi_sim.subnet_manager.administration import node_records as nodes
 from hfi_sim.subnet_manager.administration import paths
@@ -53,8 +26,35 @@ from hfi_sim.subnet_manager.administration.services import Services
 from hfi_sim.subnet_manager.administration.subscriptions import Subscription, Subscriptions
 from hfi_sim.subnet_manager.manager import SubnetManager
 from hfi_sim.subnet_manager.view import View
-from hfi_sim.switch import Switch
-from hfi_sim.types import PKEY_FULL_MANAGEMENT, PKEY_LIMITED_MANAGEMENT, Guid
+from hfi_sim.wire.mad.attributes import SubnetAttrId
+from hfi_sim.wire.mad.header import (
+    BASE_VERSION_IB,
+    BASE_VERSION_OPA,
+    RESPONSE_BIT,
+    MadClass,
+    MadHeader,
+    MadStatus,
+    Method,
+    RmppHeader,
+)
+from hfi_sim.wire.mad.message import Mad
+from hfi_sim.wire.mad.sa_attributes import CLASS_VERSION_IB, CLASS_VERSION_OPA, SaAttrId, SaMethod, SaStatus
+from hfi_sim.wire.sa.message import DATA_AT, OFFSET_UNIT, SaHeader, SaMessage, stride, table_header
+from hfi_sim.wire.sa.record import SaRecord
+from hfi_sim.wire.sa.records import ClassPortInfo, McMemberRecord, SmInfoRecord, VfInfoRecord
+from hfi_sim.wire.sa.records_ib import IbClassPortInfo, IbMcMemberRecord, IbNotice
+from hfi_sim.wire.sa.records_tables import CableInfoRecord
+from hfi_sim.wire.sma.notice import (
+    NOTICE_DATA,
+    CapabilityData,
+    LinkStateData,
+    Notice,
+    NoticeType,
+    Producer,
+    TrapNumber,
+)
+from hfi_sim.wire.sma.port_info import MtuCode
+from hfi_sim.wire.sma.tables import SmInfo
 
 METHODS: Final = (Method.GET, Method.SET, Method.GET_TABLE, SaMethod.GET_TRACE_TABLE, Method.DELETE)
 """What it answers."""

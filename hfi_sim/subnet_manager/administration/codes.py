@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from hfi_sim.sa.records import SELECT_EXACTLY, SELECT_GREATER, SELECT_LESS
-from hfi_sim.sma.attributes.port_info import MTU_BYTES, MtuCode
+from hfi_sim.wire.sa.records import SELECT_EXACTLY, SELECT_GREATER, SELECT_LESS
+from hfi_sim.wire.sma.port_info import MTU_BYTES, MtuCode
 
 LIFE: Final = 16
 """Lifetime of a packet: 4.096 us times 2 to this."""

@@ -4,9 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hfi_sim.hfi import HfiPort
-from hfi_sim.port_state import PortState
-from hfi_sim.sa.records import (
+from hfi_sim.base.port_state import PortState
+from hfi_sim.base.types import LID_MULTICAST_FIRST
+from hfi_sim.management.sma.facts import (
+    Port,
+    neighbour_of,
+    node_description_of,
+    node_info_of,
+    port_info_of,
+    port_num_of,
+    switch_info_of,
+)
+from hfi_sim.nodes.hfi import HfiPort
+from hfi_sim.nodes.switch import Switch, SwitchPort
+from hfi_sim.subnet_manager.view import View
+from hfi_sim.wire.sa.records import (
     FabricInfoRecord,
     LftRecord,
     LinkRecord,
@@ -17,27 +29,15 @@ from hfi_sim.sa.records import (
     SlToScRecord,
     SwitchInfoRecord,
 )
-from hfi_sim.sa.records_ib import IbNodeRecord
-from hfi_sim.sma.attributes.node import IbNodeInfo
-from hfi_sim.sma.attributes.tables import (
+from hfi_sim.wire.sa.records_ib import IbNodeRecord
+from hfi_sim.wire.sma.node import IbNodeInfo
+from hfi_sim.wire.sma.tables import (
     GROUPS_PER_BLOCK,
     LIDS_PER_BLOCK,
     NO_PORT,
     PKEYS_PER_BLOCK,
     PORTS_PER_POSITION,
 )
-from hfi_sim.sma.facts import (
-    Port,
-    neighbour_of,
-    node_description_of,
-    node_info_of,
-    port_info_of,
-    port_num_of,
-    switch_info_of,
-)
-from hfi_sim.subnet_manager.view import View
-from hfi_sim.switch import Switch, SwitchPort
-from hfi_sim.types import LID_MULTICAST_FIRST
 
 
 def lid_of(port: Port) -> int:

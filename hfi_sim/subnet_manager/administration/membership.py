@@ -10,19 +10,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from hfi_sim.errors import FabricError
-from hfi_sim.hfi import HfiPort
-from hfi_sim.sa.attributes import SaStatus
-from hfi_sim.sa.record import SaRecord
-from hfi_sim.sa.records import JOIN_FULL, JOIN_NON_MEMBER, JOIN_SEND_ONLY, McMemberRecord
-from hfi_sim.sa.records_ib import IbMcMemberRecord
-from hfi_sim.sma.attributes.notice import TrapNumber
-from hfi_sim.sma.attributes.port_info import MtuCode, mtu_code_for
-from hfi_sim.sma.facts import multicast_lid_32
+from hfi_sim.base.errors import FabricError
+from hfi_sim.base.types import LIDS_OF_JOINED_GROUPS, Guid, Lid
+from hfi_sim.management.sma.facts import multicast_lid_32
+from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.subnet_manager.administration.codes import LIFE, MTUS, RATES, choose, is_wanted, rate_code
 from hfi_sim.subnet_manager.administration.question import Question, RefusedError, gid_of, guid_of
 from hfi_sim.subnet_manager.groups import Announced, Groups
-from hfi_sim.types import LIDS_OF_JOINED_GROUPS, Guid, Lid
+from hfi_sim.wire.mad.sa_attributes import SaStatus
+from hfi_sim.wire.sa.record import SaRecord
+from hfi_sim.wire.sa.records import JOIN_FULL, JOIN_NON_MEMBER, JOIN_SEND_ONLY, McMemberRecord
+from hfi_sim.wire.sa.records_ib import IbMcMemberRecord
+from hfi_sim.wire.sma.notice import TrapNumber
+from hfi_sim.wire.sma.port_info import MtuCode, mtu_code_for
 
 MAX_GROUPS: Final = len(LIDS_OF_JOINED_GROUPS)
 """Groups that programs may make."""

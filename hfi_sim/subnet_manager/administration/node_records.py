@@ -8,12 +8,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from hfi_sim.hfi import HfiPort
-from hfi_sim.mad.attributes import SubnetAttrId
-from hfi_sim.mad.header import MAD_SIZE, MadStatus
-from hfi_sim.sa.attributes import SaStatus
-from hfi_sim.sa.records import ScToVlRecord
-from hfi_sim.sa.records_tables import (
+from hfi_sim.management.sma import answers
+from hfi_sim.management.sma.facts import Port, port_num_of
+from hfi_sim.management.sma.node import Node
+from hfi_sim.management.sma.node import Question as Smp
+from hfi_sim.nodes.hfi import HfiPort
+from hfi_sim.nodes.switch import SwitchPort, SwitchPort0
+from hfi_sim.subnet_manager.administration.fabric_records import ends, lid_of, ports
+from hfi_sim.subnet_manager.administration.question import Question, RefusedError
+from hfi_sim.subnet_manager.view import View
+from hfi_sim.wire.mad.attributes import SubnetAttrId
+from hfi_sim.wire.mad.header import MAD_SIZE, MadStatus
+from hfi_sim.wire.mad.sa_attributes import SaStatus
+from hfi_sim.wire.sa.records import ScToVlRecord
+from hfi_sim.wire.sa.records_tables import (
     BufferControlRecord,
     CableInfoRecord,
     CongestionInfoRecord,
@@ -24,15 +32,7 @@ from hfi_sim.sa.records_tables import (
     SwitchPortCongestionRecord,
     VlArbitrationRecord,
 )
-from hfi_sim.sma import answers
-from hfi_sim.sma.attributes.port_info import PortType
-from hfi_sim.sma.facts import Port, port_num_of
-from hfi_sim.sma.node import Node
-from hfi_sim.sma.node import Question as Smp
-from hfi_sim.subnet_manager.administration.fabric_records import ends, lid_of, ports
-from hfi_sim.subnet_manager.administration.question import Question, RefusedError
-from hfi_sim.subnet_manager.view import View
-from hfi_sim.switch import SwitchPort, SwitchPort0
+from hfi_sim.wire.sma.port_info import PortType
 
 _ONE: Final = 1 << 24
 """In an attribute modifier: one port, or one block."""

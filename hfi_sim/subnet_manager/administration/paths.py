@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from hfi_sim.hfi import HfiPort
-from hfi_sim.sa.attributes import SaStatus
-from hfi_sim.sa.records import TraceRecord
-from hfi_sim.sa.records_ib import IbPathRecord
-from hfi_sim.sma.attributes.node import NodeType
-from hfi_sim.sma.facts import neighbour_of, port_num_of
+from hfi_sim.base.types import PKEY_FULL_MEMBER
+from hfi_sim.management.sma.facts import neighbour_of, port_num_of
+from hfi_sim.nodes.hfi import HfiPort
+from hfi_sim.nodes.switch import Switch, SwitchPort0
 from hfi_sim.subnet_manager.administration.codes import LIFE, MTUS, RATES, is_wanted, mtu_code, rate_code
 from hfi_sim.subnet_manager.administration.question import Question, RefusedError, gid_of, guid_of
 from hfi_sim.subnet_manager.view import View
-from hfi_sim.switch import Switch, SwitchPort0
-from hfi_sim.types import PKEY_FULL_MEMBER
+from hfi_sim.wire.mad.sa_attributes import SaStatus
+from hfi_sim.wire.sa.records import TraceRecord
+from hfi_sim.wire.sa.records_ib import IbPathRecord
+from hfi_sim.wire.sma.node import NodeType
 
 MAX_PATHS: Final = 4096
 """Paths in an answer; the rest is left out."""

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from hfi_sim.errors import HfiSimError
-from hfi_sim.hfi import HfiPort
-from hfi_sim.sa.message import SaMessage
-from hfi_sim.sa.record import SaRecord
-from hfi_sim.types import Guid
+from hfi_sim.base.errors import HfiSimError
+from hfi_sim.base.types import Guid
+from hfi_sim.nodes.hfi import HfiPort
+from hfi_sim.wire.sa.message import SaMessage
+from hfi_sim.wire.sa.record import SaRecord
 
 SUBNET_PREFIX: Final = 0xFE80000000000000
 Answer = Iterable[SaRecord]

@@ -5,19 +5,19 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from hfi_sim.clock import Clock
-from hfi_sim.core_runner import CoreRunner
-from hfi_sim.fabric import FabricChange, FabricNotice
-from hfi_sim.hfi import HfiPort
-from hfi_sim.mad.agents import MadRequest
-from hfi_sim.mad.attributes import SubnetAttrId
-from hfi_sim.mad.header import RESPONSE_BIT, MadClass, Method
-from hfi_sim.mad.message import Mad
+from hfi_sim.base.clock import Clock
+from hfi_sim.base.core_runner import CoreRunner
+from hfi_sim.fabric.fabric import FabricChange, FabricNotice
+from hfi_sim.management.mad.agents import MadRequest
+from hfi_sim.nodes.hfi import HfiPort
+from hfi_sim.nodes.switch import SwitchPort
 from hfi_sim.subnet_manager.administration.administration import METHODS, Administration
 from hfi_sim.subnet_manager.administration.subscriptions import Subscription
 from hfi_sim.subnet_manager.groups import Announced
 from hfi_sim.subnet_manager.manager import NoticeKind, SmNotice, SubnetManager
-from hfi_sim.switch import SwitchPort
+from hfi_sim.wire.mad.attributes import SubnetAttrId
+from hfi_sim.wire.mad.header import RESPONSE_BIT, MadClass, Method
+from hfi_sim.wire.mad.message import Mad
 
 REPORT_TIMEOUT_S: Final = 1.0
 """Seconds after which a report that nobody has acknowledged is repeated."""

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from hfi_sim.hfi import HfiPort
-from hfi_sim.mad.timers import Timers
-from hfi_sim.sa.attributes import SaStatus
-from hfi_sim.sa.record import SaRecord
-from hfi_sim.sa.records import LEASE_FOREVER, ServiceRecord
-from hfi_sim.sa.records_ib import IbServiceRecord
+from hfi_sim.base.types import Guid
+from hfi_sim.management.mad.timers import Timers
+from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.subnet_manager.administration.question import Question, RefusedError, gid_of, guid_of
-from hfi_sim.types import Guid
+from hfi_sim.wire.mad.sa_attributes import SaStatus
+from hfi_sim.wire.sa.record import SaRecord
+from hfi_sim.wire.sa.records import LEASE_FOREVER, ServiceRecord
+from hfi_sim.wire.sa.records_ib import IbServiceRecord
 
 MAX_SERVICES: Final = 1024
 """Services at a time."""

@@ -14,14 +14,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
-from hfi_sim.hfi import HfiPort
-from hfi_sim.sa.attributes import SaStatus
-from hfi_sim.sa.record import SaRecord
-from hfi_sim.sa.records import InformInfo, InformInfoRecord
-from hfi_sim.sa.records_ib import IbInformInfo, IbInformInfoRecord, IbNotice
-from hfi_sim.sma.attributes.notice import Notice, TrapNumber
+from hfi_sim.base.types import Guid
+from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.subnet_manager.administration.question import Question, RefusedError, gid_of
-from hfi_sim.types import Guid
+from hfi_sim.wire.mad.sa_attributes import SaStatus
+from hfi_sim.wire.sa.record import SaRecord
+from hfi_sim.wire.sa.records import InformInfo, InformInfoRecord
+from hfi_sim.wire.sa.records_ib import IbInformInfo, IbInformInfoRecord, IbNotice
+from hfi_sim.wire.sma.notice import Notice, TrapNumber
 
 MAX_SUBSCRIPTIONS: Final = 1024
 """Subscriptions at a time."""

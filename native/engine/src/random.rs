@@ -1,4 +1,4 @@
-//! SplitMix64, as hfi_sim/random_stream.py defines it: where a stream begins, and how packets draw from it.
+//! SplitMix64, as hfi_sim/base/random_stream.py defines it: where a stream begins, and how packets draw from it.
 
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Chances are of 2^53.

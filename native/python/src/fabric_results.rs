@@ -41,7 +41,7 @@ pub fn counted_tuple<'py>(py: Python<'py>, counted: &Counted) -> PyResult<Bound<
     }
 }
 
-/// The classes of `hfi_sim.engine.outputs`, and what is in them.
+/// The classes of `hfi_sim.engine.events.outputs`, and what is in them.
 pub struct Outputs {
     /// `tuple.__new__`, which makes a named tuple of its fields at once; its class would ask each by name.
     make: Py<PyAny>,
@@ -54,7 +54,7 @@ pub struct Outputs {
 
 impl Outputs {
     pub fn import(py: Python<'_>) -> PyResult<Self> {
-        let module = py.import("hfi_sim.engine.outputs")?;
+        let module = py.import("hfi_sim.engine.events.outputs")?;
         let class = |name: &str| module.getattr(name).map(Bound::unbind);
         Ok(Outputs {
             make: py.get_type::<PyTuple>().getattr("__new__")?.unbind(),

@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from hfi_sim.errors import NetdevError
+from hfi_sim.base.errors import NetdevError
+from hfi_sim.base.types import MacAddr
 from hfi_sim.netdev.bridging import BridgeClient, FdbEntry, LinkFacts, fdb_entry, parse_facts
 from hfi_sim.netdev.namespace import run_in_namespace
 from hfi_sim.netdev.netlink import RTM_DELLINK, RTM_NEWLINK, is_of_bridge, messages, open_notifications
-from hfi_sim.types import MacAddr
 from opavnic.lab.uplinks.learning import Change
 
 log = logging.getLogger("opavnic.lab.uplinks")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from hfi_sim.types import MacAddr
+from hfi_sim.base.types import MacAddr
 
 MAX_LEARNT: Final = 1024
 """Addresses learnt for one virtual switch: half of a MAC table, the rest is for members and what they add."""

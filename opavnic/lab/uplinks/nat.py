@@ -16,11 +16,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
-from hfi_sim.errors import NetdevError
+from hfi_sim.base.errors import NetdevError
+from hfi_sim.base.types import MacAddr
 from hfi_sim.netdev.bridging import BridgeClient, unused_link_network
 from hfi_sim.netdev.masquerade import Masquerade
 from hfi_sim.netdev.namespace import run_in_namespace
-from hfi_sim.types import MacAddr
 from opavnic.lab.errors import LabError
 from opavnic.lab.guests import proven_namespace
 from opavnic.lab.model import LabModel

@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
 
-from hfi_sim.did_you_mean import nearest
+from hfi_sim.base.did_you_mean import nearest
+from hfi_sim.base.types import MacAddr, mac_text
 from hfi_sim.netdev.bridging import BRIDGE, BridgeClient, LinkFacts
 from hfi_sim.netdev.namespace import run_in_namespace
 from hfi_sim.netdev.tun import make_lasting_tap
-from hfi_sim.types import MacAddr, mac_text
 from opavnic.lab.errors import LabError
 from opavnic.lab.model import LabModel, Vesw
 from opavnic.lab.owned import Owned, Site

@@ -4,7 +4,7 @@
 -- Rows of fields are generated, with the names and meanings of docs/wire-mad.md and docs/ema-attributes.md.
 
 local ema = Proto("ema", "OPA EMA")
--- generated: codes (made by `make generated` from hfi_sim/mad/attributes.py, hfi_sim/mad/header.py, hfi_sim/pma/attributes.py, hfi_sim/sa/attributes.py, vema/types.py; do not edit)
+-- generated: codes (made by `make generated` from hfi_sim/wire/mad/attributes.py, hfi_sim/wire/mad/header.py, hfi_sim/wire/mad/pma_attributes.py, hfi_sim/wire/mad/sa_attributes.py, vema/types.py; do not edit)
 local MAD_CLASS = {
   SUBN_LID = 0x01,
   SUBN_ADM = 0x03,
@@ -308,7 +308,7 @@ local TRAP_OPCODE_NAMES = {
 -- Headers ---------------------------------------------------------------------------------------------------------
 
 -- A row of these is name, first byte, bytes, field.
--- generated: headers (made by `make generated` from hfi_sim/mad/header.py; do not edit)
+-- generated: headers (made by `make generated` from hfi_sim/wire/mad/header.py; do not edit)
 local MAD_SIZE = 24
 local mad = {
   {"base_version", 0, 1, ProtoField.uint8("ema.base_version", "base_version", base.HEX, nil, nil, "0x80: 2048 bytes; 1: 256 bytes")},

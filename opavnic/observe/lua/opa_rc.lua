@@ -4,7 +4,7 @@
 local rc = Proto("opa_rc", "OPA RC")
 
 -- A row is name, first byte, bytes, field; `parts` are fields of its named bits.
--- generated: rc (made by `make generated` from hfi_sim/reliable/header.py; do not edit)
+-- generated: rc (made by `make generated` from hfi_sim/wire/reliable_header.py; do not edit)
 local RC_OPCODE = {
   REQ = 0x01,
   REP = 0x02,

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from nicegui import ui
 
-from hfi_sim.text import visible
+from hfi_sim.base.text import visible
 from opavnic.lab.errors import LabError
 from opavnic.web import charts
 from opavnic.web.pages.frame import frame

@@ -7,7 +7,7 @@ from typing import Any
 
 from nicegui import ui
 
-from hfi_sim.text import visible
+from hfi_sim.base.text import visible
 from opavnic.web.pages.frame import frame
 from opavnic.web.pages.table import table
 from opavnic.web.scene import Scene, elsewhere_text

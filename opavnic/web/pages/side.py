@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 
 from nicegui import ui
 
-from hfi_sim.quantities import rounded_rate
+from hfi_sim.base.quantities import rounded_rate
 from opavnic.web import charts
 from opavnic.web.scene import Fault, LinkView, NodeView, Scene
 

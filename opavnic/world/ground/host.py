@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from hfi_sim.errors import NetdevError
+from hfi_sim.base.errors import NetdevError
 from hfi_sim.netdev.base import ETH_MTU_MAX, ETH_MTU_MIN, IpInterface, Netdev
 from hfi_sim.netdev.memory import MemoryNetdev
 from opavnic.world.ground.given import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from ipaddress import IPv4Address
 
-from hfi_sim.errors import NetdevError
+from hfi_sim.base.errors import NetdevError
 from hfi_sim.netdev.base import Netdev
 from hfi_sim.netdev.memory import MemoryNetdev
 from opavnic.world.ground.host import GroundHost, Interface, SetUp

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from hfi_sim.base.types import MacAddr, mac_text
 from hfi_sim.netdev.memory import MemoryNetdev
-from hfi_sim.types import MacAddr, mac_text
 from hfi_sim.wire.internet_checksum import checksum
 
 BROADCAST: Final = MacAddr(b"\xff" * 6)

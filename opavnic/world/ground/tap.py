@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from hfi_sim.errors import NetdevError
+from hfi_sim.base.errors import NetdevError
 from hfi_sim.netdev.base import IpInterface, Netdev
 from hfi_sim.netdev.namespace import run_in_namespace
 from hfi_sim.netdev.tap import TapFactory, TapNetdev

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Self
 
-from hfi_sim.cable import LinkDirection
-from hfi_sim.errors import InputError
-from hfi_sim.faults import Match, parse_match
-from hfi_sim.link.capture import MAX_SNAP
-from hfi_sim.quantities import parse_size, size_text
+from hfi_sim.base.errors import InputError
+from hfi_sim.base.quantities import parse_size, size_text
+from hfi_sim.engine.link.capture import MAX_SNAP
+from hfi_sim.fabric.faults import Match, parse_match
+from hfi_sim.nodes.cable import LinkDirection
 from opavnic.observe.capture import DEFAULT_BUFFER, MAX_BUFFER, MIN_BUFFER, Capture, begins_here, ways_of
 from opavnic.world.world import World
 

@@ -23,8 +23,8 @@ from typing import Any, Protocol
 from aiohttp import ClientError, web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from hfi_sim.errors import HfiSimError, InputError
-from hfi_sim.text import visible
+from hfi_sim.base.errors import HfiSimError, InputError
+from hfi_sim.base.text import visible
 from opavnic.errors import TooManyError
 from opavnic.world.connections import MAX_FOLLOWERS, Connections, while_read
 from opavnic.world.json_body import MAX_BODY, json_answer

@@ -16,8 +16,8 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from hfi_sim.did_you_mean import unknown_name
-from hfi_sim.umad.service import UmadService
+from hfi_sim.base.did_you_mean import unknown_name
+from hfi_sim.management.umad.service import UmadService
 from opavnic.devices.entry import EntryError, receive_arrival, why_no_fuse
 from opavnic.devices.fuse import REQUEST_MAX
 from opavnic.devices.hfi_tree import DEV, SYS_CLASSES, hfi_tree

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from hfi_sim.core_runner import failure_text
-from hfi_sim.faults import Faults
-from hfi_sim.sa.session import SaSession
+from hfi_sim.base.core_runner import failure_text
+from hfi_sim.fabric.faults import Faults
+from hfi_sim.management.sa.session import SaSession
 from opavnic.em_port import SmTopology, make_em
 from opavnic.errors import OpavnicError
 from opavnic.sa_topology import SaTopology

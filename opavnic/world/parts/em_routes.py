@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from hfi_sim.core_runner import failure_text
-from hfi_sim.errors import InputError
-from hfi_sim.types import mac_text
+from hfi_sim.base.core_runner import failure_text
+from hfi_sim.base.errors import InputError
+from hfi_sim.base.types import mac_text
 from opavnic.errors import OpavnicError
 from opavnic.world.em_node import EM_NODE
 from opavnic.world.json_body import json_answer, json_body, json_object

@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
-from hfi_sim.cable import LinkDirection
-from hfi_sim.did_you_mean import unknown_name
-from hfi_sim.errors import InputError
-from hfi_sim.faults.targets import directions_of
-from hfi_sim.hfi import HfiPort
-from hfi_sim.table_paths import deadlock, hops, paths
-from hfi_sim.topology import Topology
-from hfi_sim.topology.ibnet import dumps
+from hfi_sim.base.did_you_mean import unknown_name
+from hfi_sim.base.errors import InputError
+from hfi_sim.fabric.faults.targets import directions_of
+from hfi_sim.fabric.table_paths import deadlock, hops, paths
+from hfi_sim.fabric.topology import Topology
+from hfi_sim.fabric.topology.ibnet import dumps
+from hfi_sim.nodes.cable import LinkDirection
+from hfi_sim.nodes.hfi import HfiPort
 from opavnic.world.world import World
 
 MAX_WAYS: Final = 512

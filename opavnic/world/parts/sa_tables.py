@@ -6,16 +6,16 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from hfi_sim.errors import FabricError, WireError
-from hfi_sim.hfi import HfiPort
-from hfi_sim.mad.header import MadStatus
-from hfi_sim.mad.message import Mad
-from hfi_sim.port_state import PortState
-from hfi_sim.sa.attributes import SaAttrId, SaStatus
-from hfi_sim.sa.client import status_text, table_of
-from hfi_sim.sa.message import SaMessage
-from hfi_sim.sa.record import SaRecord
-from hfi_sim.types import LID_NONE
+from hfi_sim.base.errors import FabricError, WireError
+from hfi_sim.base.port_state import PortState
+from hfi_sim.base.types import LID_NONE
+from hfi_sim.management.sa.client import status_text, table_of
+from hfi_sim.nodes.hfi import HfiPort
+from hfi_sim.wire.mad.header import MadStatus
+from hfi_sim.wire.mad.message import Mad
+from hfi_sim.wire.mad.sa_attributes import SaAttrId, SaStatus
+from hfi_sim.wire.sa.message import SaMessage
+from hfi_sim.wire.sa.record import SaRecord
 
 TIMEOUT_S: Final = 1.0
 RETRIES: Final = 2

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ejfat.errors import EjfatError
-from hfi_sim.errors import FabricError
+from hfi_sim.base.errors import FabricError
 from opavnic.cli.main import main
 from opavnic_bench.base.turns import BenchError
 from opavnic_bench.ejfat import bench as ejfat

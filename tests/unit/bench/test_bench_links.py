@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hfi_sim.trace import TraceRecord
+from hfi_sim.fabric.trace import TraceRecord
 from opavnic.cli.main import main
 from opavnic.lab.parts import lab_model
 from opavnic.lab.topology import lab_topology

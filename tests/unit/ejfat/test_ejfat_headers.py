@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from ejfat.wire import headers as h
 from ejfat.wire import layers
-from hfi_sim.errors import WireError
+from hfi_sim.base.errors import WireError
 
 u8, u16, u32, u64 = (st.integers(0, (1 << bits) - 1) for bits in (8, 16, 32, 64))
 

@@ -11,7 +11,7 @@ import pytest
 
 from ejfat.cli.lb import lb
 from ejfat.live.lb_options import BalancerOptions, LbOptions
-from hfi_sim.quantities import parse_time
+from hfi_sim.base.quantities import parse_time
 from opavnic.cli.main import main
 
 OF_THE_PROGRAM = {"interface", "tap", "mac", "token", "p4_token", "workers"}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hfi_sim.fabric import Fabric
-from hfi_sim.hfi import HfiPort
+from hfi_sim.fabric.fabric import Fabric
+from hfi_sim.nodes.hfi import HfiPort
+from hfi_sim.nodes.switch import Switch
 from hfi_sim.subnet_manager import SubnetManager
-from hfi_sim.switch import Switch
 from hfi_sim.wire.lrh16b import Lrh16B
 from hfi_sim.wire.packet import build_packet
 

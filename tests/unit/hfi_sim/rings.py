@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hfi_sim.fabric import Fabric
-from hfi_sim.hfi import HfiPort
+from hfi_sim.fabric.fabric import Fabric
+from hfi_sim.nodes.hfi import HfiPort
+from hfi_sim.nodes.switch import Switch
 from hfi_sim.subnet_manager import SubnetManager
-from hfi_sim.switch import Switch
 
 HOST, NEXT, BEFORE = 1, 2, 3
 """Ports of each switch."""

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hfi_sim.clock import ManualClock
-from hfi_sim.errors import FabricError
-from hfi_sim.fabric import Fabric
-from hfi_sim.hfi import HfiPort
-from hfi_sim.link.arbiter import Arbiter
-from hfi_sim.link.config import Arbitration, FlowControl, arbiter_of
+from hfi_sim.base.clock import ManualClock
+from hfi_sim.base.errors import FabricError
+from hfi_sim.engine.link.arbiter import Arbiter
+from hfi_sim.engine.link.config import Arbitration, FlowControl, arbiter_of
+from hfi_sim.fabric.fabric import Fabric
+from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.subnet_manager import SubnetManager
 from hfi_sim.wire.lrh16b import Lrh16B, sc_of
 from hfi_sim.wire.packet import build_packet

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine_twins import Twins
-from hfi_sim.clock import ManualClock
-from hfi_sim.counters import Drop
-from hfi_sim.engine.outputs import DirectionId, PortId
-from hfi_sim.fabric import Fabric
-from hfi_sim.link.capture import DROP_COMMENTS, CaptureConfig, CaptureRing
-from hfi_sim.link.rule import FaultKind, Match
+from hfi_sim.base.clock import ManualClock
+from hfi_sim.base.counters import Drop
+from hfi_sim.engine.events.outputs import DirectionId, PortId
+from hfi_sim.engine.link.capture import DROP_COMMENTS, CaptureConfig, CaptureRing
+from hfi_sim.engine.link.rule import FaultKind, Match
+from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.wire.captures import CapturedPacket, CaptureReader, PcapngWriter
 from unit.hfi_sim.engine.hand_made import PKEY, HandMade, link, packet, rule, two_hosts
 from unit.hfi_sim.fabric_pair import make_pair

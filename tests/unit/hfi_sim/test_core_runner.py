@@ -7,8 +7,8 @@ from collections import deque
 
 import pytest
 
-from hfi_sim.clock import ManualClock
-from hfi_sim.core_runner import CoreRunner, failure_text
+from hfi_sim.base.clock import ManualClock
+from hfi_sim.base.core_runner import CoreRunner, failure_text
 
 
 class Core:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hfi_sim.deadlines import Deadlines
+from hfi_sim.base.deadlines import Deadlines
 
 KEYS = range(5)
 STEPS = st.lists(st.tuples(st.sampled_from(KEYS), st.none() | st.integers(0, 20)), min_size=1, max_size=40)

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from hfi_sim.clock import ManualClock
-from hfi_sim.counters import Drop
+from hfi_sim.base.clock import ManualClock
+from hfi_sim.base.counters import Drop
 from hfi_sim.engine.forwarding import is_astray
-from hfi_sim.fabric import Fabric, Sighting
-from hfi_sim.faults import Faults
-from hfi_sim.hfi import HfiPort
-from hfi_sim.link.config import FlowControl
+from hfi_sim.engine.link.config import FlowControl
+from hfi_sim.fabric.fabric import Fabric, Sighting
+from hfi_sim.fabric.faults import Faults
+from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.wire.lrh16b import Lrh16B
 from hfi_sim.wire.packet import build_packet
 from unit.hfi_sim.rings import LOST_LID, lead_around, make_ring

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from hfi_sim.cable import Link
-from hfi_sim.clock import ManualClock
-from hfi_sim.counters import Drop
-from hfi_sim.errors import FabricError
-from hfi_sim.fabric import Fabric
-from hfi_sim.hfi import HfiPort
-from hfi_sim.link.config import Buffers, FlowControl
-from hfi_sim.link.credits import LanesStatus
+from hfi_sim.base.clock import ManualClock
+from hfi_sim.base.counters import Drop
+from hfi_sim.base.errors import FabricError
+from hfi_sim.engine.link.config import Buffers, FlowControl
+from hfi_sim.engine.link.credits import LanesStatus
+from hfi_sim.fabric.fabric import Fabric
+from hfi_sim.fabric.topology import Topology, clos
+from hfi_sim.nodes.cable import Link
+from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.subnet_manager import Routing, SubnetManager
-from hfi_sim.topology import Topology, clos
 from hfi_sim.wire.lrh16b import Lrh16B
 from hfi_sim.wire.packet import build_packet
 

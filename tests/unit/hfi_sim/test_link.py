@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from hfi_sim.cable import LinkDirection
-from hfi_sim.clock import ManualClock
-from hfi_sim.counters import Drop
-from hfi_sim.errors import FabricError
-from hfi_sim.fabric import Fabric
-from hfi_sim.hfi import HfiPort
+from hfi_sim.base.clock import ManualClock
+from hfi_sim.base.counters import Drop
+from hfi_sim.base.errors import FabricError
+from hfi_sim.fabric.fabric import Fabric
+from hfi_sim.nodes.cable import LinkDirection
+from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.subnet_manager import SubnetManager
 from hfi_sim.wire.lrh16b import Lrh16B
 from hfi_sim.wire.packet import MAX_PACKET, build_packet

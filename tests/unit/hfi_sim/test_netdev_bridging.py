@@ -7,9 +7,9 @@ import struct
 
 import pytest
 
+from hfi_sim.base.types import parse_mac
 from hfi_sim.netdev.bridging import FdbEntry, fdb_entry, unused_link_network
 from hfi_sim.netdev.netlink import RTM_DELNEIGH, RTM_NEWLINK, RTM_NEWNEIGH
-from hfi_sim.types import parse_mac
 
 MAC = parse_mac("02:11:22:33:44:55")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import errno
 
+from hfi_sim.base.types import MacAddr
 from hfi_sim.netdev.memory import MemoryNetdev, memory_netdev
-from hfi_sim.types import MacAddr
 
 MAC = MacAddr(b"\x02\0\0\0\0\1")
 

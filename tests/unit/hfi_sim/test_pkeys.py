@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hfi_sim.pkeys import PkeyTable
+from hfi_sim.base.pkeys import PkeyTable
 
 pkeys = st.integers(0, 0xFFFF).filter(lambda pkey: pkey & 0x7FFF)
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from hfi_sim import precise_loop
-from hfi_sim.precise_loop import COARSE_S, FINE_S, PreciseSelector, timer_resolution_s
+from hfi_sim.base import precise_loop
+from hfi_sim.base.precise_loop import COARSE_S, FINE_S, PreciseSelector, timer_resolution_s
 
 
 def test_timer_resolution_is_that_of_the_loop() -> None:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hfi_sim.errors import QuantityError
-from hfi_sim.quantities import (
+from hfi_sim.base.errors import QuantityError
+from hfi_sim.base.quantities import (
     SizeOrTime,
     parse_rate,
     parse_share,
@@ -27,7 +27,7 @@ from hfi_sim.quantities import (
     time_text,
     time_within,
 )
-from hfi_sim.text import counted
+from hfi_sim.base.text import counted
 
 
 def parse_queue(value: object) -> float:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hfi_sim.random_stream import RandomStream, threshold
+from hfi_sim.base.random_stream import RandomStream, threshold
 
 
 def test_words_from_state_0_are_those_that_splitmix64_is_known_by() -> None:

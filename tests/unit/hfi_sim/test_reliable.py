@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hfi_sim.clock import ManualClock
-from hfi_sim.reliable import (
+from hfi_sim.base.clock import ManualClock
+from hfi_sim.management.reliable import (
     Closed,
     CloseReason,
     ConnectRequest,
@@ -24,9 +24,9 @@ from hfi_sim.reliable import (
     RcOpcode,
     Rejected,
 )
-from hfi_sim.reliable.header import SACK_BITS, RcFlags
-from hfi_sim.reliable.receiver import Receiver
-from hfi_sim.reliable.sender import Sender
+from hfi_sim.management.reliable.receiver import Receiver
+from hfi_sim.management.reliable.sender import Sender
+from hfi_sim.wire.reliable_header import SACK_BITS, RcFlags
 
 SERVICE = 7
 LATENCY_S = 1e-5

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hfi_sim.errors import WireError
-from hfi_sim.reliable.header import RcFlags, RcHeader, RcOpcode
+from hfi_sim.base.errors import WireError
+from hfi_sim.wire.reliable_header import RcFlags, RcHeader, RcOpcode
 
 
 def test_known_values_are_big_endian() -> None:

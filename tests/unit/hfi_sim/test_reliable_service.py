@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from hfi_sim.clock import ManualClock
-from hfi_sim.counters import Drop
-from hfi_sim.fabric import Fabric
-from hfi_sim.reliable import (
+from hfi_sim.base.clock import ManualClock
+from hfi_sim.base.counters import Drop
+from hfi_sim.fabric.fabric import Fabric
+from hfi_sim.management.reliable import (
     Closed,
     CloseReason,
     ConnectRequest,
@@ -18,7 +18,7 @@ from hfi_sim.reliable import (
     RcConfig,
     RcEvent,
 )
-from hfi_sim.reliable.service import DEFAULT_PKEY, ReliableService
+from hfi_sim.management.reliable.service import DEFAULT_PKEY, ReliableService
 from hfi_sim.subnet_manager import SubnetManager
 from hfi_sim.wire.l4 import L4
 from hfi_sim.wire.lrh16b import Lrh16B

@@ -10,8 +10,8 @@ from ipaddress import IPv4Address
 import pytest
 import yaml
 
-from hfi_sim.hfi import HfiPort
-from hfi_sim.topology import single_switch
+from hfi_sim.fabric.topology import single_switch
+from hfi_sim.nodes.hfi import HfiPort
 from lnet.errors import CommandError, ProtocolError
 from lnet.host import LnetHost
 from lnet.networks import parse_networks

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from hfi_sim.clock import ManualClock
-from hfi_sim.link.rule import Match
-from hfi_sim.reliable.header import RcFlags, RcHeader, RcOpcode
+from hfi_sim.base.clock import ManualClock
+from hfi_sim.engine.link.rule import Match
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.l4 import L4
 from hfi_sim.wire.lrh16b import Lrh16B
 from hfi_sim.wire.packet import build_packet
+from hfi_sim.wire.reliable_header import RcFlags, RcHeader, RcOpcode
 from lnet.cksum import Char
 from lnet.codes import MsgType, RejectReason
 from lnet.msg import KibRej

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from hfi_sim.clock import ManualClock
+from hfi_sim.base.clock import ManualClock
 from lnet.errors import CommandError
 from lnet.lnetctl import Lnetctl
 from lnet.networks import Bonding

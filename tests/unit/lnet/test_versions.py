@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from hfi_sim.clock import ManualClock
+from hfi_sim.base.clock import ManualClock
 from lnet.actions import AcceptConn, OpenConn, RejectConn
 from lnet.codes import MsgType, RejectReason
 from lnet.config import LndConfig

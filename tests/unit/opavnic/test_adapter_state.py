@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from hfi_sim.types import MacAddr
+from hfi_sim.base.types import MacAddr
 from opavnic.adapter import Adapter
 from opavnic.address_lists import list_hash
 from unit.opavnic.vnic_bench import VnicBench, config

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from hfi_sim.counters import Drop
-from hfi_sim.link.config import FlowControl
+from hfi_sim.base.counters import Drop
+from hfi_sim.engine.link.config import FlowControl
 from opavnic.scenario import Hosts, Scenario, ScenarioEm, ms
 from unit.opavnic.vnic_bench import netdev_of
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hfi_sim.types import MacAddr
+from hfi_sim.base.types import MacAddr
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.l4 import EthernetL4
 from hfi_sim.wire.lrh16b import Lrh16B

@@ -17,7 +17,7 @@ from ejfat.conformance import VectorError, load_vectors
 from ejfat.errors import PcapError, ScriptError
 from ejfat.pcap import read_pcap
 from ejfat.simulator import read_text as read_script
-from hfi_sim.text import with_article
+from hfi_sim.base.text import with_article
 from lnet.errors import ConfigError as LnetConfigError
 from lnet.section import LnetModel, read_targets
 from opavnic import files

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from hfi_sim.mad import transfers
-from hfi_sim.quantities import size_text
-from hfi_sim.sma import traps
-from hfi_sim.sma.answers import MAX_MEMBERS
+from hfi_sim.base.quantities import size_text
+from hfi_sim.management.mad import transfers
+from hfi_sim.management.sma import traps
+from hfi_sim.management.sma.answers import MAX_MEMBERS
+from hfi_sim.management.umad import agents, file, port
 from hfi_sim.subnet_manager.administration import membership, paths, services, subscriptions
-from hfi_sim.umad import agents, file, port
 from opavnic import files, mad_socket
 from opavnic.devices import filesystem
 from opavnic.lab import descriptors, device_entry, em_file, loader, yaml_source

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hfi_sim.types import MacAddr
+from hfi_sim.base.types import MacAddr
 from opavnic.mac_table import MacTable
 from vema.attributes.mac_entries import MacEntry
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hfi_sim.types import MacAddr
+from hfi_sim.base.types import MacAddr
 from opavnic.mac_table import MacTable
 from vema.attributes.mac_entries import MacEntry
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from hfi_sim.mad.header import Method, build_fm_packet
-from hfi_sim.trace import TraceRecord
+from hfi_sim.fabric.trace import TraceRecord
 from hfi_sim.wire.icrc import Icrc
+from hfi_sim.wire.mad.header import Method, build_fm_packet
 from opavnic import mad_record
 from opavnic.mad_record import Exchange, Pairing, RecordError, read_record
 from opavnic.observe.trace_file import write_trace

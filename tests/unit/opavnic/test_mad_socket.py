@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from hfi_sim.mad.header import MadClass, MadHeader, Method
-from hfi_sim.mad.message import Mad
+from hfi_sim.base.types import MacAddr
+from hfi_sim.fabric.topology.generators import single_switch
 from hfi_sim.netdev.memory import memory_netdev
-from hfi_sim.topology.generators import single_switch
-from hfi_sim.types import MacAddr
+from hfi_sim.wire.mad.header import MadClass, MadHeader, Method
+from hfi_sim.wire.mad.message import Mad
 from loop_thread import LoopThread
 from opavnic.cli.conformance import app
 from opavnic.cli.mad import app as mad_app

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hfi_sim.errors import WireError
+from hfi_sim.base.errors import WireError
 from opavnic.mad_values import CLASSES, assign, attribute_id, mad_json, to_json
 from vema.attributes.mac_entries import MacEntries, MacEntry
 from vema.attributes.vesw_port_info import VeswPortInfo

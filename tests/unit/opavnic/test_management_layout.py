@@ -7,16 +7,16 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hfi_sim.mad.attributes import PmAttrId, SubnetAttrId
-from hfi_sim.mad.header import MadClass, MadHeader, Method, RmppHeader, build_fm_packet
-from hfi_sim.pma.attributes import DATA_PORT, DATA_PORT_VL, PortCountersRequest
-from hfi_sim.sa.attributes import SaAttrId
-from hfi_sim.sa.message import SaHeader, stride
-from hfi_sim.sa.records import NodeRecord
-from hfi_sim.sma.attributes.node import NodeInfo
-from hfi_sim.sma.attributes.port_info import PortInfo
-from hfi_sim.wire.describe import Description, describe_packet
+from hfi_sim.wire.decode.describe import Description, describe_packet
 from hfi_sim.wire.icrc import Icrc
+from hfi_sim.wire.mad.attributes import PmAttrId, SubnetAttrId
+from hfi_sim.wire.mad.header import MadClass, MadHeader, Method, RmppHeader, build_fm_packet
+from hfi_sim.wire.mad.pma_attributes import DATA_PORT, DATA_PORT_VL, PortCountersRequest
+from hfi_sim.wire.mad.sa_attributes import SaAttrId
+from hfi_sim.wire.sa.message import SaHeader, stride
+from hfi_sim.wire.sa.records import NodeRecord
+from hfi_sim.wire.sma.node import NodeInfo
+from hfi_sim.wire.sma.port_info import PortInfo
 from opavnic.management_attributes import ADMINISTRATION, PERFORMANCE, SUBNET
 from opavnic.management_layout import layers
 

@@ -9,7 +9,7 @@ import pytest
 PREAMBLE = """
 import asyncio, pytest, pytest_asyncio, unittest
 from hypothesis import HealthCheck, given, settings, strategies as st
-from hfi_sim.topology import single_switch
+from hfi_sim.fabric.topology import single_switch
 from opavnic.pytest_plugin import lab_fixtures
 from opavnic.scenario import *
 """

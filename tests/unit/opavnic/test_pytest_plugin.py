@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hfi_sim.trace import TraceRecord
+from hfi_sim.fabric.trace import TraceRecord
 from opavnic.observe.trace_file import write_trace
 
 IMPORTS = """
@@ -186,7 +186,7 @@ async def test_device(hosts, em):
 def test_checks_hold_without_assertions(tmp_path: Path) -> None:
     script = """
 import asyncio
-from hfi_sim.topology import clos
+from hfi_sim.fabric.topology import clos
 from opavnic.scenario import Scenario, run_virtual
 
 async def lose():
@@ -248,7 +248,7 @@ async def test_one_over_the_plugins(hosts):
 def test_write_trace_is_read_by_scapy(tmp_path: Path) -> None:
     from scapy.utils import RawPcapNgReader
 
-    from hfi_sim.counters import Drop
+    from hfi_sim.base.counters import Drop
 
     path = tmp_path / "trace.pcapng"
     records = [

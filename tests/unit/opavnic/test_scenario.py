@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from scapy.layers.l2 import ARP
 
-from hfi_sim.topology import generate
+from hfi_sim.fabric.topology import generate
 from opavnic.scenario import Hosts, Scenario, ScenarioEm, ScenarioError, ScenarioSimulator, ms, seconds
 from vema.types import AttrId, MadStatus
 

@@ -45,7 +45,7 @@ def test_every_block_of_the_tutorial_runs(tmp_path: Path) -> None:
 
 
 def test_faults_of_the_tutorial_are_faults() -> None:
-    from hfi_sim.faults import parse_fault
+    from hfi_sim.fabric.faults import parse_fault
 
     text = TUTORIAL.read_text(encoding="utf-8")
     lines = re.findall(

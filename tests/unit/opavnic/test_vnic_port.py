@@ -7,17 +7,17 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from hfi_sim.counters import Drop
-from hfi_sim.errors import NetdevError
-from hfi_sim.hfi import HfiPort
-from hfi_sim.mad.agents import MadRequest
-from hfi_sim.mad.header import MadClass, Method
-from hfi_sim.mad.message import Mad
+from hfi_sim.base.counters import Drop
+from hfi_sim.base.errors import NetdevError
+from hfi_sim.base.port_state import CapabilityMask3, PortState
+from hfi_sim.base.types import MacAddr
+from hfi_sim.fabric.topology import single_switch
+from hfi_sim.management.mad.agents import MadRequest
 from hfi_sim.netdev.base import Netdev
 from hfi_sim.netdev.memory import MemoryNetdev, memory_netdev
-from hfi_sim.port_state import CapabilityMask3, PortState
-from hfi_sim.topology import single_switch
-from hfi_sim.types import MacAddr
+from hfi_sim.nodes.hfi import HfiPort
+from hfi_sim.wire.mad.header import MadClass, Method
+from hfi_sim.wire.mad.message import Mad
 from opavnic.vnic_port import VnicPort
 from opavnic.world.world import World
 from unit.opavnic.vnic_bench import netdev_of

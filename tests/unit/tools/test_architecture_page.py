@@ -62,6 +62,6 @@ def test_commits_are_commits_where_the_history_is_here() -> None:
 
 
 def test_what_is_wrong_is_found() -> None:
-    text = "See `hfi_sim/fabric.py` and `hfi_sim/gone.py`; to look at: 7916dce. `make generated`"
-    assert named_paths(text) == {"hfi_sim/fabric.py", "hfi_sim/gone.py"}
+    text = "See `hfi_sim/fabric/fabric.py` and `hfi_sim/gone.py`; to look at: 7916dce. `make generated`"
+    assert named_paths(text) == {"hfi_sim/fabric/fabric.py", "hfi_sim/gone.py"}
     assert named_commits(text) == {"7916dce"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from hfi_sim.mad.header import Method
-from hfi_sim.types import MacAddr
+from hfi_sim.base.types import MacAddr
+from hfi_sim.wire.mad.header import Method
 from vema.agent import Agent
 from vema.attributes.counters import ErrorCounters, SummaryCounters
 from vema.attributes.mac_entries import MacEntry

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hfi_sim.mad.header import Method
-from hfi_sim.types import MacAddr
+from hfi_sim.base.types import MacAddr
+from hfi_sim.wire.mad.header import Method
 from unit.vema.fake_vnic import AgentBench
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.counters import ErrorCounters, SummaryCounters

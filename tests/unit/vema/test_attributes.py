@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hfi_sim.errors import WireError
-from hfi_sim.types import MacAddr
+from hfi_sim.base.errors import WireError
+from hfi_sim.base.types import MacAddr
 from vema.attributes import iface_macs, mac_entries
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.counters import CounterGroup, ErrorCounters, SummaryCounters

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hfi_sim.errors import WireError
+from hfi_sim.base.errors import WireError
 from vema.lmac import Lmac, lid_of
 
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from hfi_sim.errors import MadTimeoutError
-from hfi_sim.mad.header import Method
-from hfi_sim.types import MacAddr
+from hfi_sim.base.errors import MadTimeoutError
+from hfi_sim.base.types import MacAddr
+from hfi_sim.wire.mad.header import Method
 from unit.vema.em.em_fabric import PKEY, EmFabric, config
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.errors import AgentError

@@ -1,7 +1,7 @@
 //! Which virtual lane of a link sends next: two tables, and within each the bytes in proportion to weights.
 //!
 //! A lane that has nothing to send, or no credits, is passed over and saves up nothing: its turn is not kept for it.
-//! A lane that is in no table sends when no other can. Source and differences: hfi_sim/link/arbiter.py.
+//! A lane that is in no table sends when no other can. Source and differences: hfi_sim/engine/link/arbiter.py.
 
 use super::config::MAX_VLS;
 

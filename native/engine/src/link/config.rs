@@ -8,7 +8,7 @@ use super::arbiter::Shares;
 pub const MAX_RATE_BPS: u64 = 1 << 62;
 pub const SERVICE_CHANNELS: usize = 32;
 pub const MAX_VLS: usize = 16;
-/// An MTU is of the payload: so many bytes may come on top, for headers and ICRC. Source: hfi_sim/link/config.py.
+/// An MTU is of the payload: so many bytes may come on top, for headers and ICRC. Source: hfi_sim/engine/link/config.py.
 pub const MTU_HEADROOM: u64 = 124;
 /// The VL of each service channel.
 pub type ScToVl = [u8; SERVICE_CHANNELS];

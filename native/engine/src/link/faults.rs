@@ -1,6 +1,6 @@
 //! Disturbs packets: loss, damage, duplicates, delay, reordering, as rules say.
 //!
-//! How rules draw random words is in hfi_sim/random_stream.py: one for each packet that a rule means and does not spare.
+//! How rules draw random words is in hfi_sim/base/random_stream.py: one for each packet that a rule means and does not spare.
 
 use ::wire::{HEADER, TRAILER};
 use offload::segment::Origin;

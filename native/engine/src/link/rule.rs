@@ -17,7 +17,7 @@ pub enum FaultKind {
 }
 
 impl FaultKind {
-    /// Return the kind of this name, as hfi_sim/link/rule.py writes it.
+    /// Return the kind of this name, as hfi_sim/engine/link/rule.py writes it.
     pub fn named(name: &str) -> Option<Self> {
         Some(match name {
             "loss" => FaultKind::Loss,

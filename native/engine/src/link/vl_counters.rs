@@ -1,4 +1,4 @@
-//! Counters of each virtual lane of one direction of a link: see hfi_sim/link/vl_counters.py, which adds them up.
+//! Counters of each virtual lane of one direction of a link: see hfi_sim/engine/link/vl_counters.py, which adds them up.
 //!
 //! Most directions have one VL, and its counters are those of the direction. Only those with more VLs, or whose port has an
 //! SC to VL table, have one of these.

@@ -8,17 +8,25 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine_twins import Twins, built_engines
-from hfi_sim.counters import CongestionCounters, Drop, PacketCounters
+from hfi_sim.base.counters import CongestionCounters, Drop, PacketCounters
+from hfi_sim.base.instants import FOREVER
+from hfi_sim.base.pkeys import PkeyTable
+from hfi_sim.base.port_state import PortState
+from hfi_sim.base.random_stream import RandomStream, threshold
 from hfi_sim.engine.api import Engine, EngineFactory
 from hfi_sim.engine.config import End, HfiEnd, PortConfig, SwitchEnd, SwitchPortConfig
-from hfi_sim.engine.outputs import Delivered, DirectionId, FlowChanged, Observed, Output, PortId, SwitchId
+from hfi_sim.engine.events.outputs import (
+    Delivered,
+    DirectionId,
+    FlowChanged,
+    Observed,
+    Output,
+    PortId,
+    SwitchId,
+)
+from hfi_sim.engine.link.config import MAX_DEFAULT_QUEUE_BYTES, LinkConfig
+from hfi_sim.engine.link.rule import FaultKind, FaultRule, Match
 from hfi_sim.engine.python import PythonEngine
-from hfi_sim.instants import FOREVER
-from hfi_sim.link.config import MAX_DEFAULT_QUEUE_BYTES, LinkConfig
-from hfi_sim.link.rule import FaultKind, FaultRule, Match
-from hfi_sim.pkeys import PkeyTable
-from hfi_sim.port_state import PortState
-from hfi_sim.random_stream import RandomStream, threshold
 from hfi_sim.routing.table import LinearTable
 from hfi_sim.wire import l4
 from hfi_sim.wire.icrc import Icrc

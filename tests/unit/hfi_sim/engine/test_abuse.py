@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from hfi_sim.counters import Drop
-from hfi_sim.engine import state
+from hfi_sim.base.counters import Drop
 from hfi_sim.engine.config import HfiEnd, SwitchEnd
-from hfi_sim.engine.outputs import DirectionId, PortId
+from hfi_sim.engine.events import state
+from hfi_sim.engine.events.outputs import DirectionId, PortId
+from hfi_sim.engine.link.config import FlowControl
+from hfi_sim.engine.link.rule import FaultKind
 from hfi_sim.engine.python import PythonEngine
-from hfi_sim.link.config import FlowControl
-from hfi_sim.link.rule import FaultKind
 from unit.hfi_sim.engine.hand_made import (
     GBIT,
     SECOND,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from hfi_sim.counters import Drop
+from hfi_sim.base.counters import Drop
 from hfi_sim.engine.config import BoundaryEnd, HfiEnd, SwitchEnd
 from hfi_sim.engine.crossing import TAG_SIZE, UNSEALED, packet_of, record_of
-from hfi_sim.engine.outputs import DirectionId, Left, Observed, PortId
-from hfi_sim.link.config import FlowControl, LinkConfig
-from hfi_sim.link.rule import FaultKind
+from hfi_sim.engine.events.outputs import DirectionId, Left, Observed, PortId
+from hfi_sim.engine.link.config import FlowControl, LinkConfig
+from hfi_sim.engine.link.rule import FaultKind
 from unit.hfi_sim.engine.hand_made import ICRC, HandMade, link, packet, rule
 
 A = PortId(0)

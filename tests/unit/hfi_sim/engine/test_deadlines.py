@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from hfi_sim.engine.config import HfiEnd, SwitchEnd
-from hfi_sim.engine.outputs import Delivered, DirectionId, PortId
-from hfi_sim.link.config import FlowControl
-from hfi_sim.link.rule import FaultKind, FaultRule
+from hfi_sim.engine.events.outputs import Delivered, DirectionId, PortId
+from hfi_sim.engine.link.config import FlowControl
+from hfi_sim.engine.link.rule import FaultKind, FaultRule
 from unit.hfi_sim.engine.hand_made import HandMade, link, packet, rule
 
 ONE = FlowControl(buffer_bytes=16_376)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from hfi_sim.clock import ManualClock
-from hfi_sim.fabric import Fabric
+from hfi_sim.base.clock import ManualClock
+from hfi_sim.fabric.fabric import Fabric
 from unit.hfi_sim.fabric_pair import TEST_L4, Pair, make_pair
 
 

@@ -7,7 +7,7 @@ from collections import deque
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hfi_sim.engine.events import EventQueue
+from hfi_sim.engine.events.queue import EventQueue
 
 
 def _nothing(_now: int, _number: int) -> None:

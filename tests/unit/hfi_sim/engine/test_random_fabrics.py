@@ -15,19 +15,19 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from engine_twins import Twins, built_engines
-from hfi_sim.counters import Drop
+from hfi_sim.base.counters import Drop
+from hfi_sim.base.instants import NS_PER_S
+from hfi_sim.base.pkeys import PkeyTable
+from hfi_sim.base.port_state import PortState
+from hfi_sim.base.types import LID_PERMISSIVE, SC_MANAGEMENT, is_multicast_lid
 from hfi_sim.engine.api import Engine, EngineFactory
 from hfi_sim.engine.config import HfiEnd, PortConfig, SwitchEnd, SwitchPortConfig
-from hfi_sim.engine.outputs import BufferToken, Delivered, DirectionId, Observed, PortId, SwitchId
+from hfi_sim.engine.events.outputs import BufferToken, Delivered, DirectionId, Observed, PortId, SwitchId
+from hfi_sim.engine.link.capture import MAX_SNAP, CaptureConfig, CaptureRing
+from hfi_sim.engine.link.config import MAX_MTU, MAX_VLS, Arbitration, Buffers, Egress, FlowControl, LinkConfig
+from hfi_sim.engine.link.rule import FaultKind, FaultRule, Match
 from hfi_sim.engine.python import PythonEngine
-from hfi_sim.instants import NS_PER_S
-from hfi_sim.link.capture import MAX_SNAP, CaptureConfig, CaptureRing
-from hfi_sim.link.config import MAX_MTU, MAX_VLS, Arbitration, Buffers, Egress, FlowControl, LinkConfig
-from hfi_sim.link.rule import FaultKind, FaultRule, Match
-from hfi_sim.pkeys import PkeyTable
-from hfi_sim.port_state import PortState
 from hfi_sim.routing.table import GROUP_BASE
-from hfi_sim.types import LID_PERMISSIVE, SC_MANAGEMENT, is_multicast_lid
 from hfi_sim.wire import l4
 from hfi_sim.wire.icrc import PAD_COUNT_MASK, TRAILER_SIZE, Icrc
 from hfi_sim.wire.lrh16b import Lrh16B, dlid_of, pkey_of, sc_of, slid_of

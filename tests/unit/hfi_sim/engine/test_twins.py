@@ -7,9 +7,9 @@ import pytest
 from engine_twins import Twins
 from hfi_sim.engine.api import Engine
 from hfi_sim.engine.config import HfiEnd
-from hfi_sim.engine.outputs import Delivered, DirectionId, Output, PortId
+from hfi_sim.engine.events.outputs import Delivered, DirectionId, Output, PortId
+from hfi_sim.engine.link.rule import FaultKind
 from hfi_sim.engine.python import PythonEngine
-from hfi_sim.link.rule import FaultKind
 from hfi_sim.wire.icrc import Icrc
 from unit.hfi_sim.engine.hand_made import HandMade, link, packet, rule
 

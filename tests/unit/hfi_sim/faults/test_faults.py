@@ -6,15 +6,15 @@ from collections.abc import Callable
 
 import pytest
 
-from hfi_sim.clock import ManualClock
-from hfi_sim.counters import Drop
-from hfi_sim.errors import FaultError
-from hfi_sim.fabric import Fabric
-from hfi_sim.faults import Faults, FaultState
-from hfi_sim.hfi import HfiPort
-from hfi_sim.port_state import PortEventKind, PortState
+from hfi_sim.base.clock import ManualClock
+from hfi_sim.base.counters import Drop
+from hfi_sim.base.errors import FaultError
+from hfi_sim.base.port_state import PortEventKind, PortState
+from hfi_sim.fabric.fabric import Fabric
+from hfi_sim.fabric.faults import Faults, FaultState
+from hfi_sim.fabric.topology import clos
+from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.subnet_manager import SubnetManager
-from hfi_sim.topology import clos
 from hfi_sim.wire.l4 import L4
 from hfi_sim.wire.lrh16b import Lrh16B
 from hfi_sim.wire.packet import build_packet
@@ -208,7 +208,7 @@ def test_crash_calls_its_hook_and_restarts(bed: Bed) -> None:
     bed.faults.hook("agent h1", lambda: calls.append("crash"), lambda: calls.append("restart"))
     with pytest.raises(FaultError, match='unknown agent or manager that can crash "h1"'):
         bed.faults.add("crash on h1")
-    from hfi_sim.faults import FaultKind, FaultSpec
+    from hfi_sim.fabric.faults import FaultKind, FaultSpec
 
     bed.faults.add(FaultSpec(FaultKind.CRASH, "agent h1", for_s=0.5))
     assert calls == ["crash"]
@@ -256,7 +256,7 @@ def test_match_means_these_packets_only(bed: Bed, text: str, hit: set[str]) -> N
 
 
 def test_match_by_mad_attribute_and_method_spares_other_mads(bed: Bed) -> None:
-    from hfi_sim.mad.header import MadHeader
+    from hfi_sim.wire.mad.header import MadHeader
 
     seen: list[int] = []
     bed.ports["h3"].mad.register_agent(3, None, (1, 2), lambda request: seen.append(request.header.attr_id))

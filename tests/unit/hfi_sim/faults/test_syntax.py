@@ -9,8 +9,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hfi_sim.errors import FaultError
-from hfi_sim.faults import FaultKind, FaultSpec, Match, parse_fault, spec_from_data, spec_text
+from hfi_sim.base.errors import FaultError
+from hfi_sim.fabric.faults import FaultKind, FaultSpec, Match, parse_fault, spec_from_data, spec_text
 from hfi_sim.wire.lrh16b import Lrh16B
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from hfi_sim.errors import WireError
-from hfi_sim.mad.header import (
+from hfi_sim.base.errors import WireError
+from hfi_sim.wire.icrc import Icrc
+from hfi_sim.wire.l4 import FmHeader
+from hfi_sim.wire.mad.header import (
     DATA_OFFSET_VENDOR,
     MAD_SIZE,
     MAD_SIZE_IB,
@@ -19,8 +21,6 @@ from hfi_sim.mad.header import (
     oui_of,
     parse_fm_payload,
 )
-from hfi_sim.wire.icrc import Icrc
-from hfi_sim.wire.l4 import FmHeader
 from hfi_sim.wire.packet import check_packet, parse_packet, strip
 
 ICRC = Icrc()

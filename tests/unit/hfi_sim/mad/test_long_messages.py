@@ -6,15 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hfi_sim.clock import ManualClock
-from hfi_sim.counters import Drop
-from hfi_sim.fabric import Fabric
-from hfi_sim.faults import Faults
-from hfi_sim.mad.agents import MadRequest
-from hfi_sim.mad.header import MAD_SIZE, MadHeader, MadStatus
-from hfi_sim.mad.message import Mad
-from hfi_sim.mad.rmpp import RMPP_VERSION, Rmpp, RmppFlag, RmppType
-from hfi_sim.mad.transfers import (
+from hfi_sim.base.clock import ManualClock
+from hfi_sim.base.counters import Drop
+from hfi_sim.fabric.fabric import Fabric
+from hfi_sim.fabric.faults import Faults
+from hfi_sim.management.mad.agents import MadRequest
+from hfi_sim.management.mad.transfers import (
     ACK_S,
     MAX_ARRIVING_BYTES,
     MAX_LEAVING_BYTES,
@@ -24,6 +21,9 @@ from hfi_sim.mad.transfers import (
     Departures,
     MessageKey,
 )
+from hfi_sim.wire.mad.header import MAD_SIZE, MadHeader, MadStatus
+from hfi_sim.wire.mad.message import Mad
+from hfi_sim.wire.mad.rmpp import RMPP_VERSION, Rmpp, RmppFlag, RmppType
 from unit.hfi_sim.fabric_pair import Pair, make_pair
 
 SA = 0x03

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hfi_sim.clock import ManualClock
-from hfi_sim.fabric import Fabric
-from hfi_sim.mad.rmpp import Reassembly, Rmpp, RmppType, Segmented
-from hfi_sim.mad.transfers import MAX_MESSAGE, Arrivals, MessageKey
-from hfi_sim.umad.abi import UmadError
-from hfi_sim.umad.file import UmadFile
-from hfi_sim.umad.service import UmadService
+from hfi_sim.base.clock import ManualClock
+from hfi_sim.fabric.fabric import Fabric
+from hfi_sim.management.mad.transfers import MAX_MESSAGE, Arrivals, MessageKey
+from hfi_sim.management.umad.abi import UmadError
+from hfi_sim.management.umad.file import UmadFile
+from hfi_sim.management.umad.service import UmadService
+from hfi_sim.wire.mad.rmpp import Reassembly, Rmpp, RmppType, Segmented
 from unit.hfi_sim.fabric_pair import make_pair
 from unit.hfi_sim.umad.umad_program import OUI, agent_on, ema, message, received
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from hfi_sim.clock import ManualClock
-from hfi_sim.counters import Drop
-from hfi_sim.errors import FabricError, MadTimeoutError
-from hfi_sim.fabric import Fabric
-from hfi_sim.mad.agents import MadRequest
-from hfi_sim.mad.header import MadHeader
-from hfi_sim.mad.message import Mad
+from hfi_sim.base.clock import ManualClock
+from hfi_sim.base.counters import Drop
+from hfi_sim.base.errors import FabricError, MadTimeoutError
+from hfi_sim.fabric.fabric import Fabric
+from hfi_sim.management.mad.agents import MadRequest
+from hfi_sim.wire.mad.header import MadHeader
+from hfi_sim.wire.mad.message import Mad
 from unit.hfi_sim.fabric_pair import Pair, make_pair
 
 OUI = bytes.fromhex("00066a")

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from hfi_sim.clock import ManualClock
-from hfi_sim.end_port import EndPort
-from hfi_sim.hfi import HfiPort
-from hfi_sim.mad.agents import MadRequest
-from hfi_sim.mad.attributes import PmAttrId
-from hfi_sim.mad.header import MadClass, MadHeader, Method
-from hfi_sim.mad.message import Mad
-from hfi_sim.pma.agent import PerformanceAgent
-from hfi_sim.pma.attributes import (
+from hfi_sim.base.clock import ManualClock
+from hfi_sim.management.mad.agents import MadRequest
+from hfi_sim.management.pma.agent import PerformanceAgent
+from hfi_sim.nodes.end_port import EndPort
+from hfi_sim.nodes.hfi import HfiPort
+from hfi_sim.wire.header import Header
+from hfi_sim.wire.mad.attributes import PmAttrId
+from hfi_sim.wire.mad.header import MadClass, MadHeader, Method
+from hfi_sim.wire.mad.message import Mad
+from hfi_sim.wire.mad.pma_attributes import (
     COUNTER_BITS,
     DATA_PORT,
     DATA_PORT_VL,
@@ -26,7 +27,6 @@ from hfi_sim.pma.attributes import (
     PortCountersRequest,
     PortStatusRequest,
 )
-from hfi_sim.wire.header import Header
 
 ONE_PORT = 1 << 24
 ALL_COUNTERS = 0xFFFFFFE0

@@ -6,19 +6,19 @@ from functools import partial
 
 import pytest
 
-from hfi_sim.clock import ManualClock
-from hfi_sim.fabric import Fabric
-from hfi_sim.mad.attributes import PmAttrId
-from hfi_sim.mad.header import MadClass, MadHeader, MadStatus, Method
-from hfi_sim.pma.agent import PerformanceAgent
-from hfi_sim.pma.attributes import (
+from hfi_sim.base.clock import ManualClock
+from hfi_sim.fabric.fabric import Fabric
+from hfi_sim.management.pma.agent import PerformanceAgent
+from hfi_sim.management.pma.ports import counted_switch
+from hfi_sim.wire.mad.attributes import PmAttrId
+from hfi_sim.wire.mad.header import MadClass, MadHeader, MadStatus, Method
+from hfi_sim.wire.mad.pma_attributes import (
     ClearPortStatus,
     ErrorInfoRequest,
     PmStatus,
     PortCountersRequest,
     PortStatusRequest,
 )
-from hfi_sim.pma.ports import counted_switch
 from unit.hfi_sim.fabric_pair import Pair, make_pair
 from unit.hfi_sim.pma.pm_client import ALL_COUNTERS, ONE_PORT, PmClient, mask
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hfi_sim.pma.attributes import (
+from hfi_sim.wire.header import Header
+from hfi_sim.wire.mad.pma_attributes import (
     COUNTER_BITS,
     DATA_PORT,
     DATA_PORT_VL,
@@ -18,7 +19,6 @@ from hfi_sim.pma.attributes import (
     PortCountersRequest,
     PortStatusRequest,
 )
-from hfi_sim.wire.header import Header
 
 
 def test_sizes_are_those_of_stl_pm_h() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hfi_sim.errors import FabricError
+from hfi_sim.base.errors import FabricError
 from hfi_sim.routing import (
     ENGINES,
     LinearTable,

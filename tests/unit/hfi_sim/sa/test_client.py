@@ -7,12 +7,12 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hfi_sim.mad.header import MadStatus, Method
-from hfi_sim.mad.message import Mad
-from hfi_sim.sa.attributes import SaAttrId, SaStatus
-from hfi_sim.sa.client import BACKOFF_MAX_S, Ask, Order, OrderState, SaClient, table_of
-from hfi_sim.sa.message import SaMessage
-from hfi_sim.sa.records import InformInfo, ServiceRecord
+from hfi_sim.management.sa.client import BACKOFF_MAX_S, Ask, Order, OrderState, SaClient, table_of
+from hfi_sim.wire.mad.header import MadStatus, Method
+from hfi_sim.wire.mad.message import Mad
+from hfi_sim.wire.mad.sa_attributes import SaAttrId, SaStatus
+from hfi_sim.wire.sa.message import SaMessage
+from hfi_sim.wire.sa.records import InformInfo, ServiceRecord
 
 
 def service(number: int) -> Order:

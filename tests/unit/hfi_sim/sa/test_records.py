@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hfi_sim.errors import WireError
-from hfi_sim.mad.header import RmppHeader
-from hfi_sim.sa import records, records_ib, records_tables
-from hfi_sim.sa.attributes import SaAttrId
-from hfi_sim.sa.message import DATA_AT, SaHeader, SaMessage, stride, table_header
-from hfi_sim.sa.record import SaRecord
-from hfi_sim.sma.attributes.node import NodeInfo
+from hfi_sim.base.errors import WireError
+from hfi_sim.wire.mad.header import RmppHeader
+from hfi_sim.wire.mad.sa_attributes import SaAttrId
+from hfi_sim.wire.sa import records, records_ib, records_tables
+from hfi_sim.wire.sa.message import DATA_AT, SaHeader, SaMessage, stride, table_header
+from hfi_sim.wire.sa.record import SaRecord
+from hfi_sim.wire.sma.node import NodeInfo
 
 SIZES: dict[type[SaRecord], int] = {
     records.NodeRecord: 116,

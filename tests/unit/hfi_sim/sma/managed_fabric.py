@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from hfi_sim.clock import ManualClock
+from hfi_sim.base.clock import ManualClock
+from hfi_sim.base.types import LID_PERMISSIVE, PKEY_FULL_MANAGEMENT, PKEY_LIMITED_MANAGEMENT
+from hfi_sim.engine.link.config import FlowControl
 from hfi_sim.engine.python import PythonEngine
-from hfi_sim.fabric import Fabric
-from hfi_sim.hfi import HfiPort
-from hfi_sim.link.config import FlowControl
-from hfi_sim.mad.agents import MadRequest
-from hfi_sim.mad.attributes import SubnetAttrId
-from hfi_sim.mad.header import MadClass, MadHeader, Method
-from hfi_sim.smp.header import DirectedHeader, LidRoutedHeader
-from hfi_sim.switch import Switch
-from hfi_sim.types import LID_PERMISSIVE, PKEY_FULL_MANAGEMENT, PKEY_LIMITED_MANAGEMENT
+from hfi_sim.fabric.fabric import Fabric
+from hfi_sim.management.mad.agents import MadRequest
+from hfi_sim.nodes.hfi import HfiPort
+from hfi_sim.nodes.switch import Switch
+from hfi_sim.wire.mad.attributes import SubnetAttrId
+from hfi_sim.wire.mad.header import MadClass, MadHeader, Method
+from hfi_sim.wire.mad.smp_header import DirectedHeader, LidRoutedHeader
 
 SELF: tuple[int, ...] = ()
 SW0 = (1,)
@@ -96,7 +96,7 @@ class Managed:
 
     def become_manager(self) -> None:
         """Give everybody a LID (h1: 1, sw0: 2, sw1: 3, h2: 4) and tell them that the manager is at LID 1."""
-        from hfi_sim.sma.attributes.port_info import PortInfo
+        from hfi_sim.wire.sma.port_info import PortInfo
 
         for lid, (path, number) in enumerate(((SELF, 1), (SW0, 0), (SW1, 0), (H2, 1)), 1):
             info = PortInfo(lid=lid, master_sm_lid=1, neighbor_mtu=(0x77,) * 16, subnet_timeout=18)

@@ -7,18 +7,18 @@ from collections.abc import Iterator
 
 import pytest
 
-from hfi_sim.counters import Drop
-from hfi_sim.link.config import Arbitration, Buffers, FlowControl
-from hfi_sim.mad.attributes import SubnetAttrId as Attr
-from hfi_sim.mad.header import MadStatus, Method
-from hfi_sim.port_state import PortState
-from hfi_sim.sma.attributes.node import NodeDescription, NodeInfo, SwitchInfo
-from hfi_sim.sma.attributes.notice import CapabilityData, LinkStateData, Notice, NoticeType, TrapNumber
-from hfi_sim.sma.attributes.port_info import PortInfo, PortStateInfo
-from hfi_sim.sma.attributes.tables import BufferControl, LedInfo
-from hfi_sim.sma.traps import TrapQueue
+from hfi_sim.base.counters import Drop
+from hfi_sim.base.port_state import PortState
+from hfi_sim.engine.link.config import Arbitration, Buffers, FlowControl
+from hfi_sim.management.sma.traps import TrapQueue
 from hfi_sim.wire.lrh16b import Lrh16B
+from hfi_sim.wire.mad.attributes import SubnetAttrId as Attr
+from hfi_sim.wire.mad.header import MadStatus, Method
 from hfi_sim.wire.packet import build_packet
+from hfi_sim.wire.sma.node import NodeDescription, NodeInfo, SwitchInfo
+from hfi_sim.wire.sma.notice import CapabilityData, LinkStateData, Notice, NoticeType, TrapNumber
+from hfi_sim.wire.sma.port_info import PortInfo, PortStateInfo
+from hfi_sim.wire.sma.tables import BufferControl, LedInfo
 from unit.hfi_sim.sma.managed_fabric import H2, SELF, SW0, SW1, Managed, data_of, status_of
 
 ONE = 0x01000000

@@ -6,9 +6,9 @@ import os
 
 import pytest
 
-from hfi_sim.sma.attributes import congestion, node, notice, port_info, tables
-from hfi_sim.sma.attributes.port_info import PortInfo
 from hfi_sim.wire.header import WireHeader
+from hfi_sim.wire.sma import congestion, node, notice, port_info, tables
+from hfi_sim.wire.sma.port_info import PortInfo
 
 SIZES = {
     node.NodeInfo: 44,

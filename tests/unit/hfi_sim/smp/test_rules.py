@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hfi_sim.mad.header import MadClass, MadHeader, Method
-from hfi_sim.smp.header import DirectedHeader, IbDirectedHeader, Smp, peer_of
-from hfi_sim.smp.rules import Discard, Here, Next, Out, Routed, answered, arrived, sent
-from hfi_sim.types import LID_PERMISSIVE
+from hfi_sim.base.types import LID_PERMISSIVE
+from hfi_sim.management.smp.rules import Discard, Here, Next, Out, Routed, answered, arrived, sent
+from hfi_sim.wire.mad.header import MadClass, MadHeader, Method
+from hfi_sim.wire.mad.smp_header import DirectedHeader, IbDirectedHeader, Smp, peer_of
 
 SM_LID = 7
 SWITCH_LID = 9

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from hfi_sim.clock import ManualClock
-from hfi_sim.fabric import Fabric
-from hfi_sim.faults import Faults
-from hfi_sim.hfi import HfiPort
-from hfi_sim.mad.agents import MadRequest
-from hfi_sim.mad.header import RESPONSE_BIT, MadClass, Method
-from hfi_sim.mad.message import Mad
-from hfi_sim.sa.attributes import SaAttrId
-from hfi_sim.sa.message import SaMessage
-from hfi_sim.sa.record import SaRecord
-from hfi_sim.sa.records import InformInfo, McMemberRecord
-from hfi_sim.sma.attributes.notice import Notice
+from hfi_sim.base.clock import ManualClock
+from hfi_sim.fabric.fabric import Fabric
+from hfi_sim.fabric.faults import Faults
+from hfi_sim.fabric.topology import clos
+from hfi_sim.management.mad.agents import MadRequest
+from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.subnet_manager import SubnetManager
 from hfi_sim.subnet_manager.administration.question import gid_of
 from hfi_sim.subnet_manager.administration.service import AdministrationService
-from hfi_sim.topology import clos
+from hfi_sim.wire.mad.header import RESPONSE_BIT, MadClass, Method
+from hfi_sim.wire.mad.message import Mad
+from hfi_sim.wire.mad.sa_attributes import SaAttrId
+from hfi_sim.wire.sa.message import SaMessage
+from hfi_sim.wire.sa.record import SaRecord
+from hfi_sim.wire.sa.records import InformInfo, McMemberRecord
+from hfi_sim.wire.sma.notice import Notice
 
 R = TypeVar("R", bound=SaRecord)
 MGID = bytes.fromhex("ff12401b000000000000000000000001")

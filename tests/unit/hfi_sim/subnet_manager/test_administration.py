@@ -8,16 +8,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hfi_sim.counters import Drop
-from hfi_sim.engine.outputs import BufferToken
-from hfi_sim.hfi import HfiPort
-from hfi_sim.mad.header import MadClass, MadHeader, MadStatus, Method
-from hfi_sim.mad.message import Mad
-from hfi_sim.port_state import CapabilityMask3
-from hfi_sim.sa.attributes import SaAttrId, SaMethod, SaStatus
-from hfi_sim.sa.message import SaMessage
-from hfi_sim.sa.record import SaRecord
-from hfi_sim.sa.records import (
+from hfi_sim.base.counters import Drop
+from hfi_sim.base.port_state import CapabilityMask3
+from hfi_sim.base.types import LIDS_OF_JOINED_GROUPS, is_multicast_lid
+from hfi_sim.engine.events.outputs import BufferToken
+from hfi_sim.nodes.hfi import HfiPort
+from hfi_sim.subnet_manager.administration.question import gid_of
+from hfi_sim.subnet_manager.administration.subscriptions import MAX_OF_ONE
+from hfi_sim.subnet_manager.groups import Announced
+from hfi_sim.wire.lrh16b import Lrh16B
+from hfi_sim.wire.mad.header import MadClass, MadHeader, MadStatus, Method
+from hfi_sim.wire.mad.message import Mad
+from hfi_sim.wire.mad.sa_attributes import SaAttrId, SaMethod, SaStatus
+from hfi_sim.wire.packet import build_packet
+from hfi_sim.wire.sa.message import SaMessage
+from hfi_sim.wire.sa.record import SaRecord
+from hfi_sim.wire.sa.records import (
     FabricInfoRecord,
     InformInfo,
     InformInfoRecord,
@@ -35,8 +41,8 @@ from hfi_sim.sa.records import (
     TraceRecord,
     VfInfoRecord,
 )
-from hfi_sim.sa.records_ib import IbMcMemberRecord, IbNodeRecord, IbPathRecord
-from hfi_sim.sa.records_tables import (
+from hfi_sim.wire.sa.records_ib import IbMcMemberRecord, IbNodeRecord, IbPathRecord
+from hfi_sim.wire.sa.records_tables import (
     BufferControlRecord,
     CableInfoRecord,
     CongestionInfoRecord,
@@ -47,16 +53,10 @@ from hfi_sim.sa.records_tables import (
     SwitchPortCongestionRecord,
     VlArbitrationRecord,
 )
-from hfi_sim.sma.attributes.node import NodeDescription, NodeInfo
-from hfi_sim.sma.attributes.notice import CapabilityData, TrapNumber
-from hfi_sim.sma.attributes.port_info import MtuCode, PortInfo
-from hfi_sim.sma.attributes.tables import SmInfo
-from hfi_sim.subnet_manager.administration.question import gid_of
-from hfi_sim.subnet_manager.administration.subscriptions import MAX_OF_ONE
-from hfi_sim.subnet_manager.groups import Announced
-from hfi_sim.types import LIDS_OF_JOINED_GROUPS, is_multicast_lid
-from hfi_sim.wire.lrh16b import Lrh16B
-from hfi_sim.wire.packet import build_packet
+from hfi_sim.wire.sma.node import NodeDescription, NodeInfo
+from hfi_sim.wire.sma.notice import CapabilityData, TrapNumber
+from hfi_sim.wire.sma.port_info import MtuCode, PortInfo
+from hfi_sim.wire.sma.tables import SmInfo
 from unit.hfi_sim.subnet_manager.subnet import MGID, VNIC_MGID, Subnet
 
 L4 = 0x55

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 
 import pytest
 
-from hfi_sim.counters import Drop
-from hfi_sim.errors import FabricError
-from hfi_sim.fabric import Fabric
-from hfi_sim.hfi import HfiPort
-from hfi_sim.port_state import CapabilityMask3, PortState
+from hfi_sim.base.counters import Drop
+from hfi_sim.base.errors import FabricError
+from hfi_sim.base.port_state import CapabilityMask3, PortState
+from hfi_sim.fabric.fabric import Fabric
+from hfi_sim.fabric.table_paths import paths
+from hfi_sim.fabric.topology import clos, fat_tree
+from hfi_sim.nodes.hfi import HfiPort
+from hfi_sim.nodes.switch import Switch, SwitchPort
 from hfi_sim.subnet_manager import NoticeKind, Routing, SmNotice, SubnetManager
-from hfi_sim.switch import Switch, SwitchPort
-from hfi_sim.table_paths import paths
-from hfi_sim.topology import clos, fat_tree
 from unit.hfi_sim.fabric_pair import TEST_L4, make_pair
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import networkx as nx
 import pytest
 
-from hfi_sim.errors import TopologyError
-from hfi_sim.fabric import Fabric
-from hfi_sim.topology import (
+from hfi_sim.base.errors import TopologyError
+from hfi_sim.fabric.fabric import Fabric
+from hfi_sim.fabric.topology import (
     HostSpec,
     NodeKind,
     Topology,
@@ -19,7 +19,7 @@ from hfi_sim.topology import (
     single_switch,
     torus,
 )
-from hfi_sim.topology.generators import fat_tree_for
+from hfi_sim.fabric.topology.generators import fat_tree_for
 
 
 def _counts(topology: Topology) -> tuple[int, int, int]:

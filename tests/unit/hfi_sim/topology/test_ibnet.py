@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from hfi_sim.errors import TopologyError
-from hfi_sim.fabric import Fabric
-from hfi_sim.topology import Topology, dragonfly, fat_tree, torus
-from hfi_sim.topology.ibnet import dumps, loads
+from hfi_sim.base.errors import TopologyError
+from hfi_sim.fabric.fabric import Fabric
+from hfi_sim.fabric.topology import Topology, dragonfly, fat_tree, torus
+from hfi_sim.fabric.topology.ibnet import dumps, loads
 
 RECORDED = """\
 #

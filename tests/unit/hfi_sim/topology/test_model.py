@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from hfi_sim.errors import TopologyError
-from hfi_sim.fabric import Fabric
+from hfi_sim.base.errors import TopologyError
+from hfi_sim.fabric.fabric import Fabric
+from hfi_sim.fabric.topology import Topology, fat_tree, torus
+from hfi_sim.fabric.topology.draw import as_svg, as_text, layers
+from hfi_sim.fabric.topology.explicit import from_data
 from hfi_sim.subnet_manager import SubnetManager
-from hfi_sim.topology import Topology, fat_tree, torus
-from hfi_sim.topology.draw import as_svg, as_text, layers
-from hfi_sim.topology.explicit import from_data
 
 GOOD: dict[str, Any] = {
     "switches": {"sw0": {"ports": 36}, "sw1": None},

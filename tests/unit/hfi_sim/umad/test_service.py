@@ -7,14 +7,20 @@ import struct
 
 import pytest
 
-from hfi_sim.clock import ManualClock
-from hfi_sim.counters import Drop
-from hfi_sim.fabric import Fabric
-from hfi_sim.mad.agents import MadRequest
-from hfi_sim.umad.abi import ENABLE_PKEY, REGISTER_AGENT, REGISTER_AGENT2, UNREGISTER_AGENT, UmadError
-from hfi_sim.umad.file import MAX_UNREAD, UmadFile
-from hfi_sim.umad.port import MAX_FILES, MAX_OUTGOING, MAX_WAITING
-from hfi_sim.umad.service import UmadService
+from hfi_sim.base.clock import ManualClock
+from hfi_sim.base.counters import Drop
+from hfi_sim.fabric.fabric import Fabric
+from hfi_sim.management.mad.agents import MadRequest
+from hfi_sim.management.umad.abi import (
+    ENABLE_PKEY,
+    REGISTER_AGENT,
+    REGISTER_AGENT2,
+    UNREGISTER_AGENT,
+    UmadError,
+)
+from hfi_sim.management.umad.file import MAX_UNREAD, UmadFile
+from hfi_sim.management.umad.port import MAX_FILES, MAX_OUTGOING, MAX_WAITING
+from hfi_sim.management.umad.service import UmadService
 from unit.hfi_sim.fabric_pair import Pair, make_pair
 from unit.hfi_sim.umad.umad_program import OUI, agent_on, ema, message, received, register2
 

@@ -6,7 +6,7 @@ import struct
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from hfi_sim.umad.abi import ENABLE_PKEY, REGISTER_AGENT2
+from hfi_sim.management.umad.abi import ENABLE_PKEY, REGISTER_AGENT2
 
 OUI = bytes.fromhex("00066a")
 

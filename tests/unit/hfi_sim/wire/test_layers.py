@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
-from hfi_sim.errors import WireError
-from hfi_sim.mad.header import EMA_OUI, MadHeader, build_fm_packet
+from hfi_sim.base.errors import WireError
+from hfi_sim.wire.decode.layers import OPA16B, OPAFM, OPAEthernet
+from hfi_sim.wire.decode.mad_layers import OPAMad, OPAVendorMad
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.l4 import L4, EthernetL4
-from hfi_sim.wire.layers import OPA16B, OPAFM, OPAEthernet
 from hfi_sim.wire.lrh16b import Lrh16B
-from hfi_sim.wire.mad_layers import OPAMad, OPAVendorMad
+from hfi_sim.wire.mad.header import EMA_OUI, MadHeader, build_fm_packet
 from hfi_sim.wire.packet import build_packet, check_packet, parse_packet
 from unit.hfi_sim.wire.wire_strategies import L4_TYPES, PAYLOADS, headers
 

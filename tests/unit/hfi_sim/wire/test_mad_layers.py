@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from scapy.packet import Packet
 
-from hfi_sim.wire.mad_layers import OPADirectedSmp, OPAIbDirectedSmp, OPAMad, OPASaMad, OPASmp
+from hfi_sim.wire.decode.mad_layers import OPADirectedSmp, OPAIbDirectedSmp, OPAMad, OPASaMad, OPASmp
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hfi_sim.counters import Drop
-from hfi_sim.errors import WireError
+from hfi_sim.base.counters import Drop
+from hfi_sim.base.errors import WireError
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.l4 import L4, EthernetL4
 from hfi_sim.wire.lrh16b import Lrh16B

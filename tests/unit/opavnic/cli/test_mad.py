@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from hfi_sim.mad.header import Method
+from hfi_sim.wire.mad.header import Method
 from opavnic.cli.main import main
 from opavnic.lab.daemon import lab_routes
 from opavnic.lab.lab import Lab

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hfi_sim.errors import InputError
+from hfi_sim.base.errors import InputError
 from opavnic.cli.main import COMMANDS, LazyCommand, main
 from opavnic.errors import OpavnicError
 from opavnic.lab.runtime import Journal, LabDir, runtime_root

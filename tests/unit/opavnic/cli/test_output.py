@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hfi_sim.text import visible
+from hfi_sim.base.text import visible
 from opavnic.cli.main import main
 from opavnic.cli.output import print_json, print_line, print_rich, print_table, print_text, say
 from opavnic.lab.cleanup import Removed

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hfi_sim.text import visible
+from hfi_sim.base.text import visible
 from opavnic.cli.main import main
 from opavnic.mad_record import RecordError, read_record
 

@@ -11,11 +11,11 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from hfi_sim.fabric import Fabric
+from hfi_sim.fabric.fabric import Fabric
+from hfi_sim.fabric.table_paths import paths
+from hfi_sim.fabric.topology import Topology, generate
+from hfi_sim.fabric.topology.ibnet import dumps
 from hfi_sim.subnet_manager import SubnetManager
-from hfi_sim.table_paths import paths
-from hfi_sim.topology import Topology, generate
-from hfi_sim.topology.ibnet import dumps
 from opavnic.cli.topo import topo
 
 app = typer.Typer()

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from hfi_sim.errors import HfiSimError
+from hfi_sim.base.errors import HfiSimError
 from opavnic.cluster.errors import AskError
 from opavnic.cluster.messages import MAX_TRAIN, Body, Take
 from opavnic.cluster.transport import LinkReport, NodeName, NodeState, Presence

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hfi_sim.types import PKEY_FULL_MANAGEMENT
+from hfi_sim.base.types import PKEY_FULL_MANAGEMENT
 from opavnic.cluster.coordinator import Coordinator
 from opavnic.cluster.errors import AskError, ClusterInputError
 from opavnic.cluster.fellows import em_nodes

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from hfi_sim.base.port_state import PortState
+from hfi_sim.base.types import Lid
 from hfi_sim.engine.crossing import record_of
-from hfi_sim.engine.outputs import Left
+from hfi_sim.engine.events.outputs import Left
 from hfi_sim.netdev.memory import MemoryNetdev
-from hfi_sim.port_state import PortState
-from hfi_sim.types import Lid
 from hfi_sim.wire.captures import read_capture
 from hfi_sim.wire.lrh16b import Lrh16B
 from opavnic.cluster import captures

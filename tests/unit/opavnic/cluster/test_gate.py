@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hfi_sim.engine.config import BoundaryEnd, HfiEnd
-from hfi_sim.engine.outputs import DirectionId, Left, PortId
+from hfi_sim.engine.events.outputs import DirectionId, Left, PortId
 from hfi_sim.engine.python import PythonEngine
-from hfi_sim.fabric import Fabric
+from hfi_sim.fabric.fabric import Fabric
 from native_module import needs_native
 from opavnic.cluster.errors import MessageError
 from opavnic.cluster.gate import NativeGate

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hfi_sim.topology import Topology, generate
-from hfi_sim.topology.generators import HostSpec
+from hfi_sim.fabric.topology import Topology, generate
+from hfi_sim.fabric.topology.generators import HostSpec
 from opavnic.cluster.errors import ClusterInputError
 from opavnic.cluster.placement import place
 from opavnic.world.em_node import EM_NODE

@@ -10,14 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from hfi_sim.cable import LinkPort
-from hfi_sim.clock import ManualClock
+from hfi_sim.base.clock import ManualClock
 from hfi_sim.engine.api import EngineFactory
+from hfi_sim.engine.link.config import FlowControl
 from hfi_sim.engine.python import PythonEngine
-from hfi_sim.fabric import Fabric
-from hfi_sim.faults import Faults
-from hfi_sim.link.config import FlowControl
+from hfi_sim.fabric.fabric import Fabric
+from hfi_sim.fabric.faults import Faults
 from hfi_sim.netdev.memory import memory_netdev
+from hfi_sim.nodes.cable import LinkPort
 from hfi_sim.subnet_manager import Routing, SubnetManager
 from opavnic.adapter import Adapter
 from opavnic.datapath.counter_merge import add_vnic

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hfi_sim.counters import Drop
-from hfi_sim.fabric import Sighting
+from hfi_sim.base.counters import Drop
+from hfi_sim.fabric.fabric import Sighting
 from native_module import needs_native
 from unit.hfi_sim.rings import LOST_LID
 from unit.opavnic.datapath.mixed import KINDS, Mixed, Pair, Plan

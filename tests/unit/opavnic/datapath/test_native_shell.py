@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hfi_sim.counters import Drop
-from hfi_sim.fabric import Fabric
-from hfi_sim.faults import Faults
-from hfi_sim.hfi import HfiPort
+from hfi_sim.base.counters import Drop
+from hfi_sim.fabric.fabric import Fabric
+from hfi_sim.fabric.faults import Faults
+from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.wire.lrh16b import Lrh16B
 from native_module import needs_native
 from opavnic.datapath.native import NativeDatapath

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, replace
 
-from hfi_sim.fabric import Fabric
+from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.netdev.memory import memory_netdev
 from hfi_sim.subnet_manager import SubnetManager
 from opavnic.adapter import Adapter

@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hfi_sim.clock import ManualClock
-from hfi_sim.errors import WireError
-from hfi_sim.fabric import Fabric
-from hfi_sim.mad.rmpp import RMPP_VERSION, Rmpp, RmppFlag, RmppType
-from hfi_sim.sma.facts import node_description_of
-from hfi_sim.umad.abi import ENABLE_PKEY, REGISTER_AGENT2
-from hfi_sim.umad.service import UmadService
+from hfi_sim.base.clock import ManualClock
+from hfi_sim.base.errors import WireError
+from hfi_sim.fabric.fabric import Fabric
+from hfi_sim.management.sma.facts import node_description_of
+from hfi_sim.management.umad.abi import ENABLE_PKEY, REGISTER_AGENT2
+from hfi_sim.management.umad.service import UmadService
+from hfi_sim.wire.mad.rmpp import RMPP_VERSION, Rmpp, RmppFlag, RmppType
 from opavnic.devices.filesystem import MAX_HANDLES, FileSystem
 from opavnic.devices.fuse import Opcode
 from opavnic.devices.hfi_tree import hfi_tree

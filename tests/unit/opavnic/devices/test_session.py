@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from hfi_sim.umad.abi import UmadError
+from hfi_sim.management.umad.abi import UmadError
 from opavnic.devices.fuse import REQUEST_MAX, Opcode
 from opavnic.devices.memory import WaitingCall
 from opavnic.devices.session import Session

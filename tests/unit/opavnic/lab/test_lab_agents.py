@@ -6,8 +6,8 @@ from ipaddress import IPv4Address
 
 import pytest
 
-from hfi_sim.mad.header import Method
-from hfi_sim.types import PKEY_FULL_MANAGEMENT
+from hfi_sim.base.types import PKEY_FULL_MANAGEMENT
+from hfi_sim.wire.mad.header import Method
 from opavnic.lab.lab import Lab
 from opavnic.lab.model import LabModel
 from vema.attributes.counters import ErrorCounters, SummaryCounters

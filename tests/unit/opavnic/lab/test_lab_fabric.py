@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from aiohttp import ClientSession, UnixConnector
 
-from hfi_sim.counters import Drop
-from hfi_sim.fabric import Fabric
-from hfi_sim.faults import FaultKind
+from hfi_sim.base.counters import Drop
+from hfi_sim.fabric.fabric import Fabric
+from hfi_sim.fabric.faults import FaultKind
 from opavnic.cli.main import main
 from opavnic.lab.daemon import lab_routes
 from opavnic.lab.errors import ConfigError, LabError

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from hfi_sim.errors import NetdevError
+from hfi_sim.base.errors import NetdevError
 from opavnic.lab.demo import run_demo
 from opavnic.lab.errors import LabError
 from opavnic.lab.interfaces import avoid_taken_names, plan_interfaces

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from hfi_sim.mad.header import Method
 from hfi_sim.netdev.memory import MemoryNetdev
+from hfi_sim.wire.mad.header import Method
 from opavnic.lab.lab import Lab
 from opavnic.lab.model import LabModel
 from opavnic.observe.rates import Order, Sample, in_order, rates

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hfi_sim.types import MacAddr, parse_mac
+from hfi_sim.base.types import MacAddr, parse_mac
 from opavnic.lab.uplinks.learning import Change, Learning
 
 A, B = parse_mac("02:00:00:00:00:0a"), parse_mac("02:00:00:00:00:0b")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from hfi_sim.mad.header import Method
+from hfi_sim.wire.mad.header import Method
 from lab_in_memory import lab_in_memory
 from opavnic.lab.errors import LabInputError
 from opavnic.lab.lab import Lab

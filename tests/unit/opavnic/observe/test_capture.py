@@ -6,12 +6,12 @@ import io
 
 import pytest
 
-from hfi_sim.clock import ManualClock
-from hfi_sim.counters import Drop
-from hfi_sim.errors import FaultError
-from hfi_sim.fabric import Fabric
-from hfi_sim.faults import Match, parse_match
-from hfi_sim.trace import TraceRecord
+from hfi_sim.base.clock import ManualClock
+from hfi_sim.base.counters import Drop
+from hfi_sim.base.errors import FaultError
+from hfi_sim.fabric.fabric import Fabric
+from hfi_sim.fabric.faults import Match, parse_match
+from hfi_sim.fabric.trace import TraceRecord
 from hfi_sim.wire.captures import CaptureReader
 from opavnic.observe.capture import Capture
 from opavnic.observe.trace_file import TraceReader

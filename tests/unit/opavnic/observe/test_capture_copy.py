@@ -8,7 +8,7 @@ from itertools import chain, pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hfi_sim.errors import WireError
+from hfi_sim.base.errors import WireError
 from hfi_sim.wire.captures import (
     PcapngWriter,
     enhanced_packet,

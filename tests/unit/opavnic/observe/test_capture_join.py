@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hfi_sim.errors import WireError
+from hfi_sim.base.errors import WireError
 from hfi_sim.wire.captures import PcapngWriter, interface_statistics, read_capture
 from opavnic.observe.capture_join import JoinedCapture
 

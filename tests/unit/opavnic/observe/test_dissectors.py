@@ -13,17 +13,17 @@ import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import ARP, Ether
 
-from hfi_sim.mad import header as mad_header
-from hfi_sim.mad.header import MadClass, MadHeader, Method, RmppHeader, VendorHeader, build_fm_packet
-from hfi_sim.reliable.header import RcFlags, RcHeader, RcOpcode
-from hfi_sim.topology.generators import single_switch
-from hfi_sim.types import MacAddr
+from hfi_sim.base.types import MacAddr
+from hfi_sim.fabric.topology.generators import single_switch
 from hfi_sim.wire import lrh16b
 from hfi_sim.wire.header import Header, WireHeader
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.l4 import L4, EthernetL4, FmHeader
 from hfi_sim.wire.lrh16b import L2_16B, LT_HEAD, Lrh16B
+from hfi_sim.wire.mad import header as mad_header
+from hfi_sim.wire.mad.header import MadClass, MadHeader, Method, RmppHeader, VendorHeader, build_fm_packet
 from hfi_sim.wire.packet import build_packet, parse_packet, seal_packet
+from hfi_sim.wire.reliable_header import RcFlags, RcHeader, RcOpcode
 from opavnic.conformance.encap import EncapCase
 from opavnic.conformance.vectors import read_cases
 from opavnic.encap import pad_frame

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from hfi_sim.mad.attributes import PmAttrId, SubnetAttrId
-from hfi_sim.mad.header import MAD_SIZE, MadClass, MadHeader, Method, RmppHeader, build_fm_packet
-from hfi_sim.mad.rmpp import RmppFlag, RmppType
-from hfi_sim.pma.attributes import DATA_PORT, DATA_PORT_VL, PortCountersRequest
-from hfi_sim.sa.attributes import SaAttrId
-from hfi_sim.sa.message import DATA_AT, SaHeader, stride
-from hfi_sim.sa.records import LinkRecord, NodeRecord
-from hfi_sim.sma.attributes.node import NodeInfo
 from hfi_sim.wire.field import Shown
 from hfi_sim.wire.header import Header
 from hfi_sim.wire.icrc import Icrc
+from hfi_sim.wire.mad.attributes import PmAttrId, SubnetAttrId
+from hfi_sim.wire.mad.header import MAD_SIZE, MadClass, MadHeader, Method, RmppHeader, build_fm_packet
+from hfi_sim.wire.mad.pma_attributes import DATA_PORT, DATA_PORT_VL, PortCountersRequest
+from hfi_sim.wire.mad.rmpp import RmppFlag, RmppType
+from hfi_sim.wire.mad.sa_attributes import SaAttrId
+from hfi_sim.wire.sa.message import DATA_AT, SaHeader, stride
+from hfi_sim.wire.sa.records import LinkRecord, NodeRecord
+from hfi_sim.wire.sma.node import NodeInfo
 from opavnic.management_attributes import ADMINISTRATION, ADMINISTRATION_IB, SUBNET, Kind
 from tools.generate.lua_attributes import lua_name
 from unit.opavnic.observe.tshark import Dissected, Tshark, needs_tshark, write_pcap

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hfi_sim.counters import Drop
-from hfi_sim.errors import WireError
-from hfi_sim.trace import TraceRecord
+from hfi_sim.base.counters import Drop
+from hfi_sim.base.errors import WireError
+from hfi_sim.fabric.trace import TraceRecord
 from hfi_sim.wire.captures import DLT_USER0, interface_statistics, read_capture
 from opavnic.observe.trace_file import TraceReader, TraceWriter
 

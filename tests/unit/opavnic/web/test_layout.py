@@ -6,7 +6,7 @@ from itertools import combinations
 
 import pytest
 
-from hfi_sim.topology.generators import generate
+from hfi_sim.fabric.topology.generators import generate
 from opavnic.web.layout import HEIGHT, WIDTH, Layout, layout
 
 

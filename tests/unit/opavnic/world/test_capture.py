@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession
 
-from hfi_sim.trace import TraceRecord
+from hfi_sim.fabric.trace import TraceRecord
 from hfi_sim.wire.captures import read_capture
 from opavnic.lab.lab import Lab
 from opavnic.observe.capture import Capture

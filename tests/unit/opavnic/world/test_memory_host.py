@@ -8,8 +8,8 @@ import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
+from hfi_sim.base.types import MacAddr
 from hfi_sim.netdev.memory import MemoryNetdev, memory_netdev
-from hfi_sim.types import MacAddr
 from opavnic.world.ground.memory_host import STREAM_PORT, MemoryHost
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]

@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from hfi_sim.clock import ManualClock
-from hfi_sim.errors import FabricError, FaultError
-from hfi_sim.mad.header import MAD_SIZE, OUI_OFFSET, MadClass, MadHeader, Method
+from hfi_sim.base.clock import ManualClock
+from hfi_sim.base.errors import FabricError, FaultError
+from hfi_sim.base.port_state import CapabilityMask3, PortState
+from hfi_sim.fabric.topology import HostSpec, Topology, single_switch
 from hfi_sim.netdev.memory import MemoryNetdev
-from hfi_sim.port_state import CapabilityMask3, PortState
-from hfi_sim.topology import HostSpec, Topology, single_switch
 from hfi_sim.wire.lrh16b import Lrh16B
+from hfi_sim.wire.mad.header import MAD_SIZE, OUI_OFFSET, MadClass, MadHeader, Method
 from hfi_sim.wire.packet import build_packet
 from opavnic.errors import OpavnicError
 from opavnic.vnic_port import VnicPort

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hfi_sim.clock import Clock
-from hfi_sim.fabric import Fabric
-from hfi_sim.hfi import HfiPort
+from hfi_sim.base.clock import Clock
+from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.netdev.memory import MemoryNetdev, memory_netdev
+from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.subnet_manager import SubnetManager
 from opavnic.em_port import SmTopology, make_em
 from opavnic.vnic_port import VnicPort

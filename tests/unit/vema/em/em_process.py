@@ -15,10 +15,10 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from hfi_sim.mad.agents import AgentHandler, AgentRegistration, MadRequest
-from hfi_sim.mad.header import Method
-from hfi_sim.mad.message import Mad
-from hfi_sim.mad.transactions import Done
+from hfi_sim.management.mad.agents import AgentHandler, AgentRegistration, MadRequest
+from hfi_sim.management.mad.transactions import Done
+from hfi_sim.wire.mad.header import Method
+from hfi_sim.wire.mad.message import Mad
 from opavnic.mad_frames import MadMessage, MessageReader, Outcome
 from vema.em.desired import PortFacts, parse_config
 from vema.em.groups import Group

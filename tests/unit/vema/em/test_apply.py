@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from hfi_sim.types import MacAddr
+from hfi_sim.base.types import MacAddr
 from unit.vema.em.em_fabric import EmFabric, config
 from unit.vema.em.test_service import NEW_MAC, converged
 from vema.attributes.vesw_port_info import VeswPortInfo

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hfi_sim.counters import Drop
-from hfi_sim.errors import WireError
-from hfi_sim.mad.header import Method
-from hfi_sim.mad.message import Mad
-from hfi_sim.types import MacAddr
+from hfi_sim.base.counters import Drop
+from hfi_sim.base.errors import WireError
+from hfi_sim.base.types import MacAddr
+from hfi_sim.wire.mad.header import Method
+from hfi_sim.wire.mad.message import Mad
 from unit.vema.em.em_fabric import EmFabric, config
 from vema.em.audit import MIN_STEP_S, Audit
 from vema.em.desired import PortFacts

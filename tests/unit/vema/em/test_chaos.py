@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from hfi_sim.clock import Clock
-from hfi_sim.counters import Drop
-from hfi_sim.engine.outputs import BufferToken
-from hfi_sim.hfi import HfiPort
-from hfi_sim.types import MacAddr
+from hfi_sim.base.clock import Clock
+from hfi_sim.base.counters import Drop
+from hfi_sim.base.types import MacAddr
+from hfi_sim.engine.events.outputs import BufferToken
+from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.wire.l4 import L4
 from unit.vema.em.em_fabric import PKEY, EmFabric
 from vema.em.desired import EmConfig, parse_config

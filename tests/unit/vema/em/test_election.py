@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hfi_sim.errors import WireError
+from hfi_sim.base.errors import WireError
 from vema.em.election import Beat, BeatState, Election, Role
 
 HEARTBEAT_S = 0.5

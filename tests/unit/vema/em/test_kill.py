@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from hfi_sim.counters import Drop
-from hfi_sim.mad.header import MadClass, Method
-from hfi_sim.types import MacAddr
+from hfi_sim.base.counters import Drop
+from hfi_sim.base.types import MacAddr
+from hfi_sim.wire.mad.header import MadClass, Method
 from loop_thread import LoopThread
 from opavnic.em_port import SmTopology
 from opavnic.mad_socket import MadSocketServer

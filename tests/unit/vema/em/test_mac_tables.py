@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hfi_sim.types import MacAddr
+from hfi_sim.base.types import MacAddr
 from vema.attributes.mac_entries import MacEntries, MacEntry
 from vema.em.mac_tables import DIRTY, EMPTY, ENTRY, MAX_SECTION, SECTIONS, VeswTable, digest_of, fold
 from vema.types import MAC_TABLE_ENTRIES

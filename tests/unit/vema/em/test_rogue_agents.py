@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from hfi_sim.mad.header import DATA_OFFSET_VENDOR
-from hfi_sim.types import MacAddr
+from hfi_sim.base.types import MacAddr
+from hfi_sim.wire.mad.header import DATA_OFFSET_VENDOR
 from unit.vema.em.em_fabric import EmFabric, config
 from vema.types import AttrId
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from hfi_sim.mad.agents import MadRequest
-from hfi_sim.mad.header import MadHeader, Method
-from hfi_sim.types import MacAddr
+from hfi_sim.base.types import MacAddr
+from hfi_sim.management.mad.agents import MadRequest
 from hfi_sim.wire.l4 import L4
+from hfi_sim.wire.mad.header import MadHeader, Method
 from unit.vema.em.em_fabric import PKEY, EmFabric, config
 from vema.attributes.mac_entries import MacEntries, MacEntry
 from vema.em import desired

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from hfi_sim.mad.message import Mad
-from hfi_sim.types import MacAddr
+from hfi_sim.base.types import MacAddr
+from hfi_sim.wire.mad.message import Mad
 from unit.vema.fake_vnic import AgentBench, FakeVnic
 from vema.attributes.mac_entries import MacEntry
 from vema.attributes.vesw_port_info import VeswPortInfo

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hfi_sim.types import MacAddr
+from hfi_sim.base.types import MacAddr
 from unit.vema.em.em_fabric import EmFabric, config
 from vema.em.memory import RECORDS_LOST, StoreWriter
 from vema.em.persisted import CountersRecord, EventRecord, SlotsRecord, Tombstone, VportRecord

@@ -1,0 +1,128 @@
+"""A ring that keeps copies of packets, up to a number of bytes of each, until a reader takes them.
+
+A slow reader never slows a link down: when the ring is full, packets are missed and counted. The reader gets
+enhanced packet blocks of a pcapng file, one for each packet, with a drop's reason as its comment.
+
+The ring consists of segments. One is being filled, full ones wait in order for the reader, and the others are free.
+The native ring (native/engine/src/link/capture.rs) works alike, so both keep and miss the same packets.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from hfi_sim.base.counters import Drop
+from hfi_sim.engine.link.rule import Match
+from hfi_sim.wire.captures import enhanced_packet
+
+MAX_SNAP: Final = 1 << 18
+"""Bytes of a packet; no link carries longer ones."""
+SEGMENT_BYTES: Final = 1 << 20
+"""Bytes of a segment, and so of what is taken at once."""
+DROP_COMMENTS: Final = {drop: f"dropped: {drop.value}".encode() for drop in Drop}
+"""The comment of a packet that was dropped where it was captured."""
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureConfig:
+    """What is captured, and how much of it is kept until it is taken."""
+
+    interfaces: int
+    """Number of interfaces; each is one direction of a link."""
+    match: Match = field(default_factory=Match)
+    """The packets to capture; its direction is ignored."""
+    snap: int = MAX_SNAP
+    """Most bytes kept of a packet."""
+    limit: int | None = None
+    """Number of packets after which the capture is complete."""
+    epoch_ns: int = 0
+    """Added to the fabric's time."""
+    segments: int = 16
+    """2 and more."""
+    segment_bytes: int = SEGMENT_BYTES
+
+
+class CaptureRing(Protocol):
+    """The packets of one capture, as its reader sees them."""
+
+    def take(self, rest: bool) -> bytes:
+        """Take the packets of the oldest full segment; empty if none is full.
+
+        Args:  rest: if none is full, take the contents of the one being filled.
+        """
+        ...
+
+    def counts(self) -> list[tuple[int, int]]:
+        """Return for each interface the number of matching packets so far, and how many of them were missed."""
+        ...
+
+    def totals(self) -> tuple[int, int]:
+        """Return how many packets were kept and missed so far, on all interfaces together."""
+        ...
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether it has reached its limit of packets."""
+        ...
+
+
+class PythonRing(CaptureRing):
+    """The ring of the Python engine."""
+
+    def __init__(self, config: CaptureConfig) -> None:
+        self._config = config
+        self._fits = config.match.fits
+        self._counts = [[0, 0] for _ in range(config.interfaces)]
+        self._kept = self._missed = 0
+        self._filling = bytearray()
+        self._full: deque[bytes] = deque()
+
+    def push(self, time: int, interface: int, packet: bytes, drop: Drop | None) -> None:
+        """Copy a packet that fits, or count it as missed. Args: drop: why it was dropped there, if it was."""
+        if self.is_complete or not self._fits(packet):
+            return
+        config = self._config
+        counts = self._counts[interface]
+        counts[0] += 1
+        comment = b"" if drop is None else DROP_COMMENTS[drop]
+        block = enhanced_packet(
+            interface, time + config.epoch_ns, packet[: config.snap], len(packet), comment
+        )
+        if self._has_room(len(block)):
+            self._filling += block
+            self._kept += 1
+        else:
+            counts[1] += 1
+            self._missed += 1
+
+    def _has_room(self, size: int) -> bool:
+        """Return whether the current segment has room for a block; a full one is replaced by a free one if possible."""
+        config = self._config
+        if len(self._filling) + size <= config.segment_bytes:
+            return True
+        if size > config.segment_bytes or len(self._full) + 1 >= config.segments:
+            return False
+        self._full.append(bytes(self._filling))
+        self._filling.clear()
+        return True
+
+    def take(self, rest: bool) -> bytes:
+        if self._full:
+            return self._full.popleft()
+        if not rest:
+            return b""
+        taken = bytes(self._filling)
+        self._filling.clear()
+        return taken
+
+    def counts(self) -> list[tuple[int, int]]:
+        return [(seen, missed) for seen, missed in self._counts]
+
+    def totals(self) -> tuple[int, int]:
+        return self._kept, self._missed
+
+    @property
+    def is_complete(self) -> bool:
+        return self._kept == self._config.limit

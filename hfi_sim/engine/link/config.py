@@ -1,0 +1,297 @@
+"""The configuration of a link, and of how packets leave by it, as an engine sees it: immutable, replaced whole."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from hfi_sim.base.errors import FabricError
+from hfi_sim.base.types import SC_MANAGEMENT
+from hfi_sim.engine.link.arbiter import Arbiter
+from hfi_sim.wire.packet import MAX_PACKET
+
+DEFAULT_RATE_BPS: Final = 100e9
+INSTANT_BPS: Final = 1 << 62
+"""The highest rate of a wire, at which a packet takes no time."""
+DEFAULT_LATENCY_S: Final = 300e-9
+DEFAULT_QUEUE_S: Final = 0.05
+"""What the queue of a link holds unless told otherwise: what its wire sends in this time..."""
+MIN_DEFAULT_QUEUE_BYTES: Final = 64 << 10
+MAX_DEFAULT_QUEUE_BYTES: Final = 16 << 20
+"""...within these limits."""
+
+SERVICE_CHANNELS: Final = 32
+MAX_VLS: Final = 16
+MAX_MTU: Final = 10240
+"""The largest MTU of OPA, in bytes."""
+MTU_HEADROOM: Final = 124
+"""Bytes that a packet may have in addition to an MTU of payload, for headers and ICRC.
+
+Source: hfi1 chip.c lrh_max_header_bytes: a receive header entry of 32 words, less the RHF, with the ICRC.
+"""
+MAX_WEIGHT: Final = 255
+"""A byte in the tables of a port."""
+MAX_TABLE_WEIGHT: Final = 128 * MAX_WEIGHT
+"""Of all entries of a VL in a table together; a table has 128."""
+MAX_ROOM: Final = (1 << 32) - 1
+"""More than the tables of a port can express."""
+LAST_VL: Final = MAX_VLS - 1
+"""VL15, which carries subnet management."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLength:
+    """How much may wait for a wire: a number of bytes, or what the wire sends in a time; neither: the default.
+
+    Raises:  FabricError: both are given, or one is out of range.
+    """
+
+    size: int | None = None
+    """Bytes, whatever the rate is."""
+    time_s: float | None = None
+    """At any rate there is room for the longest packet."""
+
+    def __post_init__(self) -> None:
+        if self.size is not None and self.time_s is not None:
+            raise FabricError(f"the queue is {self.size} bytes or {self.time_s:g} s long, not both")
+        if self.size is not None and self.size < 0:
+            raise FabricError(f"a queue of {self.size} bytes is below 0")
+        if self.time_s is not None and not 0 < self.time_s < math.inf:
+            raise FabricError(f"a queue of {self.time_s:g} s is not a time above 0")
+
+    def at(self, rate_bps: int) -> int:
+        """Return the bytes that may wait for a wire of this rate."""
+        if self.size is not None:
+            return self.size
+        if self.time_s is not None:
+            return max(round(self.time_s * rate_bps / 8), MAX_PACKET)
+        sent = round(DEFAULT_QUEUE_S * rate_bps / 8)
+        return min(max(sent, MIN_DEFAULT_QUEUE_BYTES), MAX_DEFAULT_QUEUE_BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class LinkConfig:
+    """A link as an engine sees it, the same in both directions."""
+
+    up: bool
+    rate_bps: int
+    """1 and more."""
+    latency_ns: int
+    jitter_ns: int
+    """Maximum of a random extra delay of each packet; packets still arrive in order."""
+    queue_bytes: int
+    """Bytes that may wait at the near end while the wire is busy; further packets are dropped (link_overflow)."""
+    flow: FlowControl | None
+    """Credits, which make the link lossless; None: it has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlowControl:
+    """The credits of a link, the same in both directions.
+
+    Raises:  FabricError: the number of VLs is not 1 to 16, a buffer cannot hold the longest packet, or a service
+             channel is mapped to a VL that does not exist.
+    """
+
+    vls: int = 1
+    buffer_bytes: int = 64 << 10
+    """Buffer of each VL at the receiving end."""
+    sc_to_vl: Sequence[int] = ()
+    """The VL of each service channel 0 to 31; empty: SC modulo the number of VLs."""
+    fecn_bytes: int = 32 << 10
+    """A switch marks FECN on packets that have this many bytes ahead of them on the VL, waiting or in the buffer."""
+    weights: Sequence[int] = ()
+    """Weight of each VL in sharing the wire, 1 to 255; empty: all equal."""
+    high: Sequence[int] = ()
+    """VLs with priority over all others."""
+    high_limit_bytes: int | None = None
+    """After this many bytes of those, one packet of another VL goes first, if any waits; None: never."""
+    shared_bytes: int = 0
+    """Room at the receiving end in addition to those buffers, for packets of any VL whose own buffer is full."""
+
+    def __post_init__(self) -> None:
+        if self.shared_bytes < 0:
+            raise FabricError(f"the VLs share {self.shared_bytes} bytes, below 0")
+        if not 1 <= self.vls <= MAX_VLS:
+            raise FabricError(f"{self.vls} VLs; a link has 1 to {MAX_VLS}")
+        if self.buffer_bytes < MAX_PACKET:
+            raise FabricError(
+                f"a VL buffer of {self.buffer_bytes} bytes cannot hold the longest packet, {MAX_PACKET}"
+            )
+        if self.sc_to_vl and len(self.sc_to_vl) != SERVICE_CHANNELS:
+            raise FabricError(
+                f"the SC to VL map has {len(self.sc_to_vl)} entries; there are {SERVICE_CHANNELS} service channels"
+            )
+        for sc, vl in enumerate(self.sc_to_vl):
+            if not 0 <= vl < self.vls:
+                raise FabricError(f"the SC to VL map sends SC {sc} to VL {vl}; VLs are 0 to {self.vls - 1}")
+        if self.weights and len(self.weights) != self.vls:
+            raise FabricError(f"{len(self.weights)} weights for {self.vls} VLs: each VL has one")
+        for vl, weight in enumerate(self.weights):
+            if not 1 <= weight <= MAX_WEIGHT:
+                raise FabricError(f"VL {vl} has the weight {weight}; weights are 1 to {MAX_WEIGHT}")
+        for vl in self.high:
+            if not 0 <= vl < self.vls:
+                raise FabricError(f"VL {vl} has high priority and is not there; VLs are 0 to {self.vls - 1}")
+        if self.high_limit_bytes is not None and self.high_limit_bytes < 0:
+            raise FabricError(f"the limit of high priority is {self.high_limit_bytes} bytes, below 0")
+
+    def map(self) -> tuple[int, ...]:
+        """Return the VL of each service channel."""
+        return tuple(self.sc_to_vl) or tuple(sc % self.vls for sc in range(SERVICE_CHANNELS))
+
+
+@dataclass(frozen=True, slots=True)
+class Arbitration:
+    """How VLs share a wire: the VLArb tables of a port, with the weights of all entries of a VL added up.
+
+    Raises:  FabricError: not 16 weights, or one below 0; a limit below 0.
+    """
+
+    low: tuple[int, ...]
+    """Weight of each of 16 VLs in the low-priority table; 0: not in the table."""
+    high: tuple[int, ...] = (0,) * MAX_VLS
+    """The same for the high-priority table."""
+    high_limit_bytes: int | None = None
+    """As in `FlowControl`."""
+
+    def __post_init__(self) -> None:
+        for name, weights in (("low", self.low), ("high", self.high)):
+            if len(weights) != MAX_VLS:
+                raise FabricError(
+                    f"there are weights of {len(weights)} VLs of {name} priority; there are {MAX_VLS}"
+                )
+            for vl, weight in enumerate(weights):
+                if not 0 <= weight <= MAX_TABLE_WEIGHT:
+                    raise FabricError(
+                        f"VL {vl} has the weight {weight} in the table of {name} priority; "
+                        f"weights there are 0 to {MAX_TABLE_WEIGHT}"
+                    )
+        if self.high_limit_bytes is not None and self.high_limit_bytes < 0:
+            raise FabricError(f"the limit of high priority is {self.high_limit_bytes} bytes, below 0")
+
+
+@dataclass(frozen=True, slots=True)
+class Buffers:
+    """Room at the far end of a link that packets of each VL may occupy: BufferControl of the sending port, in bytes.
+
+    Raises:  FabricError: not 16 VLs, or room below 0.
+    """
+
+    dedicated: tuple[int, ...]
+    """For each of 16 VLs, room reserved for its packets (TxDedicatedLimit)."""
+    shared: tuple[int, ...]
+    """For each VL, how much it may use of the shared room (TxSharedLimit)."""
+    overall_shared: int
+    """The room shared by all VLs (TxOverallSharedLimit)."""
+
+    def __post_init__(self) -> None:
+        for name, rooms in (("dedicated", self.dedicated), ("shared", self.shared)):
+            if len(rooms) != MAX_VLS:
+                raise FabricError(f"there is {name} room of {len(rooms)} VLs; there are {MAX_VLS}")
+        for room in (*self.dedicated, *self.shared, self.overall_shared):
+            if not 0 <= room <= MAX_ROOM:
+                raise FabricError(f"there is room of {room} bytes for a VL; rooms are 0 to {MAX_ROOM}")
+
+
+@dataclass(frozen=True, slots=True)
+class Egress:
+    """How packets leave a port by its link, as set by the subnet manager.
+
+    Raises:  FabricError: tables of another size, a VL that is not 0 to 15, an MTU below 0.
+    """
+
+    sc_to_vl: tuple[int, ...] = ()
+    """SC2VLt: the VL of each service channel; empty: as the link has it. VLs beyond those of the link are taken
+    modulo their number.
+    """
+    vl_mtus: tuple[int, ...] = ()
+    """MTU of each VL in bytes, see `MTU_HEADROOM`; 0: nothing leaves on it. Empty: no limits."""
+    arbitration: Arbitration | None = None
+    """How VLs share the wire of a link with credits; None: as the link has it."""
+    buffers: Buffers | None = None
+    """What VLs may occupy at the far end of a link with credits; None: as the link has it."""
+
+    def __post_init__(self) -> None:
+        if self.sc_to_vl and len(self.sc_to_vl) != SERVICE_CHANNELS:
+            raise FabricError(
+                f"the SC to VL table has {len(self.sc_to_vl)} entries; there are {SERVICE_CHANNELS} service channels"
+            )
+        for sc, vl in enumerate(self.sc_to_vl):
+            if not 0 <= vl < MAX_VLS:
+                raise FabricError(f"the SC to VL table sends SC {sc} to VL {vl}; VLs are 0 to {MAX_VLS - 1}")
+        if self.vl_mtus and len(self.vl_mtus) != MAX_VLS:
+            raise FabricError(f"there are MTUs of {len(self.vl_mtus)} VLs; VLs are 0 to {MAX_VLS - 1}")
+        for vl, mtu in enumerate(self.vl_mtus):
+            if not 0 <= mtu <= MAX_MTU:
+                raise FabricError(f"the MTU of VL {vl} is {mtu} bytes; MTUs are 0 to {MAX_MTU}")
+
+    def is_too_long(self, size: int, vl: int) -> bool:
+        """Return whether a packet of `size` bytes is longer than the MTU of its VL."""
+        if not self.vl_mtus:
+            return False
+        mtu = self.vl_mtus[vl]
+        return mtu == 0 or size > mtu + MTU_HEADROOM
+
+
+def vls_without_table(flow: FlowControl | None) -> tuple[int, ...]:
+    """Return the VL of each service channel at a port without a table: as the link has it.
+
+    A link without credits has one queue. SC15 is VL15 in any case; otherwise an MTU that a fabric manager sets for
+    data could block it.
+    """
+    vls = [0] * SERVICE_CHANNELS if flow is None else list(flow.map())
+    vls[SC_MANAGEMENT] = LAST_VL
+    return tuple(vls)
+
+
+def _of_lanes(of_vls: Sequence[int], vls: int, lanes: int) -> list[int]:
+    """Add up the values of VLs that share a lane: the VL modulo the number of VLs. Lanes beyond have 0."""
+    return [sum(of_vls[lane::vls]) if lane < vls else 0 for lane in range(lanes)]
+
+
+def arbiter_of(flow: FlowControl, arbitration: Arbitration | None, lanes: int) -> Arbiter | None:
+    """Return the arbiter of the lanes of a direction; None if there is only one.
+
+    Args:  lanes: the most there have ever been, `flow.vls` or more: unused ones are still sending their last
+           packets.
+    """
+    if lanes == 1:
+        return None
+    leaving = [1] * (lanes - flow.vls)
+    if arbitration is not None:
+        high, low = (_of_lanes(of, flow.vls, lanes) for of in (arbitration.high, arbitration.low))
+        low[flow.vls :] = leaving
+        return Arbiter(low, high, arbitration.high_limit_bytes, LAST_VL if flow.vls == MAX_VLS else None)
+    weights = [*(flow.weights or (1,) * flow.vls), *leaving]
+    high = [weight if lane in flow.high else 0 for lane, weight in enumerate(weights)]
+    low = [0 if lane in flow.high else weight for lane, weight in enumerate(weights)]
+    return Arbiter(low, high, flow.high_limit_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Rooms:
+    """What the lanes of a direction may occupy at its far end, in bytes; index: lane."""
+
+    dedicated: Sequence[int]
+    shared: Sequence[int]
+    """Of the shared room."""
+    overall: int
+    """The shared room."""
+
+    @classmethod
+    def of(cls, flow: FlowControl, buffers: Buffers | None, lanes: int) -> Rooms:
+        """Return the rooms of a direction. Args: lanes: as for `arbiter_of`."""
+        if buffers is None:
+            buffers = Buffers(
+                (flow.buffer_bytes,) * flow.vls + (0,) * (MAX_VLS - flow.vls),
+                (flow.shared_bytes,) * flow.vls + (0,) * (MAX_VLS - flow.vls),
+                flow.shared_bytes,
+            )
+        return cls(
+            _of_lanes(buffers.dedicated, flow.vls, lanes),
+            _of_lanes(buffers.shared, flow.vls, lanes),
+            buffers.overall_shared,
+        )

@@ -1,0 +1,344 @@
+"""One direction of a link in the Python engine, composed of the layers that it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from hfi_sim.base.counters import Drop, PacketCounters
+from hfi_sim.base.random_stream import RandomStream
+from hfi_sim.engine.events.outputs import DirectionId
+from hfi_sim.engine.events.state import EngineState, Space
+from hfi_sim.engine.link.capture import PythonRing
+from hfi_sim.engine.link.config import (
+    INSTANT_BPS,
+    MAX_VLS,
+    Egress,
+    FlowControl,
+    LinkConfig,
+    vls_without_table,
+)
+from hfi_sim.engine.link.credits import Lanes, LanesStatus
+from hfi_sim.engine.link.faults import FaultLayer
+from hfi_sim.engine.link.layer import Layer
+from hfi_sim.engine.link.observe import Observer
+from hfi_sim.engine.link.queue import Queue
+from hfi_sim.engine.link.rule import FaultRule
+from hfi_sim.engine.link.vl_counters import DISCARDS, Uncounted, VlCounters, VlTally, vl_counters
+from hfi_sim.engine.link.wire import Shows, Wire
+from hfi_sim.engine.link.wire_counters import GROUP_BYTE9, WireCounters, WireTally, is_marked
+from hfi_sim.wire.lrh16b import BECN_BYTE3, FECN_BYTE7, SIZE, sc_of
+
+Refusal = Callable[[int, int, Space | None], Drop | None]
+"""Takes the time, a packet's size and its space; returns why the packet may not enter, or None."""
+
+
+Receive = Callable[[int, bytes, int, Space | None], None]
+
+
+class Receiver(Protocol):
+    """The port at the far end."""
+
+    def receive(self, now: int, packet: bytes, hops: int, space: Space | None, /) -> None:
+        """Receive a packet. Args: space: its room in the receive buffer, on a link with credits."""
+
+
+class Direction:
+    """Admits packets, counts them, and passes arriving ones to the far end."""
+
+    def __init__(
+        self,
+        state: EngineState,
+        number: DirectionId,
+        config: LinkConfig,
+        counters: PacketCounters,
+        *,
+        streams: tuple[RandomStream, RandomStream],
+        forwards: bool,
+        shows: Shows,
+        on_stop: Callable[[int, bool], None],
+        arrives: bool = False,
+    ) -> None:
+        """Make an empty direction.
+
+        Args:  streams: the random streams of its faults and its jitter. forwards, on_stop: as for `Lanes`.
+               shows: which arrivals may be outputs. arrives: packets come from another engine, which has the wire
+               and the faults.
+        """
+        self.number = number
+        self.counters = counters
+        self._receive: Receive
+        self._state = state
+        self._arrives = arrives
+        self._config = config = self._here(config)
+        self._wire = Wire(state.events, self._arrive, config, streams[1], shows=shows)
+        self._carried = WireTally()
+        self._faults = FaultLayer(self, state, streams[0], self._carried.failed)
+        self._observer = Observer(number, state.outputs)
+        limit = config.queue_bytes
+        self._room: Queue | Lanes = (
+            Queue(self._wire, limit)
+            if config.flow is None
+            else Lanes(state, self._wire, config.flow, limit=limit, forwards=forwards, on_stop=on_stop)
+        )
+        self._lanes = self._room if isinstance(self._room, Lanes) else None
+        """The same object, on a link with credits."""
+        self._tally: VlTally | None = None
+        """Counters of each VL; None: there has only ever been one VL."""
+        self._too_long = 0
+        self._vl_of: Sequence[int]
+        """The VL of each service channel."""
+        self._egress = Egress()
+        self._map()
+        self._refusal: Refusal
+        self._next: Callable[[int, bytes, int, int, Space | None], None]
+        self.compose()
+
+    def lead_to(self, target: Receiver) -> None:
+        """Set the port that receives arriving packets; called once, before anything arrives."""
+        self._receive = target.receive
+
+    def compose(self) -> None:
+        """Compose the layers that are needed now."""
+        layer: Layer = self._wire if self._lanes is None else self._lanes
+        if not self._observer.is_idle:
+            self._observer.before(layer)
+            layer = self._observer
+        self._faults.before(layer)
+        if not self._faults.is_idle:
+            layer = self._faults
+        self._refusal = self._room.refusal if self._config.up else _is_down
+        self._next = layer.enter
+
+    # # --- the path of a packet ------------------------------------------------------------------------------
+
+    def enter(self, now: int, packet: bytes, hops: int, space: Space | None) -> None:
+        """Admit a packet that has visited `hops` switches, or count why not."""
+        counters = self.counters
+        size = len(packet)
+        counters.in_packets += 1
+        counters.in_bytes += size
+        counters.in_flight += 1
+        state = self._state
+        state.pool -= size
+        refusal = self._refusal
+        drop = refusal(now, size, space)
+        if drop is None and state.pool >= 0:
+            following = self._next
+            following(now, packet, hops, 0, space)
+        else:
+            self.end(now, packet, drop or Drop.LINK_OVERFLOW)
+
+    def arrive(self, now: int, packet: bytes, hops: int) -> None:
+        """Receive a packet that has come over the wire of the engine where this direction begins."""
+        if self._lanes is not None or not self._config.up:
+            self.enter(now, packet, hops, None)
+            return
+        counters = self.counters
+        size = len(packet)
+        counters.in_packets += 1
+        counters.in_bytes += size
+        counters.in_flight += 1
+        self._state.pool -= size
+        if not self._observer.is_idle:
+            self._observer.show(now, packet, None)
+        self._wire.arrive(now, packet, hops)
+
+    def refusal(self, now: int, size: int, space: Space | None) -> Drop | None:
+        """Return why there is no room for a packet in flight, or None."""
+        return self._room.refusal(now, size, space) if self._state.pool >= 0 else Drop.LINK_OVERFLOW
+
+    def take_up(self, packet: bytes) -> None:
+        """Count an additional packet in flight: a copy made here."""
+        self.counters.copies += 1
+        self.counters.in_flight += 1
+        self._state.pool -= len(packet)
+
+    def end(self, now: int, packet: bytes, drop: Drop) -> None:
+        """Drop a packet before it is sent."""
+        self._lose(packet, drop)
+        self._observer.show(now, packet, drop)
+
+    def discards(self, egress: Egress, packet: bytes) -> bool:
+        """Return whether a packet exceeds the MTU of its VL, and count it then; the caller discards it."""
+        if not egress.is_too_long(len(packet), self._vl_of[sc_of(packet)]):
+            return False
+        self._too_long += 1
+        self._tally_discard(packet, None)
+        return True
+
+    def _tally_discard(self, packet: bytes, drop: Drop | None) -> None:
+        if self._tally is not None:
+            self._tally.discarded(self._vl_of[sc_of(packet)], drop)
+
+    def _lose(self, packet: bytes, drop: Drop) -> None:
+        self.counters.in_flight -= 1
+        self.counters.drop(drop)
+        self._state.pool += len(packet)
+        if drop in DISCARDS:
+            self._tally_discard(packet, drop)
+
+    def _arrive_on_vl(self, now: int, packet: bytes, hops: int) -> None:
+        lanes = self._lanes
+        vl = self._vl_of[sc_of(packet)] if lanes is None else lanes.first_vl
+        assert self._tally is not None  # noqa: S101 - packets arrive here only with a tally
+        self._tally.carried(vl, len(packet))
+        if is_marked(packet):
+            self._tally.marked(vl, packet)
+        self._arrive(now, packet, hops)
+
+    def _arrive(self, now: int, packet: bytes, hops: int) -> None:
+        counters = self.counters
+        size = len(packet)
+        counters.in_flight -= 1
+        counters.out_packets += 1
+        counters.out_bytes += size
+        if size >= SIZE and (packet[9] >= GROUP_BYTE9 or packet[7] & FECN_BYTE7 or packet[3] & BECN_BYTE3):
+            self._carried.note(packet)
+        self._state.pool += size
+        receive = self._receive
+        if self._lanes is None:
+            receive(now, packet, hops, None)
+        else:
+            space = self._lanes.arrived(packet)
+            receive(now, packet, hops, space)
+            space.release()
+
+    # --- changes -------------------------------------------------------------------------------------------
+
+    def configure(self, now: int, config: LinkConfig) -> None:
+        """Apply a new configuration, except its credits; packets in transit stay unless the link goes down.
+
+        Raises:  ValueError: credits cannot be added to or removed from an existing link.
+        """
+        if (config.flow is None) != (self._lanes is None):
+            raise ValueError("a link gets credits when it is created, or never")
+        config = self._here(config)
+        was_up, self._config = self._config.up, replace(config, flow=self._config.flow)
+        self._wire.configure(now, config)
+        self._room.limit = config.queue_bytes
+        if self._lanes is not None:
+            self._lanes.wire_changed(now)
+        if was_up and not config.up:
+            self._cut(now)
+        self.compose()
+
+    def _here(self, config: LinkConfig) -> LinkConfig:
+        """Return the part of a configuration that applies here: an arriving direction has no wire of its own."""
+        if not self._arrives:
+            return config
+        return replace(config, rate_bps=INSTANT_BPS, latency_ns=0, jitter_ns=0)
+
+    def _cut(self, now: int) -> None:
+        """Drop everything in transit: first what waits, then what is held back, then what is on the wire."""
+        lanes = self._lanes
+        waiting = [] if lanes is None else lanes.flush(now)
+        for packet in waiting:
+            self._lose(packet, Drop.LINK_DOWN)
+        for packet in self._faults.cut():
+            self.end(now, packet, Drop.LINK_DOWN)
+        for packet in self._wire.cut():
+            self._lose(packet, Drop.LINK_DOWN)
+            if lanes is not None:
+                lanes.lose(packet)
+
+    def set_rules(self, rules: Sequence[FaultRule]) -> None:
+        """Apply new faults; packets held back by the old ones stay held."""
+        self._faults.rules = () if self._arrives else tuple(rules)
+        self.compose()
+
+    def observe(self, on: bool) -> None:
+        """Start or stop reporting packets."""
+        self._observer.reports = on
+        self.compose()
+
+    def attach(self, ring: PythonRing, interface: int) -> None:
+        """Start copying packets into a ring."""
+        self._observer.attach(ring, interface)
+        self.compose()
+
+    def detach(self, ring: PythonRing) -> None:
+        """Stop copying into a ring."""
+        self._observer.detach(ring)
+        self.compose()
+
+    def set_flow(self, now: int, flow: FlowControl | None) -> None:
+        """Change the credits of a link that has some; packets that wait or are in transit stay on their VL."""
+        if flow != self._config.flow:
+            self._config = replace(self._config, flow=flow)
+            self._set_up(now)
+
+    def set_egress(self, now: int, egress: Egress) -> None:
+        """Apply a port's settings for leaving packets.
+
+        Packets that wait or are on the wire stay on their VL.
+        """
+        if egress != self._egress:
+            self._egress = egress
+            self._set_up(now)
+
+    def _set_up(self, now: int) -> None:
+        self._map()
+        flow = self._config.flow
+        if self._lanes is not None and flow is not None:
+            self._lanes.set_up(now, flow, self._egress)
+
+    def _map(self) -> None:
+        """Update the VL of each service channel, and start counting by VL where there may be several."""
+        flow, table = self._config.flow, self._egress.sc_to_vl
+        self._vl_of = table or vls_without_table(flow)
+        vls = flow.vls if flow is not None else MAX_VLS if table else 1
+        if self._tally is not None:
+            self._tally.grow(vls)
+        elif vls > 1:
+            self._tally = VlTally(vls)
+            self._wire.arrive = self._arrive_on_vl
+
+    def set_shows(self, shows: Shows) -> None:
+        """Set whether arrivals may be outputs at once."""
+        self._wire.set_shows(shows)
+
+    # # --- queries -------------------------------------------------------------------------------------------
+
+    @property
+    def shows_after(self) -> int | None:
+        """The least time in nanoseconds from a packet's entry to an output that it causes here; None: it never does.
+
+        Ignored: that a sender is stopped, which only an input causes, and that a sender may send again.
+        """
+        if self._observer.reports or self._faults.show_at_once:
+            return 0
+        if self._arrives:  # every entry is an input
+            return None
+        return None if self._wire.shows is Shows.NOTHING else self._config.latency_ns
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the sender is to stop for lack of credits."""
+        return self._lanes is not None and self._lanes.stopped
+
+    @property
+    def is_holding(self) -> bool:
+        """Whether a packet is held back for later ones to overtake."""
+        return self._faults.is_holding
+
+    def lanes(self) -> LanesStatus | None:
+        """Return the current state of the virtual lanes; None on a link without credits."""
+        return None if self._lanes is None else self._lanes.status()
+
+    def vl_counters(self, now: int) -> tuple[VlCounters, ...]:
+        """Return the counters of each VL."""
+        waits = [] if self._lanes is None else self._lanes.waits(now)
+        rows = self._tally.rows(waits) if self._tally is not None else [(0, 0, sum(waits))]
+        more = Uncounted(self._too_long, self._carried.fecn, self._carried.becn)
+        return vl_counters(self.counters, more, rows)
+
+    def wire_counters(self, now: int) -> WireCounters:
+        """Return the counters in addition to packets and bytes."""
+        return self._carried.counters(now)
+
+
+def _is_down(_now: int, _size: int, _space: Space | None) -> Drop:
+    """Refuse every packet."""
+    return Drop.LINK_DOWN

@@ -1,0 +1,1 @@
+"""The fabric as a whole: its nodes, links and engine, what runs through it, and what its tables say."""

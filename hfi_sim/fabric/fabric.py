@@ -1,0 +1,432 @@
+"""The fabric: all HFIs, switches and links, the engine that moves packets, and conservation over them.
+
+fabric = Fabric(asyncio.get_running_loop(), seed=7)
+switch = fabric.add_switch("sw0")
+fabric.connect(fabric.add_hfi("h1").ports[1], switch.ports[1])
+SubnetManager(fabric).sweep()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+
+from hfi_sim.base.clock import Clock, ManualClock
+from hfi_sim.base.counters import Drop, PacketCounters
+from hfi_sim.base.errors import FabricError
+from hfi_sim.base.instants import to_seconds
+from hfi_sim.base.port_state import PortEventKind
+from hfi_sim.base.types import Guid
+from hfi_sim.engine.api import Engine, EngineFactory
+from hfi_sim.engine.driver import Driver, DriverFactory, EngineDriver
+from hfi_sim.engine.events.outputs import Delivered, FlowChanged, Left, Observed, Output
+from hfi_sim.engine.link.capture import CaptureConfig, CaptureRing
+from hfi_sim.engine.link.config import DEFAULT_LATENCY_S, DEFAULT_RATE_BPS, FlowControl, QueueLength
+from hfi_sim.engine.python import PythonEngine
+from hfi_sim.management.mad.stack import MadStack
+from hfi_sim.management.pma.agent import METHODS, PerformanceAgent
+from hfi_sim.management.pma.ports import CountedPort, counted_hfi, counted_switch
+from hfi_sim.management.sma.agent import SubnetManagementAgent
+from hfi_sim.management.smp.interface import HfiInterface, SwitchInterface
+from hfi_sim.nodes.cable import Link, LinkDirection, LinkPort
+from hfi_sim.nodes.end_port import EndPort
+from hfi_sim.nodes.hfi import Hfi, HfiPort, NetdevFactory, system_guid
+from hfi_sim.nodes.switch import Switch, SwitchPort, SwitchPort0
+from hfi_sim.routing.table import MAX_PORTS
+from hfi_sim.wire.icrc import Icrc
+from hfi_sim.wire.mad.header import MadClass
+
+GUID_BASE = 0x0011_7501_0100_0000
+"""The first GUID given out: Intel's OUI for HFI1, then our own numbering."""
+GUID_STEP = 0x10
+"""Room between two nodes for the GUIDs of their ports."""
+
+
+class FabricChange(Enum):
+    """What changed in the wiring, or in what the subnet manager made of it."""
+
+    LINK_UP = "link_up"
+    LINK_DOWN = "link_down"
+    CAPABILITY = "capability"
+    DESCRIPTION = "description"
+    """What the node of a port says of itself."""
+    TABLES = "tables"
+    """The forwarding tables of a switch."""
+
+
+@dataclass(frozen=True, slots=True)
+class FabricNotice:
+    """One change, with the name of the link, node or port that it happened to."""
+
+    change: FabricChange
+    name: str
+    more: bool = False
+    """More changes with the same cause follow; a subscriber interested only in the outcome waits for the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """A packet at the moment it entered a link."""
+
+    time_s: float
+    """On the fabric's clock."""
+    direction: LinkDirection
+    packet: bytes
+    drop: Drop | None
+    """Why it ended there; None: it went on its way."""
+
+
+PacketObserver = Callable[[Sighting], None]
+
+
+class Fabric:
+    """Nodes and cables. Without a clock, packets arrive immediately and requests never time out."""
+
+    def __init__(
+        self,
+        clock: Clock | None = None,
+        *,
+        seed: int = 0,
+        icrc: Icrc | None = None,
+        timer_resolution_s: float | None = None,
+        engine: EngineFactory = PythonEngine,
+        driver: DriverFactory = EngineDriver,
+        elsewhere: Collection[str] = (),
+    ) -> None:
+        """Make an empty fabric.
+
+        Args:  clock: an asyncio loop or another Clock; seed: for all random streams (`hfi_sim.base.random_stream`);
+               timer_resolution_s: shorter delays are skipped (a real loop wakes up late, see `precise_loop`;
+               0 on virtual time, where delays are exact); engine: makes what carries the packets; driver: makes what
+               drives that; elsewhere: nodes that the engine of another machine carries.
+        """
+        if timer_resolution_s is None:
+            timer_resolution_s = 0.0 if clock is not None else float("inf")
+        self.clock: Clock = clock if clock is not None else ManualClock()
+        self.seed = seed
+        self.icrc = icrc if icrc is not None else Icrc()
+        self.timer_resolution_s = timer_resolution_s
+        """Delays shorter than this, in seconds, are skipped."""
+        self.engine: Engine = engine(self.icrc)
+        self.driver: Driver = driver(self.engine, self.clock, timer_resolution_s, self._dispatch)
+        self.hfis: dict[str, Hfi] = {}
+        self.switches: dict[str, Switch] = {}
+        self.links: list[Link] = []
+        self.attached: dict[str, PacketCounters] = {}
+        """Counters of elements above the ports (VNICs, ...) that are included in conservation."""
+        self.before_counting: list[Callable[[], None]] = []
+        """Called before counters are read: VNICs that are carried elsewhere add theirs here."""
+        self._guids: dict[int, str] = {}
+        self._next_guid = GUID_BASE
+        self._elsewhere = frozenset(elsewhere)
+        self.on_left: Callable[[Left], None] = _nobody
+        """Takes the packets that leave for another engine."""
+        self.on_spent: Callable[[int], None] = _nothing
+        """Told the number of each fault that has hit as many packets as it was to."""
+        self._ports: list[EndPort] = []
+        """By number in the engine; directions likewise."""
+        self._directions: list[LinkDirection] = []
+        self._observers: list[PacketObserver] = []
+        """Those of all links, cabled later or not."""
+        self._watched: dict[LinkDirection, list[PacketObserver]] = {}
+        self._captured: dict[CaptureRing, frozenset[LinkDirection]] = {}
+        """What each capture looks at."""
+        self._handlers: list[Callable[[FabricNotice], None]] = []
+
+    # --- building ------------------------------------------------------------------------------------------
+
+    def add_hfi(
+        self, name: str, *, ports: int = 1, guid: int | None = None, netdevs: NetdevFactory | None = None
+    ) -> Hfi:
+        """Add an HFI with `ports` ports (1 or 2); `netdevs` makes netdevs on the host it sits in.
+
+        Raises:  FabricError: the name or the GUID is taken.
+        """
+        hfi = Hfi(
+            name,
+            self._claim(name, guid),
+            ports=ports,
+            icrc=self.icrc,
+            driver=self.driver,
+            netdevs=netdevs,
+            is_elsewhere=name in self._elsewhere,
+        )
+        for port in hfi.ports.values():
+            self._ports.append(port)
+            port.mad = MadStack(port, self.clock)
+            port.smi = HfiInterface(port, port.mad)
+            port.sma = SubnetManagementAgent(port, self.clock, self.set_links)
+            self._answer_performance(port, partial(counted_hfi, port), port.opa_port_num)
+            port.on_capability(lambda port: self._notify(FabricChange.CAPABILITY, port.name))
+            port.on_description(lambda port: self._notify(FabricChange.DESCRIPTION, port.name))
+        self.hfis[name] = hfi
+        return hfi
+
+    def _answer_performance(
+        self, port: HfiPort | SwitchPort0, ports: Callable[[], Mapping[int, CountedPort]], default_port: int
+    ) -> None:
+        """Let a port answer for the counters of some ports. Args: as for `PerformanceAgent`."""
+        agent = PerformanceAgent(ports, default_port=default_port)
+        port.mad.register_agent(MadClass.PERFORMANCE, None, METHODS, agent.receive)
+
+    def add_switch(self, name: str, *, ports: int = 64, guid: int | None = None) -> Switch:
+        """Add a switch with ports 1 to `ports`.
+
+        Raises:  FabricError: the name or the GUID is taken; more ports than a forwarding table can hold.
+        """
+        if not 1 <= ports <= MAX_PORTS:
+            raise FabricError(f"switch {name}: {ports} ports; a switch has 1 to {MAX_PORTS}")
+        switch = Switch(
+            name,
+            self._claim(name, guid),
+            ports,
+            icrc=self.icrc,
+            driver=self.driver,
+            on_program=lambda switch: self._notify(FabricChange.TABLES, switch.name),
+            is_elsewhere=name in self._elsewhere,
+        )
+        port0 = switch.port0
+        self._ports.append(port0)
+        port0.mad = MadStack(port0, self.clock)
+        port0.smi = SwitchInterface(port0, port0.mad)
+        port0.sma = SubnetManagementAgent(port0, self.clock, self.set_links)
+        self._answer_performance(port0, partial(counted_switch, switch), 0)
+        self.switches[name] = switch
+        return switch
+
+    def _claim(self, name: str, guid: int | None) -> Guid:
+        if name in self.hfis or name in self.switches:
+            raise FabricError(f"a node named {name!r} is already on the fabric")
+        if guid is None:
+            guid = self._next_guid
+            while guid in self._guids:
+                guid += GUID_STEP
+            self._next_guid = guid + GUID_STEP
+        if (known := system_guid(guid)) in self._guids:
+            raise FabricError(f"node {name!r}: GUID {guid:#018x} belongs to {self._guids[known]!r}")
+        self._guids[known] = name
+        return Guid(guid)
+
+    def connect(
+        self,
+        a: LinkPort,
+        b: LinkPort,
+        *,
+        rate_bps: float = DEFAULT_RATE_BPS,
+        latency_s: float = DEFAULT_LATENCY_S,
+        jitter_s: float = 0.0,
+        queue_bytes: int | None = None,
+        queue_s: float | None = None,
+        flow: FlowControl | None = None,
+        up: bool = True,
+    ) -> Link:
+        """Lay a cable between two free ports; it comes up unless told otherwise.
+
+        Args:    queue_bytes: what a direction queues before it drops; queue_s: the same as what it sends in a time;
+                 neither: as by default. flow: credits, which make it lossless.
+        Raises:  FabricError: a port has a cable already, or both are the same; a rate of 0; two lengths of a queue.
+        """
+        if a is b:
+            raise FabricError(f"port {a.name} cannot be cabled to itself")
+        for port in (a, b):
+            if port.link is not None:
+                raise FabricError(f"port {port.name} is already cabled ({port.link.name})")
+        link = Link(
+            a,
+            b,
+            self.driver,
+            rate_bps=rate_bps,
+            latency_s=latency_s,
+            jitter_s=jitter_s,
+            queue=QueueLength(queue_bytes, queue_s),
+            flow=flow,
+            seed=self.seed,
+        )
+        self.links.append(link)
+        self._directions += link.directions
+        for direction in link.directions:
+            self._watch(direction, list(self._observers))
+        self.set_link(link, up)
+        return link
+
+    def observe(
+        self, observer: PacketObserver, directions: Iterable[LinkDirection] | None = None
+    ) -> Callable[[], None]:
+        """Call `observer` for each packet that enters a link; the returned function unsubscribes it.
+
+        Args:  directions: None for all, including those of links cabled later.
+        """
+        if directions is None:
+            self._observers.append(observer)
+        for direction in self._directions if directions is None else directions:
+            self._watch(direction, [*self._watched.get(direction, ()), observer])
+
+        def end() -> None:
+            if observer in self._observers:
+                self._observers.remove(observer)
+            for direction, observers in tuple(self._watched.items()):
+                if observer in observers:
+                    self._watch(direction, [other for other in observers if other is not observer])
+
+        return end
+
+    def _watch(self, direction: LinkDirection, observers: list[PacketObserver]) -> None:
+        was_watched = direction in self._watched
+        if observers:
+            self._watched[direction] = observers
+        else:
+            self._watched.pop(direction, None)
+        if was_watched != bool(observers):
+            self.driver.engine.observe(self.driver.now, direction.number, bool(observers))
+            self.driver.run_soon()
+
+    def capture(
+        self, directions: Iterable[LinkDirection], config: CaptureConfig
+    ) -> tuple[CaptureRing, Callable[[], None]]:
+        """Copy the packets that enter links into a ring, until the returned function is called.
+
+        Args:  directions: `config.interfaces` many; the place of each is its number as an interface.
+        """
+        captured = tuple(directions)
+        engine = self.driver.engine
+        ring = engine.capture_ring(config)
+        for interface, direction in enumerate(captured):
+            engine.attach(self.driver.now, direction.number, ring, interface)
+        self._captured[ring] = frozenset(captured)
+        self.driver.run_soon()
+
+        def end() -> None:
+            self._captured.pop(ring, None)
+            for direction in captured:
+                engine.detach(self.driver.now, direction.number, ring)
+            self.driver.run_soon()
+
+        return ring, end
+
+    def is_observed(self, link: Link) -> bool:
+        """Return whether anybody observes or captures a link, either way."""
+        seen = [self._watched, *self._captured.values()]
+        return any(direction in those for direction in link.directions for those in seen)
+
+    def _dispatch(self, output: Output) -> None:
+        if isinstance(output, Delivered):
+            _, number, packet, token, in_port = output
+            self._ports[number].deliver(packet, token, in_port)
+        elif isinstance(output, Observed):
+            direction = self._directions[output.direction]
+            sighting = Sighting(to_seconds(output.time), direction, output.packet, output.drop)
+            for observer in self._watched.get(direction, ()):
+                observer(sighting)
+        elif isinstance(output, FlowChanged):
+            port = self._ports[output.port]
+            if isinstance(port, HfiPort):  # port 0 of a switch has no link that could stop it
+                port.heed_flow()
+        elif isinstance(output, Left):
+            self.on_left(output)
+        else:
+            self.on_spent(output.rule)
+
+    def set_link(self, link: Link, up: bool, by: str = "admin") -> None:
+        """Bring a link up or down, and let the subnet manager know; see `set_links`."""
+        self.set_links([link], up, by)
+
+    def set_links(self, links: Iterable[Link], up: bool, by: str = "admin") -> None:
+        """Bring links up or down together, so that the subnet manager sweeps once.
+
+        Args:  by: the requester. A link comes up once everyone that took it down has released it.
+        """
+        changed: list[Link] = []
+        for link in links:
+            if link.hold_down(by, not up):
+                changed.append(link)
+        change = FabricChange.LINK_UP if up else FabricChange.LINK_DOWN
+        for number, link in enumerate(changed, 1):
+            self._notify(change, link.name, more=number < len(changed))
+
+    def set_switch(self, switch: Switch, up: bool) -> None:
+        """Switch a switch off, which empties its tables and takes its links down, or on again."""
+        if switch.up == up:
+            return
+        switch.up = up
+        if not up:
+            switch.program({}, {})
+        links = [port.link for port in switch.ports.values() if port.link is not None]
+        self.set_links(links, up, by=f"switch {switch.name}")
+
+    def remove_hfi(self, hfi: Hfi) -> None:
+        """Pull an HFI out of its host: a fatal event, and all its cables are gone for good."""
+        for port in hfi.ports.values():
+            port.report(PortEventKind.DEVICE_FATAL)
+        links = [port.link for port in hfi.ports.values() if port.link is not None]
+        self.set_links(links, False, by=f"hfi {hfi.name}")
+
+    # --- looking -------------------------------------------------------------------------------------------
+
+    def hfi_ports(self) -> Iterator[HfiPort]:
+        """Yield every HFI port, in the order in which the HFIs were added."""
+        for hfi in self.hfis.values():
+            yield from hfi.ports.values()
+
+    def neighbours(self, switch: Switch) -> Iterator[tuple[SwitchPort, LinkPort]]:
+        """Yield each live cable of a switch as (its own port, the port at the far end)."""
+        for port in switch.ports.values():
+            if port.link is not None and port.link.up:
+                yield port, port.link.far_end(port)
+
+    def on_change(self, handler: Callable[[FabricNotice], None]) -> Callable[[], None]:
+        """Call `handler` for each change; the returned function unsubscribes it."""
+        self._handlers.append(handler)
+        return lambda: self._handlers.remove(handler)
+
+    def _notify(self, change: FabricChange, name: str, *, more: bool = False) -> None:
+        for handler in tuple(self._handlers):
+            handler(FabricNotice(change, name, more))
+
+    def count(self) -> None:
+        """Let the engine, and VNICs that are carried elsewhere, add to the counters here."""
+        self.driver.count()
+        for add_up in self.before_counting:
+            add_up()
+
+    # --- conservation --------------------------------------------------------------------------------------
+
+    def counters(self) -> Iterator[tuple[str, PacketCounters]]:
+        """Yield the counters of every element, with its name."""
+        self.count()
+        for port in self.hfi_ports():
+            yield f"{port.name} tx", port.tx
+            yield f"{port.name} rx", port.rx
+            yield f"{port.name} mad", port.mad.counters
+        for switch in self.switches.values():
+            yield switch.name, switch.counters
+            if (port0 := switch.port0).is_used:
+                yield f"{port0.name} tx", port0.tx
+                yield f"{port0.name} rx", port0.rx
+                yield f"{port0.name} mad", port0.mad.counters
+        for link in self.links:
+            for direction in link.directions:
+                yield direction.name, direction.counters
+        yield from self.attached.items()
+
+    def balance(self) -> dict[str, int]:
+        """Return the elements that violate conservation and by how many packets; empty if all is well."""
+        return {name: counters.balance for name, counters in self.counters() if counters.balance}
+
+    def drops(self) -> dict[str, dict[str, int]]:
+        """Return all drops so far, by element and reason; elements without drops are left out."""
+        return {
+            name: {reason.value: count for reason, count in counters.drops.items()}
+            for name, counters in self.counters()
+            if counters.drops
+        }
+
+
+def _nobody(left: Left) -> None:
+    """Refuse a packet for another engine: a fabric that has some has somebody who takes it there."""
+    raise FabricError(f"a packet left by link direction {left.direction}, and nobody takes it on")
+
+
+def _nothing(_number: int) -> None:
+    """Stand in for a manager of faults."""

@@ -1,0 +1,312 @@
+"""The faults of a fabric: set, listed, counted, removed, each by itself."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from hfi_sim.base.clock import TimerHandle
+from hfi_sim.base.did_you_mean import unknown_name
+from hfi_sim.base.errors import FaultError
+from hfi_sim.base.instants import to_ns
+from hfi_sim.base.random_stream import threshold
+from hfi_sim.engine.link.rule import PACKET_KINDS, FaultKind, FaultRule, Tally
+from hfi_sim.fabric.fabric import Fabric
+from hfi_sim.fabric.faults.spec import FaultSpec
+from hfi_sim.fabric.faults.syntax import parse_fault, spec_text
+from hfi_sim.fabric.faults.targets import cut_between, directions_of, links_of
+from hfi_sim.nodes.cable import Link
+from hfi_sim.nodes.switch import Switch
+
+log = logging.getLogger("hfi_sim.fabric.faults")
+
+
+class FaultState(StrEnum):
+    """Where a fault is in its life."""
+
+    WAITING = "waiting"
+    ACTIVE = "active"
+    OVER = "over"
+
+
+@dataclass(slots=True)
+class ActiveFault:
+    """A fault that was set, with what it has done."""
+
+    number: int
+    spec: FaultSpec
+    refresh: Callable[[], None]
+    """Brings the tally up to date."""
+    state: FaultState = FaultState.WAITING
+    tally: Tally = field(default_factory=Tally)
+    """Packets that fitted while it was active; packets that it changed or took, or times that it began."""
+    timers: list[TimerHandle] = field(default_factory=list)
+    chance: int = field(init=False)
+    """Its probability as streams take it."""
+    end: Callable[[], None] | None = None
+    """Undoes what the current occurrence did."""
+
+    def __post_init__(self) -> None:
+        self.chance = threshold(self.spec.probability)
+
+    @property
+    def seen(self) -> int:
+        """Packets that fitted while it was active."""
+        self.refresh()
+        return self.tally.seen
+
+    @property
+    def hits(self) -> int:
+        """Packets that it changed or took, or times that it began."""
+        self.refresh()
+        return self.tally.hits
+
+    @property
+    def who(self) -> str:
+        """The name under which it holds links down."""
+        return f"fault {self.number}"
+
+
+class Faults:
+    """All faults of one fabric. Setting one never changes another."""
+
+    def __init__(self, fabric: Fabric) -> None:
+        self.fabric = fabric
+        fabric.on_spent = self._spent
+        self._numbers = 0
+        self._faults: dict[int, ActiveFault] = {}
+        self._base_rates: dict[Link, float] = {}
+        self._hooks: dict[str, tuple[Callable[[], None], Callable[[], None]]] = {}
+        self._crashed: dict[str, set[int]] = {}
+        """The faults that hold down what is hooked under a name."""
+        self._starters: dict[FaultKind, Callable[[ActiveFault], Callable[[], None]]] = {
+            FaultKind.RATE: self._start_rate,
+            FaultKind.LINK_DOWN: lambda fault: self._hold(links_of(fabric, fault.spec.on), fault),
+            FaultKind.PORT_ERROR: lambda fault: self._hold(links_of(fabric, fault.spec.on), fault),
+            FaultKind.PARTITION: lambda fault: self._hold(cut_between(fabric, _nodes(fault.spec)), fault),
+            FaultKind.SWITCH_REBOOT: self._start_reboot,
+            FaultKind.HFI_REMOVAL: self._start_removal,
+            FaultKind.CRASH: self._start_crash,
+        }
+
+    # --- setting and removing ------------------------------------------------------------------------------
+
+    def add(self, fault: FaultSpec | str, *, number: int | None = None) -> ActiveFault:
+        """Set a fault, given as a `FaultSpec` or as text such as `loss on h1 20% l4=mad for=2s`.
+
+        Args:    number: what it is called by; None: the next that no fault has had.
+        Raises:  FaultError: an unknown kind, place or option, a value out of range, a number that a fault has.
+        """
+        spec = parse_fault(fault) if isinstance(fault, str) else fault
+        self._check_place(spec)
+        if number is None:
+            number = self._numbers + 1
+        elif number in self._faults:
+            raise FaultError(f"fault {number} is set already: {spec_text(self._faults[number].spec)}")
+        self._numbers = max(self._numbers, number)
+        active = self._faults[number] = ActiveFault(number, spec, self.fabric.driver.count)
+        if spec.after_s > 0:
+            self._later(active, spec.after_s, lambda: self._begin(active))
+        else:
+            self._begin(active)
+        return active
+
+    def remove(self, number: int) -> None:
+        """End a fault and forget it: what it did to links and nodes is undone.
+
+        Raises:  FaultError: no fault has this number.
+        """
+        if number not in self._faults:
+            numbers = ", ".join(map(str, self._faults)) or "none is set"
+            raise FaultError(f"no fault has the number {number} (set: {numbers})")
+        self.finish(self._faults[number])
+        del self._faults[number]
+
+    def specs(self) -> dict[int, FaultSpec]:
+        """Return what was set, by number, but for what is over."""
+        return {
+            number: fault.spec for number, fault in self._faults.items() if fault.state is not FaultState.OVER
+        }
+
+    def clear(self) -> int:
+        """Remove all faults and return how many there were."""
+        numbers = list(self._faults)
+        for number in numbers:
+            self.remove(number)
+        return len(numbers)
+
+    def show(self) -> list[dict[str, Any]]:
+        """Return each fault with its number, text, state and counts."""
+        self.fabric.count()
+        return [
+            {
+                "number": fault.number,
+                "fault": spec_text(fault.spec),
+                "kind": fault.spec.kind.value,
+                "on": fault.spec.on,
+                "state": fault.state.value,
+                "seen": fault.seen,
+                "hits": fault.hits,
+            }
+            for fault in self._faults.values()
+        ]
+
+    def hook(self, name: str, crash: Callable[[], None], restart: Callable[[], None]) -> None:
+        """Let `crash on NAME` call `crash`, and `restart` when it ends: an agent, a manager, any program."""
+        self._hooks[name] = (crash, restart)
+
+    def unhook(self, name: str) -> None:
+        """Let `crash on NAME` be refused again; what a fault holds down stays down when that fault ends."""
+        self._hooks.pop(name, None)
+
+    def holding(self, name: str) -> list[int]:
+        """Return the numbers of the faults that hold down what is hooked under a name."""
+        return sorted(self._crashed.get(name, ()))
+
+    def _check_place(self, spec: FaultSpec) -> None:
+        fabric = self.fabric
+        if spec.kind is FaultKind.SWITCH_REBOOT and spec.on not in fabric.switches:
+            raise FaultError(unknown_name("switch", spec.on, fabric.switches))
+        if spec.kind is FaultKind.HFI_REMOVAL and spec.on not in fabric.hfis:
+            raise FaultError(unknown_name("HFI", spec.on, fabric.hfis))
+        if spec.kind is FaultKind.CRASH:
+            if spec.on not in self._hooks:
+                raise FaultError(unknown_name("agent or manager that can crash", spec.on, self._hooks))
+        elif spec.kind is FaultKind.PARTITION:
+            cut_between(fabric, _nodes(spec))
+        else:
+            directions_of(fabric, spec.on, spec.match.direction)
+
+    # --- the life of a fault -------------------------------------------------------------------------------
+
+    def _later(self, fault: ActiveFault, delay_s: float, call: Callable[[], None]) -> None:
+        fault.timers.append(self.fabric.clock.call_later(delay_s, call))
+
+    def _begin(self, fault: ActiveFault) -> None:
+        spec = fault.spec
+        fault.state = FaultState.ACTIVE
+        fault.timers.clear()
+        log.info("%s begins: %s", fault.who, spec_text(spec))
+        if spec.kind in PACKET_KINDS:
+            fault.end = self._start_packets(fault)
+        else:
+            fault.tally.hits += 1
+            fault.end = self._starters[spec.kind](fault)
+        if spec.every_s is not None and (spec.kind in PACKET_KINDS or fault.hits != spec.count):
+            self._later(fault, spec.every_s, lambda: self._begin(fault))
+        if spec.duration_s is not None:
+            last = len(fault.timers) == 0
+            self._later(fault, spec.duration_s, lambda: self._pause(fault, last))
+
+    def _pause(self, fault: ActiveFault, last: bool) -> None:
+        self._undo(fault)
+        fault.state = FaultState.OVER if last else FaultState.WAITING
+
+    def _undo(self, fault: ActiveFault) -> None:
+        end, fault.end = fault.end, None
+        if end is not None:
+            log.info("%s ends", fault.who)
+            end()
+
+    def finish(self, fault: ActiveFault) -> None:
+        """End a fault for good; it stays listed with its counts."""
+        for timer in fault.timers:
+            timer.cancel()
+        fault.timers.clear()
+        self._undo(fault)
+        fault.state = FaultState.OVER
+
+    # --- packets -------------------------------------------------------------------------------------------
+
+    def _start_packets(self, fault: ActiveFault) -> Callable[[], None]:
+        spec = fault.spec
+        rule = FaultRule(
+            fault.number,
+            spec.kind,
+            fault.chance,
+            spec.match,
+            fault.tally,
+            skip=spec.skip,
+            count=spec.count,
+            delay_ns=to_ns(spec.delay_s),
+            bits=spec.bits,
+            copies=spec.copies,
+            behind=spec.behind,
+            hold_ns=to_ns(spec.hold_s),
+        )
+        ways = directions_of(self.fabric, spec.on, spec.match.direction)
+        for way in ways:
+            way.add_rule(rule)
+
+        def end() -> None:
+            for way in ways:
+                way.remove_rule(rule.number)
+
+        return end
+
+    def _spent(self, number: int) -> None:
+        """End a fault that has hit as many packets as it was to, if it was not removed meanwhile."""
+        if number in self._faults:
+            self.finish(self._faults[number])
+
+    # --- links and nodes -----------------------------------------------------------------------------------
+
+    def _hold(self, links: Iterable[Link], fault: ActiveFault) -> Callable[[], None]:
+        held = list(links)
+        self.fabric.set_links(held, False, by=fault.who)
+        return lambda: self.fabric.set_links(held, True, by=fault.who)
+
+    def _start_rate(self, fault: ActiveFault) -> Callable[[], None]:
+        links = links_of(self.fabric, fault.spec.on)
+        for link in links:
+            self._base_rates.setdefault(link, link.rate_bps)
+        self._set_rates(links)
+        return lambda: self._set_rates(links, without=fault)
+
+    def _set_rates(self, links: Iterable[Link], without: ActiveFault | None = None) -> None:
+        """Give each link the smallest rate of the faults on it."""
+        for link in links:
+            limits = [
+                fault.spec.rate_bps
+                for fault in self._faults.values()
+                if fault.spec.kind is FaultKind.RATE
+                and fault.state is FaultState.ACTIVE
+                and fault is not without
+                and link in links_of(self.fabric, fault.spec.on)
+            ]
+            link.rate_bps = min([self._base_rates[link], *limits])
+
+    def _start_reboot(self, fault: ActiveFault) -> Callable[[], None]:
+        switch: Switch = self.fabric.switches[fault.spec.on]
+        self.fabric.set_switch(switch, False)
+        return lambda: self.fabric.set_switch(switch, True)
+
+    def _start_removal(self, fault: ActiveFault) -> Callable[[], None]:
+        hfi = self.fabric.hfis[fault.spec.on]
+        self.fabric.remove_hfi(hfi)
+        links = [port.link for port in hfi.ports.values() if port.link is not None]
+        return lambda: self.fabric.set_links(links, True, by=f"hfi {hfi.name}")
+
+    def _start_crash(self, fault: ActiveFault) -> Callable[[], None]:
+        """Crash what is hooked under a name; it comes back once no fault holds it down any more."""
+        name = fault.spec.on
+        crash, _ = self._hooks[name]
+        down = self._crashed.setdefault(name, set())
+        if not down:
+            crash()
+        down.add(fault.number)
+
+        def end() -> None:
+            down.discard(fault.number)
+            if not down and name in self._hooks:
+                _, restart = self._hooks[name]
+                restart()
+
+        return end
+
+
+def _nodes(spec: FaultSpec) -> list[str]:
+    return [name.strip() for name in spec.on.split(",")]

@@ -1,0 +1,32 @@
+"""Topologies: what is cabled to what, before there is a fabric. Generators, explicit graphs, import, drawing."""
+
+from __future__ import annotations
+
+from hfi_sim.fabric.topology.generators import (
+    GENERATORS,
+    HostSpec,
+    clos,
+    dragonfly,
+    fat_tree,
+    generate,
+    mesh,
+    single_switch,
+    torus,
+)
+from hfi_sim.fabric.topology.model import Cable, Node, NodeKind, Topology
+
+__all__ = [
+    "GENERATORS",
+    "Cable",
+    "HostSpec",
+    "Node",
+    "NodeKind",
+    "Topology",
+    "clos",
+    "dragonfly",
+    "fat_tree",
+    "generate",
+    "mesh",
+    "single_switch",
+    "torus",
+]

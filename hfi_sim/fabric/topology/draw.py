@@ -1,0 +1,206 @@
+"""Drawings of a topology: as text, and as SVG.
+
+Trees are drawn in layers with the hosts below; everything else on a circle, each host outside its switch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+
+from hfi_sim.base.quantities import rate_text
+from hfi_sim.base.text import counted, xml_text
+from hfi_sim.fabric.topology.model import NodeKind, Topology
+
+_BOX_WIDTH = 74
+_BOX_HEIGHT = 26
+_GAP = 10
+_LAYER_HEIGHT = 110
+_MARGIN = 40
+_LABELLED_CABLES = 64
+"""Cables up to which ports and rates are written beside each; of more, they are told where the pointer is."""
+_PORT_AT = 0.28
+_LABEL_COLOUR, _DOWN_COLOUR = "#555", "#c0392b"
+_COLOURS = {NodeKind.SWITCH: "#2f6f9f", NodeKind.HFI: "#4d8a3d"}
+
+Position = tuple[float, float]
+Mark = Callable[[str], bool]
+
+
+def layers(topology: Topology) -> list[list[str]] | None:
+    """Return the nodes in layers, HFIs first, where cables run between neighbouring layers only; else None."""
+    graph = topology.graph()
+    hfis = [node.name for node in topology.of_kind(NodeKind.HFI)]
+    rank = dict.fromkeys(hfis, 0)
+    found = [hfis]
+    while found[-1]:
+        reached: dict[str, None] = {}
+        for name in found[-1]:
+            reached.update(dict.fromkeys(far for far in graph.adj[name] if far not in rank))
+        rank.update(dict.fromkeys(reached, len(found)))
+        found.append(list(reached))
+    if len(rank) < len(topology.nodes) or any(abs(rank[a] - rank[b]) != 1 for a, b in graph.edges()):
+        return None
+    return found[:-1]
+
+
+# --- text --------------------------------------------------------------------------------------------------
+
+
+def _none(_: str) -> bool:
+    return False
+
+
+def as_text(topology: Topology, *, is_down: Mark = _none, apart: Collection[str] = ()) -> str:
+    """Return one block per switch: its cables in the order of its ports, hosts and switches apart.
+
+    Args:    is_down: whether the cable of that name is to be marked as down. apart: hosts that are not counted as such.
+    """
+    hosts = [name for name in topology.hosts() if name not in apart]
+    switches = sum(1 for _ in topology.of_kind(NodeKind.SWITCH))
+    counts = (
+        counted(len(hosts), "host"),
+        counted(switches, "switch", "switches"),
+        counted(len(topology.cables), "cable"),
+        *(f"the node {name}" for name in apart if name in topology.hosts()),
+    )
+    lines = [f"{topology.name}: {', '.join(counts)}"]
+    cables: dict[str, list[tuple[int, str]]] = {name: [] for name in topology.nodes}
+    for cable in topology.cables:
+        state = "  (down)" if is_down(cable.name) else ""
+        for near, far in ((cable.a, cable.b), (cable.b, cable.a)):
+            cables[near[0]].append((near[1], f"{far[0]}:{far[1]}  {rate_text(cable.rate_bps)}{state}"))
+    for node in topology.nodes.values():
+        if node.kind is NodeKind.SWITCH or not _touches_switch(topology, cables[node.name]):
+            lines.append(f"{node.name}")
+            lines += [f"  {number:>3}  {peer}" for number, peer in sorted(cables[node.name])]
+    return "\n".join(lines) + "\n"
+
+
+def _touches_switch(topology: Topology, cables: list[tuple[int, str]]) -> bool:
+    return any(topology.nodes[far.rsplit(":", 1)[0]].kind is NodeKind.SWITCH for _, far in cables)
+
+
+# --- SVG ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """Where each node of a topology is drawn: its centre in pixels from the top left corner, by its name."""
+
+    width: float
+    height: float
+    at: dict[str, Position]
+
+
+def picture(topology: Topology) -> Picture:
+    """Return where to draw each node: in layers if there are such, else on a circle."""
+    found = layers(topology)
+    return _layered(found) if found is not None else _circular(topology)
+
+
+def as_svg(topology: Topology, *, is_down: Mark | None = None) -> str:
+    """Return the drawing as an SVG document.
+
+    Args:  is_down: says by a cable's name whether it is down, which draws it dashed and red.
+    """
+    drawn = picture(topology)
+    parts = [
+        '<?xml version="1.0" encoding="UTF-8"?>',
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{drawn.width:.0f}" height="{drawn.height:.0f}" '
+        f'viewBox="0 0 {drawn.width:.0f} {drawn.height:.0f}" font-family="sans-serif" font-size="11">',
+        f"<title>{xml_text(topology.name)}</title>",
+        '<rect width="100%" height="100%" fill="white"/>',
+        *_cable_lines(topology, drawn, is_down),
+        *_node_boxes(topology, drawn),
+        "</svg>",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _layered(found: list[list[str]]) -> Picture:
+    widest = max(map(len, found))
+    width = widest * (_BOX_WIDTH + _GAP) + 2 * _MARGIN
+    height = (len(found) - 1) * _LAYER_HEIGHT + 2 * _MARGIN + _BOX_HEIGHT
+    at: dict[str, Position] = {}
+    for rank, names in enumerate(found):
+        step = (width - 2 * _MARGIN) / len(names)
+        for index, name in enumerate(names):
+            at[name] = (
+                _MARGIN + step * (index + 0.5),
+                height - _MARGIN - _BOX_HEIGHT / 2 - rank * _LAYER_HEIGHT,
+            )
+    return Picture(width, height, at)
+
+
+def _circular(topology: Topology) -> Picture:
+    switches = [node.name for node in topology.of_kind(NodeKind.SWITCH)]
+    graph = topology.graph()
+    pitch = len(switches) * (_BOX_WIDTH + _GAP) / (2 * math.pi)
+    in_pairs = any(
+        sum(topology.nodes[far].kind is NodeKind.HFI for far in graph.adj[switch]) > 1 for switch in switches
+    )
+    inner = max(150.0, pitch)
+    outer = max(inner + 110, 2 * pitch if in_pairs else 0.0)
+    side = 2 * (outer + _BOX_WIDTH + _MARGIN)
+    angle = {name: 2 * math.pi * index / max(len(switches), 1) for index, name in enumerate(switches)}
+    at: dict[str, Position] = {
+        name: (side / 2 + inner * math.sin(turn), side / 2 - inner * math.cos(turn))
+        for name, turn in angle.items()
+    }
+    slots = dict.fromkeys(switches, 0)
+    for node in topology.of_kind(NodeKind.HFI):
+        home = next((far for far in graph.adj[node.name] if far in angle), None)
+        turn, slot = (0.0, 0) if home is None else (angle[home], slots[home])
+        if home is not None:
+            slots[home] += 1
+        # two beside each other on a ring, further ones outside of them
+        turn += (0.5 if slot % 2 else -0.5) * (_BOX_WIDTH + _GAP) / outer
+        radius = outer + (slot // 2) * (_BOX_HEIGHT + _GAP)
+        at[node.name] = (side / 2 + radius * math.sin(turn), side / 2 - radius * math.cos(turn))
+    return Picture(side, side, at)
+
+
+def _cable_lines(topology: Topology, drawing: Picture, is_down: Mark | None) -> Iterator[str]:
+    drawn: dict[frozenset[str], int] = {}
+    for cable in topology.cables:
+        (ax, ay), (bx, by) = drawing.at[cable.a[0]], drawing.at[cable.b[0]]
+        pair = frozenset((cable.a[0], cable.b[0]))
+        shift = 4 * drawn.get(pair, 0)  # parallel cables lie beside each other
+        drawn[pair] = drawn.get(pair, 0) + 1
+        down = is_down is not None and is_down(cable.name)
+        style = f'stroke="{_DOWN_COLOUR}" stroke-dasharray="5 4"' if down else 'stroke="#888"'
+        title = xml_text(f"{cable.name} {rate_text(cable.rate_bps)}{' down' if down else ''}")
+        yield (
+            f'<line x1="{ax + shift:.1f}" y1="{ay:.1f}" x2="{bx + shift:.1f}" y2="{by:.1f}" {style}>'
+            f"<title>{title}</title></line>"
+        )
+        if len(topology.cables) <= _LABELLED_CABLES:
+            way = ((ax + shift, ay), (bx + shift, by))
+            state = "down" if down else rate_text(cable.rate_bps)
+            yield _label(way, 0.5, state, _DOWN_COLOUR if down else _LABEL_COLOUR)
+            yield _label(way, _PORT_AT, str(cable.a[1]), _LABEL_COLOUR)
+            yield _label(way, 1 - _PORT_AT, str(cable.b[1]), _LABEL_COLOUR)
+
+
+def _label(way: tuple[Position, Position], part: float, text: str, colour: str) -> str:
+    """Return a text on a line. Args: way: its ends. part: how far from the first one, 0 to 1."""
+    (ax, ay), (bx, by) = way
+    x, y = ax + (bx - ax) * part, ay + (by - ay) * part
+    return (
+        f'<text x="{x + 3:.1f}" y="{y + 3:.1f}" font-size="9" fill="{colour}" stroke="white" stroke-width="3" '
+        f'paint-order="stroke">{xml_text(text)}</text>'
+    )
+
+
+def _node_boxes(topology: Topology, drawing: Picture) -> Iterator[str]:
+    for node in topology.nodes.values():
+        x, y = drawing.at[node.name]
+        yield (
+            f'<rect x="{x - _BOX_WIDTH / 2:.1f}" y="{y - _BOX_HEIGHT / 2:.1f}" width="{_BOX_WIDTH}" '
+            f'height="{_BOX_HEIGHT}" rx="4" fill="{_COLOURS[node.kind]}"/>'
+        )
+        yield (
+            f'<text x="{x:.1f}" y="{y + 4:.1f}" text-anchor="middle" fill="white">{xml_text(node.name)}</text>'
+        )

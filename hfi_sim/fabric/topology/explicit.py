@@ -1,0 +1,99 @@
+"""Topologies spelled out as plain data, as a YAML file holds them: switches, hosts, links.
+
+    switches: {sw0: {ports: 36}, sw1: {}}
+    hosts:    {h1: {}, h2: {hfis: 2, ports: 2}}
+    links:
+      - [h1, sw0:1]
+      - {ends: [h2.2:1, sw0:2], rate: 25e9, latency: 1e-6, jitter: 1e-7}
+      - [sw0:36, sw1:36]
+
+The first HFI of a host bears its name; further ones are h2.2, h2.3, and so on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from hfi_sim.base.did_you_mean import unknown_name
+from hfi_sim.base.errors import TopologyError
+from hfi_sim.engine.link.config import DEFAULT_LATENCY_S, DEFAULT_RATE_BPS
+from hfi_sim.fabric.topology.model import Topology
+
+_DEFAULT_SWITCH_PORTS: Final = 64
+
+
+def hfi_names(host: str, hfis: int) -> tuple[str, ...]:
+    """Return the names of a host's HFIs: its own, then h1.2, h1.3, ..."""
+    return (host, *(f"{host}.{number}" for number in range(2, hfis + 1)))
+
+
+def from_data(data: Mapping[str, Any], name: str = "fabric") -> Topology:
+    """Make a topology from plain data; rates are in bits per second, times in seconds.
+
+    Raises:  TopologyError: each message starts with the path, such as `links[2].ends[0]`.
+    """
+    _only(data, ("switches", "hosts", "links"), "")
+    topology = Topology(name)
+    for switch, options in _section(data, "switches").items():
+        path = f"switches.{switch}"
+        _only(options, ("ports", "guid"), path)
+        topology.switch(
+            switch,
+            ports=_integer(options, "ports", _DEFAULT_SWITCH_PORTS, path),
+            guid=options.get("guid"),
+            place=path,
+        )
+    for host, options in _section(data, "hosts").items():
+        path = f"hosts.{host}"
+        _only(options, ("hfis", "ports", "guid"), path)
+        for hfi in hfi_names(host, _integer(options, "hfis", 1, path)):
+            ports = _integer(options, "ports", 1, path)
+            topology.hfi(hfi, ports=ports, guid=options.get("guid"), host=host, place=path)
+    links = data.get("links") or []
+    if not isinstance(links, list):
+        raise TopologyError("links: a list of [END, END] or {ends: [END, END]} is expected")
+    for index, link in enumerate(links):
+        _add_link(topology, link, f"links[{index}]")
+    topology.check()
+    return topology
+
+
+def _add_link(topology: Topology, link: Any, path: str) -> None:
+    options: Mapping[str, Any] = {"ends": link} if isinstance(link, list) else link
+    if not isinstance(options, Mapping):
+        raise TopologyError(f"{path}: {link!r} is neither [END, END] nor {{ends: [END, END]}}")
+    _only(options, ("ends", "rate", "latency", "jitter"), path)
+    ends = options.get("ends")
+    if not isinstance(ends, list) or len(ends) != 2 or not all(isinstance(end, str) for end in ends):
+        raise TopologyError(f"{path}.ends: two ends such as [h1:1, sw0:3] are expected, not {ends!r}")
+    try:
+        rate = float(options.get("rate", DEFAULT_RATE_BPS))
+        latency = float(options.get("latency", DEFAULT_LATENCY_S))
+        jitter = float(options.get("jitter", 0.0))
+    except (TypeError, ValueError) as error:
+        raise TopologyError(f"{path}: {error}") from None
+    topology.cable(ends[0], ends[1], rate_bps=rate, latency_s=latency, jitter_s=jitter, place=path)
+
+
+def _section(data: Mapping[str, Any], key: str) -> dict[str, Mapping[str, Any]]:
+    section = data.get(key) or {}
+    if not isinstance(section, Mapping):
+        raise TopologyError(f"{key}: names with their options are expected, not {section!r}")
+    return {str(name): options if options is not None else {} for name, options in section.items()}
+
+
+def _only(options: Any, known: Iterable[str], path: str) -> None:
+    where = f"{path}: " if path else ""
+    if not isinstance(options, Mapping):
+        raise TopologyError(f"{where}options are expected, not {options!r}")
+    for key in options:
+        if key not in known:
+            raise TopologyError(where + unknown_name("key", str(key), known))
+
+
+def _integer(options: Mapping[str, Any], key: str, default: int, path: str) -> int:
+    value = options.get(key, default)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TopologyError(f"{path}.{key}: {value!r} is not a whole number")
+    return value

@@ -1,0 +1,329 @@
+"""A topology: nodes with ports, cables between ports. It is checked whole, then built into a `Fabric`.
+
+topology = Topology("two-hosts")
+topology.switch("sw0", ports=36)
+topology.hfi("h1")
+topology.cable("h1:1", "sw0:1", rate_bps=25e9)
+topology.build(fabric)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from hfi_sim.base.did_you_mean import unknown_name
+from hfi_sim.base.errors import FabricError, TopologyError
+from hfi_sim.engine.link.config import DEFAULT_LATENCY_S, DEFAULT_RATE_BPS, FlowControl, QueueLength
+from hfi_sim.fabric.fabric import Fabric
+from hfi_sim.nodes.hfi import NetdevFactory
+from hfi_sim.wire.packet import MAX_PACKET
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+MAX_SWITCH_PORTS = 254
+"""Port numbers of a switch are bytes in its tables; 0 is the switch itself, 255 means no port."""
+MAX_HFI_PORTS = 2
+
+End = tuple[str, int]
+"""Name of a node and number of one of its ports, from 1."""
+
+
+class NodeKind(Enum):
+    """What a node is."""
+
+    HFI = "hfi"
+    SWITCH = "switch"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One HFI or switch."""
+
+    name: str
+    kind: NodeKind
+    ports: int
+    guid: int | None = None
+    """64-bit node GUID; None lets the fabric choose."""
+    host: str = ""
+    """The host that an HFI sits in; several HFIs may share one."""
+    place: str = ""
+    """Where it was described, for messages: `lab.yaml:7`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cable:
+    """One cable between two ports."""
+
+    a: End
+    b: End
+    rate_bps: float = DEFAULT_RATE_BPS
+    latency_s: float = DEFAULT_LATENCY_S
+    place: str = ""
+    jitter_s: float | None = None
+    """None: as `build` is told."""
+    queue_bytes: int | None = None
+    queue_s: float | None = None
+    """Either may be given; neither: the default."""
+    flow: FlowControl | None = None
+    """None: as `build` is told."""
+
+    @property
+    def name(self) -> str:
+        """The name that the link will have in the fabric."""
+        return f"{end_text(self.a)}--{end_text(self.b)}"
+
+
+def end_text(end: End) -> str:
+    """Return `sw0:3`."""
+    return f"{end[0]}:{end[1]}"
+
+
+def parse_end(text: str, place: str = "") -> End:
+    """Read `sw0:3`; a bare node name means its port 1.
+
+    Raises:  TopologyError: the part after the colon is not a port number.
+    """
+    name, colon, number = text.rpartition(":")
+    if not colon:
+        return text, 1
+    if not number.isdecimal():
+        raise TopologyError(f'{_at(place)}end "{text}" is not NODE:PORT such as sw0:3')
+    return name, int(number)
+
+
+def _at(place: str) -> str:
+    return f"{place}: " if place else ""
+
+
+@dataclass
+class Topology:
+    """Nodes and cables by name. Building up never raises; `problems` and `check` look at the whole."""
+
+    name: str = "fabric"
+    nodes: dict[str, Node] = field(default_factory=dict)
+    cables: list[Cable] = field(default_factory=list)
+    switch_ports_max: int = MAX_SWITCH_PORTS
+    """The largest switch; more than hardware has makes a fabric of one switch as large as a benchmark wants it."""
+    _twice: list[Node] = field(default_factory=list, repr=False)
+    _next_port: dict[str, int] = field(default_factory=dict, repr=False)
+
+    # --- building up ---------------------------------------------------------------------------------------
+
+    def hfi(
+        self, name: str, *, ports: int = 1, guid: int | None = None, host: str = "", place: str = ""
+    ) -> Node:
+        """Add an HFI of `host` (its own name unless given) with 1 or 2 ports."""
+        return self._add(Node(name, NodeKind.HFI, ports, guid, host or name, place))
+
+    def switch(self, name: str, *, ports: int = 64, guid: int | None = None, place: str = "") -> Node:
+        """Add a switch with ports 1 to `ports`."""
+        return self._add(Node(name, NodeKind.SWITCH, ports, guid, "", place))
+
+    def _add(self, node: Node) -> Node:
+        if node.name in self.nodes:
+            self._twice.append(node)
+        else:
+            self.nodes[node.name] = node
+        return node
+
+    def cable(
+        self,
+        a: str | End,
+        b: str | End,
+        *,
+        rate_bps: float = DEFAULT_RATE_BPS,
+        latency_s: float = DEFAULT_LATENCY_S,
+        jitter_s: float | None = None,
+        queue_bytes: int | None = None,
+        queue_s: float | None = None,
+        flow: FlowControl | None = None,
+        place: str = "",
+    ) -> Cable:
+        """Lay a cable between two ports, each `NODE:PORT` or a pair; the options are those of `Fabric.connect`."""
+        ends = [parse_end(end, place) if isinstance(end, str) else end for end in (a, b)]
+        cable = Cable(ends[0], ends[1], rate_bps, latency_s, place, jitter_s, queue_bytes, queue_s, flow)
+        self.cables.append(cable)
+        return cable
+
+    def join(self, a: str, b: str, **options: float) -> Cable:
+        """Lay a cable between the next free ports of two nodes, as the generators do."""
+        return self.cable(self.free_port(a), self.free_port(b), **options)  # type: ignore[arg-type]
+
+    def free_port(self, name: str) -> End:
+        """Return the next port of a node that `free_port` and `join` have not given out."""
+        number = self._next_port.get(name, 0) + 1
+        self._next_port[name] = number
+        return name, number
+
+    @classmethod
+    def of_fabric(cls, fabric: Fabric, name: str = "fabric") -> Topology:
+        """Return what a fabric looks like now, links that are down included."""
+        topology = cls(name)
+        for switch in fabric.switches.values():
+            topology.switch(switch.name, ports=len(switch.ports), guid=switch.node_guid)
+        for hfi in fabric.hfis.values():
+            topology.hfi(hfi.name, ports=len(hfi.ports), guid=hfi.node_guid)
+        for link in fabric.links:
+            a, b = (parse_end(port.name) for port in link.ends)
+            topology.cable(a, b, rate_bps=link.rate_bps, latency_s=link.latency_s)
+        return topology
+
+    def attach(self, name: str) -> Node:
+        """Add an HFI with one port on the first switch that has hosts; that grows by a port where it is full.
+
+        Raises:  TopologyError: there is no switch.
+        """
+        switches = {node.name: node for node in self.of_kind(NodeKind.SWITCH)}
+        if not switches:
+            raise TopologyError(f"{self.name}: no switch to attach {name!r} to")
+        leaves = (
+            far[0]
+            for cable in self.cables
+            for near, far in ((cable.a, cable.b), (cable.b, cable.a))
+            if far[0] in switches and near[0] in self.nodes and near[0] not in switches
+        )
+        switch = switches[next(leaves, next(iter(switches)))]
+        used = {end[1] for cable in self.cables for end in (cable.a, cable.b) if end[0] == switch.name}
+        free = next(number for number in range(1, len(used) + 2) if number not in used)
+        self.nodes[switch.name] = replace(switch, ports=max(switch.ports, free))
+        node = self.hfi(name)
+        self.cable((name, 1), (switch.name, free))
+        return node
+
+    # --- looking -------------------------------------------------------------------------------------------
+
+    def of_kind(self, kind: NodeKind) -> Iterator[Node]:
+        """Yield the nodes of one kind, in the order in which they were added."""
+        return (node for node in self.nodes.values() if node.kind is kind)
+
+    def hosts(self) -> dict[str, list[Node]]:
+        """Return the HFIs of each host."""
+        hosts: dict[str, list[Node]] = {}
+        for node in self.of_kind(NodeKind.HFI):
+            hosts.setdefault(node.host, []).append(node)
+        return hosts
+
+    def graph(self) -> nx.MultiGraph[str]:
+        """Return the same as a networkx graph: node attributes kind, ports, host; edge attributes a, b, rate_bps."""
+        import networkx as nx  # large, and whoever only builds a fabric needs no graph
+
+        graph: nx.MultiGraph[str] = nx.MultiGraph(name=self.name)
+        for node in self.nodes.values():
+            graph.add_node(node.name, kind=node.kind.value, ports=node.ports, host=node.host, guid=node.guid)
+        for cable in self.cables:
+            graph.add_edge(
+                cable.a[0],
+                cable.b[0],
+                a=cable.a,
+                b=cable.b,
+                rate_bps=cable.rate_bps,
+                latency_s=cable.latency_s,
+            )
+        return graph
+
+    # --- checking ------------------------------------------------------------------------------------------
+
+    def problems(self) -> list[str]:
+        """Return all that is wrong, each with its place; an empty list means that `build` will work."""
+        found = [f"{_at(node.place)}node {node.name!r} appears twice" for node in self._twice]
+        found += self._node_problems()
+        taken: dict[End, Cable] = {}
+        for cable in self.cables:
+            found += self._cable_problems(cable, taken)
+        cabled = {end[0] for end in taken}
+        for host, hfis in self.hosts().items():
+            if not cabled.intersection(hfi.name for hfi in hfis):
+                found.append(f"{_at(hfis[0].place)}host {host!r} is linked to nothing: no cable ends at it")
+        return found
+
+    def _node_problems(self) -> Iterator[str]:
+        guids: dict[int, str] = {}
+        for node in self.nodes.values():
+            limit = MAX_HFI_PORTS if node.kind is NodeKind.HFI else self.switch_ports_max
+            if not 1 <= node.ports <= limit:
+                kind = "an HFI" if node.kind is NodeKind.HFI else "a switch"
+                yield f"{_at(node.place)}node {node.name!r} has {node.ports} ports; {kind} has 1 to {limit}"
+            if node.guid is None:
+                continue
+            where = f"{_at(node.place)}node {node.name!r}: "
+            if node.guid in guids:
+                yield f"{where}GUID {node.guid:#018x} is already that of {guids[node.guid]!r}"
+            if not 0 < node.guid < 1 << 64:
+                yield f"{where}GUID {node.guid:#x} is not 1 to 64 bits long"
+            guids.setdefault(node.guid, node.name)
+
+    def _cable_problems(self, cable: Cable, taken: dict[End, Cable]) -> Iterator[str]:
+        where = f"{_at(cable.place)}cable {cable.name}: "
+        for name, number in (cable.a, cable.b):
+            node = self.nodes.get(name)
+            if node is None:
+                yield where + unknown_name("node", name, self.nodes)
+            elif not 1 <= number <= node.ports:
+                yield f"{where}{name!r} has no port {number}, its ports are 1 to {node.ports}"
+            elif (name, number) in taken:
+                yield f"{where}port {name}:{number} already has the cable {taken[name, number].name}"
+            taken.setdefault((name, number), cable)
+        if cable.rate_bps <= 0:
+            yield f"{where}rate {cable.rate_bps:g} bit/s is not above 0"
+        if cable.latency_s < 0:
+            yield f"{where}latency {cable.latency_s:g} s is below 0"
+        if cable.jitter_s is not None and cable.jitter_s < 0:
+            yield f"{where}jitter {cable.jitter_s:g} s is below 0"
+        if cable.queue_bytes is not None and cable.queue_bytes < MAX_PACKET:
+            yield f"{where}a queue of {cable.queue_bytes} bytes cannot hold the longest packet, {MAX_PACKET}"
+        try:
+            QueueLength(cable.queue_bytes, cable.queue_s)
+        except FabricError as error:
+            yield f"{where}{error}"
+
+    def check(self) -> None:
+        """Refuse a topology that cannot be built.
+
+        Raises:  TopologyError: every problem, one on a line.
+        """
+        if found := self.problems():
+            raise TopologyError("\n".join(found))
+
+    # --- building ------------------------------------------------------------------------------------------
+
+    def build(
+        self,
+        fabric: Fabric,
+        netdevs: Callable[[str], NetdevFactory | None] | None = None,
+        *,
+        jitter_s: float = 0.0,
+        flow: FlowControl | None = None,
+    ) -> Fabric:
+        """Put the nodes and cables on `fabric` and return it.
+
+        Args:    netdevs: gives the netdev factory of a host by the host's name; jitter_s, flow: of cables that have
+                 none themselves.
+        Raises:  TopologyError: see `check`; FabricError: a name or GUID is on the fabric already.
+        """
+        self.check()
+        for node in self.nodes.values():
+            if node.kind is NodeKind.SWITCH:
+                fabric.add_switch(node.name, ports=node.ports, guid=node.guid)
+            else:
+                factory = netdevs(node.host) if netdevs is not None else None
+                fabric.add_hfi(node.name, ports=node.ports, guid=node.guid, netdevs=factory)
+        for cable in self.cables:
+            a, b = (
+                (fabric.hfis.get(name) or fabric.switches[name]).ports[number]
+                for name, number in (cable.a, cable.b)
+            )
+            fabric.connect(
+                a,
+                b,
+                rate_bps=cable.rate_bps,
+                latency_s=cable.latency_s,
+                jitter_s=cable.jitter_s if cable.jitter_s is not None else jitter_s,
+                queue_bytes=cable.queue_bytes,
+                queue_s=cable.queue_s,
+                flow=cable.flow if cable.flow is not None else flow,
+            )
+        return fabric

@@ -1,0 +1,405 @@
+"""The MAD stack of a port: requests with retries out, MADs to agents in. The shell around `mad.transactions`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from hfi_sim.base.clock import Clock
+from hfi_sim.base.core_runner import CoreRunner
+from hfi_sim.base.counters import Drop, PacketCounters
+from hfi_sim.base.errors import FabricError, MadTimeoutError, WireError
+from hfi_sim.base.types import SC_MANAGEMENT
+from hfi_sim.engine.events.outputs import BufferToken
+from hfi_sim.management.mad.agents import AgentHandler, AgentRegistration, AgentTable, MadRequest
+from hfi_sim.management.mad.transactions import Done, Outgoing, TransactionTable
+from hfi_sim.management.mad.transfers import Arrivals, Departures, MessageKey, key_of
+from hfi_sim.wire.l4 import L4
+from hfi_sim.wire.lrh16b import dlid_of, pkey_of, sc_of, slid_of
+from hfi_sim.wire.mad.header import (
+    DATA_OFFSET_VENDOR,
+    RESPONSE_BIT,
+    SMP_CLASSES,
+    MadClass,
+    MadHeader,
+    MadStatus,
+    Method,
+    build_fm_packet,
+    is_vendor_class,
+    mad_size,
+    parse_fm_payload,
+)
+from hfi_sim.wire.mad.message import Mad
+from hfi_sim.wire.mad.rmpp import RMPP_END, Rmpp, RmppType, data_offset
+from hfi_sim.wire.packet import strip
+
+if TYPE_CHECKING:
+    from hfi_sim.nodes.end_port import EndPort
+
+log = logging.getLogger("hfi_sim.management.mad")
+
+QP_SMI: Final = 0
+QP_GSI: Final = 1
+BASE_VERSIONS: Final = (1, 0x80)
+RestHandler = Callable[[MadRequest], Drop | None]
+"""Takes a MAD that the stack has no use for; returns why it is dropped, or None."""
+_TURN: Final = 32
+"""Retries, segments and timeouts after which the rest waits for the next iteration of the loop."""
+
+
+class _Where(NamedTuple):
+    """What a MAD needs to leave."""
+
+    dlid: int
+    sl: int
+    dest_qp: int
+    pkey: int | None
+
+
+class MadStack:
+    """Queue pairs 0 and 1 of one HFI port, or of port 0 of a switch."""
+
+    def __init__(self, port: EndPort, clock: Clock) -> None:
+        self._port = port
+        self._clock = clock
+        self._agents = AgentTable()
+        self._transactions = TransactionTable()
+        self._arrivals = Arrivals()
+        self._departures: Departures[_Where] = Departures()
+        self._runner = CoreRunner(
+            clock,
+            name=f"{port.name} MAD stack",
+            step=self._step,
+            deadline=self._next_deadline,
+            on_timer=self._expire,
+            turn=_TURN,
+        )
+        self._next_tid = 1
+        self._take_rest: RestHandler | None = None
+        self._take_smp: RestHandler | None = None
+        self.sent = 0
+        """MADs sent, retries included."""
+        self.counters = PacketCounters()
+        """MADs received, delivered to an agent or a waiting request, dropped."""
+        port.register_l4(L4.FM, self._receive)
+
+    def shutdown(self) -> None:
+        """End: requests that wait hear nothing more, no timer is left, and nothing is sent or taken again."""
+        self._runner.shutdown()
+
+    # --- agents --------------------------------------------------------------------------------------------
+
+    def register_agent(
+        self, mgmt_class: int, oui: bytes | None, methods: Iterable[int], handler: AgentHandler
+    ) -> AgentRegistration:
+        """Give MADs of a class (and an OUI of 3 bytes, for vendor classes) and of `methods` to `handler`.
+
+        Raises:  FabricError: another agent has one of these methods.
+        """
+        try:
+            return self._agents.register(mgmt_class, oui, methods, handler)
+        except FabricError as error:
+            raise FabricError(f"{self._port.name}: {error}") from None
+
+    def unregister_agent(self, registration: AgentRegistration) -> None:
+        """Take an agent off; harmless when it is gone already."""
+        self._agents.unregister(registration)
+
+    def is_taken(self, mgmt_class: int, oui: bytes | None, methods: Iterable[int]) -> bool:
+        """Return whether an agent has one of these methods of a class and OUI."""
+        return self._agents.is_taken(mgmt_class, oui, methods)
+
+    def give_rest_to(self, handler: RestHandler | None) -> None:
+        """Pass what no agent takes, and responses to no request of this stack, to `handler`; None: drop them."""
+        self._take_rest = handler
+
+    def give_qp0_to(self, handler: RestHandler) -> None:
+        """Pass MADs of subnet management, which queue pair 0 receives, to `handler`; it may give them to `take`."""
+        self._take_smp = handler
+
+    # --- sending -------------------------------------------------------------------------------------------
+
+    def send(
+        self, dlid: int, mad: bytes, *, sl: int = 0, dest_qp: int = QP_GSI, pkey: int | None = None
+    ) -> Drop | None:
+        """Send one MAD and expect nothing (a trap, a response); return why it did not leave, or None.
+
+        Args:  mad: at most 2048 bytes; sl: service level, 0-31, of which the port has the service channel;
+               pkey: the port's management P_Key unless given.
+        """
+        return self._transmit(self._packet(dlid, mad, sl, dest_qp, pkey))
+
+    def submit(
+        self,
+        dlid: int,
+        mad: Mad,
+        done: Done,
+        *,
+        timeout_s: float = 1.0,
+        retries: int = 3,
+        sl: int = 0,
+        dest_qp: int = QP_GSI,
+        pkey: int | None = None,
+    ) -> int:
+        """Send a request; `done` is called once, with the response or with None after the last timeout.
+
+        A request or a response may be longer than a MAD where its class has RMPP: it travels in segments, and the
+        timeout begins anew with each that comes.
+
+        Args:     mad: a transaction id of 0 is replaced by a fresh one.
+        Returns:  the transaction id.
+        Raises:   FabricError: the id is that of another open request to the same port; or a message of several MADs,
+                  and too many leave this port already.
+        """
+        header = mad.header
+        tid = header.tid
+        if tid == 0:
+            tid = self.new_tid()
+        message = mad.build(tid)
+        key = (dlid, tid, header.mgmt_class)
+        now = self._runner.time()
+        if _goes_in_segments(message):
+            self._transactions.begin(now, key, None, timeout_s, retries, done)
+            if not self._departures.begin(now, dlid, message, _Where(dlid, sl, dest_qp, pkey)):
+                self._transactions.forget(key)
+                raise FabricError(
+                    f"{self._port.name}: {len(self._departures)} long messages leave it already"
+                )
+        else:
+            packet = self._packet(dlid, message, sl, dest_qp, pkey)
+            self._transactions.begin(now, key, packet, timeout_s, retries, done)
+            self._transmit(packet)
+        self._runner.poll()
+        return tid
+
+    async def request(
+        self,
+        dlid: int,
+        mad: Mad,
+        *,
+        timeout_s: float = 1.0,
+        retries: int = 3,
+        sl: int = 0,
+        pkey: int | None = None,
+    ) -> Mad:
+        """Send a request and wait for its response.
+
+        Raises:  MadTimeoutError: no response within timeout_s, 1 + retries times.
+        """
+        future: asyncio.Future[Mad | None] = asyncio.get_running_loop().create_future()
+
+        def done(response: Mad | None) -> None:
+            if not future.done():
+                future.set_result(response)
+
+        header = mad.header
+        tid = self.submit(dlid, mad, done, timeout_s=timeout_s, retries=retries, sl=sl, pkey=pkey)
+        try:
+            response = await future
+        finally:
+            self._transactions.forget((dlid, tid, header.mgmt_class))
+        if response is None:
+            raise MadTimeoutError(
+                f"{self._port.name}: no response from LID {dlid:#x} to attribute "
+                f"{header.attr_id:#06x} within {timeout_s:g} s, {1 + retries} tries"
+            )
+        return response
+
+    def new_tid(self) -> int:
+        """Return a transaction id that no open request of this stack bears."""
+        tid = self._next_tid
+        self._next_tid += 1
+        return tid
+
+    def _packet(self, dlid: int, mad: bytes, sl: int, dest_qp: int, pkey: int | None) -> Outgoing:
+        port = self._port
+        slid = port.lid
+        if pkey is None:
+            pkey = port.pkeys.management
+        sc = SC_MANAGEMENT if dest_qp == QP_SMI else port.settings.sc_of(sl)
+        if sc is None:
+            return Outgoing(b"", slid, dlid, pkey)
+        packet = build_fm_packet(
+            slid=slid,
+            dlid=dlid,
+            sc=sc,
+            pkey=pkey,
+            src_qp=dest_qp,
+            dest_qp=dest_qp,
+            mad=mad,
+            icrc=port.icrc,
+        )
+        return Outgoing(packet, slid, dlid, pkey)
+
+    def _transmit(self, packet: Outgoing) -> Drop | None:
+        if not packet.packet:
+            self.counters.in_packets += 1
+            self.counters.drop(Drop.MAD_SL)
+            return Drop.MAD_SL
+        self.sent += 1
+        port = self._port
+        if (
+            port.has_lid(packet.dlid)
+            and port.pkeys.may_send(packet.pkey)
+            and not port.pkeys.admits(packet.pkey)
+        ):
+            # a port may always ask itself, as in hfi1; by way of the fabric, limited members do not talk
+            self._clock.call_soon(self._receive, port, packet.packet, None)
+            return None
+        return port.send_built(*packet)
+
+    def _respond(self, request: MadRequest, response: bytes) -> None:
+        """Answer a request, in its partition; in segments where the response is a message of RMPP."""
+        where = _Where(request.slid, request.sl, request.src_qp, self._port.pkeys.answering(request.pkey))
+        if _goes_in_segments(response):
+            if self._departures.begin(self._runner.time(), request.slid, response, where):
+                self._runner.poll()
+                return
+            response = _busy(response)
+        self._transmit(self._packet(where.dlid, response, where.sl, where.dest_qp, where.pkey))
+
+    def _next_deadline(self) -> float | None:
+        parts = (self._transactions, self._arrivals, self._departures)
+        deadlines = (part.next_deadline() for part in parts)
+        return min((when for when in deadlines if when is not None), default=None)
+
+    def _expire(self, now: float) -> None:
+        self._transactions.expire(now)
+        self._arrivals.expire(now)
+        self._departures.expire(now)
+
+    def _step(self) -> bool:
+        leaving = self._departures.next_segment()
+        if leaving is not None:
+            segment, where = leaving
+            self._transmit(self._packet(where.dlid, segment, where.sl, where.dest_qp, where.pkey))
+            return True
+        packet = self._transactions.next_resend()
+        if packet is not None:
+            self._transmit(packet)
+            return True
+        done = self._transactions.next_given_up()
+        if done is not None:
+            done(None)
+            return True
+        return False
+
+    # --- receiving -----------------------------------------------------------------------------------------
+
+    def _receive(self, _port: EndPort, packet: bytes, _token: BufferToken | None) -> Drop | None:
+        counters = self.counters
+        counters.in_packets += 1
+        counters.in_bytes += len(packet)
+        drop = self._dispatch(packet)
+        if drop is not None:
+            counters.drop(drop)
+        else:
+            counters.out_packets += 1
+            counters.out_bytes += len(packet)
+        return None
+
+    def _dispatch(self, packet: bytes) -> Drop | None:
+        try:
+            fm, mad = parse_fm_payload(strip(packet))
+            header = MadHeader.parse(mad)
+        except WireError as error:
+            log.debug("[%s] malformed MAD: %s", self._port.name, error)
+            return Drop.MAD_MALFORMED
+        if fm.dest_qp not in (QP_SMI, QP_GSI):
+            return Drop.MAD_QP
+        if header.base_version not in BASE_VERSIONS or (
+            is_vendor_class(header.mgmt_class) and len(mad) < DATA_OFFSET_VENDOR
+        ):
+            return Drop.MAD_MALFORMED
+        sl = self._port.settings.sc_to_sl[sc_of(packet)]
+        request = MadRequest(mad, header, slid_of(packet), pkey_of(packet), sl, fm.src_qp, dlid_of(packet))
+        is_smp = header.mgmt_class in SMP_CLASSES
+        if is_smp != (fm.dest_qp == QP_SMI):
+            return Drop.MAD_QP
+        if is_smp and self._take_smp is not None:
+            return self._take_smp(request)
+        if _is_segmentable(mad) and Rmpp.of(mad).active:
+            return self._receive_rmpp(request)
+        return self.take(request)
+
+    def take(self, request: MadRequest) -> Drop | None:
+        """Give a MAD, or a message of several, to who waits for it, or to an agent; return why to nobody."""
+        header, slid, mad = request.header, request.slid, request.mad
+        if header.method & RESPONSE_BIT or header.method == Method.TRAP_REPRESS:
+            done = self._transactions.complete((slid, header.tid, header.mgmt_class))
+            if done is not None:
+                done(Mad(header, mad[MadHeader.SIZE :]))
+                return None
+            if header.method & RESPONSE_BIT:
+                return Drop.MAD_UNMATCHED if self._take_rest is None else self._take_rest(request)
+        handler = self._agents.handler_of(header, mad)
+        if handler is None:
+            return Drop.MAD_NO_AGENT if self._take_rest is None else self._take_rest(request)
+        response = handler(request)
+        if response is not None:
+            self._respond(request, response)
+        return None
+
+    def _receive_rmpp(self, request: MadRequest) -> Drop | None:
+        """Take a segment of a message that this stack awaits, or an acknowledgement of one that it sends."""
+        header, mad = request.header, request.mad
+        size = mad_size(header.base_version)
+        mad = mad[:size].ljust(size, b"\0")
+        key = key_of(request.slid, mad)
+        rmpp = Rmpp.of(mad)
+        now = self._runner.time()
+        if rmpp.type != RmppType.DATA:
+            if key.reversed in self._departures:
+                self._departures.heed(now, key.reversed, rmpp)
+                self._runner.poll()
+                return None
+            if key in self._arrivals and rmpp.type != RmppType.ACK:
+                self._arrivals.forget(key)
+                return None
+            return self._give_away(request)
+        if key not in self._arrivals and not self._awaits(key, header, mad):
+            return self._give_away(request)
+        arrival = self._arrivals.receive(now, key, mad)
+        if arrival.answer is not None:
+            pkey = self._port.pkeys.answering(request.pkey)
+            self.send(request.slid, arrival.answer, sl=request.sl, dest_qp=request.src_qp, pkey=pkey)
+        self._transactions.extend(now, key[:3])
+        self._runner.poll()
+        if arrival.message is not None:
+            return self.take(replace(request, mad=arrival.message, header=MadHeader.parse(arrival.message)))
+        return Drop.MAD_UNMATCHED if arrival.refused else None
+
+    def _awaits(self, key: MessageKey, header: MadHeader, mad: bytes) -> bool:
+        """Return whether a message is for this stack: the response to a request, or a request to an agent."""
+        if header.method & RESPONSE_BIT:
+            return self._transactions.is_open(key[:3])
+        return self._agents.handler_of(header, mad) is not None
+
+    def _give_away(self, request: MadRequest) -> Drop | None:
+        return Drop.MAD_UNMATCHED if self._take_rest is None else self._take_rest(request)
+
+
+def _is_segmentable(mad: bytes) -> bool:
+    """Return whether this stack looks at the RMPP header of a MAD.
+
+    Its agents of vendor classes have registered without RMPP, as that of opa_vnic: there these are bytes like others.
+    """
+    return mad[1] == MadClass.SUBN_ADM and len(mad) >= RMPP_END
+
+
+def _goes_in_segments(message: bytes) -> bool:
+    """Return whether a message is one of RMPP: it says so itself, or is longer than a MAD."""
+    if not _is_segmentable(message):
+        return False
+    rmpp = Rmpp.of(message)
+    return len(message) > mad_size(message[0]) or (rmpp.active and rmpp.type == RmppType.DATA)
+
+
+def _busy(response: bytes) -> bytes:
+    """Return the answer that there is no room for a response now: its headers without its data."""
+    header = MadHeader.parse(response)
+    data = bytes(data_offset(header.mgmt_class) - MadHeader.SIZE)
+    return Mad(replace(header, status=MadStatus.BUSY), data).build()

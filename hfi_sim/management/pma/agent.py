@@ -1,0 +1,275 @@
+"""The performance management agent of one HFI port, or of all ports of one switch: MADs in, MADs out. Sans-IO.
+
+Every Get and Set gets a response; what is wrong with it is its status. Counters of a fabric are never reset, so
+clearing notes what a counter was, and that is taken off from then on.
+
+Source: process_perf_opa() of opa-hfi1's mad.c; stl_pm.h of opa-ff.
+Differs: several ports in one request, as switches have them. A wrong number of ports has a status of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from hfi_sim.management.mad.agents import MadRequest
+from hfi_sim.management.pma.first_errors import error_info, reasons_of
+from hfi_sim.management.pma.ports import CountedPort, Counts
+from hfi_sim.wire.header import Header
+from hfi_sim.wire.mad.attributes import PmAttrId
+from hfi_sim.wire.mad.header import BASE_VERSION_OPA, MAD_SIZE, MadHeader, MadStatus, Method, mad_size
+from hfi_sim.wire.mad.message import Mad
+from hfi_sim.wire.mad.pma_attributes import (
+    CLASS_VERSION,
+    COUNTER_BITS,
+    DATA_COUNTERS,
+    DATA_PORT,
+    DATA_PORT_VL,
+    ERROR_COUNTERS,
+    ERROR_PORT,
+    ERROR_PORT_VL,
+    PORT_STATUS,
+    PORT_STATUS_VL,
+    PORTS,
+    VLS,
+    ClearPortStatus,
+    ErrorInfoPort,
+    ErrorInfoRequest,
+    PmStatus,
+    PortCountersRequest,
+    PortStatusRequest,
+)
+
+METHODS: Final = (Method.GET, Method.SET)
+_DATA_SIZE: Final = MAD_SIZE - MadHeader.SIZE
+_RESPONSE_TIME: Final = 18
+"""An answer takes 4.096 us * 2**18 at most."""
+_LLI_ADDER: Final = 8
+_LER_ADDER: Final = 2
+"""What is added to a resolution that is not 0."""
+
+Answer = tuple[int, bytes]
+"""Status and data; without data the request's come back."""
+_INVALID: Final[Answer] = (MadStatus.INVALID, b"")
+_TOO_LARGE: Final[Answer] = (PmStatus.TOO_LARGE, b"")
+_WRONG_NUMBER: Final[Answer] = (PmStatus.WRONG_NUMBER, b"")
+
+
+class PerformanceAgent:
+    """See the module."""
+
+    def __init__(self, ports: Callable[[], Mapping[int, CountedPort]], *, default_port: int) -> None:
+        """Make an agent that has cleared nothing.
+
+        Args:  ports: asked for its ports by number with the first request. default_port: which one number 0 means.
+        """
+        self._find_ports = ports
+        self._found: Mapping[int, CountedPort] | None = None
+        self._default_port = default_port
+        self._cleared: dict[int, Counts] = {}
+        """Of each port, what its counters were when they were cleared."""
+        self._cleared_vls: dict[tuple[int, int], Counts] = {}
+        """Likewise, of each VL of a port."""
+        self._answers: Final[Mapping[tuple[int, int], Callable[[int, bytes], Answer]]] = {
+            (Method.GET, PmAttrId.CLASS_PORT_INFO): self._class_port_info,
+            (Method.GET, PmAttrId.PORT_STATUS): self._port_status,
+            (Method.GET, PmAttrId.DATA_PORT_COUNTERS): self._data_counters,
+            (Method.GET, PmAttrId.ERROR_PORT_COUNTERS): self._error_counters,
+            (Method.GET, PmAttrId.ERROR_INFO): self._error_info,
+            (Method.SET, PmAttrId.CLEAR_PORT_STATUS): self._clear,
+            (Method.SET, PmAttrId.ERROR_INFO): self._clear_error_info,
+        }
+
+    @property
+    def _ports(self) -> Mapping[int, CountedPort]:
+        if self._found is None:
+            self._found = self._find_ports()
+        return self._found
+
+    # --- requests ------------------------------------------------------------------------------------------
+
+    def receive(self, request: MadRequest) -> bytes:
+        """Return the response to a request."""
+        header = request.header
+        asked = request.mad[MadHeader.SIZE : mad_size(header.base_version)]
+        status, data = self._answer(header, asked.ljust(_DATA_SIZE, b"\0"))
+        response = replace(header, method=Method.GET_RESP, status=status)
+        return Mad(response, data if not status else asked).build()
+
+    def _answer(self, header: MadHeader, data: bytes) -> Answer:
+        if header.base_version != BASE_VERSION_OPA or header.class_version != CLASS_VERSION:
+            return MadStatus.BAD_VERSION, b""
+        answer = self._answers.get((header.method, header.attr_id))
+        if answer is None:
+            return MadStatus.UNSUPPORTED, b""
+        return answer(header.attr_mod, data)
+
+    def _selected(self, number: int | None, port_mask: bytes) -> list[int] | Answer:
+        """Return the ports of a mask, or what is wrong with it. Args: number: how many there are to be; None: any."""
+        mask = int.from_bytes(port_mask)
+        selected = [port_num for port_num in range(PORTS) if mask >> port_num & 1]
+        if not selected or any(port_num not in self._ports for port_num in selected):
+            return _INVALID
+        if number is not None and number != len(selected):
+            return _WRONG_NUMBER
+        return selected
+
+    def _class_port_info(self, attr_mod: int, _data: bytes) -> Answer:
+        info = bytes([BASE_VERSION_OPA, CLASS_VERSION, 0, 0]) + _RESPONSE_TIME.to_bytes(4, "big")
+        return (MadStatus.OK, info) if not attr_mod else _INVALID
+
+    # --- counters ------------------------------------------------------------------------------------------
+
+    def _counts(self, port_num: int) -> Counts:
+        """Return the counters of a port since they were cleared."""
+        port = self._ports[port_num]
+        return _since(port.counts(), self._cleared.get(port_num), port)
+
+    def _vl_counts(self, port_num: int, vls: Sequence[int]) -> Iterator[Counts]:
+        """Yield the counters of some VLs of a port since they were cleared; of a VL that there is not, zeros."""
+        port = self._ports[port_num]
+        rows = port.vl_counts() if vls else ()
+        for vl in vls:
+            yield _since(rows[vl], self._cleared_vls.get((port_num, vl)), port) if vl < len(rows) else {}
+
+    def _port_status(self, attr_mod: int, data: bytes) -> Answer:
+        request = PortStatusRequest.parse(data)
+        vls = _vls(request.vl_mask)
+        port_num = request.port_num or self._default_port
+        if attr_mod >> 24 != 1 or vls is None or port_num not in self._ports:
+            return _INVALID
+        if PORT_STATUS.size + len(vls) * PORT_STATUS_VL.size > _DATA_SIZE:
+            return _TOO_LARGE
+        head = {
+            **_limited(PORT_STATUS, self._counts(port_num)),
+            "port_num": port_num,
+            "vl_mask": request.vl_mask,
+            "link_quality": self._ports[port_num].link_quality(),
+        }
+        rows = (_pack(PORT_STATUS_VL, counts) for counts in self._vl_counts(port_num, vls))
+        return MadStatus.OK, _pack(PORT_STATUS, head) + b"".join(rows)
+
+    def _data_counters(self, attr_mod: int, data: bytes) -> Answer:
+        request = PortCountersRequest.parse(data)
+
+        def block(port_num: int) -> bytes:
+            counts = self._counts(port_num)
+            head = {name: counts[name] for name in DATA_COUNTERS} | {
+                "port_num": port_num,
+                "link_quality": self._ports[port_num].link_quality(),
+                "error_summary": _summary(counts, request.resolutions),
+            }
+            return _pack(DATA_PORT, head)
+
+        return self._port_counters(attr_mod, request, block, DATA_PORT, DATA_PORT_VL)
+
+    def _error_counters(self, attr_mod: int, data: bytes) -> Answer:
+        request = PortCountersRequest.parse(data)
+
+        def block(port_num: int) -> bytes:
+            counts = _limited(ERROR_PORT, self._counts(port_num))
+            head = {name: counts[name] for name in ERROR_COUNTERS} | {"port_num": port_num}
+            return _pack(ERROR_PORT, head)
+
+        return self._port_counters(attr_mod, request, block, ERROR_PORT, ERROR_PORT_VL)
+
+    def _port_counters(
+        self,
+        attr_mod: int,
+        request: PortCountersRequest,
+        block: Callable[[int], bytes],
+        of_port: Header,
+        of_vl: Header,
+    ) -> Answer:
+        """Answer with the blocks of several ports, each followed by those of its VLs."""
+        selected = self._selected(attr_mod >> 24, request.port_mask)
+        vls = _vls(request.vl_mask)
+        if isinstance(selected, tuple):
+            return selected
+        if vls is None:
+            return _INVALID
+        if request.SIZE + len(selected) * (of_port.size + len(vls) * of_vl.size) > _DATA_SIZE:
+            return _TOO_LARGE
+        parts = [request.build()]
+        for port_num in selected:
+            parts.append(block(port_num))
+            parts += (_pack(of_vl, counts) for counts in self._vl_counts(port_num, vls))
+        return MadStatus.OK, b"".join(parts)
+
+    def _clear(self, _attr_mod: int, data: bytes) -> Answer:
+        # tools name one block for any number of ports
+        request = ClearPortStatus.parse(data)
+        selected = self._selected(None, request.port_mask)
+        if isinstance(selected, tuple):
+            return selected
+        names = [name for name, bit in COUNTER_BITS.items() if request.counter_mask & bit]
+        for port_num in selected:
+            port = self._ports[port_num]
+            counts = port.counts()
+            self._cleared.setdefault(port_num, {}).update({name: counts[name] for name in names})
+            for vl, row in enumerate(port.vl_counts()):
+                cleared = {name: row[name] for name in names if name in row}
+                self._cleared_vls.setdefault((port_num, vl), {}).update(cleared)
+        return MadStatus.OK, request.build()
+
+    # --- first errors --------------------------------------------------------------------------------------
+
+    def _error_info(self, attr_mod: int, data: bytes) -> Answer:
+        request = ErrorInfoRequest.parse(data)
+        selected = self._selected(attr_mod >> 24, request.port_mask)
+        if isinstance(selected, tuple):
+            return selected
+        if request.SIZE + len(selected) * ErrorInfoPort.SIZE > _DATA_SIZE:
+            return _TOO_LARGE
+        blocks = (error_info(port_num, self._ports[port_num].errors()).build() for port_num in selected)
+        return MadStatus.OK, request.build() + b"".join(blocks)
+
+    def _clear_error_info(self, attr_mod: int, data: bytes) -> Answer:
+        request = ErrorInfoRequest.parse(data)
+        selected = self._selected(attr_mod >> 24, request.port_mask)
+        if isinstance(selected, tuple):
+            return selected
+        reasons = reasons_of(request.info_mask)
+        for port_num in selected:
+            self._ports[port_num].forget_errors(reasons)
+        return MadStatus.OK, request.build()
+
+
+def _vls(mask: int) -> list[int] | None:
+    """Return the VLs of a mask; None: it names some that cannot be."""
+    if mask >> VLS:
+        return None
+    return [vl for vl in range(VLS) if mask >> vl & 1]
+
+
+def _since(counts: Counts, cleared: Counts | None, port: CountedPort) -> Counts:
+    """Return what was counted since it was cleared, times as flit times."""
+    counts = {name: count - (cleared.get(name, 0) if cleared else 0) for name, count in counts.items()}
+    counts["xmit_wait"] = port.flit_times(counts["xmit_wait"])
+    return counts
+
+
+def _summary(counts: Counts, resolutions: int) -> int:
+    """Return the sum of all error counters."""
+    shifts = dict.fromkeys(ERROR_COUNTERS, 0)
+    if lli := resolutions >> 4:
+        shifts["local_link_integrity_errors"] = lli + _LLI_ADDER
+    if ler := resolutions & 0xF:
+        shifts["link_error_recovery"] = ler + _LER_ADDER
+    return sum(counts[name] >> shift for name, shift in shifts.items())
+
+
+def _limited(header: Header, counts: Counts) -> Counts:
+    """Return counters that stay at the most that their fields hold."""
+    return {
+        name: min(count, (1 << header.fields[name].bits) - 1)
+        for name, count in counts.items()
+        if name in header.fields
+    }
+
+
+def _pack(header: Header, values: Mapping[str, int]) -> bytes:
+    """Return the bytes of a block; what it has no value for is 0."""
+    blanks = {name: 0 if field.is_number else b"" for name, field in header.fields.items()}
+    return header.codec.pack(*(values.get(name, blank) for name, blank in blanks.items()))

@@ -1,0 +1,294 @@
+"""What a port has counted, as performance management counts it: from the counters of its link, its own, its switch's.
+
+Nothing here is ever reset; an agent keeps what it has cleared (`hfi_sim.management.pma.agent`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from hfi_sim.base.counters import Drop
+from hfi_sim.base.instants import NS_PER_S
+from hfi_sim.engine.link.vl_counters import VlCounters
+from hfi_sim.engine.link.wire_counters import WireCounters
+from hfi_sim.engine.port_errors import PortError
+from hfi_sim.nodes.cable import Link, LinkPort
+from hfi_sim.nodes.end_port import EndPort
+from hfi_sim.nodes.hfi import HfiPort
+from hfi_sim.nodes.switch import Switch, SwitchPort, SwitchPort0
+from hfi_sim.wire.mad.pma_attributes import COUNTERS, FLIT, VL_COUNTERS
+
+Counts = dict[str, int]
+"""By the names of `COUNTERS`, or of `VL_COUNTERS`; `xmit_wait` in nanoseconds."""
+Errors = Mapping[Drop, PortError]
+
+COUNTED_AS: Final[Mapping[Drop, str]] = {
+    Drop.LINK_OVERFLOW: "xmit_discards",
+    Drop.LINK_DOWN: "xmit_discards",
+    Drop.TX_PORT_DOWN: "xmit_discards",
+    Drop.TX_MALFORMED: "xmit_discards",
+    Drop.TX_DLID: "xmit_discards",
+    Drop.TX_MTU: "xmit_discards",
+    Drop.SW_PORT_DOWN: "xmit_discards",
+    Drop.SW_MTU: "xmit_discards",
+    Drop.TX_PKEY: "xmit_constraint_errors",
+    Drop.TX_SLID: "xmit_constraint_errors",
+    Drop.SW_PKEY_OUT: "xmit_constraint_errors",
+    Drop.RX_PKEY: "rcv_constraint_errors",
+    Drop.SW_PKEY_IN: "rcv_constraint_errors",
+    Drop.SW_NO_ROUTE: "rcv_switch_relay_errors",
+    Drop.SW_NO_GROUP: "rcv_switch_relay_errors",
+    Drop.SW_SC: "rcv_switch_relay_errors",
+    Drop.RX_TRUNCATED: "rcv_errors",
+    Drop.RX_L2: "rcv_errors",
+    Drop.RX_LENGTH: "rcv_errors",
+    Drop.RX_ICRC: "rcv_errors",
+    Drop.RX_DLID: "rcv_errors",
+    Drop.SW_MALFORMED: "rcv_errors",
+    Drop.RX_OVERFLOW: "excessive_buffer_overruns",
+}
+"""The counter of each drop at the port that drops; no other drop is an error of a port. What comes to a port that is
+not ACTIVE is dropped in silence, as InfiniBand has it; what a fault loses is an error of the link at its far end."""
+
+EXCELLENT: Final = 5
+_WORSE: Final = ((1000, 1), (100, 2), (10, 3), (1, 4))
+"""From how many recent errors of the wire on the link quality is this."""
+
+
+def quality(recent_errors: int) -> int:
+    """Return the quality of a link that is up: 5 without errors of the wire in the last 10 to 20 s, 4 from 1 on, 3 from
+    10, 2 from 100, 1 from 1000.
+
+    Differs: hardware's firmware weighs the margins of its receiver; this wire has none, only errors.
+    """
+    return next((worse for errors, worse in _WORSE if recent_errors >= errors), EXCELLENT)
+
+
+_NO_WIRE: Final = WireCounters(0, 0, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """One direction of a link as a port sees it; without a link, nothing."""
+
+    packets: int = 0
+    data: int = 0
+    drops: Mapping[Drop, int] | None = None
+    wire: WireCounters = _NO_WIRE
+    vls: Sequence[VlCounters] = ()
+    marked: int = 0
+
+    @classmethod
+    def of(cls, source: LinkPort) -> _Way:
+        """Look at the direction in which a port sends."""
+        if source.link is None:
+            return cls()
+        direction = source.link.direction_from(source)
+        vls = direction.vl_counters()
+        wire = direction.wire_counters()
+        counters, lanes = direction.counters, direction.lanes
+        return cls(
+            counters.out_packets,
+            counters.out_bytes // FLIT,
+            counters.drops,
+            wire,
+            vls,
+            lanes.fecn_marked if lanes is not None else 0,
+        )
+
+    def discards(self) -> Iterable[tuple[Drop, int]]:
+        """Yield what the near end did not send."""
+        drops = self.drops or {}
+        return ((drop, drops[drop]) for drop in (Drop.LINK_OVERFLOW, Drop.LINK_DOWN) if drop in drops)
+
+
+class CountedPort(ABC):
+    """One port, with all that an agent may be asked about it."""
+
+    @abstractmethod
+    def counts(self) -> Counts:
+        """Return its counters."""
+
+    @abstractmethod
+    def vl_counts(self) -> Sequence[Counts]:
+        """Return the counters of each VL that there is; index: VL."""
+
+    @abstractmethod
+    def errors(self) -> Errors:
+        """Return its drops, with the first packet of each kind."""
+
+    @abstractmethod
+    def forget_errors(self, reasons: Iterable[Drop]) -> None:
+        """Forget the first packets of these kinds."""
+
+    @abstractmethod
+    def link_quality(self) -> int:
+        """Return the quality of its link, 5 to 0."""
+
+    def flit_times(self, wait_ns: int) -> int:
+        """Return how many flits could have been sent in a time."""
+        return 0
+
+
+class _CabledPort(CountedPort):
+    """A port with a cable."""
+
+    is_switch: bool
+
+    def __init__(self, port: HfiPort | SwitchPort) -> None:
+        self._port = port
+
+    def _link(self) -> Link | None:
+        return self._port.link
+
+    @abstractmethod
+    def _drops(self) -> Iterable[tuple[Drop, int]]:
+        """Yield what it has dropped itself."""
+
+    def _ways(self) -> tuple[_Way, _Way]:
+        """Return how it sends and how it receives."""
+        link = self._link()
+        return _Way.of(self._port), _Way() if link is None else _Way.of(link.far_end(self._port))
+
+    def counts(self) -> Counts:
+        there, back = self._ways()
+        counts = dict.fromkeys(COUNTERS, 0)
+        counts |= {
+            "xmit_data": there.data,
+            "rcv_data": back.data,
+            "xmit_pkts": there.packets,
+            "rcv_pkts": back.packets,
+            "multicast_xmit_pkts": there.wire.multicast,
+            "multicast_rcv_pkts": back.wire.multicast,
+            # nobody counts when all VLs waited at once; this is never more than the time that passed
+            "xmit_wait": max((vl.wait_ns for vl in there.vls), default=0),
+            "sw_congestion": self.is_switch * sum(vl.overflows for vl in there.vls),
+            "rcv_fecn": back.wire.fecn,
+            "rcv_becn": back.wire.becn,
+            "mark_fecn": there.marked,
+            "local_link_integrity_errors": back.wire.errors,
+        }
+        link = self._link()
+        counts["link_downed"] = 0 if link is None else link.times_downed
+        return _add_drops(counts, [*there.discards(), *self._drops()])
+
+    def vl_counts(self) -> Sequence[Counts]:
+        there, back = self._ways()
+        none = VlCounters(0, 0, 0, 0)
+        rows = []
+        for vl in range(max(len(there.vls), len(back.vls))):
+            sent = there.vls[vl] if vl < len(there.vls) else none
+            received = back.vls[vl] if vl < len(back.vls) else none
+            rows.append(
+                dict.fromkeys(VL_COUNTERS, 0)
+                | {
+                    "xmit_data": sent.bytes // FLIT,
+                    "rcv_data": received.bytes // FLIT,
+                    "xmit_pkts": sent.packets,
+                    "rcv_pkts": received.packets,
+                    "xmit_wait": sent.wait_ns,
+                    "sw_congestion": self.is_switch * sent.overflows,
+                    "rcv_fecn": received.fecn,
+                    "rcv_becn": received.becn,
+                    "xmit_discards": sent.discards,
+                }
+            )
+        return rows
+
+    def errors(self) -> Errors:
+        return self._port.errors()
+
+    def forget_errors(self, reasons: Iterable[Drop]) -> None:
+        self._port.forget_errors(reasons)
+
+    def link_quality(self) -> int:
+        link = self._link()
+        if link is None or not link.up:
+            return 0
+        return quality(link.direction_from(link.far_end(self._port)).wire_counters().recent_errors)
+
+    def flit_times(self, wait_ns: int) -> int:
+        link = self._link()
+        return 0 if link is None else wait_ns * round(link.rate_bps) // (8 * FLIT * NS_PER_S)
+
+
+class CountedHfiPort(_CabledPort):
+    """A port of an HFI."""
+
+    is_switch = False
+
+    def __init__(self, port: HfiPort) -> None:
+        super().__init__(port)
+        self._hfi_port = port
+
+    def _drops(self) -> Iterable[tuple[Drop, int]]:
+        return _drops_of(self._hfi_port)
+
+
+class CountedSwitchPort(_CabledPort):
+    """A port of a switch with a cable."""
+
+    is_switch = True
+
+    def _drops(self) -> Iterable[tuple[Drop, int]]:
+        return [(drop, error.packets) for drop, error in self.errors().items()]
+
+
+class CountedPort0(CountedPort):
+    """Port 0 of a switch: it has no link, and all that it carries counts for VL 0."""
+
+    def __init__(self, port: SwitchPort0) -> None:
+        self._port = port
+        self._switch = port.switch
+
+    def counts(self) -> Counts:
+        tx, rx = self._port.tx, self._port.rx
+        counts = dict.fromkeys(COUNTERS, 0) | {
+            "xmit_data": tx.out_bytes // FLIT,
+            "rcv_data": rx.in_bytes // FLIT,
+            "xmit_pkts": tx.out_packets,
+            "rcv_pkts": rx.in_packets,
+        }
+        relayed = [(drop, error.packets) for drop, error in self._switch.errors_at(0).items()]
+        return _add_drops(counts, [*_drops_of(self._port), *relayed])
+
+    def vl_counts(self) -> Sequence[Counts]:
+        counts = self.counts()
+        return [{name: counts[name] for name in VL_COUNTERS}]
+
+    def errors(self) -> Errors:
+        return {**self._port.errors(), **self._switch.errors_at(0)}
+
+    def forget_errors(self, reasons: Iterable[Drop]) -> None:
+        reasons = tuple(reasons)
+        self._port.forget_errors(reasons)
+        self._switch.forget_errors_at(0, reasons)
+
+    def link_quality(self) -> int:
+        return EXCELLENT
+
+
+def _drops_of(port: EndPort) -> list[tuple[Drop, int]]:
+    return [*port.tx.drops.items(), *port.rx.drops.items()]
+
+
+def _add_drops(counts: Counts, drops: Iterable[tuple[Drop, int]]) -> Counts:
+    for drop, packets in drops:
+        if (name := COUNTED_AS.get(drop)) is not None:
+            counts[name] += packets
+    return counts
+
+
+def counted_hfi(port: HfiPort) -> Mapping[int, CountedPort]:
+    """Return the port that the agent of an HFI port answers for."""
+    return {port.opa_port_num: CountedHfiPort(port)}
+
+
+def counted_switch(switch: Switch) -> Mapping[int, CountedPort]:
+    """Return the ports that the agent of a switch answers for: all, port 0 included."""
+    return {0: CountedPort0(switch.port0)} | {
+        port_num: CountedSwitchPort(port) for port_num, port in switch.ports.items()
+    }

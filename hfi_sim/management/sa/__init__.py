@@ -1,0 +1,1 @@
+"""Clients of subnet administration: requests, and a picture of the fabric made from the replies."""

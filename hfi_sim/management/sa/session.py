@@ -1,0 +1,162 @@
+"""A port's session with subnet administration: the shell around `client` and `picture`, on the MAD stack of the port.
+
+session = SaSession(port, clock)
+session.client.place(key, Order(...)); session.poll()
+
+It follows the port: with another subnet manager, another LID, or when told to register again, everything is placed and
+read anew. While the port is not ACTIVE, or has not heard of a subnet manager, it waits.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from hfi_sim.base.clock import Clock
+from hfi_sim.base.core_runner import CoreRunner
+from hfi_sim.base.errors import FabricError, WireError
+from hfi_sim.base.port_state import PortEvent, PortEventKind, PortState
+from hfi_sim.base.types import LID_NONE
+from hfi_sim.management.mad.agents import MadRequest
+from hfi_sim.management.sa.client import Order, SaClient
+from hfi_sim.management.sa.picture import FabricPicture
+from hfi_sim.nodes.hfi import HfiPort
+from hfi_sim.wire.mad.header import MadClass, Method
+from hfi_sim.wire.mad.message import Mad
+from hfi_sim.wire.mad.sa_attributes import SaAttrId
+from hfi_sim.wire.sa.message import DATA_AT
+from hfi_sim.wire.sa.records import InformInfo
+from hfi_sim.wire.sma.notice import Notice, TrapNumber
+
+log = logging.getLogger("hfi_sim.management.sa")
+
+TIMEOUT_S: Final = 1.0
+RETRIES: Final = 2
+TOLD_OF: Final = (
+    TrapNumber.GID_IN_SERVICE,
+    TrapNumber.GID_OUT_OF_SERVICE,
+    TrapNumber.CAPABILITY_CHANGE,
+)
+"""The notices after which the fabric is looked at again."""
+_ANEW: Final = frozenset(
+    {
+        PortEventKind.PORT_ACTIVE,
+        PortEventKind.LID_CHANGE,
+        PortEventKind.SM_CHANGE,
+        PortEventKind.CLIENT_REREGISTER,
+    }
+)
+_TURN: Final = 32
+
+
+class SaSession:
+    """One port's."""
+
+    def __init__(self, port: HfiPort, clock: Clock) -> None:
+        """Begin; requests leave as soon as the port can send them.
+
+        Raises:  FabricError: the port has another that takes notices.
+        """
+        self.client = SaClient()
+        self.picture = FabricPicture(self.client)
+        self._port = port
+        self._handlers: list[Callable[[], None]] = []
+        self._runner = CoreRunner(
+            clock,
+            name=f"{port.name} session with subnet administration",
+            step=self._step,
+            deadline=self._next_wake,
+            on_timer=None,
+            turn=_TURN,
+        )
+        self._reports = port.mad.register_agent(MadClass.SUBN_ADM, None, [Method.REPORT], self._report)
+        self._leave_port = port.subscribe(self._follow)
+        for trap in TOLD_OF:
+            self.client.place(("notice", trap), _subscription(trap))
+        self.picture.forget(self._runner.time())
+        self._runner.poll_soon()
+
+    @property
+    def ready(self) -> bool:
+        """Whether the port can ask."""
+        return self._port.state is PortState.ACTIVE and self._port.sm_lid != LID_NONE
+
+    def close(self) -> None:
+        """End: nothing is sent again. What was placed stays, for the subnet manager to clear away."""
+        self._runner.shutdown()
+        self._port.mad.unregister_agent(self._reports)
+        self._leave_port()
+        self._handlers.clear()
+
+    def subscribe(self, handler: Callable[[], None]) -> Callable[[], None]:
+        """Call `handler` when the picture or an order may have changed; the returned function ends that."""
+        self._handlers.append(handler)
+        return lambda: self._handlers.remove(handler)
+
+    def poll(self) -> None:
+        """Send what was placed, dropped or asked since."""
+        self._runner.poll_soon()
+
+    def _follow(self, event: PortEvent) -> None:
+        if event.kind in _ANEW and self.ready:
+            self.client.reset()
+            self.picture.forget(self._runner.time())
+        elif event.kind is PortEventKind.PKEY_CHANGE:
+            self.picture.doubt(self._runner.time())
+        self._runner.poll_soon()
+
+    def _next_wake(self) -> float | None:
+        if not self.ready:
+            return None  # an event of the port ends that
+        times = (self.client.next_wake(), self.picture.next_wake())
+        return min((when for when in times if when is not None), default=None)
+
+    def _step(self) -> bool:
+        if not self.ready:
+            return False
+        now = self._runner.time()
+        self.picture.wake(now)
+        ask = self.client.next_ask(now)
+        if ask is None:
+            return False
+        done = partial(self._answered, ask.ticket)
+        sl = self._port.settings.info.master_sm_sl
+        mad = ask.message.mad()
+        try:
+            self._port.mad.submit(self._port.sm_lid, mad, done, timeout_s=TIMEOUT_S, retries=RETRIES, sl=sl)
+        except FabricError as error:
+            log.warning("[%s] %s", self._port.name, error)
+            self.client.answered(now, ask.ticket, None)
+        return True
+
+    def _answered(self, ticket: int, mad: Mad | None) -> None:
+        self.client.answered(self._runner.time(), ticket, mad)
+        self._tell()
+        self._runner.poll()
+
+    def _tell(self) -> None:
+        for handler in tuple(self._handlers):
+            handler()
+
+    def _report(self, request: MadRequest) -> bytes | None:
+        """Take a notice, and say that it has come."""
+        try:
+            notice = Notice.parse(request.mad[DATA_AT:])
+        except WireError as error:
+            log.warning("[%s] report of LID %#x: %s", self._port.name, request.slid, error)
+            return None
+        if notice.trap_number in TOLD_OF:
+            self.picture.doubt(self._runner.time())
+            self._runner.poll_soon()
+        answer = bytearray(request.mad)
+        answer[3] = Method.REPORT_RESP
+        return bytes(answer)
+
+
+def _subscription(trap: int) -> Order:
+    def info(subscribe: int) -> InformInfo:
+        return InformInfo(subscribe=subscribe, trap=trap)
+
+    return Order(SaAttrId.INFORM_INFO, info(1), 0, cancels_with=info(0))

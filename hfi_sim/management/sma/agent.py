@@ -1,0 +1,206 @@
+"""The subnet management agent of an HFI port or of a switch: the shell around what answers, guards and tells."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from hfi_sim.base.clock import Clock
+from hfi_sim.base.core_runner import CoreRunner
+from hfi_sim.base.counters import Drop
+from hfi_sim.management.sma.answers import answer
+from hfi_sim.management.sma.facts import node_info_of, port_info_of
+from hfi_sim.management.sma.node import Node, Question, SetLinks
+from hfi_sim.management.sma.rights import MkeyGuard, Verdict, may_manage
+from hfi_sim.management.sma.traps import TrapQueue
+from hfi_sim.management.smp.interface import NOT_MINE, NotMine, SmpRequest
+from hfi_sim.nodes.hfi import HfiPort
+from hfi_sim.nodes.switch import SwitchPort, SwitchPort0
+from hfi_sim.wire.header import WireHeader
+from hfi_sim.wire.mad.attributes import SubnetAttrId
+from hfi_sim.wire.mad.header import BASE_VERSION_IB, MadClass, MadHeader, MadStatus, Method
+from hfi_sim.wire.mad.smp_header import LidRoutedHeader
+from hfi_sim.wire.sma.node import IbNodeInfo
+from hfi_sim.wire.sma.notice import (
+    NOTICE_DATA,
+    BadKeyData,
+    BadMkeyData,
+    CapabilityData,
+    LinkStateData,
+    Notice,
+    NoticeType,
+    Producer,
+    TrapNumber,
+)
+
+log = logging.getLogger("hfi_sim.management.sma")
+
+CLASS_VERSION: Final = 0x80
+CLASS_VERSION_IB: Final = 1
+_TURN: Final = 16
+_TIMEOUT_UNIT_S: Final = 4.096e-6
+_RETURN_PATH: Final = 30
+
+
+class SubnetManagementAgent:
+    """The agent of one HFI port, or of a switch."""
+
+    def __init__(self, port: HfiPort | SwitchPort0, clock: Clock, set_links: SetLinks) -> None:
+        """Take the SMPs that end at a port."""
+        self._port = port
+        self._node = Node(port, set_links)
+        self._guard = MkeyGuard(port.settings)
+        self._traps = TrapQueue()
+        self._next_tid = 1
+        self._runner = CoreRunner(
+            clock,
+            name=f"{port.name} SMA",
+            step=self._step,
+            deadline=self._traps.next_deadline,
+            on_timer=self._traps.expire,
+            turn=_TURN,
+        )
+        port.smi.agent = self._take
+        if isinstance(port, HfiPort):
+            port.on_capability(lambda _port: self._tell_capabilities())
+            port.on_description(lambda _port: self._tell_description())
+        else:
+            port.switch.on_link = self._link_changed
+
+    def shutdown(self) -> None:
+        """End: no timer is left, and no trap is sent again."""
+        self._runner.shutdown()
+
+    # --- SMPs ----------------------------------------------------------------------------------------------
+
+    def _take(self, asked: SmpRequest) -> bool | Drop | NotMine:
+        smp, header = asked.smp, asked.request.header
+        verdict = may_manage(header.method, asked.request.pkey, is_local=asked.is_local)
+        if verdict is Verdict.DENY:
+            self._tell_bad_pkey(asked)
+            return Drop.MAD_DENIED
+        is_managers = header.attr_id == SubnetAttrId.SM_INFO and smp.base_version != BASE_VERSION_IB
+        if verdict is Verdict.PASS_ON or (is_managers and self._has_manager):
+            return NOT_MINE
+        now = self._runner.time()
+        if not self._guard.admits(now, smp.mkey, header.method):
+            self._tell_bad_mkey(asked)
+            return Drop.MAD_DENIED
+        if header.method == Method.TRAP_REPRESS:
+            self._traps.repress(header.tid)
+            self._runner.poll()
+            return False
+        if header.method not in (Method.GET, Method.SET):
+            return NOT_MINE
+        status, data = self._answer(asked)
+        smp.data[: len(data)] = data
+        smp.turn_round(Method.GET_RESP, status)
+        return True
+
+    @property
+    def _has_manager(self) -> bool:
+        return isinstance(self._port, HfiPort) and self._port.is_sm
+
+    def _answer(self, asked: SmpRequest) -> tuple[MadStatus, bytes]:
+        smp, header = asked.smp, asked.request.header
+        if smp.base_version == BASE_VERSION_IB:
+            return self._answer_ib(asked)
+        if header.class_version != CLASS_VERSION:
+            return MadStatus.BAD_VERSION, b""
+        question = Question(
+            attr_id=header.attr_id,
+            attr_mod=header.attr_mod,
+            is_set=header.method == Method.SET,
+            data=bytes(smp.data),
+            in_port=asked.in_port,
+            shows_mkey=self._guard.shows(smp.mkey, header.method),
+        )
+        return answer(self._node, question)
+
+    def _answer_ib(self, asked: SmpRequest) -> tuple[MadStatus, bytes]:
+        """Answer an SMP of base version 1, of which there is only NodeInfo: it says that the node speaks OPA."""
+        header = asked.request.header
+        if header.class_version != CLASS_VERSION_IB:
+            return MadStatus.BAD_VERSION, b""
+        if header.method != Method.GET or header.attr_id != SubnetAttrId.NODE_INFO:
+            return MadStatus.UNSUPPORTED, b""
+        return MadStatus.OK, IbNodeInfo.of(node_info_of(self._port, asked.in_port)).build()
+
+    # --- traps ---------------------------------------------------------------------------------------------
+
+    def _link_changed(self, port: SwitchPort) -> None:
+        """Tell that a port of the switch has got or lost its link."""
+        lid = port.switch.port0.lid
+        self._trap(TrapNumber.LINK_STATE_CHANGE, NoticeType.URGENT, LinkStateData(lid))
+
+    def _tell_capabilities(self) -> None:
+        info = port_info_of(self._port)
+        data = CapabilityData(
+            lid=self._port.lid, capability_mask=info.capability_mask, capability_mask3=info.capability_mask3
+        )
+        self._trap(TrapNumber.CAPABILITY_CHANGE, NoticeType.INFORMATIONAL, data)
+
+    def _tell_description(self) -> None:
+        """Tell that the node describes itself otherwise: the flag alone, as hfi1_node_desc_chg() does."""
+        data = CapabilityData(lid=self._port.lid, description_changed=True)
+        self._trap(TrapNumber.CAPABILITY_CHANGE, NoticeType.INFORMATIONAL, data)
+
+    def _tell_bad_pkey(self, asked: SmpRequest) -> None:
+        request = asked.request
+        data = BadKeyData(lid1=request.slid, lid2=request.dlid, key=request.pkey)
+        self._trap(TrapNumber.BAD_PKEY, NoticeType.SECURITY, data)
+
+    def _tell_bad_mkey(self, asked: SmpRequest) -> None:
+        smp, request = asked.smp, asked.request
+        hops = min(smp.hop_count, _RETURN_PATH) if smp.directed else 0
+        data = BadMkeyData(
+            lid=request.slid,
+            dr_slid=smp.dr_slid or 0xFFFFFFFF if smp.directed else 0,
+            method=request.header.method,
+            dr_notice=smp.directed,
+            dr_path_truncated=smp.directed and smp.hop_count > _RETURN_PATH,
+            dr_hop_count=hops,
+            attr_id=request.header.attr_id,
+            attr_mod=request.header.attr_mod,
+            mkey=smp.mkey,
+            dr_return_path=(smp.return_path if smp.directed else b"")[:hops].ljust(_RETURN_PATH, b"\0"),
+        )
+        self._trap(TrapNumber.BAD_MKEY, NoticeType.SECURITY, data)
+
+    def _trap(self, number: TrapNumber, kind: NoticeType, data: WireHeader) -> None:
+        """Send a trap to the subnet manager, if one has said where it is."""
+        settings = self._port.settings
+        if not settings.trap_lid or not self._port.lid:
+            return
+        notice = Notice(
+            type=kind,
+            producer=Producer.SWITCH if isinstance(self._port, SwitchPort0) else Producer.HFI,
+            trap_number=number,
+            issuer_lid=self._port.lid,
+            data=data.build().ljust(NOTICE_DATA, b"\0"),
+        )
+        tid = self._next_tid
+        self._next_tid += 1
+        header = MadHeader(
+            mgmt_class=MadClass.SUBN_LID,
+            class_version=CLASS_VERSION,
+            method=Method.TRAP,
+            tid=tid,
+            attr_id=SubnetAttrId.NOTICE,
+        )
+        mad = (header.build() + LidRoutedHeader(mkey=settings.info.mkey).build() + notice.build()).ljust(
+            2048, b"\0"
+        )
+        wait_s = _TIMEOUT_UNIT_S * (1 << settings.info.subnet_timeout)
+        if self._traps.add(self._runner.time(), tid, kind, mad, wait_s):
+            log.info("[%s] trap %d: %s", self._port.name, number, number.text)
+            self._runner.poll()
+
+    def _step(self) -> bool:
+        mad = self._traps.next()
+        if mad is None:
+            return False
+        port = self._port
+        if port.settings.trap_lid:
+            port.smi.send(mad, port.settings.trap_lid, port.pkeys.management)
+        return True

@@ -1,0 +1,251 @@
+"""What is so now: NodeInfo, SwitchInfo and PortInfo of the ports and switches of a fabric.
+
+They are put together of what the port, its link and its neighbour are, and of what only the agent knows
+(`sma.settings`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from hfi_sim.base.counters import Drop
+from hfi_sim.base.port_state import PortState
+from hfi_sim.base.types import Guid
+from hfi_sim.nodes.hfi import Hfi, HfiPort
+from hfi_sim.nodes.switch import Switch, SwitchPort, SwitchPort0
+from hfi_sim.wire.sma.node import NodeDescription, NodeInfo, NodeType, SwitchInfo
+from hfi_sim.wire.sma.port_info import (
+    CAP3_ASYNC_SC2VL,
+    CAP3_MAX_LID,
+    CAP3_VLR,
+    CAP_IS_SM,
+    CAP_NOTICE,
+    MTU_BYTES,
+    SPEED_12_5G,
+    SPEED_25G,
+    WIDTH_1X,
+    WIDTH_2X,
+    WIDTH_3X,
+    WIDTH_4X,
+    MtuCode,
+    NeighborType,
+    PhysicalState,
+    PortInfo,
+    PortStateInfo,
+    PortType,
+)
+
+Port = HfiPort | SwitchPort | SwitchPort0
+"""What has a PortInfo."""
+
+VENDOR_ID: Final = 0x001175
+DEVICE_HFI: Final = 0x24F0
+DEVICE_SWITCH: Final = 0x24F3
+REVISION: Final = 0x11
+PARTITION_CAP: Final = 64
+"""Entries of the partition table of every port; more where one has been given more."""
+_PKEYS_PER_BLOCK: Final = 32
+_MAX_PORT_NUM: Final = 254
+_LANE_BPS: Final = {SPEED_12_5G: 12.5e9, SPEED_25G: 25e9}
+_WIDTHS: Final = (WIDTH_1X, WIDTH_2X, WIDTH_3X, WIDTH_4X)
+_CODE_OF_MTU: Final = {size: code for code, size in MTU_BYTES.items()}
+BUFFER_UNIT: Final = 8 << PortInfo().buffer_alloc
+"""Bytes in which ports count buffers."""
+_PKEY_DROPS: Final = (Drop.RX_PKEY, Drop.SW_PKEY_IN, Drop.SW_PKEY_OUT)
+_NORMAL: Final = (PortState.ARMED, PortState.ACTIVE)
+_SPEEDS: Final = SPEED_12_5G | SPEED_25G
+_ALL_WIDTHS: Final = WIDTH_1X | WIDTH_2X | WIDTH_3X | WIDTH_4X
+
+
+def node_of(port: Port) -> Hfi | Switch:
+    """Return the node that a port belongs to."""
+    return port.hfi if isinstance(port, HfiPort) else port.switch
+
+
+def port_num_of(port: Port) -> int:
+    """Return the number of a port on its node."""
+    if isinstance(port, HfiPort):
+        return port.opa_port_num
+    return port.port_num if isinstance(port, SwitchPort) else 0
+
+
+def port_guid_of(port: Port) -> Guid:
+    """Return the GUID of a port; all ports of a switch have that of the switch."""
+    return port.guid if isinstance(port, HfiPort) else port.switch.node_guid
+
+
+def neighbour_of(port: Port) -> HfiPort | SwitchPort | None:
+    """Return the port at the other end of a cable that is up, or None."""
+    link = None if isinstance(port, SwitchPort0) else port.link
+    if link is None or not link.up or isinstance(port, SwitchPort0):
+        return None
+    far = link.far_end(port)
+    return far if isinstance(far, HfiPort | SwitchPort) else None
+
+
+def partition_cap_of(port: Port) -> int:
+    """Return how many entries the partition table of a port has room for: whole blocks."""
+    used = len(port.settings.pkeys if isinstance(port, SwitchPort) else port.pkeys.entries)
+    return max(PARTITION_CAP, -(-used // _PKEYS_PER_BLOCK) * _PKEYS_PER_BLOCK)
+
+
+def node_info_of(port: Port, in_port: int | None = None) -> NodeInfo:
+    """Return the NodeInfo that a port gives. Args: in_port: by which one was asked; None: by the port itself."""
+    node = node_of(port)
+    is_switch = isinstance(node, Switch)
+    return NodeInfo(
+        node_type=NodeType.SWITCH if is_switch else NodeType.HFI,
+        num_ports=min(len(node.ports), _MAX_PORT_NUM),
+        system_image_guid=node.node_guid,
+        node_guid=node.node_guid,
+        port_guid=port_guid_of(port),
+        partition_cap=partition_cap_of(port),
+        device_id=DEVICE_SWITCH if is_switch else DEVICE_HFI,
+        revision=REVISION,
+        local_port_num=port_num_of(port) if in_port is None else min(in_port, 0xFF),
+        vendor_id=VENDOR_ID,
+    )
+
+
+def node_description_of(port: Port) -> NodeDescription:
+    """Return the NodeDescription of a port's node: of a switch its name on this fabric."""
+    return NodeDescription.of(port.hfi.description if isinstance(port, HfiPort) else port.switch.name)
+
+
+def switch_info_of(switch: Switch) -> SwitchInfo:
+    """Return the SwitchInfo: what a manager has set, with the tops of the tables where nobody has said them."""
+    info = switch.settings.info
+    if not info.linear_fdb_top and (top := len(switch.lft.entries) - 1) > 0:
+        info = replace(info, linear_fdb_top=top)
+    if not info.multicast_fdb_top and switch.mft:
+        info = replace(info, multicast_fdb_top=multicast_lid_32(max(switch.mft)))
+    cap = max(info.linear_fdb_cap, info.linear_fdb_top + 1)
+    return info if cap == info.linear_fdb_cap else replace(info, linear_fdb_cap=cap)
+
+
+def multicast_lid_32(mlid: int) -> int:
+    """Return a multicast LID of 24 bits (0xF00000 and up) as attributes bear it, in 32: 0xF0000000 and up."""
+    return 0xF0000000 | mlid & 0xFFFFF
+
+
+def link_mode(rate_bps: float) -> tuple[int, int]:
+    """Return the speed and the width, as PortInfo has them, that are closest to a rate: 100 Gbit/s is 4 lanes of 25."""
+    modes = ((speed, width) for speed in (SPEED_25G, SPEED_12_5G) for width in _WIDTHS)
+
+    def distance(mode: tuple[int, int]) -> float:
+        lanes = _WIDTHS.index(mode[1]) + 1
+        return abs(_LANE_BPS[mode[0]] * lanes - rate_bps)
+
+    return min(modes, key=distance)
+
+
+def neighbor_mtu_of(port: Port) -> tuple[int, ...]:
+    """Return the MTUs of all VLs as PortInfo has them: two in a byte."""
+    if isinstance(port, SwitchPort0) or not (mtus := port.vl_mtus):
+        return port.settings.info.neighbor_mtu
+    codes = [int(_CODE_OF_MTU.get(mtu, MtuCode.NONE)) for mtu in mtus] + [0] * 16
+    return tuple(codes[vl] << 4 | codes[vl + 1] for vl in range(0, 32, 2))
+
+
+def pkey_drops_of(port: Port) -> int:
+    """Return how many packets a port has dropped for their P_Key."""
+    errors = port.errors()
+    return sum(errors[drop].packets for drop in _PKEY_DROPS if drop in errors)
+
+
+def buffer_space_of(port: Port) -> int:
+    """Return what a port has as a buffer for all that it receives, in units: that of its link, if it has credits."""
+    flow = None if isinstance(port, SwitchPort0) or port.link is None else port.link.flow
+    if flow is None:
+        return port.settings.info.overall_buffer_space
+    return min((flow.vls * flow.buffer_bytes + flow.shared_bytes) // BUFFER_UNIT, 0xFFFF)
+
+
+def port_info_of(port: Port, in_port: int | None = None) -> PortInfo:
+    """Return the PortInfo of a port. Args: in_port: by which port one was asked; None: by the port itself."""
+    settings = port.settings
+    states = port_state_info_of(port)
+    far = neighbour_of(port)
+    is_end = not isinstance(port, SwitchPort)
+    is_up = states.physical_state == PhysicalState.LINK_UP
+    speed, width = link_mode(port.link.rate_bps) if far is not None and port.link is not None else (0, 0)  # type: ignore[union-attr]
+    if isinstance(port, SwitchPort0):
+        speed, width = SPEED_25G, WIDTH_4X
+    changes: dict[str, object] = {}
+    if isinstance(port, HfiPort | SwitchPort0):
+        changes |= {"lid": port.lid, "lmc": port.lmc}
+    if isinstance(port, HfiPort):
+        changes["master_sm_lid"] = port.sm_lid
+    if isinstance(port, SwitchPort):
+        inbound, outbound = port.enforces
+        changes |= {"enforce_inbound": inbound, "enforce_outbound": outbound, "preempt_cap": 0}
+        if isinstance(far, HfiPort):
+            changes |= {"lid": far.lid, "lmc": far.lmc}
+    return replace(
+        settings.info,
+        led_enabled=states.led_enabled,
+        is_sm_configuration_started=states.is_sm_configuration_started,
+        neighbor_normal=states.neighbor_normal,
+        offline_disabled_reason=states.offline_disabled_reason,
+        physical_state=states.physical_state,
+        state=states.state,
+        port_type=PortType.FIXED if isinstance(port, SwitchPort0) else PortType.STANDARD,
+        neighbor_port_num=0 if far is None else min(port_num_of(far), 0xFF),
+        speed_supported=_SPEEDS,
+        speed_enabled=settings.info.speed_enabled,
+        speed_active=speed,
+        width_supported=_ALL_WIDTHS,
+        width_active=width,
+        width_tx_active=width,
+        width_rx_active=width,
+        mode_active=settings.info.mode_enabled if is_up else 0,
+        pkey_violations=min(max(pkey_drops_of(port) + settings.pkey_violations, 0), 0xFFFF),
+        neighbor_mtu=neighbor_mtu_of(port),
+        overall_buffer_space=buffer_space_of(port),
+        neighbor_node_guid=0 if far is None else node_of(far).node_guid,
+        mgmt_allowed=_allows_management(port, far),
+        neighbor_node_type=NeighborType.SWITCH if isinstance(far, SwitchPort) else NeighborType.HFI,
+        capability_mask=_capability_mask(port) if is_end else 0,
+        capability_mask3=_capability_mask3(port),
+        local_port_num=port_num_of(port) if in_port is None else min(in_port, 0xFF),
+        **changes,  # type: ignore[arg-type]
+    )
+
+
+def _allows_management(port: Port, far: HfiPort | SwitchPort | None) -> bool:
+    """Return, of an HFI's port, whether a manager may run there; of a switch's, whether one may behind it.
+
+    Source: stl_sm_types.h of opa-ff: PortNeighborMode.
+    """
+    end = port if isinstance(port, HfiPort) else far
+    return end.mgmt_allowed if isinstance(end, HfiPort) else True
+
+
+def _capability_mask(port: Port) -> int:
+    return CAP_NOTICE | (CAP_IS_SM if isinstance(port, HfiPort) and port.is_sm else 0)
+
+
+def _capability_mask3(port: Port) -> int:
+    own = int(port.capability_mask3) | CAP3_MAX_LID if isinstance(port, HfiPort) else 0
+    return own | CAP3_VLR | CAP3_ASYNC_SC2VL
+
+
+def port_state_info_of(port: Port) -> PortStateInfo:
+    """Return the states of a port."""
+    info = port.settings.info
+    far = neighbour_of(port)
+    is_up = far is not None or isinstance(port, SwitchPort0)
+    _, width = link_mode(port.link.rate_bps) if far is not None and port.link is not None else (0, 0)  # type: ignore[union-attr]
+    if isinstance(port, SwitchPort0):
+        width = WIDTH_4X
+    return PortStateInfo(
+        led_enabled=info.led_enabled,
+        is_sm_configuration_started=info.is_sm_configuration_started and is_up,
+        neighbor_normal=far is not None and far.state in _NORMAL,
+        offline_disabled_reason=0 if is_up else info.offline_disabled_reason,
+        physical_state=PhysicalState.LINK_UP if is_up else port.settings.physical_state,
+        state=PortState.ACTIVE if isinstance(port, SwitchPort0) else port.state,
+        width_tx_active=width,
+        width_rx_active=width,
+    )

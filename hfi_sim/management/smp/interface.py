@@ -1,0 +1,215 @@
+"""Queue pair 0 of a node: SMPs pass through it hop by hop, or end at the node's agent. The shell around `smp.rules`.
+
+An SMP travels on SC15, so ports need not be ACTIVE; on a directed route from and to the permissive LID, so nobody
+needs a LID. Each hop is a packet of its own on one link, with the faults of that link.
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Final
+
+from hfi_sim.base.counters import Drop
+from hfi_sim.base.errors import WireError
+from hfi_sim.base.types import LID_NONE, LID_PERMISSIVE, SC_MANAGEMENT
+from hfi_sim.management.mad.agents import MadRequest
+from hfi_sim.management.mad.stack import QP_SMI, MadStack
+from hfi_sim.management.smp.rules import Discard, Here, Next, Out, Routed, answered, arrived, sent
+from hfi_sim.nodes.end_port import EndPort
+from hfi_sim.nodes.hfi import HfiPort
+from hfi_sim.nodes.switch import SwitchPort0
+from hfi_sim.wire.mad.header import MadHeader, build_fm_packet
+from hfi_sim.wire.mad.smp_header import Smp
+
+log = logging.getLogger("hfi_sim.management.smp")
+
+
+class NotMine(Enum):
+    """What an agent of subnet management says to an SMP that others on the node may want."""
+
+    NOT_MINE = "not mine"
+
+
+NOT_MINE: Final = NotMine.NOT_MINE
+
+
+@dataclass(frozen=True, slots=True)
+class SmpRequest:
+    """An SMP for the agent of this node."""
+
+    smp: Smp
+    """Its bytes; an agent that answers changes them."""
+    request: MadRequest
+    in_port: int
+    """The port that it came by: 0 within a switch, the port's own number at an HFI."""
+    is_local: bool
+    """Whether a program on this node sent it: the limited management P_Key is enough for it."""
+
+
+SubnetAgent = Callable[[SmpRequest], "bool | Drop | NotMine"]
+"""Takes an SMP: True where `smp` is now the response, False where there is none; a Drop counts it."""
+
+
+class SubnetInterface(ABC):
+    """Queue pair 0 of an HFI port or of a switch."""
+
+    is_switch: bool
+
+    def __init__(self, port: EndPort, stack: MadStack) -> None:
+        """Take all SMPs of a port, until an agent has been given those that end there."""
+        self._port = port
+        self._stack = stack
+        self.agent: SubnetAgent = _nobody
+        """The agent of this node."""
+        stack.give_qp0_to(self._receive)
+
+    # --- from programs of this node ------------------------------------------------------------------------
+
+    def send(self, mad: bytes, dlid: int, pkey: int) -> Drop | None:
+        """Send an SMP of a program, or of an agent, of this node; return why it was dropped, or None.
+
+        Args:  dlid: for those routed by LID, and for the first part of a mixed route.
+        """
+        try:
+            smp = Smp(mad)
+        except WireError as error:
+            log.debug("[%s] malformed SMP: %s", self._port.name, error)
+            return Drop.MAD_MALFORMED
+        return self._pass(smp, sent(smp, dlid), pkey, own=True)
+
+    # --- from the fabric -----------------------------------------------------------------------------------
+
+    def _receive(self, request: MadRequest) -> Drop | None:
+        try:
+            smp = Smp(request.mad)
+        except WireError as error:
+            log.debug("[%s] malformed SMP: %s", self._port.name, error)
+            return Drop.MAD_MALFORMED
+        in_port = self._in_port()
+        way = arrived(smp, in_port, is_switch=self.is_switch)
+        if isinstance(way, Here) or (isinstance(way, Routed) and self._is_own(way.dlid)):
+            return self._end_here(smp, request, in_port, is_local=False)
+        drop = self._pass(smp, way, request.pkey, own=False)
+        return drop if drop is Drop.MAD_ROUTE else None  # what a port did not let out, it has counted
+
+    def _end_here(self, smp: Smp, request: MadRequest, in_port: int, *, is_local: bool) -> Drop | None:
+        request = _with(request, smp)
+        taken = self.agent(SmpRequest(smp, request, in_port, is_local))
+        if isinstance(taken, Drop):
+            return taken
+        if taken is NOT_MINE:
+            return self._stack.take(request)
+        if taken:
+            pkey = self._port.pkeys.answering(request.pkey)
+            way = answered(smp, request.slid)
+            if is_local:
+                self._return(smp, request)
+            else:
+                self._pass(smp, way, pkey, own=True)
+        return None
+
+    def _return(self, smp: Smp, request: MadRequest) -> None:
+        """Give the response to a program of this node that has asked this node."""
+        self._stack.take(_with(request, smp))
+
+    # --- onwards -------------------------------------------------------------------------------------------
+
+    def _pass(self, smp: Smp, way: Next, pkey: int, *, own: bool) -> Drop | None:
+        if isinstance(way, Discard):
+            return Drop.MAD_ROUTE
+        if isinstance(way, Out):
+            packet = self._packet(smp, LID_PERMISSIVE, LID_PERMISSIVE, pkey)
+            return self._leave(packet, way.port_num, pkey)
+        if isinstance(way, Here):
+            return self._loop_back(smp, LID_PERMISSIVE, LID_PERMISSIVE, pkey)
+        lid = self._port.lid
+        if own and self._is_own(way.dlid):
+            return self._loop_back(smp, lid, way.dlid, pkey)
+        packet = self._packet(smp, lid, way.dlid, pkey)
+        return self._port.send_built(packet, lid, way.dlid, pkey)
+
+    def _loop_back(self, smp: Smp, slid: int, dlid: int, pkey: int) -> Drop | None:
+        mad = bytes(smp)
+        request = MadRequest(mad, MadHeader.parse(mad), slid, pkey, SC_MANAGEMENT, QP_SMI, dlid)
+        return self._end_here(smp, request, self._own_num(), is_local=True)
+
+    def _is_own(self, dlid: int) -> bool:
+        return dlid != LID_NONE and self._port.has_lid(dlid)
+
+    def _packet(self, smp: Smp, slid: int, dlid: int, pkey: int) -> bytes:
+        return build_fm_packet(
+            slid=slid,
+            dlid=dlid,
+            sc=SC_MANAGEMENT,
+            pkey=pkey,
+            src_qp=QP_SMI,
+            dest_qp=QP_SMI,
+            mad=bytes(smp),
+            icrc=self._port.icrc,
+        )
+
+    @abstractmethod
+    def _leave(self, packet: bytes, port_num: int, pkey: int) -> Drop | None:
+        """Send a packet out of one port."""
+
+    @abstractmethod
+    def _in_port(self) -> int:
+        """Return the port that the packet came by which is being received."""
+
+    @abstractmethod
+    def _own_num(self) -> int:
+        """Return the number of the port itself."""
+
+
+class HfiInterface(SubnetInterface):
+    """Queue pair 0 of a port of an HFI: no route leads through it."""
+
+    is_switch = False
+
+    def __init__(self, port: HfiPort, stack: MadStack) -> None:
+        super().__init__(port, stack)
+        self._hfi_port = port
+
+    def _leave(self, packet: bytes, port_num: int, pkey: int) -> Drop | None:
+        if port_num != self._hfi_port.opa_port_num:
+            return Drop.MAD_ROUTE
+        return self._hfi_port.send_built(packet, LID_PERMISSIVE, LID_PERMISSIVE, pkey)
+
+    def _in_port(self) -> int:
+        return self._hfi_port.opa_port_num
+
+    def _own_num(self) -> int:
+        return self._hfi_port.opa_port_num
+
+
+class SwitchInterface(SubnetInterface):
+    """Queue pair 0 of a switch."""
+
+    is_switch = True
+
+    def __init__(self, port: SwitchPort0, stack: MadStack) -> None:
+        super().__init__(port, stack)
+        self._port0 = port
+
+    def _leave(self, packet: bytes, port_num: int, pkey: int) -> Drop | None:
+        return self._port0.direct(packet, port_num)
+
+    def _in_port(self) -> int:
+        return self._port0.in_port
+
+    def _own_num(self) -> int:
+        return 0
+
+
+def _with(request: MadRequest, smp: Smp) -> MadRequest:
+    """Return what arrived with the SMP as it is now."""
+    mad = bytes(smp)
+    return replace(request, mad=mad, header=MadHeader.parse(mad))
+
+
+def _nobody(_request: SmpRequest) -> NotMine:
+    return NOT_MINE

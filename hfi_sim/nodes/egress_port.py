@@ -1,0 +1,73 @@
+"""How packets leave by a link: what HFI ports and switch ports have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Generic, TypeVar
+
+from hfi_sim.engine.config import PortConfig, SwitchPortConfig
+from hfi_sim.engine.link.config import Arbitration, Buffers
+
+Config = TypeVar("Config", PortConfig, SwitchPortConfig)
+
+
+class EgressPort(ABC, Generic[Config]):
+    """A port with a cable."""
+
+    _config: Config
+
+    @abstractmethod
+    def _configure(self, **changes: object) -> None:
+        """Change the configuration, and tell the engine."""
+
+    @property
+    def sc_to_vl(self) -> tuple[int, ...]:
+        """The table SC2VLt; empty: as the link has it."""
+        return self._config.egress.sc_to_vl
+
+    @property
+    def vl_mtus(self) -> tuple[int, ...]:
+        """The MTU of each of 16 VLs, in bytes; empty: no limits."""
+        return self._config.egress.vl_mtus
+
+    @property
+    def arbitration(self) -> Arbitration | None:
+        """How VLs share the wire of a link with credits; None: as the link has it."""
+        return self._config.egress.arbitration
+
+    @property
+    def buffers(self) -> Buffers | None:
+        """What VLs may occupy at the far end of a link with credits; None: as the link has it."""
+        return self._config.egress.buffers
+
+    def set_arbitration(self, arbitration: Arbitration | None) -> None:
+        """Take the tables VLArb; None: VLs share the wire as the link has it.
+
+        Without credits a link has one queue, and nothing to share. Who has sent how much so far is forgotten.
+        """
+        if arbitration != self.arbitration:
+            self._configure(egress=replace(self._config.egress, arbitration=arbitration))
+
+    def set_buffers(self, buffers: Buffers | None) -> None:
+        """Take BufferControl: what VLs may occupy at the far end of a link with credits; None: as the link has it.
+
+        What is there already stays, even if it is more. A VL that has nothing there may always send one packet.
+        """
+        if buffers != self.buffers:
+            self._configure(egress=replace(self._config.egress, buffers=buffers))
+
+    def set_sc_to_vl(self, table: Sequence[int]) -> None:
+        """Take a table SC2VLt: the VL of each of the 32 service channels; an empty one: as the link has it.
+
+        Raises:  FabricError: another number of entries, a VL that is not 0 to 15.
+        """
+        self._configure(egress=replace(self._config.egress, sc_to_vl=tuple(table)))
+
+    def set_vl_mtus(self, mtus: Sequence[int]) -> None:
+        """Take the MTU of each of 16 VLs, in bytes (`MTU_HEADROOM`); 0: nothing leaves on it. Empty: no limits.
+
+        Raises:  FabricError: another number of VLs, an MTU beyond 10240.
+        """
+        self._configure(egress=replace(self._config.egress, vl_mtus=tuple(mtus)))

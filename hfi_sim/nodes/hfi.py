@@ -1,0 +1,261 @@
+"""The host fabric interface: a node with one or two ports, where packets of hosts enter and leave the fabric."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final
+
+from hfi_sim.base.counters import Drop
+from hfi_sim.base.errors import FabricError, NetdevError
+from hfi_sim.base.pkeys import PkeyTable
+from hfi_sim.base.port_state import CapabilityMask3, PortEvent, PortEventHandler, PortEventKind, PortState
+from hfi_sim.base.types import LID_NONE, Guid, Lid
+from hfi_sim.engine.config import BoundaryEnd, HfiEnd, PortConfig
+from hfi_sim.engine.driver import Driver
+from hfi_sim.netdev.base import Netdev
+from hfi_sim.nodes.cable import Link
+from hfi_sim.nodes.egress_port import EgressPort
+from hfi_sim.nodes.end_port import EndPort
+from hfi_sim.wire.icrc import Icrc
+
+if TYPE_CHECKING:
+    from hfi_sim.management.mad.stack import MadStack
+    from hfi_sim.management.sma.agent import SubnetManagementAgent
+    from hfi_sim.management.smp.interface import SubnetInterface
+
+log = logging.getLogger("hfi_sim.nodes.hfi")
+
+_PORT_BITS: Final = 30
+"""The lowest of the two bits of a GUID that number the ports of an HFI."""
+
+NetdevFactory = Callable[[int], Netdev]
+"""Creates the network device of a vport, given its number, on the host of the HFI, and chooses its name."""
+
+
+class HfiPort(EndPort, EgressPort[PortConfig]):
+    """One port of an HFI, numbered from 1."""
+
+    mad: MadStack
+    """The MAD stack of this port."""
+    smi: SubnetInterface
+    """Queue pair 0 of this port."""
+    sma: SubnetManagementAgent
+    """The subnet management agent of this port."""
+
+    def __init__(self, hfi: Hfi, opa_port_num: int, guid: Guid, icrc: Icrc, driver: Driver) -> None:
+        super().__init__(f"{hfi.name}:{opa_port_num}", guid, icrc, driver, driver.engine.add_port)
+        self.hfi = hfi
+        self.opa_port_num = opa_port_num
+        self.sm_lid: Lid = LID_NONE
+        self.capability_mask3 = CapabilityMask3(0)
+        self.is_sm = False
+        """Whether a subnet manager runs on the port (bit IsSM of its capabilities)."""
+        self.link: Link | None = None
+        self._told_to_stop = False
+        self._flow_handlers: list[Callable[[bool], None]] = []
+        self._event_handlers: list[PortEventHandler] = []
+        self.mgmt_allowed = True
+        """Whether the switch at the other end allows a fabric manager on the port."""
+        self._capability_handlers: list[Callable[[HfiPort], None]] = []
+        self._description_handlers: list[Callable[[HfiPort], None]] = []
+
+    @property
+    def engine_end(self) -> HfiEnd | BoundaryEnd:
+        """The port, as the engine knows it."""
+        return BoundaryEnd() if self.hfi.is_elsewhere else HfiEnd(self.number)
+
+    # --- flow control --------------------------------------------------------------------------------------
+
+    def send(self, packet: bytes) -> Drop | None:
+        """Send arbitrary bytes; return why they were dropped, or None once they are on the link.
+
+        For packets from elsewhere, as `EndPort.send`.
+        """
+        drop = self._driver.send(self.number, packet)
+        if self.link is not None and self.link.has_credits:
+            self.heed_flow()  # at once: a sender that empties its queue now must notice
+        return drop
+
+    def send_built(self, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
+        """Send a sealed 16B packet built by this process; return why the port refused it, or None.
+
+        Args:  slid, dlid, pkey: as in the packet, with LIDs of 24 bits; they are not read from it again.
+        """
+        drop = self._driver.inject(self.number, packet, slid, dlid, pkey)
+        if self.link is not None and self.link.has_credits:
+            self.heed_flow()
+        return drop
+
+    @property
+    def tx_stopped(self) -> bool:
+        """Whether the link has no credits and its queue is filling: a sender that can wait should wait."""
+        return self._driver.engine.is_stopped(self.number)
+
+    def heed_flow(self) -> None:
+        """Tell the subscribers, unless they know, that the link stops this port or lets it continue."""
+        stopped = self.tx_stopped
+        if stopped != self._told_to_stop:
+            self._told_to_stop = stopped
+            for handler in tuple(self._flow_handlers):
+                handler(stopped)
+
+    def on_flow(self, handler: Callable[[bool], None]) -> Callable[[], None]:
+        """Call `handler(True)` when the link stops this port, `handler(False)` when it may send again."""
+        self._flow_handlers.append(handler)
+        return lambda: self._flow_handlers.remove(handler)
+
+    def stall(self) -> None:
+        """Receive nothing until `resume`, as if the host were busy. Credits then stop the senders."""
+        self._driver.engine.stall_port(self._driver.now, self.number, True)
+
+    def resume(self) -> None:
+        """Receive the waiting packets in order, and continue."""
+        self._driver.engine.stall_port(self._driver.now, self.number, False)
+        self._driver.run()
+
+    # --- state and events ----------------------------------------------------------------------------------
+
+    def subscribe(self, handler: PortEventHandler) -> Callable[[], None]:
+        """Call `handler` for each event of this port; the returned function unsubscribes it."""
+        self._event_handlers.append(handler)
+        return lambda: self._event_handlers.remove(handler)
+
+    def report(self, kind: PortEventKind) -> None:
+        """Tell all subscribers of an event."""
+        log.info("[%s] %s, lid %#x", self.name, kind.value, self.lid)
+        event = PortEvent(kind, self)
+        for handler in tuple(self._event_handlers):
+            handler(event)
+
+    def speed_changed(self) -> None:
+        """Report that the rate of the link has changed, if the port is in use."""
+        if self.state is PortState.ACTIVE:
+            self.report(PortEventKind.SPEED_CHANGE)
+
+    def link_changed(self, up: bool) -> None:
+        """Follow the link: INIT when it comes up, DOWN and PORT_ERR when an ACTIVE port loses it."""
+        self.settings.link_changed()
+        self.set_state(PortState.INIT if up else PortState.DOWN)
+
+    def set_state(self, state: PortState) -> None:
+        """Enter the state set by the subnet manager; becoming ACTIVE raises PORT_ACTIVE, leaving it PORT_ERR."""
+        before = self.state
+        super().set_state(state)
+        if state is PortState.ACTIVE and before is not PortState.ACTIVE:
+            self.report(PortEventKind.PORT_ACTIVE)
+        elif before is PortState.ACTIVE and state is not PortState.ACTIVE:
+            self.report(PortEventKind.PORT_ERR)
+
+    def set_lid(self, lid: Lid, lmc: int = 0) -> None:
+        """Take the base LID that the subnet manager assigned, and 2**lmc LIDs from it."""
+        if (lid, lmc) == (self.lid, self.lmc):
+            return
+        super().set_lid(lid, lmc)
+        if self.state is PortState.ACTIVE:
+            self.report(PortEventKind.LID_CHANGE)
+
+    def set_pkeys(self, pkeys: Iterable[int] | PkeyTable) -> None:
+        """Take a new partition table."""
+        before = self.pkeys
+        super().set_pkeys(pkeys)
+        if self.pkeys != before and self.state is PortState.ACTIVE:
+            self.report(PortEventKind.PKEY_CHANGE)
+
+    def announce(self, capability: CapabilityMask3) -> None:
+        """Set bits of capability mask 3 and tell the subnet manager."""
+        if capability in self.capability_mask3:
+            return
+        self.capability_mask3 |= capability
+        for handler in tuple(self._capability_handlers):
+            handler(self)
+
+    def withdraw(self, capability: CapabilityMask3) -> None:
+        """Clear bits of capability mask 3 whose service has ended, and tell the subnet manager."""
+        if not self.capability_mask3 & capability:
+            return
+        self.capability_mask3 &= ~capability
+        for handler in tuple(self._capability_handlers):
+            handler(self)
+
+    def set_sm(self, is_sm: bool) -> None:
+        """Say that a subnet manager runs on the port, or no longer, and tell the one in charge."""
+        if is_sm == self.is_sm:
+            return
+        self.is_sm = is_sm
+        for handler in tuple(self._capability_handlers):
+            handler(self)
+
+    def on_capability(self, handler: Callable[[HfiPort], None]) -> None:
+        """Call `handler` when the port announces a new capability (the subnet manager's trap 144)."""
+        self._capability_handlers.append(handler)
+
+    def on_description(self, handler: Callable[[HfiPort], None]) -> None:
+        """Call `handler` when the description of the port's node has changed (trap 144, too)."""
+        self._description_handlers.append(handler)
+
+    def tell_description(self) -> None:
+        """Tell the subnet manager that the description of the node is another now."""
+        for handler in tuple(self._description_handlers):
+            handler(self)
+
+    def alloc_rdma_netdev(self, vport_num: int) -> Netdev:
+        """Allocate the network device of a vport on the host of this HFI.
+
+        Raises:  NetdevError: the host of the HFI cannot create one, or refused.
+        Source:  seed 000, "verbs to allocate and free the OPA_VNIC RDMA netdev"
+        """
+        if self.hfi.netdevs is None:
+            raise NetdevError(f"{self.hfi.name} has no host to allocate the netdev of vport {vport_num} on")
+        return self.hfi.netdevs(vport_num)
+
+
+def port_guid(node_guid: Guid, port_num: int) -> Guid:
+    """Return the GUID of a port of an HFI: bits 30 and 31 of the node's count the ports from 0.
+
+    Fabric managers derive it likewise, and take no port that has another.
+
+    Source: stl_helper.h of opa-fm: NodeGUIDtoPortGUID.
+    """
+    return Guid(system_guid(node_guid) | port_num - 1 << _PORT_BITS)
+
+
+def system_guid(guid: int) -> Guid:
+    """Return a node's GUID without the bits that number its ports."""
+    return Guid(guid & ~(3 << _PORT_BITS))
+
+
+class Hfi:
+    """A host fabric interface with its ports."""
+
+    def __init__(
+        self,
+        name: str,
+        node_guid: Guid,
+        *,
+        ports: int,
+        icrc: Icrc,
+        driver: Driver,
+        netdevs: NetdevFactory | None = None,
+        is_elsewhere: bool = False,
+    ) -> None:
+        if not 1 <= ports <= 2:
+            raise FabricError(f"HFI {name}: {ports} ports; an HFI has 1 or 2")
+        self.name = name
+        self.description = name
+        """What it says of itself in NodeDescription, until `describe`: its name on this fabric."""
+        self.node_guid = node_guid
+        self.is_elsewhere = is_elsewhere
+        """Whether another engine carries it: what is known here is what its machine says."""
+        self.netdevs = netdevs
+        self.ports = {
+            num: HfiPort(self, num, port_guid(node_guid, num), icrc, driver) for num in range(1, ports + 1)
+        }
+
+    def describe(self, description: str) -> None:
+        """Say something else of itself, as its host may, and have each port tell the subnet manager."""
+        if description == self.description:
+            return
+        self.description = description
+        for port in self.ports.values():
+            port.tell_description()

@@ -1,0 +1,230 @@
+"""RMPP: messages of several MADs, taken apart and put together.
+
+The receiver acknowledges a window of segments at a time, the sender repeats what is not acknowledged. `Reassembly` is
+one message that comes in, `Segmented` one that goes out.
+
+Source: drivers/infiniband/core/mad_rmpp.c of Linux; the InfiniBand architecture, 13.6 (RMPP).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum, IntFlag
+from typing import Final
+
+from hfi_sim.wire.mad.header import (
+    DATA_OFFSET_VENDOR,
+    METHOD_OFFSET,
+    RESPONSE_BIT,
+    MadClass,
+    MadHeader,
+    RmppHeader,
+    is_vendor_class,
+    mad_size,
+)
+
+RMPP_VERSION: Final = 1
+RMPP_END: Final = MadHeader.SIZE + RmppHeader.SIZE
+"""Where the RMPP header of a MAD ends."""
+WINDOW: Final = 64
+"""Segments that the receiver lets the sender be ahead."""
+_DATA_OFFSET_SA: Final = 56
+_LAYOUT: Final = struct.Struct(">4B2I")  # version, type, rtime and flags, status, segment, length or window
+_RTIME_MASK: Final = 0xF8
+
+
+class RmppType(IntEnum):
+    """What a MAD with RMPP is."""
+
+    DATA = 1
+    ACK = 2
+    STOP = 3
+    ABORT = 4
+
+
+class RmppStatus(IntEnum):
+    """Why one side wants no more of a message."""
+
+    RESOURCES = 1
+    """With STOP: it is too long, or there are too many."""
+    BAD_SEGMENT = 120
+    """With ABORT: segments contradict each other."""
+    VERSION = 125
+    """With ABORT: a version that is not known here."""
+
+
+class RmppFlag(IntFlag):
+    """The lower three bits beside the response time."""
+
+    ACTIVE = 1
+    FIRST = 2
+    LAST = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Rmpp:
+    """The RMPP header of a MAD."""
+
+    version: int
+    type: int
+    rtime: int
+    flags: int
+    status: int
+    segment: int
+    length: int
+    """Bytes of payload in a first or last segment; the last segment of the window in an acknowledgement."""
+
+    @classmethod
+    def of(cls, mad: bytes) -> Rmpp:
+        """Read the header of a MAD that is long enough for it."""
+        version, kind, flags, status, segment, length = _LAYOUT.unpack_from(mad, MadHeader.SIZE)
+        return cls(version, kind, flags & _RTIME_MASK, flags & ~_RTIME_MASK, status, segment, length)
+
+    def build(self) -> bytes:
+        """Return its 12 bytes."""
+        return _LAYOUT.pack(
+            self.version, self.type, self.rtime | self.flags, self.status, self.segment, self.length
+        )
+
+    @property
+    def active(self) -> bool:
+        """Whether the MAD is part of an RMPP transfer."""
+        return bool(self.flags & RmppFlag.ACTIVE)
+
+
+def has_rmpp(mgmt_class: int) -> bool:
+    """Return whether MADs of a class have an RMPP header: subnet administration, and the vendor classes with OUI."""
+    return mgmt_class == MadClass.SUBN_ADM or is_vendor_class(mgmt_class)
+
+
+def data_offset(mgmt_class: int) -> int:
+    """Return where the data of a MAD starts: what stands before it is repeated in every segment."""
+    if mgmt_class == MadClass.SUBN_ADM:
+        return _DATA_OFFSET_SA
+    return DATA_OFFSET_VENDOR if is_vendor_class(mgmt_class) else MadHeader.SIZE
+
+
+class Reassembly:
+    """A message that arrives in segments."""
+
+    def __init__(self) -> None:
+        self.complete = False
+        self.contradictory = False
+        """Two segments of one number differ, or there is one behind the last: they are not of one message."""
+        self._segments: list[bytes] = []
+        self._received = 0
+        self._early: dict[int, bytes] = {}
+        """Segments that have come before one that precedes them, by number."""
+        self._window = 1
+
+    @property
+    def size(self) -> int:
+        """Bytes of the segments that are held, without those that are early; 0 once the message was taken."""
+        return len(self._segments) * mad_size(self._segments[0][0]) if self._segments else 0
+
+    def add(self, mad: bytes) -> bytes | None:
+        """Take a segment, its MAD at full size; return the acknowledgement to send, or None."""
+        number = Rmpp.of(mad).segment
+        if number <= self._received or self.complete:
+            if number and not self.complete:
+                self.contradictory |= mad != self._segments[number - 1]
+            return self._ack(mad)
+        if number > self._window:
+            return None
+        if self._early.setdefault(number, mad) != mad:
+            self.contradictory = True
+        while (following := self._early.pop(self._received + 1, None)) is not None:
+            self._segments.append(following)
+            self._received += 1
+            if Rmpp.of(following).flags & RmppFlag.LAST:
+                self.complete = True
+                self.contradictory |= bool(self._early)
+                self._early.clear()
+                return self._ack(mad)
+        if self._received < self._window:
+            return None
+        self._window += WINDOW
+        return self._ack(mad)
+
+    def _ack(self, mad: bytes) -> bytes:
+        """Return the acknowledgement of everything so far, in answer to one of the segments."""
+        return _answer(mad, RmppType.ACK, 0, self._received, self._window)
+
+    def take(self) -> bytes:
+        """Return the complete message, once: the first segment, and the data of the others, without what pads the last.
+
+        In a vendor class the length counts the bytes after the RMPP header, while a segment repeats 4 bytes more; the
+        message then has up to 4 bytes too many for each segment, as it has from the kernel.
+        """
+        segments, self._segments = self._segments, []
+        offset, size = data_offset(segments[0][1]), mad_size(segments[0][0])
+        room = size - RMPP_END
+        pad = room - Rmpp.of(segments[-1]).length
+        total = offset + len(segments) * (size - offset) - (pad if 0 <= pad <= room else 0)
+        return (segments[0] + b"".join(segment[offset:] for segment in segments[1:]))[:total]
+
+
+def refusal(mad: bytes, kind: RmppType, status: RmppStatus) -> bytes:
+    """Return the STOP or ABORT that answers a segment."""
+    return _answer(mad, kind, status, 0, 0)
+
+
+def _answer(mad: bytes, kind: RmppType, status: int, segment: int, length: int) -> bytes:
+    offset = data_offset(mad[1])
+    answer = bytearray(mad[:offset].ljust(mad_size(mad[0]), b"\0"))
+    answer[METHOD_OFFSET] ^= RESPONSE_BIT
+    header = Rmpp(RMPP_VERSION, kind, Rmpp.of(mad).rtime, RmppFlag.ACTIVE, status, segment, length)
+    answer[MadHeader.SIZE : RMPP_END] = header.build()
+    return bytes(answer)
+
+
+class Segmented:
+    """A message that leaves in segments; it is sent as far as the receiver's window goes."""
+
+    def __init__(self, message: bytes) -> None:
+        """Take a message of a program apart: the header of a MAD up to its data, then all data."""
+        size, offset = mad_size(message[0]), data_offset(message[1])
+        head, data = message[:offset], message[offset:]
+        step, room = size - offset, size - RMPP_END
+        chunks = [data[at : at + step] for at in range(0, len(data), step)] or [b""]
+        pad = step - len(chunks[-1])
+        asked = Rmpp.of(message)
+        self._segments = []
+        for number, chunk in enumerate(chunks, start=1):
+            flags, length = RmppFlag.ACTIVE, 0
+            if number == 1:
+                flags, length = flags | RmppFlag.FIRST, len(chunks) * room - pad
+            if number == len(chunks):
+                flags, length = flags | RmppFlag.LAST, room - pad
+            header = Rmpp(RMPP_VERSION, RmppType.DATA, asked.rtime, flags, 0, number, max(0, length))
+            segment = head[: MadHeader.SIZE] + header.build() + head[RMPP_END:] + chunk
+            self._segments.append(segment.ljust(size, b"\0"))
+        self._acknowledged = 0
+        self._sent = 0
+        self._window = 1
+
+    @property
+    def complete(self) -> bool:
+        """Whether the receiver has acknowledged all of it."""
+        return self._acknowledged == len(self._segments)
+
+    def due(self) -> Iterator[bytes]:
+        """Yield the segments that may leave now."""
+        while self._sent < min(self._window, len(self._segments)):
+            self._sent += 1
+            yield self._segments[self._sent - 1]
+
+    def acknowledge(self, rmpp: Rmpp) -> bool:
+        """Take an acknowledgement; return whether it told anything new."""
+        if rmpp.segment > self._sent or rmpp.segment < self._acknowledged:
+            return False
+        news = rmpp.segment > self._acknowledged or rmpp.length > self._window
+        self._acknowledged = rmpp.segment
+        self._window = max(self._window, rmpp.length)
+        return news
+
+    def repeat(self) -> None:
+        """Send again what is not acknowledged, from the first on."""
+        self._sent = self._acknowledged

@@ -1,0 +1,149 @@
+"""A message of subnet administration: a MAD with RMPP header and SA header, then one record or a table of them.
+
+Source: the InfiniBand architecture, 15.2.1 (SA MADs); opa-ff, ib_generalServices.h.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Final, Self, TypeVar
+
+from hfi_sim.base.errors import WireError
+from hfi_sim.wire.field import HEX, Field
+from hfi_sim.wire.header import WireHeader, declared
+from hfi_sim.wire.mad.header import (
+    BASE_VERSION_IB,
+    BASE_VERSION_OPA,
+    MadClass,
+    MadHeader,
+    RmppHeader,
+    mad_size,
+)
+from hfi_sim.wire.mad.message import Mad
+from hfi_sim.wire.mad.rmpp import RMPP_VERSION, RmppFlag, RmppType
+from hfi_sim.wire.mad.sa_attributes import CLASS_VERSION_IB, CLASS_VERSION_OPA
+from hfi_sim.wire.sa.record import SaRecord
+
+OFFSET_UNIT: Final = 8
+"""Bytes that AttributeOffset counts in."""
+R = TypeVar("R", bound=SaRecord)
+
+
+@declared(
+    "sa_header", "SA header", "big", source="the InfiniBand architecture, 15.2.1; opa-ff ib_generalServices.h"
+)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaHeader(WireHeader):
+    """Bytes 36 to 55 of an SA MAD."""
+
+    sm_key: Annotated[int, Field(64, "SM_Key: 0, or the key that makes the sender trusted", HEX)] = 0
+    attribute_offset: Annotated[
+        int, Field(16, "from one record of a table to the next, in units of 8 bytes")
+    ] = 0
+    reserved: Annotated[int, Field(16, "0", HEX)] = 0
+    component_mask: Annotated[
+        int, Field(64, "a bit for each component that the sender has filled in", HEX)
+    ] = 0
+
+
+_RMPP_AT: Final = MadHeader.SIZE
+_SA_AT: Final = _RMPP_AT + RmppHeader.SIZE
+DATA_AT: Final = _SA_AT + SaHeader.SIZE
+"""Where the records of an SA message begin."""
+
+
+def room_of(base_version: int) -> int:
+    """Return the bytes of records that one MAD holds."""
+    return mad_size(base_version) - DATA_AT
+
+
+@dataclass(frozen=True, slots=True)
+class SaMessage:
+    """One message, as long as its table is; `hfi_sim.wire.mad.rmpp` makes MADs of it where one is too short."""
+
+    header: MadHeader
+    rmpp: RmppHeader
+    sa: SaHeader
+    data: bytes
+    """The records, each `sa.attribute_offset` units of 8 bytes after the one before it."""
+
+    @classmethod
+    def parse(cls, message: bytes) -> Self:
+        """Read a message.
+
+        Raises:  WireError: it ends inside its headers.
+        """
+        if len(message) < DATA_AT:
+            raise WireError("sa_header", len(message), f"{len(message)} bytes, an SA message needs {DATA_AT}")
+        return cls(
+            MadHeader.parse(message),
+            RmppHeader.parse(message[_RMPP_AT:]),
+            SaHeader.parse(message[_SA_AT:]),
+            bytes(message[DATA_AT:]),
+        )
+
+    @classmethod
+    def of(cls, mad: Mad) -> Self:
+        """Read a message that a MAD stack has received.
+
+        Raises:  WireError: it ends inside its headers.
+        """
+        return cls.parse(mad.build())
+
+    @classmethod
+    def request(
+        cls, method: int, attr_id: int, record: SaRecord | None = None, *, mask: int = 0, tid: int = 0
+    ) -> Self:
+        """Return a request for records, in the class version of `record`; OPA's without one.
+
+        Args:  record: holds the components that `mask` has a bit for (`SaRecord.mask`).
+        """
+        ib = record is not None and record.IB
+        header = MadHeader(
+            base_version=BASE_VERSION_IB if ib else BASE_VERSION_OPA,
+            mgmt_class=MadClass.SUBN_ADM,
+            class_version=CLASS_VERSION_IB if ib else CLASS_VERSION_OPA,
+            method=method,
+            tid=tid,
+            attr_id=attr_id,
+        )
+        data = b"" if record is None else record.build()
+        return cls(header, RmppHeader(), SaHeader(component_mask=mask), data)
+
+    def build(self) -> bytes:
+        """Return the bytes, not filled up."""
+        return self.header.build() + self.rmpp.build() + self.sa.build() + self.data
+
+    def mad(self) -> Mad:
+        """Return the message as a MAD stack sends it."""
+        return Mad(self.header, self.rmpp.build() + self.sa.build() + self.data)
+
+    def one(self, kind: type[R]) -> R:
+        """Return the record of a Get, of a Set or of their response.
+
+        Raises:  WireError: the message is too short for it.
+        """
+        return kind.parse(self.data)
+
+    def table(self, kind: type[R]) -> list[R]:
+        """Return the records of a table; none where AttributeOffset is 0 or too small for the record.
+
+        What follows the last whole record is left out: a table of one MAD is filled up with zeros.
+        """
+        step = self.sa.attribute_offset * OFFSET_UNIT
+        if step < kind.SIZE:
+            return []
+        data = self.data
+        if not self.rmpp.rtime_flags & RmppFlag.ACTIVE:
+            data = data[:step]
+        return [kind.parse(data[at : at + kind.SIZE]) for at in range(0, len(data) - kind.SIZE + 1, step)]
+
+
+def stride(size: int) -> int:
+    """Return AttributeOffset of records with `size` bytes."""
+    return -(-size // OFFSET_UNIT)
+
+
+def table_header(rtime: int = 0) -> RmppHeader:
+    """Return the RMPP header of a table: one MAD of a table is an RMPP message too."""
+    return RmppHeader(version=RMPP_VERSION, type=RmppType.DATA, rtime_flags=rtime | RmppFlag.ACTIVE)
