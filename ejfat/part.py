@@ -12,7 +12,7 @@ from ejfat.live.lb_options import LbOptions
 from hfi_sim.base.did_you_mean import nearest
 from opavnic.extras import advice, is_installed
 from opavnic.world.part import Asked, AskedApp, Part, PartWorld
-from vema.em.problems import Problem
+from vema.em.desired.problems import Problem
 
 if TYPE_CHECKING:
     from ejfat.live.lab_app import LabLoadBalancer

@@ -31,7 +31,7 @@ from lnet.settings import ALIASES, ORDER
 from lnet.targets import KibTarget
 from lnet.tunables import FIXED, LND_NAMES, NAMES
 from opavnic.lab.yaml_source import YamlError, YamlSource
-from vema.em.problems import KeyPath
+from vema.em.desired.problems import KeyPath
 
 MAX_TEXT: Final = 1 << 20
 """Maximum number of characters in a configuration."""

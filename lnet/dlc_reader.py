@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from lnet.errors import CommandError, NidError
 from opavnic.lab.yaml_source import YamlSource
-from vema.em.problems import KeyPath, path_text
+from vema.em.desired.problems import KeyPath, path_text
 
 _CPTS: Final = re.compile(r"\[(\d{1,3}(?:-\d{1,3})?(?:\s*,\s*\d{1,3}(?:-\d{1,3})?)*)?\]")
 _INT: Final = re.compile(r"-?\d{1,12}", re.ASCII)

@@ -13,7 +13,7 @@ from lnet.networks import parse_networks
 from lnet.nid import Net
 from lnet.section import LnetModel, read_targets
 from opavnic.world.part import Asked, Part, PartWorld
-from vema.em.problems import KeyPath, Problem
+from vema.em.desired.problems import KeyPath, Problem
 
 if TYPE_CHECKING:
     from lnet.lab import LnetLab

@@ -17,7 +17,7 @@ from lnet.nid import Net
 from lnet.targets import KibTarget, parse_targets
 from lnet.tunables import CREDITS, PEER_TIMEOUT_S
 from opavnic.files import MAX_TEXT, FileError, read_text
-from vema.sections import PartitionKey, Rate, Section, Time
+from vema.base.sections import PartitionKey, Rate, Section, Time
 
 
 def _check_ipv4(text: str) -> str:

@@ -25,11 +25,11 @@ from opavnic.encap import Forwarding
 from opavnic.mac_table import MacTable, SourceFilter
 from opavnic.receive import Receiver
 from opavnic.transmit import FramePort, Transmitter
+from vema.agent.vnic import VnicReport
 from vema.attributes.counters import ErrorCounters, SummaryCounters
 from vema.attributes.mac_entries import MacEntry
 from vema.attributes.vesw_port_info import VeswPortInfo
-from vema.types import ConfigState, EthLinkStatus, TrapOpcode, VportNum
-from vema.vnic import VnicReport
+from vema.base.types import ConfigState, EthLinkStatus, TrapOpcode, VportNum
 
 log = logging.getLogger("opavnic.adapter")
 
@@ -65,7 +65,7 @@ class Offload(Protocol):
 
 
 class Adapter:
-    """One VNIC. It is a `vema.vnic.Vnic`, and the `NetdevOps` of its netdev."""
+    """One VNIC. It is a `vema.agent.vnic.Vnic`, and the `NetdevOps` of its netdev."""
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class Adapter:
         self.count_no_handler = self._receiver.count_no_handler
         netdev.ops = self
 
-    # --- requests of the EM (vema.vnic.Vnic) ---------------------------------------------------------------
+    # --- requests of the EM (vema.agent.vnic.Vnic) ---------------------------------------------------------------
 
     @property
     def forwarding(self) -> Forwarding:

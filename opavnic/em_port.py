@@ -12,11 +12,11 @@ from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.subnet_manager import SmNotice, SubnetManager
 from hfi_sim.subnet_manager.groups import Announced
 from hfi_sim.wire.mad.header import MAD_SIZE
-from vema.em.desired import PortFacts
-from vema.em.election import ELECTION_GROUP
-from vema.em.groups import NO_VESW, Group, group_gid
-from vema.em.service import Candidacy, EthernetService, Topology
-from vema.em.store import IN_MEMORY, Store
+from vema.em.core.groups import NO_VESW, Group, group_gid
+from vema.em.desired.desired import PortFacts
+from vema.em.desired.election import ELECTION_GROUP
+from vema.em.service.service import Candidacy, EthernetService, Topology
+from vema.em.store.database import IN_MEMORY, Store
 
 HostOf = Callable[[HfiPort], str]
 """Returns the name of the host that contains a port's HFI."""
@@ -27,7 +27,7 @@ def _hfi_name(port: HfiPort) -> str:
 
 
 class SmTopology:
-    """A subnet manager as an EM sees it; a `vema.em.service.Topology`."""
+    """A subnet manager as an EM sees it; a `vema.em.service.service.Topology`."""
 
     def __init__(self, sm: SubnetManager, port: HfiPort, *, host_of: HostOf = _hfi_name) -> None:
         """View the fabric of `sm` from `port`, on which the EM runs."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hfi_sim.base.errors import InputError
-from vema.errors import VemaError
+from vema.base.errors import VemaError
 
 
 class OpavnicError(VemaError):

@@ -21,7 +21,7 @@ from vema.attributes.iface_macs import IfaceMacs
 from vema.attributes.mac_entries import MacEntries, MacEntry
 from vema.attributes.notice import Notice
 from vema.attributes.vesw_port_info import VeswPortInfo
-from vema.types import AttrId
+from vema.base.types import AttrId
 
 CLASSES: Final[dict[int, Any]] = {
     AttrId.CLASS_PORT_INFO: ClassPortInfo,

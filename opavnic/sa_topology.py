@@ -23,8 +23,8 @@ from hfi_sim.wire.mad.sa_attributes import SaAttrId
 from hfi_sim.wire.sa.records import JOIN_FULL, SELECT_EXACTLY, VfInfoRecord
 from hfi_sim.wire.sa.records_ib import IbMcMemberRecord, IbServiceRecord
 from hfi_sim.wire.sma.port_info import MTU_BYTES, MtuCode, mtu_code_for
-from vema.em.desired import PartitionLane, PortFacts
-from vema.em.groups import Group, group_gid
+from vema.em.core.groups import Group, group_gid
+from vema.em.desired.desired import PartitionLane, PortFacts
 
 EM_SERVICE_ID: Final = 0x1100D03C34866666
 EM_SERVICE_NAME: Final = b"Primary Intel OmniPath Ethernet Manager"
@@ -51,7 +51,7 @@ class _Member:
 
 
 class SaTopology:
-    """The EM's view; a `vema.em.service.Topology`."""
+    """The EM's view; a `vema.em.service.service.Topology`."""
 
     given: Final = True
 

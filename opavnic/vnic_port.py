@@ -24,11 +24,11 @@ from hfi_sim.wire.l4 import L4
 from hfi_sim.wire.mad.header import MadClass, Method
 from opavnic.adapter import Adapter, Configured, no_host
 from opavnic.demux import VnicDemux
-from vema.agent import Agent
-from vema.errors import VnicUnavailableError
-from vema.traps import Trap
-from vema.types import EMA_CLASS_VERSION, EMA_OUI, VportNum
-from vema.vnic import VnicReport
+from vema.agent.agent import Agent
+from vema.agent.vnic import VnicReport
+from vema.attributes.traps import Trap
+from vema.base.errors import VnicUnavailableError
+from vema.base.types import EMA_CLASS_VERSION, EMA_OUI, VportNum
 
 log = logging.getLogger("opavnic.vnic_port")
 

@@ -16,7 +16,7 @@ from aiohttp import web
 from pydantic import BaseModel, ConfigDict
 
 from opavnic.world.part import Part, RunningPart
-from vema.em.problems import Problem
+from vema.em.desired.problems import Problem
 
 log = logging.getLogger("weather.report")
 ended = []

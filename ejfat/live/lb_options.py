@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ejfat.addresses import IpAddress, parse_ip
 from ejfat.errors import BadRequestError
 from opavnic.files import MAX_TEXT, FileError, read_text
-from vema.sections import Time
+from vema.base.sections import Time
 
 if TYPE_CHECKING:
     from ejfat.control.grpc.serving import Inside

@@ -18,8 +18,8 @@ from pydantic import Field
 
 from hfi_sim.base.did_you_mean import nearest
 from opavnic.world.part import Asked, Part, PartWorld, RunningPart
-from vema.em.problems import Problem
-from vema.sections import Section, Time
+from vema.base.sections import Section, Time
+from vema.em.desired.problems import Problem
 
 log = logging.getLogger("traffic_log")
 

@@ -35,7 +35,7 @@ from opavnic.lab.client import RefusedFileError
 from opavnic.lab.em_file import EmFile
 from opavnic.lab.errors import ConfigError, LabError
 from opavnic.signals import followed
-from vema.em.problems import Problem
+from vema.em.desired.problems import Problem
 
 MAX_LIMIT = 1_000_000
 WATCH_S = 1.0

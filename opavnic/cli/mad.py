@@ -30,9 +30,9 @@ from opavnic.signals import interruptible
 from opavnic.world.em_node import EM_NODE
 from vema.attributes.iface_macs import IfaceMacs
 from vema.attributes.mac_entries import MAX_SECTION, MacEntries
-from vema.em.messages import build_request, read_response
-from vema.errors import AgentError
-from vema.types import AttrId
+from vema.base.errors import AgentError
+from vema.base.types import AttrId
+from vema.em.core.messages import build_request, read_response
 
 _MAX_HEX: Final = 1 << 16
 """Characters of hex on stdin: a MAD, with room for spaces between the digits."""

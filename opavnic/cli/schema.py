@@ -28,7 +28,7 @@ def schema(
       opavnic schema em > em.schema.json
     """
     if kind is FileKind.EM:
-        from vema.em.desired import EmConfig
+        from vema.em.desired.desired import EmConfig
 
         print_json(EmConfig.model_json_schema())
         return

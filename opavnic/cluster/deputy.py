@@ -18,7 +18,7 @@ from opavnic.cluster.errors import AskError, ClusterError
 from opavnic.cluster.part import AGAIN_S, Follower, Programs
 from opavnic.cluster.transport import NodeName, Transport
 from opavnic.world.world import World
-from vema.em.election import ELECTION_GROUP
+from vema.em.desired.election import ELECTION_GROUP
 
 if TYPE_CHECKING:
     from opavnic.cluster.member import Member

@@ -1,10 +1,10 @@
 """The Ethernet Managers of a cluster: which machines run one, and how the newest configuration reaches all of them.
 
 The coordinator runs one; `cluster: {em_standby: [beta]}` in the lab file adds others, each on the port of a host of its
-machine. They elect the master over the fabric (`vema.em.election`). Configurations are numbered: the one applied last
-has the highest number, and a machine that meets another with a lower number sends it the newer one. If two have the
-same number, as after a partition in which both sides applied one, the configuration of the machine that comes first in
-the lab file wins.
+machine. They elect the master over the fabric (`vema.em.desired.election`). Configurations are numbered: the one
+applied last has the highest number, and a machine that meets another with a lower number sends it the newer one. If
+two have the same number, as after a partition in which both sides applied one, the configuration of the machine that
+comes first in the lab file wins.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from opavnic.cluster.placement import Placement
 from opavnic.cluster.transport import NodeName
 from opavnic.lab.model import LabModel
 from opavnic.world.em_node import EM_NODE
-from vema.em.desired import EmConfig, EmConfigError, parse_config
-from vema.em.service import EthernetService
+from vema.em.desired.desired import EmConfig, EmConfigError, parse_config
+from vema.em.service.service import EthernetService
 
 if TYPE_CHECKING:
     from opavnic.cluster.node import Machine

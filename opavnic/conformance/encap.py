@@ -15,7 +15,7 @@ from opavnic.encap import HEADER_SIZE, pad_frame, pbc
 from opavnic.flow import innermost_ethertype_at
 from vema.attributes.mac_entries import MacEntries, MacEntry
 from vema.attributes.vesw_port_info import VeswPortInfo
-from vema.types import ConfigState
+from vema.base.types import ConfigState
 
 _PLAIN_FIELDS = (
     "fabric_id", "vesw_id", "def_port_mask", "pkey", "u_mcast_dlid", "rc", "eth_mtu", "encap_slid",

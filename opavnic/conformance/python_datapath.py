@@ -21,7 +21,7 @@ from opavnic.demux import VnicDemux
 from opavnic.encap import pad_frame
 from opavnic.flow import entropy_of
 from vema.attributes.vesw_port_info import VeswPortInfo
-from vema.types import ConfigState, VportNum
+from vema.base.types import ConfigState, VportNum
 
 
 class PythonDatapath:

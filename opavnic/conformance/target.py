@@ -40,9 +40,9 @@ from opavnic.errors import VectorFileError
 from opavnic.mad_client import MadClient
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.vesw_port_info import VeswPortInfo
-from vema.em.messages import build_request, read_response
-from vema.errors import AgentError
-from vema.types import EMA_CLASS_VERSION, EMA_OUI, AttrId
+from vema.base.errors import AgentError
+from vema.base.types import EMA_CLASS_VERSION, EMA_OUI, AttrId
+from vema.em.core.messages import build_request, read_response
 
 MAX_FRESH: Final = 16
 """Number of vports to create on the target; later sessions reuse them."""

@@ -18,10 +18,10 @@ from opavnic.conformance.vectors import Json, read_cases
 from opavnic.counters import SIZE_NAMES, TrafficCounters, VnicCounters
 from opavnic.demux import VnicDemux
 from opavnic.errors import VectorFileError
-from vema.agent import Agent
-from vema.traps import Trap
-from vema.types import VportNum
-from vema.vnic import VnicReport
+from vema.agent.agent import Agent
+from vema.agent.vnic import VnicReport
+from vema.attributes.traps import Trap
+from vema.base.types import VportNum
 
 START_S: Final = 100.0
 """Where the clock of a session starts."""

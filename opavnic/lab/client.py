@@ -16,7 +16,7 @@ from typing import Any, Final, NoReturn
 from opavnic.lab.errors import ConfigError, JournalError, LabError, LabInputError
 from opavnic.lab.runtime import Journal, LabDir
 from opavnic.unix_peer import foreign_peer
-from vema.em.problems import Problem
+from vema.em.desired.problems import Problem
 
 QUERY_S: Final = 10.0
 """Time limit for a query of state. For requests that take work, the caller sets a longer one."""

@@ -8,8 +8,8 @@ from pydantic import BeforeValidator, Field
 
 from hfi_sim.base.did_you_mean import nearest
 from opavnic.lab.name_rules import LabName
-from vema.em.problems import Problem
-from vema.sections import Section, empty_is_default
+from vema.base.sections import Section, empty_is_default
+from vema.em.desired.problems import Problem
 
 if TYPE_CHECKING:
     from opavnic.lab.model import LabModel

@@ -6,7 +6,7 @@ from typing import Any
 
 from opavnic.lab.model import LabModel, Vesw
 from vema.attributes.vesw_port_info import DEF_PORTS
-from vema.em.desired import EmConfig, VeswSection, parse_config
+from vema.em.desired.desired import EmConfig, VeswSection, parse_config
 
 COUNTERS_S = 10.0
 """Interval between two readings of the counters of a VNIC."""

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from opavnic.lab.errors import ConfigError
 from opavnic.lab.yaml_source import YamlError, YamlSource, read_text
-from vema.em.desired import EmConfig, EmConfigError, parse_config
-from vema.em.problems import Problem
+from vema.em.desired.desired import EmConfig, EmConfigError, parse_config
+from vema.em.desired.problems import Problem
 
 MAX_FILE_BYTES: Final = 4 << 20
 KIND: Final = "EM file"

@@ -26,7 +26,7 @@ from hfi_sim.engine.link.config import (
     FlowControl,
 )
 from opavnic.lab.sections import AlsoAccepts, Delay
-from vema.sections import Rate, Section, Size, empty_is_default
+from vema.base.sections import Rate, Section, Size, empty_is_default
 
 _FLOW: Final = FlowControl()
 

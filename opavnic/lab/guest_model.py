@@ -13,8 +13,8 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
 from opavnic.lab.name_rules import InterfaceName
-from vema.em.problems import Problem
-from vema.sections import Section
+from vema.base.sections import Section
+from vema.em.desired.problems import Problem
 
 Engine = Literal["podman", "docker"]
 _CONTAINER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")

@@ -54,7 +54,7 @@ from opavnic.world.parts.mad_socket import mad_socket
 from opavnic.world.parts.management import AWAITED, fabric_management
 from opavnic.world.steps import Steps, at_once
 from opavnic.world.world import World
-from vema.types import VportNum
+from vema.base.types import VportNum
 
 if TYPE_CHECKING:
     from aiohttp import web

@@ -12,7 +12,7 @@ from opavnic.lab.model import CrossError, LabModel, cross_problems
 from opavnic.lab.parts import lab_model, part_problems
 from opavnic.lab.spread import spread_lab
 from opavnic.lab.yaml_source import YamlError, YamlSource, read_text
-from vema.em.problems import Problem, model_problems
+from vema.em.desired.problems import Problem, model_problems
 
 MAX_FILE_BYTES: Final = 1 << 20
 KIND: Final = "lab file"

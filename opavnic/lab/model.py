@@ -36,10 +36,10 @@ from opavnic.lab.spread import spread_lab
 from opavnic.lab.topology import cut_off, lab_topology
 from opavnic.lab.uplink_model import Uplink, uplink_problems
 from opavnic.world.em_node import EM_NODE
-from vema.em.desired import AUTO, VeswSection, default_port_problems
-from vema.em.problems import KeyPath, Problem, path_text, repeated
-from vema.em.subnets import DEFAULT_MTU, subnet_problems
-from vema.sections import PartitionKey, Section, Subnet, empty_is_default
+from vema.base.sections import PartitionKey, Section, Subnet, empty_is_default
+from vema.em.desired.desired import AUTO, VeswSection, default_port_problems
+from vema.em.desired.problems import KeyPath, Problem, path_text, repeated
+from vema.em.desired.subnets import DEFAULT_MTU, subnet_problems
 
 MAX_VPORTS: Final = 255
 """VNICs on one HFI port, as in ClassPortInfo."""

@@ -27,8 +27,8 @@ from opavnic.world.part import (
     RunningPart,
     installed_parts,
 )
-from vema.em.problems import Problem, model_problems, path_text
-from vema.sections import empty_is_default
+from vema.base.sections import empty_is_default
+from vema.em.desired.problems import Problem, model_problems, path_text
 
 if TYPE_CHECKING:
     from aiohttp import web

@@ -23,9 +23,9 @@ from opavnic.lab.model import Em
 from opavnic.lab.parts import lab_model
 from opavnic.world.openapi import api
 from opavnic.world.part import RunningPart
-from vema.em.desired import EmConfig, VeswSection
-from vema.em.problems import model_problems
-from vema.sections import AS_WRITTEN
+from vema.base.sections import AS_WRITTEN
+from vema.em.desired.desired import EmConfig, VeswSection
+from vema.em.desired.problems import model_problems
 
 _GIVEN_BY_THE_FILE: Final = ("vesws", "mac", "fabric")
 """Keys of an EM configuration that a lab file has a place for."""

@@ -1,4 +1,4 @@
-"""Types of values that only lab files use, besides those of `vema.sections`: link delays, and sections or words."""
+"""Types of values that only lab files use, besides those of `vema.base.sections`: delays, sections or words."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator, GetJsonSchemaHandler, WithJsonSchema
 from pydantic_core import CoreSchema
 
-from vema.sections import Time
+from vema.base.sections import Time
 
 MAX_DELAY_S: Final = 3600.0
 """Limit for the delay of a link. A longer one is a wrong unit, and would make a fabric that never answers."""

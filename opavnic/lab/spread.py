@@ -6,8 +6,8 @@ import copy
 from collections.abc import Mapping
 from typing import Any, Final
 
-from vema.em.problems import KeyPath, Problem
-from vema.em.ranges import MAX_NAMES, Spread, spread_vesws
+from vema.em.desired.problems import KeyPath, Problem
+from vema.em.desired.ranges import MAX_NAMES, Spread, spread_vesws
 
 _SWITCHES: Final[KeyPath] = ("fabric", "topology", "switches")
 _LINKS: Final[KeyPath] = ("fabric", "topology", "links")

@@ -19,8 +19,8 @@ from opavnic.vnic_port import VnicPort
 from opavnic.world.ground.host import GroundHost
 from opavnic.world.steps import Steps
 from opavnic.world.world import World
-from vema.agent import AgentCounters
-from vema.types import ConfigState
+from vema.agent.agent import AgentCounters
+from vema.base.types import ConfigState
 
 Why = Callable[[HostVnic], str]
 """Returns why a VNIC is not up, as the EM knows it; empty if it is up, or the reason is not the EM's."""

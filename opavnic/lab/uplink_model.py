@@ -10,8 +10,8 @@ from pydantic import BeforeValidator, Field, model_validator
 from hfi_sim.base.did_you_mean import hint
 from hfi_sim.base.types import MacAddr, mac_text, parse_mac
 from opavnic.lab.name_rules import InterfaceName
-from vema.em.problems import KeyPath, Problem
-from vema.sections import Section
+from vema.base.sections import Section
+from vema.em.desired.problems import KeyPath, Problem
 
 KINDS: Final = ("bridge", "nic", "nat")
 

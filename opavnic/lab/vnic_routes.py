@@ -13,7 +13,7 @@ from opavnic.vnic_port import VnicPort
 from opavnic.world.json_body import json_object
 from opavnic.world.openapi import api
 from opavnic.world.part import RunningPart
-from vema.types import VportNum
+from vema.base.types import VportNum
 
 
 class VnicRoutes(RunningPart):

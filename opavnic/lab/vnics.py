@@ -8,7 +8,7 @@ from hfi_sim.netdev.base import IpInterface, Netdev
 from opavnic.adapter import Adapter
 from opavnic.vnic_port import VnicPort
 from opavnic.world.ground.host import GroundHost, Interface
-from vema.types import VportNum
+from vema.base.types import VportNum
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from opavnic.world.em_node import EM_NODE
 from opavnic.world.ends import Ends
 from opavnic.world.ground.host import GroundHost
 from opavnic.world.world import ManagedBy, World
-from vema.em.election import ELECTION_GROUP
+from vema.em.desired.election import ELECTION_GROUP
 
 if TYPE_CHECKING:
     from opavnic import _native

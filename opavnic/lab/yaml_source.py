@@ -14,7 +14,7 @@ from hfi_sim.base.text import with_article
 from opavnic import files
 from opavnic.errors import OpavnicError
 from opavnic.lab.errors import ConfigError
-from vema.em.problems import KeyPath, Problem, path_text
+from vema.em.desired.problems import KeyPath, Problem, path_text
 
 MAX_DIGITS: Final = 100
 """No file needs longer numbers, and Python refuses to print them."""

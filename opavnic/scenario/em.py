@@ -14,14 +14,14 @@ from opavnic.scenario.hosts import ScenarioError, ScenarioHost, ScenarioVnic
 from opavnic.scenario.managers import BEST, CONVERGENCE_S, Converging, EmStandby, Manager, cut_short
 from opavnic.world.em_node import EM_NODE
 from vema.attributes.mac_entries import MacEntries, MacEntry
-from vema.em.core import EmCore
-from vema.em.desired import EmConfig, EmConfigError, parse_config
-from vema.em.election import Role
-from vema.em.mac_tables import EMPTY
-from vema.em.messages import build_request, read_response
-from vema.em.service import EthernetService
-from vema.errors import AgentError
-from vema.types import AttrId
+from vema.base.errors import AgentError
+from vema.base.types import AttrId
+from vema.em.core.core import EmCore
+from vema.em.core.messages import build_request, read_response
+from vema.em.desired.desired import EmConfig, EmConfigError, parse_config
+from vema.em.desired.election import Role
+from vema.em.desired.mac_tables import EMPTY
+from vema.em.service.service import EthernetService
 
 if TYPE_CHECKING:
     from opavnic.scenario.scenario import Scenario

@@ -21,7 +21,7 @@ from hfi_sim.nodes.hfi import HfiPort
 from opavnic.errors import OpavnicError
 from opavnic.scenario.match import Matcher, Pattern, PatternError, dissect, summary
 from opavnic.world.ground.memory_host import MemoryHost
-from vema.types import VportNum
+from vema.base.types import VportNum
 
 if TYPE_CHECKING:
     from opavnic.adapter import Adapter

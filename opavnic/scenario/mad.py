@@ -13,9 +13,9 @@ from opavnic.scenario.em import DEFAULT_PKEY
 from opavnic.scenario.hosts import ScenarioError, ScenarioHost, ScenarioVnic
 from opavnic.scenario.managers import CONVERGENCE_S
 from vema.attributes.vesw_port_info import VeswPortInfo
-from vema.lmac import Lmac
-from vema.simulator import MadSimulator, Target
-from vema.types import AttrId, ConfigState
+from vema.base.lmac import Lmac
+from vema.base.types import AttrId, ConfigState
+from vema.em.service.simulator import MadSimulator, Target
 
 if TYPE_CHECKING:
     from opavnic.scenario.scenario import Scenario

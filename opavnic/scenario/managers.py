@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from hfi_sim.nodes.hfi import HfiPort
 from opavnic.em_port import SmTopology, make_em
 from opavnic.scenario.hosts import ScenarioError, ScenarioHost
-from vema.em.election import Role
-from vema.em.service import EthernetService
+from vema.em.desired.election import Role
+from vema.em.service.service import EthernetService
 
 if TYPE_CHECKING:
     from opavnic.scenario.scenario import Scenario

@@ -30,8 +30,8 @@ from opavnic.scenario.mad import ScenarioSimulator
 from opavnic.scenario.real import RealGround
 from opavnic.scenario.timeline import Timeline
 from opavnic.world.world import World
-from vema.simulator import MadSimulator
-from vema.types import VportNum
+from vema.base.types import VportNum
+from vema.em.service.simulator import MadSimulator
 
 log = logging.getLogger("opavnic.scenario")
 

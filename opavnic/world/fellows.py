@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from vema.em.desired import EmConfig
-from vema.em.service import EthernetService
+from vema.em.desired.desired import EmConfig
+from vema.em.service.service import EthernetService
 
 
 class Fellows(Protocol):

@@ -31,7 +31,7 @@ from hfi_sim.netdev.memory import MemoryNetdev
 from hfi_sim.nodes.hfi import HfiPort
 from opavnic.errors import PartError
 from opavnic.world.carrier import NativeCarrier
-from vema.em.problems import KeyPath, Problem
+from vema.em.desired.problems import KeyPath, Problem
 
 if TYPE_CHECKING:
     from aiohttp import web

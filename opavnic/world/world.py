@@ -41,7 +41,7 @@ from opavnic.vnic_port import VnicPort
 from opavnic.world.carrier import Carrier
 from opavnic.world.em_node import EM_NODE
 from opavnic.world.ends import Ends
-from vema.types import EMA_OUI
+from vema.base.types import EMA_OUI
 
 CrashHandler = Callable[[str], None]
 """Called with the name of a host whose driver has just been unloaded."""

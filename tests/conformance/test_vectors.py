@@ -26,8 +26,8 @@ from opavnic.conformance.result import Result
 from opavnic.conformance.rx import run_rx
 from opavnic.conformance.vema import run_vema
 from vema.attributes.vesw_port_info import VeswPortInfo
-from vema.em.messages import build_request
-from vema.types import AttrId
+from vema.base.types import AttrId
+from vema.em.core.messages import build_request
 
 VECTORS = Path(__file__).parents[1] / "vectors"
 KINDS = ("encap", "rx", "vema")

@@ -15,10 +15,10 @@ from opavnic.mad_frames import MadMessage, MessageReader, Outcome
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.iface_macs import IfaceMacs
 from vema.attributes.notice import Notice
+from vema.attributes.traps import TRAP_WINDOW_MS, notice_of
 from vema.attributes.vesw_port_info import VeswPortInfo
-from vema.em.messages import build_request, read_response
-from vema.traps import TRAP_WINDOW_MS, notice_of
-from vema.types import AttrId
+from vema.base.types import AttrId
+from vema.em.core.messages import build_request, read_response
 
 WINDOW_S = TRAP_WINDOW_MS / 1000
 PATIENCE_S = 60.0

@@ -28,8 +28,8 @@ from opavnic.lab.runtime import Journal
 from permission import require
 from processes import child
 from vema.attributes.vesw_port_info import VeswPortInfo
-from vema.lmac import Lmac
-from vema.types import ConfigState
+from vema.base.lmac import Lmac
+from vema.base.types import ConfigState
 
 Program = Callable[..., "subprocess.CompletedProcess[str]"]
 AGAINST_LIBIBUMAD = Path(__file__).parent / "libibumad.py"

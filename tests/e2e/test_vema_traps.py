@@ -29,7 +29,7 @@ from opavnic.lab.lab import Lab
 from opavnic.lab.model import LabModel
 from opavnic.lab.namespaces import NETNS_DIR
 from vema.attributes.vesw_port_info import VeswPortInfo
-from vema.types import AttrId, ConfigState, EthLinkStatus, VportNum
+from vema.base.types import AttrId, ConfigState, EthLinkStatus, VportNum
 
 # make test gives a whole file to one worker: labs come one after the other
 

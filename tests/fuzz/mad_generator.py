@@ -11,8 +11,8 @@ from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.iface_macs import IfaceMacs
 from vema.attributes.mac_entries import MacEntries, MacEntry
 from vema.attributes.vesw_port_info import VeswPortInfo
-from vema.em.messages import build_request
-from vema.types import AttrId
+from vema.base.types import AttrId
+from vema.em.core.messages import build_request
 
 VPORTS = (0, 1, 2, 3, 0x101, 0xFFFFFFFF)
 

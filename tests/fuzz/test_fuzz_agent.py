@@ -14,10 +14,10 @@ from hfi_sim.netdev.memory import MemoryNetdev
 from opavnic.adapter import Adapter
 from opavnic.conformance.hfi_stub import HfiStub
 from opavnic.demux import VnicDemux
-from vema.agent import Agent
-from vema.traps import Trap
-from vema.types import VportNum
-from vema.vnic import VnicReport
+from vema.agent.agent import Agent
+from vema.agent.vnic import VnicReport
+from vema.attributes.traps import Trap
+from vema.base.types import VportNum
 
 FRAMES = (
     b"\xff" * 12 + bytes(48),

@@ -18,10 +18,10 @@ from opavnic.em_port import SmTopology, make_em
 from opavnic.world.world import World
 from unit.opavnic.vnic_bench import netdev_of
 from vema.attributes.iface_macs import IfaceMacs
-from vema.em.desired import EmConfig, parse_config
-from vema.em.messages import build_request, read_response
-from vema.traps import notice_of
-from vema.types import EMA_OUI, AttrId, TrapOpcode, VportNum
+from vema.attributes.traps import notice_of
+from vema.base.types import EMA_OUI, AttrId, TrapOpcode, VportNum
+from vema.em.core.messages import build_request, read_response
+from vema.em.desired.desired import EmConfig, parse_config
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

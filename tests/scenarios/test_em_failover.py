@@ -12,9 +12,9 @@ from hfi_sim.base.port_state import CapabilityMask3
 from opavnic.em_port import SmTopology, make_em
 from opavnic.scenario import Hosts, Scenario, ScenarioEm, ms, us
 from scenarios.test_changes import stream
-from vema.em.desired import EmConfig, parse_config
-from vema.em.election import Role
-from vema.em.service import EthernetService
+from vema.em.desired.desired import EmConfig, parse_config
+from vema.em.desired.election import Role
+from vema.em.service.service import EthernetService
 
 HEARTBEAT_S: Final = 0.05
 DEAD_AFTER_S: Final = 0.2

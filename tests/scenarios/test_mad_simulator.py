@@ -12,7 +12,7 @@ from hfi_sim.wire.mad.header import Method
 from opavnic.scenario import Hosts, Scenario, ScenarioEm, ScenarioError, ScenarioSimulator, ms
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.mac_entries import MacEntries, MacEntry
-from vema.types import AttrId, ConfigState, MadStatus, TrapOpcode
+from vema.base.types import AttrId, ConfigState, MadStatus, TrapOpcode
 
 
 async def test_smoke_virtual_switch_by_hand_carries_frames(

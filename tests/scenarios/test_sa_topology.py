@@ -14,8 +14,8 @@ from opavnic.em_port import make_em
 from opavnic.sa_topology import EM_SERVICE_ID, SaTopology
 from opavnic.world.world import World
 from unit.opavnic.vnic_bench import netdev_of
-from vema.em.desired import parse_config
-from vema.types import VportNum
+from vema.base.types import VportNum
+from vema.em.desired.desired import parse_config
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

@@ -29,12 +29,11 @@ from hfi_sim.wire.mad.attributes import SubnetAttrId
 from hfi_sim.wire.mad.header import MadClass, MadHeader, Method, RmppHeader, VendorHeader
 from opavnic import encap, transmit
 from opavnic.devices import seccomp, verbs
-from vema import traps
-from vema import types as ema
-from vema.attributes import class_port_info, iface_macs, mac_entries, notice, vesw_port_info
+from vema.attributes import class_port_info, iface_macs, mac_entries, notice, traps, vesw_port_info
 from vema.attributes.counters import ErrorCounters, SummaryCounters
-from vema.em import election
-from vema.types import AttrId, ConfigState, EthLinkStatus, MadStatus, TrapOpcode
+from vema.base import types as ema
+from vema.base.types import AttrId, ConfigState, EthLinkStatus, MadStatus, TrapOpcode
+from vema.em.desired import election
 
 TABLE: list[tuple[str, str, Any, Any]] = [
     # header, public name, its value, ours

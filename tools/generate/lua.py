@@ -46,7 +46,7 @@ from vema.attributes.iface_macs import IFACE_MAC
 from vema.attributes.mac_entries import MacEntry
 from vema.attributes.notice import Notice
 from vema.attributes.vesw_port_info import VeswPortInfo
-from vema.types import ConfigState, TrapOpcode
+from vema.base.types import ConfigState, TrapOpcode
 
 _BASES = {Shown.DECIMAL: "base.DEC", Shown.HEX: "base.HEX", Shown.FLAG: "base.DEC"}
 _MAD_CODES = (

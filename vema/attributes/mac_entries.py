@@ -19,7 +19,7 @@ from hfi_sim.base.types import MacAddr
 from hfi_sim.wire.field import HEX, MAC, Field
 from hfi_sim.wire.header import Header, WireHeader, declared
 from vema.attributes.access import READ_WRITE
-from vema.types import MAC_TABLE_ENTRIES
+from vema.base.types import MAC_TABLE_ENTRIES
 
 MAX_SECTION: Final = 125
 """Entries that fit the 2008 data bytes of a MAD."""

@@ -11,7 +11,7 @@ from typing import Annotated, Final
 from hfi_sim.wire.field import BYTES, DECIMAL, HEX, Field, Shown
 from hfi_sim.wire.header import WireHeader, declared
 from vema.attributes.access import READ_ONLY, ZERO, reserved
-from vema.types import EMA_OUI, TrapOpcode
+from vema.base.types import EMA_OUI, TrapOpcode
 
 GENERIC_TYPE: Final = 0x08
 """generic_type of the driver's notices: type 4 (informational), not generic."""

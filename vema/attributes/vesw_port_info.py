@@ -15,7 +15,7 @@ from hfi_sim.base.types import MacAddr
 from hfi_sim.wire.field import BITS_PER_BYTE, BYTES, DECIMAL, HEX, MAC, Field, Shown
 from hfi_sim.wire.header import WireHeader, declared
 from vema.attributes.access import READ_ONLY, READ_WRITE, reserved
-from vema.types import MAC_TABLE_ENTRIES, SMAC_ENTRIES, ConfigState, EthLinkStatus
+from vema.base.types import MAC_TABLE_ENTRIES, SMAC_ENTRIES, ConfigState, EthLinkStatus
 
 DEF_PORTS: Final = 16
 """Default ports of a virtual Ethernet switch."""

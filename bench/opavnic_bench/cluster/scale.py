@@ -28,7 +28,7 @@ from opavnic.em_port import SmTopology, make_em
 from opavnic.world.world import World
 from opavnic_bench.base.bed import PKEY
 from opavnic_bench.base.turns import BenchError, Progress, silent, take_turns
-from vema.em.desired import EmConfig, parse_config
+from vema.em.desired.desired import EmConfig, parse_config
 
 MEMBERS: Final = 10
 """Members of each virtual switch."""

@@ -22,7 +22,7 @@ from opavnic_bench.base.turns import BenchError
 from opavnic_bench.ejfat.figures import MEMORY_LAB, TAP_LAB, Case, Sample
 from opavnic_bench.ejfat.frames import LB, WORKER, make_frames, make_tables
 from opavnic_bench.ejfat.programs import measure_programs, sample_of, sender_on
-from vema.em.desired import parse_config
+from vema.em.desired.desired import parse_config
 
 _BATCH = 64
 _MTU = 9000

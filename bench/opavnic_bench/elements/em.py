@@ -21,9 +21,9 @@ from opavnic.em_port import SmTopology, make_em
 from opavnic.world.world import World
 from opavnic_bench.base.bed import PKEY, make_world
 from opavnic_bench.base.turns import BenchError, Progress, silent, take_turns
-from vema.em.desired import EmConfig, parse_config
-from vema.em.service import EthernetService
-from vema.types import MAC_TABLE_ENTRIES
+from vema.base.types import MAC_TABLE_ENTRIES
+from vema.em.desired.desired import EmConfig, parse_config
+from vema.em.service.service import EthernetService
 
 MEMBERS: Final = 10
 """Members of each virtual switch, if there are several."""

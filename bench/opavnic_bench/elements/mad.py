@@ -11,9 +11,9 @@ from opavnic_bench.base.bed import PKEY, make_world
 from opavnic_bench.base.turns import Progress, repeat, silent, take_turns
 from vema.attributes.mac_entries import MAX_SECTION, MacEntries, MacEntry
 from vema.attributes.vesw_port_info import VeswPortInfo
-from vema.em.messages import build_request, read_response
-from vema.lmac import Lmac
-from vema.types import AttrId, ConfigState, VportNum
+from vema.base.lmac import Lmac
+from vema.base.types import AttrId, ConfigState, VportNum
+from vema.em.core.messages import build_request, read_response
 
 _BATCH: Final = 200
 _VPORT: Final = VportNum(1)

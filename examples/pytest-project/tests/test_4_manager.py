@@ -7,7 +7,7 @@ from members import everywhere
 from scapy.layers.l2 import ARP
 
 from opavnic.scenario import ScenarioError, ms
-from vema.types import AttrId, TrapOpcode
+from vema.base.types import AttrId, TrapOpcode
 
 
 @pytest.mark.topology("single-switch", hosts=3)

@@ -23,10 +23,10 @@ from opavnic.world.part import RunningPart
 from opavnic.world.parts.em_routes import down_text, em_routes, failed_text
 from opavnic.world.parts.em_standing import Standing
 from opavnic.world.world import World
-from vema.em.desired import ElectionSection, EmConfig
-from vema.em.reasons import given_pkeys_missing
-from vema.em.service import Candidacy, EthernetService, Topology
-from vema.errors import VemaError
+from vema.base.errors import VemaError
+from vema.em.core.reasons import given_pkeys_missing
+from vema.em.desired.desired import ElectionSection, EmConfig
+from vema.em.service.service import Candidacy, EthernetService, Topology
 
 log = logging.getLogger("opavnic.world.em")
 

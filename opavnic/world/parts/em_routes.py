@@ -24,13 +24,13 @@ from opavnic.world.json_body import json_answer, json_body, json_object
 from opavnic.world.openapi import api
 from opavnic.world.part import RunningPart
 from opavnic.world.parts.em_standing import Standing
-from vema.em.core import EmCore
-from vema.em.desired import Checked, EmConfigError, checked
-from vema.em.preview import Picture, preview
-from vema.em.problems import Problem
-from vema.em.service import EthernetService
-from vema.em.state import Port, Vesw, Vport
-from vema.types import EthLinkStatus
+from vema.base.types import EthLinkStatus
+from vema.em.core.core import EmCore
+from vema.em.core.state import Port, Vesw, Vport
+from vema.em.desired.desired import Checked, EmConfigError, checked
+from vema.em.desired.problems import Problem
+from vema.em.service.preview import Picture, preview
+from vema.em.service.service import EthernetService
 
 PROBLEMS_SAID: Final = 100
 """Number of mistakes of a configuration that are listed; the rest are only counted."""

@@ -7,9 +7,9 @@ from typing import Any
 
 from opavnic.errors import OpavnicError
 from opavnic.world.fellows import Fellows
-from vema.em.desired import Checked, EmConfig
-from vema.em.election import Role
-from vema.em.service import EthernetService
+from vema.em.desired.desired import Checked, EmConfig
+from vema.em.desired.election import Role
+from vema.em.service.service import EthernetService
 
 
 class Standing:

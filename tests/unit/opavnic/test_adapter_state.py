@@ -13,7 +13,7 @@ from opavnic.address_lists import list_hash
 from unit.opavnic.vnic_bench import VnicBench, config
 from vema.attributes.mac_entries import MacEntry
 from vema.attributes.vesw_port_info import VeswPortInfo
-from vema.types import ConfigState, TrapOpcode
+from vema.base.types import ConfigState, TrapOpcode
 
 UCAST, MCAST, LINK = (
     TrapOpcode.UCAST_MACS_CHANGED,

@@ -17,7 +17,7 @@ from opavnic.encap import HEADER_SIZE, Forwarding, pad_frame, pbc
 from opavnic.mac_table import MacTable
 from vema.attributes.mac_entries import MacEntry
 from vema.attributes.vesw_port_info import RcShift, VeswPortInfo
-from vema.lmac import Lmac
+from vema.base.lmac import Lmac
 
 INFO = VeswPortInfo(
     fabric_id=0x301,

@@ -19,7 +19,7 @@ from opavnic.mad_frames import MAX_MESSAGE
 from opavnic.observe import capture
 from opavnic.world import connections, json_body
 from opavnic.world.parts import devices
-from vema.em.desired import VESWS_MAX
+from vema.em.desired.desired import VESWS_MAX
 
 PAGE = (Path(__file__).parents[3] / "docs" / "limits.md").read_text(encoding="utf-8")
 

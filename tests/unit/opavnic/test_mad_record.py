@@ -12,7 +12,7 @@ from hfi_sim.wire.mad.header import Method, build_fm_packet
 from opavnic import mad_record
 from opavnic.mad_record import Exchange, Pairing, RecordError, read_record
 from opavnic.observe.trace_file import write_trace
-from vema.em.messages import build_request
+from vema.em.core.messages import build_request
 
 REQUEST = build_request(Method.GET, 0x11, attr_mod=1, tid=5).build()
 RESPONSE = REQUEST[:3] + b"\x81" + REQUEST[4:]

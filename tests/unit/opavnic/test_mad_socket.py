@@ -27,10 +27,10 @@ from opavnic.mad_socket import MAX_PROGRAMS, MAX_UNREAD, MAX_WAITING, MadSocketS
 from opavnic.world.world import World
 from unit.opavnic.vnic_bench import netdev_of
 from vema.attributes.class_port_info import ClassPortInfo
+from vema.attributes.traps import notice_of
 from vema.attributes.vesw_port_info import VeswPortInfo
-from vema.em.messages import build_request, read_response
-from vema.traps import notice_of
-from vema.types import EMA_OUI, AttrId, VportNum
+from vema.base.types import EMA_OUI, AttrId, VportNum
+from vema.em.core.messages import build_request, read_response
 
 VECTORS = Path(__file__).parents[2] / "vectors"
 

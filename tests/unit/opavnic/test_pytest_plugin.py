@@ -51,7 +51,7 @@ async def test_silence(lab, hosts, em):
     assert "Ether / ARP who has" in out
     assert "seed 77; to repeat: pytest 'test_it.py::test_silence' --fabric-seed=77" in out
     assert "faults: loss on h1 probability=10% l4=0x8 (active, 0 hits)" in out
-    assert re.search(r"ms  vema\.agent: \[h1:1 vport 1\] created", out)
+    assert re.search(r"ms  vema\.agent\.agent: \[h1:1 vport 1\] created", out)
     packets = next(tmp_path.glob(".fabric/*.pcapng"))
     assert str(packets) in out
     assert packets.read_bytes()[:4] == bytes.fromhex("0a0d0d0a")

@@ -12,7 +12,7 @@ from scapy.layers.l2 import ARP
 
 from hfi_sim.fabric.topology import generate
 from opavnic.scenario import Hosts, Scenario, ScenarioEm, ScenarioError, ScenarioSimulator, ms, seconds
-from vema.types import AttrId, MadStatus
+from vema.base.types import AttrId, MadStatus
 
 
 @pytest.mark.parametrize(

@@ -23,13 +23,13 @@ from opavnic.world.world import World
 from unit.opavnic.vnic_bench import netdev_of
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.iface_macs import IfaceMacs
+from vema.attributes.traps import notice_of
 from vema.attributes.vesw_port_info import VeswPortInfo
-from vema.em.desired import EmConfig, PortFacts, VeswSection
-from vema.em.messages import build_request, read_response
-from vema.em.plan import VeswPlan, port_info
-from vema.errors import AgentError
-from vema.traps import notice_of
-from vema.types import EMA_OUI, AttrId, MadStatus, VportNum
+from vema.base.errors import AgentError
+from vema.base.types import EMA_OUI, AttrId, MadStatus, VportNum
+from vema.em.core.messages import build_request, read_response
+from vema.em.desired.desired import EmConfig, PortFacts, VeswSection
+from vema.em.desired.plan import VeswPlan, port_info
 
 BROADCAST = b"\xff" * 6
 

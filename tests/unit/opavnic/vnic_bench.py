@@ -8,10 +8,10 @@ from hfi_sim.wire.packet import seal_packet
 from opavnic.adapter import Adapter
 from opavnic.conformance.hfi_stub import HfiStub
 from opavnic.demux import VnicDemux
+from vema.agent.vnic import Vnic
 from vema.attributes.vesw_port_info import VeswPortInfo
-from vema.lmac import Lmac
-from vema.types import ConfigState, TrapOpcode, VportNum
-from vema.vnic import Vnic
+from vema.base.lmac import Lmac
+from vema.base.types import ConfigState, TrapOpcode, VportNum
 
 ICRC = Icrc()
 PEER_LID = 9

@@ -7,15 +7,15 @@ from dataclasses import replace
 
 from hfi_sim.base.types import MacAddr
 from hfi_sim.wire.mad.header import Method
-from vema.agent import Agent
+from vema.agent.agent import Agent
+from vema.agent.vnic import VnicReport
 from vema.attributes.counters import ErrorCounters, SummaryCounters
 from vema.attributes.mac_entries import MacEntry
+from vema.attributes.traps import Trap
 from vema.attributes.vesw_port_info import VeswPortInfo
-from vema.em.messages import build_request
-from vema.errors import VnicUnavailableError
-from vema.traps import Trap
-from vema.types import TrapOpcode, VportNum
-from vema.vnic import VnicReport
+from vema.base.errors import VnicUnavailableError
+from vema.base.types import TrapOpcode, VportNum
+from vema.em.core.messages import build_request
 
 
 class FakeVnic:

@@ -11,9 +11,9 @@ from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.counters import ErrorCounters, SummaryCounters
 from vema.attributes.iface_macs import IfaceMacs
 from vema.attributes.mac_entries import MacEntries, MacEntry
+from vema.attributes.traps import notice_of
 from vema.attributes.vesw_port_info import VeswPortInfo
-from vema.traps import notice_of
-from vema.types import AttrId, MadStatus, TrapOpcode
+from vema.base.types import AttrId, MadStatus, TrapOpcode
 
 GET, SET = Method.GET, Method.SET
 UNSUPPORTED, INVALID, DENIED = MadStatus.UNSUPPORTED, MadStatus.INVALID, MadStatus.DENIED

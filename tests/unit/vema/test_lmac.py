@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hfi_sim.base.errors import WireError
-from vema.lmac import Lmac, lid_of
+from vema.base.lmac import Lmac, lid_of
 
 
 def test_known_answer_builds_and_parses() -> None:

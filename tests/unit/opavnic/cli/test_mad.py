@@ -22,8 +22,8 @@ from opavnic.lab.logs import LogHub
 from opavnic.lab.runtime import Journal, LabDir, process_start_time
 from opavnic.mad_socket import MadSocketServer
 from opavnic.world.parts.control import ControlServer
-from vema.em.messages import build_request
-from vema.types import AttrId
+from vema.base.types import AttrId
+from vema.em.core.messages import build_request
 
 LAB = "name: x\nhosts: {%s}\nvesws: [{id: 2, name: blue, members: [h1]}]\n"
 

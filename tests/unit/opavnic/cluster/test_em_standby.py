@@ -20,8 +20,8 @@ from opavnic.lab.loader import parse_lab
 from opavnic.scenario.virtual import LOOP_OPTIONS
 from opavnic.world.parts.em import DEAD_AFTER_S, HEARTBEAT_S
 from unit.opavnic.cluster.test_fabric_over_machines import FILE, Cluster, cluster, until
-from vema.em.desired import parse_config
-from vema.em.election import Beat, BeatState
+from vema.em.desired.desired import parse_config
+from vema.em.desired.election import Beat, BeatState
 
 pytestmark = pytest.mark.looptime(**LOOP_OPTIONS)
 STANDBY = FILE.replace("nodes: 3", "nodes: 3, em_standby: [beta]")

@@ -26,8 +26,8 @@ from opavnic.engine.threaded import carrier_engine, native_carrier
 from opavnic.vnic_port import VnicPort
 from unit.opavnic.vnic_bench import netdev_of
 from vema.attributes.vesw_port_info import VeswPortInfo
-from vema.lmac import Lmac
-from vema.types import ConfigState, VportNum
+from vema.base.lmac import Lmac
+from vema.base.types import ConfigState, VportNum
 
 VESW = 2
 PKEY = 0x8002

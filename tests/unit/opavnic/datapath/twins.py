@@ -16,8 +16,8 @@ from opavnic.vnic_port import VnicPort
 from unit.opavnic.vnic_bench import netdev_of
 from vema.attributes.mac_entries import MacEntry
 from vema.attributes.vesw_port_info import VeswPortInfo
-from vema.lmac import Lmac
-from vema.types import ConfigState, VportNum
+from vema.base.lmac import Lmac
+from vema.base.types import ConfigState, VportNum
 
 HOSTS = 3
 VESWS = (0x002, 0x105, 0x7FF)

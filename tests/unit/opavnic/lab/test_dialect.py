@@ -8,7 +8,7 @@ from opavnic.lab.em_config import em_config
 from opavnic.lab.errors import ConfigError
 from opavnic.lab.loader import parse_lab
 from opavnic.lab.model import LabModel, losses
-from vema.em.desired import VeswSection
+from vema.em.desired.desired import VeswSection
 
 LAB = """\
 name: dialect

@@ -9,7 +9,7 @@ import pytest
 
 from opavnic.lab.em_file import EmFile
 from opavnic.lab.errors import ConfigError
-from vema.em.desired import EmConfig
+from vema.em.desired.desired import EmConfig
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
 FILES = [file for file in sorted(EXAMPLES.glob("em-*.yaml")) if file.name != "em-lab.yaml"]

@@ -12,9 +12,9 @@ from opavnic.lab.lab import Lab
 from opavnic.lab.model import LabModel
 from vema.attributes.counters import ErrorCounters, SummaryCounters
 from vema.attributes.vesw_port_info import VeswPortInfo
-from vema.em.messages import build_request, read_response
-from vema.errors import AgentError
-from vema.types import AttrId, MadStatus
+from vema.base.errors import AgentError
+from vema.base.types import AttrId, MadStatus
+from vema.em.core.messages import build_request, read_response
 
 TOTALS = [
     "rx_packets",

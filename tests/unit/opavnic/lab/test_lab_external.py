@@ -15,7 +15,7 @@ from hfi_sim.subnet_manager.administration.service import AdministrationService
 from lab_in_memory import lab_in_memory, served
 from opavnic.errors import OpavnicError
 from opavnic.lab.lab import Lab
-from vema.em.desired import EmConfig, EmConfigError
+from vema.em.desired.desired import EmConfig, EmConfigError
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

@@ -14,7 +14,7 @@ from opavnic.lab.errors import ConfigError
 from opavnic.lab.loader import MAX_FILE_BYTES, load_lab, parse_lab
 from opavnic.lab.model import LabModel
 from opavnic.lab.parts import lab_model
-from vema.em.subnets import overlaps
+from vema.em.desired.subnets import overlaps
 
 ROOT = Path(__file__).parents[4]
 GOOD = """\

@@ -14,9 +14,9 @@ from opavnic.lab.lab import Lab
 from opavnic.lab.model import LabModel
 from opavnic.observe.rates import Order, Sample, in_order, rates
 from vema.attributes.vesw_port_info import VeswPortInfo
-from vema.em.desired import parse_config
-from vema.em.messages import build_request, read_response
-from vema.types import AttrId, ConfigState
+from vema.base.types import AttrId, ConfigState
+from vema.em.core.messages import build_request, read_response
+from vema.em.desired.desired import parse_config
 
 BLUE = {"id": 2, "name": "blue", "pkey": 0x8001, "subnet": "10.9.2.0/24", "members": ["h1", "h2"]}
 

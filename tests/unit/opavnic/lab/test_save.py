@@ -12,7 +12,7 @@ from opavnic.lab.errors import LabError
 from opavnic.lab.lab import Lab
 from opavnic.lab.loader import parse_lab
 from opavnic.lab.save import save
-from vema.em.desired import parse_config
+from vema.em.desired.desired import parse_config
 
 LAB = """
 name: saved

@@ -12,8 +12,8 @@ from opavnic.lab.errors import LabInputError
 from opavnic.lab.lab import Lab
 from opavnic.lab.vnic_routes import remove_vnics
 from vema.attributes.vesw_port_info import VeswPortInfo
-from vema.em.messages import build_request
-from vema.types import AttrId
+from vema.base.types import AttrId
+from vema.em.core.messages import build_request
 
 LAB = """
 name: beside

@@ -35,7 +35,7 @@ from vema.attributes.counters import ErrorCounters, SummaryCounters
 from vema.attributes.mac_entries import MAX_SECTION, MacEntries, MacEntry
 from vema.attributes.notice import Notice
 from vema.attributes.vesw_port_info import VeswPortInfo
-from vema.types import EMA_OUI, AttrId, ConfigState, EthLinkStatus, MadStatus
+from vema.base.types import EMA_OUI, AttrId, ConfigState, EthLinkStatus, MadStatus
 
 pytestmark = needs_tshark
 VECTORS = Path(__file__).parents[3] / "vectors" / "encap-1.jsonl.gz"

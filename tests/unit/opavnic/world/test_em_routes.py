@@ -18,8 +18,8 @@ from opavnic.lab.loader import parse_lab
 from opavnic.world import json_body
 from opavnic.world.json_body import MAX_BODY, MAX_VALUES
 from opavnic.world.parts import em_routes
-from vema.em import desired
-from vema.em.core import EmCore
+from vema.em.core.core import EmCore
+from vema.em.desired import desired
 
 TEXT = """
 name: em-lab

@@ -19,7 +19,7 @@ from hfi_sim.wire.packet import build_packet
 from opavnic.errors import OpavnicError
 from opavnic.vnic_port import VnicPort
 from opavnic.world.world import World
-from vema.types import EMA_OUI
+from vema.base.types import EMA_OUI
 
 
 def netdev(vport_num: int) -> MemoryNetdev:

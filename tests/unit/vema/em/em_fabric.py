@@ -16,9 +16,9 @@ from hfi_sim.subnet_manager import SubnetManager
 from opavnic.em_port import SmTopology, make_em
 from opavnic.vnic_port import VnicPort
 from unit.opavnic.vnic_bench import netdev_of
-from vema.em.desired import EmConfig, parse_config
-from vema.em.service import EthernetService
-from vema.types import VportNum
+from vema.base.types import VportNum
+from vema.em.desired.desired import EmConfig, parse_config
+from vema.em.service.service import EthernetService
 
 PKEY = 0x8002
 

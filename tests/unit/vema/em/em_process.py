@@ -20,10 +20,10 @@ from hfi_sim.management.mad.transactions import Done
 from hfi_sim.wire.mad.header import Method
 from hfi_sim.wire.mad.message import Mad
 from opavnic.mad_frames import MadMessage, MessageReader, Outcome
-from vema.em.desired import PortFacts, parse_config
-from vema.em.groups import Group
-from vema.em.service import EthernetService
-from vema.em.store import Store
+from vema.em.core.groups import Group
+from vema.em.desired.desired import PortFacts, parse_config
+from vema.em.service.service import EthernetService
+from vema.em.store.database import Store
 
 CONFIG = {
     "mac": "learn",

@@ -10,10 +10,10 @@ from hfi_sim.base.types import MacAddr
 from unit.vema.em.em_fabric import EmFabric, config
 from unit.vema.em.test_service import NEW_MAC, converged
 from vema.attributes.vesw_port_info import VeswPortInfo
-from vema.em.desired import EmConfigError, checked, parse_config
-from vema.em.dialogue import request_for
-from vema.em.service import EthernetService
-from vema.types import AttrId, VportNum
+from vema.base.types import AttrId, VportNum
+from vema.em.core.dialogue import request_for
+from vema.em.desired.desired import EmConfigError, checked, parse_config
+from vema.em.service.service import EthernetService
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

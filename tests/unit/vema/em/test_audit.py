@@ -18,14 +18,14 @@ from hfi_sim.base.types import MacAddr
 from hfi_sim.wire.mad.header import Method
 from hfi_sim.wire.mad.message import Mad
 from unit.vema.em.em_fabric import EmFabric, config
-from vema.em.audit import MIN_STEP_S, Audit
-from vema.em.desired import PortFacts
-from vema.em.mac_tables import DIRTY, SECTIONS, VeswTable, digest_of
-from vema.em.plan import VeswPlan
-from vema.em.service import EthernetService
-from vema.em.state import Port, Vesw, Vport
-from vema.errors import AgentError
-from vema.types import AttrId
+from vema.base.errors import AgentError
+from vema.base.types import AttrId
+from vema.em.core.audit import MIN_STEP_S, Audit
+from vema.em.core.state import Port, Vesw, Vport
+from vema.em.desired.desired import PortFacts
+from vema.em.desired.mac_tables import DIRTY, SECTIONS, VeswTable, digest_of
+from vema.em.desired.plan import VeswPlan
+from vema.em.service.service import EthernetService
 
 ROUND_S = 60.0
 Test = Callable[..., Coroutine[Any, Any, None]]

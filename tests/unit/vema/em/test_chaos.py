@@ -19,9 +19,9 @@ from hfi_sim.engine.events.outputs import BufferToken
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.wire.l4 import L4
 from unit.vema.em.em_fabric import PKEY, EmFabric
-from vema.em.desired import EmConfig, parse_config
-from vema.em.service import EthernetService
-from vema.types import VportNum
+from vema.base.types import VportNum
+from vema.em.desired.desired import EmConfig, parse_config
+from vema.em.service.service import EthernetService
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from vema.attributes.vesw_port_info import VeswPortInfo
-from vema.em.desired import (
+from vema.base.types import ConfigState
+from vema.em.desired.desired import (
     EmConfig,
     EmConfigError,
     PartitionLane,
@@ -20,9 +21,8 @@ from vema.em.desired import (
     fabric_problems,
     parse_config,
 )
-from vema.em.plan import plan_vesws, port_info
-from vema.em.problems import Problem, path_text
-from vema.types import ConfigState
+from vema.em.desired.plan import plan_vesws, port_info
+from vema.em.desired.problems import Problem, path_text
 
 
 def facts(n: int, *pkeys: int) -> PortFacts:
@@ -254,7 +254,7 @@ def test_more_virtual_switches_than_ids_are_one_line_before_any_is_looked_at(
 ) -> None:
     looked_at: list[object] = []
     monkeypatch.setattr(EmConfig, "model_validate", looked_at.append)
-    monkeypatch.setattr("vema.em.desired.cross_problems", looked_at.append)
+    monkeypatch.setattr("vema.em.desired.desired.cross_problems", looked_at.append)
     with pytest.raises(EmConfigError) as caught:
         check({"vesws": [{"id": n, "name": ""} for n in range(200_000)]})
     assert str(caught.value) == (

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hfi_sim.base.errors import WireError
-from vema.em.election import Beat, BeatState, Election, Role
+from vema.em.desired.election import Beat, BeatState, Election, Role
 
 HEARTBEAT_S = 0.5
 DEAD_S = 5.0

@@ -23,7 +23,7 @@ from opavnic.em_port import SmTopology
 from opavnic.mad_socket import MadSocketServer
 from processes import child
 from unit.vema.em.em_fabric import EmFabric
-from vema.types import EMA_OUI
+from vema.base.types import EMA_OUI
 
 HOSTS = 5
 PROGRAM = Path(__file__).with_name("em_process.py")

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from hfi_sim.base.types import MacAddr
 from vema.attributes.mac_entries import MacEntries, MacEntry
-from vema.em.mac_tables import DIRTY, EMPTY, ENTRY, MAX_SECTION, SECTIONS, VeswTable, digest_of, fold
-from vema.types import MAC_TABLE_ENTRIES
+from vema.base.types import MAC_TABLE_ENTRIES
+from vema.em.desired.mac_tables import DIRTY, EMPTY, ENTRY, MAX_SECTION, SECTIONS, VeswTable, digest_of, fold
 
 
 def mac(n: int) -> MacAddr:

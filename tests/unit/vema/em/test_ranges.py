@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from vema.em.desired import EmConfigError, parse_config
-from vema.em.ranges import spread_name
+from vema.em.desired.desired import EmConfigError, parse_config
+from vema.em.desired.ranges import spread_name
 
 
 @pytest.mark.parametrize(

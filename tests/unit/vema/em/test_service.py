@@ -15,14 +15,14 @@ from hfi_sim.wire.l4 import L4
 from hfi_sim.wire.mad.header import MadHeader, Method
 from unit.vema.em.em_fabric import PKEY, EmFabric, config
 from vema.attributes.mac_entries import MacEntries, MacEntry
-from vema.em import desired
-from vema.em.desired import EmConfig, EmConfigError, Roster, checked, parse_config
-from vema.em.mac_tables import VeswTable
-from vema.em.messages import build_request, read_response
-from vema.em.problems import Problem
-from vema.em.service import TURN, EthernetService
-from vema.lmac import Lmac
-from vema.types import AttrId, VportNum
+from vema.base.lmac import Lmac
+from vema.base.types import AttrId, VportNum
+from vema.em.core.messages import build_request, read_response
+from vema.em.desired import desired
+from vema.em.desired.desired import EmConfig, EmConfigError, Roster, checked, parse_config
+from vema.em.desired.mac_tables import VeswTable
+from vema.em.desired.problems import Problem
+from vema.em.service.service import TURN, EthernetService
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

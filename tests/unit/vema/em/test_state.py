@@ -12,15 +12,15 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from hfi_sim.base.types import MacAddr
 from hfi_sim.wire.mad.message import Mad
 from unit.vema.fake_vnic import AgentBench, FakeVnic
+from vema.agent.vnic import VnicReport
 from vema.attributes.mac_entries import MacEntry
 from vema.attributes.vesw_port_info import VeswPortInfo
-from vema.em.core import EmCore
-from vema.em.desired import PortFacts, parse_config
-from vema.em.dialogue import Request
-from vema.em.persisted import Memory, VportRecord
-from vema.em.state import Vport
-from vema.types import EthLinkStatus, VportNum
-from vema.vnic import VnicReport
+from vema.base.types import EthLinkStatus, VportNum
+from vema.em.core.core import EmCore
+from vema.em.core.dialogue import Request
+from vema.em.core.state import Vport
+from vema.em.desired.desired import PortFacts, parse_config
+from vema.em.store.persisted import Memory, VportRecord
 
 HOSTS = range(1, 4)
 VESW_IDS = range(1, 5)

@@ -12,9 +12,9 @@ import pytest
 
 from hfi_sim.base.types import MacAddr
 from unit.vema.em.em_fabric import EmFabric, config
-from vema.em.memory import RECORDS_LOST, StoreWriter
-from vema.em.persisted import CountersRecord, EventRecord, SlotsRecord, Tombstone, VportRecord
-from vema.em.store import IN_MEMORY, Store, StoreError
+from vema.em.store.database import IN_MEMORY, Store, StoreError
+from vema.em.store.memory import RECORDS_LOST, StoreWriter
+from vema.em.store.persisted import CountersRecord, EventRecord, SlotsRecord, Tombstone, VportRecord
 
 
 def store(path: Path | str, *, history: int = 1000) -> Store:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vema.em.vport_queue import WorkQueue
+from vema.em.core.vport_queue import WorkQueue
 
 
 def _drain(queue: WorkQueue[str, int]) -> list[tuple[str, int]]:

@@ -1,0 +1,79 @@
+"""The interface between the agent and a VNIC; `opavnic.adapter.Adapter` implements it.
+
+Source: the kernel's split of opa_vnic: the agent reaches the adapter through opa_vnic_vema_iface.c, the adapter
+reports through opa_vnic_vema_report_event().
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from hfi_sim.base.types import MacAddr
+from vema.attributes.counters import ErrorCounters, SummaryCounters
+from vema.attributes.mac_entries import MacEntry
+from vema.attributes.vesw_port_info import VeswPortInfo
+from vema.base.types import TrapOpcode, VportNum
+
+
+class Vnic(Protocol):
+    """One vport, as the EM sees it."""
+
+    @property
+    def vport_num(self) -> VportNum:
+        """Its number on the HFI port, 0-255."""
+        ...
+
+    @property
+    def port_info(self) -> VeswPortInfo:
+        """Current configuration and state, including all read-only fields."""
+        ...
+
+    def apply(self, info: VeswPortInfo) -> None:
+        """Apply a configuration set by the EM; any is accepted. Read-only fields of `info` are ignored."""
+
+    def reset(self) -> None:
+        """Return to power-on defaults and discard the MAC table; the VNIC continues to exist (DeleteVesw)."""
+
+    @property
+    def mac_table_digest(self) -> int:
+        """The digest that came with the last update of the MAC table, 32 bits."""
+        ...
+
+    def mac_section(self, offset: int, num_entries: int) -> tuple[MacEntry | None, ...]:
+        """Return entries of the MAC table, None for holes; the range is inside the table."""
+        ...
+
+    def update_mac_table(self, offset: int, entries: Sequence[MacEntry | None], digest: int) -> None:
+        """Replace the entries from `offset` on, atomically; the range is inside the table."""
+
+    def ucast_macs(self) -> tuple[Sequence[MacAddr], int]:
+        """Return the unicast addresses the netdev listens to, and the generation count of the list."""
+        ...
+
+    def mcast_macs(self) -> tuple[Sequence[MacAddr], int]:
+        """Return the multicast addresses the netdev listens to, and the generation count of the list."""
+        ...
+
+    def summary_counters(self) -> SummaryCounters:
+        """Return the counters of attribute 0x0020."""
+        ...
+
+    def error_counters(self) -> ErrorCounters:
+        """Return the counters of attribute 0x0022."""
+        ...
+
+
+VnicReport = Callable[[Vnic, TrapOpcode], None]
+"""Reports a change of a VNIC to the agent, which may send a trap."""
+
+
+class VnicProvider(Protocol):
+    """Creates VNICs when the EM configures a vport that does not exist yet."""
+
+    def create_vnic(self, vport_num: VportNum, report: VnicReport) -> Vnic:
+        """Return a new VNIC with power-on defaults and a netdev.
+
+        Raises:  VnicUnavailableError: the host cannot provide a netdev.
+        """
+        ...

@@ -1,0 +1,370 @@
+"""The dialogue with one agent: the next request to it, and the evaluation of its responses. Level-triggered.
+
+No "next step" is stored: each time, the known state of a port or vport is compared with the desired one, and the first
+difference determines the request. So lost responses, restarted agents and changed configurations need no code of their
+own.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from enum import Flag, auto
+from typing import Final
+
+from hfi_sim.wire.mad.header import Method
+from hfi_sim.wire.mad.message import Mad
+from vema.attributes.class_port_info import ClassPortInfo
+from vema.attributes.counters import GROUP, ErrorCounters, SummaryCounters
+from vema.attributes.iface_macs import IfaceMacs
+from vema.attributes.vesw_port_info import VeswPortInfo
+from vema.base.errors import AgentError
+from vema.base.types import EMA_CLASS_VERSION, AttrId, EthLinkStatus
+from vema.em.core.messages import attribute_in, build_request
+from vema.em.core.state import Desired, MacList, Port, Vport, timeout_of
+from vema.em.desired.mac_tables import DIRTY, EMPTY, ENTRY, SECTIONS, section_key, section_range
+from vema.em.desired.plan import class_port_info, differences, is_power_on, port_info
+
+PORT: Final = -1
+"""In place of a vport number: the port itself."""
+
+LIST_RESTARTS: Final = 32
+"""Number of consecutive changes of an address list while it is read, after which its agent counts as faulty."""
+DIGESTS_LOST: Final = 3
+"""Number of consecutive polls that find another digest than was written, after which the agent counts as faulty."""
+
+_SECTION_HEADER: Final = struct.Struct(">HHI")
+_PAGE: Final = struct.Struct(">HHHH")
+_ERRORS: Final = (
+    "tx_smac_filt", "tx_dlid_zero", "tx_logic", "tx_drop_state", "rx_bad_veswid", "rx_runt", "rx_oversize",
+    "rx_eth_down", "rx_drop_state", "rx_logic",
+)  # fmt: skip
+
+
+class Effect(Flag):
+    """The effects of a response beyond its own vport."""
+
+    NOTHING = 0
+    ADDRESSES = auto()
+    """The addresses of a member have changed."""
+    RECORD = auto()
+    """The record of the vport has changed."""
+    LINK = auto()
+    """The Ethernet link went up or down."""
+    RESTARTED = auto()
+    """The agent has lost its configuration."""
+    CONFIGURED = auto()
+    """The agent has accepted its configuration."""
+    COUNTERS = auto()
+    """A reading of the counters is complete."""
+    TABLE = auto()
+    """The MAC table no longer has the digest that it was written with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request to one agent. The sender chooses the transaction id."""
+
+    guid: int
+    epoch: int
+    vport_num: int
+    """`PORT` for the port itself."""
+    dlid: int
+    attr_id: int
+    is_set: bool
+    data: bytes
+    timeout_s: float
+    about_port: bool = False
+    """Whether the response is about the port, even if the request reads one of its vports."""
+    section: int = -1
+    """The section of the MAC table that the request reads or writes."""
+    expected: VeswPortInfo | ClassPortInfo | None = None
+    """The expected attribute in the response to a Set."""
+
+    @property
+    def mad(self) -> Mad:
+        """The MAD, with transaction id 0 for the sender to replace."""
+        method = Method.SET if self.is_set else Method.GET
+        return build_request(method, self.attr_id, self.data, attr_mod=self.attr_mod)
+
+    @property
+    def attr_mod(self) -> int:
+        """The attribute modifier: the vport number."""
+        return max(self.vport_num, 0)
+
+    def answered_by(self, response: Mad) -> bytes:
+        """Return the attribute data of the response.
+
+        Raises:  AgentError: the agent refused, or this is not a response to the request.
+        """
+        return attribute_in(response, self.attr_id, self.attr_mod)
+
+
+# --- the next request ----------------------------------------------------------------------------------------
+
+
+def next_of_port(desired: Desired, port: Port) -> Request | None:
+    """Return the next request about the port itself; None if it is ready for its vports."""
+    seen = port.class_port_info
+    if seen is None:
+        return request_for(port, PORT, AttrId.CLASS_PORT_INFO, about_port=True)
+    wanted = class_port_info(desired.config, desired.sink_lid, seen)
+    if wanted != seen:
+        return request_for(
+            port, PORT, AttrId.CLASS_PORT_INFO, wanted.build(), expected=wanted, about_port=True
+        )
+    if port.scan is not None:
+        return request_for(port, port.scan, AttrId.VESW_PORT_INFO, about_port=True)
+    return None
+
+
+def next_of_vport(desired: Desired, port: Port, vport: Vport) -> Request | None:
+    """Return the next request about a vport; None if there is nothing to do now."""
+    info = vport.info
+    if info is None or not vport.fresh:
+        return request_for(port, vport.num, AttrId.VESW_PORT_INFO)
+    vesw = desired.vesws.get(vport.vesw_id)
+    if vesw is None:
+        return None if is_power_on(info) else request_for(port, vport.num, AttrId.DELETE_VESW, b"")
+    wanted = port_info(vesw.plan, port.facts, info)
+    if wanted != info:
+        return request_for(port, vport.num, AttrId.VESW_PORT_INFO, wanted.build(), expected=wanted)
+    if vesw.plan.learns:
+        for attr_id, macs in (
+            (AttrId.IFACE_UCAST_MACS, vport.unicast),
+            (AttrId.IFACE_MCAST_MACS, vport.multicast),
+        ):
+            if not macs.current:
+                return request_for(port, vport.num, attr_id, page=_PAGE.pack(len(macs.pages), 0, 0, 0))
+    if vesw.dirty_since is None:
+        request = _next_section(desired, port, vport)
+        if request is not None:
+            return request
+    if vport.counters_due:
+        return request_for(port, vport.num, vport.counters_due[0])
+    return None
+
+
+def _next_section(desired: Desired, port: Port, vport: Vport) -> Request | None:
+    vesw = desired.vesws[vport.vesw_id]
+    digest = vesw.digest_for(port.facts.guid)
+    if digest == vport.digest and not vport.damaged:
+        return None
+    table = vesw.table_for(port.facts.guid)
+    changes = table.changes(vport.layout)
+    if not changes:  # the sections are right but the digest is not: write it again
+        changes = [0]
+    index = changes[0]
+    first, count = section_range(index)
+    entries = table.section(index)
+    if vport.layout is not None and (index >= len(vport.layout) or vport.layout[index] == EMPTY):
+        count = len(entries.rstrip(b"\0")) // ENTRY.size + 1 if entries.strip(b"\0") else 0
+        count = min(count, section_range(index)[1])
+        entries = entries[: count * ENTRY.size]
+    header = _SECTION_HEADER.pack(first, count, digest if len(changes) == 1 else DIRTY)
+    return request_for(port, vport.num, AttrId.MAC_ENTRIES, header + entries, section=index)
+
+
+def request_for(
+    port: Port,
+    vport_num: int,
+    attr_id: int,
+    data: bytes | None = None,
+    *,
+    page: bytes = b"",
+    section: int = -1,
+    expected: VeswPortInfo | ClassPortInfo | None = None,
+    about_port: bool = False,
+) -> Request:
+    """Return a request to a port: a Set if there is `data`, else a Get of the part selected by `page`."""
+    return Request(
+        port.facts.guid,
+        port.epoch,
+        vport_num,
+        port.facts.lid,
+        attr_id,
+        data is not None,
+        page if data is None else data,
+        timeout_of(port.response_time),
+        about_port,
+        section,
+        expected,
+    )
+
+
+# --- what an answer means ------------------------------------------------------------------------------------
+
+
+def take_port_answer(port: Port, request: Request, mad: Mad) -> Vport | None:
+    """Handle a response about the port itself; return a vport found by a scan, if any.
+
+    Raises:  AgentError: the agent refused, or its response is invalid.
+    """
+    data = request.answered_by(mad)
+    if request.attr_id == AttrId.CLASS_PORT_INFO:
+        info = ClassPortInfo.parse(data)
+        if (info.base_version, info.class_version) != (0x80, EMA_CLASS_VERSION):
+            raise AgentError(
+                f"ClassPortInfo: versions {info.base_version:#x} and {info.class_version:#x}, not 0x80"
+            )
+        if request.expected is not None and info != request.expected:
+            raise AgentError(f"ClassPortInfo: does not keep {'; '.join(differences(request.expected, info))}")
+        port.class_port_info = info
+        port.response_time = info.cap_mask2_resp_time & 0x1F
+        return None
+    seen = VeswPortInfo.parse(data)
+    exists = seen.eth_link_status in (EthLinkStatus.UP, EthLinkStatus.DOWN)
+    port.go_on_scanning(request.vport_num, exists=exists)
+    if not exists or is_power_on(seen):
+        return None
+    found = Vport(port.facts.guid, request.vport_num, seen.vesw_id)
+    _take_info(found, seen)
+    return found
+
+
+def take_vport_answer(vport: Vport, request: Request, mad: Mad) -> Effect:
+    """Handle a response about a vport; return its effects.
+
+    Raises:  AgentError: the agent refused, or its response is invalid.
+    """
+    data = request.answered_by(mad)
+    if request.attr_id == AttrId.VESW_PORT_INFO:
+        info = VeswPortInfo.parse(data)
+        if isinstance(request.expected, VeswPortInfo):
+            broken = differences(request.expected, info)
+            if broken:
+                raise AgentError(f"VeswPortInfo: does not keep {'; '.join(broken)}")
+        effect = _take_info(vport, info)
+        return effect | Effect.CONFIGURED if request.is_set else effect
+    if request.attr_id == AttrId.DELETE_VESW:
+        if not is_power_on(VeswPortInfo.parse(data)):
+            raise AgentError("DeleteVesw: the vport keeps its configuration")
+        vport.fresh = False
+        return Effect.NOTHING
+    if request.attr_id == AttrId.MAC_ENTRIES:
+        return _take_section(vport, request, data)
+    if request.attr_id in (AttrId.SUMMARY_COUNTERS, AttrId.ERROR_COUNTERS):
+        return _take_counters(vport, request.attr_id, data)
+    macs = vport.unicast if request.attr_id == AttrId.IFACE_UCAST_MACS else vport.multicast
+    return _take_page(macs, request, data)
+
+
+def _take_info(vport: Vport, info: VeswPortInfo) -> Effect:
+    absent = info.eth_link_status not in (EthLinkStatus.UP, EthLinkStatus.DOWN)
+    if absent and (info.mac_tbl_digest != EMPTY or not is_power_on(info)):
+        raise AgentError(
+            f"VeswPortInfo: a configuration, and link status {info.eth_link_status} as if there were no vport"
+        )
+    effect = _judge_digest(vport, info, absent)
+    before = vport.info
+    if before is not None and {before.eth_link_status, info.eth_link_status} == set(EthLinkStatus):
+        effect |= Effect.LINK
+    if absent:
+        if vport.unicast.read_gen is not None or vport.digest != EMPTY:
+            effect |= Effect.RESTARTED
+        vport.unicast.forget()
+        vport.multicast.forget()
+    if info.base_mac != vport.base_mac:
+        vport.base_mac = info.base_mac
+        effect |= Effect.ADDRESSES
+    if info.mac_tbl_digest != vport.digest:
+        vport.damaged = False
+    if info.mac_tbl_digest != vport.digest or (info.mac_tbl_digest == EMPTY and not vport.damaged):
+        vport.layout = () if info.mac_tbl_digest == EMPTY else None
+    vport.digest = info.mac_tbl_digest
+    vport.unicast.agent_gen = info.uc_macs_gen_count
+    vport.multicast.agent_gen = info.mc_macs_gen_count
+    vport.info, vport.fresh = info, True
+    return effect
+
+
+def _judge_digest(vport: Vport, info: VeswPortInfo, absent: bool) -> Effect:
+    """Detect a table that another EM has written, and an agent that does not keep digests."""
+    if info.mac_tbl_digest == vport.digest:
+        if vport.info is not None and not vport.fresh:
+            vport.digests_lost = 0
+        return Effect.NOTHING
+    if absent or vport.info is None or vport.layout is None:
+        return Effect.NOTHING
+    vport.digests_lost += 1
+    if vport.digests_lost >= DIGESTS_LOST:
+        vport.digests_lost = 0
+        raise AgentError(
+            f"VeswPortInfo: MAC table digest {info.mac_tbl_digest:#x}, {DIGESTS_LOST} times after another was written"
+        )
+    return Effect.TABLE
+
+
+def _take_section(vport: Vport, request: Request, data: bytes) -> Effect:
+    first, count, digest = _SECTION_HEADER.unpack_from(request.data)
+    if data[: len(request.data)] != request.data:
+        raise AgentError(f"MacEntries: does not keep entries {first} to {first + count - 1}")
+    layout = [-1] * SECTIONS if vport.layout is None else list(vport.layout)
+    layout += [EMPTY] * (request.section + 1 - len(layout))
+    layout[request.section] = _section_key(request.data[_SECTION_HEADER.size :], request.section)
+    while layout and layout[-1] == EMPTY:
+        layout.pop()
+    vport.layout, vport.digest = tuple(layout), digest
+    if digest == DIRTY:
+        return Effect.NOTHING
+    vport.damaged = False
+    return Effect.RECORD
+
+
+def _section_key(entries: bytes, index: int) -> int:
+    return section_key(entries.ljust(section_range(index)[1] * ENTRY.size, b"\0"))
+
+
+def _take_page(macs: MacList, request: Request, data: bytes) -> Effect:
+    page = IfaceMacs.parse(data)
+    (start,) = struct.unpack_from(">H", request.data)
+    if page.start != start or page.num_macs != len(page.macs) or start + page.num_macs > page.total:
+        raise AgentError(
+            f"address list: {page.num_macs} addresses from {page.start}, of {page.total}, in a page of {len(page.macs)}"
+        )
+    if not page.macs and start < page.total:
+        raise AgentError(f"address list: nothing from {start} on, though there are {page.total}")
+    macs.agent_gen = page.gen_count
+    if start and page.gen_count != macs.pages_gen:
+        macs.restart()  # the list changed between two pages
+        macs.restarts += 1
+        if macs.restarts >= LIST_RESTARTS:
+            macs.restarts = 0
+            raise AgentError(f"address list: changed between two pages, {LIST_RESTARTS} times in a row")
+        return Effect.NOTHING
+    macs.pages_gen = page.gen_count
+    macs.pages += page.macs
+    if len(macs.pages) < page.total:
+        return Effect.NOTHING
+    changed = tuple(macs.pages) != macs.macs
+    macs.macs, macs.read_gen, macs.stale = tuple(macs.pages), page.gen_count, False
+    macs.restart()
+    macs.restarts = 0
+    return Effect.RECORD | (Effect.ADDRESSES if changed else Effect.NOTHING)
+
+
+def _take_counters(vport: Vport, attr_id: int, data: bytes) -> Effect:
+    if attr_id == AttrId.SUMMARY_COUNTERS:
+        summary = SummaryCounters.parse(data)
+        values = {
+            name: getattr(summary, name)
+            for name in ("tx_errors", "rx_errors", "tx_packets", "rx_packets", "tx_bytes", "rx_bytes")
+        }
+        for prefix, group in (("tx", summary.tx_group), ("rx", summary.rx_group)):
+            values |= {
+                f"{prefix}_{name}": count for (name, _), count in zip(GROUP, group.in_order(), strict=True)
+            }
+    else:
+        errors = ErrorCounters.parse(data)
+        values = {name: getattr(errors, name) for name in _ERRORS}
+    vport.counters = {**vport.counters, **values}
+    if attr_id in vport.counters_due:
+        vport.counters_due.remove(attr_id)
+    return Effect.NOTHING if vport.counters_due else Effect.COUNTERS
+
+
+def lost(vport: Vport, request: Request) -> None:
+    """Handle a request timeout; a Set may or may not have been applied."""
+    vport.fresh = False
+    if request.is_set and request.attr_id == AttrId.MAC_ENTRIES:
+        vport.layout = None

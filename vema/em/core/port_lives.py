@@ -1,0 +1,194 @@
+"""The life cycle of ports as seen by an EM: joining, leaving, polls, backoff, isolation. Sans-IO."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from hfi_sim.base.errors import WireError
+from vema.base.errors import AgentError
+from vema.em.core import dialogue
+from vema.em.core.dialogue import Request
+from vema.em.core.record_log import RecordLog
+from vema.em.core.state import Desired, Port, Vport
+from vema.em.core.turns import Turns
+from vema.em.core.virtual_switches import VirtualSwitches
+from vema.em.desired.desired import PortFacts
+from vema.em.store.persisted import Tombstone, VportRecord
+
+AFTER_TRAP_S: Final = 1.2
+"""Delay of a poll after a trap: agents suppress further traps for up to 1.074 s."""
+WHILE_SILENT_S: Final = 0.25
+"""Interval of polls of an agent that has used up its burst of traps and so does not report changes for a while."""
+BACKOFF_S: Final = 1.0
+BACKOFF_MAX_S: Final = 30.0
+ISOLATION_S: Final = 30.0
+ISOLATION_MAX_S: Final = 600.0
+REFUSALS: Final = 3
+"""Number of consecutive refused requests after which a port is isolated."""
+
+
+class PortLives:
+    """Tracks ports as they join, leave, stop answering or send invalid responses."""
+
+    def __init__(
+        self,
+        desired: Desired,
+        vesws: VirtualSwitches,
+        turns: Turns,
+        log: RecordLog,
+        remembered: Iterable[VportRecord],
+    ) -> None:
+        """Start without ports; `remembered` are the vports of an earlier run."""
+        self.trust_memory = True
+        """Whether no other EM can have been active since the records were written."""
+        self.unanswered = 0
+        """Requests that were never answered."""
+        self._desired = desired
+        self._vesws = vesws
+        self._turns = turns
+        self._log = log
+        self._remembered: dict[int, list[VportRecord]] = {}
+        for record in remembered:
+            self._remembered.setdefault(record.guid, []).append(record)
+
+    # --- coming and going ----------------------------------------------------------------------------------
+
+    def meet(self, fact: PortFacts) -> Port:
+        """Return a new Port for a port that is seen for the first time in this run."""
+        port = Port(fact)
+        records = self._remembered.pop(fact.guid, [])
+        if records and self.trust_memory:
+            for record in records:
+                port.add(Vport.of(record))
+        else:
+            self._log.add(*(Tombstone(record.key) for record in records))
+            port.start_scan(1)
+        return port
+
+    def begin(self, now: float, port: Port) -> None:
+        """Restart the dialogue with a port that joined, came back or changed, or after this EM became the master."""
+        port.epoch += 1
+        port.doubt()
+        port.busy = port.blocked = False
+        if port.scan is not None:
+            port.start_scan(port.patience)
+        for vport in port.vports.values():
+            vport.busy = False
+        self._vesws.wait_for(port)
+        self._turns.mark_port(port)
+        self._schedule_look(now, port, first=True)
+
+    def come_back(self, now: float, port: Port, fact: PortFacts) -> None:
+        """Handle a port that came back, or whose facts changed while in service."""
+        was_away = not port.in_service
+        port.facts, port.in_service, port.away_until = fact, True, None
+        port.blocked = False
+        if was_away:
+            port.isolated, port.failures = "", 0
+            self._log.event("port-joined", port)
+        self.begin(now, port)
+
+    def leave(self, now: float, port: Port) -> None:
+        """Handle a port that left; its addresses stay in the tables of the others for a while."""
+        port.in_service = False
+        port.away_until = now + self._desired.config.limits.leave_hold
+        self._stop(now, port, port.away_until)
+        self._log.event("port-left", port)
+
+    def forget(self, port: Port) -> None:
+        """Give up waiting for a port that left to come back."""
+        port.away_until = None
+        self._log.event("port-forgotten", port)
+
+    def forget_vports(self, port: Port) -> None:
+        """Forget the vports of a port and scan for them: another EM may have created others."""
+        self._log.add(*(Tombstone(vport.key) for vport in port.vports.values()))
+        port.remove_all()
+        port.start_scan(1)
+
+    # --- polls ---------------------------------------------------------------------------------------------
+
+    def look(self, now: float, port: Port) -> None:
+        """Poll a port in service that is due."""
+        if port.blocked:
+            port.blocked, port.isolated = False, ""
+        elif not all(vport.done for vport in port.vports.values()):
+            self._turns.schedule(port, self._after_trap(now, port))  # it is already being polled
+            return
+        port.doubt()
+        self._turns.mark_port(port)
+        if port.silent(now):
+            self._turns.schedule(port, now + WHILE_SILENT_S)
+        else:
+            self._schedule_look(now, port)
+
+    def look_beyond(self, port: Port, patience: int) -> None:
+        """Look for vports that another EM has created, at as many free numbers past the last one known or found."""
+        if port.scan is None:
+            port.start_scan(patience)
+        port.patience = max(port.patience, patience)
+        port.ready = False
+        self._turns.mark_port(port)
+
+    def look_after_trap(self, now: float, port: Port) -> None:
+        """Poll again soon, as the agent may suppress the trap for a later change."""
+        again = self._after_trap(now, port)
+        if not port.blocked and (port.wake_at <= now or port.wake_at > again):
+            self._turns.schedule(port, again)
+
+    @staticmethod
+    def _after_trap(now: float, port: Port) -> float:
+        return now + (WHILE_SILENT_S if port.silent(now) else AFTER_TRAP_S)
+
+    def _schedule_look(self, now: float, port: Port, *, first: bool = False) -> None:
+        interval = self._desired.config.polling.interval
+        if interval and self._turns.active:
+            # spread the polls of ports that joined together
+            share = 0.5 + (port.facts.guid * 0x9E3779B1 % 1024) / 2048 if first else 1.0
+            self._turns.schedule(port, now + interval * share)
+
+    # --- agents that do not answer or are faulty -------------------------------------------------------------
+
+    def answers(self, port: Port) -> None:
+        """Note that a port has answered."""
+        if port.failures:
+            port.failures = 0
+            self._log.event("port-answers", port)
+
+    def not_answered(self, now: float, port: Port, vport: Vport | None, request: Request) -> None:
+        """Handle a request that timed out after all retries; a Set may or may not have been applied."""
+        self.unanswered += 1
+        if not port.failures:
+            self._log.event("port-silent", port, text=f"attribute {request.attr_id:#06x} unanswered")
+        port.failures += 1
+        if vport is not None:
+            dialogue.lost(vport, request)
+        self._stop(now, port, now + min(BACKOFF_S * 2 ** min(port.failures - 1, 10), BACKOFF_MAX_S))
+
+    def refused(self, now: float, port: Port, vport: Vport | None, error: AgentError | WireError) -> None:
+        """Retry after a refusal; isolate an agent that keeps refusing, or whose response is invalid."""
+        port.refusals += 1
+        status = getattr(error, "status", 0)
+        if status and port.refusals < REFUSALS:
+            if vport is not None:
+                vport.fresh, vport.layout = False, None
+                self._turns.mark(port, vport)
+            else:
+                self._turns.mark_port(port)
+            return
+        port.strikes, port.refusals = port.strikes + 1, 0
+        port.isolated = str(error)
+        self._log.event("agent-isolated", port, vport, text=port.isolated)
+        self._stop(now, port, now + min(ISOLATION_S * 2 ** min(port.strikes - 1, 10), ISOLATION_MAX_S))
+
+    def _stop(self, now: float, port: Port, until: float) -> None:
+        """Send nothing to a port until `until`, and ignore responses to earlier requests."""
+        port.epoch += 1
+        port.doubt()
+        port.busy, port.blocked = False, True
+        self._turns.queue.forget(port.facts.guid)
+        for vport in port.vports.values():
+            vport.busy = False
+        self._vesws.do_not_wait_for(now, port)
+        self._turns.schedule(port, until)

@@ -1,0 +1,561 @@
+"""The EM on the MAD stack of a port: asyncio's clock, the subnet manager's notices, the database.
+
+em = EthernetService(port.mad, topology, Store(path, wall_clock=time.time), clock=loop, guid=port.guid)
+em.start(config)
+...
+em.restart()                 # as a process that is killed and started again; memory=False: without its database
+em.stop()
+
+Each turn handles what has arrived, writes records to the database, and only then sends the requests of `EmCore`: so a
+restarted EM never knows less than its agents were told. A `CoreRunner` runs the turns, one per iteration of the event
+loop. If the core raises, the EM stops: `failure` holds the exception, and no `wait_for` keeps waiting.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from hfi_sim.base.clock import Clock
+from hfi_sim.base.core_runner import CoreRunner
+from hfi_sim.base.errors import HfiSimError, WireError
+from hfi_sim.base.types import PKEY_FULL_MANAGEMENT
+from hfi_sim.management.mad.agents import AgentHandler, AgentRegistration, MadRequest
+from hfi_sim.management.mad.transactions import Done
+from hfi_sim.wire.mad.header import MadClass, Method
+from hfi_sim.wire.mad.message import Mad
+from vema.base.types import EMA_OUI
+from vema.em.core.core import EmCore
+from vema.em.core.dialogue import Request
+from vema.em.core.groups import Group
+from vema.em.core.reasons import why_not
+from vema.em.desired.desired import (
+    Checked,
+    ElectionSection,
+    EmConfig,
+    PortFacts,
+    Roster,
+    contradictions,
+    met_by,
+)
+from vema.em.desired.election import (
+    ELECTION_CLASS,
+    ELECTION_GROUP,
+    ELECTION_OUI,
+    Beat,
+    Election,
+    Role,
+)
+from vema.em.desired.problems import Problem
+from vema.em.service.preview import Picture, preview
+from vema.em.service.verify import Difference, verify
+from vema.em.store.database import Store
+from vema.em.store.memory import StoreWriter
+from vema.em.store.persisted import EventRecord, Memory
+
+log = logging.getLogger("vema.em")
+
+TURN: Final = 32
+"""Number of responses handled, vports served and MAC tables computed in one iteration of the event loop, so that a
+large fabric does not block other tasks."""
+
+
+class MadTransport(Protocol):
+    """The MAD stack of the port that the EM runs on; `hfi_sim.management.mad.stack.MadStack` is one."""
+
+    def submit(
+        self, dlid: int, mad: Mad, done: Done, *, timeout_s: float = 1.0, retries: int = 3, sl: int = 0
+    ) -> int:
+        """Send a request with a fresh transaction id; call `done` once, with the response or None."""
+        ...
+
+    def send(self, dlid: int, mad: bytes, *, sl: int = 0) -> object:
+        """Send one MAD without waiting for a response."""
+        ...
+
+    def register_agent(
+        self, mgmt_class: int, oui: bytes | None, methods: Iterable[int], handler: AgentHandler
+    ) -> AgentRegistration:
+        """Pass MADs of a class with certain methods to `handler`."""
+        ...
+
+    def unregister_agent(self, registration: AgentRegistration) -> None:
+        """End a registration."""
+
+
+class Topology(Protocol):
+    """What the EM needs of the subnet manager."""
+
+    @property
+    def lid(self) -> int:
+        """LID of the port that the EM runs on."""
+        ...
+
+    @property
+    def sl(self) -> int:
+        """Service level of MADs to agents."""
+        ...
+
+    def ports(self) -> list[PortFacts]:
+        """Return the ports that are in service and announce Ethernet on fabric."""
+        ...
+
+    def known(self) -> list[PortFacts]:
+        """Return all ports that could be members, in service or not."""
+        ...
+
+    @property
+    def given(self) -> bool:
+        """Whether partitions and lanes are given by a fabric manager, which may not fit the configuration, or later."""
+        ...
+
+    def set_groups(self, groups: dict[int, Group | None]) -> None:
+        """Give virtual switches, by id, their multicast groups; None deletes the group.
+
+        Raises:  HfiSimError: the subnet manager refuses.
+        """
+
+    def group_lids(self) -> Mapping[int, int] | None:
+        """Return the multicast LIDs of the groups so far, by id of the virtual switch; None: the EM chooses them."""
+        ...
+
+    def group_members(self, mlid: int) -> frozenset[int]:
+        """Return the GUIDs of the ports in a group; empty if there is no such group."""
+        ...
+
+    def why_not_in_group(self, vesw_id: int, guid: int) -> str:
+        """Return why a port is not in the group of a virtual switch, or what it has no group for; empty: not known."""
+        ...
+
+    def join_election(self) -> None:
+        """Let the EM's port receive the heartbeats of other EMs: join `ELECTION_GROUP`."""
+
+    def subscribe(self, handler: Callable[[], None]) -> Callable[[], None]:
+        """Call `handler` when ports come, go or change; the returned function unsubscribes it."""
+        ...
+
+
+def _nothing() -> None:
+    """Handle a configuration where nobody else follows it."""
+
+
+async def _at_once() -> None:
+    """Wait for no host."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidacy:
+    """How an EM stands for election where its configuration does not say so, but whoever runs the fabric."""
+
+    election: ElectionSection
+    guids: frozenset[int]
+    """Port GUIDs of all EMs that may be elected; heartbeats of others do not count."""
+
+
+class EthernetService:
+    """One EM: core, election and database, on one port."""
+
+    def __init__(
+        self,
+        transport: MadTransport,
+        topology: Topology,
+        store: Store,
+        *,
+        clock: Clock,
+        guid: int,
+        hear_traps: bool = True,
+        name: str = "EM",
+        candidacy: Candidacy | None = None,
+    ) -> None:
+        """Prepare; nothing is sent before `start`.
+
+        Args:  guid: of the port; decides between EMs of equal priority. hear_traps: False if the caller registers
+               for traps and passes them to `trap`. name: for the log. candidacy: in place of the `election` of all
+               configurations.
+        """
+        self._candidacy = candidacy
+        self.topology = topology
+        self.transport = transport
+        self.store = store
+        self.core: EmCore | None = None
+        self.election: Election | None = None
+        self.on_applied: Callable[[], None] = _nothing
+        """Called when another configuration has been applied."""
+        self.hosts_ready: Callable[[], Awaitable[None]] = _at_once
+        """Waits until hosts can use what the agents have been told; for those who apply a configuration."""
+        self._hear_traps = hear_traps
+        self._guid = guid
+        self._clock = clock
+        self._name = name
+        self._runner = self._new_runner()
+        self._inbox: deque[Callable[[EmCore, float], None]] = deque()
+        """Traps and responses that have arrived and are not handled yet."""
+        self._ports_changed = True
+        self._registrations: list[AgentRegistration] = []
+        self._hears_beats = False
+        self._unsubscribe: Callable[[], None] | None = None
+        self._watchers: list[Callable[[], bool]] = []
+        self._beat_tid = 0
+        self._writer = StoreWriter(store)
+        self._last_config = EmConfig()
+        """The configuration that a restart without memory begins with: whoever starts it still has the file."""
+        self._life = 0
+        """What an earlier life asked is not answered to a later one."""
+
+    def _new_runner(self) -> CoreRunner:
+        return CoreRunner(
+            self._clock,
+            name=self._name,
+            step=self._turn,
+            deadline=self._next_wake,
+            on_timer=None,
+            turn=1,
+            on_failure=self._look_around,
+        )
+
+    # --- life ----------------------------------------------------------------------------------------------
+
+    def start(self, config: EmConfig | None = None) -> None:
+        """Start with `config`, or else with the last applied configuration, or else with an empty one.
+
+        Raises:  EmConfigError: this fabric cannot satisfy the configuration; nothing was sent.
+                 StoreError: the database is damaged or cannot be written.
+        """
+        if self.core is not None:
+            raise RuntimeError("the EM is running already: stop it first")
+        memory = self.store.load()
+        if config is not None:
+            self.store.set_config(met_by(config, self.roster()).text)
+        elif memory.config is not None:
+            try:
+                config = EmConfig.model_validate_json(memory.config)
+            except ValueError as error:
+                raise self.store.damaged(error) from error
+        self._begin(config or EmConfig(), memory)
+
+    def _begin(self, config: EmConfig, memory: Memory) -> None:
+        if self._runner.ended:
+            self._runner = self._new_runner()
+        self.store.history = config.polling.history
+        self._last_config = config
+        now = self._runner.time()
+        self.core = EmCore(config, memory, now=now)
+        if self._hear_traps:
+            self._registrations.append(
+                self.transport.register_agent(MadClass.EMA, EMA_OUI, [Method.TRAP], self.trap)
+            )
+        self._elect(now, config)
+        self._unsubscribe = self.topology.subscribe(self._on_topology)
+        self._runner.poll_soon()
+
+    def halt(self) -> None:
+        """End as a process does that is killed: nothing is sent any more, the database stays, agents go on as they are.
+
+        `restart` goes on from there. Halting twice does nothing.
+        """
+        for registration in self._registrations:
+            self.transport.unregister_agent(registration)
+        self._registrations.clear()
+        self._hears_beats = False
+        if self._unsubscribe is not None:
+            self._unsubscribe()
+            self._unsubscribe = None
+        self._runner.shutdown()
+        if self.core is not None:
+            self._last_config = self.core.config
+        self.core = None
+        self._inbox.clear()
+        self._ports_changed = True
+        self._life += 1
+        self._look_around()
+
+    def restart(self, *, memory: bool = True) -> None:
+        """Halt, where it runs or has failed, and begin anew with the last configuration.
+
+        Args:    memory: False: the database is lost; what agents have is then read from them.
+        Raises:  StoreError: the database is damaged or cannot be written.
+        """
+        self.halt()
+        if not memory:
+            self.store.clear()
+        self.store.set_config(self._last_config.model_dump_json())
+        self._writer = StoreWriter(self.store)
+        self._begin(self._last_config, self.store.load())
+
+    def begin_with(self, config: EmConfig) -> None:
+        """Let the next `restart` begin with a configuration that was changed while this EM is halted."""
+        self._last_config = config
+
+    def stop(self) -> None:
+        """Halt for good, and close the database. Agents keep their configuration."""
+        self.halt()
+        self.store.close()
+
+    def apply(self, config: EmConfig | Checked) -> None:
+        """Replace the configuration. One that was `checked` for the current ports is not checked again.
+
+        Raises:  EmConfigError: this fabric cannot satisfy it; the old one stays, and nothing was sent.
+                 StoreError: it cannot be stored; the old one stays.
+        """
+        core, roster = self._running(), self.roster()
+        if isinstance(config, EmConfig) or config.roster.ports != roster.ports:
+            config = met_by(config if isinstance(config, EmConfig) else config.config, roster)
+        text, config = config.text, config.config
+        self.store.set_config(text)
+        self.store.history = config.polling.history
+        election_changes = self._candidacy is None and config.election != core.config.election
+        core.set_config(self._runner.time(), config)
+        if election_changes:
+            self._elect(self._runner.time(), config)
+        self._runner.poll_soon()
+        self.on_applied()
+
+    def _candidates(self) -> list[PortFacts]:
+        """Return the ports that can be members: those of the fabric, and those that left it."""
+        known = self.topology.known()
+        there = {facts.guid for facts in known}
+        met = () if self.core is None else self.core.ports.values()
+        return known + [port.facts for port in met if port.facts.guid not in there]
+
+    def _running(self) -> EmCore:
+        if self.core is None:
+            raise RuntimeError("the EM is not running")
+        return self.core
+
+    # --- state ---------------------------------------------------------------------------------------------
+
+    @property
+    def role(self) -> Role:
+        """Whether this EM is the master."""
+        return Role.MASTER if self.election is None else self.election.role
+
+    @property
+    def converged(self) -> bool:
+        """Whether every reachable agent is configured as desired."""
+        if self.core is None or self.failure is not None or self._inbox or self._ports_changed:
+            return False
+        return self.core.converged
+
+    @property
+    def failure(self) -> Exception | None:
+        """The exception that stopped this EM, if any. The log has the traceback."""
+        return self._runner.failure
+
+    async def wait_converged(self, timeout_s: float = 60.0) -> bool:
+        """Wait until `converged`; return False on a timeout."""
+        return await self.wait_for(lambda: self.converged, timeout_s)
+
+    async def wait_for(self, condition: Callable[[], bool], timeout_s: float) -> bool:
+        """Wait until `condition` is true; it is checked after each turn.
+
+        Returns: False on a timeout, or if this EM has failed or is halted.
+        """
+        if condition():
+            return True
+        if self.failure is not None or self.core is None:
+            return False
+        reached: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+        def look() -> bool:
+            ended = self.failure is not None or self.core is None
+            if not reached.done() and ((met := not ended and condition()) or ended):
+                reached.set_result(met)
+            return reached.done()
+
+        self._watchers.append(look)
+        try:
+            return await asyncio.wait_for(reached, timeout_s)
+        except TimeoutError:
+            return condition()
+        finally:
+            if look in self._watchers:
+                self._watchers.remove(look)
+
+    def preview(self, config: EmConfig) -> list[str]:
+        """Return one line for each change that `config` would make at an agent.
+
+        Raises:  EmConfigError: this fabric cannot satisfy it.
+        """
+        now = self.picture()
+        return preview(met_by(config, now.roster).config, now)
+
+    def picture(self) -> Picture:
+        """Return a snapshot of what is known, for `preview`."""
+        core = self._running()
+        lids = self.topology.group_lids()
+        return Picture.of(self.roster(), core.ports.values(), core.vesws, lids)
+
+    def roster(self) -> Roster:
+        """Return the ports that can be members now, for `checked`."""
+        return Roster(self._candidates(), given=self.topology.given)
+
+    def contradictions(self) -> list[Problem]:
+        """Return where what a fabric manager has set contradicts the configuration; on our own fabric, nothing."""
+        if self.core is None or not self.topology.given:
+            return []
+        return contradictions(self.core.config, self.roster())
+
+    def why_not(self, guid: int, vesw_id: int) -> str:
+        """Return why a port has no VNIC that forwards on a virtual switch, from what is known; nothing is asked."""
+        if self.failure is not None:
+            return "the Ethernet Manager has failed"
+        if self.core is None:
+            return "the Ethernet Manager has ended"
+        if not self.topology.lid:
+            return "the port of the EM has no LID: no fabric manager has brought it up"
+        group = self.topology.why_not_in_group(vesw_id, guid)
+        return why_not(self.core, guid, vesw_id, group, self.topology.given)
+
+    async def verify(self) -> list[Difference]:
+        """Read everything from all agents; return the differences from the configuration."""
+        core = self._running()
+        groups = {vesw.plan.mlid: self.topology.group_members(vesw.plan.mlid) for vesw in core.vesws.values()}
+        found = [Difference("", None, str(problem)) for problem in self.contradictions()]
+        return found + await verify(core.desired, list(core.ports.values()), self, groups)
+
+    async def request(self, request: Request, *, retries: int | None = None) -> Mad | None:
+        """Send one request independently of the core, to read state only, and return the response."""
+        answer: asyncio.Future[Mad | None] = asyncio.get_running_loop().create_future()
+
+        def done(mad: Mad | None) -> None:
+            if not answer.done():
+                answer.set_result(mad)
+
+        limit = self._running().config.limits.retries if retries is None else retries
+        self._submit(request, done, limit)
+        return await answer
+
+    # --- what arrives --------------------------------------------------------------------------------------
+
+    def _on_topology(self) -> None:
+        self._ports_changed = True
+        self._runner.poll_soon()
+
+    def trap(self, request: MadRequest) -> None:
+        """Handle a trap of an agent."""
+        self._arrived(lambda core, now: core.trap(now, request.mad, request.slid))
+
+    def _on_beat(self, request: MadRequest) -> None:
+        if self.election is None:
+            return
+        try:
+            beat = Beat.parse_mad(request.mad)
+        except WireError as error:
+            log.warning("heartbeat of LID %#x: %s", request.slid, error)
+            return
+        if request.pkey != PKEY_FULL_MANAGEMENT or (
+            self._candidacy is not None and beat.guid not in self._candidacy.guids
+        ):
+            log.warning("heartbeat of LID %#x: it may not manage this fabric", request.slid)
+            return
+        self.election.heard(self._runner.time(), beat)
+        self._runner.poll_soon()
+
+    def _arrived(self, what: Callable[[EmCore, float], None]) -> None:
+        if self.core is not None and self.failure is None:
+            self._inbox.append(what)
+            self._runner.poll_soon()
+
+    # --- a turn --------------------------------------------------------------------------------------------
+
+    def _turn(self) -> bool:
+        """Do one turn; return whether there is more to do at once."""
+        core = self.core
+        if core is None:
+            return False
+        now = self._runner.time()
+        for _ in range(min(TURN, len(self._inbox))):
+            self._inbox.popleft()(core, now)
+        if self._ports_changed:
+            self._ports_changed = False
+            core.set_sink(now, self.topology.lid)
+            core.set_ports(now, self.topology.ports())
+            core.set_group_lids(now, self.topology.group_lids())
+        core.wake(now, TURN)
+        self._follow_election(now, core)
+        requests = core.next_requests(TURN)
+        self._writer.write(core.take_records())
+        if core.active:
+            self._set_groups(core.take_groups())
+        for wanted in requests:
+            self._send(wanted)
+        self._look_around()
+        return bool(self._inbox) or core.has_more
+
+    def _look_around(self) -> None:
+        """Wake up those in `wait_for` whose condition is true or can no longer become true."""
+        self._watchers = [look for look in self._watchers if not look()]
+
+    def _next_wake(self) -> float | None:
+        if self.core is None:
+            return None
+        times = [self.core.next_wake(), None if self.election is None else self.election.next_wake()]
+        return min((time for time in times if time is not None), default=None)
+
+    def _send(self, request: Request) -> None:
+        retries = self._running().config.limits.retries
+        life = self._life
+
+        def done(mad: Mad | None) -> None:
+            if life == self._life:
+                self._arrived(lambda core, now: core.answer(now, request, mad))
+
+        self._submit(request, done, retries)
+
+    def _submit(self, request: Request, done: Done, retries: int) -> None:
+        sl = self.topology.sl
+        self.transport.submit(
+            request.dlid, request.mad, done, timeout_s=request.timeout_s, retries=retries, sl=sl
+        )
+
+    def _set_groups(self, groups: dict[int, Group | None]) -> None:
+        if not groups:
+            return
+        try:
+            self.topology.set_groups(groups)
+        except HfiSimError as error:
+            log.warning("multicast groups: %s", error)
+            self._writer.write([EventRecord("groups-refused", text=str(error))])
+
+    # --- election ------------------------------------------------------------------------------------------
+
+    def _elect(self, now: float, config: EmConfig) -> None:
+        section = config.election if self._candidacy is None else self._candidacy.election
+        if section is None:
+            self.election = None
+            return
+        self.election = Election(
+            guid=self._guid,
+            priority=section.priority,
+            heartbeat_s=section.heartbeat,
+            dead_after_s=section.dead_after,
+            now=now,
+        )
+        self.topology.join_election()
+        if not self._hears_beats:
+            self._hears_beats = True
+            self._registrations.append(
+                self.transport.register_agent(ELECTION_CLASS, ELECTION_OUI, [Method.SEND], self._on_beat)
+            )
+
+    def _follow_election(self, now: float, core: EmCore) -> None:
+        election = self.election
+        if election is None:
+            core.set_active(now, True)
+            return
+        before = core.active
+        election.wake(now)
+        if election.role is Role.LEAVING and core.in_flight == 0:
+            election.drained(now)
+        core.set_active(now, election.check(now), trust_memory=False)
+        if core.active != before:
+            kind = "master" if core.active else "standby"
+            log.info("EM %#x is %s", self._guid, kind)
+            self._writer.write([EventRecord(kind, text=f"EM {self._guid:#x}, priority {election.priority}")])
+        for beat in election.take_beats():
+            self._beat_tid += 1
+            self.transport.send(ELECTION_GROUP, beat.build_mad(self._beat_tid))

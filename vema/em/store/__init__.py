@@ -1,0 +1,1 @@
+"""What an Ethernet Manager remembers over a restart, in a database or in memory."""
