@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
-from ejfat.addresses import IpAddress, parse_ip
+from ejfat.base.addresses import IpAddress, parse_ip
 from ejfat.live.lb_options import LbOptions
 from hfi_sim.base.did_you_mean import nearest
 from opavnic.extras import advice, is_installed
@@ -49,9 +49,9 @@ def _address_of(asked: Asked, host: str) -> object:
 
 
 def _option_problems(asked: Asked, app: AskedApp) -> Iterator[Problem]:
+    from ejfat.base.errors import BadRequestError
     from ejfat.control.grpc.listening import check_listen
     from ejfat.control.names import check_name
-    from ejfat.errors import BadRequestError
 
     options: LbOptions = app.options
     for name in ("listen", "p4_listen"):

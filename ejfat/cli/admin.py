@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ejfat.addresses import parse_ip, parse_ips
-from ejfat.errors import UriError
+from ejfat.base.addresses import parse_ip, parse_ips
+from ejfat.base.errors import UriError
 from opavnic.cli.common import AsJson, time_option
 from opavnic.cli.group import command_group
 from opavnic.cli.output import print_json, print_line, print_rich, print_table
@@ -48,7 +48,7 @@ def reserve(
     from ipaddress import ip_address
 
     from ejfat.control.pb import loadbalancer_pb2 as pb
-    from ejfat.uri import EjfatUri, Endpoint
+    from ejfat.events.uri import EjfatUri, Endpoint
     from ejfat.wire.headers import LB_PORT
 
     asked = _parse(uri)
@@ -181,7 +181,7 @@ def _texts(addresses: list[str]) -> list[str]:
 
 
 def _parse(uri: str) -> Any:
-    from ejfat.uri import EjfatUri
+    from ejfat.events.uri import EjfatUri
 
     if not uri:
         raise UriError("no URI: give --uri, or set EJFAT_URI")

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from ejfat.conformance import run_ejfat
+from ejfat.files.conformance import run_ejfat
 from opavnic.cli.common import AsJson
 from opavnic.cli.conformance_report import report
 

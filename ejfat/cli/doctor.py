@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ejfat.addresses import parse_ip
-from ejfat.errors import UriError
+from ejfat.base.addresses import parse_ip
+from ejfat.base.errors import UriError
 from opavnic.cli.common import AsJson, time_option
 from opavnic.cli.output import EXIT_FAILED, print_json, print_line
 
@@ -43,8 +43,8 @@ def doctor(
 
     The reservation must have no other worker: events would go there.
     """
+    from ejfat.events.uri import EjfatUri
     from ejfat.live.doctor import DoctorPlan, examine
-    from ejfat.uri import EjfatUri
 
     if not uri:
         raise UriError("no URI: give --uri, or set EJFAT_URI")

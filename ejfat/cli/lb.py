@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from ejfat.addresses import IpAddress, parse_ips
-from ejfat.errors import BadRequestError, EjfatError
+from ejfat.base.addresses import IpAddress, parse_ips
+from ejfat.base.errors import BadRequestError, EjfatError
 from opavnic.cli.common import time_option
 from opavnic.cli.output import say
 from opavnic.signals import call_on_ending_signals

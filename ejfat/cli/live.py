@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ejfat.addresses import IpAddress, parse_ip
-from ejfat.errors import BadRequestError, EjfatError, UriError
-from ejfat.reassembly import MAX_EVENT as TAKEN_BY_DEFAULT
-from ejfat.schema import SLOTS
-from ejfat.segmentation import MAX_EVENT
+from ejfat.base.addresses import IpAddress, parse_ip
+from ejfat.base.errors import BadRequestError, EjfatError, UriError
+from ejfat.events.reassembly import MAX_EVENT as TAKEN_BY_DEFAULT
+from ejfat.events.segmentation import MAX_EVENT
+from ejfat.tables.schema import SLOTS
 from hfi_sim.base.quantities import parse_size, size_text
 from opavnic.cli.common import AsJson, quantity, time_option
 from opavnic.cli.output import EXIT_FAILED, print_json, say
@@ -26,9 +26,9 @@ from opavnic.signals import call_on_ending_signals
 if TYPE_CHECKING:
     from ejfat.control.feedback import Gains
     from ejfat.control.pb import loadbalancer_pb2 as pb
+    from ejfat.events.reassembly import Event, LostEvent
+    from ejfat.events.uri import EjfatUri, Endpoint
     from ejfat.live.sockets import Receiver
-    from ejfat.reassembly import Event, LostEvent
-    from ejfat.uri import EjfatUri, Endpoint
 
 _DIGITS = 18
 """Maximum number of digits of a slot number."""
@@ -85,8 +85,8 @@ def send(
     as_json: AsJson = False,
 ) -> None:
     """Cut files or stdin into events and send them to a load balancer."""
+    from ejfat.events.segmentation import Segmenter
     from ejfat.live.sockets import SendPlan, send_events
-    from ejfat.segmentation import Segmenter
     from ejfat.wire.headers import LB_PORT
 
     target, sync = _target(to, uri, LB_PORT)
@@ -133,7 +133,7 @@ def _check_taken(size: int, limit: int) -> None:
 
 
 def _target(to: str, uri: str, default_port: int) -> tuple[Endpoint, Endpoint | None]:
-    from ejfat.uri import EjfatUri, parse_endpoint
+    from ejfat.events.uri import EjfatUri, parse_endpoint
 
     if to:
         return parse_endpoint(to, to, default_port=default_port), None
@@ -213,8 +213,8 @@ def recv(
     from ejfat.control.feedback import Gains
     from ejfat.control.names import check_name
     from ejfat.control.pb import loadbalancer_pb2 as pb
+    from ejfat.events.uri import EjfatUri, parse_endpoint
     from ejfat.live.sockets import ReceivePlan, Receiver
-    from ejfat.uri import EjfatUri, parse_endpoint
 
     endpoint = parse_endpoint(listen, listen, default_port=None)
     if out is not None and str(out) != "-":
@@ -362,7 +362,7 @@ def _why(lost: LostEvent) -> str:
 
 
 async def _consume(receiver: Receiver, out: Path | None, count: int) -> None:
-    from ejfat.reassembly import LostEvent
+    from ejfat.events.reassembly import LostEvent
 
     done = 0
     async for what in receiver.results():

@@ -35,7 +35,7 @@ def sim(
     as_json: AsJson = False,
 ) -> None:
     """Run a capture through the pipeline, like the simulator in the specification."""
-    from ejfat.simulator import simulate
+    from ejfat.files.simulator import simulate
 
     result = simulate(tables, source, out, meta=meta, meta_out=meta_out)
     counters = result.pipeline.counters
@@ -54,9 +54,9 @@ def tables(
     script: Annotated[Path, typer.Argument(help="Table script.", show_default=False)], as_json: AsJson = False
 ) -> None:
     """Check a table script and show the resulting tables."""
-    from ejfat.script import load_script
-    from ejfat.simulator import read_text
-    from ejfat.tables import match_text
+    from ejfat.files.simulator import read_text
+    from ejfat.tables.match_action import match_text
+    from ejfat.tables.script import load_script
 
     loaded = load_script(read_text(script), str(script))
     rows = [

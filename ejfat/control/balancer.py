@@ -10,21 +10,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from ejfat.addresses import IpAddress
-from ejfat.control import demands as slot_demands
-from ejfat.control import programming
-from ejfat.control.calendar import Claim, apportion, shares, spread
+from ejfat.base.addresses import IpAddress
+from ejfat.base.drops import Drop
+from ejfat.base.errors import BadRequestError, ControlError, ExhaustedError, UnknownError
 from ejfat.control.chains import Chain
-from ejfat.control.demands import NOBODY, SlotRange
-from ejfat.control.epochs import EpochManager
+from ejfat.control.epochs import demands as slot_demands
+from ejfat.control.epochs import programming
+from ejfat.control.epochs.calendar import Claim, apportion, shares, spread
+from ejfat.control.epochs.demands import NOBODY, SlotRange
+from ejfat.control.epochs.epochs import EpochManager
+from ejfat.control.epochs.prefixes import TICKS
+from ejfat.control.epochs.programming import Rewrite, Target
+from ejfat.control.epochs.ticks import Sample, TickPredictor
 from ejfat.control.feedback import Report, reweigh
 from ejfat.control.members import Session, SessionState, Worker
-from ejfat.control.prefixes import TICKS
-from ejfat.control.programming import Rewrite, Target
-from ejfat.control.ticks import Sample, TickPredictor
-from ejfat.drops import Drop
-from ejfat.errors import BadRequestError, ControlError, ExhaustedError, UnknownError
-from ejfat.schema import SLOTS, Op, Update
+from ejfat.tables.schema import SLOTS, Op, Update
 
 _MEMBER_IDS = 0xFFFF
 _MAX_SENDERS = 256

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from ipaddress import ip_address
 
-from ejfat.addresses import IpAddress
+from ejfat.base.addresses import IpAddress
 from ejfat.control.members import ReceiverCounters, Session, SessionState
 
 MAX_CHAINS = 16

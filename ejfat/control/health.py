@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from ejfat.addresses import IpAddress
+from ejfat.base.addresses import IpAddress
+from ejfat.base.drops import Drop, Refusal
 from ejfat.control.balancer import ReservedInstance
 from ejfat.control.history import History
 from ejfat.control.members import STALE_S, Session, SessionState
-from ejfat.drops import Drop, Refusal
 
 _RECENT_S = 60.0
 """Seconds for which refused sync messages and ticks count as an issue of the present."""

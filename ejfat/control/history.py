@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from ejfat.base.drops import Drop, LbCounters, MemberCounters, PipelineCounters
+from ejfat.base.errors import BadRequestError
 from ejfat.control.balancer import ReservedInstance
 from ejfat.control.members import Session, SessionState
-from ejfat.drops import Drop, LbCounters, MemberCounters, PipelineCounters
-from ejfat.errors import BadRequestError
 
 RETENTION_S = 300.0
 _LB_DROPS = {

@@ -14,12 +14,12 @@ from enum import StrEnum
 from ipaddress import IPv4Address, ip_address
 from typing import Any
 
-from ejfat.addresses import IpAddress
-from ejfat.control.demands import SlotRange
+from ejfat.base.addresses import IpAddress
+from ejfat.base.errors import BadRequestError, ControlError
+from ejfat.control.epochs.demands import SlotRange
+from ejfat.control.epochs.programming import Rewrite
 from ejfat.control.feedback import MEAN_WEIGHT
 from ejfat.control.names import check_name
-from ejfat.control.programming import Rewrite
-from ejfat.errors import BadRequestError, ControlError
 
 STALE_S = 2.0
 """Seconds of silence after which a worker gets no slots in new epochs."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ejfat.errors import BadRequestError
+from ejfat.base.errors import BadRequestError
 
 LONGEST_NAME = 64
 """Maximum number of characters."""

@@ -7,19 +7,19 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 from typing import Any
 
-from ejfat.addresses import IpAddress
-from ejfat.control import programming
+from ejfat.base.addresses import IpAddress
+from ejfat.base.drops import PipelineCounters
+from ejfat.base.errors import BadRequestError, ControlError, ExhaustedError, ForbiddenError, UnknownError
 from ejfat.control.balancer import Policy, ReservedInstance, Strategy
+from ejfat.control.epochs import programming
+from ejfat.control.epochs.programming import Target
 from ejfat.control.health import Conflict
 from ejfat.control.history import History
 from ejfat.control.members import Session, Worker
 from ejfat.control.names import check_name
-from ejfat.control.programming import Target
 from ejfat.control.stored import Parts, Written, parts_of, restore
 from ejfat.control.tokens import Action, Permission, Resource, TokenBook
-from ejfat.drops import PipelineCounters
-from ejfat.errors import BadRequestError, ControlError, ExhaustedError, ForbiddenError, UnknownError
-from ejfat.schema import Update
+from ejfat.tables.schema import Update
 
 INSTANCES = 8
 _BROADCAST = IPv4Address("255.255.255.255")

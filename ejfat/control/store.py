@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ejfat.errors import EjfatError
+from ejfat.base.errors import EjfatError
 from hfi_sim.base.private_file import close_to_others, make_private_file
 
 _BUSY = 5

@@ -14,13 +14,13 @@ from collections.abc import Callable, Mapping
 from ipaddress import ip_address
 from typing import Any
 
+from ejfat.base.errors import BadRequestError
 from ejfat.control.balancer import Policy, ReservedInstance, Strategy
 from ejfat.control.chains import Chain, snapshot
-from ejfat.control.epochs import Epoch, EpochManager, Retiring
+from ejfat.control.epochs.epochs import Epoch, EpochManager, Retiring
+from ejfat.control.epochs.prefixes import Prefix
+from ejfat.control.epochs.programming import Rewrite, Target
 from ejfat.control.members import Session
-from ejfat.control.prefixes import Prefix
-from ejfat.control.programming import Rewrite, Target
-from ejfat.errors import BadRequestError
 
 Parts = dict[str, Any]
 """Plain data by the name of the part."""

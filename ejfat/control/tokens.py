@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
-from ejfat.errors import ForbiddenError, UnknownError
+from ejfat.base.errors import ForbiddenError, UnknownError
 
 
 class Resource(IntEnum):

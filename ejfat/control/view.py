@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from ejfat.control.epochs import Epoch
+from ejfat.base.drops import PipelineCounters
+from ejfat.control.epochs.epochs import Epoch
 from ejfat.control.health import issues_of, issues_of_addresses, issues_of_worker
 from ejfat.control.members import Session
 from ejfat.control.plane import ControlPlane, Reservation
-from ejfat.drops import PipelineCounters
 
 
 def plane_view(plane: ControlPlane, counters: PipelineCounters, now: float) -> list[dict[str, Any]]:

@@ -15,8 +15,8 @@ from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
 from ejfat.demo.hosts import UdpHost
 from ejfat.demo.ledger import Ledger, event_data
-from ejfat.reassembly import Reassembler
-from ejfat.segmentation import Segmenter
+from ejfat.events.reassembly import Reassembler
+from ejfat.events.segmentation import Segmenter
 from ejfat.wire.headers import LB_PORT, SyncHeader
 from hfi_sim.base.types import MacAddr
 

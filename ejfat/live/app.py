@@ -17,21 +17,21 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ejfat.addresses import IpAddress
+from ejfat.base.addresses import IpAddress
+from ejfat.base.drops import Drop
+from ejfat.base.errors import BadRequestError, ControlError, EjfatError
+from ejfat.control.epochs.ticks import Sample
 from ejfat.control.grpc.listening import probe
 from ejfat.control.plane import ControlPlane, PlaneConfig
 from ejfat.control.store import Store
-from ejfat.control.ticks import Sample
 from ejfat.control.tokens import Action, Resource
 from ejfat.control.view import plane_view
-from ejfat.drops import Drop
-from ejfat.errors import BadRequestError, ControlError, EjfatError
+from ejfat.events.uri import EjfatUri
 from ejfat.live.control_address import ControlAddress, peer_address
 from ejfat.live.node import LbNode
 from ejfat.live.routes import NextHops
 from ejfat.pipeline.native import Wanted, make_pipeline
-from ejfat.schema import Update
-from ejfat.uri import EjfatUri
+from ejfat.tables.schema import Update
 from ejfat.wire.headers import SyncHeader
 
 if TYPE_CHECKING:

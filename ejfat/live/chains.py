@@ -7,14 +7,14 @@ import logging
 from contextlib import suppress
 from typing import Any
 
+from ejfat.base.errors import EjfatError, UpstreamError
 from ejfat.control.chains import Chain, aggregate
 from ejfat.control.grpc.messages import put_counters
 from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
 from ejfat.control.plane import ControlPlane, Reservation
-from ejfat.errors import EjfatError, UpstreamError
+from ejfat.events.uri import EjfatUri
 from ejfat.live.feedback import REPORT_PERIOD_S, CallError, call, channel_to
-from ejfat.uri import EjfatUri
 
 log = logging.getLogger("ejfat.live.chains")
 _LEAVE_S = 2.0

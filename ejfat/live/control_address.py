@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from urllib.parse import unquote
 
-from ejfat.addresses import IpAddress
+from ejfat.base.addresses import IpAddress
 from ejfat.control.plane import PlaneConfig, Reservation
-from ejfat.uri import EjfatUri, Endpoint
+from ejfat.events.uri import EjfatUri, Endpoint
 from ejfat.wire.headers import LB_PORT
 
 _NO_PORT = 1024

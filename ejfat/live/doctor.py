@@ -14,16 +14,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ejfat.addresses import IpAddress
+from ejfat.base.addresses import IpAddress
+from ejfat.base.errors import EjfatError
 from ejfat.control.feedback import Gains
 from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
-from ejfat.errors import EjfatError
+from ejfat.events.reassembly import Event
+from ejfat.events.segmentation import Segmenter
+from ejfat.events.uri import EjfatUri, Endpoint
 from ejfat.live.feedback import Measured, Reporter, call, channel_to, check_version
 from ejfat.live.sockets import ReceivePlan, Receiver, SendPlan, send_events
-from ejfat.reassembly import Event
-from ejfat.segmentation import Segmenter
-from ejfat.uri import EjfatUri, Endpoint
 
 _LOOK_S = 0.2
 """Seconds between two looks at the status."""

@@ -11,14 +11,14 @@ from typing import Any
 
 import grpc
 
+from ejfat.base.errors import BadRequestError, EjfatError
 from ejfat.control.feedback import FillController, Gains
 from ejfat.control.grpc.listening import check_listen
 from ejfat.control.grpc.versions import mismatch
 from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
-from ejfat.errors import BadRequestError, EjfatError
-from ejfat.reassembly import ReassemblyCounters
-from ejfat.uri import EjfatUri
+from ejfat.events.reassembly import ReassemblyCounters
+from ejfat.events.uri import EjfatUri
 from opavnic.files import MAX_TEXT, FileError, read_bytes
 
 log = logging.getLogger("ejfat.live.feedback")

@@ -14,9 +14,9 @@ from ipaddress import IPv4Interface, IPv6Interface
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ejfat.addresses import IpAddress
+from ejfat.base.addresses import IpAddress
+from ejfat.base.errors import EjfatError
 from ejfat.control.grpc.listening import LONGEST_PATH
-from ejfat.errors import EjfatError
 from ejfat.live.app import LbApp
 from ejfat.live.carrier import LabCarrier
 from ejfat.live.lb_options import LbOptions

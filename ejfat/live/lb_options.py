@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ejfat.addresses import IpAddress, parse_ip
-from ejfat.errors import BadRequestError
+from ejfat.base.addresses import IpAddress, parse_ip
+from ejfat.base.errors import BadRequestError
 from opavnic.files import MAX_TEXT, FileError, read_text
 from vema.base.sections import Time
 

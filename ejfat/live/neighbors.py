@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from ipaddress import IPv4Address, IPv6Address
 
-from ejfat.addresses import IpAddress
+from ejfat.base.addresses import IpAddress
 from ejfat.pipeline.packet import ETH_ARP, ICMPV6, Packet
 from hfi_sim.wire.internet_checksum import checksum
 

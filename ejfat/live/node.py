@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from ipaddress import ip_address
 
-from ejfat.addresses import IpAddress
-from ejfat.drops import Drop
+from ejfat.base.addresses import IpAddress
+from ejfat.base.drops import Drop
 from ejfat.live.neighbors import Neighbors
 from ejfat.live.watch import Watch
 from ejfat.pipeline import Pipeline, Verdict

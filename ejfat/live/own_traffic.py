@@ -12,7 +12,7 @@ import socket
 import struct
 from collections.abc import Sequence
 
-from ejfat.addresses import IpAddress
+from ejfat.base.addresses import IpAddress
 
 _SO_ATTACH_FILTER = 26
 _LOAD_WORD, _LOAD_HALF, _LOAD_BYTE = 0x20, 0x28, 0x30

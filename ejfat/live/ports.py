@@ -12,8 +12,8 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from ejfat.addresses import IpAddress
-from ejfat.errors import BadRequestError, EjfatError
+from ejfat.base.addresses import IpAddress
+from ejfat.base.errors import BadRequestError, EjfatError
 from ejfat.live.offload import NO_OFFLOAD, VNET, frames_of
 from ejfat.live.own_traffic import EVERYTHING, NOTHING, attach, own_traffic
 

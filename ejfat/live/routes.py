@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Any
 
-from ejfat.addresses import IpAddress
+from ejfat.base.addresses import IpAddress
 
 _MAIN_TABLE = 254
 _FAMILIES = {2: 4, 10: 6}

@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import BinaryIO
 
-from ejfat.control.prefixes import TICKS
-from ejfat.errors import BadRequestError, EjfatError
-from ejfat.reassembly import MAX_EVENT, MAX_HELD, Event, LostEvent, Reassembler, ReassemblyCounters
-from ejfat.segmentation import Segmenter
-from ejfat.uri import Endpoint
+from ejfat.base.errors import BadRequestError, EjfatError
+from ejfat.control.epochs.prefixes import TICKS
+from ejfat.events.reassembly import MAX_EVENT, MAX_HELD, Event, LostEvent, Reassembler, ReassemblyCounters
+from ejfat.events.segmentation import Segmenter
+from ejfat.events.uri import Endpoint
 from ejfat.wire.headers import SyncHeader
 
 _RECEIVE_BUFFER = 8 << 20

@@ -9,7 +9,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from ejfat.addresses import IpAddress
+from ejfat.base.addresses import IpAddress
 from ejfat.control.health import Conflict
 from ejfat.pipeline.packet import ETH_ARP, ICMP, ICMPV6, Ip, Packet
 from hfi_sim.wire.internet_checksum import checksum

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from ejfat.drops import Drop, PipelineCounters
-from ejfat.errors import BadRequestError
+from ejfat.base.drops import Drop, PipelineCounters
+from ejfat.base.errors import BadRequestError
 from ejfat.pipeline.packet import Packet
 from ejfat.pipeline.switchboard import Pipeline
 from ejfat.pipeline.verdict import Verdict
-from ejfat.schema import TableSet
-from ejfat.tables import Entry, Match, Table
+from ejfat.tables.match_action import Entry, Match, Table
+from ejfat.tables.schema import TableSet
 from opavnic.datapath.selection import NOT_BUILT, load_native
 
 if TYPE_CHECKING:

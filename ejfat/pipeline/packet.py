@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ejfat.drops import Drop
+from ejfat.base.drops import Drop
 from ejfat.wire.headers import LB_PORT
 
 ETH_IPV4 = 0x0800

@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import NamedTuple
 
-from ejfat.drops import Drop
+from ejfat.base.drops import Drop
 from ejfat.pipeline.packet import ETH_ARP, ICMP, ICMPV6, UDP, UDP_SIZE, Ip, Packet
 
 ETH_SLOW = 0x8809

@@ -5,7 +5,7 @@ Source: the public P4 program.
 
 from __future__ import annotations
 
-from ejfat.drops import Drop
+from ejfat.base.drops import Drop
 from ejfat.pipeline.parse23 import solicitation_end
 from hfi_sim.wire.internet_checksum import checksum, update
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ejfat.drops import Drop, PipelineCounters
+from ejfat.base.drops import Drop, PipelineCounters
 from ejfat.pipeline.packet import Packet, parse_packet
 from ejfat.pipeline.v1 import PipelineV1
 from ejfat.pipeline.v23 import PipelineV23
 from ejfat.pipeline.verdict import Verdict
-from ejfat.schema import TableSet
+from ejfat.tables.schema import TableSet
 
 
 class Pipeline:

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ejfat.drops import Drop, LbCounters, PipelineCounters
+from ejfat.base.drops import Drop, LbCounters, PipelineCounters
 from ejfat.pipeline.packet import ETH_IPV4, ETH_IPV6, ETH_VLAN, UDP, UDP_SIZE, Ip, Packet
 from ejfat.pipeline.verdict import Verdict
-from ejfat.schema import DROP
-from ejfat.tables import Table
+from ejfat.tables.match_action import Table
+from ejfat.tables.schema import DROP
 from ejfat.wire.headers import LB_PORT
 from hfi_sim.wire.internet_checksum import update, update_udp
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ejfat.drops import Drop, LbCounters, PipelineCounters, Reply
+from ejfat.base.drops import Drop, LbCounters, PipelineCounters, Reply
 from ejfat.pipeline import responder
 from ejfat.pipeline.packet import ETH_VLAN, Packet
 from ejfat.pipeline.parse23 import Kind, Parsed, parse
 from ejfat.pipeline.verdict import Verdict
-from ejfat.tables import Entry, Table
+from ejfat.tables.match_action import Entry, Table
 from hfi_sim.wire.internet_checksum import update, update_udp
 
 _LB_SIZE = 16

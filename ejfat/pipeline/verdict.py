@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ejfat.drops import Drop
+from ejfat.base.drops import Drop
 
 
 class Verdict(NamedTuple):

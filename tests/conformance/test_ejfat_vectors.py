@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from ejfat.conformance import VectorError, load_vectors, run_ejfat, run_vectors
-from ejfat.errors import EjfatError
+from ejfat.base.errors import EjfatError
+from ejfat.files.conformance import VectorError, load_vectors, run_ejfat, run_vectors
+from ejfat.files.simulator import simulate
 from ejfat.pipeline import Pipeline
 from ejfat.pipeline.native import Wanted
-from ejfat.script import load_script
-from ejfat.simulator import simulate
+from ejfat.tables.script import load_script
 from unit.ejfat.pipelines import IMPLEMENTATIONS
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "ejfat"

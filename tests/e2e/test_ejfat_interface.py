@@ -77,7 +77,7 @@ FILTERED = """
 import json, socket, subprocess
 from ipaddress import ip_address
 from ejfat.live.ports import PacketPort
-from ejfat.segmentation import udp_packet
+from ejfat.events.segmentation import udp_packet
 
 subprocess.run("ip link add lb0 type veth peer name wire0 && ip link set lb0 up && ip link set wire0 up",
                shell=True, check=True)
@@ -128,9 +128,9 @@ from ejfat.live.offload import VNET, frames_of
 from ejfat.live.ports import PacketPort
 from ejfat.pipeline import Pipeline
 from ejfat.pipeline.native import NativePipeline
-from ejfat.schema import Dialect
+from ejfat.tables.schema import Dialect
 from opavnic_bench.ejfat.frames import LB, SENDER, WORKER, make_frames, make_tables
-from ejfat.control.programming import Rewrite
+from ejfat.control.epochs.programming import Rewrite
 
 WORKERS = int(sys.argv[1])
 # each processor has a queue of its own behind a veth: a thread that moves to another one overtakes itself

@@ -8,7 +8,7 @@ from pathlib import Path
 from interop.network import Network, Program, address
 from interop.peers import e2sar
 
-from ejfat.uri import EjfatUri
+from ejfat.events.uri import EjfatUri
 
 PORT = 10000
 FILES, SIZE = 60, 100_000

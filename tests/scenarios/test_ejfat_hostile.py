@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from ipaddress import ip_address
 
 from ejfat.control.members import Worker
+from ejfat.events.segmentation import udp_packet
 from ejfat.live.lab_app import LabLoadBalancer
 from ejfat.pipeline.packet import parse_packet
-from ejfat.segmentation import udp_packet
 from ejfat.wire.headers import LB_PORT, SyncHeader
 from opavnic.lab.lab import Lab
 from opavnic.lab.loader import parse_lab

@@ -17,11 +17,11 @@ import pytest
 from ejfat.control.balancer import Policy, ReservedInstance
 from ejfat.control.members import ReceiverCounters, Worker
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
+from ejfat.events.segmentation import Segmenter
 from ejfat.live.app import AppConfig, LbApp
 from ejfat.live.carrier import NativeCarrier
 from ejfat.live.ports import FramePort
 from ejfat.pipeline.native import NativePipeline, Wanted
-from ejfat.segmentation import Segmenter
 from native_module import needs_native
 from unit.ejfat.pipelines import IMPLEMENTATIONS
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ejfat.errors import EjfatError
+from ejfat.base.errors import EjfatError
 from hfi_sim.base.errors import HfiSimError
 from lnet.errors import LnetError
 from opavnic.errors import OpavnicError
@@ -35,15 +35,15 @@ SHELLS = {
     # module or package: what it does that a core does not
     "bench/opavnic_bench": "measures: clocks, programs, sockets",
     "ejfat/cli": "commands: files, asyncio",
-    "ejfat/conformance.py": "files of vectors",
+    "ejfat/files/conformance.py": "files of vectors",
     "ejfat/control/grpc": "gRPC servers",
     "ejfat/control/pb": "made by protoc: gRPC stubs",
     "ejfat/control/store.py": "a database",
     "ejfat/demo": "programs, sockets",
     "ejfat/dissectors.py": "names files",
     "ejfat/live": "sockets, asyncio",
-    "ejfat/pcap.py": "files",
-    "ejfat/simulator.py": "names files",
+    "ejfat/files/pcap.py": "files",
+    "ejfat/files/simulator.py": "names files",
     "hfi_sim/management/mad/stack.py": "asyncio: waits for responses",
     "hfi_sim/netdev": "TAPs, netlink, namespaces",
     "hfi_sim/base/precise_loop.py": "an event loop",

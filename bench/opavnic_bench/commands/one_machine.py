@@ -312,7 +312,7 @@ def ejfat(
     private, no_taps = False, "" if taps else "asked for"
     if taps:
         private, no_taps = _may_make_taps()
-    from ejfat.errors import EjfatError
+    from ejfat.base.errors import EjfatError
     from opavnic_bench.ejfat.bench import bench_ejfat
     from opavnic_bench.ejfat.figures import rows_for_table
 

@@ -13,8 +13,8 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
+from ejfat.events.segmentation import Segmenter
 from ejfat.pipeline.native import Backend, NativePipeline, make_pipeline
-from ejfat.segmentation import Segmenter
 from hfi_sim.base import precise_loop
 from opavnic_bench.base.turns import PeerError, Progress, repeat, silent, take_turns
 from opavnic_bench.ejfat.control import CHANGES, bench_control

@@ -19,13 +19,13 @@ import sys
 import time
 from typing import Any
 
+from ejfat.base.errors import EjfatError
 from ejfat.control.feedback import Gains
 from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
-from ejfat.errors import EjfatError
+from ejfat.events.segmentation import Segmenter
+from ejfat.events.uri import EjfatUri
 from ejfat.live.feedback import Reporter, call, channel_to
-from ejfat.segmentation import Segmenter
-from ejfat.uri import EjfatUri
 from ejfat.wire.headers import LB_PORT
 
 WORKER_PORT = 10000

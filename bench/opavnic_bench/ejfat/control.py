@@ -13,9 +13,9 @@ from typing import Any
 from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
 from ejfat.control.plane import INSTANCES, InstanceAddresses, PlaneConfig
+from ejfat.events.uri import EjfatUri
 from ejfat.live.app import AppConfig, LbApp
 from ejfat.live.feedback import call, channel_to
-from ejfat.uri import EjfatUri
 from opavnic_bench.base.turns import ratio
 
 _TOKEN = "operator"  # noqa: S105 - of a control plane that ends with the measurement

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from ipaddress import IPv4Address
 
-from ejfat.control import programming
-from ejfat.control.calendar import spread
-from ejfat.control.epochs import EpochManager
-from ejfat.control.programming import Rewrite, Target
-from ejfat.schema import Op, TableSet
-from ejfat.segmentation import Segmenter
+from ejfat.control.epochs import programming
+from ejfat.control.epochs.calendar import spread
+from ejfat.control.epochs.epochs import EpochManager
+from ejfat.control.epochs.programming import Rewrite, Target
+from ejfat.events.segmentation import Segmenter
+from ejfat.tables.schema import Op, TableSet
 
 SENDER, LB, WORKER = IPv4Address("10.8.0.2"), IPv4Address("10.8.0.1"), IPv4Address("10.8.0.3")
 _EVENTS = 2048

@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator
 from itertools import cycle
 
-from ejfat.control.programming import Rewrite
+from ejfat.control.epochs.programming import Rewrite
 from ejfat.live.node import LbNode
 from ejfat.pipeline.native import Backend, make_pipeline
 from hfi_sim.base.precise_loop import timer_resolution_s

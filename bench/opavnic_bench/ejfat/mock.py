@@ -18,13 +18,13 @@ from subprocess import DEVNULL, Popen
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from ejfat.base.errors import EjfatError
 from ejfat.control.feedback import Gains
 from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
-from ejfat.errors import EjfatError
+from ejfat.events.reassembly import ReassemblyCounters
+from ejfat.events.uri import EjfatUri
 from ejfat.live.feedback import Measured, Reporter, call, channel_to
-from ejfat.reassembly import ReassemblyCounters
-from ejfat.uri import EjfatUri
 from opavnic_bench.base.turns import PeerError
 from opavnic_bench.ejfat.relay import LOOPBACK
 

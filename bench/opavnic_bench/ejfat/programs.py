@@ -19,8 +19,8 @@ from subprocess import DEVNULL, PIPE, Popen
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from ejfat.events.segmentation import Segmenter
 from ejfat.pipeline.native import Backend
-from ejfat.segmentation import Segmenter
 from opavnic.lab.lab import Lab
 from opavnic_bench.base.turns import BenchError
 from opavnic_bench.ejfat.calm import highest_calm_rate

@@ -9,11 +9,11 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from ejfat.base.errors import BadRequestError, ControlError, ExhaustedError, UnknownError, UpstreamError
 from ejfat.control.chains import FIRST_PORT, MAX_CHAINS, PORT_BITS, Chain
 from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.plane import ControlPlane, Reservation
-from ejfat.errors import BadRequestError, ControlError, ExhaustedError, UnknownError, UpstreamError
-from ejfat.uri import EjfatUri
+from ejfat.events.uri import EjfatUri
 from ejfat.wire.headers import LB_PORT
 
 log = logging.getLogger("ejfat.control.chains")

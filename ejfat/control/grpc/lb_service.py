@@ -14,7 +14,8 @@ from typing import Any
 
 import grpc
 
-from ejfat.addresses import IpAddress
+from ejfat.base.addresses import IpAddress
+from ejfat.base.errors import BadRequestError, ControlError, ForbiddenError, UnknownError
 from ejfat.control.grpc import chain_service, messages
 from ejfat.control.grpc.replies import overview_row, reservation_reply, status_reply
 from ejfat.control.grpc.serving import answer
@@ -25,7 +26,6 @@ from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
 from ejfat.control.plane import ControlPlane, Reservation
 from ejfat.control.tokens import Action, Permission, Resource, Token
-from ejfat.errors import BadRequestError, ControlError, ForbiddenError, UnknownError
 
 _SERIES_S = 60.0
 """Seconds that time series go back by default."""

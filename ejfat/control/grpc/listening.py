@@ -11,7 +11,7 @@ import socket
 from ipaddress import IPv6Address
 from pathlib import Path
 
-from ejfat.errors import BadRequestError, EjfatError
+from ejfat.base.errors import BadRequestError, EjfatError
 
 _UNIX = "unix:"
 LONGEST_PATH = 107

@@ -7,14 +7,14 @@ from ipaddress import ip_address
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from ejfat.addresses import IpAddress
+from ejfat.base.addresses import IpAddress
+from ejfat.base.errors import BadRequestError, UnknownError
 from ejfat.control.balancer import Strategy
-from ejfat.control.demands import SlotRange
+from ejfat.control.epochs.demands import SlotRange
 from ejfat.control.history import Series
 from ejfat.control.members import ReceiverCounters, Session
 from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.tokens import Action, Permission, Resource, Token
-from ejfat.errors import BadRequestError, UnknownError
 
 _LAST_SECOND = 253402300799
 """The last second that a timestamp message holds: the end of the year 9999."""

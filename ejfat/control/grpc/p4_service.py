@@ -14,17 +14,17 @@ from typing import Any
 
 import grpc
 
-from ejfat.control import rules
+from ejfat.base.errors import ControlError, EjfatError
+from ejfat.control.grpc import rules
+from ejfat.control.grpc.metrics import Metrics
+from ejfat.control.grpc.rules import Fault, Rule, RuleError, RuleMatch
 from ejfat.control.grpc.serving import require_token
 from ejfat.control.grpc.stats import is_selected, stats_of
-from ejfat.control.metrics import Metrics
 from ejfat.control.pb import sn_p4_v2_pb2 as pb
 from ejfat.control.pb import sn_p4_v2_pb2_grpc as pb_grpc
-from ejfat.control.rules import Fault, Rule, RuleError, RuleMatch
-from ejfat.errors import ControlError, EjfatError
 from ejfat.pipeline import Pipeline
-from ejfat.schema import V23_SPECS, Dialect, Update
-from ejfat.tables import MatchKind
+from ejfat.tables.match_action import MatchKind
+from ejfat.tables.schema import V23_SPECS, Dialect, Update
 
 log = logging.getLogger("ejfat.control.grpc")
 Context = grpc.aio.ServicerContext[Any, Any]

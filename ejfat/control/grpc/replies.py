@@ -12,7 +12,7 @@ from ejfat.control.health import Issue, issues_of, issues_of_addresses, issues_o
 from ejfat.control.members import SessionState
 from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.plane import ControlPlane, Reservation
-from ejfat.schema import SLOTS
+from ejfat.tables.schema import SLOTS
 
 
 def reservation_reply(

@@ -13,8 +13,7 @@ from typing import Any
 
 import grpc
 
-from ejfat.control.grpc.listening import probe
-from ejfat.errors import (
+from ejfat.base.errors import (
     BadRequestError,
     ControlError,
     EjfatError,
@@ -24,6 +23,7 @@ from ejfat.errors import (
     UpstreamError,
     UriError,
 )
+from ejfat.control.grpc.listening import probe
 from hfi_sim.base.errors import NetdevError
 from hfi_sim.netdev.namespace import run_in_namespace
 from opavnic.files import MAX_TEXT, FileError, read_bytes

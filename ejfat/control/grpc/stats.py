@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from ejfat.control.metrics import Metric
+from ejfat.control.grpc.metrics import Metric
 from ejfat.control.pb import sn_p4_v2_pb2 as pb
 
 _SCOPE = pb.StatsMetricScope(domain="p4", zone="pipeline", block="udplb")

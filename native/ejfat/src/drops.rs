@@ -1,4 +1,4 @@
-//! Made by `make generated` from ejfat/drops.py; do not edit.
+//! Made by `make generated` from ejfat/base/drops.py; do not edit.
 
 /// Why a frame ended here, as `stage:reason`; the stages stand in the order a frame meets them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

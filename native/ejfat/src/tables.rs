@@ -1,4 +1,4 @@
-//! The match-action tables as a snapshot: immutable, built from the rows of ejfat/tables.py, swapped whole.
+//! The match-action tables as a snapshot: immutable, built from the rows of ejfat/tables/match_action.py, swapped whole.
 //!
 //! Exact tables are one hash map; a prefix table is one per prefix length in use, longest first; a masked one is one
 //! per mask in use, where among several hits the lowest rank wins.

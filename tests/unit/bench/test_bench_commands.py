@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ejfat.errors import EjfatError
+from ejfat.base.errors import EjfatError
 from hfi_sim.base.errors import FabricError
 from opavnic.cli.main import main
 from opavnic_bench.base.turns import BenchError

@@ -6,7 +6,7 @@ import pytest
 
 from ejfat.pipeline import Pipeline
 from ejfat.pipeline.native import NativePipeline
-from ejfat.schema import TableSet
+from ejfat.tables.schema import TableSet
 from native_module import needs_native
 
 IMPLEMENTATIONS = [pytest.param("python"), pytest.param("native", marks=needs_native)]

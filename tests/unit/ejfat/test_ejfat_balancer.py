@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from ejfat.control import programming
+from ejfat.base.errors import BadRequestError, ControlError, ExhaustedError
 from ejfat.control.balancer import Policy, ReservedInstance, Strategy
+from ejfat.control.epochs import programming
+from ejfat.control.epochs.programming import Target
 from ejfat.control.members import ReceiverCounters, Session, SessionState, Worker
-from ejfat.control.programming import Target
 from ejfat.control.stored import parts_of, restore
-from ejfat.errors import BadRequestError, ControlError, ExhaustedError
+from ejfat.events.segmentation import Segmenter
 from ejfat.pipeline import Pipeline
-from ejfat.schema import Op
-from ejfat.segmentation import Segmenter
+from ejfat.tables.schema import Op
 
 SENDER = ip_address("10.0.0.2")
 LB = ip_address("10.0.0.1")

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ejfat.control.calendar import Claim, apportion, shares, spread
+from ejfat.control.epochs.calendar import Claim, apportion, shares, spread
 
 claims = st.dictionaries(
     st.integers(0, 0xFFFE),

@@ -17,7 +17,7 @@ from ejfat.live.carrier import NativeCarrier
 from ejfat.live.ports import FramePort
 from ejfat.pipeline import Pipeline
 from ejfat.pipeline.native import NativePipeline
-from ejfat.schema import Dialect, TableSet
+from ejfat.tables.schema import Dialect, TableSet
 from native_module import needs_native
 from opavnic_bench.ejfat.frames import make_frames, make_tables
 

@@ -17,10 +17,10 @@ from ejfat.control.members import ReceiverCounters, Session, SessionState, Worke
 from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
+from ejfat.events.segmentation import udp_packet
+from ejfat.events.uri import EjfatUri
 from ejfat.live.app import AppConfig, LbApp
 from ejfat.pipeline.native import NativePipeline, Wanted
-from ejfat.segmentation import udp_packet
-from ejfat.uri import EjfatUri
 from ejfat.wire.headers import LB_PORT
 from unit.ejfat.pipelines import IMPLEMENTATIONS
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from ejfat.base.errors import BadRequestError
 from ejfat.cli.live import parse_slots
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
-from ejfat.errors import BadRequestError
 from ejfat.live.app import AppConfig, LbApp
 from ejfat.pipeline.native import has_native
 from opavnic.cli.main import main

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ejfat.base.drops import Refusal
+from ejfat.control.epochs.prefixes import TICKS
+from ejfat.control.epochs.ticks import DATA_SLACK_S, PACE
+from ejfat.control.grpc.metrics import Metrics
 from ejfat.control.health import issues_of
-from ejfat.control.metrics import Metrics
-from ejfat.control.prefixes import TICKS
-from ejfat.control.ticks import DATA_SLACK_S, PACE
-from ejfat.drops import Refusal
 from unit.ejfat.pipelines import IMPLEMENTATIONS
 from unit.ejfat.test_ejfat_magic import Way, header
 from unit.ejfat.test_ejfat_syncs import OTHER, Run

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ejfat.base.errors import BadRequestError
 from ejfat.control.balancer import ReservedInstance, Strategy
-from ejfat.control.calendar import Claim
-from ejfat.control.demands import NOBODY, SlotRange, check, fill, place
-from ejfat.control.demands import ranges as ranges_of
+from ejfat.control.epochs.calendar import Claim
+from ejfat.control.epochs.demands import NOBODY, SlotRange, check, fill, place
+from ejfat.control.epochs.demands import ranges as ranges_of
+from ejfat.control.epochs.programming import Target
 from ejfat.control.members import ReceiverCounters, Worker
-from ejfat.control.programming import Target
 from ejfat.control.stored import parts_of, restore
-from ejfat.errors import BadRequestError
 
 NAMES = {1: "one", 2: "two", 3: "three"}
 ranges = st.builds(SlotRange, st.integers(-1, 511), st.integers(1, 512))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from ipaddress import ip_address
 from pathlib import Path
 
-from ejfat.pcap import write_pcap
-from ejfat.segmentation import Segmenter, udp_packet
+from ejfat.events.segmentation import Segmenter, udp_packet
+from ejfat.files.pcap import write_pcap
 from ejfat.wire.headers import SyncHeader
 from hfi_sim.wire.captures import DLT_ETHERNET, CapturedPacket
 from unit.opavnic.observe.tshark import Tshark, needs_tshark

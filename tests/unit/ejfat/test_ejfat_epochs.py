@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ejfat.base.errors import ControlError, ExhaustedError
 from ejfat.control.balancer import ReservedInstance
-from ejfat.control.epochs import MAX_LIVE, EpochManager
+from ejfat.control.epochs.epochs import MAX_LIVE, EpochManager
+from ejfat.control.epochs.prefixes import TICKS
+from ejfat.control.epochs.programming import Target
+from ejfat.control.epochs.ticks import Sample
 from ejfat.control.members import Worker
-from ejfat.control.prefixes import TICKS
-from ejfat.control.programming import Target
-from ejfat.control.ticks import Sample
-from ejfat.errors import ControlError, ExhaustedError
-from ejfat.schema import Dialect, Op, TableSet, Update
+from ejfat.tables.schema import Dialect, Op, TableSet, Update
 
 
 class DataPlane:

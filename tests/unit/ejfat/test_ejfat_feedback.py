@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ejfat.control.epochs.prefixes import TICKS
+from ejfat.control.epochs.ticks import Sample, TickPredictor
 from ejfat.control.feedback import FillController, Gains, Report, reweigh
-from ejfat.control.prefixes import TICKS
-from ejfat.control.ticks import Sample, TickPredictor
 
 weights = st.dictionaries(st.integers(0, 20), st.floats(0, 5000), min_size=1, max_size=9)
 

@@ -13,7 +13,8 @@ from typing import Any
 import grpc
 import pytest
 
-from ejfat.addresses import IpAddress
+from ejfat.base.addresses import IpAddress
+from ejfat.base.errors import EjfatError
 from ejfat.control.balancer import Policy
 from ejfat.control.grpc.lb_service import LoadBalancerService, Surroundings
 from ejfat.control.grpc.serving import Tls, start_server
@@ -22,7 +23,6 @@ from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
 from ejfat.control.plane import ControlPlane, InstanceAddresses, PlaneConfig
 from ejfat.control.store import Store
 from ejfat.control.tokens import Action, Resource
-from ejfat.errors import EjfatError
 from ejfat.pipeline import Pipeline
 
 ADMIN = "admin"

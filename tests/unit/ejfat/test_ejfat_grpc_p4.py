@@ -17,9 +17,9 @@ from ejfat.control.grpc.serving import start_server
 from ejfat.control.pb import sn_p4_v2_pb2 as pb
 from ejfat.control.pb import sn_p4_v2_pb2_grpc as pb_grpc
 from ejfat.pipeline import Pipeline
-from ejfat.schema import Dialect
-from ejfat.script import read_script, write_script
-from ejfat.tables import MatchKind
+from ejfat.tables.match_action import MatchKind
+from ejfat.tables.schema import Dialect
+from ejfat.tables.script import read_script, write_script
 
 VECTORS = Path(__file__).parents[2] / "vectors" / "ejfat"
 TOKEN = (("authorization", "Bearer word"),)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ejfat.schema import Dialect
+from ejfat.tables.schema import Dialect
 from opavnic.lab.errors import ConfigError, LabError
 from opavnic.lab.lab import Lab
 from opavnic.lab.loader import parse_lab

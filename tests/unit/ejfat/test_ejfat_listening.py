@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from ejfat.base.errors import BadRequestError, EjfatError
 from ejfat.control.grpc.listening import check_listen, probe
 from ejfat.control.grpc.serving import start_server
-from ejfat.errors import BadRequestError, EjfatError
 from opavnic.cli.main import main
 
 

@@ -14,20 +14,20 @@ from pathlib import Path
 import grpc
 import pytest
 
+from ejfat.base.errors import EjfatError
 from ejfat.control.balancer import Policy
 from ejfat.control.feedback import Gains
 from ejfat.control.members import Worker
 from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
 from ejfat.demo.ledger import Ledger, event_data
-from ejfat.errors import EjfatError
+from ejfat.events.reassembly import Event, LostEvent, ReassemblyCounters
+from ejfat.events.segmentation import Segmenter, udp_packet
+from ejfat.events.uri import Endpoint
 from ejfat.live.app import AppConfig, LbApp
 from ejfat.live.feedback import Measured, Reporter
 from ejfat.live.offload import frames_of
 from ejfat.live.sockets import ReceivePlan, Receiver, SendPlan, send_events
-from ejfat.reassembly import Event, LostEvent, ReassemblyCounters
-from ejfat.segmentation import Segmenter, udp_packet
-from ejfat.uri import Endpoint
 from ejfat.wire.headers import SyncHeader, parse_lb
 
 LB, SENDER, WORKER = (ip_address(f"10.0.0.{n}") for n in (1, 2, 3))

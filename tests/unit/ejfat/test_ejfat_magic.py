@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ejfat.addresses import IpAddress
+from ejfat.base.addresses import IpAddress
+from ejfat.base.drops import PipelineCounters
 from ejfat.control.members import Worker
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
-from ejfat.drops import PipelineCounters
+from ejfat.events.segmentation import udp_packet
 from ejfat.live.app import AppConfig, LbApp
 from ejfat.pipeline.native import NativePipeline
-from ejfat.segmentation import udp_packet
 from ejfat.wire.headers import LB_PORT, SyncHeader
 from native_module import needs_native
 from unit.ejfat.pipelines import IMPLEMENTATIONS

@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ejfat.drops import Drop, PipelineCounters
-from ejfat.errors import BadRequestError, EjfatError
+from ejfat.base.drops import Drop, PipelineCounters
+from ejfat.base.errors import BadRequestError, EjfatError
 from ejfat.pipeline import Pipeline
 from ejfat.pipeline import native as native_module
 from ejfat.pipeline.native import NativePipeline, make_pipeline
-from ejfat.schema import V1_SPECS, V23_SPECS, Dialect, Op, TableSet, Update
-from ejfat.script import load_script
-from ejfat.tables import Entry, KeyField, Match, MatchKind, TableSpec
+from ejfat.tables.match_action import Entry, KeyField, Match, MatchKind, TableSpec
+from ejfat.tables.schema import V1_SPECS, V23_SPECS, Dialect, Op, TableSet, Update
+from ejfat.tables.script import load_script
 from native_module import needs_native
 
 pytestmark = needs_native

@@ -12,13 +12,13 @@ from typing import Any
 import grpc
 import pytest
 
+from ejfat.base.errors import BadRequestError, ControlError
 from ejfat.control.members import Worker
 from ejfat.control.pb import sn_p4_v2_pb2 as pb
 from ejfat.control.pb import sn_p4_v2_pb2_grpc as pb_grpc
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
-from ejfat.errors import BadRequestError, ControlError
 from ejfat.live.app import AppConfig, LbApp
-from ejfat.schema import Dialect
+from ejfat.tables.schema import Dialect
 
 LB, SENDER = ip_address("10.0.0.1"), ip_address("10.0.0.2")
 TOKEN = (("authorization", "Bearer word"),)

@@ -15,10 +15,10 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 
-from ejfat.drops import Drop, Reply
+from ejfat.base.drops import Drop, Reply
 from ejfat.pipeline import Pipeline
-from ejfat.schema import Dialect, Op, Update
-from ejfat.script import load_script
+from ejfat.tables.schema import Dialect, Op, Update
+from ejfat.tables.script import load_script
 from ejfat.wire.layers import UDPLB, UDPLB2, UDPLB3
 from unit.ejfat.pipelines import IMPLEMENTATIONS, build
 

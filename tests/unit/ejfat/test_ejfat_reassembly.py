@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ejfat.reassembly import EventKey, Reassembler
-from ejfat.segmentation import Segmenter
+from ejfat.events.reassembly import EventKey, Reassembler
+from ejfat.events.segmentation import Segmenter
 from ejfat.wire.headers import LbHeaderV2, ReHeader, SegmentHeader
 
 versions = st.sampled_from([2, 3])

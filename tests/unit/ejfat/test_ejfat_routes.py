@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from ejfat.base.errors import ControlError
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
-from ejfat.errors import ControlError
 from ejfat.live.app import AppConfig, LbApp
 from ejfat.live.lb_options import BalancerOptions
 from ejfat.live.routes import NextHops, Route, next_hop

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from ejfat.errors import ScriptError
-from ejfat.schema import Dialect
-from ejfat.script import load_script, read_script, write_script
+from ejfat.base.errors import ScriptError
+from ejfat.tables.schema import Dialect
+from ejfat.tables.script import load_script, read_script, write_script
 
 VECTORS = Path(__file__).parents[2] / "vectors" / "ejfat"
 FIRST = "table_add dst_filter_table NoAction 0x1 0x800 0x2 =>\n"

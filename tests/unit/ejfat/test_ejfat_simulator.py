@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ejfat.errors import CutCaptureError, EjfatError, OutputError, PcapError, ScriptError
-from ejfat.pcap import read_pcap, write_pcap
-from ejfat.simulator import simulate
+from ejfat.base.errors import CutCaptureError, EjfatError, OutputError, PcapError, ScriptError
+from ejfat.files.pcap import read_pcap, write_pcap
+from ejfat.files.simulator import simulate
 from hfi_sim.wire.captures import DLT_ETHERNET, CapturedPacket
 from opavnic.cli.main import main
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
+from ejfat.base.errors import EjfatError
 from ejfat.control.members import Session, Worker
 from ejfat.control.plane import ControlPlane, InstanceAddresses, PlaneConfig
 from ejfat.control.store import Store
 from ejfat.control.stored import parts_of
-from ejfat.errors import EjfatError
 from ejfat.live.app import AppConfig, LbApp
 from processes import child
 

@@ -7,12 +7,12 @@ from ipaddress import ip_address
 
 import pytest
 
+from ejfat.base.drops import Drop
+from ejfat.control.epochs.prefixes import TICKS
 from ejfat.control.members import Session, Worker
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
-from ejfat.control.prefixes import TICKS
-from ejfat.drops import Drop
+from ejfat.events.segmentation import udp_packet
 from ejfat.live.app import AppConfig, LbApp
-from ejfat.segmentation import udp_packet
 from ejfat.wire.headers import LB_PORT, SyncHeader
 
 LB, SENDER, OTHER, STRANGER = (ip_address(f"10.0.0.{n}") for n in (1, 2, 3, 66))

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ejfat.errors import DuplicateEntryError, NoSuchEntryError, TableError, TableFullError
-from ejfat.schema import (
+from ejfat.base.errors import DuplicateEntryError, NoSuchEntryError, TableError, TableFullError
+from ejfat.tables.match_action import Entry, Match, Table, exact, prefix_match
+from ejfat.tables.schema import (
     V1_CALENDAR,
     V1_DST_FILTER,
     V1_EPOCH,
@@ -16,7 +17,6 @@ from ejfat.schema import (
     TableSet,
     Update,
 )
-from ejfat.tables import Entry, Match, Table, exact, prefix_match
 
 
 def epoch(value: int, length: int, number: int, priority: int = 0) -> Entry:

@@ -4,8 +4,8 @@ from ipaddress import ip_address
 
 import pytest
 
-from ejfat.errors import UriError
-from ejfat.uri import EjfatUri, Endpoint
+from ejfat.base.errors import UriError
+from ejfat.events.uri import EjfatUri, Endpoint
 
 FULL = "ejfats://to%20ken@cp.example:18347/lb/36?sync=10.0.0.1:19531&data=10.0.0.2:19522&data=[fd00::2]:19522&sessionid=4"
 

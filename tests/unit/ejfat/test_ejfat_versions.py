@@ -8,16 +8,16 @@ from ipaddress import ip_address
 
 import pytest
 
+from ejfat.base.errors import EjfatError
 from ejfat.cli import admin
 from ejfat.control.feedback import Gains
 from ejfat.control.grpc.versions import COMPAT_TAG, mismatch
 from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
-from ejfat.errors import EjfatError
+from ejfat.events.uri import EjfatUri
 from ejfat.live.app import AppConfig, LbApp
 from ejfat.live.doctor import DoctorPlan, examine
 from ejfat.live.feedback import Reporter
-from ejfat.uri import EjfatUri
 
 SENDER = ip_address("10.7.0.2")
 

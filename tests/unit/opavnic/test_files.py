@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from ejfat.conformance import VectorError, load_vectors
-from ejfat.errors import PcapError, ScriptError
-from ejfat.pcap import read_pcap
-from ejfat.simulator import read_text as read_script
+from ejfat.base.errors import PcapError, ScriptError
+from ejfat.files.conformance import VectorError, load_vectors
+from ejfat.files.pcap import read_pcap
+from ejfat.files.simulator import read_text as read_script
 from hfi_sim.base.text import with_article
 from lnet.errors import ConfigError as LnetConfigError
 from lnet.section import LnetModel, read_targets
@@ -87,7 +87,7 @@ def _with_targets(path: Path) -> LnetModel:
 def test_device_without_an_end_is_told_as_what_it_is_not(
     read: Callable[[Path], object], error: type[Exception], what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("opavnic.mad_record", "ejfat.pcap", "ejfat.conformance", "opavnic.files"):
+    for name in ("opavnic.mad_record", "ejfat.files.pcap", "ejfat.files.conformance", "opavnic.files"):
         for limit in ("MAX_CAPTURE", "MAX_DOCUMENT", "MAX_LINE"):
             monkeypatch.setattr(f"{name}.{limit}", 1 << 20, raising=False)
     with pytest.raises(error, match=rf"^/dev/zero.*more than \d+ bytes: this is not {with_article(what)}$"):

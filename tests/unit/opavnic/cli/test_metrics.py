@@ -20,7 +20,7 @@ import yaml
 from aiohttp import web
 from prometheus_client.parser import text_string_to_metric_families
 
-from ejfat.drops import Drop
+from ejfat.base.drops import Drop
 from lab_in_memory import answering
 from opavnic.cli.main import main
 from opavnic.lab.lab import Lab

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 
-from ejfat.addresses import IpAddress
-from ejfat.control.prefixes import Prefix
-from ejfat.schema import (
+from ejfat.base.addresses import IpAddress
+from ejfat.control.epochs.prefixes import Prefix
+from ejfat.tables.match_action import Entry, Match, TableSpec, exact, prefix_match
+from ejfat.tables.schema import (
     V1_CALENDAR,
     V1_DST_FILTER,
     V1_EPOCH,
@@ -28,7 +29,6 @@ from ejfat.schema import (
     Op,
     Update,
 )
-from ejfat.tables import Entry, Match, TableSpec, exact, prefix_match
 
 _ETHER_TYPE = {4: 0x0800, 6: 0x86DD}
 _ARP = 0x0806

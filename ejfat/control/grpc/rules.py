@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from ejfat.errors import EjfatError
-from ejfat.schema import V23_SPECS, Dialect, Op, TableSet, Update
-from ejfat.tables import Entry, KeyField, Match, MatchKind, TableSpec, prefix_match
+from ejfat.base.errors import EjfatError
+from ejfat.tables.match_action import Entry, KeyField, Match, MatchKind, TableSpec, prefix_match
+from ejfat.tables.schema import V23_SPECS, Dialect, Op, TableSet, Update
 
 _SPECS = {spec.name: spec for spec in V23_SPECS}
 

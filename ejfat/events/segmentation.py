@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ejfat.addresses import IpAddress
+from ejfat.base.addresses import IpAddress
 from ejfat.wire.headers import LB_PORT, LbHeaderV1, LbHeaderV2, LbHeaderV3, ReHeader, SegmentHeader
 from hfi_sim.wire.internet_checksum import checksum
 

@@ -17,8 +17,8 @@ from collections import Counter, deque
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
-from ejfat.control.prefixes import TICKS
-from ejfat.drops import Drop
+from ejfat.base.drops import Drop
+from ejfat.control.epochs.prefixes import TICKS
 
 SAMPLES = 10
 FRESH_S = 60.0

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ejfat.errors import ScriptError, TableError
-from ejfat.schema import Dialect, TableSet, spec_for
-from ejfat.tables import Entry, KeyField, Match, MatchKind, TableSpec, match_text, prefix_match
+from ejfat.base.errors import ScriptError, TableError
+from ejfat.tables.match_action import Entry, KeyField, Match, MatchKind, TableSpec, match_text, prefix_match
+from ejfat.tables.schema import Dialect, TableSet, spec_for
 
 TABLE_ADD = "table_add"
 RUN_TRAFFIC = "run_traffic"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from ejfat.errors import CutCaptureError, OutputError, PcapError
+from ejfat.base.errors import CutCaptureError, OutputError, PcapError
 from hfi_sim.base.errors import WireError
 from hfi_sim.wire.captures import (
     DLT_ETHERNET,

@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ejfat.control import programming
-from ejfat.control.prefixes import EVERYTHING, TICKS, Prefix, cover
-from ejfat.control.programming import Target
-from ejfat.errors import ControlError, ExhaustedError
-from ejfat.schema import SLOTS, Op, Update
+from ejfat.base.errors import ControlError, ExhaustedError
+from ejfat.control.epochs import programming
+from ejfat.control.epochs.prefixes import EVERYTHING, TICKS, Prefix, cover
+from ejfat.control.epochs.programming import Target
+from ejfat.tables.schema import SLOTS, Op, Update
 
 MAX_LIVE = 4
 """Calendars that fit in the v1 table of 2048 entries."""

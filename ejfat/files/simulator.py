@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ejfat.errors import CutCaptureError, OutputError, PcapError, ScriptError
-from ejfat.pcap import read_pcap, write_pcap
+from ejfat.base.errors import CutCaptureError, OutputError, PcapError, ScriptError
+from ejfat.files.pcap import read_pcap, write_pcap
 from ejfat.pipeline import Pipeline
-from ejfat.script import load_script
+from ejfat.tables.script import load_script
 from hfi_sim.wire.captures import CapturedPacket
 from opavnic import files
 

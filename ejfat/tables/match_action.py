@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ejfat.errors import DuplicateEntryError, NoSuchEntryError, TableError, TableFullError
+from ejfat.base.errors import DuplicateEntryError, NoSuchEntryError, TableError, TableFullError
 
 _MEMO_LIMIT = 4096
 

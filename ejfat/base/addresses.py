@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
-from ejfat.errors import BadRequestError
+from ejfat.base.errors import BadRequestError
 
 IpAddress = IPv4Address | IPv6Address
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from ejfat.errors import EjfatError
+from ejfat.base.errors import EjfatError
 from ejfat.pipeline.native import Wanted, make_pipeline
-from ejfat.script import load_script
+from ejfat.tables.script import load_script
 from hfi_sim.base.errors import InputError
 from opavnic.conformance.result import Result, compare
 from opavnic.files import MAX_DOCUMENT, FileError, read_bytes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ejfat.errors import ExhaustedError
+from ejfat.base.errors import ExhaustedError
 
 TICK_BITS = 64
 TICKS = 1 << TICK_BITS

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from ejfat.drops import Drop, LbCounters, PipelineCounters, Reply
+from ejfat.base.drops import Drop, LbCounters, PipelineCounters, Reply
 
 LBS = 16
 MEMBERS = 1024

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from ejfat.errors import EjfatError, TableError
-from ejfat.tables import ActionSpec, Entry, KeyField, Match, MatchKind, Param, Table, TableSpec
+from ejfat.base.errors import EjfatError, TableError
+from ejfat.tables.match_action import ActionSpec, Entry, KeyField, Match, MatchKind, Param, Table, TableSpec
 
 DROP = "drop"
 SLOTS = 512

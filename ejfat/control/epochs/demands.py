@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from ejfat.control.calendar import Claim, apportion, spread
-from ejfat.errors import BadRequestError
-from ejfat.schema import SLOTS
+from ejfat.base.errors import BadRequestError
+from ejfat.control.epochs.calendar import Claim, apportion, spread
+from ejfat.tables.schema import SLOTS
 
 NOBODY = 0xFFFF
 """Member number of an unassigned slot."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ejfat.schema import SLOTS
+from ejfat.tables.schema import SLOTS
 
 
 @dataclass(frozen=True, slots=True)

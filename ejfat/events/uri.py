@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
-from ejfat.addresses import IpAddress
-from ejfat.errors import UriError
+from ejfat.base.addresses import IpAddress
+from ejfat.base.errors import UriError
 from ejfat.wire.headers import LB_PORT
 
 _LOWEST_PORT = 1024

@@ -1,0 +1,1 @@
+"""Errors, addresses, and the reasons for dropping a frame."""

@@ -1,0 +1,1 @@
+"""Events: cut into segments, put together again, and the URI that says where they go."""

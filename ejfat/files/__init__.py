@@ -1,0 +1,1 @@
+"""The pipeline on files: captures that go through it, and test vectors."""
