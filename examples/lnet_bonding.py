@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from hfi_sim.base.clock import ManualClock
-from lnet.rig import LnetRig
+from lnet.host.rig import LnetRig
 
 TARGETS = Path(__file__).with_name("lnet-bonding.conf").read_text()
 OWN_OF_A = TARGETS.splitlines()[1]

@@ -8,17 +8,17 @@ from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Final
 
 from hfi_sim.base.did_you_mean import nearest
-from lnet.errors import ConfigError, NidError
-from lnet.networks import parse_networks
-from lnet.nid import Net
-from lnet.section import LnetModel, read_targets
+from lnet.base.errors import ConfigError, NidError
+from lnet.base.nid import Net
+from lnet.settings.networks import parse_networks
+from lnet.settings.section import LnetModel, read_targets
 from opavnic.world.part import Asked, Part, PartWorld
 from vema.em.desired.problems import KeyPath, Problem
 
 if TYPE_CHECKING:
-    from lnet.lab import LnetLab
+    from lnet.host.lab import LnetLab
 
-log = logging.getLogger("lnet.lab")
+log = logging.getLogger("lnet.host.lab")
 
 
 class LnetPart(Part):
@@ -41,7 +41,7 @@ class LnetPart(Part):
 
     @contextlib.asynccontextmanager
     async def start(self, world: PartWorld, asked: Asked) -> AsyncIterator[LnetLab]:
-        from lnet.lab import LnetLab
+        from lnet.host.lab import LnetLab
 
         with LnetLab(world, asked) as running:
             if running.hosts:

@@ -8,7 +8,7 @@ import typer
 
 from lnet.cli.command import Host, run_command
 from lnet.cli.not_built import SetGroup
-from lnet.settings import SETTABLE
+from lnet.settings.settings import SETTABLE
 from opavnic.cli.common import AsJson, LabOption
 from opavnic.cli.group import command_group
 

@@ -13,7 +13,7 @@ import yaml
 
 from hfi_sim.base.quantities import parse_size, parse_time
 from lnet.cli.command import ENV_HOST, Host, client_of, print_answer
-from lnet.yaml_text import format_yaml
+from lnet.settings.yaml_text import format_yaml
 from opavnic.cli.common import AsJson, LabOption, quantity
 from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, print_text, say
 from opavnic.lab.errors import LabError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-from lnet.settings import ALIASES
+from lnet.settings.settings import ALIASES
 from opavnic.cli.group import CommandGroup
 from opavnic.cli.output import EXIT_USAGE, fail, print_text
 

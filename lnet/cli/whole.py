@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import typer
 
 from lnet.cli.command import Host, ask, print_answer, run_command
-from lnet.dlc import MAX_TEXT
+from lnet.settings.dlc import MAX_TEXT
 from opavnic.cli.common import AsJson, LabOption
 from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail
 from opavnic.files import read_stream, text_of

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from ipaddress import IPv4Address
 from typing import Any, Final, TypeVar
 
-from lnet.errors import CommandError, NidError
-from lnet.networks import Bonding
-from lnet.nid import Net, Nid
-from lnet.node import LnetNode
-from lnet.objects import LnetNi
+from lnet.base.errors import CommandError, NidError
+from lnet.base.nid import Net, Nid
+from lnet.node.node import LnetNode
+from lnet.objects.objects import LnetNi
+from lnet.settings.networks import Bonding
 
 Document = dict[str, Any]
 _T = TypeVar("_T")

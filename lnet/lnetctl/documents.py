@@ -8,14 +8,14 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any, Final
 
-from lnet.health import Health, HealthStatus
-from lnet.lnd import Lnd
-from lnet.nid import Nid
-from lnet.objects import KibDev, KibNet
-from lnet.rails import PeerNi, PeerState, RailPeer
-from lnet.stats import NiStats
-from lnet.tunables import NAMES
-from lnet.tx import PeerQueue
+from lnet.base.nid import Nid
+from lnet.node.lnd import Lnd
+from lnet.objects.objects import KibDev, KibNet
+from lnet.objects.stats import NiStats
+from lnet.objects.tx import PeerQueue
+from lnet.routes.rails import PeerNi, PeerState, RailPeer
+from lnet.settings.health import Health, HealthStatus
+from lnet.settings.tunables import NAMES
 
 Document = dict[str, Any]
 BACKUP: Final = -1

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from lnet.config import LndConfig
+from lnet.base.nid import Net
 from lnet.lnetctl.commands import Commands, Document, OwnerOf, nobody, number_of
-from lnet.networks import Bonding
-from lnet.nid import Net
-from lnet.node import LnetNode
-from lnet.settings import ALIASES, Settings
+from lnet.node.node import LnetNode
+from lnet.settings.config import LndConfig
+from lnet.settings.networks import Bonding
+from lnet.settings.settings import ALIASES, Settings
 
 
 class GlobalCommands(Commands):

@@ -6,15 +6,15 @@ import errno
 from collections.abc import Iterable
 from dataclasses import replace
 
-from lnet.dlc_reader import parse_cpts
-from lnet.errors import CommandError
-from lnet.health import MAX_HEALTH
+from lnet.base.errors import CommandError
+from lnet.base.nid import Net
 from lnet.lnetctl.commands import LO, Commands, Document, checked, level_of, nid_of, number_of
 from lnet.lnetctl.documents import lo_document, net_document
 from lnet.lnetctl.status import status_document
-from lnet.networks import LNET_MAX_INTERFACES, NetworkGroup
-from lnet.nid import Net
-from lnet.tunables import NAMES
+from lnet.settings.dlc_reader import parse_cpts
+from lnet.settings.health import MAX_HEALTH
+from lnet.settings.networks import LNET_MAX_INTERFACES, NetworkGroup
+from lnet.settings.tunables import NAMES
 
 
 class NetCommands(Commands):

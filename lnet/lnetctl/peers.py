@@ -5,12 +5,12 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterable
 
-from lnet.errors import CommandError
+from lnet.base.errors import CommandError
+from lnet.base.nid import Nid
 from lnet.lnetctl.commands import Commands, Document, level_of, nid_of
 from lnet.lnetctl.documents import BACKUP, bonded_peer_document, rail_peer_document
 from lnet.lnetctl.nets import health_of
-from lnet.nid import Nid
-from lnet.rail_table import is_multi_rail
+from lnet.routes.rail_table import is_multi_rail
 
 
 class PeerCommands(Commands):

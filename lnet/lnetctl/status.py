@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from lnet.lnetctl.commands import Document
-from lnet.node import LnetNode
-from lnet.objects import KibDev, KibNet, KibRoute, LnetNi
-from lnet.peer import KibPeer
-from lnet.yaml_text import Quoted
+from lnet.node.node import LnetNode
+from lnet.o2iblnd.peer import KibPeer
+from lnet.objects.objects import KibDev, KibNet, KibRoute, LnetNi
+from lnet.settings.yaml_text import Quoted
 
 
 def status_document(node: LnetNode, ni: LnetNi) -> Document:

@@ -6,12 +6,12 @@ import errno
 from collections.abc import Iterable
 from ipaddress import IPv4Address
 
-from lnet.errors import CommandError
+from lnet.base.errors import CommandError
+from lnet.base.nid import Net, Nid
 from lnet.lnetctl.commands import Commands, Document, checked, nid_of
-from lnet.nid import Net, Nid
-from lnet.objects import LnetNi
-from lnet.targets import KibTarget
-from lnet.yaml_text import Quoted
+from lnet.objects.objects import LnetNi
+from lnet.settings.targets import KibTarget
+from lnet.settings.yaml_text import Quoted
 
 
 class TargetCommands(Commands):

@@ -5,18 +5,18 @@ from __future__ import annotations
 import errno
 from dataclasses import replace
 
-from lnet.dlc import DlcDocument, PeerEntry, parse_dlc
-from lnet.errors import CommandError
+from lnet.base.errors import CommandError
+from lnet.base.nid import Net
 from lnet.lnetctl.commands import Document
 from lnet.lnetctl.documents import BACKUP, net_document
 from lnet.lnetctl.globals import GlobalCommands
 from lnet.lnetctl.nets import NetCommands
 from lnet.lnetctl.peers import PeerCommands
 from lnet.lnetctl.targets import TargetCommands, target_document
-from lnet.networks import Bonding, NetworkGroup
-from lnet.nid import Net
-from lnet.rail_table import is_multi_rail
-from lnet.settings import RESET
+from lnet.routes.rail_table import is_multi_rail
+from lnet.settings.dlc import DlcDocument, PeerEntry, parse_dlc
+from lnet.settings.networks import Bonding, NetworkGroup
+from lnet.settings.settings import RESET
 
 _NETS, _PEERS = "2", "3"
 """The levels of `-v` that the sections of an export have."""

@@ -9,7 +9,7 @@ local kib = Proto("kib", "o2iblnd")
 local hdr = Proto("lnet_hdr", "LNet header")
 
 -- A row of a header is name, first byte, bytes, field.
--- generated: headers (made by `make generated` from lnet/codes.py, lnet/layouts.py, lnet/nid.py; do not edit)
+-- generated: headers (made by `make generated` from lnet/base/nid.py, lnet/wire/codes.py, lnet/wire/layouts.py; do not edit)
 local MSG_TYPE = {
   CONNREQ = 0xC0,
   CONNACK = 0xC1,

@@ -7,12 +7,12 @@ from collections import Counter
 
 from hfi_sim.base.clock import ManualClock
 from hfi_sim.nodes.hfi import HfiPort
-from lnet.config import LndConfig
-from lnet.lnet_hdr import LnetHdr
-from lnet.nid import Nid
-from lnet.objects import RouteState
-from lnet.rig import LnetRig, RigHost
-from lnet.tx import SendDone, SendFailed
+from lnet.base.nid import Nid
+from lnet.host.rig import LnetRig, RigHost
+from lnet.objects.objects import RouteState
+from lnet.objects.tx import SendDone, SendFailed
+from lnet.settings.config import LndConfig
+from lnet.wire.lnet_hdr import LnetHdr
 
 A = ["10.1.1.2", "10.1.1.3", "10.1.1.4"]
 B = ["10.1.1.5", "10.1.1.6", "10.1.1.7"]

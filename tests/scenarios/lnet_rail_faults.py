@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from lnet.health import MAX_HEALTH, HealthStatus
-from lnet.networks import Bonding
-from lnet.objects import KibRoute
-from lnet.tx import SendDone, SendFailed, TxKind
+from lnet.objects.objects import KibRoute
+from lnet.objects.tx import SendDone, SendFailed, TxKind
+from lnet.settings.health import MAX_HEALTH, HealthStatus
+from lnet.settings.networks import Bonding
 from scenarios.lnet_faults import payload
 from scenarios.lnet_short_faults import PROMPT_S, A, B, ShortFault, Traffic, TwoByTwo
 

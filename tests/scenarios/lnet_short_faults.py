@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import cache
 
 from hfi_sim.base.clock import ManualClock
-from lnet.config import LndConfig
-from lnet.networks import Bonding
-from lnet.rig import LnetRig, RigHost
-from lnet.tx import SendDone, SendFailed, TxKind
+from lnet.host.rig import LnetRig, RigHost
+from lnet.objects.tx import SendDone, SendFailed, TxKind
+from lnet.settings.config import LndConfig
+from lnet.settings.networks import Bonding
 from scenarios.lnet_faults import get_handler, payload
 
 A = ["10.1.1.2", "10.1.1.3"]

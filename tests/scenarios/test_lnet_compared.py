@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hfi_sim.base.clock import ManualClock
-from lnet.conns import ConnTable
-from lnet.rig import LnetRig
+from lnet.host.rig import LnetRig
+from lnet.o2iblnd.conns import ConnTable
 from opavnic_bench.lnet.bonding import run_fault, run_shape
 
 

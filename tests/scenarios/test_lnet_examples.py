@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from hfi_sim.base.clock import ManualClock
-from lnet.config import LndConfig
-from lnet.nid import Nid
-from lnet.objects import RouteState
-from lnet.rig import LnetRig
+from lnet.base.nid import Nid
+from lnet.host.rig import LnetRig
+from lnet.objects.objects import RouteState
+from lnet.settings.config import LndConfig
 
 A = ["10.1.1.2", "10.1.1.3", "10.1.1.4"]
 B = ["10.1.1.5", "10.1.1.6", "10.1.1.7"]

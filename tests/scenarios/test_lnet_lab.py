@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 import yaml
 
-from lnet.cksum import Char
+from lnet.base.errors import CommandError
+from lnet.base.nid import Nid
 from lnet.cli import command, load
-from lnet.config import LndConfig
-from lnet.errors import CommandError
-from lnet.host import LnetHost
-from lnet.lab import LnetLab
-from lnet.networks import Bonding
-from lnet.nid import Nid
+from lnet.host.host import LnetHost
+from lnet.host.lab import LnetLab
+from lnet.settings.config import LndConfig
+from lnet.settings.networks import Bonding
+from lnet.wire.cksum import Char
 from opavnic.cli.main import main
 from opavnic.lab.client import LabClient
 from opavnic.lab.errors import LabError

@@ -9,14 +9,14 @@ import pytest
 import yaml
 
 from hfi_sim.base.clock import ManualClock
-from lnet.config import LndConfig
-from lnet.health import MAX_HEALTH
+from lnet.base.nid import Nid
+from lnet.host.rig import LnetRig, RigHost
 from lnet.lnetctl import Lnetctl
-from lnet.networks import Bonding
-from lnet.nid import Nid
-from lnet.ping import PING_MATCH_BITS, RESERVED_PORTAL
-from lnet.rig import LnetRig, RigHost
-from lnet.tx import SendDone, SendFailed, TxKind
+from lnet.objects.tx import SendDone, SendFailed, TxKind
+from lnet.settings.config import LndConfig
+from lnet.settings.health import MAX_HEALTH
+from lnet.settings.networks import Bonding
+from lnet.wire.ping import PING_MATCH_BITS, RESERVED_PORTAL
 from scenarios.lnet_faults import get_handler, payload
 from scenarios.lnet_short_faults import KINDS, ShortFault, Traffic, sample
 

@@ -9,11 +9,11 @@ import pytest
 from hfi_sim.base.clock import ManualClock
 from hfi_sim.base.port_state import PortEventKind
 from hfi_sim.nodes.hfi import HfiPort
-from lnet.config import LndConfig
+from lnet.base.nid import Net, Nid
+from lnet.host.rig import LnetRig, RigHost
 from lnet.lnetctl import Lnetctl
-from lnet.nid import Net, Nid
-from lnet.rig import LnetRig, RigHost
-from lnet.tx import NetRemoved, SendDone, SendFailed
+from lnet.objects.tx import NetRemoved, SendDone, SendFailed
+from lnet.settings.config import LndConfig
 from opavnic_bench.lnet.bench import bench_lnet
 from scenarios.lnet_faults import TARGETS, A, B
 

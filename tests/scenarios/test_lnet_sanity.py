@@ -15,16 +15,16 @@ from collections.abc import Callable
 import pytest
 
 from hfi_sim.base.clock import ManualClock
-from lnet.config import LndConfig
-from lnet.health import MAX_HEALTH, HealthStatus
+from lnet.base.nid import Nid
+from lnet.host.rig import LnetRig, RigHost
 from lnet.lnetctl import Lnetctl
-from lnet.networks import Bonding
-from lnet.nid import Nid
-from lnet.objects import KibRoute
-from lnet.ping import MAX_REPLY, PING_MATCH_BITS, RESERVED_PORTAL
-from lnet.rails import LocalNi, PeerNi, RailTx
-from lnet.rig import LnetRig, RigHost
-from lnet.tx import SendDone, SendFailed, TxKind
+from lnet.objects.objects import KibRoute
+from lnet.objects.tx import SendDone, SendFailed, TxKind
+from lnet.routes.rails import LocalNi, PeerNi, RailTx
+from lnet.settings.config import LndConfig
+from lnet.settings.health import MAX_HEALTH, HealthStatus
+from lnet.settings.networks import Bonding
+from lnet.wire.ping import MAX_REPLY, PING_MATCH_BITS, RESERVED_PORTAL
 
 LOCAL_RESEND = ["local_interrupt", "local_dropped", "local_aborted", "local_no_route", "local_timeout"]
 LOCAL_NO_RESEND = ["local_error"]

@@ -14,7 +14,7 @@ import pytest
 
 from ejfat.base.errors import EjfatError
 from hfi_sim.base.errors import HfiSimError
-from lnet.errors import LnetError
+from lnet.base.errors import LnetError
 from opavnic.errors import OpavnicError
 from opavnic_bench.base.turns import BenchError
 from vema.base.errors import VemaError
@@ -51,12 +51,12 @@ SHELLS = {
     "hfi_sim/management/reliable/service.py": "takes a source of random numbers",
     "lnet/cli": "commands: threads, files",
     "lnet/dissectors.py": "names files",
-    "lnet/host.py": "asyncio: waits for reports",
-    "lnet/lab.py": "control API, asyncio, files",
-    "lnet/node.py": "takes a source of random numbers",
-    "lnet/questions.py": "asyncio: waits for reports",
-    "lnet/section.py": "files",
-    "lnet/rig.py": "takes a source of random numbers",
+    "lnet/host/host.py": "asyncio: waits for reports",
+    "lnet/host/lab.py": "control API, asyncio, files",
+    "lnet/node/node.py": "takes a source of random numbers",
+    "lnet/host/questions.py": "asyncio: waits for reports",
+    "lnet/settings/section.py": "files",
+    "lnet/host/rig.py": "takes a source of random numbers",
     "opavnic/cli": "commands: files, terminals, asyncio",
     "opavnic/cluster/boundary.py": "asyncio: looks at credits later",
     "opavnic/cluster/gate.py": "asyncio, a thread: offers what leaves",

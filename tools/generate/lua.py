@@ -33,10 +33,10 @@ from hfi_sim.wire.mad.pma_attributes import PmStatus
 from hfi_sim.wire.mad.sa_attributes import SaAttrId, SaStatus
 from hfi_sim.wire.packet import Trailer
 from hfi_sim.wire.reliable_header import RcHeader, RcOpcode
-from lnet import layouts
-from lnet.codes import LnetMsgType, MsgType, RejectReason
-from lnet.msg import MAGIC as KIB_MAGIC
-from lnet.nid import NetType
+from lnet.base.nid import NetType
+from lnet.wire import layouts
+from lnet.wire.codes import LnetMsgType, MsgType, RejectReason
+from lnet.wire.msg import MAGIC as KIB_MAGIC
 from tools.generate.origins import module_file, origin
 from tools.generate.sections import Section, fill
 from vema.attributes import iface_macs, mac_entries

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from hfi_sim.base.clock import ManualClock
-from lnet.config import LndConfig
-from lnet.networks import Bonding
-from lnet.nid import Nid
-from lnet.node import LnetNode
-from lnet.rig import LnetRig, RigHost
-from lnet.selftest import Selftest, SelftestResult
-from lnet.tx import SendDone, SendFailed, TxKind
+from lnet.base.nid import Nid
+from lnet.host.rig import LnetRig, RigHost
+from lnet.node.node import LnetNode
+from lnet.node.selftest import Selftest, SelftestResult
+from lnet.objects.tx import SendDone, SendFailed, TxKind
+from lnet.settings.config import LndConfig
+from lnet.settings.networks import Bonding
 
 LINK_BPS: Final = 10e9
 """Rate of every link; only ratios matter."""

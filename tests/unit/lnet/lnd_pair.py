@@ -5,17 +5,17 @@ from __future__ import annotations
 from ipaddress import IPv4Address
 from typing import Any
 
-from lnet.actions import AcceptConn, Action, CloseConn, MsgTag, OpenConn, RejectConn, SendMsg
-from lnet.codes import LnetMsgType, MsgType, RejectReason
-from lnet.config import LndConfig
-from lnet.deliveries import GetHandler, nothing_to_get
-from lnet.lnd import Lnd
-from lnet.lnet_hdr import LnetHdr
-from lnet.msg import ConnParams, KibMsg, KibRej
-from lnet.nid import Nid
-from lnet.objects import DevState, KibDev
-from lnet.targets import KibTarget
-from lnet.tx import Report
+from lnet.base.nid import Nid
+from lnet.node.deliveries import GetHandler, nothing_to_get
+from lnet.node.lnd import Lnd
+from lnet.o2iblnd.actions import AcceptConn, Action, CloseConn, MsgTag, OpenConn, RejectConn, SendMsg
+from lnet.objects.objects import DevState, KibDev
+from lnet.objects.tx import Report
+from lnet.settings.config import LndConfig
+from lnet.settings.targets import KibTarget
+from lnet.wire.codes import LnetMsgType, MsgType, RejectReason
+from lnet.wire.lnet_hdr import LnetHdr
+from lnet.wire.msg import ConnParams, KibMsg, KibRej
 
 OWN = Nid.parse("10.1.1.2@o2ib0")
 PEER = Nid.parse("10.1.1.5@o2ib0")

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from lnet.cksum import Char
-from lnet.codes import LnetMsgType, MsgType, RejectReason
-from lnet.lnet_hdr import LnetHdr
-from lnet.msg import ConnParams, KibMsg, KibRej, RdmaDesc, RdmaFrag
-from lnet.nid import Nid
-from lnet.ping import PingInfo
+from lnet.base.nid import Nid
+from lnet.wire.cksum import Char
+from lnet.wire.codes import LnetMsgType, MsgType, RejectReason
+from lnet.wire.lnet_hdr import LnetHdr
+from lnet.wire.msg import ConnParams, KibMsg, KibRej, RdmaDesc, RdmaFrag
+from lnet.wire.ping import PingInfo
 
 SOURCE = Path(__file__).with_name("kib_structs.c")
 ORDERS = {"<": "little-endian", ">": "big-endian"}

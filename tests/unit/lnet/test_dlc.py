@@ -9,10 +9,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lnet.dlc import parse_dlc
-from lnet.errors import CommandError
-from lnet.networks import Bonding
-from lnet.yaml_text import Quoted, errors_yaml, format_yaml
+from lnet.base.errors import CommandError
+from lnet.settings.dlc import parse_dlc
+from lnet.settings.networks import Bonding
+from lnet.settings.yaml_text import Quoted, errors_yaml, format_yaml
 
 WHOLE = """\
 net:

@@ -12,14 +12,14 @@ import yaml
 
 from hfi_sim.fabric.topology import single_switch
 from hfi_sim.nodes.hfi import HfiPort
-from lnet.errors import CommandError, ProtocolError
-from lnet.host import LnetHost
-from lnet.networks import parse_networks
-from lnet.nid import NetType, Nid
-from lnet.node import Interface
-from lnet.ping import FEATURE_BASE, PingInfo
-from lnet.questions import Answer
-from lnet.tx import TxKind
+from lnet.base.errors import CommandError, ProtocolError
+from lnet.base.nid import NetType, Nid
+from lnet.host.host import LnetHost
+from lnet.host.questions import Answer
+from lnet.node.node import Interface
+from lnet.objects.tx import TxKind
+from lnet.settings.networks import parse_networks
+from lnet.wire.ping import FEATURE_BASE, PingInfo
 from opavnic.world.world import World
 
 PKEY = 0x8001

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lnet.actions import AcceptConn, CloseConn, MsgTag, OpenConn, RejectConn, SendMsg
-from lnet.codes import LnetMsgType, MsgType, RejectReason
-from lnet.config import LndConfig
-from lnet.duplicate_filter import DeliveredIds
-from lnet.lnet_hdr import LnetHdr
-from lnet.msg import ConnParams, KibMsg, KibRej, RdmaDesc, RdmaFrag
-from lnet.nid import Nid
-from lnet.objects import DevEvent, RouteState
-from lnet.rdma import rdma_writes
-from lnet.tx import MESSAGE_WINDOW, Received, SendDone, SendFailed
+from lnet.base.nid import Nid
+from lnet.o2iblnd.actions import AcceptConn, CloseConn, MsgTag, OpenConn, RejectConn, SendMsg
+from lnet.o2iblnd.rdma import rdma_writes
+from lnet.objects.duplicate_filter import DeliveredIds
+from lnet.objects.objects import DevEvent, RouteState
+from lnet.objects.tx import MESSAGE_WINDOW, Received, SendDone, SendFailed
+from lnet.settings.config import LndConfig
+from lnet.wire.codes import LnetMsgType, MsgType, RejectReason
+from lnet.wire.lnet_hdr import LnetHdr
+from lnet.wire.msg import ConnParams, KibMsg, KibRej, RdmaDesc, RdmaFrag
 from unit.lnet.lnd_pair import OWN, PARAMS, PEER, PEER_STAMP, STAMP, Scene
 
 # --- the handshake ---------------------------------------------------------------------------------------------

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from lnet.actions import CloseConn, OpenConn, SendMsg
-from lnet.codes import MsgType
-from lnet.config import LndConfig
-from lnet.objects import DevEvent, RouteState
-from lnet.tx import SendDone, SendFailed
+from lnet.o2iblnd.actions import CloseConn, OpenConn, SendMsg
+from lnet.objects.objects import DevEvent, RouteState
+from lnet.objects.tx import SendDone, SendFailed
+from lnet.settings.config import LndConfig
+from lnet.wire.codes import MsgType
 from unit.lnet.lnd_pair import OWN, PEER, Scene
 
 

@@ -16,12 +16,12 @@ from hfi_sim.wire.l4 import L4
 from hfi_sim.wire.lrh16b import Lrh16B
 from hfi_sim.wire.packet import build_packet
 from hfi_sim.wire.reliable_header import RcFlags, RcHeader, RcOpcode
-from lnet.cksum import Char
-from lnet.codes import MsgType, RejectReason
-from lnet.msg import KibRej
-from lnet.rig import LnetRig
-from lnet.selftest import Selftest
-from lnet.tx import TxKind
+from lnet.host.rig import LnetRig
+from lnet.node.selftest import Selftest
+from lnet.objects.tx import TxKind
+from lnet.wire.cksum import Char
+from lnet.wire.codes import MsgType, RejectReason
+from lnet.wire.msg import KibRej
 from opavnic.observe.capture import Capture
 from unit.lnet.test_compiled_structs import message_of
 from unit.opavnic.observe.tshark import Tshark, needs_tshark, write_pcap

@@ -10,11 +10,11 @@ import pytest
 import yaml
 
 from hfi_sim.base.clock import ManualClock
-from lnet.errors import CommandError
+from lnet.base.errors import CommandError
+from lnet.base.nid import Nid
+from lnet.host.rig import LnetRig
 from lnet.lnetctl import Lnetctl
-from lnet.nid import Nid
-from lnet.rig import LnetRig
-from lnet.yaml_text import format_yaml
+from lnet.settings.yaml_text import format_yaml
 
 A, B = ["10.1.1.2", "10.1.1.3", "10.1.1.4"], ["10.1.1.5", "10.1.1.6", "10.1.1.7"]
 A_NID, B_NID = "10.1.1.2@o2ib0", "10.1.1.5@o2ib0"

@@ -11,12 +11,12 @@ import pytest
 import yaml
 
 from hfi_sim.base.clock import ManualClock
-from lnet.errors import CommandError
+from lnet.base.errors import CommandError
+from lnet.base.nid import Nid
+from lnet.host.rig import LnetRig
 from lnet.lnetctl import Lnetctl
-from lnet.networks import Bonding
-from lnet.nid import Nid
-from lnet.rig import LnetRig
-from lnet.yaml_text import format_yaml
+from lnet.settings.networks import Bonding
+from lnet.settings.yaml_text import format_yaml
 from unit.lnet.real_layout import EXPORT, GLOBAL, NET, PEER, STATISTICS, read_real
 
 A, B = ["10.1.1.2", "10.1.1.3"], ["10.1.1.5", "10.1.1.6"]

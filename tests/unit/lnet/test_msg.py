@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hfi_sim.wire.header import Header
-from lnet import layouts
-from lnet.cksum import Char, cksum
-from lnet.codes import LnetMsgType, MsgType, RejectReason
-from lnet.errors import ProtocolError
-from lnet.layouts import HEADER_SIZE
-from lnet.lnet_hdr import LnetHdr
-from lnet.msg import (
+from lnet.base.errors import ProtocolError
+from lnet.wire import layouts
+from lnet.wire.cksum import Char, cksum
+from lnet.wire.codes import LnetMsgType, MsgType, RejectReason
+from lnet.wire.layouts import HEADER_SIZE
+from lnet.wire.lnet_hdr import LnetHdr
+from lnet.wire.msg import (
     IBLND_MSG_SIZE,
     ConnParams,
     KibMsg,

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lnet.errors import NidError
-from lnet.networks import parse_networks
-from lnet.nid import Net
+from lnet.base.errors import NidError
+from lnet.base.nid import Net
+from lnet.settings.networks import parse_networks
 
 
 def test_two_groups_of_two_interfaces_as_in_the_document() -> None:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lnet.errors import NidError
-from lnet.nid import Net, NetType, Nid
+from lnet.base.errors import NidError
+from lnet.base.nid import Net, NetType, Nid
 
 NETS = st.builds(Net, st.sampled_from(NetType), st.integers(0, 0xFFFF))
 NIDS = st.builds(Nid, NETS, st.integers(0, 0xFFFFFFFF).map(IPv4Address))

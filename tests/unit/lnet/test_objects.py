@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lnet.bonding import next_route
-from lnet.nid import Nid
-from lnet.objects import DevEvent, DevState, KibDev, KibRoute, KibRoutes, RouteState, make_mesh
-from lnet.recovery import Connd
+from lnet.base.nid import Nid
+from lnet.objects.objects import DevEvent, DevState, KibDev, KibRoute, KibRoutes, RouteState, make_mesh
+from lnet.routes.bonding import next_route
+from lnet.routes.recovery import Connd
 
 NID = Nid.parse("10.1.1.5@o2ib0")
 

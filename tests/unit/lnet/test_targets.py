@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lnet.errors import ConfigError
-from lnet.nid import Net, Nid
-from lnet.targets import KibTarget, TargetTable, parse_targets
+from lnet.base.errors import ConfigError
+from lnet.base.nid import Net, Nid
+from lnet.settings.targets import KibTarget, TargetTable, parse_targets
 
 FILE = """
 # local

@@ -8,11 +8,11 @@ from __future__ import annotations
 import pytest
 
 from hfi_sim.base.clock import ManualClock
-from lnet.actions import AcceptConn, OpenConn, RejectConn
-from lnet.codes import MsgType, RejectReason
-from lnet.config import LndConfig
-from lnet.msg import ConnParams, KibMsg, KibRej
-from lnet.rig import LnetRig, RigHost
+from lnet.host.rig import LnetRig, RigHost
+from lnet.o2iblnd.actions import AcceptConn, OpenConn, RejectConn
+from lnet.settings.config import LndConfig
+from lnet.wire.codes import MsgType, RejectReason
+from lnet.wire.msg import ConnParams, KibMsg, KibRej
 from unit.lnet.lnd_pair import OWN, PARAMS, PEER, PEER_STAMP, STAMP, Scene
 
 OLD = LndConfig(version=0x11)

@@ -18,8 +18,8 @@ from ejfat.files.conformance import VectorError, load_vectors
 from ejfat.files.pcap import read_pcap
 from ejfat.files.simulator import read_text as read_script
 from hfi_sim.base.text import with_article
-from lnet.errors import ConfigError as LnetConfigError
-from lnet.section import LnetModel, read_targets
+from lnet.base.errors import ConfigError as LnetConfigError
+from lnet.settings.section import LnetModel, read_targets
 from opavnic import files
 from opavnic.conformance.vectors import read_cases
 from opavnic.errors import VectorFileError

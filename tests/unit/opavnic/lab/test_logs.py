@@ -287,7 +287,7 @@ async def test_traceback_has_lines_of_its_own_with_nothing_to_obey(place: Path, 
 # --- who is heard ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["hfi_sim.x", "vema.em", "opavnic.lab", "ejfat.live.app", "lnet.lnd"])
+@pytest.mark.parametrize("name", ["hfi_sim.x", "vema.em", "opavnic.lab", "ejfat.live.app", "lnet.node.lnd"])
 async def test_all_packages_are_heard(place: Path, hub: LogHub, name: str) -> None:
     logging.getLogger(name).info("state change")
     assert lines(place) == [f"INFO    {name}: state change"]

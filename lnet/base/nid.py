@@ -1,0 +1,117 @@
+"""Network IDs (NIDs): `10.1.1.2@o2ib0`, an IPv4 address on a network.
+
+On the wire a NID is 64 bits: network type (16), network number (16), address (32).
+`o2ib` and `o2ib0` are the same network; the number is always printed, as in the document.
+Source: seed 004; the public lnet_nid_t, LNET_MKNID, the numbers of the network types, libcfs_nid2str.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import IntEnum
+from ipaddress import AddressValueError, IPv4Address
+from typing import Self
+
+from lnet.base.errors import NidError
+
+
+class NetType(IntEnum):
+    """Network types with their numbers on the wire and their names. Only o2ib is supported; NIDs of the others, and of
+    types without a name, are read from the wire and printed as Lustre prints them."""
+
+    TCP = 2
+    O2IB = 5
+    LO = 9
+    GNI = 13
+    GIP = 14
+    PTLF = 15
+    KFI = 16
+    EFA = 18
+
+
+_DECIMAL = frozenset({NetType.LO, NetType.GNI, NetType.PTLF, NetType.KFI})
+"""Types whose addresses are printed as a number."""
+_TYPES = {kind.name.lower(): kind for kind in NetType}
+_NET = re.compile(rf"({'|'.join(_TYPES)})(\d{{0,9}})", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Net:
+    """One network: its type (16 bits, a `NetType` if it has a name), and its number (16 bits)."""
+
+    kind: int
+    number: int = 0
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read `o2ib0` or `o2ib`.
+
+        Raises:  NidError: not a network, or not of type o2ib.
+        """
+        match = _NET.fullmatch(text.strip())
+        if match is None:
+            raise NidError(f"{text!r} is not a network such as o2ib0")
+        if _TYPES[match[1]] is not NetType.O2IB:
+            raise NidError(
+                f"network {text.strip()!r} is not supported, only o2ib networks such as o2ib{match[2]}"
+            )
+        number = int(match[2] or 0)
+        if number > 0xFFFF:
+            raise NidError(f"network number {number} in {text!r} does not fit 16 bits")
+        return cls(_TYPES[match[1]], number)
+
+    def __str__(self) -> str:
+        if self.kind not in set(NetType):
+            return f"<{self.kind}:{self.number}>"
+        return f"{NetType(self.kind).name.lower()}{self.number}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Nid:
+    """One NID: a network, and an address on it."""
+
+    net: Net
+    addr: IPv4Address
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read `10.1.1.2@o2ib0`.
+
+        Raises:  NidError: not a NID.
+        """
+        addr, at, net = text.strip().partition("@")
+        if not at:
+            raise NidError(f"{text!r} is not a NID: it has no network, as in {text.strip()}@o2ib0")
+        try:
+            return cls(Net.parse(net), parse_addr(addr))
+        except NidError as error:
+            raise NidError(f"{text!r} is not a NID: {error}") from None
+
+    @classmethod
+    def from_wire(cls, value: int) -> Self:
+        """Read the 64-bit form, of whatever network type."""
+        kind = value >> 48 & 0xFFFF
+        named = NetType(kind) if kind in set(NetType) else kind
+        return cls(Net(named, value >> 32 & 0xFFFF), IPv4Address(value & 0xFFFFFFFF))
+
+    @property
+    def wire(self) -> int:
+        """The 64-bit form."""
+        return self.net.kind << 48 | self.net.number << 32 | int(self.addr)
+
+    def __str__(self) -> str:
+        if self.net.kind not in set(NetType):
+            return f"{int(self.addr):x}@{self.net}"
+        return f"{int(self.addr) if self.net.kind in _DECIMAL else self.addr}@{self.net}"
+
+
+def parse_addr(text: str) -> IPv4Address:
+    """Read an IPv4 address.
+
+    Raises:  NidError: not an IPv4 address.
+    """
+    try:
+        return IPv4Address(text.strip())
+    except AddressValueError:
+        raise NidError(f"{text.strip()!r} is not an IPv4 address such as 10.1.1.2") from None

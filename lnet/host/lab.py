@@ -1,0 +1,262 @@
+"""LNet in a running lab: a node on each host with a section `lnet`, and the routes of the control API.
+
+POST /lnet/{host}/{command}    a command of lnetctl; returns {"output": YAML, "errors": YAML, "exit": code}
+POST /lnet-send, /lnet-selftest  messages from one host to another; return plain data
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from ipaddress import IPv4Address
+from typing import Any, Final, Self, TypeVar
+
+from aiohttp import web
+
+from hfi_sim.base.did_you_mean import nearest
+from hfi_sim.base.errors import InputError
+from hfi_sim.nodes.hfi import HfiPort
+from lnet.base.errors import CommandError, NidError
+from lnet.base.nid import Nid
+from lnet.host.host import LnetHost
+from lnet.host.questions import exit_of
+from lnet.node.node import Interface
+from lnet.objects.tx import TxKind
+from lnet.settings.networks import parse_networks
+from lnet.settings.section import LnetModel, read_targets
+from lnet.settings.yaml_text import errors_yaml
+from opavnic.errors import OpavnicError
+from opavnic.world.json_body import json_object
+from opavnic.world.openapi import api
+from opavnic.world.part import Asked, PartWorld, RunningPart
+
+log = logging.getLogger("lnet.host.lab")
+
+_ROUTES: Final = ("/lnet/{host}/{command}", "/lnet-send", "/lnet-selftest")
+
+EXIT_FAILED: Final = 1
+_T = TypeVar("_T")
+
+
+class LnetLab(RunningPart):
+    """The LNet nodes of a lab; they run until the context is left."""
+
+    def __init__(self, world: PartWorld, asked: Asked) -> None:
+        """Start LNet on every host that has a section for it.
+
+        Raises:  ConfigError: a targets file cannot be read.
+        """
+        self.hosts: dict[str, LnetHost] = {}
+        self._world = world
+        self._asked = asked
+        self._starts = 0
+        self._stamp = 0
+        self._ports: dict[IPv4Address, HfiPort] = {}
+        self._interfaces = {name: self._make_interfaces(name, asked.hosts[name]) for name in asked.hosts}
+        self._unsubscribe = (world.on_crash(self._crashed), world.on_restart(self._restarted))
+        try:
+            for name in asked.hosts:
+                self.hosts[name] = self._start(name)
+        except BaseException:
+            self._shutdown()
+            raise
+
+    def __enter__(self) -> Self:
+        """Return the nodes, which are already running."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave the ports and fail all unfinished commands."""
+        self._shutdown()
+
+    def _shutdown(self) -> None:
+        with contextlib.ExitStack() as stack:  # shuts down every host even if one fails
+            for unsubscribe in self._unsubscribe:
+                stack.callback(unsubscribe)
+            for host in self.hosts.values():
+                stack.callback(host.shutdown)
+
+    def _crashed(self, name: str) -> None:
+        if name in self.hosts:
+            log.info("[%s] LNet goes down with its host", name)
+            self.hosts[name].crash()
+
+    def _restarted(self, name: str) -> None:
+        """Start LNet as it says in the lab file; what lnetctl changed is lost, as in a reboot."""
+        if name in self.hosts:
+            self.hosts[name] = self._start(name)
+            log.info("[%s] LNet starts as incarnation %d", name, self.hosts[name].node.lnd.stamp)
+
+    def _make_interfaces(self, name: str, section: LnetModel) -> list[Interface]:
+        interfaces = []
+        for index, (text, port) in enumerate(
+            zip(section.addresses, self._world.hosts[name].ports, strict=False)
+        ):
+            addr = IPv4Address(text)
+            self._ports[addr] = port
+            self._world.add_pkey(port, section.pkey)
+            interfaces.append(Interface(f"ib{index}", addr, port))
+        return interfaces
+
+    def _start(self, name: str) -> LnetHost:
+        section: LnetModel = self._asked.hosts[name]
+        self._starts += 1
+        self._stamp = max(self._stamp + 1, time.time_ns() // 1000)
+        host = LnetHost(
+            name,
+            self._interfaces[name],
+            self.resolve,
+            self._world.clock,
+            self._world.rng(f"{name} {self._starts}"),
+            owner_of=self.owner_of,
+            bonding_of=section.bonding_of,
+            stamp=self._stamp,
+            config=section.config(),
+            pkey=section.pkey,
+        )
+        for target in read_targets(section, self._asked.directory):
+            host.node.lnd.targets.put(target)
+        for group in parse_networks(section.networks):
+            host.node.add_net(replace(group, bonding=section.bonding_of(group.net)))
+        return host
+
+    def resolve(self, addr: IPv4Address) -> int | None:
+        """Return the LID of the port with address `addr`, or None."""
+        port = self._ports.get(addr)
+        return port.lid if port is not None and port.lid else None
+
+    def owner_of(self, addr: IPv4Address) -> str | None:
+        """Return the host whose HFI port has address `addr`, or None."""
+        return next(
+            (name for name, ports in self._interfaces.items() if any(port.addr == addr for port in ports)),
+            None,
+        )
+
+    def status(self) -> dict[str, Any]:
+        return {name: host.said() for name, host in self.hosts.items()}
+
+    def detail(self) -> dict[str, Any]:
+        return {"hosts": {name: host.detail() for name, host in self.hosts.items()}}
+
+    def host(self, name: str) -> LnetHost:
+        """Return the node of a host.
+
+        Raises:  InputError: the host has no LNet.
+        """
+        if name not in self.hosts:
+            raise InputError(f'host "{name}" has no LNet ({nearest(name, self.hosts)})')
+        return self.hosts[name]
+
+    # --- the control API -----------------------------------------------------------------------------------
+
+    def routes(self) -> list[web.RouteDef]:
+        if not self.hosts:
+            return [web.post(path, _without_lnet) for path in _ROUTES]
+        handlers = (self.command, self.send, self.selftest)
+        return [web.post(path, handler) for path, handler in zip(_ROUTES, handlers, strict=True)]
+
+    @api(
+        "Run a command of lnetctl on a host",
+        "what it prints, and its exit status",
+        ("output", "errors", "exit"),
+        body={"verb": "string: for messages", "noun": "string: for messages"},
+    )
+    async def command(self, request: web.Request) -> web.Response:
+        """Run a command of lnetctl on one host."""
+        host = self.host(request.match_info["host"])
+        body = await json_object(request)
+        verb, noun = str(body.get("verb", "")), str(body.get("noun", ""))
+        try:
+            answer = await host.execute(request.match_info["command"], _arguments(body))
+        except CommandError as error:
+            return _refused(verb, noun, error, exit_of(error))
+        errors = errors_yaml([(verb, noun, error) for error in answer.errors])
+        return web.json_response({"output": answer.output, "errors": errors, "exit": answer.exit})
+
+    @api(
+        "Send messages one after the other",
+        "the route of each",
+        body={
+            "host": "string: who sends",
+            "to": "string: a host or NID",
+            "count": "integer: how many",
+            "size": "integer: bytes",
+        },
+    )
+    async def send(self, request: web.Request) -> web.Response:
+        """Send messages one after the other; respond with the route of each."""
+        body = await json_object(request)
+        host = self.host(_field(body, "host", str))
+        try:
+            nid = self._destination(body)
+            sent = await host.send(nid, count=_field(body, "count", int), size=_field(body, "size", int))
+        except CommandError as error:
+            return _refused("send", "lnet", error, EXIT_FAILED)
+        return web.json_response({"data": sent})
+
+    @api(
+        "Load the routes between two hosts",
+        "the throughput",
+        body={
+            "host": "string: who sends",
+            "to": "string: a host or NID",
+            "size": "integer: bytes",
+            "concurrency": "integer: messages in flight",
+            "seconds": "number: how long",
+            "kind": "string: kind of a message",
+        },
+    )
+    async def selftest(self, request: web.Request) -> web.Response:
+        """Load the routes between two hosts; respond with the throughput."""
+        body = await json_object(request)
+        host = self.host(_field(body, "host", str))
+        try:
+            result = await host.selftest(
+                self._destination(body),
+                size=_field(body, "size", int),
+                concurrency=_field(body, "concurrency", int),
+                seconds=_field(body, "seconds", float),
+                kind=TxKind(_field(body, "kind", str)),
+            )
+        except CommandError as error:
+            return _refused("selftest", "lnet", error, EXIT_FAILED)
+        return web.json_response({"data": result.as_json()})
+
+    def _destination(self, body: dict[str, Any]) -> Nid:
+        """Return the NID that `to` names: a NID itself, or the first NID of a host."""
+        to = _field(body, "to", str)
+        if "@" not in to:
+            return self.host(to).first_nid()
+        try:
+            return Nid.parse(to)
+        except NidError as error:
+            raise OpavnicError(str(error)) from error
+
+
+def _arguments(body: dict[str, Any]) -> dict[str, Any]:
+    arguments = body.get("args", {})
+    if not isinstance(arguments, dict):
+        raise OpavnicError('"args" is not a JSON object')
+    return arguments
+
+
+def _field(body: dict[str, Any], key: str, kind: Callable[[Any], _T]) -> _T:
+    """Return one value of a request.
+
+    Raises:  OpavnicError: it is missing or has the wrong type.
+    """
+    try:
+        return kind(body[key])
+    except (KeyError, TypeError, ValueError):
+        raise OpavnicError(f'"{key}" is missing or wrong: {body.get(key)!r}') from None
+
+
+def _refused(verb: str, noun: str, error: CommandError, code: int) -> web.Response:
+    return web.json_response({"output": "", "errors": errors_yaml([(verb, noun, error)]), "exit": code})
+
+
+async def _without_lnet(_: web.Request) -> web.Response:
+    raise OpavnicError("no host of this lab has LNet; add a section lnet to a host in the lab file")

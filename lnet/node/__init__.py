@@ -1,0 +1,1 @@
+"""A node: the LND over its devices, and the shell that runs it on HFI ports."""

@@ -1,0 +1,307 @@
+"""A node on the fabric: the shell that runs `Lnd` on HFI ports, with a clock for its timers."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from ipaddress import IPv4Address
+from typing import Final
+
+from hfi_sim.base.clock import Clock
+from hfi_sim.base.core_runner import CoreRunner
+from hfi_sim.base.port_state import PortEvent, PortState
+from hfi_sim.management.reliable import (
+    Closed,
+    ConnectRequest,
+    Established,
+    MessageReceived,
+    MessageSent,
+    RcConfig,
+    RcEvent,
+    Rejected,
+)
+from hfi_sim.management.reliable.service import DEFAULT_PKEY, ReliableService
+from hfi_sim.nodes.hfi import HfiPort
+from lnet.base.nid import Nid
+from lnet.node.deliveries import GetHandler, nothing_to_get
+from lnet.node.lnd import Lnd
+from lnet.o2iblnd.actions import AcceptConn, Action, CloseConn, OpenConn, RejectConn, SendMsg
+from lnet.objects.objects import DevEvent, KibDev
+from lnet.objects.tx import Report
+from lnet.settings.config import LndConfig
+from lnet.settings.networks import NetworkGroup
+from lnet.settings.tunables import NetTunables
+
+log = logging.getLogger("lnet.node.node")
+
+SERVICE_O2IBLND: Final = 987
+"""Service number (port) of o2iblnd."""
+
+_TURN: Final = 8
+"""Steps per turn; the rest waits for the next iteration of the event loop."""
+
+Resolver = Callable[[IPv4Address], int | None]
+"""Returns the LID of the port with an address, or None, as ARP does for IPoIB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """A named interface of a host: an HFI port with an address."""
+
+    name: str
+    addr: IPv4Address
+    port: HfiPort
+
+
+class LnetNode:
+    """LNet on one host. Each report is passed to `on_report`, which may itself send."""
+
+    def __init__(
+        self,
+        name: str,
+        interfaces: Iterable[Interface],
+        resolve: Resolver,
+        clock: Clock,
+        rng: random.Random,
+        *,
+        on_report: Callable[[Report], None],
+        stamp: int = 1,
+        config: LndConfig | None = None,
+        rc_config: RcConfig | None = None,
+        pkey: int = DEFAULT_PKEY,
+        get_handler: GetHandler = nothing_to_get,
+        on_failure: Callable[[], object] | None = None,
+    ) -> None:
+        self.name = name
+        self.interfaces = {interface.name: interface for interface in interfaces}
+        self.clock = clock
+        self.resolve = resolve
+        self.lnd = Lnd(stamp, config, get_handler)
+        self.on_report = on_report
+        self._keys: dict[tuple[str, int], int] = {}
+        self._conns: dict[int, tuple[str, int]] = {}
+        self._services: dict[str, ReliableService] = {}
+        self._runner = CoreRunner(
+            clock,
+            name=f"{name} LNet",
+            step=self._step,
+            deadline=self.lnd.deadline,
+            on_timer=self.lnd.on_timer,
+            turn=_TURN,
+            on_failure=on_failure,
+        )
+        self._unsubscribe = []
+        for interface in self.interfaces.values():
+            self._services[interface.name] = ReliableService(
+                interface.port,
+                clock,
+                rng,
+                on_event=self._event_handler(interface.name),
+                config=rc_config,
+                pkey=pkey,
+            )
+            self._unsubscribe.append(interface.port.subscribe(self._port_handler(interface.name)))
+
+    # --- configuration -------------------------------------------------------------------------------------
+
+    def add_net(self, group: NetworkGroup) -> Nid:
+        """Add a network over interfaces of this host; return its NID.
+
+        Raises:  KeyError: no such interface. CommandError: the network exists.
+        """
+        tunables = self.tunables_of(group)
+        devs = [self._device(name) for name in group.interfaces]
+        return self.lnd.add_net(group.net, devs, group.bonding, tunables).ni_nid
+
+    def tunables_of(self, group: NetworkGroup) -> NetTunables:
+        """Return the tunables of a network with what `group` gives.
+
+        Raises:  ValueError: a value that does not fit.
+        """
+        tunables = self.lnd.config.tunables.changed(dict(group.tunables))
+        return tunables if group.cpts is None else replace(tunables, cpts=group.cpts)
+
+    def add_device(self, group: NetworkGroup) -> None:
+        """Add the interfaces of `group` to an existing network.
+
+        Raises:  KeyError: no such interface or network.
+        """
+        for name in group.interfaces:
+            self.lnd.add_device(group.net, self._device(name), self.time())
+        self.poll()
+
+    def _device(self, name: str) -> KibDev:
+        interface = self.interfaces[name]
+        dev = KibDev(name, interface.addr)
+        if interface.port.state is PortState.ACTIVE:
+            dev.apply(DevEvent.PORT_ACTIVE, speed_gbps(interface.port), self.lnd.config.expected_gbps)
+        return dev
+
+    # --- sending -------------------------------------------------------------------------------------------
+
+    def put(
+        self,
+        nid: Nid,
+        data: bytes,
+        *,
+        match_bits: int = 0,
+        hdr_data: int = 0,
+        ptl_index: int = 0,
+        timeout_s: float | None = None,
+    ) -> int:
+        """Send `data`; see `TxTable.put`. The report never precedes the return of this call."""
+        msg_id = self.lnd.put(
+            nid,
+            data,
+            self.time(),
+            match_bits=match_bits,
+            hdr_data=hdr_data,
+            ptl_index=ptl_index,
+            timeout_s=timeout_s,
+        )
+        self._runner.poll_soon()
+        return msg_id
+
+    def get(
+        self,
+        nid: Nid,
+        length: int,
+        *,
+        match_bits: int = 0,
+        ptl_index: int = 0,
+        timeout_s: float | None = None,
+        source: Nid | None = None,
+    ) -> int:
+        """Fetch data; see `TxTable.get`. The report never precedes the return of this call."""
+        msg_id = self.lnd.get(
+            nid,
+            length,
+            self.time(),
+            match_bits=match_bits,
+            ptl_index=ptl_index,
+            timeout_s=timeout_s,
+            source=source,
+        )
+        self._runner.poll_soon()
+        return msg_id
+
+    def time(self) -> float:
+        """Return the current time as calls on `lnd` need it, in seconds."""
+        return self._runner.time()
+
+    @property
+    def failure(self) -> Exception | None:
+        """The exception that stopped this node, or None."""
+        return self._runner.failure
+
+    def poll(self) -> None:
+        """Perform the pending actions of the LND; needed after direct calls on `lnd`."""
+        self._runner.poll()
+
+    def _step(self) -> bool:
+        if self.lnd.actions:
+            self._perform(self.lnd.actions.popleft())
+            return True
+        reports = self.lnd.reports()
+        for report in reports:
+            self.on_report(report)
+        return bool(reports)
+
+    def shutdown(self) -> None:
+        """Leave the ports and discard everything in flight."""
+        for unsubscribe in self._unsubscribe:
+            unsubscribe()
+        for service in self._services.values():
+            service.shutdown()
+        self._runner.shutdown()
+
+    # --- the way down --------------------------------------------------------------------------------------
+
+    def _perform(self, action: Action) -> None:
+        if isinstance(action, OpenConn):
+            self._open(action)
+            return
+        place = self._conns.get(action.key)
+        if place is None:
+            return  # the connection went away before the action was reached
+        dev, conn_id = place
+        service = self._services[dev]
+        if conn_id not in service.endpoint:
+            return  # it is gone, and its Closed event is pending
+        if isinstance(action, SendMsg):
+            service.send(conn_id, action.tag, action.data)
+        elif isinstance(action, AcceptConn):
+            service.accept(conn_id, action.private)
+        elif isinstance(action, RejectConn):
+            self._drop(action.key)
+            service.reject(conn_id, action.private)
+        elif isinstance(action, CloseConn):
+            self._drop(action.key)
+            service.close(conn_id)
+
+    def _open(self, action: OpenConn) -> None:
+        lid = self.resolve(action.addr)
+        if lid is None:
+            self.lnd.conns.closed(action.key, f"no port has address {action.addr}", self.time())
+            return
+        service = self._services[action.dev]
+        conn_id = service.endpoint.connect(lid, SERVICE_O2IBLND, action.private)
+        self._keep(action.key, action.dev, conn_id)
+        service.poll()
+
+    def _keep(self, key: int, dev: str, conn_id: int) -> None:
+        self._conns[key] = (dev, conn_id)
+        self._keys[dev, conn_id] = key
+
+    def _drop(self, key: int) -> None:
+        self._keys.pop(self._conns.pop(key), None)
+
+    # --- the way up ----------------------------------------------------------------------------------------
+
+    def _event_handler(self, dev: str) -> Callable[[RcEvent], None]:
+        return lambda event: self._on_event(dev, event)
+
+    def _on_event(self, dev: str, event: RcEvent) -> None:
+        now = self.time()
+        conns = self.lnd.conns
+        if isinstance(event, ConnectRequest):
+            if event.service != SERVICE_O2IBLND:
+                self._services[dev].reject(event.conn_id)
+                return
+            key = conns.new_key()
+            self._keep(key, dev, event.conn_id)
+            conns.requested(key, dev, event.remote_lid, event.private, now)
+            self.poll()
+            return
+        known = self._keys.get((dev, event.conn_id))
+        if known is None:
+            return
+        if isinstance(event, MessageReceived):
+            conns.message(known, event.tag, event.data, now)
+        elif isinstance(event, MessageSent):
+            conns.sent(known, event.message_id, now)
+        elif isinstance(event, Established):
+            conns.established(known, event.private, now)
+        elif isinstance(event, Rejected):
+            self._drop(known)
+            conns.rejected(known, event.private, now)
+        elif isinstance(event, Closed):
+            self._drop(known)
+            conns.closed(known, event.reason.value, now)
+        self.poll()
+
+    def _port_handler(self, dev: str) -> Callable[[PortEvent], None]:
+        def handle(event: PortEvent) -> None:
+            if event.kind.value in set(DevEvent):
+                speed = speed_gbps(event.port)
+                self.lnd.on_device(dev, DevEvent(event.kind.value), speed, self.time())
+                self.poll()
+
+        return handle
+
+
+def speed_gbps(port: HfiPort) -> float:
+    """Return the speed of a port's link in Gb/s; 0 if it has no link."""
+    return port.link.rate_bps / 1e9 if port.link is not None else 0.0

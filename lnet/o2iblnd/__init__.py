@@ -1,0 +1,1 @@
+"""Connections to peers, as o2iblnd has them: handshake, credits, PUT and GET."""

@@ -1,0 +1,175 @@
+"""The answering side of a connection: takes the PUTs of the peer and answers its GETs. Sans-IO.
+
+Every method raises ProtocolError if the peer violates the protocol.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from lnet.base.errors import ProtocolError
+from lnet.base.nid import Nid
+from lnet.o2iblnd.actions import MsgTag
+from lnet.o2iblnd.rdma import RegionTable, rdma_writes
+from lnet.objects.stats import Traffic
+from lnet.settings.config import LndConfig
+from lnet.wire.codes import LnetMsgType, MsgType
+from lnet.wire.lnet_hdr import LnetHdr
+from lnet.wire.msg import KibMsg, RdmaDesc
+
+if TYPE_CHECKING:
+    from lnet.o2iblnd.peer import KibPeer
+
+_RANGES_SHOWN = 4
+"""Of the written bytes, in the error that not all were written."""
+
+
+class Receiver(Protocol):
+    """The interface to the LND that the answering side needs."""
+
+    def has(self, peer: KibPeer, hdr: LnetHdr) -> bool:
+        """Return whether a message has already been delivered."""
+        ...
+
+    def deliver(self, peer: KibPeer, hdr: LnetHdr, data: bytes) -> bool:
+        """Handle a PUT that has arrived; return False if it was dropped because it is a repeated one."""
+        ...
+
+    def read(self, peer: KibPeer, hdr: LnetHdr) -> bytes | int:
+        """Return the data for a GET, or a negative errno."""
+        ...
+
+
+class Wire(Protocol):
+    """The interface to the connection: it sends messages."""
+
+    def __call__(self, kind: MsgType, **fields: object) -> None:
+        """Send a message of a type."""
+
+
+class Transmit(Protocol):
+    """The interface to the connection: it sends whatever has a tag."""
+
+    def __call__(self, tag: MsgTag, data: bytes) -> None:
+        """Send data."""
+
+
+@dataclass(slots=True)
+class _Inbound:
+    hdr: LnetHdr
+    desc: RdmaDesc
+
+
+class Responder:
+    """The answering side of one connection."""
+
+    def __init__(
+        self,
+        peer: KibPeer,
+        user: Receiver,
+        config: LndConfig,
+        traffic: Traffic,
+        *,
+        local: Nid,
+        regions: RegionTable,
+        cookies: Iterator[int],
+        send: Wire,
+        transmit: Transmit,
+    ) -> None:
+        """Make it. Args: local: the NID of this end. regions, cookies: those of the connection."""
+        self._peer = peer
+        self._user = user
+        self._config = config
+        self._traffic = traffic
+        self._local = local
+        self._regions = regions
+        self._cookies = cookies
+        self._send = send
+        self._transmit = transmit
+        self._inbound: dict[int, _Inbound] = {}
+
+    @property
+    def busy(self) -> bool:
+        """Whether the data of a PUT is still to come."""
+        return bool(self._inbound)
+
+    def abandon(self) -> None:
+        """Forget what is still to come."""
+        self._inbound.clear()
+
+    def _hdr(self, message: KibMsg, kind: LnetMsgType) -> LnetHdr:
+        hdr = LnetHdr.parse(message.hdr)
+        expected = (kind, message.srcnid, message.srcstamp, message.dstnid)
+        if (hdr.type, hdr.src_nid, hdr.interface_cookie, hdr.dest_nid) != expected:
+            raise ProtocolError("the LNet header does not match its message")
+        return hdr
+
+    def on_immediate(self, message: KibMsg) -> None:
+        """Take a small PUT."""
+        hdr = self._hdr(message, LnetMsgType.PUT)
+        if hdr.payload_length != len(message.payload):
+            raise ProtocolError(
+                f"payload of {len(message.payload)} bytes, the header says {hdr.payload_length}"
+            )
+        self._deliver(hdr, message.payload)
+
+    def on_put_req(self, message: KibMsg) -> None:
+        """Offer memory for a large PUT, or refuse it."""
+        hdr = self._hdr(message, LnetMsgType.PUT)
+        if hdr.payload_length > self._config.max_message:
+            self._send(MsgType.PUT_NAK, cookie=message.cookie, status=-errno.EMSGSIZE)
+        elif self._user.has(self._peer, hdr):
+            self._traffic.dropped("put", self._local, self._peer.nid, hdr.payload_length)
+            self._send(MsgType.PUT_NAK, cookie=message.cookie, status=-errno.EALREADY)
+        else:
+            desc = self._regions.register(
+                hdr.payload_length, self._config.frag_bytes, self._peer.params.frags_max
+            )
+            cookie = next(self._cookies)
+            self._inbound[cookie] = _Inbound(hdr, desc)
+            self._send(MsgType.PUT_ACK, cookie=message.cookie, dst_cookie=cookie, desc=desc)
+
+    def on_put_done(self, message: KibMsg) -> None:
+        """Take a large PUT whose data has arrived."""
+        inbound = self._inbound.pop(message.cookie, None)
+        if inbound is None:
+            raise ProtocolError(f"PUT_DONE with the unknown cookie {message.cookie:#x}")
+        region = self._regions.release(inbound.desc.key)
+        if message.status < 0 or region is None:
+            return
+        if not region.has(inbound.hdr.payload_length):
+            written = (
+                ", ".join(f"{start} to {end}" for start, end in region.written[:_RANGES_SHOWN]) or "none"
+            )
+            raise ProtocolError(
+                f"PUT_DONE of {inbound.hdr.payload_length} bytes; bytes that were written: {written}"
+            )
+        self._deliver(inbound.hdr, bytes(region.buffer))
+
+    def _deliver(self, hdr: LnetHdr, data: bytes) -> None:
+        if self._user.deliver(self._peer, hdr, data):
+            self._traffic.received("put", self._local, self._peer.nid, len(data))
+        else:
+            self._traffic.dropped("put", self._local, self._peer.nid, len(data))
+
+    def on_get_req(self, message: KibMsg) -> None:
+        """Write the data that the peer asks for."""
+        hdr = self._hdr(message, LnetMsgType.GET)
+        desc = message.desc
+        if desc is None or len(desc.frags) > self._peer.params.max_frags:
+            raise ProtocolError(f"more than the {self._peer.params.max_frags} RDMA fragments agreed on")
+        too_long = hdr.sink_length > self._config.max_message
+        data = -errno.EMSGSIZE if too_long else self._user.read(self._peer, hdr)
+        if isinstance(data, int):
+            self._traffic.dropped("get", self._local, self._peer.nid, 0)
+            self._send(MsgType.GET_DONE, cookie=message.cookie, status=data)
+            return
+        data = data[: hdr.sink_length]
+        self._traffic.received("get", self._local, self._peer.nid, 0)
+        self._traffic.sent("reply", self._local, self._peer.nid, len(data))
+        for write in rdma_writes(desc, data):
+            self._transmit(MsgTag.RDMA_WRITE, write)
+        self._send(MsgType.GET_DONE, cookie=message.cookie, status=len(data))

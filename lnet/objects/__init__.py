@@ -1,0 +1,1 @@
+"""What a node has: interfaces, devices and routes, messages in flight, statistics."""

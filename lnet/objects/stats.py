@@ -1,0 +1,132 @@
+"""What `lnetctl stats show` and the statistics of interfaces count.
+
+Source: the public struct lnet_counters, lnet_element_stats and lnet_ioctl_comm_count.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+
+from lnet.base.nid import Nid
+from lnet.settings.health import HealthStatus
+
+
+@dataclass(slots=True)
+class MsgCounts:
+    """Messages of LNet by type. There is no ACK and no HELLO here: the connection takes the place of both."""
+
+    put: int = 0
+    get: int = 0
+    reply: int = 0
+    ack: int = 0
+    hello: int = 0
+
+    @property
+    def total(self) -> int:
+        """Messages of all types."""
+        return self.put + self.get + self.reply + self.ack + self.hello
+
+
+@dataclass(slots=True)
+class NiStats:
+    """Messages of one interface, here or at a peer."""
+
+    sent: MsgCounts = field(default_factory=MsgCounts)
+    received: MsgCounts = field(default_factory=MsgCounts)
+    dropped: MsgCounts = field(default_factory=MsgCounts)
+
+
+@dataclass(slots=True)
+class LnetCounters:
+    """The counters of a node since its start or the last reset, in the order of lnetctl."""
+
+    msgs_alloc: int = 0
+    msgs_max: int = 0
+    rst_alloc: int = 0
+    errors: int = 0
+    send_count: int = 0
+    resend_count: int = 0
+    response_timeout_count: int = 0
+    local_interrupt_count: int = 0
+    local_dropped_count: int = 0
+    local_aborted_count: int = 0
+    local_no_route_count: int = 0
+    local_timeout_count: int = 0
+    local_error_count: int = 0
+    remote_dropped_count: int = 0
+    remote_error_count: int = 0
+    remote_timeout_count: int = 0
+    network_timeout_count: int = 0
+    failed_resends: int = 0
+    successful_resends: int = 0
+    recv_count: int = 0
+    route_count: int = 0
+    drop_count: int = 0
+    send_length: int = 0
+    recv_length: int = 0
+    route_length: int = 0
+    drop_length: int = 0
+
+
+class Traffic:
+    """The counters of a node, of its interfaces and of those of its peers."""
+
+    def __init__(self) -> None:
+        self.counters = LnetCounters()
+        self.locals: dict[Nid, NiStats] = {}
+        self.remotes: dict[Nid, NiStats] = {}
+
+    def reset(self) -> None:
+        """Start the counters of the node anew (lnetctl stats reset); those of interfaces go on, as in LNet."""
+        self.counters = LnetCounters()
+
+    def local(self, nid: Nid) -> NiStats:
+        """Return the statistics of an interface of this node."""
+        return self.locals.setdefault(nid, NiStats())
+
+    def remote(self, nid: Nid) -> NiStats:
+        """Return the statistics of an interface of a peer."""
+        return self.remotes.setdefault(nid, NiStats())
+
+    def forget(self, nid: Nid) -> None:
+        """Drop the statistics of a peer's interface that is no longer known."""
+        self.remotes.pop(nid, None)
+
+    def sent(self, kind: str, local: Nid, remote: Nid, nob: int) -> None:
+        """Count a message that was handed to a connection. Args: kind: put, get or reply. nob: payload bytes."""
+        for stats in (self.local(local), self.remote(remote)):
+            _add(stats.sent, kind)
+        self.counters.send_count += 1
+        self.counters.send_length += nob
+
+    def received(self, kind: str, local: Nid, remote: Nid, nob: int) -> None:
+        """Count a message that arrived. Args: as for `sent`."""
+        for stats in (self.local(local), self.remote(remote)):
+            _add(stats.received, kind)
+        self.counters.recv_count += 1
+        self.counters.recv_length += nob
+
+    def dropped(self, kind: str, local: Nid, remote: Nid, nob: int) -> None:
+        """Count a message that arrived and that nobody wanted. Args: as for `sent`."""
+        for stats in (self.local(local), self.remote(remote)):
+            _add(stats.dropped, kind)
+        self.counters.drop_count += 1
+        self.counters.drop_length += nob
+
+    def ended(self, status: HealthStatus) -> None:
+        """Count an attempt that failed."""
+        name = f"{status.value}_count"
+        setattr(self.counters, name, getattr(self.counters, name) + 1)
+
+    def in_flight(self, count: int) -> None:
+        """Note how many messages are not reported yet."""
+        self.counters.msgs_alloc = count
+        self.counters.msgs_max = max(self.counters.msgs_max, count)
+
+    def as_document(self) -> dict[str, int]:
+        """Return the counters of the node under the names that lnetctl prints."""
+        return asdict(self.counters)
+
+
+def _add(counts: MsgCounts, kind: str) -> None:
+    setattr(counts, kind, getattr(counts, kind) + 1)

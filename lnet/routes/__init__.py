@@ -1,0 +1,1 @@
+"""Which route a message takes: channel bonding, Multi-Rail, and recovery."""

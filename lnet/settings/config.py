@@ -1,0 +1,124 @@
+"""Settings of the LND. Names and defaults are those of o2iblnd where it has the same setting."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from lnet.settings.tunables import CREDITS, PEER_TIMEOUT_S, NetTunables
+from lnet.wire.cksum import Char
+from lnet.wire.codes import VERSION, VERSIONS
+
+CHECKS: Final = 4
+"""How often a connection is checked within the timeout of a message, as in kiblnd_connd."""
+SHORTEST_SILENCE_S: Final = 0.05
+"""Minimum interval between NOOPs to a peer, however short the timeout: the transport does not retransmit faster."""
+MAX_RDMA_FRAGS: Final = 256
+DOUBT_FACTOR: Final = 6
+DOUBT_MIN_S: Final = 20.0
+"""Minimum: the transport gives up a dead connection after a few seconds, and reconnection waits up to 5 s."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LndConfig:
+    """Settings of one node."""
+
+    timeout_s: float = 50.0
+    """Seconds after which a message that could not be sent is reported as failed (o2iblnd: timeout)."""
+    doubt_timeout_s: float | None = None
+    """Additional seconds for a message that the peer may have received, before it is reported as failed in doubt; None:
+    six times its timeout, at least 20 s."""
+    peer_credits: int = 8
+    """Messages in flight on one connection (o2iblnd: peer_credits); offered to the peer as the queue depth."""
+    credits: int = CREDITS
+    """Messages in flight on one interface (o2iblnd: credits)."""
+    peer_timeout_s: int = PEER_TIMEOUT_S
+    """Shown as the tunable of that name; without effect, as there are no routers."""
+    peer_buffer_credits: int = 0
+    """The same."""
+    max_frags: int = MAX_RDMA_FRAGS
+    """Maximum fragments of one RDMA (o2iblnd: IBLND_MAX_RDMA_FRAGS)."""
+    frag_bytes: int = 64 << 10
+    """Bytes of one fragment; more if `max_frags` fragments of this size are not enough."""
+    max_message: int = 1 << 20
+    """Maximum payload of a PUT or a GET, in bytes (LNET_MTU)."""
+    expected_gbps: float = 100.0
+    """Link speed in Gb/s below which an active port is PORT_DEGRADE."""
+    reconnect_min_s: float = 0.1
+    """Seconds that the connection daemon waits before its second attempt at a route; each further wait doubles."""
+    reconnect_max_s: float = 5.0
+    """Upper limit of that wait, in seconds."""
+    idle_timeout_s: float | None = None
+    """Close a connection after this many seconds without a message; None: keep it up."""
+    keepalive_s: float = 100.0
+    """Send a NOOP after this many seconds of silence, to check that the connection is alive (o2iblnd: keepalive)."""
+    answer_s: float = 1.0
+    """The same, while a message waits for an answer or a credit from the peer."""
+    version: int = VERSION
+    """The highest version of o2iblnd's protocol that is spoken: 0x12, or 0x11 as in old peers."""
+    announce: bool = False
+    """Announce the addresses of this node's devices to peers, and use theirs if no target is configured."""
+    weighted: bool = False
+    """Distribute messages by device speed, instead of plain round robin."""
+    checksum: bool = False
+    """Add a checksum to every message (o2iblnd: cksum)."""
+    checksum_char: Char = Char.SIGNED
+    """The form of the checksum that is sent; both are understood."""
+
+    retry_count: int = 2
+    """Multi-Rail: how often a message that failed is sent again (retry_count)."""
+    transaction_timeout_s: float = 150.0
+    """Multi-Rail: seconds within which a message is done or has failed (transaction_timeout)."""
+    health_sensitivity: int = 100
+    """Multi-Rail: what a failure takes from the health of an interface, and a success adds; 0: nothing."""
+    recovery_limit_s: float = 0.0
+    """Multi-Rail: seconds after the last success until an interface of a peer is no longer pinged; 0: no limit."""
+    max_recovery_ping_interval_s: float = 900.0
+    """Multi-Rail: the longest wait between two recovery pings."""
+    discovery: bool = True
+    """Multi-Rail: ask a peer for its interfaces before the first message (peer discovery)."""
+
+    @property
+    def tunables(self) -> NetTunables:
+        """The tunables of a network for which none are given."""
+        return NetTunables(
+            peer_timeout=self.peer_timeout_s,
+            peer_credits=self.peer_credits,
+            peer_buffer_credits=self.peer_buffer_credits,
+            credits=self.credits,
+        )
+
+    @property
+    def attempt_s(self) -> float:
+        """Seconds for one attempt at a message with Multi-Rail (lnet_lnd_timeout)."""
+        return max(
+            (self.transaction_timeout_s - 1) / (self.retry_count + 1),
+            self.transaction_timeout_s / (self.retry_count + 2),
+        )
+
+    @property
+    def sent_checksum(self) -> Char | None:
+        """The form of the checksum in the messages of this node; None: without one."""
+        return self.checksum_char if self.checksum else None
+
+    def doubt_after(self, timeout_s: float) -> float:
+        """Return how many more seconds to retry a message with this timeout that the peer may have received."""
+        if self.doubt_timeout_s is not None:
+            return self.doubt_timeout_s
+        return max(DOUBT_FACTOR * timeout_s, DOUBT_MIN_S)
+
+    def silence_after(self, timeout_s: float) -> float:
+        """Return how many seconds the peer may be silent while a message with this timeout waits for it."""
+        return max(min(self.answer_s, timeout_s / CHECKS), SHORTEST_SILENCE_S)
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.peer_credits <= 0xFF:
+            raise ValueError(f"peer_credits {self.peer_credits}, expected 1 to 255")
+        if self.version not in VERSIONS:
+            raise ValueError(f"version {self.version:#x}, expected {' or '.join(map(hex, VERSIONS))}")
+        if not 0 <= self.health_sensitivity <= 1000:
+            raise ValueError(f"health_sensitivity {self.health_sensitivity}, expected 0 to 1000")
+        if not 0 <= self.retry_count <= 255:
+            raise ValueError(f"retry_count {self.retry_count}, expected 0 to 255")
+        if not 1 <= self.max_frags <= MAX_RDMA_FRAGS:
+            raise ValueError(f"max_frags {self.max_frags}, expected 1 to {MAX_RDMA_FRAGS}")

@@ -1,0 +1,1 @@
+"""The messages of o2iblnd and LNet, with their code points and checksums."""

@@ -1,0 +1,275 @@
+"""The o2iblnd messages (kib_msg), and the rejection of a connection (kib_rej). All structures are packed.
+
+A message is in its sender's byte order, which the receiver recognizes by the magic. The LNet header inside is
+always little-endian (`lnet.wire.lnet_hdr`). `lnet.wire.layouts` declares the structures.
+
+Source: the public o2iblnd wire structures (kib_msg, kib_rej), versions 0x11 and 0x12, which differ in their rejection.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, replace
+from typing import Final, Self
+
+from lnet.base.errors import ProtocolError
+from lnet.wire.cksum import Char, cksum, is_cksum
+from lnet.wire.codes import VERSION, VERSION_1, VERSIONS, MsgType
+from lnet.wire.layouts import (
+    COMPLETION,
+    CONN_PARAMS,
+    COOKIE,
+    COOKIES,
+    HEADER_SIZE,
+    KIB_MSG,
+    KIB_REJ,
+    LNET_HDR_SIZE,
+    MIN_BODY,
+    RDMA_DESC,
+    RDMA_FRAG,
+)
+
+MAGIC: Final = 0x0BE91B91
+IBLND_MSG_SIZE: Final = 4096
+"""Maximum size of a message, in bytes. A PUT that fits with its headers is sent as IMMEDIATE."""
+
+MIN_MSG_SIZE: Final = HEADER_SIZE + MIN_BODY[MsgType.GET_REQ] + RDMA_FRAG["<"].size
+"""Minimum of `max_msg_size`: a GET_REQ with one fragment."""
+
+CREDITED: Final = frozenset({MsgType.IMMEDIATE, MsgType.PUT_REQ, MsgType.GET_REQ})
+"""Types that consume a credit. Answers and NOOP do not, so that credits cannot deadlock (version 0x12)."""
+CREDITED_1: Final = CREDITED | {MsgType.NOOP}
+"""The same in version 0x11, whose sender keeps the last credit for a NOOP."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConnParams:
+    """Connection parameters. The accepting side may lower those that were requested."""
+
+    queue_depth: int
+    """Credits, 16 bits."""
+    max_frags: int
+    """Fragments of one RDMA, 16 bits."""
+    max_msg_size: int
+    """Bytes, 32 bits."""
+
+    @property
+    def immediate_max(self) -> int:
+        """Maximum payload of an IMMEDIATE message."""
+        return self.max_msg_size - HEADER_SIZE - LNET_HDR_SIZE
+
+    @property
+    def frags_max(self) -> int:
+        """Maximum fragments of one RDMA whose descriptor fits in a message."""
+        fit = (self.max_msg_size - HEADER_SIZE - MIN_BODY[MsgType.GET_REQ]) // RDMA_FRAG["<"].size
+        return min(self.max_frags, fit)
+
+
+@dataclass(frozen=True, slots=True)
+class RdmaFrag:
+    """A piece of registered memory: length (32 bits) and address (64 bits)."""
+
+    nob: int
+    addr: int
+
+
+@dataclass(frozen=True, slots=True)
+class RdmaDesc:
+    """Memory that the peer may write: a key, and the fragments in order."""
+
+    key: int
+    frags: tuple[RdmaFrag, ...]
+
+    @property
+    def nob(self) -> int:
+        """Total bytes of the fragments."""
+        return sum(frag.nob for frag in self.frags)
+
+
+@dataclass(frozen=True, slots=True)
+class KibMsg:
+    """One message. Which of the fields after `dststamp` are used depends on `type`."""
+
+    type: int
+    version: int = VERSION
+    credits: int = 0
+    srcnid: int = 0
+    srcstamp: int = 0
+    dstnid: int = 0
+    dststamp: int = 0
+    connparams: ConnParams | None = None
+    extra: bytes = b""
+    """CONNREQ, CONNACK: bytes after the parameters (`lnet.wire.layouts.ANNOUNCE`); others ignore them."""
+    hdr: bytes = b""
+    """IMMEDIATE, PUT_REQ, GET_REQ: 72 bytes."""
+    payload: bytes = b""
+    """IMMEDIATE."""
+    cookie: int = 0
+    """PUT_REQ, GET_REQ, and the answers; src_cookie of PUT_ACK."""
+    dst_cookie: int = 0
+    """PUT_ACK."""
+    status: int = 0
+    """PUT_NAK, PUT_DONE, GET_DONE: 0 or more for success, or a negative errno."""
+    desc: RdmaDesc | None = None
+    """PUT_ACK, GET_REQ."""
+
+    def build(self, order: str = "<", *, checksum: Char | None = None) -> bytes:
+        """Return the bytes, in little-endian (`<`) or big-endian (`>`) order.
+
+        Args:    checksum: the form of the checksum; None: without one.
+
+        Raises:  ValueError: a field is missing, or a value does not fit its field.
+        """
+        try:
+            body = self._build_body(order)
+            nob = HEADER_SIZE + len(body)
+            header = KIB_MSG[order].codec
+            stamps = (self.srcnid, self.srcstamp, self.dstnid, self.dststamp)
+            start = (MAGIC, self.version, self.type, self.credits, nob)
+            message = header.pack(*start, 0, *stamps) + body
+            if checksum is not None:
+                message = header.pack(*start, cksum(message, checksum), *stamps) + body
+        except (struct.error, AttributeError) as error:
+            raise ValueError(f"{self} cannot be built: {error}") from None
+        return message
+
+    def _build_body(self, order: str) -> bytes:
+        kind = self.type
+        if kind in (MsgType.CONNREQ, MsgType.CONNACK):
+            params = self.connparams
+            assert params is not None  # noqa: S101 - the handshake sets them
+            return (
+                CONN_PARAMS[order].codec.pack(params.queue_depth, params.max_frags, params.max_msg_size)
+                + self.extra
+            )
+        if kind == MsgType.IMMEDIATE:
+            return self.hdr + self.payload
+        if kind == MsgType.PUT_REQ:
+            return self.hdr + COOKIE[order].codec.pack(self.cookie)
+        if kind == MsgType.GET_REQ:
+            return self.hdr + COOKIE[order].codec.pack(self.cookie) + _build_desc(self.desc, order)
+        if kind == MsgType.PUT_ACK:
+            return COOKIES[order].codec.pack(self.cookie, self.dst_cookie) + _build_desc(self.desc, order)
+        if kind in (MsgType.PUT_NAK, MsgType.PUT_DONE, MsgType.GET_DONE):
+            return COMPLETION[order].codec.pack(self.cookie, self.status)
+        return b""
+
+    @classmethod
+    def parse(cls, data: bytes) -> Self:
+        """Read one message in either byte order and verify its checksum, if it has one, in either form.
+
+        If the version is none of `VERSIONS`, only the header is read and no error is raised, so that the handshake can
+        reply.
+
+        Raises:  ProtocolError: truncated, wrong magic or length, unknown type, bad checksum.
+        """
+        if len(data) < HEADER_SIZE:
+            raise ProtocolError(f"message of {len(data)} bytes; the header alone has {HEADER_SIZE}")
+        order = _order_of(data)
+        _, version, kind, returned, nob, sum_, *nids = KIB_MSG[order].codec.unpack_from(data)
+        head = cls(kind, version, returned, *nids)
+        if version not in VERSIONS:
+            return head
+        if nob != len(data):
+            raise ProtocolError(f"nob says {nob} bytes, the message has {len(data)}")
+        if sum_ and not is_cksum(sum_, data[:12] + bytes(4) + data[16:]):
+            raise ProtocolError(f"checksum {sum_:#010x} is wrong")
+        if kind not in MIN_BODY:
+            raise ProtocolError(f"unknown message type {kind:#04x}")
+        if nob < HEADER_SIZE + MIN_BODY[kind]:
+            name = MsgType(kind).name
+            raise ProtocolError(f"{name} of {nob} bytes; {HEADER_SIZE + MIN_BODY[kind]} are needed")
+        return head._with_body(data[HEADER_SIZE:], order)
+
+    def _with_body(self, body: bytes, order: str) -> Self:
+        kind = self.type
+        if kind in (MsgType.CONNREQ, MsgType.CONNACK):
+            params = ConnParams(*CONN_PARAMS[order].codec.unpack_from(body))
+            return replace(self, connparams=params, extra=body[CONN_PARAMS[order].size :])
+        if kind == MsgType.IMMEDIATE:
+            return replace(self, hdr=body[:LNET_HDR_SIZE], payload=body[LNET_HDR_SIZE:])
+        if kind in (MsgType.PUT_REQ, MsgType.GET_REQ):
+            (cookie,) = COOKIE[order].codec.unpack_from(body, LNET_HDR_SIZE)
+            desc = (
+                _parse_desc(body[LNET_HDR_SIZE + COOKIE[order].size :], order)
+                if kind == MsgType.GET_REQ
+                else None
+            )
+            return replace(self, hdr=body[:LNET_HDR_SIZE], cookie=cookie, desc=desc)
+        if kind == MsgType.PUT_ACK:
+            cookie, dst_cookie = COOKIES[order].codec.unpack_from(body)
+            desc = _parse_desc(body[COOKIES[order].size :], order)
+            return replace(self, cookie=cookie, dst_cookie=dst_cookie, desc=desc)
+        if kind == MsgType.NOOP:
+            return self
+        cookie, status = COMPLETION[order].codec.unpack_from(body)
+        return replace(self, cookie=cookie, status=status)
+
+
+@dataclass(frozen=True, slots=True)
+class KibRej:
+    """The private data of a rejection: the reason, and the parameters that would be accepted.
+
+    In version 0x11 it ends with the reason.
+    """
+
+    why: int
+    version: int = VERSION
+    incarnation: int = 0
+    connparams: ConnParams = ConnParams(0, 0, 0)
+
+    SIZE = KIB_REJ["<"].size
+    SIZE_1 = 7
+
+    def build(self, order: str = "<") -> bytes:
+        """Return the 24 bytes, or the 7 of version 0x11."""
+        cp = self.connparams
+        whole = KIB_REJ[order].codec.pack(
+            MAGIC,
+            self.version,
+            self.why,
+            b"\0",
+            self.incarnation,
+            cp.queue_depth,
+            cp.max_frags,
+            cp.max_msg_size,
+        )
+        return whole[: self.SIZE_1] if self.version == VERSION_1 else whole
+
+    @classmethod
+    def parse(cls, data: bytes) -> Self:
+        """Read the rejection at the start of `data`, in either byte order.
+
+        Raises:  ProtocolError: truncated, or a wrong magic.
+        """
+        if len(data) < cls.SIZE_1:
+            raise ProtocolError(f"rejection of {len(data)} bytes; {cls.SIZE_1} are needed")
+        codec = KIB_REJ[_order_of(data)].codec
+        _, version, why, _, incarnation, *params = codec.unpack_from(data[: cls.SIZE].ljust(cls.SIZE, b"\0"))
+        if version == VERSION_1:
+            return cls(why, version)
+        if len(data) < cls.SIZE:
+            raise ProtocolError(f"rejection of {len(data)} bytes; {cls.SIZE} are needed")
+        return cls(why, version, incarnation, ConnParams(*params))
+
+
+def _order_of(data: bytes) -> str:
+    for order, header in KIB_MSG.items():
+        if int.from_bytes(data[:4], header.order) == MAGIC:
+            return order
+    raise ProtocolError(f"magic {data[:4].hex()} is not {MAGIC:#010x} in either byte order")
+
+
+def _build_desc(desc: RdmaDesc | None, order: str) -> bytes:
+    assert desc is not None  # noqa: S101 - PUT_ACK and GET_REQ are always made with one
+    frags = b"".join(RDMA_FRAG[order].codec.pack(frag.nob, frag.addr) for frag in desc.frags)
+    return RDMA_DESC[order].codec.pack(desc.key, len(desc.frags)) + frags
+
+
+def _parse_desc(body: bytes, order: str) -> RdmaDesc:
+    key, count = RDMA_DESC[order].codec.unpack_from(body)
+    start, size = RDMA_DESC[order].size, RDMA_FRAG[order].size
+    if len(body) < start + count * size:
+        raise ProtocolError(f"{count} RDMA fragments do not fit in {len(body)} bytes")
+    frags = RDMA_FRAG[order].unpack_all(body[start : start + count * size])
+    return RdmaDesc(key, tuple(RdmaFrag(nob, addr) for nob, addr in frags))
