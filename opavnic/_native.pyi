@@ -24,7 +24,7 @@ class VportConfig(TypedDict):
     mtu: int
     oper_up: bool
 
-# generated: counters (made by `make generated` from hfi_sim/base/counters.py, opavnic/counters.py; do not edit)
+# generated: counters (made by `make generated` from hfi_sim/base/counters.py, opavnic/vnic/counters.py; do not edit)
 
 class ElementCounts(TypedDict):
     in_packets: int

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import pytest
 import pytest_asyncio
 
-from opavnic.pytest_items import (
+from opavnic.testing.pytest_items import (
     LOOP_SCOPES,
     SHARED_BY,
     has_fixtures_on_the_fabric,
@@ -33,7 +33,7 @@ from opavnic.pytest_items import (
     shares_with,
     uses_fabric,
 )
-from opavnic.pytest_labs import (
+from opavnic.testing.pytest_labs import (
     OWN_LOOP,
     FabricOrder,
     begin_test,
@@ -44,7 +44,7 @@ from opavnic.pytest_labs import (
     running_scenario,
     scenario_of,
 )
-from opavnic.pytest_report import add_sections
+from opavnic.testing.pytest_report import add_sections
 
 if TYPE_CHECKING:
     from hfi_sim.engine.api import EngineFactory
@@ -105,7 +105,7 @@ def pytest_configure(config: pytest.Config) -> None:
     pytest-asyncio warns every project that does not set `asyncio_default_fixture_loop_scope`. The tests of this plugin
     have a loop each whatever it is, so a project that has no coroutine fixtures of its own need not know it.
     """
-    from opavnic.pytest_markers import OPTIONS, MarkerError, ini_limits
+    from opavnic.testing.pytest_markers import OPTIONS, MarkerError, ini_limits
 
     warnings.filterwarnings(
         "ignore", r'The configuration option "asyncio_default_fixture_loop_scope" is unset'
@@ -135,8 +135,8 @@ def _engine(config: pytest.Config) -> EngineFactory | None:
     name = config.getoption("--fabric-engine")
     if name == "python":
         return None
+    from opavnic.base.errors import DatapathUnavailableError
     from opavnic.engine import engine_factory
-    from opavnic.errors import DatapathUnavailableError
 
     try:
         return engine_factory(name)

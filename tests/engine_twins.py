@@ -30,8 +30,8 @@ from hfi_sim.engine.port_errors import PortError
 from hfi_sim.routing.table import LinearTable
 from hfi_sim.wire.icrc import Icrc
 from native_module import REQUIRED
+from opavnic.base.errors import DatapathUnavailableError
 from opavnic.engine import ENGINES, engine_factory
-from opavnic.errors import DatapathUnavailableError
 
 T = TypeVar("T")
 _Question = tuple[object, ...]

@@ -13,9 +13,9 @@ import typer
 
 from ejfat.base.addresses import IpAddress, parse_ips
 from ejfat.base.errors import BadRequestError, EjfatError
+from opavnic.base.signals import call_on_ending_signals
 from opavnic.cli.common import time_option
 from opavnic.cli.output import say
-from opavnic.signals import call_on_ending_signals
 
 if TYPE_CHECKING:
     from ejfat.live.app import AppConfig

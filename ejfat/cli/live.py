@@ -19,9 +19,9 @@ from ejfat.events.reassembly import MAX_EVENT as TAKEN_BY_DEFAULT
 from ejfat.events.segmentation import MAX_EVENT
 from ejfat.tables.schema import SLOTS
 from hfi_sim.base.quantities import parse_size, size_text
+from opavnic.base.signals import call_on_ending_signals
 from opavnic.cli.common import AsJson, quantity, time_option
 from opavnic.cli.output import EXIT_FAILED, print_json, say
-from opavnic.signals import call_on_ending_signals
 
 if TYPE_CHECKING:
     from ejfat.control.feedback import Gains

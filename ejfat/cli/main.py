@@ -11,10 +11,10 @@ from ejfat.cli.admin import app as admin
 from ejfat.cli.doctor import doctor
 from ejfat.cli.lb import lb
 from ejfat.cli.live import recv, send
+from opavnic.base.signals import EXIT_INTERRUPTED, cancelled_by_ending_signals
 from opavnic.cli.common import AsJson
 from opavnic.cli.group import command_group
 from opavnic.cli.output import EXIT_FAILED, fail, print_json, print_rich, print_table
-from opavnic.signals import EXIT_INTERRUPTED, cancelled_by_ending_signals
 
 app = command_group("The EJFAT UDP load balancer.")
 

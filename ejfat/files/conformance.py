@@ -11,8 +11,8 @@ from ejfat.base.errors import EjfatError
 from ejfat.pipeline.native import Wanted, make_pipeline
 from ejfat.tables.script import load_script
 from hfi_sim.base.errors import InputError
+from opavnic.base.files import MAX_DOCUMENT, FileError, read_bytes
 from opavnic.conformance.result import Result, compare
-from opavnic.files import MAX_DOCUMENT, FileError, read_bytes
 
 FORMAT = 1
 _FORM: Final = "a file of test vectors is a JSON object with `tables` and `vectors`, plain or gzip'ed"

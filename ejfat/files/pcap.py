@@ -17,7 +17,7 @@ from hfi_sim.wire.captures import (
     pcap_record,
     read_capture,
 )
-from opavnic.files import MAX_CAPTURE, FileError, read_bytes
+from opavnic.base.files import MAX_CAPTURE, FileError, read_bytes
 
 
 def read_pcap(path: Path) -> Iterator[CapturedPacket]:

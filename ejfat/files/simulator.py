@@ -13,7 +13,7 @@ from ejfat.files.pcap import read_pcap, write_pcap
 from ejfat.pipeline import Pipeline
 from ejfat.tables.script import load_script
 from hfi_sim.wire.captures import CapturedPacket
-from opavnic import files
+from opavnic.base import files
 
 _FIELD: Final = re.compile(r"(?:[A-Za-z_][\w.]*=)?(?:0[xX])?[0-9A-Fa-f]+", re.ASCII)
 _BETWEEN: Final = re.compile(r"[\s,;]+")

@@ -19,7 +19,7 @@ from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
 from ejfat.events.reassembly import ReassemblyCounters
 from ejfat.events.uri import EjfatUri
-from opavnic.files import MAX_TEXT, FileError, read_bytes
+from opavnic.base.files import MAX_TEXT, FileError, read_bytes
 
 log = logging.getLogger("ejfat.live.feedback")
 REPORT_PERIOD_S = 0.1

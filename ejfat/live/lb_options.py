@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ejfat.base.addresses import IpAddress, parse_ip
 from ejfat.base.errors import BadRequestError
-from opavnic.files import MAX_TEXT, FileError, read_text
+from opavnic.base.files import MAX_TEXT, FileError, read_text
 from vema.base.sections import Time
 
 if TYPE_CHECKING:

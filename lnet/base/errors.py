@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 
 from hfi_sim.base.errors import InputError
-from opavnic.errors import OpavnicError
+from opavnic.base.errors import OpavnicError
 
 
 class LnetError(OpavnicError):

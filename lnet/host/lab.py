@@ -28,7 +28,7 @@ from lnet.objects.tx import TxKind
 from lnet.settings.networks import parse_networks
 from lnet.settings.section import LnetModel, read_targets
 from lnet.settings.yaml_text import errors_yaml
-from opavnic.errors import OpavnicError
+from opavnic.base.errors import OpavnicError
 from opavnic.world.json_body import json_object
 from opavnic.world.openapi import api
 from opavnic.world.part import Asked, PartWorld, RunningPart

@@ -16,7 +16,7 @@ from lnet.settings.networks import LNET_MAX_INTERFACES, Bonding
 from lnet.settings.targets import KibTarget, parse_targets
 from lnet.settings.tunables import CREDITS, PEER_TIMEOUT_S
 from lnet.wire.cksum import Char
-from opavnic.files import MAX_TEXT, FileError, read_text
+from opavnic.base.files import MAX_TEXT, FileError, read_text
 from vema.base.sections import PartitionKey, Rate, Section, Time
 
 

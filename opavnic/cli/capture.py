@@ -19,6 +19,7 @@ from hfi_sim.base.text import visible
 from hfi_sim.fabric.faults import parse_match
 from hfi_sim.fabric.trace import TraceRecord
 from hfi_sim.wire.decode.summary import summarize
+from opavnic.base.signals import followed
 from opavnic.cli.capture_targets import FileTarget, PipeTarget
 from opavnic.cli.capture_write import copy_capture
 from opavnic.cli.common import AsJson, LabOption, lab_client, size_option
@@ -26,7 +27,6 @@ from opavnic.cli.names import place_names
 from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, Form, current_form, fail, print_line, say
 from opavnic.observe.capture_copy import WITHOUT_HEADER
 from opavnic.observe.trace_file import TraceReader
-from opavnic.signals import followed
 
 
 def capture(

@@ -8,10 +8,10 @@ from http.client import HTTPException, HTTPResponse
 from typing import Final
 
 from hfi_sim.base.errors import WireError
+from opavnic.base.signals import interruptible
 from opavnic.lab.client import LabClient
 from opavnic.lab.errors import LabError
 from opavnic.observe.capture_copy import NUMBER_HEADER, CaptureCopy, Target
-from opavnic.signals import interruptible
 
 _PIECE: Final = 1 << 20
 _END_S: Final = 5.0

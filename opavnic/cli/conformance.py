@@ -12,6 +12,7 @@ from typing import Annotated, Final
 
 import typer
 
+from opavnic.base.errors import DatapathUnavailableError
 from opavnic.cli.common import MAX_LID, METAVAR, AsJson, number
 from opavnic.cli.conformance_report import report
 from opavnic.cli.group import command_group
@@ -23,8 +24,7 @@ from opavnic.conformance.result import Result
 from opavnic.conformance.rx import run_rx
 from opavnic.conformance.target import run_vema_target
 from opavnic.conformance.vema import run_vema
-from opavnic.errors import DatapathUnavailableError
-from opavnic.mad_client import MadClient, MadSocketError
+from opavnic.management.mad_client import MadClient, MadSocketError
 
 
 class ConformanceGroup(JoinedGroup):
@@ -80,7 +80,7 @@ def vema(files: Files, target: Target = None, lid: TargetLid = None, as_json: As
         if lid is not None:
             fail("--lid selects an agent of a running lab; give its raw MAD socket with --target", EXIT_USAGE)
         # state changes of a session's VNICs would only clutter stderr; `opavnic -v` still shows them
-        logging.getLogger("opavnic.adapter").addHandler(_SILENT)
+        logging.getLogger("opavnic.vnic.adapter").addHandler(_SILENT)
         _run(lambda: [run_vema(path) for path in files], as_json)
     else:
         _run(lambda: _run_target(files, target, lid), as_json)

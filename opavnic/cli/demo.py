@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from hfi_sim.base.text import visible
+from opavnic.base.signals import EXIT_INTERRUPTED, cancelled_by_ending_signals
 from opavnic.cli.common import AsJson
 from opavnic.cli.netdevs import choose
 from opavnic.cli.output import EXIT_FAILED, fail, print_json, print_rich, print_table, say
-from opavnic.signals import EXIT_INTERRUPTED, cancelled_by_ending_signals
 
 if TYPE_CHECKING:
     from opavnic.lab.demo import DemoResult

@@ -13,6 +13,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from opavnic.base.signals import followed
 from opavnic.cli.common import MAX_VESW_ID, METAVAR, AsJson, LabOption, lab_client, number
 from opavnic.cli.group import command_group
 from opavnic.cli.names import vesw_names
@@ -34,7 +35,6 @@ from opavnic.cli.output import (
 from opavnic.lab.client import RefusedFileError
 from opavnic.lab.em_file import EmFile
 from opavnic.lab.errors import ConfigError, LabError
-from opavnic.signals import followed
 from vema.em.desired.problems import Problem
 
 MAX_LIMIT = 1_000_000
@@ -147,7 +147,7 @@ def show(
     def poll() -> None:
         data = client.get(path)
         if svg is not None:
-            from opavnic.event_timeline import as_svg
+            from opavnic.base.event_timeline import as_svg
 
             write_file(svg, as_svg(data["events"], "Events of the Ethernet Manager"))
         if as_json:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from hfi_sim.base.errors import InputError
-from opavnic.errors import OpavnicError
+from opavnic.base.errors import OpavnicError
 
 ELSEWHERE: Final = {
     "attach": "shell",

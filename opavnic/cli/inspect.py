@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from opavnic.base.signals import followed
 from opavnic.cli.common import AsJson, LabOption, lab_client
 from opavnic.cli.output import pick, print_json, print_line, print_table, wrong
-from opavnic.signals import followed
 
 if TYPE_CHECKING:
     from opavnic.lab.runtime import LabDir

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from opavnic.base.signals import EXIT_INTERRUPTED, interruptible
 from opavnic.cli.common import ENV_LAB, AsJson, LabOption, lab_names
 from opavnic.cli.node import (
     Credentials,
@@ -21,7 +22,6 @@ from opavnic.cli.node import (
     way_of,
 )
 from opavnic.cli.output import EXIT_USAGE, fail, print_json, print_line, print_sheets, say
-from opavnic.signals import EXIT_INTERRUPTED, interruptible
 
 if TYPE_CHECKING:
     from opavnic.cluster.run import Way

@@ -17,16 +17,16 @@ from hfi_sim.base.quantities import parse_whole
 from hfi_sim.fabric.trace import TraceRecord
 from hfi_sim.wire.mad.header import MAD_SIZE, TID, MadHeader, Method, awaits_response, method_of
 from hfi_sim.wire.mad.message import Mad
+from opavnic.base.files import read_stream
+from opavnic.base.signals import interruptible
 from opavnic.cli.common import MAX_LID, MAX_VPORT, METAVAR, AsJson, LabOption, lab_client, number
 from opavnic.cli.group import command_group
 from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, print_line, print_table, say
-from opavnic.files import read_stream
 from opavnic.lab.runtime import running_lab
-from opavnic.mad_client import MadClient
-from opavnic.mad_record import Exchange, Pairing, read_record
-from opavnic.mad_values import CLASSES, assign, attribute_id, mad_json, to_json
+from opavnic.management.mad_client import MadClient
+from opavnic.management.mad_record import Exchange, Pairing, read_record
+from opavnic.management.mad_values import CLASSES, assign, attribute_id, mad_json, to_json
 from opavnic.observe.trace_file import TraceReader, TraceWriter
-from opavnic.signals import interruptible
 from opavnic.world.em_node import EM_NODE
 from vema.attributes.iface_macs import IfaceMacs
 from vema.attributes.mac_entries import MAX_SECTION, MacEntries

@@ -22,11 +22,11 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperCommand
 
+from opavnic.base.signals import EXIT_INTERRUPTED, ReadersGoneError
 from opavnic.cli.errors import RENAMED
 from opavnic.cli.forms import form_asked_for, offer_forms, with_forms
 from opavnic.cli.group import CommandGroup
 from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, complain, printing, say
-from opavnic.signals import EXIT_INTERRUPTED, ReadersGoneError
 
 ENTRY_POINTS: Final = "opavnic.cli"
 COMPLETE: Final = "_OPAVNIC_COMPLETE"
@@ -256,7 +256,7 @@ def _explain(error: Exception) -> int:
             return code
         return EXIT_USAGE
     from hfi_sim.base.errors import HfiSimError, InputError
-    from opavnic.extras import missing_extra
+    from opavnic.base.extras import missing_extra
     from opavnic.lab.errors import ConfigError
 
     if isinstance(error, ModuleNotFoundError) and (line := missing_extra(error)):

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from opavnic.base.signals import interruptible
 from opavnic.cli.common import LabOption
 from opavnic.cli.output import say
-from opavnic.signals import interruptible
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric

@@ -8,8 +8,8 @@ from typing import Any
 
 import typer
 
+from opavnic.base.errors import OpavnicError
 from opavnic.cli.common import ENV_LAB
-from opavnic.errors import OpavnicError
 
 
 def labs(incomplete: str) -> list[str]:

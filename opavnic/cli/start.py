@@ -11,7 +11,7 @@ def start() -> None:
     # shells start the background jobs of scripts with SIGINT ignored
     ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # otherwise Ctrl-C prints a traceback out of an import
-    from opavnic import signals
+    from opavnic.base import signals
     from opavnic.cli.main import main
 
     signals.sigint_was_ignored = ignored

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from hfi_sim.base.text import counted
+from opavnic.base.signals import followed
 from opavnic.cli.common import AsJson, LabOption, lab_client, time_option
 from opavnic.cli.group import OptionalValueCommand
 from opavnic.cli.output import (
@@ -26,7 +27,6 @@ from opavnic.cli.output import (
     wrong,
 )
 from opavnic.observe.rates import state_text, vesw_text
-from opavnic.signals import followed
 
 _VNICS_SHOWN: Final = 16
 _LINKS_SHOWN: Final = 8

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from opavnic.base.signals import followed
 from opavnic.cli.common import AsJson, LabOption, time_option
 from opavnic.cli.output import Form, current_form, is_screen, print_line, print_records
 from opavnic.observe.rates import Order, Rates, Sample, in_order, rates
 from opavnic.observe.rates import as_json as rates_json
-from opavnic.signals import followed
 
 if TYPE_CHECKING:
     from opavnic.cli.top_lab import TopLab

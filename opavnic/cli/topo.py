@@ -184,7 +184,7 @@ def _read(source: str, numbers: list[str]) -> Topology:
     path = Path(source)
     if source not in GENERATORS and (path.suffix or path.exists() or "/" in source):
         from hfi_sim.fabric.topology.ibnet import loads
-        from opavnic.files import MAX_DOCUMENT
+        from opavnic.base.files import MAX_DOCUMENT
         from opavnic.lab.errors import ConfigError
         from opavnic.lab.yaml_source import read_text
 

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
+from opavnic.base.signals import interruptible
 from opavnic.cli.common import LabOption
 from opavnic.cli.output import print_line, say
-from opavnic.signals import interruptible
 
 DEFAULT_PORT = 8311
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hfi_sim.base.errors import InputError
-from opavnic.errors import OpavnicError
+from opavnic.base.errors import OpavnicError
 
 
 class ClusterError(OpavnicError):

@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from opavnic.base.extras import advice
+from opavnic.base.signals import call_on_ending_signals
 from opavnic.cluster.coordinator import Coordinator
 from opavnic.cluster.errors import ClusterError
 from opavnic.cluster.member import Member
 from opavnic.cluster.node import Machine, digest_of
 from opavnic.cluster.transport import Transport
-from opavnic.extras import advice
 from opavnic.lab.cleanup import Removed
 from opavnic.lab.daemon import run_lab
 from opavnic.lab.lab import Lab
 from opavnic.lab.model import LabModel
-from opavnic.signals import call_on_ending_signals
 
 Ready = Callable[[Lab, dict[str, Any]], None]
 

@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from opavnic.base.extras import advice
 from opavnic.cluster.errors import ClusterError, ClusterInputError
 from opavnic.cluster.zenoh_config import SessionPlan, config, to_json5
-from opavnic.extras import advice
 
 if TYPE_CHECKING:
     import zenoh

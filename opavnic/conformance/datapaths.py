@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from opavnic.base.errors import DatapathUnavailableError
 from opavnic.conformance.native_datapath import NativeDatapath
 from opavnic.conformance.python_datapath import PythonDatapath
 from opavnic.conformance.vector_setup import Datapath
-from opavnic.errors import DatapathUnavailableError
 
 AUTO: Final = "auto"
 """The fastest available datapath."""

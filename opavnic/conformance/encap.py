@@ -11,8 +11,8 @@ from hfi_sim.wire.lrh16b import length_qw_of
 from opavnic.conformance.result import Difference, Result, compare
 from opavnic.conformance.vector_setup import Datapath, EncapOutcome, EncapSituation
 from opavnic.conformance.vectors import Json, read_cases
-from opavnic.encap import HEADER_SIZE, pad_frame, pbc
-from opavnic.flow import innermost_ethertype_at
+from opavnic.vnic.encap import HEADER_SIZE, pad_frame, pbc
+from opavnic.vnic.flow import innermost_ethertype_at
 from vema.attributes.mac_entries import MacEntries, MacEntry
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.types import ConfigState

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hfi_sim.fabric.fabric import Fabric
+from opavnic.base.errors import DatapathUnavailableError
 from opavnic.conformance.hfi_stub import HfiStub
 from opavnic.conformance.python_datapath import configured_adapter, set_up_vports
 from opavnic.conformance.vector_setup import (
@@ -18,10 +19,9 @@ from opavnic.conformance.vector_setup import (
 from opavnic.datapath.counter_merge import add_vnic
 from opavnic.datapath.selection import load_native, why_not_native
 from opavnic.datapath.snapshot import take_demux, take_vport
-from opavnic.encap import pad_frame
 from opavnic.engine.threaded import carrier_engine, native_carrier
-from opavnic.errors import DatapathUnavailableError
-from opavnic.flow import entropy_of
+from opavnic.vnic.encap import pad_frame
+from opavnic.vnic.flow import entropy_of
 
 
 class NativeDatapath:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hfi_sim.netdev.memory import MemoryNetdev, memory_netdev
-from opavnic.adapter import Adapter
 from opavnic.conformance.hfi_stub import HfiStub
 from opavnic.conformance.vector_setup import (
     EncapOutcome,
@@ -17,9 +16,10 @@ from opavnic.conformance.vector_setup import (
     rx_counters,
     tx_counters,
 )
-from opavnic.demux import VnicDemux
-from opavnic.encap import pad_frame
-from opavnic.flow import entropy_of
+from opavnic.vnic.adapter import Adapter
+from opavnic.vnic.demux import VnicDemux
+from opavnic.vnic.encap import pad_frame
+from opavnic.vnic.flow import entropy_of
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.types import ConfigState, VportNum
 

@@ -33,11 +33,11 @@ from hfi_sim.wire.mad.header import (
     method_of,
 )
 from hfi_sim.wire.mad.message import Mad
+from opavnic.base.errors import VectorFileError
 from opavnic.conformance.result import Difference, Result
 from opavnic.conformance.vectors import Json, read_cases
 from opavnic.conformance.vema import VemaSession
-from opavnic.errors import VectorFileError
-from opavnic.mad_client import MadClient
+from opavnic.management.mad_client import MadClient
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.errors import AgentError

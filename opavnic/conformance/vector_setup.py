@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from opavnic.counters import SIZE_NAMES, TrafficCounters, VnicCounters
+from opavnic.vnic.counters import SIZE_NAMES, TrafficCounters, VnicCounters
 from vema.attributes.mac_entries import MacEntries
 from vema.attributes.vesw_port_info import VeswPortInfo
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from opavnic.errors import VectorFileError
-from opavnic.files import FileError, read_lines
+from opavnic.base.errors import VectorFileError
+from opavnic.base.files import FileError, read_lines
 
 Json = dict[str, Any]
 Case = TypeVar("Case")

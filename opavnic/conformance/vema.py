@@ -10,14 +10,14 @@ from typing import Any, Final
 from hfi_sim.base.clock import ManualClock
 from hfi_sim.base.types import MacAddr
 from hfi_sim.netdev.memory import MemoryNetdev, memory_netdev
-from opavnic.adapter import Adapter
+from opavnic.base.errors import VectorFileError
 from opavnic.conformance.hfi_stub import HfiStub
 from opavnic.conformance.result import Difference, Result, compare
 from opavnic.conformance.vector_setup import group_counters
 from opavnic.conformance.vectors import Json, read_cases
-from opavnic.counters import SIZE_NAMES, TrafficCounters, VnicCounters
-from opavnic.demux import VnicDemux
-from opavnic.errors import VectorFileError
+from opavnic.vnic.adapter import Adapter
+from opavnic.vnic.counters import SIZE_NAMES, TrafficCounters, VnicCounters
+from opavnic.vnic.demux import VnicDemux
 from vema.agent.agent import Agent
 from vema.agent.vnic import VnicReport
 from vema.attributes.traps import Trap

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from hfi_sim.base.counters import Drop, PacketCounters
-from opavnic.adapter import Adapter
-from opavnic.counters import TrafficCounters
+from opavnic.vnic.adapter import Adapter
+from opavnic.vnic.counters import TrafficCounters
 
 if TYPE_CHECKING:
     from opavnic import _native

@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.netdev.base import Merging, Netdev
 from hfi_sim.netdev.tun import leave_offloads
-from opavnic.adapter import Adapter
 from opavnic.datapath.counter_merge import add_vnic
 from opavnic.datapath.snapshot import DemuxSnapshot, take_demux, take_vport
 from opavnic.datapath.steering import Steering, Time
-from opavnic.encap import Forwarding
-from opavnic.vnic_port import VnicPort
+from opavnic.vnic.adapter import Adapter
+from opavnic.vnic.encap import Forwarding
+from opavnic.vnic.vnic_port import VnicPort
 
 if TYPE_CHECKING:
     from opavnic import _native

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Final, Literal
 
 from hfi_sim.wire.icrc import IBA_POLYNOMIAL
-from opavnic.errors import DatapathUnavailableError
+from opavnic.base.errors import DatapathUnavailableError
 
 DatapathName = Literal["python", "native"]
 EngineWanted = Literal["auto", "python", "native"]

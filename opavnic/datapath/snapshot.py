@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from opavnic.adapter import Adapter
-from opavnic.demux import VnicDemux
+from opavnic.vnic.adapter import Adapter
+from opavnic.vnic.demux import VnicDemux
 
 if TYPE_CHECKING:
     from opavnic import _native

@@ -16,7 +16,7 @@ import stat
 from dataclasses import dataclass
 from typing import Any, Final
 
-from opavnic.errors import OpavnicError
+from opavnic.base.errors import OpavnicError
 
 MAX_MESSAGE: Final = 4096
 MAX_DESCRIPTORS: Final = 2

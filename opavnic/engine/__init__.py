@@ -6,9 +6,9 @@ from typing import Final
 
 from hfi_sim.engine.api import EngineFactory
 from hfi_sim.engine.python import PythonEngine
+from opavnic.base.errors import DatapathUnavailableError, UnknownEngineError
 from opavnic.datapath.selection import load_native, why_not_native
 from opavnic.engine.native import NativeEngine
-from opavnic.errors import DatapathUnavailableError, UnknownEngineError
 
 ENGINES: Final = ("python", "native")
 

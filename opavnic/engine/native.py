@@ -23,8 +23,8 @@ from hfi_sim.engine.link.wire_counters import WireCounters
 from hfi_sim.engine.port_errors import PortError
 from hfi_sim.routing.table import LinearTable
 from hfi_sim.wire.icrc import IBA_POLYNOMIAL, Icrc
+from opavnic.base.errors import DatapathUnavailableError
 from opavnic.datapath.selection import load_native, why_not_native
-from opavnic.errors import DatapathUnavailableError
 
 if TYPE_CHECKING:
     from opavnic import _native

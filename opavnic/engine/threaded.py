@@ -24,9 +24,9 @@ from hfi_sim.base.counters import Drop
 from hfi_sim.base.instants import NS_PER_S
 from hfi_sim.engine.api import Engine, EngineFactory
 from hfi_sim.engine.events.outputs import Output, PortId
+from opavnic.base.errors import DatapathUnavailableError
 from opavnic.datapath.selection import load_native, why_not_native
 from opavnic.engine.native import DROPS, NativeEngine
-from opavnic.errors import DatapathUnavailableError
 
 if TYPE_CHECKING:
     from opavnic import _native

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
+from opavnic.base.socket_peer import foreign_peer
 from opavnic.lab.errors import ConfigError, JournalError, LabError, LabInputError
 from opavnic.lab.runtime import Journal, LabDir
-from opavnic.unix_peer import foreign_peer
 from vema.em.desired.problems import Problem
 
 QUERY_S: Final = 10.0

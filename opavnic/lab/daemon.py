@@ -10,6 +10,7 @@ from typing import Any
 
 from aiohttp import web
 
+from opavnic.base.signals import call_on_ending_signals
 from opavnic.lab.cleanup import Removed
 from opavnic.lab.errors import LabError
 from opavnic.lab.lab import Lab
@@ -17,7 +18,6 @@ from opavnic.lab.logs import LogHub
 from opavnic.lab.part_routes import PartRoutes
 from opavnic.lab.save import SaveRoutes
 from opavnic.lab.vnic_routes import VnicRoutes
-from opavnic.signals import call_on_ending_signals
 from opavnic.world.ends import Ends
 from opavnic.world.parts.control import ControlServer, LabRoutes, LogLines
 

@@ -10,8 +10,8 @@ import sys
 from collections.abc import Callable, Generator
 from typing import Any, NoReturn
 
+from opavnic.base.signals import ENDING, heard
 from opavnic.lab.errors import LabError
-from opavnic.signals import ENDING, heard
 
 Tell = Callable[[str, Any], None]
 """Sends the waiting parent a word (progress, ready or error) and its value."""

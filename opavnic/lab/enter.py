@@ -15,7 +15,7 @@ from typing import Final, NoReturn
 
 from hfi_sim.base.did_you_mean import nearest
 from hfi_sim.netdev.namespace import CLONE_NEWNET, CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWUTS, Libc
-from opavnic import signals
+from opavnic.base import signals
 from opavnic.devices.entry import EntryError
 from opavnic.lab.device_entry import enter_devices
 from opavnic.lab.errors import LabError, LabInputError, PrivilegeError, ProgramError

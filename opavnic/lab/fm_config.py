@@ -17,7 +17,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 from hfi_sim.base.errors import InputError
 from hfi_sim.base.types import PKEY_FULL_MANAGEMENT
 from hfi_sim.wire.sma.port_info import MTU_BYTES
-from opavnic.errors import OpavnicError
+from opavnic.base.errors import OpavnicError
 from opavnic.lab.model import LabModel
 
 DEFAULT_PKEY: Final = 0x8001

@@ -18,9 +18,8 @@ from hfi_sim.base.errors import HfiSimError, NetdevError
 from hfi_sim.base.text import counted
 from hfi_sim.base.types import MacAddr
 from hfi_sim.netdev.neighbours import NeighbourClient
-from opavnic.adapter import Adapter
+from opavnic.base.errors import DatapathUnavailableError
 from opavnic.datapath.selection import Choice, choose_datapath
-from opavnic.errors import DatapathUnavailableError
 from opavnic.lab import descriptors
 from opavnic.lab.cleanup import Removed, take_over
 from opavnic.lab.em_config import em_config
@@ -39,6 +38,7 @@ from opavnic.lab.status import is_up_to_the_em, lab_status, vnic_state
 from opavnic.lab.uplinks.ways import Ways
 from opavnic.lab.vnics import HostVnic, vnics_of
 from opavnic.lab.world_of import carrier_of, has_managers, manages, world_of
+from opavnic.vnic.adapter import Adapter
 from opavnic.world.ends import Ends
 from opavnic.world.fellows import Fellows
 from opavnic.world.ground.given import VeswFacts

@@ -18,10 +18,10 @@ from typing import Final
 
 from hfi_sim.base.clock import TimerHandle
 from hfi_sim.base.text import visible
+from opavnic.base.log_packages import listening
 from opavnic.lab.log_file import LogFile
 from opavnic.lab.log_limits import INTERVAL_S, Alike, RateLimit, shortened
 from opavnic.lab.parts import part_log_names
-from opavnic.log_packages import listening
 
 KEPT_LINES: Final = 2000
 """Number of recent lines in memory: a new follower starts with them, and a slow one may leave as many unread."""

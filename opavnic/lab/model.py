@@ -25,8 +25,8 @@ from hfi_sim.base.quantities import share_text
 from hfi_sim.fabric.fabric import Fabric as FabricOfNodes
 from hfi_sim.fabric.faults import Faults, parse_fault, spec_from_data, spec_text
 from hfi_sim.netdev.base import ETH_MTU_MAX, ETH_MTU_MIN, IpInterface
+from opavnic.base.errors import OpavnicError
 from opavnic.datapath.selection import EngineWanted
-from opavnic.errors import OpavnicError
 from opavnic.lab.cluster_model import Cluster, standby_problems
 from opavnic.lab.fabric_model import Fabric
 from opavnic.lab.guest_model import GuestKeys, guest_problems, is_guest

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError, create_model
 
 from hfi_sim.base.did_you_mean import nearest
-from opavnic.errors import PartError
+from opavnic.base.errors import PartError
 from opavnic.lab.errors import LabError
 from opavnic.lab.model import Host, LabModel
 from opavnic.lab.name_rules import LabName

@@ -21,7 +21,7 @@ from typing import Any, Final, Protocol
 from aiohttp import web
 
 from hfi_sim.base.errors import InputError
-from opavnic.errors import OpavnicError
+from opavnic.base.errors import OpavnicError
 from opavnic.world.connections import while_read
 from opavnic.world.json_body import json_object
 from opavnic.world.openapi import api

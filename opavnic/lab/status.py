@@ -12,10 +12,10 @@ from hfi_sim.base.counters import Drop, PacketCounters
 from hfi_sim.base.errors import NetdevError
 from hfi_sim.base.types import mac_text
 from hfi_sim.fabric.fabric import Fabric
-from opavnic.adapter import Adapter
 from opavnic.lab.parts import RunningParts
 from opavnic.lab.vnics import HostVnic, vnics_of
-from opavnic.vnic_port import VnicPort
+from opavnic.vnic.adapter import Adapter
+from opavnic.vnic.vnic_port import VnicPort
 from opavnic.world.ground.host import GroundHost
 from opavnic.world.steps import Steps
 from opavnic.world.world import World

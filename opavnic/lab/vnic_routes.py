@@ -9,7 +9,7 @@ from aiohttp import web
 
 from opavnic.lab.errors import LabInputError
 from opavnic.lab.lab import Lab
-from opavnic.vnic_port import VnicPort
+from opavnic.vnic.vnic_port import VnicPort
 from opavnic.world.json_body import json_object
 from opavnic.world.openapi import api
 from opavnic.world.part import RunningPart

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hfi_sim.netdev.base import IpInterface, Netdev
-from opavnic.adapter import Adapter
-from opavnic.vnic_port import VnicPort
+from opavnic.vnic.adapter import Adapter
+from opavnic.vnic.vnic_port import VnicPort
 from opavnic.world.ground.host import GroundHost, Interface
 from vema.base.types import VportNum
 

@@ -11,8 +11,8 @@ import yaml
 
 from hfi_sim.base.errors import InputError
 from hfi_sim.base.text import with_article
-from opavnic import files
-from opavnic.errors import OpavnicError
+from opavnic.base import files
+from opavnic.base.errors import OpavnicError
 from opavnic.lab.errors import ConfigError
 from vema.em.desired.problems import KeyPath, Problem, path_text
 

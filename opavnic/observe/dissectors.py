@@ -12,7 +12,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Final
 
-from opavnic.errors import OpavnicError
+from opavnic.base.errors import OpavnicError
 
 ENTRY_POINTS: Final = "opavnic.dissectors"
 SCRIPTS: Final = Path(__file__).parent / "lua"

@@ -10,7 +10,7 @@ from typing import Final
 from hfi_sim.base.types import mac_text
 from hfi_sim.wire.l4 import EthernetL4
 from hfi_sim.wire.lrh16b import Lrh16B
-from opavnic.flow import innermost_ethertype_at
+from opavnic.vnic.flow import innermost_ethertype_at
 
 HEADERS: Final = Lrh16B.SIZE + EthernetL4.SIZE
 SNAP: Final = 128

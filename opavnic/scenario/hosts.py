@@ -18,16 +18,16 @@ from scapy.packet import Packet
 from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.base.types import MacAddr, mac_text, parse_mac
 from hfi_sim.nodes.hfi import HfiPort
-from opavnic.errors import OpavnicError
+from opavnic.base.errors import OpavnicError
 from opavnic.scenario.match import Matcher, Pattern, PatternError, dissect, summary
 from opavnic.world.ground.memory_host import MemoryHost
 from vema.base.types import VportNum
 
 if TYPE_CHECKING:
-    from opavnic.adapter import Adapter
     from opavnic.scenario.link_layer import LinkLayer
     from opavnic.scenario.scenario import Scenario
-    from opavnic.vnic_port import VnicPort
+    from opavnic.vnic.adapter import Adapter
+    from opavnic.vnic.vnic_port import VnicPort
 
 BROADCAST: Final = "ff:ff:ff:ff:ff:ff"
 DEFAULT_WITHIN_S: Final = 0.01

@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from hfi_sim.base.quantities import time_text
-from opavnic.errors import OpavnicError
+from opavnic.base.errors import OpavnicError
 from opavnic.scenario.picture import fabric_text, is_own, waits_text
 
 if TYPE_CHECKING:

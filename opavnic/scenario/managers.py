@@ -6,7 +6,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Final
 
 from hfi_sim.nodes.hfi import HfiPort
-from opavnic.em_port import SmTopology, make_em
+from opavnic.management.em_port import SmTopology, make_em
 from opavnic.scenario.hosts import ScenarioError, ScenarioHost
 from vema.em.desired.election import Role
 from vema.em.service.service import EthernetService

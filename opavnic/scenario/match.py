@@ -7,7 +7,7 @@ from typing import Any
 from scapy.layers.l2 import Ether
 from scapy.packet import NoPayload, Packet
 
-from opavnic.errors import OpavnicError
+from opavnic.base.errors import OpavnicError
 
 Pattern = Any
 """A packet matches frames with equal values in all fields that it sets; a layer type, frames with that layer."""

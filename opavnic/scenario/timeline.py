@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from hfi_sim.base.clock import Clock
-from opavnic.log_packages import listening
+from opavnic.base.log_packages import listening
 
 _KEEP: Final = 500
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from hfi_sim.base.quantities import rate_text, rounded_rate
-from opavnic.event_timeline import clock_text, event_text
+from opavnic.base.event_timeline import clock_text, event_text
 from opavnic.web.scene import LinkView, NodeView, Scene
 
 GOOD, BUSY, FULL, DOWN, FAULTY = "#8a97a5", "#d9a514", "#d35400", "#c0392b", "#8e44ad"

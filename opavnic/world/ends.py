@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Final, TypeVar
 
 from hfi_sim.base.errors import HfiSimError
-from opavnic.errors import EndError
+from opavnic.base.errors import EndError
 
 log = logging.getLogger("opavnic.world")
 

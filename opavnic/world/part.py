@@ -29,7 +29,7 @@ from hfi_sim.base.clock import Clock
 from hfi_sim.netdev.base import Netdev
 from hfi_sim.netdev.memory import MemoryNetdev
 from hfi_sim.nodes.hfi import HfiPort
-from opavnic.errors import PartError
+from opavnic.base.errors import PartError
 from opavnic.world.carrier import NativeCarrier
 from vema.em.desired.problems import KeyPath, Problem
 

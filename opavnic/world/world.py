@@ -35,9 +35,9 @@ from hfi_sim.subnet_manager import Routing, SubnetManager
 from hfi_sim.subnet_manager.administration.service import AdministrationService
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.mad.header import MadClass, Method
-from opavnic.adapter import Configured, no_host
-from opavnic.errors import OpavnicError
-from opavnic.vnic_port import VnicPort
+from opavnic.base.errors import OpavnicError
+from opavnic.vnic.adapter import Configured, no_host
+from opavnic.vnic.vnic_port import VnicPort
 from opavnic.world.carrier import Carrier
 from opavnic.world.em_node import EM_NODE
 from opavnic.world.ends import Ends

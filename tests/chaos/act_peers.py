@@ -13,7 +13,7 @@ from pathlib import Path
 
 from chaos.deck import action
 from chaos.world import World
-from opavnic.mad_frames import MadMessage
+from opavnic.management.mad_frames import MadMessage
 
 _SOL_PACKET = 263
 _PACKET_VNET_HDR = 15

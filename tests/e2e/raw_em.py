@@ -11,7 +11,7 @@ from pathlib import Path
 from hfi_sim.base.types import MacAddr
 from hfi_sim.wire.mad.header import MadHeader, Method
 from hfi_sim.wire.mad.message import Mad
-from opavnic.mad_frames import MadMessage, MessageReader, Outcome
+from opavnic.management.mad_frames import MadMessage, MessageReader, Outcome
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.iface_macs import IfaceMacs
 from vema.attributes.notice import Notice

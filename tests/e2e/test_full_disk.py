@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from opavnic.mad_frames import MadMessage, MessageReader
+from opavnic.management.mad_frames import MadMessage, MessageReader
 
 NAME = f"full{os.getpid()}"
 LAB = f"""

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hfi_sim.netdev.memory import MemoryNetdev
-from opavnic.adapter import Adapter
 from opavnic.conformance.hfi_stub import HfiStub
-from opavnic.demux import VnicDemux
+from opavnic.vnic.adapter import Adapter
+from opavnic.vnic.demux import VnicDemux
 from vema.agent.agent import Agent
 from vema.agent.vnic import VnicReport
 from vema.attributes.traps import Trap

@@ -14,7 +14,7 @@ from hfi_sim.management.mad.agents import MadRequest
 from hfi_sim.netdev.memory import MemoryNetdev, memory_netdev
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.wire.mad.header import MadClass, Method
-from opavnic.em_port import SmTopology, make_em
+from opavnic.management.em_port import SmTopology, make_em
 from opavnic.world.world import World
 from unit.opavnic.vnic_bench import netdev_of
 from vema.attributes.iface_macs import IfaceMacs

@@ -9,7 +9,7 @@ import pytest
 
 from hfi_sim.base.counters import Drop
 from hfi_sim.base.port_state import CapabilityMask3
-from opavnic.em_port import SmTopology, make_em
+from opavnic.management.em_port import SmTopology, make_em
 from opavnic.scenario import Hosts, Scenario, ScenarioEm, ms, us
 from scenarios.test_changes import stream
 from vema.em.desired.desired import EmConfig, parse_config

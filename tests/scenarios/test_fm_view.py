@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hfi_sim.fabric.topology import Topology
-from opavnic.fm_view import TABLES, Said, fm_view
+from opavnic.management.fm_view import TABLES, Said, fm_view
 from opavnic.world.parts.sa_tables import ask_tables
 from opavnic.world.world import World
 

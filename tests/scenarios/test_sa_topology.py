@@ -10,8 +10,8 @@ from hfi_sim.base.port_state import PortEventKind
 from hfi_sim.fabric.topology import Topology
 from hfi_sim.management.sa.session import SaSession
 from hfi_sim.netdev.memory import MemoryNetdev, memory_netdev
-from opavnic.em_port import make_em
-from opavnic.sa_topology import EM_SERVICE_ID, SaTopology
+from opavnic.management.em_port import make_em
+from opavnic.management.sa_topology import EM_SERVICE_ID, SaTopology
 from opavnic.world.world import World
 from unit.opavnic.vnic_bench import netdev_of
 from vema.base.types import VportNum

@@ -15,7 +15,7 @@ import pytest
 from ejfat.base.errors import EjfatError
 from hfi_sim.base.errors import HfiSimError
 from lnet.base.errors import LnetError
-from opavnic.errors import OpavnicError
+from opavnic.base.errors import OpavnicError
 from opavnic_bench.base.turns import BenchError
 from vema.base.errors import VemaError
 
@@ -86,20 +86,20 @@ SHELLS = {
     "opavnic/devices/seccomp.py": "filters of system calls",
     "opavnic/devices/session.py": "descriptors, asyncio, threads",
     "opavnic/datapath/native.py": "asyncio: wakes the native thread",
-    "opavnic/em_port.py": "names a database",
-    "opavnic/files.py": "files",
+    "opavnic/management/em_port.py": "names a database",
+    "opavnic/base/files.py": "files",
     "opavnic/lab": "namespaces, processes, sockets, files",
-    "opavnic/mad_client.py": "a socket",
-    "opavnic/mad_record.py": "files",
-    "opavnic/mad_socket.py": "a socket, asyncio",
+    "opavnic/management/mad_client.py": "a socket",
+    "opavnic/management/mad_record.py": "files",
+    "opavnic/management/mad_socket.py": "a socket, asyncio",
     "opavnic/observe/dissectors.py": "files, programs",
     "opavnic/observe/trace_file.py": "files",
-    "opavnic/pytest_labs.py": "asyncio",
+    "opavnic/testing/pytest_labs.py": "asyncio",
     "opavnic/pytest_plugin.py": "names files",
-    "opavnic/pytest_report.py": "names files",
+    "opavnic/testing/pytest_report.py": "names files",
     "opavnic/scenario": "asyncio, sockets",
-    "opavnic/signals.py": "signals, threads",
-    "opavnic/unix_peer.py": "a socket",
+    "opavnic/base/signals.py": "signals, threads",
+    "opavnic/base/socket_peer.py": "a socket",
     "opavnic/world": "asyncio: what is started and ended",
     "vema/em/service/service.py": "asyncio: waits for conditions",
     "vema/em/store/database.py": "a database",

@@ -12,7 +12,7 @@ from _pytest.fixtures import FixtureFunctionDefinition
 
 import opavnic.scenario
 from opavnic import pytest_plugin
-from opavnic.pytest_items import FIXTURES
+from opavnic.testing.pytest_items import FIXTURES
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "api.md"
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from ejfat.base.drops import Drop as EjfatDrop
 from hfi_sim.base.counters import Drop, PacketCounters
-from opavnic.counters import TrafficCounters, VnicCounters
+from opavnic.vnic.counters import TrafficCounters, VnicCounters
 from tools.generate.origins import module_file
 from tools.generate.sections import Section, SectionError, fill, note
 

@@ -19,7 +19,7 @@ from hfi_sim.wire.header import Header
 from hfi_sim.wire.mad.header import RmppHeader
 from hfi_sim.wire.mad.smp_header import DirectedHeader, IbDirectedHeader, LidRoutedHeader
 from hfi_sim.wire.sa.message import SaHeader
-from opavnic.management_attributes import (
+from opavnic.management.management_attributes import (
     ADMINISTRATION,
     ADMINISTRATION_IB,
     PERFORMANCE,

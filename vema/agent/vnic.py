@@ -1,4 +1,4 @@
-"""The interface between the agent and a VNIC; `opavnic.adapter.Adapter` implements it.
+"""The interface between the agent and a VNIC; `opavnic.vnic.adapter.Adapter` implements it.
 
 Source: the kernel's split of opa_vnic: the agent reaches the adapter through opa_vnic_vema_iface.c, the adapter
 reports through opa_vnic_vema_report_event().

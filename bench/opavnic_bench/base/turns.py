@@ -11,7 +11,7 @@ from statistics import median
 from time import monotonic, perf_counter
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from opavnic.errors import OpavnicError
+from opavnic.base.errors import OpavnicError
 
 _DIGITS: Final = 3
 

@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from hfi_sim.fabric.topology.generators import fat_tree_for
 from hfi_sim.netdev.memory import memory_netdev
-from opavnic.em_port import SmTopology, make_em
+from opavnic.management.em_port import SmTopology, make_em
 from opavnic.world.world import World
 from opavnic_bench.base.bed import PKEY
 from opavnic_bench.base.turns import BenchError, Progress, silent, take_turns

@@ -16,10 +16,10 @@ import typer
 
 from hfi_sim.base.errors import HfiSimError
 from hfi_sim.base.quantities import time_within
+from opavnic.base.errors import OpavnicError
+from opavnic.base.signals import interruptible
 from opavnic.cli.common import AsJson, quantity, time_option
 from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, pick, print_json, print_rich, print_table
-from opavnic.errors import OpavnicError
-from opavnic.signals import interruptible
 
 if TYPE_CHECKING:
     from opavnic_bench.base.turns import Progress

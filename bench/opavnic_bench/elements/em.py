@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
-from opavnic.em_port import SmTopology, make_em
+from opavnic.management.em_port import SmTopology, make_em
 from opavnic.world.world import World
 from opavnic_bench.base.bed import PKEY, make_world
 from opavnic_bench.base.turns import BenchError, Progress, silent, take_turns

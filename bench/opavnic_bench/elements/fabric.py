@@ -21,9 +21,9 @@ from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.subnet_manager import Routing, SubnetManager
 from hfi_sim.wire.lrh16b import Lrh16B
 from hfi_sim.wire.packet import build_packet
+from opavnic.base.errors import DatapathUnavailableError
 from opavnic.datapath.selection import NOT_BUILT, load_native
 from opavnic.engine import ENGINES, engine_factory
-from opavnic.errors import DatapathUnavailableError
 from opavnic_bench.base.sites import run
 from opavnic_bench.base.turns import PeerError, Progress, Run, ratio, repeat, silent, take_turns
 

@@ -26,7 +26,7 @@ from ejfat.base.errors import (
 from ejfat.control.grpc.listening import probe
 from hfi_sim.base.errors import NetdevError
 from hfi_sim.netdev.namespace import run_in_namespace
-from opavnic.files import MAX_TEXT, FileError, read_bytes
+from opavnic.base.files import MAX_TEXT, FileError, read_bytes
 
 log = logging.getLogger("ejfat.control.grpc")
 

@@ -1,7 +1,7 @@
 //! The VNICs whose devices are native: frames of their hosts go into the fabric, packets of the fabric to their hosts.
 //!
 //! They stand on HFI ports of an engine as programs in Python do, and inject and receive there. The readable reference
-//! is opavnic/transmit.py, receive.py and demux.py. All packets that reach hosts within one wake-up are merged and
+//! is opavnic/vnic/transmit.py, receive.py and demux.py. All packets that reach hosts within one wake-up are merged and
 //! written together, by `flush`.
 
 pub mod demux;

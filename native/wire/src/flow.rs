@@ -2,7 +2,7 @@
 
 use crate::frame::{IPV4, IPV6, Parsed, TCP, UDP, be16};
 
-/// Return the flow's bucket, 0 to 32767: CRC-32 over addresses, types and ports, as opavnic/flow.py defines it.
+/// Return the flow's bucket, 0 to 32767: CRC-32 over addresses, types and ports, as opavnic/vnic/flow.py defines it.
 #[inline]
 pub fn hash15(frame: &[u8], parsed: &Parsed) -> u16 {
     let mut tuple = [0u8; 14 + 33 + 4];

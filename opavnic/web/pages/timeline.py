@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from nicegui import ui
 
-from opavnic.event_timeline import clock_text, event_text
+from opavnic.base.event_timeline import clock_text, event_text
 from opavnic.lab.errors import LabError
 from opavnic.web import charts
 from opavnic.web.pages.frame import frame

@@ -23,7 +23,7 @@ from aiohttp import web
 
 from hfi_sim.base.errors import InputError
 from hfi_sim.base.text import visible
-from opavnic.errors import OpavnicError, TooManyError
+from opavnic.base.errors import OpavnicError, TooManyError
 from opavnic.observe.capture import RING_LOOK_S, Capture, begins_here
 from opavnic.observe.capture_copy import NUMBER_HEADER, WITHOUT_HEADER
 from opavnic.world.connections import MAX_FOLLOWERS

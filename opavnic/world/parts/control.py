@@ -25,7 +25,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from hfi_sim.base.errors import HfiSimError, InputError
 from hfi_sim.base.text import visible
-from opavnic.errors import TooManyError
+from opavnic.base.errors import TooManyError
 from opavnic.world.connections import MAX_FOLLOWERS, Connections, while_read
 from opavnic.world.json_body import MAX_BODY, json_answer
 from opavnic.world.openapi import api, document

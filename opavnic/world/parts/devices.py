@@ -18,12 +18,12 @@ from typing import Any, Final
 
 from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.management.umad.service import UmadService
+from opavnic.base.socket_peer import foreign_peer
 from opavnic.devices.entry import EntryError, receive_arrival, why_no_fuse
 from opavnic.devices.fuse import REQUEST_MAX
 from opavnic.devices.hfi_tree import DEV, SYS_CLASSES, hfi_tree
 from opavnic.devices.session import Session
 from opavnic.devices.tree import Tree
-from opavnic.unix_peer import foreign_peer
 from opavnic.world.part import RunningPart
 from opavnic.world.world import World
 

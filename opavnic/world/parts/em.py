@@ -14,9 +14,9 @@ from aiohttp import web
 from hfi_sim.base.core_runner import failure_text
 from hfi_sim.fabric.faults import Faults
 from hfi_sim.management.sa.session import SaSession
-from opavnic.em_port import SmTopology, make_em
-from opavnic.errors import OpavnicError
-from opavnic.sa_topology import SaTopology
+from opavnic.base.errors import OpavnicError
+from opavnic.management.em_port import SmTopology, make_em
+from opavnic.management.sa_topology import SaTopology
 from opavnic.world.em_node import EM_NODE
 from opavnic.world.fellows import Fellows
 from opavnic.world.part import RunningPart

@@ -18,7 +18,7 @@ from aiohttp import web
 from hfi_sim.base.core_runner import failure_text
 from hfi_sim.base.errors import InputError
 from hfi_sim.base.types import mac_text
-from opavnic.errors import OpavnicError
+from opavnic.base.errors import OpavnicError
 from opavnic.world.em_node import EM_NODE
 from opavnic.world.json_body import json_answer, json_body, json_object
 from opavnic.world.openapi import api

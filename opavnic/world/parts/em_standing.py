@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from opavnic.errors import OpavnicError
+from opavnic.base.errors import OpavnicError
 from opavnic.world.fellows import Fellows
 from vema.em.desired.desired import Checked, EmConfig
 from vema.em.desired.election import Role

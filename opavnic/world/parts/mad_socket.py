@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from opavnic.mad_socket import MadSocketServer
+from opavnic.management.mad_socket import MadSocketServer
 from opavnic.world.part import RunningPart
 from opavnic.world.world import World
 

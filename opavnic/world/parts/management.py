@@ -14,7 +14,7 @@ from aiohttp import web
 
 from hfi_sim.base.port_state import PortEvent, PortState
 from hfi_sim.base.types import LID_NONE
-from opavnic.fm_view import TABLES, Said, fm_view
+from opavnic.management.fm_view import TABLES, Said, fm_view
 from opavnic.world.openapi import api
 from opavnic.world.part import RunningPart
 from opavnic.world.parts.sa_tables import ask_tables

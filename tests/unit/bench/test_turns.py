@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from opavnic.errors import OpavnicError
+from opavnic.base.errors import OpavnicError
 from opavnic_bench.base import turns
 from opavnic_bench.base.turns import BenchError, PeerError, Run, medians, ratio, repeat, take_turns
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hfi_sim.base.counters import Drop
 from hfi_sim.base.types import MacAddr
-from opavnic.adapter import Adapter
+from opavnic.vnic.adapter import Adapter
 from unit.opavnic.vnic_bench import BROADCAST, ICRC, PEER_LID, VnicBench, assert_law, config, eth, packet
 from vema.attributes.counters import ErrorCounters, SummaryCounters
 from vema.attributes.mac_entries import MacEntry

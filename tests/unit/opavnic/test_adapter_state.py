@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from hfi_sim.base.types import MacAddr
-from opavnic.adapter import Adapter
-from opavnic.address_lists import list_hash
+from opavnic.vnic.adapter import Adapter
+from opavnic.vnic.address_lists import list_hash
 from unit.opavnic.vnic_bench import VnicBench, config
 from vema.attributes.mac_entries import MacEntry
 from vema.attributes.vesw_port_info import VeswPortInfo

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from opavnic.counters import SIZE_NAMES, TrafficCounters, VnicCounters
+from opavnic.vnic.counters import SIZE_NAMES, TrafficCounters, VnicCounters
 
 
 @pytest.mark.parametrize(("length", "name"), [

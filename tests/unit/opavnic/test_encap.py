@@ -13,8 +13,8 @@ from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.l4 import EthernetL4
 from hfi_sim.wire.lrh16b import Lrh16B
 from hfi_sim.wire.packet import pad_count, parse_packet, seal_packet, wire_length_qw
-from opavnic.encap import HEADER_SIZE, Forwarding, pad_frame, pbc
-from opavnic.mac_table import MacTable
+from opavnic.vnic.encap import HEADER_SIZE, Forwarding, pad_frame, pbc
+from opavnic.vnic.mac_table import MacTable
 from vema.attributes.mac_entries import MacEntry
 from vema.attributes.vesw_port_info import RcShift, VeswPortInfo
 from vema.base.lmac import Lmac

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from xml.etree import ElementTree
 
-from opavnic.event_timeline import LISTED_MAX, as_svg
+from opavnic.base.event_timeline import LISTED_MAX, as_svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from opavnic.base.extras import EXTRAS
 from opavnic.cli.main import main
-from opavnic.extras import EXTRAS
 
 ROOT = Path(__file__).parents[3]
 

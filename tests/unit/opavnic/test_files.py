@@ -20,13 +20,13 @@ from ejfat.files.simulator import read_text as read_script
 from hfi_sim.base.text import with_article
 from lnet.base.errors import ConfigError as LnetConfigError
 from lnet.settings.section import LnetModel, read_targets
-from opavnic import files
+from opavnic.base import files
+from opavnic.base.errors import VectorFileError
+from opavnic.base.files import FileError, read_bytes, read_lines, read_text
 from opavnic.conformance.vectors import read_cases
-from opavnic.errors import VectorFileError
-from opavnic.files import FileError, read_bytes, read_lines, read_text
 from opavnic.lab.errors import ConfigError
 from opavnic.lab.loader import load_lab
-from opavnic.mad_record import RecordError, read_record
+from opavnic.management.mad_record import RecordError, read_record
 
 UNPACKED = 3 << 30
 """Bytes that the bomb unpacks to."""
@@ -87,7 +87,12 @@ def _with_targets(path: Path) -> LnetModel:
 def test_device_without_an_end_is_told_as_what_it_is_not(
     read: Callable[[Path], object], error: type[Exception], what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("opavnic.mad_record", "ejfat.files.pcap", "ejfat.files.conformance", "opavnic.files"):
+    for name in (
+        "opavnic.management.mad_record",
+        "ejfat.files.pcap",
+        "ejfat.files.conformance",
+        "opavnic.base.files",
+    ):
         for limit in ("MAX_CAPTURE", "MAX_DOCUMENT", "MAX_LINE"):
             monkeypatch.setattr(f"{name}.{limit}", 1 << 20, raising=False)
     with pytest.raises(error, match=rf"^/dev/zero.*more than \d+ bytes: this is not {with_article(what)}$"):

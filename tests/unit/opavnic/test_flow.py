@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opavnic.flow import entropy_of, flow_hash15, flow_key
+from opavnic.vnic.flow import entropy_of, flow_hash15, flow_key
 
 MACS = bytes.fromhex("020000000001020000000002")
 KEY_MACS = MACS[6:] + MACS[:6]

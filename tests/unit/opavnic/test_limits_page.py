@@ -12,10 +12,11 @@ from hfi_sim.management.sma import traps
 from hfi_sim.management.sma.answers import MAX_MEMBERS
 from hfi_sim.management.umad import agents, file, port
 from hfi_sim.subnet_manager.administration import membership, paths, services, subscriptions
-from opavnic import files, mad_socket
+from opavnic.base import files
 from opavnic.devices import filesystem
 from opavnic.lab import descriptors, device_entry, em_file, loader, yaml_source
-from opavnic.mad_frames import MAX_MESSAGE
+from opavnic.management import mad_socket
+from opavnic.management.mad_frames import MAX_MESSAGE
 from opavnic.observe import capture
 from opavnic.world import connections, json_body
 from opavnic.world.parts import devices

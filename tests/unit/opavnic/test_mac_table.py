@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hfi_sim.base.types import MacAddr
-from opavnic.mac_table import MacTable
+from opavnic.vnic.mac_table import MacTable
 from vema.attributes.mac_entries import MacEntry
 
 FULL = b"\xff" * 6

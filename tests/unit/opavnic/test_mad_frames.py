@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hfi_sim.base.errors import WireError
-from opavnic.mad_frames import MAX_MESSAGE, MadMessage, MessageReader
+from opavnic.management.mad_frames import MAX_MESSAGE, MadMessage, MessageReader
 
 messages = st.builds(
     MadMessage,

@@ -9,8 +9,8 @@ import pytest
 from hfi_sim.fabric.trace import TraceRecord
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.mad.header import Method, build_fm_packet
-from opavnic import mad_record
-from opavnic.mad_record import Exchange, Pairing, RecordError, read_record
+from opavnic.management import mad_record
+from opavnic.management.mad_record import Exchange, Pairing, RecordError, read_record
 from opavnic.observe.trace_file import write_trace
 from vema.em.core.messages import build_request
 

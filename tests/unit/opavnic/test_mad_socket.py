@@ -21,9 +21,9 @@ from loop_thread import LoopThread
 from opavnic.cli.conformance import app
 from opavnic.cli.mad import app as mad_app
 from opavnic.conformance.target import MAX_FRESH, run_vema_target
-from opavnic.mad_client import MadClient, MadSocketError
-from opavnic.mad_frames import MadMessage, MessageReader, Outcome
-from opavnic.mad_socket import MAX_PROGRAMS, MAX_UNREAD, MAX_WAITING, MadSocketServer
+from opavnic.management.mad_client import MadClient, MadSocketError
+from opavnic.management.mad_frames import MadMessage, MessageReader, Outcome
+from opavnic.management.mad_socket import MAX_PROGRAMS, MAX_UNREAD, MAX_WAITING, MadSocketServer
 from opavnic.world.world import World
 from unit.opavnic.vnic_bench import netdev_of
 from vema.attributes.class_port_info import ClassPortInfo

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hfi_sim.base.errors import WireError
-from opavnic.mad_values import CLASSES, assign, attribute_id, mad_json, to_json
+from opavnic.management.mad_values import CLASSES, assign, attribute_id, mad_json, to_json
 from vema.attributes.mac_entries import MacEntries, MacEntry
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.types import AttrId

@@ -17,8 +17,8 @@ from hfi_sim.wire.sa.message import SaHeader, stride
 from hfi_sim.wire.sa.records import NodeRecord
 from hfi_sim.wire.sma.node import NodeInfo
 from hfi_sim.wire.sma.port_info import PortInfo
-from opavnic.management_attributes import ADMINISTRATION, PERFORMANCE, SUBNET
-from opavnic.management_layout import layers
+from opavnic.management.management_attributes import ADMINISTRATION, PERFORMANCE, SUBNET
+from opavnic.management.management_layout import layers
 
 ICRC = Icrc()
 

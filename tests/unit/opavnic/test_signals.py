@@ -9,12 +9,12 @@ import threading
 
 import pytest
 
-from opavnic.signals import interruptible
+from opavnic.base.signals import interruptible
 from processes import SIGHUP_IGNORED, SIGINT_IGNORED, child, ignores_sigint
 
 BLOCKING = """
 import os, signal, time
-from opavnic.signals import interruptible
+from opavnic.base.signals import interruptible
 try:
     with interruptible():
         try:
@@ -30,7 +30,7 @@ except KeyboardInterrupt:
 """
 LOOP = """
 import asyncio, os, signal
-from opavnic.signals import cancelled_by_ending_signals
+from opavnic.base.signals import cancelled_by_ending_signals
 async def work():
     try:
         print("up", flush=True)
@@ -46,7 +46,7 @@ except asyncio.CancelledError:
 """
 LEFT = """
 import contextlib, os, sys, time
-from opavnic.signals import ReadersGoneError, followed
+from opavnic.base.signals import ReadersGoneError, followed
 reader, writer = os.pipe()
 os.dup2(writer, 1)
 os.close(writer)

@@ -18,7 +18,7 @@ from hfi_sim.netdev.memory import MemoryNetdev, memory_netdev
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.wire.mad.header import MadClass, Method
 from hfi_sim.wire.mad.message import Mad
-from opavnic.vnic_port import VnicPort
+from opavnic.vnic.vnic_port import VnicPort
 from opavnic.world.world import World
 from unit.opavnic.vnic_bench import netdev_of
 from vema.attributes.class_port_info import ClassPortInfo

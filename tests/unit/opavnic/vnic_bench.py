@@ -5,9 +5,9 @@ from __future__ import annotations
 from hfi_sim.netdev.memory import MemoryNetdev
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.packet import seal_packet
-from opavnic.adapter import Adapter
 from opavnic.conformance.hfi_stub import HfiStub
-from opavnic.demux import VnicDemux
+from opavnic.vnic.adapter import Adapter
+from opavnic.vnic.demux import VnicDemux
 from vema.agent.vnic import Vnic
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.lmac import Lmac

@@ -1,4 +1,4 @@
-//! Made by `make generated` from hfi_sim/base/counters.py, opavnic/counters.py; do not edit.
+//! Made by `make generated` from hfi_sim/base/counters.py, opavnic/vnic/counters.py; do not edit.
 
 use crate::counters::Tally;
 

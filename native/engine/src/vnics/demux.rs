@@ -1,4 +1,4 @@
-//! Finds the VNIC for a packet with L4 type Ethernet. The reference is opavnic/demux.py.
+//! Finds the VNIC for a packet with L4 type Ethernet. The reference is opavnic/vnic/demux.py.
 
 use wire::{L4_ETHERNET, VNIC_HEADER, l4, vesw_id};
 

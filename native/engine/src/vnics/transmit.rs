@@ -1,4 +1,4 @@
-//! From a host into the fabric: cut, encapsulate, seal, count. The reference is opavnic/transmit.py.
+//! From a host into the fabric: cut, encapsulate, seal, count. The reference is opavnic/vnic/transmit.py.
 
 use offload::segment::Segments;
 use offload::vnet::VnetHeader;

@@ -20,7 +20,7 @@ from opavnic.lab.lab import Lab
 from opavnic.lab.loader import parse_lab
 from opavnic.lab.logs import LogHub
 from opavnic.lab.runtime import Journal, LabDir, process_start_time
-from opavnic.mad_socket import MadSocketServer
+from opavnic.management.mad_socket import MadSocketServer
 from opavnic.world.parts.control import ControlServer
 from vema.base.types import AttrId
 from vema.em.core.messages import build_request

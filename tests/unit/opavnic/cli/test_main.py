@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from hfi_sim.base.errors import InputError
+from opavnic.base.errors import OpavnicError
 from opavnic.cli.main import COMMANDS, LazyCommand, main
-from opavnic.errors import OpavnicError
 from opavnic.lab.runtime import Journal, LabDir, runtime_root
 
 # a command whose module a package leaves out is not offered

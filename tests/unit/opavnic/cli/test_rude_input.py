@@ -12,7 +12,7 @@ import pytest
 
 from hfi_sim.base.text import visible
 from opavnic.cli.main import main
-from opavnic.mad_record import RecordError, read_record
+from opavnic.management.mad_record import RecordError, read_record
 
 LAB = "name: {name}\nhosts: {{h1: {{}}}}\nvesws: [{{id: {id}, name: blue, members: [h1]}}]\n"
 

@@ -13,7 +13,7 @@ from opavnic.cli.main import COMMANDS, LazyCommand, main
 from opavnic.lab.client import LabClient
 from opavnic.lab.errors import LabError
 from opavnic.lab.runtime import Journal, LabDir, process_start_time
-from opavnic.mad_client import MadClient, MadSocketError
+from opavnic.management.mad_client import MadClient, MadSocketError
 
 STRANGER = 4711
 

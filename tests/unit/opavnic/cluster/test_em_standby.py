@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from hfi_sim.base.types import PKEY_FULL_MANAGEMENT
+from opavnic.base.errors import OpavnicError
 from opavnic.cluster.coordinator import Coordinator
 from opavnic.cluster.errors import AskError, ClusterInputError
 from opavnic.cluster.fellows import em_nodes
 from opavnic.cluster.node import place_lab
 from opavnic.cluster.transport import NodeName
-from opavnic.errors import OpavnicError
 from opavnic.lab.errors import ConfigError
 from opavnic.lab.lab import Lab
 from opavnic.lab.loader import parse_lab

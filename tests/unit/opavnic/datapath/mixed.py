@@ -19,11 +19,11 @@ from hfi_sim.fabric.faults import Faults
 from hfi_sim.netdev.memory import memory_netdev
 from hfi_sim.nodes.cable import LinkPort
 from hfi_sim.subnet_manager import Routing, SubnetManager
-from opavnic.adapter import Adapter
 from opavnic.datapath.counter_merge import add_vnic
 from opavnic.datapath.snapshot import take_demux, take_vport
 from opavnic.engine.threaded import carrier_engine, native_carrier
-from opavnic.vnic_port import VnicPort
+from opavnic.vnic.adapter import Adapter
+from opavnic.vnic.vnic_port import VnicPort
 from unit.opavnic.vnic_bench import netdev_of
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.lmac import Lmac

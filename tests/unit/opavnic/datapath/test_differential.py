@@ -14,7 +14,7 @@ from hfi_sim.wire.packet import check_packet
 from native_module import needs_native
 from opavnic.datapath.counter_merge import add_vnic
 from opavnic.datapath.selection import load_native
-from opavnic.flow import flow_hash15
+from opavnic.vnic.flow import flow_hash15
 from unit.opavnic.datapath.twins import NativeTwin, Twin, make_twin, some_frame
 
 native = load_native()

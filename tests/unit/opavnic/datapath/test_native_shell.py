@@ -15,11 +15,11 @@ from hfi_sim.fabric.faults import Faults
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.wire.lrh16b import Lrh16B
 from native_module import needs_native
+from opavnic.base.errors import DatapathUnavailableError
 from opavnic.datapath.native import NativeDatapath
 from opavnic.datapath.selection import NOT_BUILT
 from opavnic.engine import threaded
 from opavnic.engine.threaded import ThreadedDriver, carrier_engine, native_carrier
-from opavnic.errors import DatapathUnavailableError
 from unit.hfi_sim.fabric_pair import TEST_L4, Pair, make_pair
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from native_module import BUILT, REQUIRED, skip_unless
+from opavnic.base.errors import DatapathUnavailableError
 from opavnic.datapath import selection
 from opavnic.datapath.selection import Choice, choose_datapath, choose_workers
-from opavnic.errors import DatapathUnavailableError
 
 
 @pytest.fixture

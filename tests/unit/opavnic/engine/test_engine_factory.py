@@ -6,8 +6,8 @@ import pytest
 
 from hfi_sim.engine.python import PythonEngine
 from hfi_sim.wire.icrc import Icrc
+from opavnic.base.errors import UnknownEngineError
 from opavnic.engine import engine_factory
-from opavnic.errors import UnknownEngineError
 
 
 def test_python_engine_is_always_there() -> None:

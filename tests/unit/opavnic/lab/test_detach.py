@@ -34,7 +34,7 @@ except ProcessLookupError:
 READY = """
 import os, signal
 from opavnic.lab.detach import spawn
-from opavnic.signals import interruptible
+from opavnic.base.signals import interruptible
 
 def body(tell):
     tell("ready", os.getpid())

@@ -11,7 +11,7 @@ from pathlib import Path
 import outside_part
 import pytest
 
-from opavnic import log_packages
+from opavnic.base import log_packages
 from opavnic.lab.errors import ConfigError
 from opavnic.lab.lab import Lab
 from opavnic.lab.loader import parse_lab

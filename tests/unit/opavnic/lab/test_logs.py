@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from opavnic import log_packages
+from opavnic.base import log_packages
 from opavnic.lab import log_file
 from opavnic.lab.lab import Lab
 from opavnic.lab.loader import parse_lab

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from outside_part import LAB
 
-from opavnic import log_packages
+from opavnic.base import log_packages
 from opavnic.cli.main import main
 from opavnic.lab.errors import ConfigError, LabError
 from opavnic.lab.lab import Lab

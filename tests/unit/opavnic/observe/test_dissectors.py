@@ -26,8 +26,8 @@ from hfi_sim.wire.packet import build_packet, parse_packet, seal_packet
 from hfi_sim.wire.reliable_header import RcFlags, RcHeader, RcOpcode
 from opavnic.conformance.encap import EncapCase
 from opavnic.conformance.vectors import read_cases
-from opavnic.encap import pad_frame
 from opavnic.scenario import Scenario, run_virtual
+from opavnic.vnic.encap import pad_frame
 from unit.opavnic.observe.tshark import Dissected, Tshark, needs_tshark, write_pcap
 from vema.attributes import iface_macs, mac_entries
 from vema.attributes.class_port_info import ClassPortInfo

@@ -19,7 +19,7 @@ from hfi_sim.wire.mad.sa_attributes import SaAttrId
 from hfi_sim.wire.sa.message import DATA_AT, SaHeader, stride
 from hfi_sim.wire.sa.records import LinkRecord, NodeRecord
 from hfi_sim.wire.sma.node import NodeInfo
-from opavnic.management_attributes import ADMINISTRATION, ADMINISTRATION_IB, SUBNET, Kind
+from opavnic.management.management_attributes import ADMINISTRATION, ADMINISTRATION_IB, SUBNET, Kind
 from tools.generate.lua_attributes import lua_name
 from unit.opavnic.observe.tshark import Dissected, Tshark, needs_tshark, write_pcap
 

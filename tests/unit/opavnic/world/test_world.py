@@ -16,8 +16,8 @@ from hfi_sim.netdev.memory import MemoryNetdev
 from hfi_sim.wire.lrh16b import Lrh16B
 from hfi_sim.wire.mad.header import MAD_SIZE, OUI_OFFSET, MadClass, MadHeader, Method
 from hfi_sim.wire.packet import build_packet
-from opavnic.errors import OpavnicError
-from opavnic.vnic_port import VnicPort
+from opavnic.base.errors import OpavnicError
+from opavnic.vnic.vnic_port import VnicPort
 from opavnic.world.world import World
 from vema.base.types import EMA_OUI
 

@@ -13,8 +13,8 @@ from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.netdev.memory import MemoryNetdev, memory_netdev
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.subnet_manager import SubnetManager
-from opavnic.em_port import SmTopology, make_em
-from opavnic.vnic_port import VnicPort
+from opavnic.management.em_port import SmTopology, make_em
+from opavnic.vnic.vnic_port import VnicPort
 from unit.opavnic.vnic_bench import netdev_of
 from vema.base.types import VportNum
 from vema.em.desired.desired import EmConfig, parse_config

@@ -19,7 +19,7 @@ from hfi_sim.management.mad.agents import AgentHandler, AgentRegistration, MadRe
 from hfi_sim.management.mad.transactions import Done
 from hfi_sim.wire.mad.header import Method
 from hfi_sim.wire.mad.message import Mad
-from opavnic.mad_frames import MadMessage, MessageReader, Outcome
+from opavnic.management.mad_frames import MadMessage, MessageReader, Outcome
 from vema.em.core.groups import Group
 from vema.em.desired.desired import PortFacts, parse_config
 from vema.em.service.service import EthernetService

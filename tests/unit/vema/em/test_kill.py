@@ -19,8 +19,8 @@ from hfi_sim.base.counters import Drop
 from hfi_sim.base.types import MacAddr
 from hfi_sim.wire.mad.header import MadClass, Method
 from loop_thread import LoopThread
-from opavnic.em_port import SmTopology
-from opavnic.mad_socket import MadSocketServer
+from opavnic.management.em_port import SmTopology
+from opavnic.management.mad_socket import MadSocketServer
 from processes import child
 from unit.vema.em.em_fabric import EmFabric
 from vema.base.types import EMA_OUI

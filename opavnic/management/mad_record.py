@@ -13,8 +13,8 @@ from hfi_sim.wire.captures import DLT_USER0, is_capture, read_capture
 from hfi_sim.wire.l4 import L4
 from hfi_sim.wire.mad.header import RESPONSE_BIT, MadHeader, awaits_response, method_of, parse_fm_payload
 from hfi_sim.wire.packet import parse_packet
-from opavnic.errors import OpavnicError
-from opavnic.files import MAX_CAPTURE, FileError, read_bytes
+from opavnic.base.errors import OpavnicError
+from opavnic.base.files import MAX_CAPTURE, FileError, read_bytes
 
 MAX_UNANSWERED: Final = 10_000
 """Requests that wait for their response; beyond that, the oldest counts as never answered."""

@@ -15,7 +15,7 @@ from typing import BinaryIO, Final, cast
 
 from hfi_sim.base.errors import InputError
 from hfi_sim.base.text import with_article
-from opavnic.errors import OpavnicError
+from opavnic.base.errors import OpavnicError
 
 MAX_CAPTURE: Final = 1 << 28
 """Bytes of a capture, a recording or a packet, unpacked: they are kept in memory."""

@@ -18,20 +18,20 @@ from typing import Final, Protocol
 from hfi_sim.base.counters import PacketCounters
 from hfi_sim.base.types import MacAddr, mac_text
 from hfi_sim.netdev.base import ETH_MTU_MIN, Merging, Netdev
-from opavnic.address_lists import AddressLists
-from opavnic.counters import VnicCounters
-from opavnic.demux import VnicDemux
-from opavnic.encap import Forwarding
-from opavnic.mac_table import MacTable, SourceFilter
-from opavnic.receive import Receiver
-from opavnic.transmit import FramePort, Transmitter
+from opavnic.vnic.address_lists import AddressLists
+from opavnic.vnic.counters import VnicCounters
+from opavnic.vnic.demux import VnicDemux
+from opavnic.vnic.encap import Forwarding
+from opavnic.vnic.mac_table import MacTable, SourceFilter
+from opavnic.vnic.receive import Receiver
+from opavnic.vnic.transmit import FramePort, Transmitter
 from vema.agent.vnic import VnicReport
 from vema.attributes.counters import ErrorCounters, SummaryCounters
 from vema.attributes.mac_entries import MacEntry
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.types import ConfigState, EthLinkStatus, TrapOpcode, VportNum
 
-log = logging.getLogger("opavnic.adapter")
+log = logging.getLogger("opavnic.vnic.adapter")
 
 _NO_MAC: Final = MacAddr(bytes(6))
 _POWER_ON: Final = VeswPortInfo.power_on()

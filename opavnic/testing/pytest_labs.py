@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import pytest
 
-from opavnic.pytest_items import FIXTURES, inner_test, is_coroutine, shares_with
+from opavnic.testing.pytest_items import FIXTURES, inner_test, is_coroutine, shares_with
 
 if TYPE_CHECKING:
     from hfi_sim.engine.api import EngineFactory
@@ -61,8 +61,8 @@ def make_scenario(order: FabricOrder, engine: EngineFactory | None, *, on_loop: 
     from hfi_sim.base.errors import HfiSimError
     from hfi_sim.engine.python import PythonEngine
     from hfi_sim.fabric.topology import generate
-    from opavnic.pytest_markers import MarkerError, fabric_options, line_of, seed, shape
     from opavnic.scenario import Scenario
+    from opavnic.testing.pytest_markers import MarkerError, fabric_options, line_of, seed, shape
 
     __tracebackhide__ = True
     node = order.node
@@ -128,7 +128,7 @@ def _time_of(node: pytest.Item | pytest.Collector) -> contextlib.AbstractContext
 
 def _limits(node: pytest.Item | pytest.Collector) -> TimeLimits:
     """Return the limits of a test: of its nearest marker, else of the ini file."""
-    from opavnic.pytest_markers import MarkerError, line_of, time_limits
+    from opavnic.testing.pytest_markers import MarkerError, line_of, time_limits
 
     __tracebackhide__ = True
     try:

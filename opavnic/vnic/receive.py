@@ -11,9 +11,9 @@ from typing import Final
 from hfi_sim.base.counters import Drop, PacketCounters
 from hfi_sim.engine.events.outputs import BufferToken
 from hfi_sim.netdev.base import Netdev
-from opavnic.counters import VnicCounters
-from opavnic.encap import HEADER_SIZE, MIN_FRAME
-from opavnic.transmit import FramePort
+from opavnic.vnic.counters import VnicCounters
+from opavnic.vnic.encap import HEADER_SIZE, MIN_FRAME
+from opavnic.vnic.transmit import FramePort
 
 _VLAN_ETH_HEADER: Final = 18
 _TRAILER: Final = 5

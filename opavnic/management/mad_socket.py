@@ -24,9 +24,9 @@ from hfi_sim.management.mad.agents import MadRequest
 from hfi_sim.management.mad.stack import MadStack
 from hfi_sim.wire.mad.header import MAD_SIZE, awaits_response
 from hfi_sim.wire.mad.message import Mad
-from opavnic.mad_frames import MadMessage, MessageReader, Outcome
+from opavnic.management.mad_frames import MadMessage, MessageReader, Outcome
 
-log = logging.getLogger("opavnic.mad_socket")
+log = logging.getLogger("opavnic.management.mad_socket")
 
 MAX_PROGRAMS: Final = 32
 """Programs connected at once; further connections are closed."""

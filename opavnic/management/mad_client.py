@@ -11,9 +11,9 @@ from typing import Self
 
 from hfi_sim.base.errors import WireError
 from hfi_sim.wire.mad.header import MAD_SIZE, MadHeader, Method, method_of
-from opavnic.errors import OpavnicError
-from opavnic.mad_frames import MadMessage, MessageReader, Outcome
-from opavnic.unix_peer import foreign_peer
+from opavnic.base.errors import OpavnicError
+from opavnic.base.socket_peer import foreign_peer
+from opavnic.management.mad_frames import MadMessage, MessageReader, Outcome
 
 TIMEOUT_S = 30.0
 """How long to wait for the lab, which itself gives up on an agent after a few seconds."""

@@ -13,7 +13,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import Final
 
-from opavnic.flow import VLAN_TPIDS
+from opavnic.vnic.flow import VLAN_TPIDS
 from vema.attributes.counters import CounterGroup, ErrorCounters, SummaryCounters
 
 FCS_SIZE: Final = 4

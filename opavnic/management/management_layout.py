@@ -16,7 +16,7 @@ from hfi_sim.wire.mad.rmpp import Rmpp, RmppFlag, RmppType
 from hfi_sim.wire.mad.sa_attributes import CLASS_VERSION_OPA
 from hfi_sim.wire.mad.smp_header import DIRECTION, DirectedHeader, IbDirectedHeader, LidRoutedHeader
 from hfi_sim.wire.sa.message import DATA_AT, OFFSET_UNIT, SaHeader
-from opavnic.management_attributes import (
+from opavnic.management.management_attributes import (
     ADMINISTRATION,
     ADMINISTRATION_IB,
     PERFORMANCE,

@@ -22,15 +22,15 @@ from hfi_sim.management.mad.agents import MadRequest
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.wire.l4 import L4
 from hfi_sim.wire.mad.header import MadClass, Method
-from opavnic.adapter import Adapter, Configured, no_host
-from opavnic.demux import VnicDemux
+from opavnic.vnic.adapter import Adapter, Configured, no_host
+from opavnic.vnic.demux import VnicDemux
 from vema.agent.agent import Agent
 from vema.agent.vnic import VnicReport
 from vema.attributes.traps import Trap
 from vema.base.errors import VnicUnavailableError
 from vema.base.types import EMA_CLASS_VERSION, EMA_OUI, VportNum
 
-log = logging.getLogger("opavnic.vnic_port")
+log = logging.getLogger("opavnic.vnic.vnic_port")
 
 _MAX_LID: Final = 0xFFFFFF
 

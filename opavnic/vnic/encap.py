@@ -19,8 +19,8 @@ from hfi_sim.wire.icrc import TRAILER_SIZE
 from hfi_sim.wire.l4 import L4, EthernetL4
 from hfi_sim.wire.lrh16b import L2_16B, LT_HEAD, Lrh16B
 from hfi_sim.wire.packet import MAX_PACKET
-from opavnic.flow import IPV4, IPV6, VLAN_TPIDS, without_tags
-from opavnic.mac_table import MacTable
+from opavnic.vnic.flow import IPV4, IPV6, VLAN_TPIDS, without_tags
+from opavnic.vnic.mac_table import MacTable
 from vema.attributes.vesw_port_info import RcShift, VeswPortInfo
 
 HEADER_SIZE: Final = Lrh16B.SIZE + EthernetL4.SIZE

@@ -13,9 +13,9 @@ from hfi_sim.engine.events.outputs import BufferToken
 from hfi_sim.netdev.base import Netdev
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.packet import seal_packet
-from opavnic.counters import VnicCounters
-from opavnic.encap import HEADER_SIZE, MAX_FRAME, MIN_FRAME, Forwarding
-from opavnic.flow import flow_hash15
+from opavnic.vnic.counters import VnicCounters
+from opavnic.vnic.encap import HEADER_SIZE, MAX_FRAME, MIN_FRAME, Forwarding
+from opavnic.vnic.flow import flow_hash15
 
 _ETH_HEADER: Final = 14
 _METADATA: Final = 4

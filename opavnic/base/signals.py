@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from types import FrameType
 from typing import Final, TypeVar
 
-from opavnic.errors import OpavnicError
+from opavnic.base.errors import OpavnicError
 
 ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 EXIT_INTERRUPTED: Final = 130

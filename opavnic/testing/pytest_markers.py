@@ -12,7 +12,7 @@ import pytest
 from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.base.errors import InputError, QuantityError
 from hfi_sim.base.quantities import parse_time
-from opavnic.errors import OpavnicError
+from opavnic.base.errors import OpavnicError
 
 if TYPE_CHECKING:
     from opavnic.scenario.limits import TimeLimits

@@ -1,0 +1,1 @@
+"""The ground: errors, files, signals, sockets, logs."""

@@ -1,0 +1,1 @@
+"""Markers and fixtures of `opavnic.pytest_plugin`."""

@@ -1,0 +1,1 @@
+"""A VNIC: its adapter, encapsulation and delivery of frames, the port that all VNICs of a host share."""
