@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from opavnic.lab.errors import PrivilegeError
-from opavnic.lab.privileges import check_tun, has_capabilities
+from opavnic.lab.file.errors import PrivilegeError
+from opavnic.lab.ownership.privileges import check_tun, has_capabilities
 
 
 def why_not(programs: Iterable[str], *, as_root: bool = False, files: Iterable[str] = ()) -> str | None:

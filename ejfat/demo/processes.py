@@ -15,7 +15,7 @@ import grpc
 
 from ejfat.demo.ledger import Ledger
 from ejfat.demo.nodes import Stream
-from opavnic.lab.lab import Lab
+from opavnic.lab.run.lab import Lab
 
 _START_S = 30.0
 _END_S = 10.0

@@ -24,9 +24,9 @@ from ejfat.demo.ledger import Ledger
 from ejfat.demo.nodes import Source, Stream, Worker
 from ejfat.demo.processes import ProcessSource, ProcessWorker
 from ejfat.live.app import AppConfig, LbApp
-from opavnic.lab.lab import Lab
-from opavnic.lab.machine import NetdevKind
-from opavnic.lab.model import LabModel
+from opavnic.lab.file.model import LabModel
+from opavnic.lab.hosts.machine import NetdevKind
+from opavnic.lab.run.lab import Lab
 from opavnic.world.ground.memory_host import MemoryHost
 
 SOURCES = ("s1", "s2", "s3")

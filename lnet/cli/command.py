@@ -17,7 +17,7 @@ from opavnic.cli.common import lab_client
 from opavnic.cli.output import EXIT_USAGE, fail, print_json, print_text, say
 
 if TYPE_CHECKING:
-    from opavnic.lab.client import LabClient
+    from opavnic.lab.ownership.client import LabClient
 
 _COMMAND_S: Final = 60.0
 """Timeout of a command on a host, in seconds."""

@@ -16,7 +16,7 @@ from lnet.cli.command import ENV_HOST, Host, client_of, print_answer
 from lnet.settings.yaml_text import format_yaml
 from opavnic.cli.common import AsJson, LabOption, quantity
 from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, print_text, say
-from opavnic.lab.errors import LabError
+from opavnic.lab.file.errors import LabError
 
 SILENT_S: Final = 1.0
 """Seconds without a reply after which a command says what it is waiting for."""

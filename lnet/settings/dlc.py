@@ -30,7 +30,7 @@ from lnet.settings.networks import Bonding, NetworkGroup
 from lnet.settings.settings import ALIASES, ORDER
 from lnet.settings.targets import KibTarget
 from lnet.settings.tunables import FIXED, LND_NAMES, NAMES
-from opavnic.lab.yaml_source import YamlError, YamlSource
+from opavnic.lab.file.yaml_source import YamlError, YamlSource
 from vema.em.desired.problems import KeyPath
 
 MAX_TEXT: Final = 1 << 20

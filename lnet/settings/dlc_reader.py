@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from lnet.base.errors import CommandError, NidError
-from opavnic.lab.yaml_source import YamlSource
+from opavnic.lab.file.yaml_source import YamlSource
 from vema.em.desired.problems import KeyPath, path_text
 
 _CPTS: Final = re.compile(r"\[(\d{1,3}(?:-\d{1,3})?(?:\s*,\s*\d{1,3}(?:-\d{1,3})?)*)?\]")

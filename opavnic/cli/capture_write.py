@@ -9,8 +9,8 @@ from typing import Final
 
 from hfi_sim.base.errors import WireError
 from opavnic.base.signals import interruptible
-from opavnic.lab.client import LabClient
-from opavnic.lab.errors import LabError
+from opavnic.lab.file.errors import LabError
+from opavnic.lab.ownership.client import LabClient
 from opavnic.observe.capture_copy import NUMBER_HEADER, CaptureCopy, Target
 
 _PIECE: Final = 1 << 20

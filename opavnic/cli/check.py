@@ -21,7 +21,7 @@ from opavnic.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from opavnic.lab.reach_plan import Place, Report
+    from opavnic.lab.run.reach_plan import Place, Report
 
 _FAILURES_SHOWN: Final = 20
 _MARKS: Final = {"ipv4": "4", "ipv6": "6", "mtu": "M"}
@@ -51,8 +51,8 @@ def check(
       opavnic check --json
     """
     from opavnic.cli.common import lab_client
-    from opavnic.lab.reach import check_reach
-    from opavnic.lab.runtime import running_lab
+    from opavnic.lab.ownership.runtime import running_lab
+    from opavnic.lab.run.reach import check_reach
 
     _, journal = running_lab(lab)
     status = lab_client(lab).get("/status")

@@ -10,7 +10,7 @@ import typer
 from hfi_sim.base.errors import QuantityError
 
 if TYPE_CHECKING:
-    from opavnic.lab.client import LabClient
+    from opavnic.lab.ownership.client import LabClient
 
 MAX_LID: Final = 0xFFFFFF
 MAX_VPORT: Final = 255
@@ -47,8 +47,8 @@ def lab_client(lab: str | None, timeout_s: float | None = None) -> LabClient:
 
     Raises:  LabError: no such lab is running, or several are and `lab` is None.
     """
-    from opavnic.lab.client import QUERY_S, LabClient  # --help needs no HTTP
-    from opavnic.lab.runtime import running_lab
+    from opavnic.lab.ownership.client import QUERY_S, LabClient  # --help needs no HTTP
+    from opavnic.lab.ownership.runtime import running_lab
 
     directory, _ = running_lab(lab)
     return LabClient(directory.control_socket, QUERY_S if timeout_s is None else timeout_s)

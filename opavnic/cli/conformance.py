@@ -99,8 +99,8 @@ def _run_target(files: list[Path], target: Path, lid: int | None) -> list[Result
 
 def _remover(target: Path) -> Callable[[int, list[int]], object]:
     """Return what removes the VNICs that the sessions have created, where the socket is that of a lab."""
-    from opavnic.lab.client import LabClient
-    from opavnic.lab.runtime import CONTROL_SOCKET, MAD_SOCKET
+    from opavnic.lab.ownership.client import LabClient
+    from opavnic.lab.ownership.runtime import CONTROL_SOCKET, MAD_SOCKET
 
     control = target.with_name(CONTROL_SOCKET)
     if target.name != MAD_SOCKET or not control.exists():

@@ -13,7 +13,7 @@ from opavnic.cli.netdevs import choose
 from opavnic.cli.output import EXIT_FAILED, fail, print_json, print_rich, print_table, say
 
 if TYPE_CHECKING:
-    from opavnic.lab.demo import DemoResult
+    from opavnic.lab.run.demo import DemoResult
 
 
 def demo(
@@ -34,7 +34,7 @@ def demo(
     import asyncio
 
     from hfi_sim.base import precise_loop
-    from opavnic.lab.demo import run_demo
+    from opavnic.lab.run.demo import run_demo
 
     kind, private, reason = choose(netdev)
     work = run_demo(kind, private=private, reason=reason, progress=_silent if as_json else say)

@@ -32,9 +32,9 @@ from opavnic.cli.output import (
     write_file,
     wrong,
 )
-from opavnic.lab.client import RefusedFileError
-from opavnic.lab.em_file import EmFile
-from opavnic.lab.errors import ConfigError, LabError
+from opavnic.lab.file.em_file import EmFile
+from opavnic.lab.file.errors import ConfigError, LabError
+from opavnic.lab.ownership.client import RefusedFileError
 from vema.em.desired.problems import Problem
 
 MAX_LIMIT = 1_000_000

@@ -62,9 +62,9 @@ def shell(host: Host, lab: LabOption = None, plain: Plain = False, umad: Umad = 
 
 
 def _run(host: str, command: list[str], lab: str | None, plain: bool, umad: bool | None) -> None:
-    from opavnic.lab.enter import become, plain_command
-    from opavnic.lab.errors import ProgramError
-    from opavnic.lab.runtime import running_lab
+    from opavnic.lab.file.errors import ProgramError
+    from opavnic.lab.hosts.enter import become, plain_command
+    from opavnic.lab.ownership.runtime import running_lab
 
     directory, journal = running_lab(lab)
     if journal.machine and host not in journal.hosts:

@@ -17,8 +17,8 @@ from typing import Any, Final
 
 from hfi_sim.base.errors import HfiSimError
 from opavnic.cli.output import EXIT_FAILED, say
-from opavnic.lab.client import LabClient
-from opavnic.lab.programs_route import FRAME, Frame
+from opavnic.lab.ownership.client import LabClient
+from opavnic.lab.run.programs_route import FRAME, Frame
 
 _PIECE: Final = 64 << 10
 _ANSWER_S: Final = 60.0

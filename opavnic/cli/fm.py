@@ -39,8 +39,8 @@ def config(
     """
     from dataclasses import asdict
 
-    from opavnic.lab.fm_config import opafm_xml, virtual_fabrics
-    from opavnic.lab.loader import load_lab
+    from opavnic.lab.file.fm_config import opafm_xml, virtual_fabrics
+    from opavnic.lab.file.loader import load_lab
 
     model = load_lab(file)
     fabrics, text = virtual_fabrics(model), opafm_xml(model)

@@ -13,7 +13,7 @@ from opavnic.cli.common import AsJson, LabOption, lab_client
 from opavnic.cli.output import pick, print_json, print_line, print_table, wrong
 
 if TYPE_CHECKING:
-    from opavnic.lab.runtime import LabDir
+    from opavnic.lab.ownership.runtime import LabDir
 
 
 def ps(as_json: AsJson = False) -> None:
@@ -23,8 +23,8 @@ def ps(as_json: AsJson = False) -> None:
     Example:
       opavnic ps
     """
-    from opavnic.lab.errors import JournalError
-    from opavnic.lab.runtime import all_labs
+    from opavnic.lab.file.errors import JournalError
+    from opavnic.lab.ownership.runtime import all_labs
 
     found = []
     for lab in all_labs():
@@ -66,7 +66,7 @@ def ps(as_json: AsJson = False) -> None:
 
 def _killed(name: str | None) -> LabDir | None:
     """Return the killed lab of that name (None: the only one, if no lab is running), if it left a log."""
-    from opavnic.lab.runtime import all_labs
+    from opavnic.lab.ownership.runtime import all_labs
 
     labs = all_labs()
     killed = [lab for lab in labs if not lab.running]

@@ -25,10 +25,10 @@ from opavnic.cli.output import EXIT_USAGE, fail, print_json, print_line, print_s
 
 if TYPE_CHECKING:
     from opavnic.cluster.run import Way
-    from opavnic.lab.cleanup import Removed
-    from opavnic.lab.detach import Tell
-    from opavnic.lab.lab import Lab
-    from opavnic.lab.model import LabModel
+    from opavnic.lab.file.model import LabModel
+    from opavnic.lab.ownership.cleanup import Removed
+    from opavnic.lab.run.detach import Tell
+    from opavnic.lab.run.lab import Lab
 
 File = Annotated[Path, typer.Argument(help="A lab file.")]
 
@@ -62,8 +62,8 @@ def up(
       opavnic up examples/two-switches.yaml -d
       opavnic up lab.yaml --cluster --listen tls/192.0.2.1:7447
     """
-    from opavnic.lab.loader import load_lab
-    from opavnic.lab.privileges import obtain
+    from opavnic.lab.file.loader import load_lab
+    from opavnic.lab.ownership.privileges import obtain
 
     model = load_lab(file)
     if not cluster and (wait or name or listen or credentials or insecure):
@@ -88,8 +88,8 @@ def _end_earlier_run(name: str) -> None:
     The lab does this too, but once it has moved into namespaces of its own it can no longer see the programs that an
     unprivileged run left in others.
     """
-    from opavnic.lab.cleanup import end_earlier_run
-    from opavnic.lab.runtime import LabDir, runtime_root
+    from opavnic.lab.ownership.cleanup import end_earlier_run
+    from opavnic.lab.ownership.runtime import LabDir, runtime_root
 
     directory = LabDir(runtime_root() / name)
     if directory.path.is_dir():
@@ -99,7 +99,7 @@ def _end_earlier_run(name: str) -> None:
 
 
 def _make_lab(model: LabModel, file: Path, private: bool) -> Lab:
-    from opavnic.lab.lab import Lab
+    from opavnic.lab.run.lab import Lab
 
     return Lab(model, file=str(file), private=private)
 
@@ -107,7 +107,7 @@ def _make_lab(model: LabModel, file: Path, private: bool) -> Lab:
 def _up_cluster(model: LabModel, file: Path, way: Way, wait: int | None, detach: bool, as_json: bool) -> None:
     from hfi_sim.base import precise_loop
     from opavnic.cluster.run import run_coordinator
-    from opavnic.lab.detach import spawn
+    from opavnic.lab.run.detach import spawn
 
     text = read_lab_text(file)
     if not detach:
@@ -138,7 +138,7 @@ def _up_cluster(model: LabModel, file: Path, way: Way, wait: int | None, detach:
 
 def _up_here(model: LabModel, file: Path, private: bool, as_json: bool) -> None:
     from hfi_sim.base import precise_loop
-    from opavnic.lab.daemon import run_lab
+    from opavnic.lab.run.daemon import run_lab
 
     def ready(status: dict[str, Any]) -> None:
         _show_ready(status, as_json)
@@ -163,11 +163,11 @@ def _show_removed(model: LabModel, removed: Removed) -> None:
 
 
 def _up_detached(model: LabModel, file: Path, private: bool, as_json: bool) -> None:
-    from opavnic.lab.detach import spawn
+    from opavnic.lab.run.detach import spawn
 
     def body(tell: Tell) -> None:
         from hfi_sim.base import precise_loop
-        from opavnic.lab.daemon import run_lab
+        from opavnic.lab.run.daemon import run_lab
 
         lab = _make_lab(model, file, private)
         lab.progress = lambda text: tell("progress", text)
@@ -222,7 +222,7 @@ def down(
       opavnic down
       opavnic down two-hosts
     """
-    from opavnic.lab.down import end_lab
+    from opavnic.lab.run.down import end_lab
 
     if lab is not None and lab_option not in (None, lab, os.environ.get(ENV_LAB)):
         fail(f"down: {lab} and --lab {lab_option} are two labs; name one", EXIT_USAGE)
@@ -251,8 +251,8 @@ def prune(
       opavnic prune --dry-run
       opavnic prune
     """
-    from opavnic.lab.cleanup import prune as prune_labs
-    from opavnic.lab.down import end_failed
+    from opavnic.lab.ownership.cleanup import prune as prune_labs
+    from opavnic.lab.run.down import end_failed
 
     removed = end_failed(dry_run=dry_run) + prune_labs(dry_run=dry_run)
     if as_json:
@@ -274,8 +274,8 @@ def validate(file: File, as_json: AsJson = False) -> None:
       opavnic validate examples/two-hosts.yaml
     """
     from hfi_sim.base.text import counted
-    from opavnic.lab.errors import ConfigError
-    from opavnic.lab.loader import load_lab
+    from opavnic.lab.file.errors import ConfigError
+    from opavnic.lab.file.loader import load_lab
 
     try:
         model = load_lab(file)

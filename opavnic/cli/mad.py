@@ -22,7 +22,7 @@ from opavnic.base.signals import interruptible
 from opavnic.cli.common import MAX_LID, MAX_VPORT, METAVAR, AsJson, LabOption, lab_client, number
 from opavnic.cli.group import command_group
 from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, print_line, print_table, say
-from opavnic.lab.runtime import running_lab
+from opavnic.lab.ownership.runtime import running_lab
 from opavnic.management.mad_client import MadClient
 from opavnic.management.mad_record import Exchange, Pairing, read_record
 from opavnic.management.mad_values import CLASSES, assign, attribute_id, mad_json, to_json

@@ -257,7 +257,7 @@ def _explain(error: Exception) -> int:
         return EXIT_USAGE
     from hfi_sim.base.errors import HfiSimError, InputError
     from opavnic.base.extras import missing_extra
-    from opavnic.lab.errors import ConfigError
+    from opavnic.lab.file.errors import ConfigError
 
     if isinstance(error, ModuleNotFoundError) and (line := missing_extra(error)):
         complain(line, EXIT_FAILED)
@@ -292,7 +292,7 @@ def _usage_hint(error: Any, context: Any) -> str:
 
 def _keep(error: Exception) -> str:
     """Write the traceback of a bug to a file and return a note that names the file."""
-    from opavnic.lab.runtime import runtime_root
+    from opavnic.lab.ownership.runtime import runtime_root
 
     text = "".join(traceback.format_exception(error))
     file = runtime_root().with_name(runtime_root().name + "-error.log")

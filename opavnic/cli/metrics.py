@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
     from prometheus_client.registry import CollectorRegistry
 
-    from opavnic.lab.runtime import LabDir
+    from opavnic.lab.ownership.runtime import LabDir
     from opavnic.observe.metrics import Scraped
 
 ANSWER_S: Final = 5.0
@@ -68,7 +68,7 @@ def metrics(
       opavnic metrics
       opavnic metrics --listen 127.0.0.1:9811
     """
-    from opavnic.lab.runtime import running_lab
+    from opavnic.lab.ownership.runtime import running_lab
 
     if lab is not None:
         running_lab(lab)  # a wrong name is said now, not at every scrape
@@ -88,7 +88,7 @@ def _serve(registry: CollectorRegistry, host: str, port: int) -> None:
     """
     from prometheus_client import start_http_server
 
-    from opavnic.lab.errors import LabError
+    from opavnic.lab.file.errors import LabError
 
     with suppress(KeyboardInterrupt), interruptible():
         try:
@@ -122,8 +122,8 @@ def _registry(lab: str | None) -> CollectorRegistry:
 
 def _scrape(lab: str | None) -> Iterator[Scraped]:
     """Ask each lab; one that ended in the meantime is left out, one that does not answer has no status."""
-    from opavnic.lab.errors import LabError
-    from opavnic.lab.runtime import all_labs
+    from opavnic.lab.file.errors import LabError
+    from opavnic.lab.ownership.runtime import all_labs
 
     with suppress(LabError):  # the directory of labs cannot be read: as if there were none
         for directory in all_labs():
@@ -133,8 +133,8 @@ def _scrape(lab: str | None) -> Iterator[Scraped]:
 
 
 def _scrape_one(directory: LabDir) -> Iterator[Scraped]:
-    from opavnic.lab.client import LabClient
-    from opavnic.lab.errors import LabError
+    from opavnic.lab.file.errors import LabError
+    from opavnic.lab.ownership.client import LabClient
     from opavnic.observe.metrics import Scraped
 
     journal = directory.load()

@@ -14,7 +14,7 @@ from opavnic.cli.common import ENV_LAB
 
 def labs(incomplete: str) -> list[str]:
     """Complete the name of a running lab."""
-    from opavnic.lab.runtime import all_labs
+    from opavnic.lab.ownership.runtime import all_labs
 
     try:
         return [lab.name for lab in all_labs() if lab.running and lab.name.startswith(incomplete)]

@@ -15,8 +15,8 @@ def choose(asked: Kind | None) -> tuple[Kind, bool, str | None]:
     Returns: the kind; whether this process is now in namespaces of its own; why TAPs are not available.
     Raises:  PrivilegeError: TAPs were requested and are not available.
     """
-    from opavnic.lab.errors import PrivilegeError
-    from opavnic.lab.privileges import obtain
+    from opavnic.lab.file.errors import PrivilegeError
+    from opavnic.lab.ownership.privileges import obtain
 
     if asked == "memory":
         return "memory", False, None

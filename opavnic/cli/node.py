@@ -13,7 +13,7 @@ from opavnic.cli.output import fail, print_json, say
 
 if TYPE_CHECKING:
     from opavnic.cluster.run import Way
-    from opavnic.lab.lab import Lab
+    from opavnic.lab.run.lab import Lab
 
 Name = Annotated[
     str | None, typer.Option("--name", help="Name of this machine in the cluster; default: its host name.")
@@ -73,8 +73,8 @@ def node(
 
 def require_privilege(*, namespaces: bool = False) -> None:
     """Fail unless this process may make TAPs, and `namespaces` for hosts, where it runs: private ones reach nobody."""
-    from opavnic.lab.errors import PrivilegeError
-    from opavnic.lab.privileges import check_tun, has_capabilities
+    from opavnic.lab.file.errors import PrivilegeError
+    from opavnic.lab.ownership.privileges import check_tun, has_capabilities
 
     check_tun()
     if not has_capabilities(namespaces=namespaces):
@@ -87,8 +87,8 @@ def require_privilege(*, namespaces: bool = False) -> None:
 
 def read_lab_text(file: Path) -> str:
     """Return the text of a lab file. Raises ConfigError."""
-    from opavnic.lab.loader import KIND, MAX_FILE_BYTES
-    from opavnic.lab.yaml_source import read_text
+    from opavnic.lab.file.loader import KIND, MAX_FILE_BYTES
+    from opavnic.lab.file.yaml_source import read_text
 
     return read_text(file, MAX_FILE_BYTES, KIND)
 

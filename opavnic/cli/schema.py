@@ -32,6 +32,6 @@ def schema(
 
         print_json(EmConfig.model_json_schema())
         return
-    from opavnic.lab.parts import lab_model
+    from opavnic.lab.file.parts import lab_model
 
     print_json(lab_model().model_json_schema())

@@ -12,9 +12,9 @@ from urllib.parse import urlencode
 from hfi_sim.base.errors import HfiSimError, WireError
 from hfi_sim.wire.captures import CaptureReader
 from opavnic.cli.top_state import Deed, Mend, RemoveFault, SetFault
-from opavnic.lab.client import LabClient
-from opavnic.lab.errors import LabError
-from opavnic.lab.runtime import running_lab
+from opavnic.lab.file.errors import LabError
+from opavnic.lab.ownership.client import LabClient
+from opavnic.lab.ownership.runtime import running_lab
 from opavnic.observe.capture_copy import NUMBER_HEADER
 from opavnic.observe.flows import SNAP, Flow, FlowTally
 from opavnic.observe.rates import Sample, is_on

@@ -13,7 +13,7 @@ from opavnic.cli.top_grid import Grid
 from opavnic.cli.top_lab import FlowWatch, TopLab
 from opavnic.cli.top_screen import Screen
 from opavnic.cli.top_state import VNICS, pressed, start
-from opavnic.lab.errors import LabError
+from opavnic.lab.file.errors import LabError
 from opavnic.observe.flows import Flow
 from opavnic.observe.rates import Order, Rates
 

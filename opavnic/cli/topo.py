@@ -185,8 +185,8 @@ def _read(source: str, numbers: list[str]) -> Topology:
     if source not in GENERATORS and (path.suffix or path.exists() or "/" in source):
         from hfi_sim.fabric.topology.ibnet import loads
         from opavnic.base.files import MAX_DOCUMENT
-        from opavnic.lab.errors import ConfigError
-        from opavnic.lab.yaml_source import read_text
+        from opavnic.lab.file.errors import ConfigError
+        from opavnic.lab.file.yaml_source import read_text
 
         if numbers:
             raise TopologyError(

@@ -31,7 +31,7 @@ def web(
       opavnic web
       opavnic web --lab two-hosts --port 0
     """
-    from opavnic.lab.runtime import running_lab
+    from opavnic.lab.ownership.runtime import running_lab
 
     directory, journal = running_lab(lab)
     from opavnic.web.fm_page import PAGE as FM_PAGE

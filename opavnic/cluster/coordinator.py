@@ -12,10 +12,10 @@ from opavnic.cluster.errors import AskError, ClusterError, ClusterInputError
 from opavnic.cluster.node import Machine, digest_of, place_lab
 from opavnic.cluster.part import Programs
 from opavnic.cluster.transport import NodeName, NodeState, Transport
-from opavnic.lab.errors import LabError
-from opavnic.lab.lab import Lab
-from opavnic.lab.machine import NetdevKind
-from opavnic.lab.model import LabModel
+from opavnic.lab.file.errors import LabError
+from opavnic.lab.file.model import LabModel
+from opavnic.lab.hosts.machine import NetdevKind
+from opavnic.lab.run.lab import Lab
 from opavnic.world.world import World
 
 log = logging.getLogger("opavnic.cluster")

@@ -23,7 +23,7 @@ from opavnic.cluster.errors import AskError, ClusterError, ClusterInputError
 from opavnic.cluster.part import AGAIN_S
 from opavnic.cluster.placement import Placement
 from opavnic.cluster.transport import NodeName
-from opavnic.lab.model import LabModel
+from opavnic.lab.file.model import LabModel
 from opavnic.world.em_node import EM_NODE
 from vema.em.desired.desired import EmConfig, EmConfigError, parse_config
 from vema.em.service.service import EthernetService

@@ -13,9 +13,9 @@ from opavnic.cluster.errors import AskError, ClusterError
 from opavnic.cluster.node import Machine, digest_of, place_lab
 from opavnic.cluster.part import Follower
 from opavnic.cluster.transport import NodeName, NodeState, Transport
-from opavnic.lab.lab import Lab
-from opavnic.lab.loader import parse_lab
-from opavnic.lab.machine import NetdevKind
+from opavnic.lab.file.loader import parse_lab
+from opavnic.lab.hosts.machine import NetdevKind
+from opavnic.lab.run.lab import Lab
 from opavnic.world.world import World
 
 log = logging.getLogger("opavnic.cluster")

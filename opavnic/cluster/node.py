@@ -26,13 +26,13 @@ from opavnic.cluster.placement import Placement, place
 from opavnic.cluster.programs_there import ProgramsThere
 from opavnic.cluster.status import fold
 from opavnic.cluster.transport import NodeName, NodeState, Presence, Transport
-from opavnic.lab.lab import Lab
-from opavnic.lab.machine import NetdevKind
-from opavnic.lab.model import LabModel
-from opavnic.lab.share import Share
-from opavnic.lab.status import vnic_state
-from opavnic.lab.topology import lab_topology
-from opavnic.lab.vnics import HostVnic
+from opavnic.lab.file.model import LabModel
+from opavnic.lab.file.topology import lab_topology
+from opavnic.lab.hosts.machine import NetdevKind
+from opavnic.lab.hosts.vnics import HostVnic
+from opavnic.lab.run.lab import Lab
+from opavnic.lab.run.share import Share
+from opavnic.lab.run.status import vnic_state
 from opavnic.world.em_node import EM_NODE
 from opavnic.world.steps import in_turns
 from opavnic.world.world import World

@@ -15,7 +15,7 @@ from typing import Final
 
 from opavnic.cluster.errors import ClusterError
 from opavnic.cluster.transport import NodeName
-from opavnic.lab.programs_route import Frame
+from opavnic.lab.run.programs_route import Frame
 
 PIECE: Final = 256 << 10
 """Bytes of a reply; further output waits in the program's pipe, which blocks the program."""

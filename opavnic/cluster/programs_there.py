@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from opavnic.cluster.errors import AskError, ClusterError
 from opavnic.cluster.program_here import ProgramHere, side
 from opavnic.cluster.transport import NodeName, Transport
-from opavnic.lab.programs_route import Frame, RemoteProgram
+from opavnic.lab.run.programs_route import Frame, RemoteProgram
 
 if TYPE_CHECKING:
     from opavnic.cluster.node import Machine
@@ -32,7 +32,7 @@ FORGOTTEN_S: Final = 20.0
 
 
 class ProgramsThere:
-    """Runs programs for other machines, and asks others to; satisfies `opavnic.lab.programs_route.RemotePrograms`."""
+    """Runs programs for other machines, and asks others to; satisfies `opavnic.lab.run.programs_route.RemotePrograms`."""
 
     def __init__(self, machine: Machine) -> None:
         """Register the request handlers."""

@@ -15,10 +15,10 @@ from opavnic.cluster.errors import ClusterError
 from opavnic.cluster.member import Member
 from opavnic.cluster.node import Machine, digest_of
 from opavnic.cluster.transport import Transport
-from opavnic.lab.cleanup import Removed
-from opavnic.lab.daemon import run_lab
-from opavnic.lab.lab import Lab
-from opavnic.lab.model import LabModel
+from opavnic.lab.file.model import LabModel
+from opavnic.lab.ownership.cleanup import Removed
+from opavnic.lab.run.daemon import run_lab
+from opavnic.lab.run.lab import Lab
 
 Ready = Callable[[Lab, dict[str, Any]], None]
 

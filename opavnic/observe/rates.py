@@ -1,6 +1,6 @@
 """Traffic rates of a running lab: the growth of its counters between two polls. Sans-IO.
 
-A poll returns the status of a lab (`opavnic.lab.status`), whose counters only grow. A counter that has decreased
+A poll returns the status of a lab (`opavnic.lab.run.status`), whose counters only grow. A counter that has decreased
 belongs to an element that was recreated between the polls; like that of a new element, its growth is taken from zero.
 """
 

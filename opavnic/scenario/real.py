@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hfi_sim.netdev.tap import TapFactory, TapNetdev
-from opavnic.lab.identity import NamespaceId
-from opavnic.lab.namespaces import NETNS_DIR, create_namespace, remove_namespace
+from opavnic.lab.ownership.identity import NamespaceId
+from opavnic.lab.ownership.namespaces import NETNS_DIR, create_namespace, remove_namespace
 from opavnic.scenario.link_layer import TapLink
 
 if TYPE_CHECKING:

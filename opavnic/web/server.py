@@ -13,7 +13,7 @@ from fastapi import FastAPI, HTTPException
 from fastapi.responses import StreamingResponse
 from nicegui import ui
 
-from opavnic.lab.errors import LabError
+from opavnic.lab.file.errors import LabError
 from opavnic.observe.capture_copy import NUMBER_HEADER
 from opavnic.web.guard import Guard
 from opavnic.web.pages.fabric import FabricPage

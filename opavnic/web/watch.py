@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from hfi_sim.base.errors import HfiSimError
-from opavnic.lab.client import LabClient
-from opavnic.lab.errors import LabError
+from opavnic.lab.file.errors import LabError
+from opavnic.lab.ownership.client import LabClient
 from opavnic.observe.rates import Sample, rates
 from opavnic.web.part_page import PartPage
 from opavnic.web.scene import Drawing, Scene, scene

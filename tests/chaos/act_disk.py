@@ -9,7 +9,7 @@ from chaos import disk
 from chaos.act_peers import short_mads
 from chaos.deck import action
 from chaos.world import World
-from opavnic.lab.errors import LabError
+from opavnic.lab.file.errors import LabError
 
 
 @action

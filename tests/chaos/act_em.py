@@ -11,7 +11,7 @@ from typing import Any
 
 from chaos.deck import action
 from chaos.world import World
-from opavnic.lab.errors import ConfigError, LabError
+from opavnic.lab.file.errors import ConfigError, LabError
 
 _DELAYS = ("10us", "200us", "2ms")
 

@@ -17,7 +17,7 @@ from chaos.labs import LabHandle, lab_text
 from chaos.machine import NETNS
 from chaos.programs import LIMIT_S, OPAVNIC, wait_for
 from chaos.world import World
-from opavnic.lab.runtime import Journal
+from opavnic.lab.ownership.runtime import Journal
 
 _PROBES = 24
 """How many namespaces are made to get the inode of one that was deleted."""

@@ -10,7 +10,7 @@ from chaos import machine
 from chaos.labs import answers
 from chaos.programs import bad_line, wait_for
 from chaos.world import World
-from opavnic.lab.errors import LabError
+from opavnic.lab.file.errors import LabError
 
 Check = Callable[[World], list[str]]
 LOG_MAX: Final = (2 << 20) + 65536

@@ -15,9 +15,9 @@ from chaos.ground import FILES, RUNTIME
 from chaos.machine import NETNS
 from chaos.programs import Client, Programs, wait_for
 from hfi_sim.netdev.namespace import run_in_namespace
-from opavnic.lab.client import LabClient
-from opavnic.lab.errors import LabError
-from opavnic.lab.runtime import Journal, LabDir
+from opavnic.lab.file.errors import LabError
+from opavnic.lab.ownership.client import LabClient
+from opavnic.lab.ownership.runtime import Journal, LabDir
 
 STEADY: Final = "steady"
 BRIEF: Final = "brief"
@@ -152,8 +152,8 @@ class SteadyLab(LabHandle):
 
     def come_up(self, programs: Programs) -> None:
         """Start it and wait until it is ready."""
-        from opavnic.lab.em_config import em_config
-        from opavnic.lab.loader import load_lab
+        from opavnic.lab.file.em_config import em_config
+        from opavnic.lab.file.loader import load_lab
 
         self.client = programs.start("up", str(self.file))
         programs.clients.remove(self.client)  # ended at the end, not at the end of a round

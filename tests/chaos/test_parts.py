@@ -18,7 +18,7 @@ from chaos.deck import ACTIONS, HAND, hands
 from chaos.labs import lab_text
 from chaos.machine import compare
 from chaos.programs import bad_line
-from opavnic.lab.model import LabModel
+from opavnic.lab.file.model import LabModel
 
 
 def drawn(seed: int, rounds: int) -> list[tuple[str, float]]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from e2e.web_view import chromium
-from opavnic.lab.namespaces import NETNS_DIR, create_namespace, end_programs, remove_namespace
+from opavnic.lab.ownership.namespaces import NETNS_DIR, create_namespace, end_programs, remove_namespace
 from permission import require
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from opavnic.lab.namespaces import NETNS_DIR
+from opavnic.lab.ownership.namespaces import NETNS_DIR
 
 _numbers = itertools.count()
 

@@ -21,8 +21,8 @@ from e2e.kernel import wait_until
 from e2e.test_native import model, stream
 from hfi_sim.engine.link.capture import CaptureConfig
 from native_module import needs_native
-from opavnic.lab.lab import Lab
-from opavnic.lab.model import LabModel
+from opavnic.lab.file.model import LabModel
+from opavnic.lab.run.lab import Lab
 
 ENGINES = ["python", pytest.param("native", marks=needs_native)]
 HOSTS = 64

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from opavnic.lab.errors import LabError
-from opavnic.lab.lab import Lab
-from opavnic.lab.loader import parse_lab
+from opavnic.lab.file.errors import LabError
+from opavnic.lab.file.loader import parse_lab
+from opavnic.lab.run.lab import Lab
 
 pytestmark = pytest.mark.timeout(300)
 EJFAT = [sys.executable, "-m", "opavnic.cli.main", "ejfat"]

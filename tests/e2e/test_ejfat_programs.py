@@ -16,9 +16,9 @@ from e2e.conftest import Program
 from e2e.kernel import ip, program, wait_until
 from ejfat.pipeline.native import has_native
 from native_module import needs_native
-from opavnic.lab.errors import LabError
-from opavnic.lab.lab import Lab
-from opavnic.lab.model import LabModel
+from opavnic.lab.file.errors import LabError
+from opavnic.lab.file.model import LabModel
+from opavnic.lab.run.lab import Lab
 from unit.ejfat.pipelines import IMPLEMENTATIONS
 
 pytestmark = pytest.mark.timeout(300)

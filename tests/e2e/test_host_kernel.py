@@ -16,8 +16,8 @@ import pytest_asyncio
 
 from e2e.frames_seen import SIZE
 from native_module import needs_native
-from opavnic.lab.lab import Lab
-from opavnic.lab.model import LabModel
+from opavnic.lab.file.model import LabModel
+from opavnic.lab.run.lab import Lab
 
 PROGRAM = [sys.executable, str(Path(__file__).with_name("frames_seen.py"))]
 COUNT = 20

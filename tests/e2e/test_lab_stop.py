@@ -18,12 +18,12 @@ import pytest
 
 from e2e.kernel import wait_until
 from hfi_sim.base.errors import NetdevError
-from opavnic.lab.cleanup import Removed
-from opavnic.lab.daemon import run_lab
-from opavnic.lab.errors import LabError
-from opavnic.lab.lab import Lab
-from opavnic.lab.model import LabModel
-from opavnic.lab.namespaces import NETNS_DIR
+from opavnic.lab.file.errors import LabError
+from opavnic.lab.file.model import LabModel
+from opavnic.lab.ownership.cleanup import Removed
+from opavnic.lab.ownership.namespaces import NETNS_DIR
+from opavnic.lab.run.daemon import run_lab
+from opavnic.lab.run.lab import Lab
 
 NAME = f"ended-{os.getpid()}"
 
@@ -69,16 +69,16 @@ def left_on_the_machine() -> tuple[list[str], list[str]]:
 
 
 STAGES = {
-    "first host": ("opavnic.lab.machine.create_namespace", 0),
-    "second host": ("opavnic.lab.machine.create_namespace", 1),
+    "first host": ("opavnic.lab.hosts.machine.create_namespace", 0),
+    "second host": ("opavnic.lab.hosts.machine.create_namespace", 1),
     "watching a host": ("hfi_sim.netdev.watch.open_notifications", 1),
-    "names of the host itself": ("opavnic.lab.machine.avoid_taken_names", 0),
-    "wiring": ("opavnic.lab.lab.World.__init__", 0),
+    "names of the host itself": ("opavnic.lab.hosts.machine.avoid_taken_names", 0),
+    "wiring": ("opavnic.lab.run.lab.World.__init__", 0),
     "VNIC ports": ("opavnic.world.world.VnicPort.__init__", 1),
-    "datapath": ("opavnic.lab.lab.native_datapath", 0),
+    "datapath": ("opavnic.lab.run.lab.native_datapath", 0),
     "MAD socket": ("opavnic.world.parts.mad_socket.MadSocketServer.start", 0),
-    "manager": ("opavnic.lab.lab.em_config", 0),
-    "waiting": ("opavnic.lab.lab.vnic_state", 0),
+    "manager": ("opavnic.lab.run.lab.em_config", 0),
+    "waiting": ("opavnic.lab.run.lab.vnic_state", 0),
     "app": ("ejfat.live.app.LbApp.start", 0),
     "reservation of the app": ("ejfat.live.app.LbApp.reserve", 0),
     "fault": ("opavnic.world.world.Faults.add", 0),
@@ -172,8 +172,8 @@ async def end_of(lab: Lab) -> Removed:
         ("opavnic.world.parts.control.ControlServer.close", "control API: RuntimeError: boom"),
         ("vema.em.service.service.EthernetService.stop", "Ethernet Manager: RuntimeError: boom"),
         ("opavnic.management.mad_socket.MadSocketServer.close", "MAD socket: RuntimeError: boom"),
-        ("opavnic.lab.machine.Machine.end_programs", "programs: RuntimeError: boom"),
-        ("opavnic.lab.logs.LogHub.end_followers", "readers of the log: RuntimeError: boom"),
+        ("opavnic.lab.hosts.machine.Machine.end_programs", "programs: RuntimeError: boom"),
+        ("opavnic.lab.run.logs.LogHub.end_followers", "readers of the log: RuntimeError: boom"),
         ("ejfat.live.app.LbApp.stop", "app ejfat-lb on n1: RuntimeError: boom"),
     ],
 )

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from native_module import needs_native
-from opavnic.lab.namespaces import NETNS_DIR, programs_in
-from opavnic.lab.runtime import Journal, process_start_time
+from opavnic.lab.ownership.namespaces import NETNS_DIR, programs_in
+from opavnic.lab.ownership.runtime import Journal, process_start_time
 from processes import child
 
 Program = Callable[..., "subprocess.CompletedProcess[str]"]

@@ -11,8 +11,8 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from opavnic.lab.descriptors import OWN, needed
-from opavnic.lab.loader import load_lab
+from opavnic.lab.file.loader import load_lab
+from opavnic.lab.hosts.descriptors import OWN, needed
 
 Program = Callable[..., "CompletedProcess[str]"]
 HOSTS = 60

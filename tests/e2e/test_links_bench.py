@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from opavnic.lab.namespaces import NETNS_DIR
-from opavnic.lab.runtime import ROOT_VARIABLE
+from opavnic.lab.ownership.namespaces import NETNS_DIR
+from opavnic.lab.ownership.runtime import ROOT_VARIABLE
 from opavnic_bench.base.running_lab import OWN, RunningLab, end_labs, environment, running_lab
 from opavnic_bench.base.sites import PREFIX, run
 from opavnic_bench.base.turns import PeerError

@@ -21,10 +21,10 @@ from e2e.kernel import wait_until
 from hfi_sim.fabric.trace import Trace
 from hfi_sim.netdev.ethtool import GRO
 from native_module import needs_native
-from opavnic.lab.em_config import em_config
-from opavnic.lab.lab import Lab
-from opavnic.lab.model import LabModel, Vesw
-from opavnic.lab.namespaces import NETNS_DIR
+from opavnic.lab.file.em_config import em_config
+from opavnic.lab.file.model import LabModel, Vesw
+from opavnic.lab.ownership.namespaces import NETNS_DIR
+from opavnic.lab.run.lab import Lab
 from permission import require
 from processes import child
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from native_module import needs_native
-from opavnic.lab.identity import namespace_at
-from opavnic.lab.namespaces import NETNS_DIR, create_namespace, remove_namespace
+from opavnic.lab.ownership.identity import namespace_at
+from opavnic.lab.ownership.namespaces import NETNS_DIR, create_namespace, remove_namespace
 from opavnic_bench.base.sites import PREFIX, bench_namespaces, remove_namespaces
 from opavnic_bench.base.turns import PeerError
 from processes import child

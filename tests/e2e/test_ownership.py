@@ -17,10 +17,16 @@ from typing import Any
 
 import pytest
 
-from opavnic.lab.cleanup import prune
-from opavnic.lab.identity import NamespaceId
-from opavnic.lab.namespaces import NETNS_DIR, create_namespace, end_programs, programs_in, remove_namespace
-from opavnic.lab.runtime import Journal, LabDir, NamespaceEntry, process_start_time
+from opavnic.lab.ownership.cleanup import prune
+from opavnic.lab.ownership.identity import NamespaceId
+from opavnic.lab.ownership.namespaces import (
+    NETNS_DIR,
+    create_namespace,
+    end_programs,
+    programs_in,
+    remove_namespace,
+)
+from opavnic.lab.ownership.runtime import Journal, LabDir, NamespaceEntry, process_start_time
 from processes import child
 
 TraceFunction = Callable[[FrameType, str, object], Any]
@@ -274,7 +280,7 @@ def test_namespace_whose_maker_was_killed_at_any_line_is_removed_and_no_other(
 def test_namespace_is_known_again_on_a_kernel_without_cookies(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("opavnic.lab.identity._SO_NETNS_COOKIE", 0x7FFF)
+    monkeypatch.setattr("opavnic.lab.ownership.identity._SO_NETNS_COOKIE", 0x7FFF)
     ours, theirs = NETNS_DIR / f"opavnic-{name}-h1", NETNS_DIR / f"theirs-{name}"
     identity = create_namespace(ours, lambda _: None)
     netns("add", theirs.name)

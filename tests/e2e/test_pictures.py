@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from e2e.web_view import go, opened, web_view
-from opavnic.lab.runtime import ROOT_VARIABLE
+from opavnic.lab.ownership.runtime import ROOT_VARIABLE
 from opavnic_bench.base.running_lab import environment
 from opavnic_bench.web.memory_lab import memory_lab
 from processes import child

@@ -14,7 +14,7 @@ import pytest
 
 from e2e.conftest import Program
 from hfi_sim.wire.captures import read_capture
-from opavnic.lab.namespaces import NETNS_DIR
+from opavnic.lab.ownership.namespaces import NETNS_DIR
 from processes import SIGHUP_IGNORED, SIGINT_IGNORED, child, ignores
 
 LAB = f"signalled-{os.getpid()}"

@@ -20,7 +20,7 @@ from hfi_sim.netdev.base import Merging
 from hfi_sim.netdev.ethtool import GRO
 from hfi_sim.netdev.netlink import LinkClient
 from hfi_sim.netdev.tap import ALONE_IN_A_ROW, QUIET_S, TapFactory, TapNetdev
-from opavnic.lab.namespaces import NETNS_DIR, create_namespace, remove_namespace
+from opavnic.lab.ownership.namespaces import NETNS_DIR, create_namespace, remove_namespace
 
 OWN = parse_mac("06:2c:00:05:00:00")
 HOSTS = parse_mac("02:00:00:00:00:77")

@@ -21,10 +21,10 @@ import pytest
 from e2e.places import killed
 from opavnic.devices.entry import why_no_fuse
 from opavnic.devices.mounts import SOURCE
-from opavnic.lab.errors import LabError
-from opavnic.lab.lab import Lab as PythonLab
-from opavnic.lab.loader import load_lab
-from opavnic.lab.runtime import Journal
+from opavnic.lab.file.errors import LabError
+from opavnic.lab.file.loader import load_lab
+from opavnic.lab.ownership.runtime import Journal
+from opavnic.lab.run.lab import Lab as PythonLab
 from permission import require
 from processes import child
 from vema.attributes.vesw_port_info import VeswPortInfo

@@ -24,9 +24,9 @@ from e2e.kernel import wait_until
 from e2e.raw_em import PATIENCE_S, WINDOW_S, RawEm
 from hfi_sim.base.types import MacAddr, parse_mac
 from hfi_sim.netdev.namespace import run_in_namespace
-from opavnic.lab.lab import Lab
-from opavnic.lab.model import LabModel
-from opavnic.lab.namespaces import NETNS_DIR
+from opavnic.lab.file.model import LabModel
+from opavnic.lab.ownership.namespaces import NETNS_DIR
+from opavnic.lab.run.lab import Lab
 from opavnic.vnic.adapter import Adapter
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.types import AttrId, ConfigState, EthLinkStatus, VportNum

@@ -14,9 +14,9 @@ from aiohttp import ClientSession, ClientTimeout, UnixConnector
 from aiohttp.web import RouteDef
 
 from lab_in_memory import lab_in_memory
-from opavnic.lab.daemon import lab_routes
-from opavnic.lab.lab import Lab
-from opavnic.lab.logs import LogHub
+from opavnic.lab.run.daemon import lab_routes
+from opavnic.lab.run.lab import Lab
+from opavnic.lab.run.logs import LogHub
 from opavnic.world.parts.control import ControlServer
 
 TEXT = """

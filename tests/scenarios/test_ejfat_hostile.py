@@ -12,8 +12,8 @@ from ejfat.events.segmentation import udp_packet
 from ejfat.live.lab_app import LabLoadBalancer
 from ejfat.pipeline.packet import parse_packet
 from ejfat.wire.headers import LB_PORT, SyncHeader
-from opavnic.lab.lab import Lab
-from opavnic.lab.loader import parse_lab
+from opavnic.lab.file.loader import parse_lab
+from opavnic.lab.run.lab import Lab
 
 FILE = """name: hostile
 hosts: {lb: {}, s: {}, w: {}, x: {}}

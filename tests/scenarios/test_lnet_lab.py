@@ -22,11 +22,11 @@ from lnet.settings.config import LndConfig
 from lnet.settings.networks import Bonding
 from lnet.wire.cksum import Char
 from opavnic.cli.main import main
-from opavnic.lab.client import LabClient
-from opavnic.lab.errors import LabError
-from opavnic.lab.lab import Lab
-from opavnic.lab.loader import load_lab
-from opavnic.lab.parts import lab_model
+from opavnic.lab.file.errors import LabError
+from opavnic.lab.file.loader import load_lab
+from opavnic.lab.file.parts import lab_model
+from opavnic.lab.ownership.client import LabClient
+from opavnic.lab.run.lab import Lab
 from opavnic.world.parts.control import ControlServer
 
 EXAMPLE = Path(__file__).parents[2] / "examples/lnet-bonding.yaml"

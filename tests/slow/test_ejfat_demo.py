@@ -8,8 +8,8 @@ import pytest
 
 from ejfat.demo.run import KILLED, SLOW, WORKERS, DemoPlan, DemoResult, run_demo
 from opavnic.cli.main import main
-from opavnic.lab.errors import PrivilegeError
-from opavnic.lab.privileges import check_tun, has_capabilities
+from opavnic.lab.file.errors import PrivilegeError
+from opavnic.lab.ownership.privileges import check_tun, has_capabilities
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 

@@ -14,7 +14,7 @@ import typer
 import yaml
 
 from opavnic.cli.main import app
-from opavnic.lab.loader import load_lab
+from opavnic.lab.file.loader import load_lab
 
 ROOT = Path(__file__).parents[2]
 UNITS = sorted((ROOT / "deploy").glob("*.service"))

@@ -110,11 +110,11 @@ SHELLS = {
 CORE_IN_SHELLS = {
     "hfi_sim/netdev/base.py",
     "hfi_sim/netdev/memory.py",
-    "opavnic/lab/log_limits.py",
-    "opavnic/lab/name_rules.py",
-    "opavnic/lab/names.py",
-    "opavnic/lab/uplink_model.py",
-    "opavnic/lab/uplinks/learning.py",
+    "opavnic/lab/ownership/log_limits.py",
+    "opavnic/lab/file/name_rules.py",
+    "opavnic/lab/hosts/names.py",
+    "opavnic/lab/file/uplink_model.py",
+    "opavnic/lab/hosts/uplinks/learning.py",
 }
 MAX_LINES = 600
 

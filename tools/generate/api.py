@@ -11,10 +11,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
-from opavnic.lab.daemon import lab_routes
-from opavnic.lab.lab import Lab
-from opavnic.lab.loader import parse_lab
-from opavnic.lab.logs import LogHub
+from opavnic.lab.file.loader import parse_lab
+from opavnic.lab.run.daemon import lab_routes
+from opavnic.lab.run.lab import Lab
+from opavnic.lab.run.logs import LogHub
 from opavnic.world.openapi import document
 from opavnic.world.parts.control import ControlServer
 

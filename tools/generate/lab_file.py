@@ -11,8 +11,8 @@ from typing import Any, Final, get_args
 from pydantic import BaseModel
 
 from hfi_sim.base.quantities import rate_text, size_text, time_text
-from opavnic.lab import model as declared
-from opavnic.lab.parts import lab_model
+from opavnic.lab.file import model as declared
+from opavnic.lab.file.parts import lab_model
 from tools.generate.counters import attribute_docs
 from tools.generate.origins import module_file
 from tools.generate.sections import Section, fill

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from opavnic.lab.runtime import ROOT_VARIABLE, runtime_root
+from opavnic.lab.ownership.runtime import ROOT_VARIABLE, runtime_root
 from opavnic_bench.base.sites import Site, run
 from opavnic_bench.base.turns import PeerError
 

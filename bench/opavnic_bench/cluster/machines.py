@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from opavnic.lab.namespaces import NETNS_DIR
-from opavnic.lab.runtime import ROOT_VARIABLE
+from opavnic.lab.ownership.namespaces import NETNS_DIR
+from opavnic.lab.ownership.runtime import ROOT_VARIABLE
 from opavnic_bench.base.running_lab import OWN
 from opavnic_bench.base.sites import bench_namespaces, run, until
 from opavnic_bench.base.turns import PeerError

@@ -341,8 +341,8 @@ def ejfat(
 
 def _may_make_taps() -> tuple[bool, str]:
     """Return whether this process has moved into private namespaces, and why TAPs are not available."""
-    from opavnic.lab.errors import PrivilegeError
-    from opavnic.lab.privileges import obtain
+    from opavnic.lab.file.errors import PrivilegeError
+    from opavnic.lab.ownership.privileges import obtain
 
     try:
         return obtain(), ""
@@ -473,8 +473,8 @@ def _beside(path: str | None) -> tuple[str, ...] | None:
 
 def may_make_namespaces() -> None:
     """Fail unless this process may make network namespaces and TAPs."""
-    from opavnic.lab.errors import PrivilegeError
-    from opavnic.lab.privileges import check_tun, has_capabilities
+    from opavnic.lab.file.errors import PrivilegeError
+    from opavnic.lab.ownership.privileges import check_tun, has_capabilities
 
     try:
         check_tun()

@@ -16,7 +16,7 @@ import sys
 from hfi_sim.netdev.namespace import run_in_namespace
 from hfi_sim.netdev.tun import open_tap
 from opavnic.datapath.selection import load_native
-from opavnic.lab.namespaces import NETNS_DIR
+from opavnic.lab.ownership.namespaces import NETNS_DIR
 
 _FRAME: int = 16 << 10
 

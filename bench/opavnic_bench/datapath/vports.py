@@ -25,8 +25,8 @@ from hfi_sim.netdev.namespace import run_in_namespace
 from hfi_sim.netdev.tun import close_descriptors, open_tap
 from opavnic.datapath.selection import NOT_BUILT, load_native
 from opavnic.engine.threaded import carrier_engine, native_carrier
-from opavnic.lab.descriptors import raise_limit
-from opavnic.lab.namespaces import NETNS_DIR
+from opavnic.lab.hosts.descriptors import raise_limit
+from opavnic.lab.ownership.namespaces import NETNS_DIR
 from opavnic_bench.base.sites import bench_namespaces, run, until
 from opavnic_bench.base.turns import BenchError, Progress, silent, take_turns
 

@@ -14,8 +14,8 @@ from ejfat.live.node import LbNode
 from ejfat.pipeline.native import Backend, make_pipeline
 from hfi_sim.base.precise_loop import timer_resolution_s
 from hfi_sim.netdev.memory import MemoryNetdev
-from opavnic.lab.lab import Lab
-from opavnic.lab.model import LabModel
+from opavnic.lab.file.model import LabModel
+from opavnic.lab.run.lab import Lab
 from opavnic.management.em_port import SmTopology, make_em
 from opavnic_bench.base.bed import PKEY, make_world
 from opavnic_bench.base.turns import BenchError

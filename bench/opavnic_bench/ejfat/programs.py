@@ -21,7 +21,7 @@ from typing import Any
 
 from ejfat.events.segmentation import Segmenter
 from ejfat.pipeline.native import Backend
-from opavnic.lab.lab import Lab
+from opavnic.lab.run.lab import Lab
 from opavnic_bench.base.turns import BenchError
 from opavnic_bench.ejfat.calm import highest_calm_rate
 from opavnic_bench.ejfat.figures import (

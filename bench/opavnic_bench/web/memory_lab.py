@@ -14,11 +14,11 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from opavnic.lab.daemon import lab_routes
-from opavnic.lab.lab import Lab
-from opavnic.lab.loader import parse_lab
-from opavnic.lab.logs import LogHub
-from opavnic.lab.runtime import Journal, LabDir, process_start_time, runtime_root
+from opavnic.lab.file.loader import parse_lab
+from opavnic.lab.ownership.runtime import Journal, LabDir, process_start_time, runtime_root
+from opavnic.lab.run.daemon import lab_routes
+from opavnic.lab.run.lab import Lab
+from opavnic.lab.run.logs import LogHub
 from opavnic.world.parts.control import ControlServer
 from opavnic_bench.base.running_lab import RunningLab, environment
 from opavnic_bench.base.turns import BenchError

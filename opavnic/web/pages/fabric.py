@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from nicegui import ui
 from nicegui.events import EChartPointClickEventArguments
 
-from opavnic.lab.errors import LabError
+from opavnic.lab.file.errors import LabError
 from opavnic.web import charts
 from opavnic.web.pages.frame import frame
 from opavnic.web.pages.redraw import redraw

@@ -8,7 +8,7 @@ from typing import Final
 from nicegui import ui
 from nicegui.events import GenericEventArguments
 
-from opavnic.lab.errors import LabError
+from opavnic.lab.file.errors import LabError
 from opavnic.web.scene import Scene
 from opavnic.web.watch import LOOK_S, Watch
 

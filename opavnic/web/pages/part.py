@@ -10,7 +10,7 @@ from typing import Any, Final
 from nicegui import ui
 
 from hfi_sim.base.text import visible
-from opavnic.lab.errors import LabError
+from opavnic.lab.file.errors import LabError
 from opavnic.web import charts
 from opavnic.web.pages.frame import frame
 from opavnic.web.pages.redraw import redraw

@@ -7,7 +7,7 @@ from typing import Any, Final
 from nicegui import ui
 
 from opavnic.base.event_timeline import clock_text, event_text
-from opavnic.lab.errors import LabError
+from opavnic.lab.file.errors import LabError
 from opavnic.web import charts
 from opavnic.web.pages.frame import frame
 from opavnic.web.pages.redraw import redraw

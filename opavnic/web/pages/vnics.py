@@ -8,7 +8,7 @@ from urllib.parse import quote, urlencode
 from nicegui import ui
 
 from hfi_sim.base.quantities import rounded_rate
-from opavnic.lab.errors import LabError
+from opavnic.lab.file.errors import LabError
 from opavnic.web import charts
 from opavnic.web.pages.frame import frame
 from opavnic.web.pages.redraw import redraw

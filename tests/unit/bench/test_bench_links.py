@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from hfi_sim.fabric.trace import TraceRecord
 from opavnic.cli.main import main
-from opavnic.lab.parts import lab_model
-from opavnic.lab.topology import lab_topology
+from opavnic.lab.file.parts import lab_model
+from opavnic.lab.file.topology import lab_topology
 from opavnic.observe.trace_file import write_trace
 from opavnic_bench.base.turns import PeerError, Run
 from opavnic_bench.links import bench
@@ -270,8 +270,8 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         return result(plain=[PLAIN], credits=[replace(PLAIN, evidence=Evidence(stops=int(not only)))])
 
     monkeypatch.setattr(bench, "bench_links", fake)
-    monkeypatch.setattr("opavnic.lab.privileges.check_tun", lambda: None)
-    monkeypatch.setattr("opavnic.lab.privileges.has_capabilities", lambda: True)
+    monkeypatch.setattr("opavnic.lab.ownership.privileges.check_tun", lambda: None)
+    monkeypatch.setattr("opavnic.lab.ownership.privileges.has_capabilities", lambda: True)
     return asked
 
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from ejfat.tables.schema import Dialect
-from opavnic.lab.errors import ConfigError, LabError
-from opavnic.lab.lab import Lab
-from opavnic.lab.loader import parse_lab
-from opavnic.lab.parts import lab_model
+from opavnic.lab.file.errors import ConfigError, LabError
+from opavnic.lab.file.loader import parse_lab
+from opavnic.lab.file.parts import lab_model
+from opavnic.lab.run.lab import Lab
 
 FILE = """name: x
 hosts: {lb: {}, s: {}, w: {}}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lab_in_memory import running_directory
-from opavnic.lab.runtime import LabDir
+from opavnic.lab.ownership.runtime import LabDir
 
 
 @pytest.fixture

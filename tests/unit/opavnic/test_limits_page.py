@@ -14,7 +14,8 @@ from hfi_sim.management.umad import agents, file, port
 from hfi_sim.subnet_manager.administration import membership, paths, services, subscriptions
 from opavnic.base import files
 from opavnic.devices import filesystem
-from opavnic.lab import descriptors, device_entry, em_file, loader, yaml_source
+from opavnic.lab.file import em_file, loader, yaml_source
+from opavnic.lab.hosts import descriptors, device_entry
 from opavnic.management import mad_socket
 from opavnic.management.mad_frames import MAX_MESSAGE
 from opavnic.observe import capture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from opavnic.lab.parts import lab_model
+from opavnic.lab.file.parts import lab_model
 from tools.generate import lab_file
 
 ROOT = Path(__file__).parents[3]

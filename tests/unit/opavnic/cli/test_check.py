@@ -6,7 +6,7 @@ from ipaddress import IPv4Address
 
 from opavnic.cli.check import check_items
 from opavnic.cli.output import Sheet
-from opavnic.lab.reach_plan import Kind, Outcome, Place, Report, plan
+from opavnic.lab.run.reach_plan import Kind, Outcome, Place, Report, plan
 
 
 def place(host: str, index: int, *, has_address: bool = True) -> Place:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from opavnic.cli import enter_elsewhere
 from opavnic.cli.output import EXIT_FAILED
-from opavnic.lab.programs_route import FRAME, Frame
+from opavnic.lab.run.programs_route import FRAME, Frame
 
 
 class Stream(io.BytesIO):

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from opavnic.cli.main import main
-from opavnic.lab.errors import PrivilegeError
-from opavnic.lab.runtime import Journal, LabDir, runtime_root
+from opavnic.lab.file.errors import PrivilegeError
+from opavnic.lab.ownership.runtime import Journal, LabDir, runtime_root
 
 LAB = "name: again\nhosts: {h1: {}, h2: {}}\nvesws: [{id: 2, name: blue, members: [h1, h2]}]\n"
 NOBODY = 0x3FFFFFFF
@@ -23,7 +23,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         raise PrivilegeError("/dev/net/tun does not exist")
 
     monkeypatch.setenv("OPAVNIC_RUNTIME_DIR", str(tmp_path / "run"))
-    monkeypatch.setattr("opavnic.lab.privileges.check_tun", refuse)
+    monkeypatch.setattr("opavnic.lab.ownership.privileges.check_tun", refuse)
     path = tmp_path / "lab.yaml"
     path.write_text(LAB)
     return path

@@ -15,11 +15,11 @@ import pytest
 
 from hfi_sim.wire.mad.header import Method
 from opavnic.cli.main import main
-from opavnic.lab.daemon import lab_routes
-from opavnic.lab.lab import Lab
-from opavnic.lab.loader import parse_lab
-from opavnic.lab.logs import LogHub
-from opavnic.lab.runtime import Journal, LabDir, process_start_time
+from opavnic.lab.file.loader import parse_lab
+from opavnic.lab.ownership.runtime import Journal, LabDir, process_start_time
+from opavnic.lab.run.daemon import lab_routes
+from opavnic.lab.run.lab import Lab
+from opavnic.lab.run.logs import LogHub
 from opavnic.management.mad_socket import MadSocketServer
 from opavnic.world.parts.control import ControlServer
 from vema.base.types import AttrId

@@ -15,7 +15,7 @@ import pytest
 from hfi_sim.base.errors import InputError
 from opavnic.base.errors import OpavnicError
 from opavnic.cli.main import COMMANDS, LazyCommand, main
-from opavnic.lab.runtime import Journal, LabDir, runtime_root
+from opavnic.lab.ownership.runtime import Journal, LabDir, runtime_root
 
 # a command whose module a package leaves out is not offered
 OFFERED = [name for name, command in COMMANDS.items() if find_spec(command.target.partition(":")[0])]

@@ -23,8 +23,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from ejfat.base.drops import Drop
 from lab_in_memory import answering
 from opavnic.cli.main import main
-from opavnic.lab.lab import Lab
-from opavnic.lab.runtime import LabDir
+from opavnic.lab.ownership.runtime import LabDir
+from opavnic.lab.run.lab import Lab
 from opavnic.observe.metrics import FAMILIES
 from opavnic.world.parts.control import ControlServer
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from hfi_sim.base.text import visible
 from opavnic.cli.main import main
 from opavnic.cli.output import print_json, print_line, print_rich, print_table, print_text, say
-from opavnic.lab.cleanup import Removed
-from opavnic.lab.namespaces import Program
-from opavnic.lab.runtime import Journal, LabDir
+from opavnic.lab.ownership.cleanup import Removed
+from opavnic.lab.ownership.namespaces import Program
+from opavnic.lab.ownership.runtime import Journal, LabDir
 
 RUDE = "\x1b]0;owned\x07\x9b31m[red]x[/red]\x7f\u202eevil\u2028\u200b:ab:"
 SHOWN = r"\x1b]0;owned\x07\x9b31m[red]x[/red]\x7f\u202eevil\u2028\u200b:ab:"
@@ -71,8 +71,8 @@ def test_names_of_programs_that_were_ended_are_shown_and_not_obeyed(
     command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     removed = Removed("x", programs=[Program(7, "\x1b[2Jsleep")], directory="/run/x")
-    monkeypatch.setattr("opavnic.lab.down.end_lab", lambda _: removed)
-    monkeypatch.setattr("opavnic.lab.cleanup.prune", lambda **_: [removed])
+    monkeypatch.setattr("opavnic.lab.run.down.end_lab", lambda _: removed)
+    monkeypatch.setattr("opavnic.lab.ownership.cleanup.prune", lambda **_: [removed])
     assert main([command]) == 0
     assert r"program \x1b[2Jsleep (pid 7)" in capsys.readouterr().out
 
@@ -136,9 +136,9 @@ def test_what_a_lab_says_is_shown_and_not_obeyed(
             return [RUDE]
 
     lab = LabDir(Path("/nowhere/x"))
-    monkeypatch.setattr("opavnic.lab.client.LabClient", Client)
-    monkeypatch.setattr("opavnic.lab.runtime.running_lab", lambda _: (lab, None))
-    monkeypatch.setattr("opavnic.lab.runtime.all_labs", list)
+    monkeypatch.setattr("opavnic.lab.ownership.client.LabClient", Client)
+    monkeypatch.setattr("opavnic.lab.ownership.runtime.running_lab", lambda _: (lab, None))
+    monkeypatch.setattr("opavnic.lab.ownership.runtime.all_labs", list)
     main(command.split())
     captured = capsys.readouterr()
     printed = captured.out + captured.err

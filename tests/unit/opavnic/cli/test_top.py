@@ -23,8 +23,8 @@ from aiohttp import web
 
 from lab_in_memory import answering
 from opavnic.cli.main import main
-from opavnic.lab.lab import Lab
-from opavnic.lab.runtime import LabDir
+from opavnic.lab.ownership.runtime import LabDir
+from opavnic.lab.run.lab import Lab
 from opavnic.world.parts.control import ControlServer
 
 LAB = """

@@ -87,9 +87,9 @@ def broken_lab(monkeypatch: pytest.MonkeyPatch) -> str:
             a, b = (fabric.hfis[name].ports[1] for name in ("h1", "h4"))
             return {"from": a.name, "to": b.name, "lid": b.lid, "paths": paths(fabric, a, b)}
 
-    monkeypatch.setattr("opavnic.lab.client.LabClient", Client)
+    monkeypatch.setattr("opavnic.lab.ownership.client.LabClient", Client)
     monkeypatch.setattr(
-        "opavnic.lab.runtime.running_lab", lambda lab: (SimpleNamespace(control_socket=None), None)
+        "opavnic.lab.ownership.runtime.running_lab", lambda lab: (SimpleNamespace(control_socket=None), None)
     )
     return cable.name
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from opavnic.cli.main import COMMANDS, LazyCommand, main
-from opavnic.lab.client import LabClient
-from opavnic.lab.errors import LabError
-from opavnic.lab.runtime import Journal, LabDir, process_start_time
+from opavnic.lab.file.errors import LabError
+from opavnic.lab.ownership.client import LabClient
+from opavnic.lab.ownership.runtime import Journal, LabDir, process_start_time
 from opavnic.management.mad_client import MadClient, MadSocketError
 
 STRANGER = 4711

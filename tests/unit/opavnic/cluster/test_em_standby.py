@@ -14,9 +14,9 @@ from opavnic.cluster.errors import AskError, ClusterInputError
 from opavnic.cluster.fellows import em_nodes
 from opavnic.cluster.node import place_lab
 from opavnic.cluster.transport import NodeName
-from opavnic.lab.errors import ConfigError
-from opavnic.lab.lab import Lab
-from opavnic.lab.loader import parse_lab
+from opavnic.lab.file.errors import ConfigError
+from opavnic.lab.file.loader import parse_lab
+from opavnic.lab.run.lab import Lab
 from opavnic.scenario.virtual import LOOP_OPTIONS
 from opavnic.world.parts.em import DEAD_AFTER_S, HEARTBEAT_S
 from unit.opavnic.cluster.test_fabric_over_machines import FILE, Cluster, cluster, until

@@ -25,9 +25,9 @@ from opavnic.cluster.member import Member
 from opavnic.cluster.messages import MAX_TRAIN, Take
 from opavnic.cluster.node import Machine
 from opavnic.cluster.transport import MANAGEMENT_SC, NodeName
-from opavnic.lab.errors import LabError
-from opavnic.lab.lab import Lab
-from opavnic.lab.loader import parse_lab
+from opavnic.lab.file.errors import LabError
+from opavnic.lab.file.loader import parse_lab
+from opavnic.lab.run.lab import Lab
 from opavnic.observe.capture_join import JoinedCapture
 from opavnic.scenario.virtual import LOOP_OPTIONS
 from unit.opavnic.cluster.memory_network import MemoryNetwork

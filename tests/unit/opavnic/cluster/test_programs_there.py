@@ -12,7 +12,7 @@ from opavnic.cluster.errors import ClusterError
 from opavnic.cluster.program_here import PIECE, ProgramHere
 from opavnic.cluster.programs_there import MAX_RUNNING
 from opavnic.cluster.transport import NodeName
-from opavnic.lab.programs_route import Frame
+from opavnic.lab.run.programs_route import Frame
 
 
 def program(script: str, size: tuple[int, int] | None = None) -> ProgramHere:

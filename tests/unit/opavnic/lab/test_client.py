@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from opavnic.lab.client import LabClient
-from opavnic.lab.errors import LabError
-from opavnic.lab.runtime import Journal, LabDir, process_start_time
+from opavnic.lab.file.errors import LabError
+from opavnic.lab.ownership.client import LabClient
+from opavnic.lab.ownership.runtime import Journal, LabDir, process_start_time
 
 
 @pytest.fixture

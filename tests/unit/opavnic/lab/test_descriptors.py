@@ -11,10 +11,10 @@ import pytest
 PROGRAM = """
 import resource, subprocess, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, ({soft}, {hard}))
-from opavnic.lab import descriptors
-from opavnic.lab.errors import LabError
-from opavnic.lab.lab import Lab
-from opavnic.lab.model import LabModel
+from opavnic.lab.hosts import descriptors
+from opavnic.lab.file.errors import LabError
+from opavnic.lab.run.lab import Lab
+from opavnic.lab.file.model import LabModel
 
 hosts = [f"h{{number}}" for number in range({hosts})]
 lab = Lab(LabModel(name="wide", hosts=dict.fromkeys(hosts), vesws=[dict(id=1, name="blue", members=hosts)]))

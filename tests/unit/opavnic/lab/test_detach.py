@@ -9,7 +9,7 @@ import pytest
 
 PROGRAM = """
 import os, signal, sys
-from opavnic.lab.detach import spawn
+from opavnic.lab.run.detach import spawn
 
 def body(tell):
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
@@ -33,7 +33,7 @@ except ProcessLookupError:
 
 READY = """
 import os, signal
-from opavnic.lab.detach import spawn
+from opavnic.lab.run.detach import spawn
 from opavnic.base.signals import interruptible
 
 def body(tell):

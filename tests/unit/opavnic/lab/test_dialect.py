@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from opavnic.lab.em_config import em_config
-from opavnic.lab.errors import ConfigError
-from opavnic.lab.loader import parse_lab
-from opavnic.lab.model import LabModel, losses
+from opavnic.lab.file.em_config import em_config
+from opavnic.lab.file.errors import ConfigError
+from opavnic.lab.file.loader import parse_lab
+from opavnic.lab.file.model import LabModel, losses
 from vema.em.desired.desired import VeswSection
 
 LAB = """\
@@ -73,7 +73,7 @@ def test_em_gets_what_the_lab_file_says_of_a_virtual_switch() -> None:
 
 
 def test_lab_files_know_every_key_of_a_virtual_switch_that_em_files_know() -> None:
-    from opavnic.lab.model import Vesw
+    from opavnic.lab.file.model import Vesw
 
     assert set(VeswSection.model_fields) <= set(Vesw.model_fields)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from opavnic.cli.main import main
-from opavnic.lab.runtime import Journal, LabDir, process_start_time, runtime_root
+from opavnic.lab.ownership.runtime import Journal, LabDir, process_start_time, runtime_root
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from opavnic.lab.em_file import EmFile
-from opavnic.lab.errors import ConfigError
+from opavnic.lab.file.em_file import EmFile
+from opavnic.lab.file.errors import ConfigError
 from vema.em.desired.desired import EmConfig
 
 EXAMPLES = Path(__file__).parents[4] / "examples"

@@ -8,8 +8,8 @@ import sys
 PROGRAM = """
 from types import SimpleNamespace
 from pathlib import Path
-from opavnic.lab.enter import become
-from opavnic.lab.runtime import LabDir
+from opavnic.lab.hosts.enter import become
+from opavnic.lab.ownership.runtime import LabDir
 journal = SimpleNamespace(lab="x", namespaces=[], guests=[], hosts=["me"], stopped=False)
 become(LabDir(Path("/nowhere")), journal, "me", ["grep", "SigIgn", "/proc/self/status"])
 """

@@ -12,9 +12,9 @@ import outside_part
 import pytest
 
 from opavnic.base import log_packages
-from opavnic.lab.errors import ConfigError
-from opavnic.lab.lab import Lab
-from opavnic.lab.loader import parse_lab
+from opavnic.lab.file.errors import ConfigError
+from opavnic.lab.file.loader import parse_lab
+from opavnic.lab.run.lab import Lab
 
 PROJECT = Path(__file__).parents[4] / "examples" / "part-project"
 LAB = (PROJECT / "lab.yaml").read_text()

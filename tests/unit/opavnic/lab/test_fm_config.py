@@ -9,9 +9,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from opavnic.lab.fm_config import FmConfigError, opafm_xml, virtual_fabrics
-from opavnic.lab.loader import parse_lab
-from opavnic.lab.model import LabModel
+from opavnic.lab.file.fm_config import FmConfigError, opafm_xml, virtual_fabrics
+from opavnic.lab.file.loader import parse_lab
+from opavnic.lab.file.model import LabModel
 
 CHECK = Path("/usr/lib/opa-fm/bin/config_check")
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from opavnic.lab import guests
-from opavnic.lab.errors import LabError
-from opavnic.lab.guest_model import GuestKeys
-from opavnic.lab.guests import find_guest
-from opavnic.lab.identity import NamespaceId
+from opavnic.lab.file.errors import LabError
+from opavnic.lab.file.guest_model import GuestKeys
+from opavnic.lab.hosts import guests
+from opavnic.lab.hosts.guests import find_guest
+from opavnic.lab.ownership.identity import NamespaceId
 
 
 def open_files() -> list[str]:

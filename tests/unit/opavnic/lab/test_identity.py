@@ -12,10 +12,16 @@ from types import SimpleNamespace
 import pytest
 
 import processes
-from opavnic.lab import identity
-from opavnic.lab.errors import LabError
-from opavnic.lab.identity import NamespaceId, boot_id, current_namespace, namespace_at, sign_namespace
-from opavnic.lab.namespaces import end_programs, is_name_of, programs_in, remove_namespace
+from opavnic.lab.file.errors import LabError
+from opavnic.lab.ownership import identity
+from opavnic.lab.ownership.identity import (
+    NamespaceId,
+    boot_id,
+    current_namespace,
+    namespace_at,
+    sign_namespace,
+)
+from opavnic.lab.ownership.namespaces import end_programs, is_name_of, programs_in, remove_namespace
 
 HERE = os.stat("/proc/self/ns/net").st_ino
 OURS = NamespaceId(HERE, "cookie 1")
@@ -40,7 +46,7 @@ def namespace_of_child(child: subprocess.Popen[str], monkeypatch: pytest.MonkeyP
                 return THEIRS
             return rest.pop(0) if len(rest) > 1 else rest[0]
 
-        monkeypatch.setattr("opavnic.lab.namespaces.namespace_at", look)
+        monkeypatch.setattr("opavnic.lab.ownership.namespaces.namespace_at", look)
 
     return found
 

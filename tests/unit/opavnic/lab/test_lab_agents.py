@@ -8,8 +8,8 @@ import pytest
 
 from hfi_sim.base.types import PKEY_FULL_MANAGEMENT
 from hfi_sim.wire.mad.header import Method
-from opavnic.lab.lab import Lab
-from opavnic.lab.model import LabModel
+from opavnic.lab.file.model import LabModel
+from opavnic.lab.run.lab import Lab
 from vema.attributes.counters import ErrorCounters, SummaryCounters
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.errors import AgentError

@@ -14,7 +14,7 @@ from hfi_sim.subnet_manager import SubnetManager
 from hfi_sim.subnet_manager.administration.service import AdministrationService
 from lab_in_memory import lab_in_memory, served
 from opavnic.base.errors import OpavnicError
-from opavnic.lab.lab import Lab
+from opavnic.lab.run.lab import Lab
 from vema.em.desired.desired import EmConfig, EmConfigError
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]

@@ -14,13 +14,13 @@ from hfi_sim.base.counters import Drop
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.fabric.faults import FaultKind
 from opavnic.cli.main import main
-from opavnic.lab.daemon import lab_routes
-from opavnic.lab.errors import ConfigError, LabError
-from opavnic.lab.fabric_model import Credits, LinkModel
-from opavnic.lab.lab import Lab
-from opavnic.lab.loader import parse_lab
-from opavnic.lab.logs import LogHub
-from opavnic.lab.topology import lab_topology
+from opavnic.lab.file.errors import ConfigError, LabError
+from opavnic.lab.file.fabric_model import Credits, LinkModel
+from opavnic.lab.file.loader import parse_lab
+from opavnic.lab.file.topology import lab_topology
+from opavnic.lab.run.daemon import lab_routes
+from opavnic.lab.run.lab import Lab
+from opavnic.lab.run.logs import LogHub
 from opavnic.world.parts.control import ControlServer
 
 LAB = """

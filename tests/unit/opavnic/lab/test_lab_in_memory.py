@@ -10,11 +10,11 @@ from typing import Any, NoReturn
 import pytest
 
 from hfi_sim.base.errors import NetdevError
-from opavnic.lab.demo import run_demo
-from opavnic.lab.errors import LabError
-from opavnic.lab.interfaces import avoid_taken_names, plan_interfaces
-from opavnic.lab.lab import Lab
-from opavnic.lab.model import LabModel
+from opavnic.lab.file.errors import LabError
+from opavnic.lab.file.model import LabModel
+from opavnic.lab.hosts.interfaces import avoid_taken_names, plan_interfaces
+from opavnic.lab.run.demo import run_demo
+from opavnic.lab.run.lab import Lab
 from opavnic.world.ground.host import Interface
 from opavnic.world.ground.memory import InMemoryHost
 
@@ -113,7 +113,7 @@ class BrokenHost(InMemoryHost):
 
 @pytest.mark.looptime
 async def test_host_that_refuses_a_netdev_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("opavnic.lab.machine.InMemoryHost", BrokenHost)
+    monkeypatch.setattr("opavnic.lab.hosts.machine.InMemoryHost", BrokenHost)
     with pytest.raises(LabError, match=r"^h1: cannot make TAP blue: no room"):
         async with memory_lab():
             pass

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opavnic.lab.errors import ConfigError
-from opavnic.lab.loader import MAX_FILE_BYTES, load_lab, parse_lab
-from opavnic.lab.model import LabModel
-from opavnic.lab.parts import lab_model
+from opavnic.lab.file.errors import ConfigError
+from opavnic.lab.file.loader import MAX_FILE_BYTES, load_lab, parse_lab
+from opavnic.lab.file.model import LabModel
+from opavnic.lab.file.parts import lab_model
 from vema.em.desired.subnets import overlaps
 
 ROOT = Path(__file__).parents[4]

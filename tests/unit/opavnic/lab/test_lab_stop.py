@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from opavnic.lab.errors import LabError
-from opavnic.lab.lab import Lab
-from opavnic.lab.model import LabModel
+from opavnic.lab.file.errors import LabError
+from opavnic.lab.file.model import LabModel
+from opavnic.lab.run.lab import Lab
 from opavnic.world.part import RunningPart
 
 pytestmark = pytest.mark.looptime
@@ -128,14 +128,14 @@ async def test_error_inside_the_lab_is_not_hidden_by_one_of_its_end(monkeypatch:
 
 
 STAGES = {
-    "the datapath": "opavnic.lab.lab.choose_datapath",
-    "hosts": "opavnic.lab.machine.InMemoryHost.__init__",
-    "wiring": "opavnic.lab.lab.World.__init__",
+    "the datapath": "opavnic.lab.run.lab.choose_datapath",
+    "hosts": "opavnic.lab.hosts.machine.InMemoryHost.__init__",
+    "wiring": "opavnic.lab.run.lab.World.__init__",
     "faults": "opavnic.world.world.Faults.hook",
     "VNIC ports": "opavnic.world.world.VnicPort.__init__",
     "MAD socket": "opavnic.world.parts.mad_socket.MadSocketServer.__init__",
-    "manager": "opavnic.lab.lab.em_config",
-    "waiting": "opavnic.lab.lab.vnic_state",
+    "manager": "opavnic.lab.run.lab.em_config",
+    "waiting": "opavnic.lab.run.lab.vnic_state",
     "fault of the file": "opavnic.world.world.Faults.add",
 }
 

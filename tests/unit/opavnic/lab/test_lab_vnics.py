@@ -10,8 +10,8 @@ import pytest
 
 from hfi_sim.netdev.memory import MemoryNetdev
 from hfi_sim.wire.mad.header import Method
-from opavnic.lab.lab import Lab
-from opavnic.lab.model import LabModel
+from opavnic.lab.file.model import LabModel
+from opavnic.lab.run.lab import Lab
 from opavnic.observe.rates import Order, Sample, in_order, rates
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.types import AttrId, ConfigState

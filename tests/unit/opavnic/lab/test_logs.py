@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from opavnic.base import log_packages
-from opavnic.lab import log_file
-from opavnic.lab.lab import Lab
-from opavnic.lab.loader import parse_lab
-from opavnic.lab.log_limits import INTERVAL_S, MAX_ALIKE, MAX_KINDS, MAX_RECORD, RateLimit
-from opavnic.lab.logs import KEPT_LINES, RETRY_S, LogHub
+from opavnic.lab.file.loader import parse_lab
+from opavnic.lab.ownership import log_file
+from opavnic.lab.ownership.log_limits import INTERVAL_S, MAX_ALIKE, MAX_KINDS, MAX_RECORD, RateLimit
+from opavnic.lab.run.lab import Lab
+from opavnic.lab.run.logs import KEPT_LINES, RETRY_S, LogHub
 
 pytestmark = pytest.mark.looptime
 
@@ -84,7 +84,7 @@ async def test_log_on_a_broken_disk_raises_nothing_and_counts_what_is_lost(
     log.info("after")
     found = lines(place)
     assert found[0] == "INFO    opavnic.test: before"
-    assert found[1].startswith("WARNING opavnic.lab.logs: 3 records since ")
+    assert found[1].startswith("WARNING opavnic.lab.run.logs: 3 records since ")
     assert found[1].endswith(f"could not be written here: {os.strerror(error)}")
     assert found[2:] == ["INFO    opavnic.test: after"]
 

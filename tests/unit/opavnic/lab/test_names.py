@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ipaddress import ip_interface
 
-from opavnic.lab.names import NamedVnic, hosts_text
+from opavnic.lab.hosts.names import NamedVnic, hosts_text
 
 
 def vnic(vesw: str, *addresses: str) -> NamedVnic:

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hfi_sim.netdev.neighbours import NeighbourTable
-from opavnic.lab.loader import parse_lab
-from opavnic.lab.neighbour_limits import too_small
-from opavnic.lab.reach_plan import LEAST_ROOM, Kind, Outcome, Place, plan, room_for, tasks
+from opavnic.lab.file.loader import parse_lab
+from opavnic.lab.run.neighbour_limits import too_small
+from opavnic.lab.run.reach_plan import LEAST_ROOM, Kind, Outcome, Place, plan, room_for, tasks
 
 LAB = "name: many\nhosts: {hosts}\nvesws: [{{id: 2, name: net, subnet: {subnet}, members: all}}]\n"
 

@@ -14,11 +14,11 @@ from outside_part import LAB
 
 from opavnic.base import log_packages
 from opavnic.cli.main import main
-from opavnic.lab.errors import ConfigError, LabError
-from opavnic.lab.lab import Lab
-from opavnic.lab.loader import parse_lab
-from opavnic.lab.logs import LogHub
-from opavnic.lab.parts import lab_model
+from opavnic.lab.file.errors import ConfigError, LabError
+from opavnic.lab.file.loader import parse_lab
+from opavnic.lab.file.parts import lab_model
+from opavnic.lab.run.lab import Lab
+from opavnic.lab.run.logs import LogHub
 
 
 @pytest.fixture(autouse=True)

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from opavnic.lab.cleanup import prune
-from opavnic.lab.errors import JournalError, LabError, LabRunningError, NoLabError
-from opavnic.lab.runtime import (
+from opavnic.lab.file.errors import JournalError, LabError, LabRunningError, NoLabError
+from opavnic.lab.ownership.cleanup import prune
+from opavnic.lab.ownership.runtime import (
     Journal,
     LabDir,
     NamespaceEntry,

@@ -8,10 +8,10 @@ import pytest
 import yaml
 
 from lab_in_memory import lab_in_memory
-from opavnic.lab.errors import LabError
-from opavnic.lab.lab import Lab
-from opavnic.lab.loader import parse_lab
-from opavnic.lab.save import save
+from opavnic.lab.file.errors import LabError
+from opavnic.lab.file.loader import parse_lab
+from opavnic.lab.run.lab import Lab
+from opavnic.lab.run.save import save
 from vema.em.desired.desired import parse_config
 
 LAB = """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hfi_sim.base.types import MacAddr, parse_mac
-from opavnic.lab.uplinks.learning import Change, Learning
+from opavnic.lab.hosts.uplinks.learning import Change, Learning
 
 A, B = parse_mac("02:00:00:00:00:0a"), parse_mac("02:00:00:00:00:0b")
 OURS = parse_mac("06:20:00:04:00:00")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from opavnic.lab.em_config import em_config
-from opavnic.lab.errors import ConfigError
-from opavnic.lab.loader import parse_lab
+from opavnic.lab.file.em_config import em_config
+from opavnic.lab.file.errors import ConfigError
+from opavnic.lab.file.loader import parse_lab
 
 HEAD = """name: x
 hosts: {gw: {netns: host}, h1: {}, vm: {tap: vm0}, web: {container: web}}

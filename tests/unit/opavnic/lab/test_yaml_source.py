@@ -10,11 +10,11 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opavnic.lab import yaml_source
-from opavnic.lab.em_file import EmFile
-from opavnic.lab.errors import ConfigError
-from opavnic.lab.loader import parse_lab
-from opavnic.lab.yaml_source import MAX_NODES, YamlError, YamlSource
+from opavnic.lab.file import yaml_source
+from opavnic.lab.file.em_file import EmFile
+from opavnic.lab.file.errors import ConfigError
+from opavnic.lab.file.loader import parse_lab
+from opavnic.lab.file.yaml_source import MAX_NODES, YamlError, YamlSource
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
 LAB_FILES = (

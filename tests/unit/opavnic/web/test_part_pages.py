@@ -10,8 +10,8 @@ import pytest
 
 from ejfat.control.members import Worker
 from lab_in_memory import answering
-from opavnic.lab.errors import LabError
-from opavnic.lab.runtime import LabDir
+from opavnic.lab.file.errors import LabError
+from opavnic.lab.ownership.runtime import LabDir
 from opavnic.web.part_page import (
     Answers,
     BarSection,

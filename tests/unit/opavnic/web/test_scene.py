@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from lab_in_memory import answering
-from opavnic.lab.client import LabClient
-from opavnic.lab.errors import LabError
-from opavnic.lab.lab import Lab
-from opavnic.lab.runtime import LabDir
+from opavnic.lab.file.errors import LabError
+from opavnic.lab.ownership.client import LabClient
+from opavnic.lab.ownership.runtime import LabDir
+from opavnic.lab.run.lab import Lab
 from opavnic.observe.rates import Sample, rates
 from opavnic.web import charts
 from opavnic.web.scene import Drawing, Scene, elsewhere_text, scene

@@ -9,7 +9,7 @@ import pytest
 from aiohttp import ClientSession
 
 from lab_in_memory import lab_in_memory, served
-from opavnic.lab.lab import Lab
+from opavnic.lab.run.lab import Lab
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from aiohttp import ClientSession
 
 from hfi_sim.fabric.trace import TraceRecord
 from hfi_sim.wire.captures import read_capture
-from opavnic.lab.lab import Lab
+from opavnic.lab.run.lab import Lab
 from opavnic.observe.capture import Capture
 from opavnic.observe.capture_copy import NUMBER_HEADER
 from opavnic.observe.trace_file import TraceReader

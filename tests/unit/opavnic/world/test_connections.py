@@ -10,8 +10,8 @@ import pytest
 from aiohttp import web
 
 from lab_in_memory import lab_in_memory, served
-from opavnic.lab.daemon import lab_routes
-from opavnic.lab.logs import LogHub
+from opavnic.lab.run.daemon import lab_routes
+from opavnic.lab.run.logs import LogHub
 from opavnic.world import connections
 from opavnic.world.connections import MAX_CONNECTIONS, MAX_FOLLOWERS, while_read
 from opavnic.world.parts.control import ControlServer

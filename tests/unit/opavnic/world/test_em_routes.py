@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession
 
-from opavnic.lab.errors import LabError
-from opavnic.lab.lab import Lab
-from opavnic.lab.loader import parse_lab
+from opavnic.lab.file.errors import LabError
+from opavnic.lab.file.loader import parse_lab
+from opavnic.lab.run.lab import Lab
 from opavnic.world import json_body
 from opavnic.world.json_body import MAX_BODY, MAX_VALUES
 from opavnic.world.parts import em_routes

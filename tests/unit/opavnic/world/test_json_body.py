@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab_in_memory import lab_in_memory
-from opavnic.lab.daemon import lab_routes
-from opavnic.lab.logs import LogHub
+from opavnic.lab.run.daemon import lab_routes
+from opavnic.lab.run.logs import LogHub
 from opavnic.world import json_body
 
 

@@ -13,8 +13,8 @@ from aiohttp import ClientSession
 from openapi_spec_validator import validate
 
 from lab_in_memory import lab_in_memory, served
-from opavnic.lab.daemon import lab_routes
-from opavnic.lab.logs import LogHub
+from opavnic.lab.run.daemon import lab_routes
+from opavnic.lab.run.logs import LogHub
 from opavnic.world.openapi import api_of
 from tools.generate.api import LABS
 

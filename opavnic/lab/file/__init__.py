@@ -1,0 +1,1 @@
+"""The lab file: read, checked, and its model. Needs no privilege."""

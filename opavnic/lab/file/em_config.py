@@ -1,0 +1,42 @@
+"""The configuration of the Ethernet Manager that a lab file describes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from opavnic.lab.file.model import LabModel, Vesw
+from vema.attributes.vesw_port_info import DEF_PORTS
+from vema.em.desired.desired import EmConfig, VeswSection, parse_config
+
+COUNTERS_S = 10.0
+"""Interval between two readings of the counters of a VNIC."""
+
+
+def _led_out(model: LabModel, vesw: Vesw) -> dict[str, Any]:
+    """Return the settings of a virtual switch that leads to a bridge: MAC tables, and where unknown addresses go.
+
+    What the file says of these itself is left as it is.
+    """
+    bridged = [uplink for uplink in model.uplinks_of(vesw.name).values() if uplink.is_bridged]
+    learns = [uplink for uplink in bridged if uplink.mac == "learn"]
+    machines = [name for name in vesw.members if model.hosts[name].tap is not None]
+    if not learns and not machines:
+        return {}
+    led = {"mac": "learn", "default_ports": [uplink.host for uplink in learns if uplink.flood][:DEF_PORTS]}
+    return {key: value for key, value in led.items() if key not in vesw.model_fields_set}
+
+
+def em_config(model: LabModel) -> EmConfig:
+    """Return the manager's configuration for a lab file; the n-th virtual switch of a host is its vport n."""
+    vesws = [
+        {**vesw.model_dump(include=set(VeswSection.model_fields)), **_led_out(model, vesw)}
+        for vesw in model.vesws
+    ]
+    return parse_config(
+        {
+            "fabric": {"id": model.fabric.id},
+            "mac": model.em.mac,
+            "polling": {"counters": COUNTERS_S},
+            "vesws": vesws,
+        }
+    )

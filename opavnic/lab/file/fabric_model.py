@@ -1,0 +1,225 @@
+"""The section `fabric` of a lab file: shape, links, credits, routing."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import (
+    BeforeValidator,
+    Field,
+    GetJsonSchemaHandler,
+    PlainSerializer,
+    PlainValidator,
+    WithJsonSchema,
+    model_validator,
+)
+from pydantic_core import CoreSchema
+
+from hfi_sim.base.errors import FabricError, QuantityError
+from hfi_sim.base.quantities import SizeOrTime, parse_share, parse_size_or_time, size_or_time_text
+from hfi_sim.engine.link.config import (
+    DEFAULT_LATENCY_S,
+    DEFAULT_RATE_BPS,
+    MAX_VLS,
+    MAX_WEIGHT,
+    SERVICE_CHANNELS,
+    FlowControl,
+)
+from opavnic.lab.file.sections import AlsoAccepts, Delay
+from vema.base.sections import Rate, Section, Size, empty_is_default
+
+_FLOW: Final = FlowControl()
+
+Count = Annotated[int | None, Field(strict=True, ge=1)]
+VlNumber = Annotated[int, Field(strict=True, ge=0, le=MAX_VLS - 1)]
+Weight = Annotated[int, Field(strict=True, ge=1, le=MAX_WEIGHT)]
+
+
+Queue = Annotated[
+    SizeOrTime,
+    PlainValidator(parse_size_or_time),
+    PlainSerializer(size_or_time_text),
+    WithJsonSchema(
+        {
+            "type": ["string", "integer"],
+            "description": "bytes: 65536, 64K, 16M; or what the link sends in a time: 20ms",
+        }
+    ),
+]
+
+
+class Credits(Section):
+    """Makes links lossless: a full receiver stops its sender, separately on each VL."""
+
+    vls: Annotated[int, Field(strict=True, ge=1, le=MAX_VLS)] = _FLOW.vls
+    buffer: Size = _FLOW.buffer_bytes
+    """Buffer of each VL at the receiving end."""
+    sc_to_vl: Annotated[list[VlNumber], Field(max_length=SERVICE_CHANNELS)] = Field(default_factory=list)
+    """The VL of each service channel 0 to 31; default: service channel modulo VLs."""
+    fecn: Size = _FLOW.fecn_bytes
+    """A switch sets FECN in a packet if this much is queued before it on the VL."""
+    weights: Annotated[list[Weight], Field(max_length=MAX_VLS)] = Field(default_factory=list)
+    """The share of the link of each VL; default: equal shares."""
+    high: Annotated[list[VlNumber], Field(max_length=MAX_VLS)] = Field(default_factory=list)
+    """VLs with priority over all others."""
+    high_limit: Size | None = None
+    """After this many bytes on high-priority VLs, one packet of another VL goes first; default: never."""
+    shared: Size = _FLOW.shared_bytes
+    """Buffer at the receiving end beside those of the VLs, for packets of any VL whose own is full."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Credits:
+        try:
+            self.flow()
+        except FabricError as error:
+            raise ValueError(str(error)) from None
+        return self
+
+    def flow(self) -> FlowControl:
+        """Return the same values as the fabric expects them."""
+        return FlowControl(
+            vls=self.vls,
+            buffer_bytes=self.buffer,
+            sc_to_vl=tuple(self.sc_to_vl),
+            fecn_bytes=self.fecn,
+            weights=tuple(self.weights),
+            high=tuple(self.high),
+            high_limit_bytes=self.high_limit,
+            shared_bytes=self.shared,
+        )
+
+
+def _credits_section(value: object) -> object:
+    if value is True:  # YAML 1.1 reads `on` as true, `off` as false
+        return {}
+    return None if value is False else value
+
+
+OptionalCredits = Annotated[Credits | None, BeforeValidator(_credits_section), AlsoAccepts(True, False)]
+
+
+def _loss(value: object) -> float | None:
+    if value is None:
+        return None
+    share = parse_share(value)
+    if share > 1:
+        raise QuantityError(f"{value!r}: of all packets, 100% is the most")
+    return share
+
+
+class LinkModel(Section):
+    """The properties of every link of the fabric that does not set its own."""
+
+    rate: Rate = DEFAULT_RATE_BPS
+    latency: Delay = DEFAULT_LATENCY_S
+    jitter: Delay = 0.0
+    """A random delay from 0 to this is added to each packet; packets stay in order."""
+    delay: str | None = None
+    """netem's spelling of `latency`, or of `latency` and `jitter`: 200us, 200us 10us."""
+    loss: Annotated[
+        float | None,
+        BeforeValidator(_loss),
+        WithJsonSchema({"type": ["string", "number", "null"], "description": "1%, 0.01"}),
+    ] = None
+    """The share of packets that is lost: short for `loss on LINK SHARE` under `faults`."""
+    queue: Queue | None = None
+    """Capacity of the queue of each direction; packets beyond it are dropped. Default: what the link sends in 50 ms,
+    from 64K to 16M."""
+    credits: OptionalCredits = None
+    """on, off, or a mapping; off: a link drops packets when its queue is full."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _netem_delay(cls, data: Any) -> Any:
+        """Replace `delay` by what it is another spelling of."""
+        if not isinstance(data, dict) or not isinstance(data.get("delay"), str | int | float):
+            return data
+        words = str(data["delay"]).split()
+        said = dict(zip(("latency", "jitter"), words, strict=False))
+        if not 1 <= len(words) <= len(said):
+            raise ValueError(f'delay "{data["delay"]}" is not TIME or TIME JITTER, such as 200us 10us')
+        if twice := said.keys() & data.keys():
+            raise ValueError(
+                f"delay is another spelling of latency and jitter; {' and '.join(sorted(twice))} is there too"
+            )
+        return {**{key: value for key, value in data.items() if key != "delay"}, **said}
+
+    def options(self) -> dict[str, Any]:
+        """Return the same values as arguments of `Topology.cable`."""
+        return {
+            "rate_bps": self.rate,
+            "latency_s": self.latency,
+            "jitter_s": self.jitter,
+            "queue_bytes": self.queue.size if self.queue is not None else None,
+            "queue_s": self.queue.time_s if self.queue is not None else None,
+            "flow": self.credits.flow() if self.credits is not None else None,
+        }
+
+
+class _AlsoPair:
+    """Declares in the JSON schema that a link may be written as just its two ends."""
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        pair = {"type": "array", "items": {"type": "string"}, "minItems": 2, "maxItems": 2}
+        return {"anyOf": [pair, handler(schema)]}
+
+
+class CableModel(LinkModel):
+    """One link of an explicit topology: [h1, sw0:1], or {ends: [h1, sw0:1], rate: 25G, latency: 1us}."""
+
+    ends: Annotated[list[str], Field(min_length=2, max_length=2)]
+    """Each is NODE:PORT, or NODE for port 1."""
+
+    def options_over(self, link: LinkModel) -> dict[str, Any]:
+        """Return the arguments of `Topology.cable`: the values that this link sets, and the rest from `link`."""
+        said = {name: getattr(self, name) for name in self.model_fields_set if name not in ("ends", "loss")}
+        return LinkModel.model_validate({**dict(link), **said}).options()
+
+
+def _ends_alone(value: object) -> object:
+    if not isinstance(value, list | dict | CableModel):
+        raise ValueError(f"{value!r} is neither [END, END] nor {{ends: [END, END], rate: ...}}")
+    return {"ends": value} if isinstance(value, list) else value
+
+
+class Topology(Section):
+    """How HFIs are connected: a shape with its numbers, or `explicit` with switches and links."""
+
+    kind: Literal["single-switch", "fat-tree", "clos", "dragonfly", "mesh", "torus", "explicit"] = (
+        "single-switch"
+    )
+    """single-switch: every HFI port on one switch, sw0."""
+    k: Count = None
+    """fat-tree: ports of each switch."""
+    pods: Count = None
+    leaves: Count = None
+    spines: Count = None
+    hosts_per_leaf: Count = None
+    uplinks: Count = None
+    routers: Count = None
+    hosts_per_router: Count = None
+    global_links: Count = None
+    groups: Count = None
+    dims: str | None = None
+    """mesh, torus: 4x4."""
+    hosts_per_switch: Count = None
+    switches: dict[str, dict[str, Any] | None] | None = None
+    """explicit: name -> {ports: 36}."""
+    links: list[Annotated[CableModel, BeforeValidator(_ends_alone), _AlsoPair()]] | None = None
+    """explicit: [h1, sw0:1], or {ends: [h1, sw0:1], rate: 25G, latency: 1us, jitter: 100ns, credits: on}."""
+
+    def options(self) -> dict[str, Any]:
+        """Return the options that are set, with links unchanged."""
+        return {name: value for name, value in self if value is not None}
+
+
+class Fabric(Section):
+    """The fabric that connects all hosts."""
+
+    id: Annotated[int, Field(strict=True, ge=0, le=0x3FF)] = 0x001
+    """10 bits; part of every locally administered MAC."""
+    topology: Annotated[Topology, BeforeValidator(empty_is_default)] = Topology()
+    link: Annotated[LinkModel, BeforeValidator(empty_is_default)] = LinkModel()
+    routing: Literal["min-hop", "up-down", "fat-tree"] = "min-hop"

@@ -1,0 +1,123 @@
+"""Hosts that were there before the lab: network namespaces, processes, containers, virtual machines.
+
+The lab puts its VNICs there and takes them away again. It never ends what it has not started.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
+
+from opavnic.lab.file.name_rules import InterfaceName
+from vema.base.sections import Section
+from vema.em.desired.problems import Problem
+
+Engine = Literal["podman", "docker"]
+_CONTAINER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+_NETNS: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@+-]*")
+_OWNER: Final = re.compile(r"[A-Za-z_0-9][A-Za-z0-9_.-]*\$?")
+_KEYS: Final = ("pid", "container", "tap")
+
+
+def _check_netns(name: str) -> str:
+    path = PurePosixPath(name)
+    if path.is_absolute() and ".." not in path.parts:
+        return name
+    if not _NETNS.fullmatch(name):
+        raise ValueError(
+            f'"{name}" should be own, host, the name of a network namespace as `ip netns` lists it, or an absolute path'
+        )
+    return name
+
+
+def _check_container(name: str) -> str:
+    if not _CONTAINER.fullmatch(name):
+        raise ValueError(f'"{name}" is not the name or id of a container')
+    return name
+
+
+def _check_owner(name: str) -> str:
+    if not _OWNER.fullmatch(name):
+        raise ValueError(f'"{name}" is not the name of a user, or a user id')
+    return name
+
+
+class VmTap(Section):
+    """The TAP of a virtual machine."""
+
+    name: InterfaceName
+    """What the machine monitor is told: `-netdev tap,ifname=NAME,script=no,downscript=no`."""
+    owner: Annotated[str, AfterValidator(_check_owner)] | None = None
+    """The user who may open it, besides root."""
+
+
+class GuestKeys(Section):
+    """What a host is: a namespace of the lab's own, the machine itself, or a guest."""
+
+    netns: Annotated[str, AfterValidator(_check_netns)] = "own"
+    """own: a namespace `opavnic-LAB-HOST`; host: the VNICs appear on the machine that runs the lab; any other name or
+    path: in that namespace, which was there before."""
+    pid: Annotated[int, Field(strict=True, ge=1, le=1 << 22)] | None = None
+    """In the network namespace of this process."""
+    container: Annotated[str, AfterValidator(_check_container)] | None = None
+    """In this running container."""
+    engine: Engine | None = None
+    """Whose container; default: podman if it is installed and knows the container, else docker."""
+    tap: Annotated[
+        VmTap | None,
+        BeforeValidator(lambda value: {"name": value} if isinstance(value, str) else value),
+        WithJsonSchema({"type": ["string", "object", "null"], "description": "NAME, or {name, owner}"}),
+    ] = None
+    """A virtual machine: this TAP, which the lab makes on this machine, leads to the VNIC."""
+
+    @model_validator(mode="after")
+    def _one_place(self) -> GuestKeys:
+        given = [key for key in _KEYS if getattr(self, key) is not None]
+        if self.netns != "own":
+            given.insert(0, "netns")
+        if len(given) > 1:
+            raise ValueError(f"{' and '.join(given)}: a host is in one place; write one of them")
+        if self.engine is not None and self.container is None:
+            raise ValueError("engine says whose container it is: write container: NAME too")
+        return self
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the lab makes a namespace for it."""
+        return self.netns == "own" and all(getattr(self, key) is None for key in _KEYS)
+
+    @property
+    def is_machine(self) -> bool:
+        """Whether its VNICs are on the machine itself."""
+        return self.netns == "host" or self.tap is not None
+
+
+def is_guest(host: object) -> bool:
+    """Return whether plain data of a host describes anything but a namespace of its own or the machine itself."""
+    told: Mapping[str, Any] = host if isinstance(host, dict) else {}
+    return any(told.get(key) is not None for key in _KEYS) or told.get("netns", "own") not in ("own", "host")
+
+
+def guest_problems(hosts: Mapping[str, Any], vesws: Sequence[Mapping[str, Any]]) -> list[Problem]:
+    """Return the contradictions of virtual machines; values of a wrong type are skipped."""
+    problems = []
+    taps: dict[str, str] = {}
+    for host, told in hosts.items():
+        tap = told.get("tap") if isinstance(told, dict) else None
+        name = tap.get("name") if isinstance(tap, dict) else tap
+        if not isinstance(name, str):
+            continue
+        its = [vesw for vesw in vesws if isinstance(vesw.get("members"), list) and host in vesw["members"]]
+        if len(its) != 1:
+            text = (
+                f'host "{host}" is in {len(its)} virtual switches; a virtual machine is in one: '
+                "write one host for each of its NICs"
+            )
+            problems.append(Problem(("hosts", host, "tap"), text))
+        if (other := taps.setdefault(name, host)) != host:
+            problems.append(Problem(("hosts", host, "tap"), f'{name} is the TAP of host "{other}" already'))
+    return problems

@@ -1,0 +1,66 @@
+"""Read a lab file and report all its mistakes at once, each with file, line and path."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from opavnic.lab.file.errors import ConfigError
+from opavnic.lab.file.model import CrossError, LabModel, cross_problems
+from opavnic.lab.file.parts import lab_model, part_problems
+from opavnic.lab.file.spread import spread_lab
+from opavnic.lab.file.yaml_source import YamlError, YamlSource, read_text
+from vema.em.desired.problems import Problem, model_problems
+
+MAX_FILE_BYTES: Final = 1 << 20
+KIND: Final = "lab file"
+
+
+def load_lab(file: Path) -> LabModel:
+    """Read and check a lab file.
+
+    Raises:  ConfigError: one line for each mistake.
+    """
+    return parse_lab(read_text(file, MAX_FILE_BYTES, KIND), str(file))
+
+
+def parse_lab(text: str, source: str) -> LabModel:
+    """Check the text of a lab file. `source` names it in messages.
+
+    Raises:  ConfigError: one line for each mistake.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        line = text.count("\n", 0, error.start) + 1
+        raise ConfigError([f"{source}:{line}: not text: half of a surrogate pair"]) from error
+    try:
+        document = YamlSource(text, KIND)
+    except YamlError as error:
+        raise ConfigError([f"{source}:{error.line}: {error.reason}"]) from error
+    if not isinstance(document.data, dict):
+        raise ConfigError([f"{source}:1: a lab file is a mapping with name, hosts and vesws; see examples/"])
+    spread = spread_lab(document.data)
+    problems = [*document.problems, *spread.problems]
+    if spread.problems:  # what the rest would say of names that are none
+        raise ConfigError(document.lines(source, problems))
+    model = None
+    try:
+        model = lab_model().model_validate(spread.data)
+    except ValidationError as error:
+        problems += spread.place(_problems(error, spread.data))
+    if model is not None:
+        problems += spread.place(part_problems(model, Path(source).parent))
+    if problems or model is None:
+        raise ConfigError(document.lines(source, problems))
+    return model
+
+
+def _problems(error: ValidationError, data: Any) -> list[Problem]:
+    for item in error.errors(include_url=False):
+        cause = item.get("ctx", {}).get("error")
+        if isinstance(cause, CrossError):
+            return cause.problems
+    return [*model_problems(error, lab_model()), *cross_problems(data)]

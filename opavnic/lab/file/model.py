@@ -1,0 +1,488 @@
+"""The model of a lab file: fabric, hosts, virtual Ethernet switches. It is checked completely before a lab starts.
+
+It can also be built in Python: `LabModel(name=..., hosts={...}, vesws=[...])`. `opavnic.lab.file.parts.lab_model` adds
+the sections of installed parts.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Collection, Mapping
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    WithJsonSchema,
+    model_validator,
+)
+
+from hfi_sim.base.did_you_mean import hint, nearest
+from hfi_sim.base.errors import FabricError, FaultError, InputError
+from hfi_sim.base.quantities import share_text
+from hfi_sim.fabric.fabric import Fabric as FabricOfNodes
+from hfi_sim.fabric.faults import Faults, parse_fault, spec_from_data, spec_text
+from hfi_sim.netdev.base import ETH_MTU_MAX, ETH_MTU_MIN, IpInterface
+from opavnic.base.errors import OpavnicError
+from opavnic.datapath.selection import EngineWanted
+from opavnic.lab.file.cluster_model import Cluster, standby_problems
+from opavnic.lab.file.fabric_model import Fabric
+from opavnic.lab.file.guest_model import GuestKeys, guest_problems, is_guest
+from opavnic.lab.file.name_rules import InterfaceName, LabName
+from opavnic.lab.file.sections import HOSTS_SCHEMA, MEMBERS_SCHEMA, AlsoAccepts, Schema
+from opavnic.lab.file.spread import spread_lab
+from opavnic.lab.file.topology import cut_off, lab_topology
+from opavnic.lab.file.uplink_model import Uplink, uplink_problems
+from opavnic.world.em_node import EM_NODE
+from vema.base.sections import PartitionKey, Section, Subnet, empty_is_default
+from vema.em.desired.desired import AUTO, VeswSection, default_port_problems
+from vema.em.desired.problems import KeyPath, Problem, path_text, repeated
+from vema.em.desired.subnets import DEFAULT_MTU, subnet_problems
+
+MAX_VPORTS: Final = 255
+"""VNICs on one HFI port, as in ClassPortInfo."""
+MAX_WORKERS: Final = 256
+SWITCH: Final = "sw0"
+"""A node of every fabric, like that of the EM; no host may have the name of either."""
+
+
+def _check_members(members: list[str]) -> list[str]:
+    if not members:
+        raise ValueError("a virtual switch without members carries nothing: list its hosts")
+    return members
+
+
+def _em_section(value: object) -> object:
+    if value is None:
+        return {}
+    if value is False:  # YAML 1.1 reads `off` as false
+        return {"mode": "off"}
+    if not isinstance(value, str | dict | Em):
+        raise ValueError(
+            f"should be builtin, external, off, or a mapping with keys such as mode and mac, not {value!r:.60}"
+        )
+    return {"mode": value} if isinstance(value, str) else value
+
+
+def _subnet_manager_section(value: object) -> object:
+    if value is None:
+        return {}
+    if not isinstance(value, str | dict | SubnetManagement):
+        raise ValueError(f"should be builtin, external, or a mapping with the key mode, not {value!r:.60}")
+    return {"mode": value} if isinstance(value, str) else value
+
+
+def _datapath_section(value: object) -> object:
+    if value is None:
+        return {}
+    if not isinstance(value, str | dict | Datapath):
+        raise ValueError(
+            "should be auto, python, native, or a mapping with the keys engine, workers and merge_udp, "
+            f"not {value!r:.60}"
+        )
+    return {"engine": value} if isinstance(value, str) else value
+
+
+def _workers(value: object) -> object:
+    if value == "auto" or (
+        isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MAX_WORKERS
+    ):
+        return value
+    raise ValueError(f"should be auto or a number from 1 to {MAX_WORKERS}, not {value!r:.60}")
+
+
+def _fault_text(value: object) -> str:
+    try:
+        return spec_text(spec_from_data(value) if isinstance(value, dict) else parse_fault(str(value)))
+    except FaultError as error:
+        raise ValueError(str(error)) from None
+
+
+FaultText = Annotated[
+    str,
+    BeforeValidator(_fault_text),
+    WithJsonSchema({"type": ["string", "object"], "description": "KIND on PLACE [OPTION=VALUE ...]"}),
+]
+
+
+class Host(GuestKeys):
+    """One machine with HFIs: a network namespace of the lab's own, or something that was there before."""
+
+    hfis: Annotated[int, Field(strict=True, ge=1, le=16)] = 1
+    ports: Annotated[int, Field(strict=True, ge=1, le=2)] = 1
+    """Number of ports of each HFI. VNICs are on port 1 of the first HFI."""
+    may_manage: Annotated[bool, Field(strict=True)] | None = None
+    """Whether its programs may manage the fabric: its ports are full members of the management partition (0xffff).
+
+    Fabric managers and most tools of Omni-Path need that. Where no host says that it may, every host may with
+    `subnet_manager: external`, and the first one, as the head node of a rack, otherwise.
+    """
+
+
+class Vesw(VeswSection):
+    """One virtual Ethernet switch and its members: what an EM file knows of it, and its addresses on hosts."""
+
+    name: InterfaceName
+    """Also the name of its interface on every member."""
+    pkey: PartitionKey = 0x8001
+    """The partition of its members. 0xffff is the management partition: its members may configure every agent."""
+    mtu: Annotated[int, Field(strict=True, ge=ETH_MTU_MIN, le=ETH_MTU_MAX)] = DEFAULT_MTU
+    """Bytes of Ethernet payload."""
+    members: Annotated[list[str], AfterValidator(_check_members), Schema(MEMBERS_SCHEMA)]
+    """`all`, or names of hosts and ranges of them: `h[1-16]`."""
+
+
+class Em(Section):
+    """How the VNICs are configured."""
+
+    mode: Literal["builtin", "external", "off"] = "builtin"
+    """builtin: by the lab's own Ethernet Manager; external: by one of yours, over mad.sock; off: not at all."""
+    mac: Literal["locally-administered", "learn"] = "locally-administered"
+    """How members find each other: by the LIDs in their MAC addresses, or by MAC tables of learned addresses."""
+    sets_need_full_member: Annotated[bool, Field(strict=True)] = True
+    """Agents refuse Sets from ports that are not full members of the management partition, and Gets from outside it.
+    The driver refuses neither."""
+
+
+class SubnetManagement(Section):
+    """Who brings the fabric up: gives LIDs, P_Keys and routes, and activates ports."""
+
+    mode: Literal["builtin", "external"] = "builtin"
+    """builtin: the lab's own subnet manager; external: a fabric manager such as opafmd that you start on a host."""
+
+
+class IcrcModel(Section):
+    """The ICRC of packets."""
+
+    polynomial: Annotated[int, Field(strict=True, ge=1, le=0xFFFFFFFF)] = 0x04C11DB7
+    """CRC-32 polynomial in normal notation; the default is that of the IBA."""
+    links: Literal["always", "offload"] = "always"
+    """offload: the native datapath omits the ICRC on links inside the process."""
+
+
+class Datapath(Section):
+    """What carries the packets."""
+
+    engine: EngineWanted = "auto"
+    """auto: native where it can be had, else python."""
+    workers: Annotated[
+        int | Literal["auto"],
+        BeforeValidator(_workers),
+        WithJsonSchema(
+            {"anyOf": [{"enum": ["auto"]}, {"type": "integer", "minimum": 1, "maximum": MAX_WORKERS}]}
+        ),
+    ] = "auto"
+    """Threads that carry packets; auto: one for every four processors, at most one for each host, at least one.
+
+    The engine in Python has one. If that is fewer, the lab runs and `opavnic status` says so.
+    """
+    merge_udp: bool = False
+    """Merge datagrams of a flow that arrive together, as `ethtool -K NAME rx-udp-gro-forwarding on` in each host does.
+
+    Faster, but programs that capture, filter or forward in a host see the merged datagrams. The engine in Python merges
+    nothing.
+    """
+
+
+class AppModel(Section):
+    """An app that runs in the lab's own process on a host, which then has neither TAPs nor a namespace."""
+
+    kind: str
+    """The name of an installed part, such as ejfat-lb."""
+    host: str
+    options: dict[str, Any] = Field(default_factory=dict)
+    """Options defined by the part."""
+
+
+class LabModel(Section):
+    """A whole lab file, without the sections of parts."""
+
+    name: LabName
+    fabric: Annotated[Fabric, BeforeValidator(empty_is_default)] = Fabric()
+    hosts: Annotated[
+        dict[LabName, Annotated[Host, BeforeValidator(empty_is_default), AlsoAccepts(None)]],
+        Schema(HOSTS_SCHEMA),
+    ] = Field(min_length=1)
+    """By name; `h[1-16]` names sixteen, and so does the number 16 in place of all names."""
+    vesws: Annotated[list[Vesw], BeforeValidator(lambda value: [] if value is None else value)] = Field(
+        default_factory=list
+    )
+    em: Annotated[Em, BeforeValidator(_em_section), AlsoAccepts("external", "off", False, None)] = Em()
+    subnet_manager: Annotated[
+        SubnetManagement,
+        BeforeValidator(_subnet_manager_section),
+        AlsoAccepts("builtin", "external", None),
+    ] = SubnetManagement()
+    uplinks: Annotated[
+        dict[LabName, Uplink], BeforeValidator(lambda value: {} if value is None else value)
+    ] = Field(default_factory=dict)
+    """Ways out of the lab, by name."""
+    apps: Annotated[list[AppModel], BeforeValidator(lambda value: [] if value is None else value)] = Field(
+        default_factory=list
+    )
+    faults: Annotated[list[FaultText], BeforeValidator(lambda value: [] if value is None else value)] = Field(
+        default_factory=list
+    )
+    """Injected once the lab is ready: `loss on h1 20% l4=mad`, or the same as a mapping with kind, on and options."""
+    seed: Annotated[int, Field(strict=True, ge=0)] = 1
+    """Seed of all randomness in the fabric."""
+    datapath: Annotated[
+        Datapath, BeforeValidator(_datapath_section), AlsoAccepts("auto", "python", "native", None)
+    ] = Datapath()
+    driver_quirks: bool = False
+    """Follow the Linux driver even where that harms isolation and recovery."""
+    icrc: Annotated[IcrcModel, BeforeValidator(empty_is_default)] = IcrcModel()
+    cluster: Annotated[Cluster, BeforeValidator(empty_is_default)] = Cluster()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _spread(cls, data: Any) -> Any:
+        spread = spread_lab(data)
+        if spread.problems:
+            raise CrossError(spread.problems)
+        return spread.data
+
+    @model_validator(mode="after")
+    def _sections_fit(self) -> LabModel:
+        problems = (
+            cross_problems(self.model_dump())
+            or [*unheeded(self), *standby_problems(self)]
+            or fabric_problems(self)
+        )
+        if problems:
+            raise CrossError(problems)
+        return self
+
+    def vesws_of(self, host: str) -> list[Vesw]:
+        """Return the virtual switches that a host is a member of, in file order: vport 1, 2, ..."""
+        return [vesw for vesw in self.vesws if host in vesw.members]
+
+    @property
+    def managing_hosts(self) -> list[str]:
+        """The hosts that may manage the fabric, in file order; see `Host.may_manage`."""
+        said = [name for name, host in self.hosts.items() if host.may_manage]
+        unsaid = [name for name, host in self.hosts.items() if host.may_manage is None]
+        return said or (unsaid if self.subnet_manager.mode == "external" else unsaid[:1])
+
+    def uplinks_of(self, vesw: str) -> dict[str, Uplink]:
+        """Return the uplinks of a virtual switch by name."""
+        return {name: uplink for name, uplink in self.uplinks.items() if uplink.vesw == vesw}
+
+    def is_bridge_port(self, vesw: Vesw, host: str) -> bool:
+        """Return whether the VNIC of a host is the port of a bridge: then addresses belong to the bridge, or behind."""
+        led_out = any(up.host == host and up.is_bridged for up in self.uplinks_of(vesw.name).values())
+        return led_out or self.hosts[host].tap is not None
+
+    def address(self, vesw: Vesw, host: str) -> IpInterface | None:
+        """Return the IP address of a VNIC, with the prefix; None without a subnet, and for the port of a bridge."""
+        return None if self.is_bridge_port(vesw, host) else self.ip_of(vesw, host)
+
+    def ip_of(self, vesw: Vesw, host: str) -> IpInterface | None:
+        """Return the IP address kept for a host in a virtual switch, with the prefix; None without a subnet."""
+        return None if vesw.subnet is None else self._nth_address(vesw.subnet, host)
+
+    def address_in(self, subnet: Subnet, host: str) -> IpInterface | None:
+        """Return the IP address that a host gets in a subnet, with the prefix.
+
+        None in a subnet that is too small, and for a virtual machine: its VNIC is a port of a bridge.
+        """
+        if self.hosts[host].tap is not None or subnet.num_addresses < len(self.hosts) + 2:
+            return None
+        return self._nth_address(subnet, host)
+
+    def _nth_address(self, subnet: Subnet, host: str) -> IpInterface:
+        number = list(self.hosts).index(host) + 1
+        return ipaddress.ip_interface(f"{subnet[number]}/{subnet.prefixlen}")
+
+
+class CrossError(OpavnicError, InputError, ValueError):
+    """Sections that are valid on their own but contradict each other."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        super().__init__("; ".join(f"{path_text(problem.path)}: {problem.message}" for problem in problems))
+        self.problems = problems
+
+
+def cross_problems(data: Any) -> list[Problem]:
+    """Return the contradictions between sections in the plain data of a lab file.
+
+    Values of a wrong type are skipped, so that these problems can be listed together with those of single values.
+    """
+    hosts = dict(data["hosts"]) if isinstance(data, dict) and isinstance(data.get("hosts"), dict) else {}
+    vesws = data.get("vesws") if isinstance(data, dict) else None
+    entries = [(i, v) for i, v in enumerate(vesws if isinstance(vesws, list) else []) if isinstance(v, dict)]
+    problems = repeated(entries, "id") + repeated(entries, "name") + subnet_problems(entries, len(hosts))
+    problems += repeated(entries, "multicast_lid", besides=AUTO)
+    for index, vesw in entries:
+        problems += _member_problems(("vesws", index, "members"), vesw.get("members"), hosts, len(problems))
+        problems += default_port_problems(index, vesw, len(problems))
+    for host in hosts:
+        if host in (EM_NODE, SWITCH):
+            problems.append(Problem(("hosts", host), f'"{host}" is the name of a node of every fabric'))
+        problems += _vport_problems(host, entries, bool(data.get("driver_quirks")))
+    problems += guest_problems(hosts, [vesw for _, vesw in entries])
+    by_name = {vesw["name"]: vesw for _, vesw in entries if isinstance(vesw.get("name"), str)}
+    uplinks = data.get("uplinks") if isinstance(data, dict) else None
+    problems += uplink_problems(uplinks, hosts, by_name, len(problems))
+    return problems + _app_problems(data, hosts, entries)
+
+
+def _app_problems(
+    data: Any, hosts: Mapping[str, Any], entries: list[tuple[int, dict[str, Any]]]
+) -> list[Problem]:
+    apps = data.get("apps") if isinstance(data, dict) else None
+    problems: list[Problem] = []
+    seen: set[str] = set()
+    for index, app in enumerate(apps if isinstance(apps, list) else []):
+        host = app.get("host") if isinstance(app, dict) else None
+        if not isinstance(host, str):
+            continue
+        path: KeyPath = ("apps", index, "host")
+        if host not in hosts:
+            problems.append(Problem(path, f'unknown host "{host}" ({nearest(host, map(str, hosts))})'))
+        elif is_guest(hosts[host]):
+            problems.append(Problem(path, f'host "{host}" is a guest: an app needs a host of its own'))
+        elif host in seen:
+            problems.append(Problem(path, f'host "{host}" already has an app'))
+        elif not any(isinstance(v.get("members"), list) and host in v["members"] for _, v in entries):
+            problems.append(Problem(path, f'host "{host}" is in no virtual switch: its app has no VNIC'))
+        seen.add(host)
+    for key, what in (("em", "EM"), ("subnet_manager", "subnet manager")):
+        section = data.get(key) if isinstance(data, dict) else None
+        mode = section.get("mode") if isinstance(section, dict) else section
+        if seen and isinstance(mode, str) and mode != "builtin":
+            problems.append(
+                Problem(("apps",), f"apps need the built-in {what}: they start when their VNICs are up")
+            )
+    return problems
+
+
+def fabric_problems(model: LabModel) -> list[Problem]:
+    """Return why the fabric of a lab cannot be built, or why its faults cannot be injected."""
+    hosts = {name: (host.hfis, host.ports) for name, host in model.hosts.items()}
+    fabric = model.fabric
+    try:
+        topology = lab_topology(fabric.topology, hosts, [EM_NODE], link=fabric.link)
+        faults = Faults(topology.build(FabricOfNodes()))
+        for name in names_that_can_crash(model):
+            faults.hook(name, _nothing, _nothing)
+    except FabricError as error:
+        return [_topology_problem(line) for line in str(error).splitlines()]
+    problems = _reach_problems(model, cut_off(topology, hosts, EM_NODE))
+    for index, fault in enumerate(model.faults):
+        try:
+            faults.add(fault)
+        except FabricError as error:
+            problems.append(Problem(("faults", index), str(error)))
+    return problems
+
+
+def _reach_problems(model: LabModel, cut_off: dict[str, str]) -> list[Problem]:
+    """Return a problem for each member of a virtual switch that the Ethernet Manager cannot reach."""
+    return [
+        Problem(
+            ("vesws", index, "members", place),
+            f'host "{member}" cannot be reached from the node {EM_NODE}: {cut_off[member]}',
+        )
+        for index, vesw in enumerate(model.vesws)
+        for place, member in enumerate(vesw.members)
+        if member in cut_off
+    ]
+
+
+_OF_THE_EM: Final = ("default_ports", "multicast_lid", "mac", "rc", "qos", "link")
+
+
+def unheeded(model: LabModel) -> list[Problem]:
+    """Return a problem for each key of a virtual switch that only the built-in EM could heed, where it does not run."""
+    if model.em.mode == "builtin":
+        return []
+    return [
+        Problem(
+            ("vesws", index, key), f"only the built-in EM sets this, and em: {model.em.mode} runs without it"
+        )
+        for index, vesw in enumerate(model.vesws)
+        for key in _OF_THE_EM
+        if key in vesw.model_fields_set
+    ]
+
+
+def losses(model: LabModel) -> list[str]:
+    """Return the faults that the `loss` of links stands for."""
+    fabric = model.fabric
+    found = [] if fabric.link.loss is None else [f"loss on * {share_text(fabric.link.loss)}"]
+    for link in fabric.topology.links or ():
+        if link.loss is not None:
+            near, far = (end if ":" in end else f"{end}:1" for end in link.ends)
+            found.append(f"loss on {near}--{far} {share_text(link.loss)}")
+    return found
+
+
+def names_that_can_crash(model: LabModel) -> list[str]:
+    """Return what accepts `crash on NAME`: the lab's own Ethernet Manager, and the hosts that have a driver: no app."""
+    apps = {app.host for app in model.apps}
+    managers = [EM_NODE] if model.em.mode == "builtin" else []
+    return [name for name in model.hosts if name not in apps] + managers
+
+
+def _nothing() -> None:
+    """Do nothing; the lab is only being checked."""
+
+
+def _topology_problem(line: str) -> Problem:
+    """Return an error of the topology, such as `links[2]: ...`, with the path in the lab file that it refers to."""
+    path: KeyPath = ("fabric", "topology")
+    place, colon, rest = line.partition(": ")
+    if colon and (link := re.fullmatch(r"links\[(\d+)\](?:\.ends)?", place)):
+        return Problem((*path, "links", int(link[1])), rest)
+    if colon and place.startswith("switches."):
+        return Problem((*path, "switches", place.removeprefix("switches.")), rest)
+    if colon and place.startswith("hosts."):
+        return Problem(("hosts", place.removeprefix("hosts.")), rest)
+    return Problem(path, line)
+
+
+def _member_problems(path: KeyPath, members: object, hosts: Collection[str], before: int) -> list[Problem]:
+    problems: list[Problem] = []
+    seen: set[str] = set()
+    known = dict.fromkeys(map(str, hosts))  # a key that is a number has a problem of its own
+    for index, member in enumerate(members if isinstance(members, list) else []):
+        if not isinstance(member, str):
+            continue
+        if member not in known:
+            told = hint(member, known, before + len(problems))
+            problems.append(Problem((*path, index), f'unknown host "{member}"{told}'))
+        elif member in seen:
+            problems.append(Problem((*path, index), f'host "{member}" appears twice'))
+        seen.add(member)
+    return problems
+
+
+def _vport_problems(
+    host: str, entries: list[tuple[int, dict[str, Any]]], driver_quirks: bool
+) -> list[Problem]:
+    mine = [(i, v) for i, v in entries if isinstance(v.get("members"), list) and host in v["members"]]
+    problems = []
+    if len(mine) > MAX_VPORTS:
+        path: KeyPath = ("vesws", mine[MAX_VPORTS][0], "members")
+        problems.append(
+            Problem(path, f'host "{host}" is in {len(mine)} virtual switches; a port carries {MAX_VPORTS}')
+        )
+    taken: dict[int, int] = {}
+    for index, vesw in mine if driver_quirks else ():
+        vesw_id = vesw.get("id")
+        if not isinstance(vesw_id, int):
+            continue
+        low = vesw_id & 0xFF
+        if low in taken:
+            problems.append(
+                Problem(
+                    ("vesws", index, "id"),
+                    f"{vesw_id:#x} has the same low 8 bits as the id of vesws[{taken[low]}], and both are on host "
+                    f'"{host}": with driver_quirks only one of them comes up',
+                )
+            )
+        taken.setdefault(low, index)
+    return problems

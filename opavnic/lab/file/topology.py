@@ -1,0 +1,96 @@
+"""The topology of a lab file: a shape with its numbers, or an explicit list of switches and links."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from hfi_sim.fabric.topology import HostSpec, NodeKind, Topology, generate
+from hfi_sim.fabric.topology.explicit import from_data, hfi_names
+from opavnic.lab.file.fabric_model import LinkModel
+from opavnic.lab.file.fabric_model import Topology as TopologySection
+
+EXPLICIT: Final = "explicit"
+
+HostPorts = Mapping[str, tuple[int, int]]
+"""Host -> number of HFIs, number of ports of each."""
+
+
+def lab_topology(
+    section: TopologySection, hosts: HostPorts, first: Sequence[str] = (), *, link: LinkModel
+) -> Topology:
+    """Return the topology of a lab.
+
+    Args:    section: `fabric.topology` of the lab file. first: HFIs besides those of hosts; they get the first LIDs.
+             link: properties of cables that do not set their own.
+    Raises:  TopologyError: it cannot be built.
+    """
+    options = section.options()
+    kind = options.pop("kind")
+    if kind == EXPLICIT:
+        return _explicit(section, hosts, first, link)
+    specs = [HostSpec(name, hfi_names(name, hfis), ports) for name, (hfis, ports) in hosts.items()]
+    if kind == "single-switch":
+        topology = generate(kind, hosts=[*map(HostSpec, first), *specs], **options)
+    else:  # the ports of the shape are for hosts
+        topology = _with_first(generate(kind, hosts=specs, **options), first)
+    topology.cables = [replace(cable, **link.options()) for cable in topology.cables]
+    return topology
+
+
+def _explicit(section: TopologySection, hosts: HostPorts, first: Sequence[str], link: LinkModel) -> Topology:
+    topology = from_data(
+        {
+            "switches": section.switches,
+            "hosts": {name: {"hfis": hfis, "ports": ports} for name, (hfis, ports) in hosts.items()},
+            "links": [{"ends": cable.ends} for cable in section.links or ()],
+        }
+    )
+    cables = zip(topology.cables, section.links or (), strict=True)
+    topology.cables = [replace(cable, **said.options_over(link)) for cable, said in cables]
+    spare = len(topology.cables)
+    topology = _with_first(topology, first)
+    topology.cables[spare:] = [replace(cable, **link.options()) for cable in topology.cables[spare:]]
+    return topology
+
+
+def cut_off(topology: Topology, hfis: Iterable[str], root: str) -> dict[str, str]:
+    """Return the HFIs whose port 1 has no path to port 1 of `root`, each with a text that says where it is instead.
+
+    HFIs do not forward packets: one with two ports does not connect the switches that these are cabled to.
+    """
+    # every `opavnic up` and `validate` comes by here: importing networkx would take longer than all that is asked of it
+    neighbors: dict[str, list[str]] = {}
+    for cable in topology.cables:
+        a, b = (_vertex(topology, *end) for end in (cable.a, cable.b))
+        neighbors.setdefault(a, []).append(b)
+        neighbors.setdefault(b, []).append(a)
+    here, reached = set[str](), [f"{root}:1"]
+    while reached:
+        vertex = reached.pop()
+        if vertex not in here:
+            here.add(vertex)
+            reached += neighbors[vertex]
+    found = {}
+    for name in hfis:
+        port = f"{name}:1"
+        if port not in neighbors:
+            found[name] = f"no cable is at {port}"
+        elif port not in here:
+            near, far = (neighbors[end][0] for end in (f"{root}:1", port))
+            found[name] = f"it is on {far}, {root} on {near}, and no cables join the two"
+    return found
+
+
+def _vertex(topology: Topology, name: str, port: int) -> str:
+    return name if topology.nodes[name].kind is NodeKind.SWITCH else f"{name}:{port}"
+
+
+def _with_first(topology: Topology, first: Sequence[str]) -> Topology:
+    """Attach further HFIs and put them first, so that they get the first LIDs."""
+    for name in first:
+        topology.attach(name)
+    nodes = sorted(topology.nodes.values(), key=lambda node: node.name not in first)
+    topology.nodes = {node.name: node for node in nodes}
+    return topology

@@ -1,0 +1,148 @@
+"""The section `uplinks:` of a lab file: where virtual switches lead out of the lab."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from hfi_sim.base.did_you_mean import hint
+from hfi_sim.base.types import MacAddr, mac_text, parse_mac
+from opavnic.lab.file.name_rules import InterfaceName
+from vema.base.sections import Section
+from vema.em.desired.problems import KeyPath, Problem
+
+KINDS: Final = ("bridge", "nic", "nat")
+
+
+def _check_mac(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f'{value!r:.40} is no text: write a MAC address in quotes, "52:54:00:12:34:56"')
+    mac = parse_mac(value)
+    if mac[0] & 1 or not any(mac):
+        raise ValueError(f"{value} is not the address of one station: it is a multicast address, or zero")
+    return mac_text(mac)
+
+
+UnicastMac = Annotated[str, BeforeValidator(_check_mac)]
+
+
+class Uplink(Section):
+    """One way out of a virtual switch, through the VNIC of one of its members: a bridge, a NIC, or NAT."""
+
+    vesw: str
+    host: str
+    """The member whose VNIC leads out."""
+    bridge: InterfaceName | None = None
+    """A bridge where the host is: the VNIC becomes one of its ports."""
+    nic: InterfaceName | None = None
+    """An interface where the host is, without addresses: it and the VNIC become the ports of a bridge of the lab's."""
+    nat: Annotated[bool, Field(strict=True)] = False
+    """The host, with a namespace of its own, is the gateway of the other members: what they send leaves with an
+    address of this machine."""
+    mac: Literal["learn", "driver"] = "learn"
+    """How members find what is behind a bridge. learn: the VNIC reports the addresses that the bridge learns, and the
+    EM tells them to the members. driver: it reports its own only, as the driver does."""
+    static: tuple[UnicastMac, ...] = ()
+    """MAC addresses that are behind the bridge, whether they send or not."""
+    flood: Annotated[bool, Field(strict=True)] = True
+    """The VNIC is a default port: unknown unicast addresses without the local bit are sent to it."""
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Uplink:
+        given = [kind for kind in KINDS if getattr(self, kind)]
+        if len(given) != 1:
+            said = " and ".join(given) if given else "none of them"
+            raise ValueError(f"should be one of bridge: NAME, nic: NAME and nat: true, not {said}")
+        return self
+
+    @property
+    def is_bridged(self) -> bool:
+        """Whether the VNIC becomes the port of a bridge."""
+        return not self.nat
+
+    @property
+    def static_macs(self) -> list[MacAddr]:
+        """`static`, as addresses."""
+        return [parse_mac(text) for text in self.static]
+
+
+def uplink_problems(
+    uplinks: object, hosts: Mapping[str, Any], vesws: Mapping[str, dict[str, Any]], before: int
+) -> list[Problem]:
+    """Return where uplinks contradict the rest of a lab file; values of a wrong type are skipped.
+
+    Args:  uplinks: plain data of the section. hosts: those of the file. vesws: virtual switches by name. before: how
+           many problems are known already.
+    """
+    entries = [
+        (name, entry)
+        for name, entry in (uplinks.items() if isinstance(uplinks, dict) else ())
+        if isinstance(entry, dict)
+    ]
+    problems: list[Problem] = []
+    vnics: dict[tuple[str, str], str] = {}
+    ways: dict[tuple[str, str], str] = {}
+    for name, entry in entries:
+        path: KeyPath = ("uplinks", name)
+        host, vesw = entry.get("host"), entry.get("vesw")
+        problems += _unknown(path, "host", host, hosts, before + len(problems))
+        problems += _unknown(path, "vesw", vesw, vesws, before + len(problems), "virtual switch")
+        if not isinstance(host, str) or not isinstance(vesw, str) or host not in hosts or vesw not in vesws:
+            continue
+        problems += _place_problems(path, entry, host, hosts[host], vesw, vesws[vesw])
+        if (other := vnics.setdefault((host, vesw), name)) != name:
+            text = f'the VNIC of host "{host}" in "{vesw}" leads out by uplink "{other}" already'
+            problems.append(Problem(path, text))
+        for kind in ("bridge", "nic"):
+            device = entry.get(kind)
+            if not isinstance(device, str):
+                continue
+            place = _place(hosts[host], host)
+            if (other := ways.setdefault((place, device), name)) != name:
+                text = (
+                    f'{device} is where uplink "{other}" leads already: frames would go round in a loop; '
+                    "write one uplink for each bridge or NIC"
+                )
+                problems.append(Problem((*path, kind), text))
+    return problems
+
+
+def _unknown(
+    path: KeyPath, key: str, name: object, known: Collection[str], before: int, what: str = ""
+) -> list[Problem]:
+    if not isinstance(name, str) or name in known:
+        return []
+    return [Problem((*path, key), f'unknown {what or key} "{name}"{hint(name, map(str, known), before)}')]
+
+
+def _place_problems(
+    path: KeyPath, entry: Mapping[str, Any], host: str, section: Any, vesw: str, its: Mapping[str, Any]
+) -> list[Problem]:
+    members = its.get("members")
+    if isinstance(members, list) and host not in members:
+        return [Problem((*path, "host"), f'host "{host}" is not a member of "{vesw}": add it there')]
+    told = dict(section) if isinstance(section, dict) else {}
+    if told.get("tap") is not None:
+        return [Problem((*path, "host"), f'host "{host}" is a virtual machine: its VNIC leads to it alone')]
+    if entry.get("nat") is not True:
+        return []
+    own = told.get("netns", "own") == "own" and told.get("pid") is None and told.get("container") is None
+    if not own:
+        text = f'host "{host}" is not one of the lab\'s own: nat needs a host with a namespace of its own'
+        return [Problem((*path, "host"), text)]
+    subnet = its.get("subnet")
+    if subnet is None or ":" in str(subnet):
+        return [Problem((*path, "nat"), f'"{vesw}" has no IPv4 subnet: nat translates IPv4 addresses')]
+    return []
+
+
+def _place(section: Any, host: str) -> str:
+    """Return a word for the network namespace that a host is in: the same for hosts in the same one."""
+    told = dict(section) if isinstance(section, dict) else {}
+    netns = told.get("netns", "own")
+    for key in ("pid", "container"):
+        if told.get(key) is not None:
+            return f"{key} {told[key]}"
+    return f"own {host}" if netns in ("own", None) else f"netns {netns}"

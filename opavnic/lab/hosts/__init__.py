@@ -1,0 +1,1 @@
+"""Hosts of a lab: namespaces and guests, their interfaces, files and programs."""

@@ -1,0 +1,225 @@
+"""Move this process onto a host of a lab, as `ip netns exec` does for a namespace."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shlex
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NoReturn
+
+from hfi_sim.base.did_you_mean import nearest
+from hfi_sim.netdev.namespace import CLONE_NEWNET, CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWUTS, Libc
+from opavnic.base import signals
+from opavnic.devices.entry import EntryError
+from opavnic.lab.file.errors import LabError, LabInputError, PrivilegeError, ProgramError
+from opavnic.lab.hosts.device_entry import enter_devices
+from opavnic.lab.hosts.names import ETC_HOSTS
+from opavnic.lab.ownership.identity import current_namespace, namespace_at
+from opavnic.lab.ownership.journal_entries import GuestEntry
+from opavnic.lab.ownership.namespaces import NETNS_DIR
+from opavnic.lab.ownership.runtime import Journal, LabDir
+
+log = logging.getLogger("opavnic.lab")
+
+_MS_BIND: Final = 0x1000
+_MS_REC: Final = 0x4000
+_MS_SLAVE: Final = 1 << 19
+_MNT_DETACH: Final = 2
+_NOT_FOUND: Final = 127
+_NOT_RUNNABLE: Final = 126
+_ID_SHOWN: Final = 12
+"""As many digits of a container's id as the engines show."""
+
+
+def host_namespace(journal: Journal, host: str) -> Path | None:
+    """Return the file of a host's namespace; None if the host is the machine itself.
+
+    Raises:  LabInputError: the lab has no such host.
+    """
+    for entry in journal.namespaces:
+        if entry.host == host:
+            return Path(entry.path)
+    guest = _guest(journal, host)
+    if guest is not None and guest.kind == "vm":
+        raise LabInputError(
+            f"host {host} is a virtual machine: programs are started inside it, with ssh for example"
+        )
+    if guest is not None:
+        return Path(guest.namespace)
+    known = journal.hosts
+    if host in known:
+        return None
+    raise LabInputError(f'unknown host "{host}" in lab {journal.lab} ({nearest(host, known)})')
+
+
+def _guest(journal: Journal, host: str) -> GuestEntry | None:
+    return next((entry for entry in journal.guests if entry.host == host), None)
+
+
+def plain_command(journal: Journal, host: str, command: list[str]) -> str:
+    """Return the equivalent command with the system's own tools."""
+    path = host_namespace(journal, host)
+    guest = _guest(journal, host)
+    if guest is not None and guest.container:
+        return shlex.join([guest.engine, "exec", guest.container, *command])
+    words = command if path is None else ["ip", "netns", "exec", path.name, *command]
+    if guest is not None and path is not None and path.parent != NETNS_DIR:
+        words = ["nsenter", f"--net={path}", *command]
+    if journal.private and path is not None:
+        words = ["nsenter", f"--target={journal.pid}", "--user", "--mount", f"--net={path}", *command]
+    return shlex.join(words)
+
+
+def become(
+    lab: LabDir, journal: Journal, host: str, command: list[str], *, devices: bool | None = None
+) -> NoReturn:
+    """Replace this process with `command` on a host of a running lab.
+
+    The environment variables OPAVNIC_LAB and OPAVNIC_HOST tell the program where it runs.
+
+    Args:    devices: whether it finds the HFI of the host in /dev/infiniband and /sys/class; None: where possible.
+    Raises:  LabInputError: no such host. PrivilegeError, LabError: it cannot be entered, or has no devices although it
+             must. ProgramError: the program cannot be started.
+    """
+    path = host_namespace(journal, host)
+    guest = _guest(journal, host)
+    if guest is not None and guest.container:
+        _become_in_container(journal, guest, command)
+    with _same_directory():
+        if path is not None:
+            _enter(journal, host, path)
+        is_private = own_mounts(own_sysfs=path is not None)
+        name_host(lab, host, is_private)
+        if devices is not False:
+            _enter_devices(lab, journal, host, is_private, required=devices is True)
+    for number in (
+        signal.SIGPIPE,
+        signal.SIGXFSZ,
+    ):  # Python ignores them, and an ignored signal outlives exec
+        signal.signal(number, signal.SIG_DFL)
+    if signals.sigint_was_ignored:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    environment = {**os.environ, "OPAVNIC_LAB": journal.lab, "OPAVNIC_HOST": host}
+    try:
+        os.execvpe(command[0], command, environment)  # noqa: S606 - the very purpose: an argument list, no shell
+    except FileNotFoundError as error:
+        raise ProgramError(f"{command[0]}: no such program on host {host}", _NOT_FOUND) from error
+    except (OSError, ValueError) as error:  # an empty name is a ValueError
+        reason = error.strerror if isinstance(error, OSError) else error
+        name = command[0] or "a program without a name"
+        raise ProgramError(f"{name}: cannot be run: {reason}", _NOT_RUNNABLE) from error
+
+
+@contextlib.contextmanager
+def _same_directory() -> Iterator[None]:
+    """Come back to the current directory afterwards, if it is there: mount namespaces are entered at their root."""
+    try:
+        directory = os.getcwd()
+    except FileNotFoundError:
+        directory = "/"
+    yield
+    with contextlib.suppress(OSError):
+        os.chdir(directory)
+
+
+def _enter(journal: Journal, host: str, path: Path) -> None:
+    libc = Libc()
+    try:
+        if journal.private:
+            enter_private(libc, journal.pid)
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        libc.setns(fd, CLONE_NEWNET)
+        os.close(fd)
+    except PermissionError as error:
+        raise PrivilegeError(
+            f"not permitted to enter host {host}: run this as the user that started the lab"
+        ) from error
+    except OSError as error:
+        raise LabError(f"cannot enter host {host} ({path}): {error.strerror}") from error
+    known = [entry.identity for entry in journal.namespaces if entry.host == host]
+    known += [entry.identity for entry in journal.guests if entry.host == host]
+    if current_namespace() not in known:
+        raise LabError(
+            f"{path} is not the network namespace that host {host} of lab {journal.lab} was; it is left alone"
+        )
+
+
+def _become_in_container(journal: Journal, guest: GuestEntry, command: list[str]) -> NoReturn:
+    """Let the container engine start a program in its container, with its files, users and limits."""
+    found = namespace_at(guest.namespace)
+    if found is None or (found.mark and found != guest.identity):
+        raise LabError(
+            f"host {guest.host} is lost: container {guest.container[:_ID_SHOWN]} of {guest.engine} has ended, or was "
+            f"started anew since it joined lab {journal.lab}; `opavnic down`, then `opavnic up` join it"
+        )
+    terminal = ["--tty"] if sys.stdin.isatty() and sys.stdout.isatty() else []
+    words = [guest.engine, "exec", "--interactive", *terminal, guest.container, *command]
+    try:
+        os.execvp(words[0], words)  # noqa: S606 - an argument list, no shell
+    except OSError as error:
+        raise ProgramError(f"{guest.engine}: cannot be run: {error.strerror}", _NOT_FOUND) from error
+
+
+def name_host(lab: LabDir, host: str, is_private: bool) -> None:
+    """Let this process, and those that it starts, have the name of a host, and know those of the others.
+
+    Args:  is_private: it is alone in its mount namespace. What is not permitted stays as it is.
+    """
+    libc = Libc()
+    with contextlib.suppress(OSError):
+        libc.unshare(CLONE_NEWUTS)
+        socket.sethostname(host)
+    names = lab.host_names / host
+    if is_private and names.is_file():
+        with contextlib.suppress(OSError):  # a machine without /etc/hosts has nothing to cover
+            libc.mount(str(names), str(ETC_HOSTS), "none", _MS_BIND)
+
+
+def enter_private(libc: Libc, pid: int) -> None:
+    """Enter the user and mount namespaces of a lab that was started without privilege."""
+    for kind, flag in (("user", CLONE_NEWUSER), ("mnt", CLONE_NEWNS)):
+        if os.stat(f"/proc/{pid}/ns/{kind}").st_ino == os.stat(f"/proc/self/ns/{kind}").st_ino:
+            continue
+        fd = os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC)
+        libc.setns(fd, flag)
+        os.close(fd)
+
+
+def own_mounts(*, own_sysfs: bool) -> bool:
+    """Move into a mount namespace of one's own; return whether that is permitted.
+
+    Args:  own_sysfs: make /sys/class/net show the interfaces of this network namespace. Without permission it keeps
+           showing those of another.
+    """
+    libc = Libc()
+    try:
+        libc.unshare(CLONE_NEWNS)
+        libc.mount("none", "/", "none", _MS_SLAVE | _MS_REC)
+    except OSError:
+        return False
+    if own_sysfs:
+        with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):  # without privilege the old one can only be covered
+                libc.umount("/sys", _MNT_DETACH)
+            libc.mount("sysfs", "/sys", "sysfs", 0)
+    return True
+
+
+def _enter_devices(lab: LabDir, journal: Journal, host: str, is_private: bool, *, required: bool) -> None:
+    """Let this process find the devices of the host. Raises LabError if it must and cannot."""
+    try:
+        if not is_private:
+            raise EntryError("a mount namespace of its own is not permitted")
+        if journal.stopped:
+            raise EntryError("the process of the lab is stopped")
+        enter_devices(lab.device_socket, host)
+    except EntryError as error:
+        if required:
+            raise LabError(f"no umad devices on host {host}: {error}") from error
+        log.debug("no umad devices on host %s: %s", host, error)

@@ -1,0 +1,113 @@
+"""What programs on a host find as /etc/hosts, kept up to date while the lab runs.
+
+One file for each host in the directory of the lab. A program that is started there sees it through a mount of its
+own, so a file is changed in place: replacing it would leave the programs that run with the old one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from opavnic.lab.file.model import LabModel
+from opavnic.lab.hosts.names import ETC_HOSTS, LOCALHOST, NamedVnic, hosts_text
+from opavnic.lab.hosts.vnics import HostVnic
+
+log = logging.getLogger("opavnic.lab")
+
+_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+
+
+class HostFiles:
+    """The files of one lab."""
+
+    def __init__(
+        self,
+        directory: Path,
+        own: Mapping[str, bool],
+        vnics: Callable[[], Mapping[str, Sequence[NamedVnic]]],
+    ) -> None:
+        """Prepare; nothing is written yet.
+
+        Args:  own: all hosts; whether each has a namespace of its own, so that names of the machine mean nothing there.
+               vnics: what the hosts have now.
+        """
+        self._directory = directory
+        self._own = own
+        self._vnics = vnics
+        self._due: asyncio.Handle | None = None
+        self._failed = False
+        self._written: dict[str, str] = {}
+
+    def write_soon(self) -> None:
+        """Write the files once whatever happens now has happened."""
+        if self._due is None:
+            self._due = asyncio.get_running_loop().call_soon(self.write)
+
+    def write(self) -> None:
+        """Write the files that have changed. A disk that is full is logged once, and tried again at the next change."""
+        self._due = None
+        vnics = self._vnics()
+        try:
+            self._directory.mkdir(mode=0o755, exist_ok=True)
+            for host, is_own in self._own.items():
+                text = hosts_text(host, vnics, LOCALHOST if is_own else _machines())
+                if self._written.get(host) != text:
+                    _write(self._directory / host, text)
+                    self._written[host] = text
+            self._failed = False
+        except OSError as error:
+            if not self._failed:
+                log.warning("names of hosts are not up to date: %s: %s", self._directory, error.strerror)
+            self._failed = True
+
+    def close(self) -> None:
+        """Write no more."""
+        if self._due is not None:
+            self._due.cancel()
+        self._own = {}
+
+
+def named_vnics(
+    model: LabModel, vnics: Iterable[HostVnic], vesw_names: Mapping[int, str]
+) -> dict[str, list[NamedVnic]]:
+    """Return the VNICs by host, with the addresses that they have now; a virtual machine with those kept for it.
+
+    Args:  vesw_names: names of known virtual switches by id.
+    """
+    hosts: dict[str, list[NamedVnic]] = {name: [] for name in model.hosts}
+    vesws = {vesw.name: vesw for vesw in model.vesws}
+    for vnic in vnics:
+        if vnic.netdev is None or vnic.adapter is None:
+            continue
+        addresses = tuple(vnic.netdev.ip_addresses)
+        if vnic.asked is not None and model.hosts[vnic.host].tap is not None:
+            kept = model.ip_of(vesws[vnic.asked.vesw.name], vnic.host)
+            addresses = () if kept is None else (kept,)
+        id_ = vnic.adapter.vesw_id or (0 if vnic.asked is None else vnic.asked.vesw.id)
+        hosts[vnic.host].append(NamedVnic(vesw_names.get(id_, vnic.interface), addresses))
+    return hosts
+
+
+def _machines() -> str:
+    try:
+        return Path(ETC_HOSTS).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return LOCALHOST
+
+
+def _write(path: Path, text: str) -> None:
+    data = text.encode()
+    fd = os.open(path, _FLAGS, 0o644)
+    try:
+        os.fchmod(fd, 0o644)
+        os.pwrite(
+            fd, data, 0
+        )  # then cut: a reader in between finds old lines behind the new ones, and never none
+        os.ftruncate(fd, len(data))
+    finally:
+        os.close(fd)

@@ -1,0 +1,37 @@
+"""The VNICs that a lab file requests, and the names of their interfaces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from opavnic.lab.file.errors import LabError
+from opavnic.lab.file.model import LabModel
+from opavnic.world.ground.given import INTERFACE_NAME_MAX
+from opavnic.world.ground.host import Interface
+
+
+def plan_interfaces(model: LabModel, host: str) -> list[Interface]:
+    """Return the VNICs of a host: vport 1, 2, ... in the order of the virtual switches in the file."""
+    return [
+        Interface(host, vesw, number, vesw.name, model.address(vesw, host))
+        for number, vesw in enumerate(model.vesws_of(host), start=1)
+    ]
+
+
+def avoid_taken_names(lab: str, interfaces: list[Interface], taken: Callable[[str], bool]) -> None:
+    """Rename interfaces on the machine itself whose names are taken there: to LAB-blue, or HOST-blue.
+
+    Raises:  LabError: these names are taken or too long as well.
+    """
+    for interface in interfaces:
+        wanted = interface.vesw.name
+        candidates = [wanted, f"{lab}-{wanted}", f"{interface.host}-{wanted}"]
+        free = [name for name in candidates if len(name) <= INTERFACE_NAME_MAX and not taken(name)]
+        others = {item.name for item in interfaces if item is not interface}
+        name = next((name for name in free if name == wanted or name not in others), None)
+        if name is None:
+            raise LabError(
+                f'an interface "{wanted}" exists on this machine, and {", ".join(candidates[1:])} are taken or longer '
+                f"than {INTERFACE_NAME_MAX} characters: give the virtual switch another name"
+            )
+        interface.name = name

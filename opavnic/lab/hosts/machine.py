@@ -1,0 +1,226 @@
+"""What a lab creates on the machine: namespaces, hosts, interfaces. Each is in the journal before it is created."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable
+from functools import partial
+from pathlib import Path
+from typing import Final, Literal
+
+from hfi_sim.netdev.tun import close_descriptors
+from opavnic.lab.file.errors import LabError, PrivilegeError
+from opavnic.lab.file.guest_model import GuestKeys
+from opavnic.lab.file.model import LabModel
+from opavnic.lab.hosts.guests import MACHINE, Guest, find_guest, proven_namespace
+from opavnic.lab.hosts.interfaces import avoid_taken_names, plan_interfaces
+from opavnic.lab.hosts.vnics import HostVnic
+from opavnic.lab.ownership.cleanup import Removed, netdev_names, remove_namespaces, undo
+from opavnic.lab.ownership.identity import NamespaceId
+from opavnic.lab.ownership.journal_entries import GuestEntry, NamespaceEntry, NetdevEntry
+from opavnic.lab.ownership.namespaces import NETNS_DIR, create_namespace, end_programs, private_directory
+from opavnic.lab.ownership.owned import Owned, Place, Site
+from opavnic.lab.ownership.runtime import Journal, LabDir
+from opavnic.world.ends import Ends
+from opavnic.world.ground.host import GroundHost, Interface, names_asked_for
+from opavnic.world.ground.memory import AppHost, InMemoryHost
+from opavnic.world.ground.tap import TapHost
+
+NetdevKind = Literal["tap", "memory"]
+VM: Final = "vm"
+"""The kind of guest that has no network namespace: a virtual machine."""
+
+
+class Machine:
+    """The hosts of one lab and what they occupy on the machine."""
+
+    def __init__(
+        self,
+        model: LabModel,
+        directory: LabDir,
+        journal: Journal,
+        ends: Ends,
+        *,
+        netdev: NetdevKind,
+        app_hosts: Collection[str],
+        hosts: Iterable[str],
+    ) -> None:
+        """Prepare; nothing is created yet.
+
+        Args:  app_hosts: hosts whose VNICs belong to this process, not to a kernel. hosts: those to create.
+        """
+        self.hosts: dict[str, GroundHost] = {}
+        self.removed = Removed(model.name)
+        """What has been removed again."""
+        self._model = model
+        self._names = tuple(hosts)
+        self._directory = directory
+        self._journal = journal
+        self._ends = ends
+        self._netdev = netdev
+        self._app_hosts = app_hosts
+        self._guests: dict[str, Guest] = {}
+        self.owned = Owned(journal, lambda: directory.save(journal))
+
+    def make_hosts(self, *, vnet_hdr: bool) -> None:
+        """Create all hosts; their netdevs follow when an EM creates vports.
+
+        Args:    vnet_hdr: create TAPs that can leave checksums and segmentation to the datapath.
+        Raises:  LabError, HfiSimError: a host cannot be created.
+        """
+        self._ends.add("namespaces", lambda: remove_namespaces(self._journal, self.removed))
+        self._ends.add(
+            "interfaces beside the VNICs", lambda: undo(self._journal, self.removed), patience_s=None
+        )
+        for name in self._names:
+            self.hosts[name] = self._make_host(name, vnet_hdr)
+        machine = [host for host in self.hosts.values() if host.is_machine]
+        reserved = names_asked_for(item for host in machine for item in host.interfaces)
+        for host in machine:
+            host.reserved = reserved
+
+    def _make_host(self, name: str, vnet_hdr: bool) -> GroundHost:
+        interfaces = plan_interfaces(self._model, name)
+        if name in self._app_hosts:
+            return AppHost(name, interfaces)
+        if self._netdev == "memory":
+            return InMemoryHost(name, interfaces)
+        host = self._make_tap_host(name, interfaces, vnet_hdr)
+        self._journal.netdevs += [NetdevEntry(name, item.name, host.namespace_name) for item in interfaces]
+        self._directory.save(self._journal)
+        return host
+
+    def _make_tap_host(self, name: str, interfaces: list[Interface], vnet_hdr: bool) -> TapHost:
+        lab, mark = self._model.name, f"opavnic:{self._model.name}"
+        keys = self._model.hosts[name]
+        if keys.is_own:
+            host = TapHost(name, interfaces, self._make_namespace(name), mark, vnet_hdr=vnet_hdr)
+            self._ends.add(f"host {name}", host.close)
+            return host
+        if self._journal.private:
+            where = "is a guest" if keys.netns != "host" else "has netns: host"
+            raise PrivilegeError(
+                f"host {name} {where}, and without privilege the machine's own interfaces cannot be "
+                "reached: run this as root"
+            )
+        if not keys.is_machine:
+            return self._make_guest_host(name, keys, interfaces, vnet_hdr)
+        host = TapHost(name, interfaces, None, mark, vnet_hdr=vnet_hdr)
+        self._ends.add(f"host {name}", host.close)
+        if keys.tap is not None:
+            host.runs_no_programs = f"host {name} is a virtual machine: programs are started inside it"
+            identity = proven_namespace(MACHINE, f"host {name}")
+            self._journal.guests.append(GuestEntry(name, VM, "", identity.inode, identity.mark))
+        machine = (other for other in self.hosts.values() if other.is_machine)
+        others = {item.name for other in machine for item in other.interfaces}
+        avoid_taken_names(lab, interfaces, lambda wanted: wanted in others or host.has_interface(wanted))
+        return host
+
+    def _make_guest_host(
+        self, name: str, keys: GuestKeys, interfaces: list[Interface], vnet_hdr: bool
+    ) -> TapHost:
+        guest = find_guest(name, keys)
+        self._ends.add(f"guest {name}", guest.close)
+        for other in self._guests.values():
+            if other.identity == guest.identity:
+                raise LabError(f"host {name}: {guest.what} is in the same network as host {other.host}")
+        mark = f"opavnic:{self._model.name}"
+        host = TapHost(name, interfaces, guest.held, mark, vnet_hdr=vnet_hdr, where=guest.what)
+        self._ends.add(f"host {name}", host.close)
+        avoid_taken_names(self._model.name, interfaces, host.has_interface)
+        self._guests[name] = guest
+        identity = guest.identity
+        self._journal.guests.append(
+            GuestEntry(
+                name,
+                guest.kind,
+                str(guest.path),
+                identity.inode,
+                identity.mark,
+                guest.engine,
+                guest.container,
+            )
+        )
+        return host
+
+    def watch_guests(self, lost: Callable[[str, str], None]) -> None:
+        """Call `lost` with host and reason when a guest is no longer there. Raises LabError."""
+        for name, guest in self._guests.items():
+            guest.watch(asyncio.get_running_loop(), partial(self._lose, name, lost))
+
+    def _lose(self, name: str, lost: Callable[[str, str], None], reason: str) -> None:
+        host = self.hosts[name]
+        host.lost = reason
+        host.trouble.append(f"{name}: {reason}")
+        lost(name, reason)
+        host.close()
+        self._guests[name].close()
+
+    @property
+    def kernels(self) -> list[str]:
+        """The hosts whose kernel is that of this machine."""
+        return [name for name, host in self.hosts.items() if _has_kernel(host) and not host.runs_no_programs]
+
+    def sites(self) -> dict[str, Site]:
+        """Return where each host with a kernel is. Raises LabError."""
+        return {name: Site(host, self._place(name)) for name, host in self.hosts.items() if _has_kernel(host)}
+
+    def _place(self, name: str) -> Place:
+        if (guest := self._guests.get(name)) is not None:
+            return Place(guest.identity, str(guest.path), guest.held)
+        own = next((entry for entry in self._journal.namespaces if entry.host == name), None)
+        if own is not None:
+            return Place(own.identity, own.path, Path(own.path))
+        return Place(proven_namespace(MACHINE, f"host {name}"))
+
+    def _make_namespace(self, host: str) -> Path:
+        directory = private_directory(self._directory.private_names) if self._journal.private else NETNS_DIR
+        path = directory / f"opavnic-{self._model.name}-{host}"
+
+        def announce(identity: NamespaceId) -> None:
+            self._journal.namespaces.append(NamespaceEntry.of(host, path, identity))
+            self._directory.save(self._journal)
+
+        create_namespace(path, announce)
+        return path
+
+    @property
+    def interfaces(self) -> list[Interface]:
+        """All VNICs that the lab file requests."""
+        return [interface for host in self.hosts.values() for interface in host.interfaces]
+
+    @property
+    def trouble(self) -> list[str]:
+        """What went wrong while netdevs were created or set up."""
+        return [line for host in self.hosts.values() for line in host.trouble]
+
+    def forget_netdevs(self, host: str) -> None:
+        """Forget the netdevs of a host: their driver is gone."""
+        self.hosts[host].forget_netdevs()
+
+    async def end_programs(self) -> None:
+        """End all programs in the namespaces of the hosts."""
+        self.removed.programs = await asyncio.to_thread(end_programs, self._journal.identities)
+
+    async def give_interfaces_back(self, vnics: Iterable[HostVnic]) -> None:
+        """Close the TAPs of all hosts together and record which of `vnics`, all VNICs of the lab, had one."""
+        made = [vnic for vnic in vnics if vnic.netdev is not None]
+        descriptors: list[int] = []
+        try:
+            for host in self.hosts.values():
+                descriptors += host.release()
+        finally:
+            await asyncio.to_thread(close_descriptors, descriptors)
+        there = {(vnic.host, self.hosts[vnic.host].name_of(vnic.vport_num)) for vnic in made}
+        self._journal.netdevs = [
+            entry for entry in self._journal.netdevs if (entry.host, entry.name) in there
+        ] + [
+            NetdevEntry(vnic.host, vnic.interface, self.hosts[vnic.host].namespace_name)
+            for vnic in made
+            if vnic.asked is None
+        ]
+        self.removed.netdevs = netdev_names(self._journal)
+
+
+def _has_kernel(host: GroundHost) -> bool:
+    return isinstance(host, TapHost)

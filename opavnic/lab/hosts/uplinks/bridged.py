@@ -1,0 +1,220 @@
+"""A VNIC as the port of a bridge: put there whenever it is made anew, and told what the bridge learns.
+
+What is behind the bridge is reported by the VNIC as further unicast addresses of its own (`bridge fdb add MAC dev VNIC
+self` does the same by hand). The agent counts the change and sends its trap, the EM reads the list and writes the MAC
+tables of the other members: the way that every address goes. Without that, members take a MAC address with the local
+bit, which containers, veths and virtual machines have, for one that contains a LID, as the driver does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import logging
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from hfi_sim.base.errors import NetdevError
+from hfi_sim.base.types import MacAddr
+from hfi_sim.netdev.bridging import BridgeClient, FdbEntry, LinkFacts, fdb_entry, parse_facts
+from hfi_sim.netdev.namespace import run_in_namespace
+from hfi_sim.netdev.netlink import RTM_DELLINK, RTM_NEWLINK, is_of_bridge, messages, open_notifications
+from opavnic.lab.hosts.uplinks.learning import Change
+
+log = logging.getLogger("opavnic.lab.hosts.uplinks")
+
+_RECEIVE_BYTES: Final = 1 << 18
+_PORT_OCTET: Final = 0xFE
+"""First octet of the address of a VNIC in a bridge: the highest unicast one. A bridge without an address of its own
+takes
+the lowest of its ports, and must not change it because of the VNIC."""
+
+
+class PortNetdev(Protocol):
+    """A VNIC's netdev in the kernel."""
+
+    name: str
+    ifindex: int
+
+    @property
+    def host_address(self) -> MacAddr:
+        """Its address."""
+
+
+class BridgedVnic:
+    """One bridge, and the VNIC that is one of its ports."""
+
+    def __init__(
+        self,
+        way: str,
+        bridge: LinkFacts,
+        held: Path | None,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        learnt: Callable[[str, MacAddr], None],
+        forgotten: Callable[[str, MacAddr], None],
+        closed: Callable[[str], None],
+        reported: Callable[[str], Iterable[MacAddr]],
+        learns: bool = True,
+        is_reached: bool = True,
+        outside: LinkFacts | None = None,
+    ) -> None:
+        """Begin to listen to a bridge.
+
+        Args:    way: the name of the uplink, or of the virtual machine. held: the namespace of the bridge. learnt,
+                 forgotten: told of addresses behind other ports. closed: told once that the bridge is gone. reported:
+                 what the VNIC is to report. learns: listen to what the bridge learns. is_reached: the addresses of the
+                 bridge and of its ports are behind it too. outside: the interface that the bridge was
+                 made for, without which it leads nowhere.
+        Raises:  NetdevError: the namespace cannot be entered.
+        """
+        self.way = way
+        self.bridge = bridge
+        self.gone = ""
+        """Why the way leads nowhere now; empty while it does."""
+        self._loop = loop
+        self._learnt, self._forgotten, self._closed, self._reported = learnt, forgotten, closed, reported
+        self._learns = learns
+        self._is_reached = is_reached
+        self._outside = outside
+        self._held = held
+        self._port: PortNetdev | None = None
+        self._known: dict[MacAddr, dict[int, int]] = {}
+        """Addresses in the forwarding database: VLAN -> port."""
+        self._links = BridgeClient(held)
+        try:
+            self._notices = open_notifications(held)
+        except BaseException:
+            self._links.close()
+            raise
+        loop.add_reader(self._notices.fileno(), self._drain)
+        self._read_all()
+
+    def close(self) -> None:
+        """Stop listening; the VNIC leaves the bridge when it goes. May be called twice."""
+        if self._notices.fileno() >= 0:
+            self._loop.remove_reader(self._notices.fileno())
+            self._notices.close()
+            self._links.close()
+
+    def lose(self, reason: str) -> None:
+        """The way leads nowhere any more: say so, forget what is behind it, and let go of its namespace."""
+        self._lose(reason)
+        self.close()
+
+    # the VNIC
+
+    def attach(self, netdev: PortNetdev) -> None:
+        """Make a VNIC that has just been set up a port of the bridge.
+
+        Raises:  NetdevError: the kernel refuses.
+        """
+        self._port = netdev
+        if self.gone:
+            return
+        self._without_ipv6(netdev.name)
+        self._links.set_address(netdev.ifindex, MacAddr(bytes([_PORT_OCTET]) + netdev.host_address[1:]))
+        self._links.set_master(netdev.ifindex, self.bridge.ifindex)
+        self._read_all()
+        self.report([Change(self.way, mac, True) for mac in self._reported(self.way)])
+
+    def _without_ipv6(self, name: str) -> None:
+        """A port of a bridge has no addresses, not even of its own link."""
+
+        def write() -> None:
+            with contextlib.suppress(OSError):
+                Path(f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6").write_text("1", encoding="ascii")
+
+        run_in_namespace(self._held, write)
+
+    def report(self, changes: Iterable[Change]) -> None:
+        """Let the VNIC report addresses, or no longer."""
+        for change in changes:
+            if self._port is None:
+                return
+            try:
+                self._links.listen_to(self._port.ifindex, change.mac, change.reports)
+            except NetdevError as error:
+                if error.errno != errno.ENODEV:  # it is gone; the next one is told all
+                    log.warning("[uplink %s] %s", self.way, error)
+
+    # the bridge
+
+    def _drain(self) -> None:
+        while self._notices.fileno() >= 0:
+            try:
+                datagram = self._notices.recv(_RECEIVE_BYTES)
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno != errno.ENOBUFS:
+                    raise
+                self._read_all()  # some were lost
+                continue
+            for kind, data in messages(datagram):
+                self._dispatch(kind, data)
+
+    def _dispatch(self, kind: int, data: bytes) -> None:
+        if kind in (RTM_NEWLINK, RTM_DELLINK):
+            self._heard_link(kind, data)
+            return
+        entry = fdb_entry(kind, data)
+        if entry is not None and entry.bridge == self.bridge.ifindex and not self.gone:
+            self._heard(entry)
+
+    def _heard_link(self, kind: int, data: bytes) -> None:
+        link = parse_facts(data)
+        if kind != RTM_DELLINK or is_of_bridge(data):
+            return
+        if link.ifindex == self.bridge.ifindex:
+            self._lose(f"bridge {self.bridge.name} was deleted")
+        elif self._outside is not None and link.ifindex == self._outside.ifindex:
+            self._lose(f"interface {self._outside.name} is gone")
+
+    def _lose(self, reason: str) -> None:
+        if not self.gone:
+            self.gone = reason
+            log.error("[uplink %s] %s", self.way, reason)
+            self._known.clear()
+            self._closed(self.way)
+
+    def _read_all(self) -> None:
+        if not self._learns or self.gone:
+            return
+        now = self._links.forwarding(self.bridge.ifindex)
+        there = {entry.mac for entry in now}
+        for mac in [mac for mac in self._known if mac not in there]:
+            self._known[mac] = {}
+            self._judge(mac)
+        for entry in now:
+            self._heard(entry)
+
+    def _heard(self, entry: FdbEntry) -> None:
+        if not self._learns or (entry.local and not self._is_reached):
+            return
+        ports = self._known.setdefault(entry.mac, {})
+        before = dict(ports)
+        if entry.gone:
+            ports.pop(entry.vlan, None)
+        else:
+            ports[entry.vlan] = entry.port
+        if ports != before or not ports:  # what has not changed here may have moved elsewhere meanwhile
+            self._judge(entry.mac)
+
+    def _judge(self, mac: MacAddr) -> None:
+        """Say whether an address is behind a port other than the VNIC."""
+        own = self._port
+        ports = self._known.get(mac, {})
+        is_own = own is not None and mac == own.host_address  # a bridge may have the address of its only port
+        if not is_own and any(own is None or port != own.ifindex for port in ports.values()):
+            self._learnt(self.way, mac)
+        else:
+            self._forgotten(self.way, mac)
+        if not ports:
+            self._known.pop(mac, None)
+
+    def state(self) -> dict[str, Any]:
+        """Return what `opavnic status` shows."""
+        return {"bridge": self.bridge.name, "state": self.gone or "up"}

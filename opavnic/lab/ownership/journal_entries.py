@@ -1,0 +1,129 @@
+"""What the journal of a lab says of each thing that it has made, entered or changed on the machine.
+
+An empty `namespace` is that of the machine; `inode` and `mark` are its identity, which alone proves anything.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Final, Self
+
+from opavnic.lab.ownership.identity import NamespaceId
+
+_NEVER_EMPTY: Final = ("path", "mark", "boot")
+_PLAIN: Final[dict[str, type | tuple[type, ...]]] = {
+    "str": str,
+    "int": int,
+    "bool": bool,
+    "str | None": (str, type(None)),
+}
+
+
+def checked(kind: type, data: dict[str, Any]) -> dict[str, Any]:
+    """Return `data` if it has valid values for all fields of a dataclass, as stored in a journal; else ValueError."""
+    for item in fields(kind):
+        if item.name not in data:
+            raise ValueError(f"{item.name} is missing")
+        wanted = _PLAIN.get(str(item.type), list)
+        value = data[item.name]
+        if not isinstance(value, wanted) or (value == "" and item.name in _NEVER_EMPTY):
+            raise ValueError(f"{item.name} is {json.dumps(value)[:40]}")
+    return data
+
+
+@dataclass(slots=True)
+class NamespaceEntry:
+    """A network namespace of the lab."""
+
+    host: str
+    path: str
+    inode: int
+    mark: str
+    """Together with the inode, its identity; see `identity.NamespaceId`."""
+
+    @classmethod
+    def of(cls, host: str, path: Path, identity: NamespaceId) -> Self:
+        """Return the entry of a namespace."""
+        return cls(host, str(path), identity.inode, identity.mark)
+
+    @property
+    def identity(self) -> NamespaceId:
+        """Its identity, unique in this boot."""
+        return NamespaceId(self.inode, self.mark)
+
+
+@dataclass(slots=True)
+class NetdevEntry:
+    """An interface of the lab; it disappears with the process that created it."""
+
+    host: str
+    name: str
+    namespace: str | None
+    """None: on the machine itself."""
+
+
+@dataclass(slots=True)
+class GuestEntry:
+    """A host that was there before the lab and stays when it ends."""
+
+    host: str
+    kind: str
+    """netns, pid, container or vm."""
+    namespace: str
+    """Its network namespace; empty: that of the machine."""
+    inode: int
+    mark: str
+    """Together with the inode, the identity of that namespace."""
+    engine: str = ""
+    container: str = ""
+    """The id of the container; names can be given to another."""
+
+    @property
+    def identity(self) -> NamespaceId:
+        """The identity of its namespace, unique in this boot."""
+        return NamespaceId(self.inode, self.mark)
+
+
+@dataclass(slots=True)
+class LinkEntry:
+    """An interface besides the VNICs that the lab makes, and that outlives the process of the lab."""
+
+    host: str
+    name: str
+    namespace: str
+    """The network namespace it is in; empty: that of the machine."""
+    inode: int
+    mark: str
+    """Together with the inode, the identity of that namespace."""
+    alias: str
+    """A random word in it proves that the interface is the lab's."""
+    address: str
+    """Its random MAC address, which it has from the first moment, before it has the alias."""
+
+    @property
+    def identity(self) -> NamespaceId:
+        """The identity of its namespace, unique in this boot."""
+        return NamespaceId(self.inode, self.mark)
+
+
+@dataclass(slots=True)
+class SettingEntry:
+    """A setting of somebody else's that the lab has changed: a sysctl, or whether an interface is up."""
+
+    what: str
+    """`sysctl` and its path below /proc/sys, or `up` and the name of an interface."""
+    namespace: str
+    """The network namespace; empty: that of the machine."""
+    inode: int
+    mark: str
+    before: str
+    after: str
+    """It is put back only where it still has this value."""
+    ifindex: int = 0
+
+    @property
+    def identity(self) -> NamespaceId:
+        """The identity of its namespace, unique in this boot."""
+        return NamespaceId(self.inode, self.mark)

@@ -1,0 +1,124 @@
+"""What people have changed on the hosts of a running lab, and no lab file says: for `opavnic save` to name."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from hfi_sim.base.errors import NetdevError
+from hfi_sim.base.types import mac_text
+from hfi_sim.netdev.namespace import CLONE_NEWNET, Libc, run_in_namespace, run_in_thread
+from hfi_sim.netdev.netlink import LinkClient
+from opavnic.lab.hosts.vnics import HostVnic
+from opavnic.lab.ownership.namespaces import OWN_SYSCTLS
+from opavnic.lab.run.lab import Lab
+
+_SYSCTLS: Final = Path("/proc/sys/net")
+_OF_INTERFACES: Final = ("conf", "neigh")
+"""Directories with one directory for each interface; those of all interfaces and of new ones are compared."""
+_FOR_ALL: Final = ("all", "default")
+_FORWARD: Final = "net.ipv4.ip_forward"
+_OWN: Final = {f"net.{key.replace('/', '.')}": value for key, value in OWN_SYSCTLS.items()}
+_SHOWN: Final = 8
+
+Sysctls = dict[str, str]
+
+
+def vnics_by_hand(lab: Lab) -> Iterator[str]:
+    """Yield what the hosts have changed at their VNICs."""
+    mtus = {vesw.id: vesw.mtu for vesw in lab.model.vesws}
+    core = None if lab.manager is None else lab.manager.em.core
+    mtus |= {} if core is None else {vesw.id: vesw.mtu for vesw in core.config.vesws}
+    for vnic in lab.vnics():
+        if vnic.adapter is not None and vnic.adapter.vesw_id:
+            yield from (f"{vnic}: {what}" for what in _changes(lab, vnic, mtus))
+
+
+def _changes(lab: Lab, vnic: HostVnic, mtus: Mapping[int, int]) -> Iterator[str]:
+    adapter, netdev = vnic.adapter, vnic.netdev
+    assert adapter is not None and netdev is not None  # noqa: S101, PT018 - the caller has looked
+    if netdev.moved_to:
+        yield f"its interface is in {netdev.moved_to}"
+    if vnic.interface != (given := lab.host(vnic.host).name_of(vnic.vport_num)):
+        yield f"interface {given} is called {vnic.interface}"
+    if not netdev.is_up:
+        yield "its interface is down"
+    if netdev.mtu != (mtu := mtus.get(adapter.vesw_id, netdev.mtu)):
+        yield f"MTU {netdev.mtu} instead of {mtu}"
+    base = adapter.port_info.base_mac
+    if any(base) and netdev.host_address != base:
+        yield f"MAC address {mac_text(netdev.host_address)} instead of {mac_text(base)}"
+    has = set(netdev.ip_addresses)
+    for address in sorted(map(str, has - {vnic.address})):
+        yield f"IP address {address}"
+    kept = vnic.address is not None and lab.netdev == "tap" and not lab.host(vnic.host).is_machine
+    if kept and vnic.address not in has:
+        yield f"IP address {vnic.address} is missing"
+
+
+def namespaces_of(lab: Lab) -> dict[str, tuple[Path, frozenset[str]]]:
+    """Return the namespaces that are the lab's own, by host, each with the interfaces that the lab has made there.
+
+    Hosts with uplinks are left out: the lab itself has made interfaces, routes and settings for these.
+    """
+    led_out = {uplink.host for uplink in lab.model.uplinks.values()}
+    vnics: dict[str, set[str]] = {}
+    for vnic in lab.vnics():
+        vnics.setdefault(vnic.host, {"lo"}).add(vnic.interface)
+    return {
+        name: (host.namespace, frozenset(vnics.get(name, {"lo"})))
+        for name, host in lab.hosts.items()
+        if host.namespace is not None and lab.model.hosts[name].is_own and name not in led_out
+    }
+
+
+def namespaces_by_hand(namespaces: Mapping[str, tuple[Path, frozenset[str]]]) -> list[str]:
+    """Return what people have made in namespaces of the lab: routes, interfaces, sysctls. It takes a while.
+
+    Sysctls are compared with those of a fresh namespace.
+    """
+    found: list[str] = []
+    with contextlib.suppress(OSError, NetdevError):
+        fresh = run_in_thread(_fresh_sysctls, "fresh namespace")
+        for host, (namespace, own) in namespaces.items():
+            with contextlib.closing(LinkClient(namespace)) as links:
+                found += [f"{host}: route {route}" for route in links.routes_by_hand()]
+                found += [f"{host}: interface {name}" for name in sorted(set(links.names()) - own)]
+            now = run_in_namespace(namespace, _sysctls)
+            changed = [
+                f"{key} = {now[key]}"
+                for key, value in fresh.items()
+                if now.get(key, value) not in (value, _OWN.get(key)) and not _follows(key, now, fresh)
+            ]
+            found += [f"{host}: sysctl {line}" for line in changed[:_SHOWN]]
+            if more := len(changed) - _SHOWN:
+                found += [f"{host}: {more} more sysctls"] if more > 0 else []
+    return found
+
+
+def _follows(key: str, now: Sysctls, fresh: Sysctls) -> bool:
+    """Return whether a setting changes with ip_forward, which has been changed."""
+    of_ipv4 = key.startswith("net.ipv4.conf.") and key.endswith((".forwarding", "_redirects"))
+    return of_ipv4 and now.get(_FORWARD) != fresh.get(_FORWARD)
+
+
+def _fresh_sysctls() -> Sysctls:
+    Libc().unshare(CLONE_NEWNET)
+    return _sysctls()
+
+
+def _sysctls() -> Sysctls:
+    """Return the settings of the network namespace that this thread is in; of interfaces, those for all."""
+    found = {}
+    for directory, inner, files in os.walk(_SYSCTLS):
+        here = Path(directory)
+        if here.name in _OF_INTERFACES:
+            inner[:] = [name for name in inner if name in _FOR_ALL]
+        for file in files:
+            with contextlib.suppress(OSError, ValueError):
+                key = str((here / file).relative_to(_SYSCTLS.parent)).replace("/", ".")
+                found[key] = (here / file).read_text(encoding="ascii").strip()
+    return found

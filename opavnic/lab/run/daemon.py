@@ -1,0 +1,114 @@
+"""The process of a running lab: builds it, serves its control API, and removes it on a request or a signal."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from aiohttp import web
+
+from opavnic.base.signals import call_on_ending_signals
+from opavnic.lab.file.errors import LabError
+from opavnic.lab.ownership.cleanup import Removed
+from opavnic.lab.run.lab import Lab
+from opavnic.lab.run.logs import LogHub
+from opavnic.lab.run.part_routes import PartRoutes
+from opavnic.lab.run.save import SaveRoutes
+from opavnic.lab.run.vnic_routes import VnicRoutes
+from opavnic.world.ends import Ends
+from opavnic.world.parts.control import ControlServer, LabRoutes, LogLines
+
+log = logging.getLogger("opavnic.lab")
+
+
+async def run_lab(
+    lab: Lab,
+    ready: Callable[[dict[str, Any]], None],
+    end: asyncio.Event | None = None,
+    *,
+    broken: Callable[[str], None] | None = None,
+) -> Removed:
+    """Start `lab`, call `ready` with its status, keep it until a signal or POST /down, and remove it.
+
+    Args:    end: ends it as well once it is set. broken: told why a lab that was ready carries nothing any more. Its
+             hosts and their programs stay as they are then, until a signal or POST /down; None: it is removed at once.
+    Returns: what was removed, and what failed to stop.
+    Raises:  LabError: the lab could not start, or failed later; it has been removed.
+    """
+    end = asyncio.Event() if end is None else end
+    ends = Ends()
+    call_on_ending_signals(end.set)
+    try:
+        removed = await _live(lab, ready, end, ends, broken)
+    finally:
+        failed = await ends.close()
+    removed.failed += failed
+    if lab.failure:
+        raise LabError("; ".join([lab.failure, *removed.failed]))
+    return removed
+
+
+def lab_routes(lab: Lab, lines: LogLines, down: Callable[[], Awaitable[Any]]) -> list[web.RouteDef]:
+    """Return the routes of a lab's control API.
+
+    Args:    down: ends the lab and returns what was removed, as plain data.
+    """
+    return [
+        *LabRoutes(lab.status_steps, lines, down, lab.folded).routes(),
+        *SaveRoutes(lab).routes(),
+        *VnicRoutes(lab).routes(),
+        *PartRoutes(lab.parts).routes(),
+        *lab.routes(),
+    ]
+
+
+async def _live(
+    lab: Lab,
+    ready: Callable[[dict[str, Any]], None],
+    end: asyncio.Event,
+    ends: Ends,
+    broken: Callable[[str], None] | None,
+) -> Removed:
+    """Run the lab until `end` is set and stop it; the other cleanups are registered in `ends`."""
+
+    async def down() -> dict[str, Any]:
+        removed = await lab.stop()
+        asyncio.get_running_loop().call_soon(end.set)
+        return removed.as_json()
+
+    lab.claim()
+    ends.add("directory of the lab", lab.release)
+    hub = LogHub(lab.directory.log_file)
+    ends.add("log", hub.close)
+    ends.add("lab", lab.stop, patience_s=None)
+    if await _start_or_end(lab, end):
+        control = ControlServer(lab.directory.control_socket, lab_routes(lab, hub, down))
+        ends.add("control API", control.close)
+        ends.add("readers of the log", hub.end_followers)
+        await control.start()
+        gc.collect()
+        gc.freeze()  # these objects live as long as the lab: scanning them repeatedly would delay the fabric
+        ready(lab.status())
+        lab.on_failure(end.set if broken is None else lambda: broken(lab.failure))
+        await end.wait()
+    return await lab.stop()
+
+
+async def _start_or_end(lab: Lab, end: asyncio.Event) -> bool:
+    """Start the lab unless `end` comes first; return whether it runs."""
+    starting = asyncio.ensure_future(lab.start())
+    ending = asyncio.ensure_future(end.wait())
+    try:
+        await asyncio.wait({starting, ending}, return_when=asyncio.FIRST_COMPLETED)
+        if starting.done():
+            starting.result()
+            return True
+        return False
+    finally:
+        ending.cancel()
+        if not starting.done():
+            starting.cancel()
+            await asyncio.gather(starting, return_exceptions=True)

@@ -1,0 +1,141 @@
+"""End a running lab from another process, and check that nothing of it is left."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+from pathlib import Path
+from typing import Final
+
+from opavnic.lab.file.errors import JournalError, LabError, NoLabError, PrivilegeError
+from opavnic.lab.ownership.cleanup import Removed, netdev_names, undo
+from opavnic.lab.ownership.client import LabClient
+from opavnic.lab.ownership.namespaces import is_name_of, programs_in
+from opavnic.lab.ownership.runtime import Journal, LabDir, all_labs, running_lab
+
+PATIENCE_S: Final = 15.0
+"""How long the process of a lab may take to end."""
+
+
+def end_lab(name: str | None) -> Removed:
+    """End a lab and wait until it is gone.
+
+    Returns: what was removed.
+    Raises:  NoLabError: it is not running. PrivilegeError: it belongs to another user. LabError: it did not end, or
+             something of it is left.
+    """
+    lab, journal = running_lab(name)
+    if journal.stopped:
+        raise LabError(f"lab {lab.name} (pid {journal.pid}) cannot end itself; {journal.way_out()}")
+    try:
+        process = os.pidfd_open(journal.pid)
+    except ProcessLookupError:
+        raise NoLabError(f"lab {lab.name} has just ended") from None
+    try:
+        if not journal.alive:  # the pid, and so the descriptor, may belong to another process by now
+            raise NoLabError(f"lab {lab.name} has just ended")
+        removed = _ask(lab, journal, process)
+        poll = select.poll()
+        poll.register(process, select.POLLIN)
+        if not poll.poll(PATIENCE_S * 1000):
+            raise LabError(
+                f"lab {lab.name} (pid {journal.pid}) did not end within {PATIENCE_S:g} s; {journal.way_out()}"
+            )
+    finally:
+        os.close(process)
+    left = leftovers(lab, journal)
+    if left:
+        raise LabError(f"lab {lab.name} ended and left {', '.join(left)}; remove it with: opavnic prune")
+    return removed
+
+
+def end_failed(*, dry_run: bool = False) -> list[Removed]:
+    """End the labs that carry nothing any more, and whose processes only keep their hosts.
+
+    Returns: one entry for each.
+    Raises:  LabError: something of one is left; the others have been ended.
+    """
+    done = []
+    trouble = []
+    for lab in all_labs():
+        try:
+            journal = lab.load()
+            if journal is None or not journal.alive or not journal.failure:
+                continue
+            done.append(_promised(lab, journal) if dry_run else end_lab(lab.name))
+        except JournalError:
+            continue  # whether it has failed is unknown
+        except LabError as error:
+            trouble.append(str(error))
+    if trouble:
+        raise LabError("; ".join(trouble))
+    return done
+
+
+def _promised(lab: LabDir, journal: Journal) -> Removed:
+    """Return what would be removed of a lab that runs."""
+    promised = _named(lab, journal)
+    promised.programs = programs_in(journal.identities)
+    undo(journal, promised, dry_run=True)
+    return promised
+
+
+def _ask(lab: LabDir, journal: Journal, process: int) -> Removed:
+    """Ask a lab to end through its control API, or by a signal if that does not answer (yet)."""
+    try:
+        return Removed.from_json(LabClient(lab.control_socket, PATIENCE_S).post("/down"))
+    except LabError:
+        _signal(journal, process)
+    return _named(lab, journal)
+
+
+def _named(lab: LabDir, journal: Journal) -> Removed:
+    """Return what the journal of a lab names."""
+    namespaces = [Path(entry.path).name for entry in journal.namespaces]
+    return Removed(lab.name, [], namespaces, netdev_names(journal), directory=str(lab.path))
+
+
+def _signal(journal: Journal, process: int) -> None:
+    try:
+        signal.pidfd_send_signal(process, signal.SIGTERM)
+    except PermissionError as error:
+        raise PrivilegeError(
+            f"not permitted to end lab {journal.lab} (pid {journal.pid}): run this as the user that started the lab"
+        ) from error
+    except ProcessLookupError:
+        pass  # it has just ended
+
+
+def leftovers(lab: LabDir, journal: Journal) -> list[str]:
+    """Return what is left of a lab that has ended."""
+    left = [
+        f"namespace {Path(entry.path).name}"
+        for entry in journal.namespaces
+        if is_name_of(Path(entry.path), entry.identity)
+    ]
+    left += [f"program {program}" for program in programs_in(journal.identities)]
+    if on_host := [entry.name for entry in journal.netdevs if entry.namespace is None]:
+        from hfi_sim.netdev.netlink import LinkClient  # late: most labs have no interface on the machine
+
+        links = LinkClient()
+        try:
+            found = {name: links.find(name) for name in on_host}
+        finally:
+            links.close()
+        mark = alias(lab.name)
+        left += [
+            f"interface {name}" for name, state in found.items() if state is not None and state.alias == mark
+        ]
+    if journal.links or journal.settings:
+        still = Removed(lab.name)
+        undo(journal, still, dry_run=True)
+        left += [f"interface {name}" for name in still.links] + [f"setting {line}" for line in still.settings]
+    if lab.path.exists():
+        left.append(f"directory {lab.path}")
+    return left
+
+
+def alias(lab: str) -> str:
+    """Return the alias that marks the interfaces of a lab, as `ip link` shows it."""
+    return f"opavnic:{lab}"

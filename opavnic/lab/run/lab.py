@@ -1,0 +1,612 @@
+"""A lab in Python: `async with Lab(model) as lab:` builds fabric, hosts and VNICs, and removes them again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import subprocess
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from hfi_sim.base.did_you_mean import nearest
+from hfi_sim.base.errors import HfiSimError, NetdevError
+from hfi_sim.base.text import counted
+from hfi_sim.base.types import MacAddr
+from hfi_sim.netdev.neighbours import NeighbourClient
+from opavnic.base.errors import DatapathUnavailableError
+from opavnic.datapath.selection import Choice, choose_datapath
+from opavnic.lab.file.em_config import em_config
+from opavnic.lab.file.errors import LabError
+from opavnic.lab.file.model import LabModel, losses
+from opavnic.lab.file.parts import RunningParts, check_parts
+from opavnic.lab.hosts import descriptors
+from opavnic.lab.hosts.host_files import HostFiles, named_vnics
+from opavnic.lab.hosts.machine import Machine, NetdevKind
+from opavnic.lab.hosts.names import NamedVnic
+from opavnic.lab.hosts.programs import run_program, start_program
+from opavnic.lab.hosts.uplinks.ways import Ways
+from opavnic.lab.hosts.vnics import HostVnic, vnics_of
+from opavnic.lab.ownership.cleanup import Removed, take_over
+from opavnic.lab.ownership.runtime import Journal, LabDir, process_start_time, runtime_root
+from opavnic.lab.run.neighbour_limits import too_small
+from opavnic.lab.run.programs_route import ProgramRoutes
+from opavnic.lab.run.share import Share
+from opavnic.lab.run.status import is_up_to_the_em, lab_status, vnic_state
+from opavnic.lab.run.world_of import carrier_of, has_managers, manages, world_of
+from opavnic.vnic.adapter import Adapter
+from opavnic.world.ends import Ends
+from opavnic.world.fellows import Fellows
+from opavnic.world.ground.given import VeswFacts
+from opavnic.world.ground.host import GroundHost, Interface
+from opavnic.world.part import PartHost, PartVnic, PartWorld
+from opavnic.world.parts.capture import Captures
+from opavnic.world.parts.datapath import native_datapath
+from opavnic.world.parts.devices import host_devices
+from opavnic.world.parts.em import BuiltinManager, ethernet_manager
+from opavnic.world.parts.em_routes import NoManager
+from opavnic.world.parts.fabric import FabricRoutes
+from opavnic.world.parts.mad_socket import mad_socket
+from opavnic.world.parts.management import AWAITED, fabric_management
+from opavnic.world.steps import Steps, at_once
+from opavnic.world.world import World
+from vema.base.types import VportNum
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+    from opavnic import _native
+
+log = logging.getLogger("opavnic.lab")
+
+CONVERGENCE_S: Final = 30.0
+"""Time limit for every VNIC to become operational."""
+ADDRESSES_S: Final = 5.0
+"""Time limit for their addresses to become usable: detection of duplicates takes two seconds where it is done."""
+_LOOK_AGAIN_S: Final = 0.01
+_MISSING_SHOWN: Final = 3
+"""VNICs named when a lab is not ready in time; the others are counted."""
+_NOTICED_S: Final = 3.0
+"""How long a kernel may take to notice a carrier: Linux looks once in a second."""
+
+
+class Lab:
+    """One lab: creates the hosts, the World and the parts of a model, and ends them all."""
+
+    def __init__(
+        self,
+        model: LabModel,
+        *,
+        netdev: NetdevKind = "tap",
+        file: str = "",
+        private: bool = False,
+        progress: Callable[[str], None] | None = None,
+        timer_resolution_s: float | None = None,
+        app_hosts: Collection[str] = (),
+        share: Share | None = None,
+    ) -> None:
+        """Prepare a lab; nothing is created yet.
+
+        Args:  netdev: tap needs privilege, memory does not. file: absolute path of the lab file; "" if the model was
+               built in Python. private: this process is in user, mount and network namespaces of its own. progress:
+               called with what is being done. timer_resolution_s: shorter link delays are ignored; 0 on virtual time,
+               None for the resolution of the loop. app_hosts: hosts whose VNICs the caller uses from this process,
+               besides those of the apps in the model. share: what of it is on this machine; None: everything.
+        """
+        self.model = model
+        self.share = share
+        self._hosts_here = [name for name in model.hosts if share is None or name in share.hosts]
+        self.netdev: NetdevKind = netdev
+        self.directory = LabDir(runtime_root() / model.name)
+        self.progress = progress if progress is not None else log.info
+        self._file = file
+        self._timer_resolution_s = timer_resolution_s
+        self._journal = Journal(
+            model.name, os.getpid(), process_start_time(os.getpid()) or 0, file, private=private
+        )
+        self._journal.machine = "" if share is None else share.machine
+        self._ends = Ends()
+        self._machine = Machine(
+            model,
+            self.directory,
+            self._journal,
+            self._ends,
+            netdev=netdev,
+            app_hosts={*app_hosts, *(app.host for app in model.apps)},
+            hosts=self._hosts_here,
+        )
+        self.parts = RunningParts(self._ends)
+        self._world: World | None = None
+        self._ways: Ways | None = None
+        self.manager: BuiltinManager | None = None
+        """The lab's own Ethernet Manager; None if the lab file has `em: external` or `em: off`."""
+        self._stopping: asyncio.Future[Removed] | None = None
+        self._carrier: _native.Carrier | None = None
+        self.datapath = Choice("python")
+        """The datapath that carries frames; chosen by `start`."""
+        self.failure = ""
+        """Why a lab that was ready cannot go on; empty while it can."""
+        self._on_failure: Callable[[], None] = _nothing
+        self._started_at = 0.0
+        self._claimed = False
+
+    async def __aenter__(self) -> Self:
+        """Claim the name and start."""
+        self.claim()
+        try:
+            await self.start()
+        except BaseException:
+            await self.stop()  # `start` has done this, unless that was cancelled
+            self.release()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop, and release the name.
+
+        Raises:  LabError: something failed to stop; the rest has ended. If the context is left by an error, that one
+                 gets a note instead.
+        """
+        removed = await self.stop()
+        self.release()
+        if removed.failed and error is None:
+            raise LabError(removed.complaint)
+        if removed.failed and error is not None:
+            error.add_note(removed.complaint)
+
+    # starting
+
+    def claim(self) -> None:
+        """Claim the lab's directory and remove what an earlier, killed run of the same lab left behind.
+
+        Raises:  LabRunningError: the lab is already running. LabError: leftovers cannot be removed, or the limit of
+                 open files is too low for the lab.
+        """
+        if self.netdev == "memory":
+            return
+        descriptors.provide(self.model)
+        removed = take_over(self.directory)
+        try:
+            if removed is not None:
+                self.progress(removed.of_an_earlier_run())
+            self.directory.save(self._journal)
+        except BaseException:
+            with contextlib.suppress(LabError):
+                self.directory.remove()
+            self.directory.release()
+            raise
+        self._claimed = True
+
+    async def start(self) -> None:
+        """Start everything and wait until every VNIC is operational, unless that is up to a fabric manager.
+
+        Raises:  LabError: something cannot be started, or is not ready in time. On an error or cancellation,
+                 everything started so far has been stopped.
+        """
+        try:
+            await self._start()
+        except BaseException as error:
+            removed = await self.stop()
+            if removed.failed:
+                error.add_note(removed.complaint)
+            if isinstance(error, HfiSimError) and not isinstance(error, LabError):
+                raise LabError(str(error)) from error
+            raise
+
+    async def _start(self) -> None:
+        self._started_at = asyncio.get_running_loop().time()
+        lab_file_directory = Path(self._file).parent
+        check_parts(self.model, lab_file_directory)
+        self._choose_datapath()
+        self.progress(f"making {counted(len(self._hosts_here), 'host')}")
+        self._machine.make_hosts(vnet_hdr=self.datapath.name == "native")
+        self._name_vesws()
+        self._look_at_neighbour_tables()
+        self._prepare_ways()
+        files = self._name_hosts()
+        if self.datapath.name == "native":
+            self._carrier = carrier_of(self.model)
+        self._world = world_of(
+            self.model,
+            self.hosts,
+            ends=self._ends,
+            share=self.share,
+            carrier=self._carrier,
+            timer_resolution_s=self._timer_resolution_s,
+            forget_netdevs=self._machine.forget_netdevs,
+        )
+        self._ends.add(
+            "interfaces", lambda: self._machine.give_interfaces_back(self.vnics()), patience_s=None
+        )
+        self._machine.watch_guests(self._lose_guest)
+        await self._start_own_parts(self._world)
+        if self._ways is not None:
+            self._ways.connect(self._machine.sites())
+        if files is not None:
+            files.write()
+        world = self._as_parts_see_it(self._world)
+        await self.parts.start_installed(self.model, lab_file_directory, world, self._hosts_here)
+        for fault in (*losses(self.model), *self.model.faults):
+            self.world.faults.add(fault)
+        self.world.refresh()
+        if self.share is not None:
+            await self.share.await_others()
+        self.progress("ready")
+
+    def _name_vesws(self) -> None:
+        """Let hosts ask what the virtual switches of VNICs are that the lab file does not mention."""
+        for name, host in self.hosts.items():
+            host.find_vesw = partial(self._vesw_of, name)
+
+    def _vesw_of(self, host: str, vesw_id: int) -> VeswFacts | None:
+        name = self._vesw_names().get(vesw_id)
+        if name is None:
+            return None
+        core = None if self.manager is None else self.manager.em.core
+        sections = [*self.model.vesws, *(() if core is None else core.config.vesws)]
+        subnet = next((item.subnet for item in sections if item.id == vesw_id and item.subnet), None)
+        bridged = any(
+            vesw.id == vesw_id and self.model.is_bridge_port(vesw, host) for vesw in self.model.vesws
+        )
+        return VeswFacts(name, None if bridged or subnet is None else self.model.address_in(subnet, host))
+
+    def _vesws_changed(self) -> None:
+        for host in self.hosts.values():
+            host.vesws_changed()
+
+    def _look_at_neighbour_tables(self) -> None:
+        if self.netdev != "tap":
+            return
+        with contextlib.suppress(NetdevError), contextlib.closing(NeighbourClient()) as client:
+            if said := too_small(self.model, self._machine.kernels, client.tables()):
+                self.progress(said)
+
+    def _prepare_ways(self) -> None:
+        led_out = bool(self.model.uplinks) or any(host.tap is not None for host in self.model.hosts.values())
+        if not led_out or self.netdev != "tap":
+            return
+        ways = Ways(self.model, self._machine.owned, self._macs_of)
+        self._ends.add("uplinks", ways.close)
+        ways.prepare(self._machine.sites())
+        self.parts.own["uplinks"] = self._ways = ways
+
+    def _macs_of(self, vesw: str) -> Iterator[MacAddr]:
+        members = {item.name: item.id for item in self.model.vesws}
+        for port in () if self._world is None else self._world.vnic_ports.values():
+            for adapter in port.adapters.values():
+                if adapter.vesw_id == members[vesw]:
+                    yield adapter.netdev.host_address
+
+    def _name_hosts(self) -> HostFiles | None:
+        if not self._claimed:
+            return None
+        own = {name: host.is_own for name, host in self.model.hosts.items()}
+        files = HostFiles(self.directory.host_names, own, self._named_vnics)
+        self._ends.add("names of hosts", files.close)
+        for host in self.hosts.values():
+            host.on_change = files.write_soon
+        return files
+
+    def _named_vnics(self) -> dict[str, list[NamedVnic]]:
+        if self._world is None:
+            return {}
+        return named_vnics(self.model, self.vnics(), self._vesw_names())
+
+    def _lose_guest(self, host: str, reason: str) -> None:
+        log.error(
+            "host %s: %s; its VNICs are gone, and its port is down until the lab is started again",
+            host,
+            reason,
+        )
+        self.world.lose(host)
+        if self._ways is not None:
+            self._ways.lose(host, reason)
+
+    def _choose_datapath(self) -> None:
+        try:
+            self.datapath = choose_datapath(
+                self.model.datapath.engine, tap=self.netdev == "tap", polynomial=self.model.icrc.polynomial
+            )
+        except DatapathUnavailableError as error:
+            raise LabError(f"datapath: native: {error}; or write auto or python") from error
+        if self.datapath.reason and self.netdev == "tap":
+            self.progress(f"on the Python datapath: {self.datapath.reason}")
+
+    async def _start_own_parts(self, world: World) -> None:
+        own = self.parts.own
+        others = None if self.share is None else self.share.others
+        if self.share is not None:
+            own["programs on other machines"] = ProgramRoutes(self.share.programs)
+        own |= {"fabric": FabricRoutes(world, self.model.name, others), "capture": Captures(world, others)}
+        if world.managed_by == "external":
+            pkeys = {vesw.name: vesw.pkey for vesw in self.model.vesws}
+            await self.parts.start_own("fabric manager", fabric_management(world, pkeys))
+            self.progress(f"the fabric manager is {AWAITED}")
+        if self._carrier is not None:
+            merge_udp = self.model.datapath.merge_udp
+            datapath = native_datapath(
+                world, self._carrier, on_failure=self._datapath_failed, merge_udp=merge_udp
+            )
+            await self.parts.start_own("native datapath", datapath)
+        for_programs = [name for name, host in self.hosts.items() if not host.runs_no_programs]
+        device_socket = self.directory.device_socket if self._claimed else None
+        await self.parts.start_own("HFI devices", host_devices(world, for_programs, device_socket))
+        self._ends.add("programs", self._machine.end_programs, patience_s=None)
+        if manages(self.share):  # it is at the port of the managers
+            socket = self.directory.mad_socket if self._claimed else None
+            await self.parts.start_own("MAD socket", mad_socket(world, socket))
+        em = self.model.em.mode
+        if em != "builtin" or not has_managers(self.share):
+            reason = f"lab {self.model.name} has no Ethernet Manager of its own (em: {em})"
+            if em == "builtin":
+                standbys = ", ".join([] if self.share is None else list(self.share.em_nodes)[1:])
+                also = f", with standbys on {standbys}" if standbys else ""
+                reason = f"the Ethernet Manager of lab {self.model.name} runs on the coordinator{also}"
+            own["Ethernet Manager"] = NoManager(reason)
+            return
+        self.progress(
+            "the Ethernet Manager configures "
+            + counted(len(self.model.vesws), "virtual switch", "virtual switches")
+        )
+        fellows = None if self.share is None else self.share.fellows
+        applied = None if fellows is None else fellows.config
+        manager = ethernet_manager(world, applied or em_config(self.model), fellows)
+        self.manager = await self.parts.start_own("Ethernet Manager", manager)
+        self.manager.em.on_applied = self._vesws_changed
+        self.manager.em.hosts_ready = self._hosts_ready
+        self._vesws_changed()  # of what was applied on another machine
+        if world.managed_by == "builtin":
+            await self._wait_ready(self.manager, fellows)
+
+    async def _wait_ready(self, manager: BuiltinManager, fellows: Fellows | None) -> None:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + CONVERGENCE_S
+        addresses_deadline: float | None = None
+        while True:
+            elsewhere = [] if self.share is None else self.share.trouble()
+            if trouble := self._machine.trouble + manager.trouble + elsewhere:
+                raise LabError("; ".join(dict.fromkeys(trouble)))
+            missing = [vnic for vnic in self.vnics() if vnic.asked is not None and vnic_state(vnic) != "up"]
+            if fellows is not None and fellows.config is not None:
+                return  # what was applied elsewhere need not be what the lab file says
+            if not missing:
+                tentative = [str(vnic) for vnic in self.vnics() if not _has_usable_addresses(vnic)]
+                if not tentative:
+                    return
+                addresses_deadline = addresses_deadline or loop.time() + ADDRESSES_S
+                if loop.time() > addresses_deadline:
+                    self.progress(f"IPv6 addresses are still tentative: {', '.join(tentative)}")
+                    return
+            elif loop.time() > deadline:
+                raise LabError(f"not ready within {CONVERGENCE_S:g} s: {self._first_of(missing)}")
+            await asyncio.sleep(_LOOK_AGAIN_S)  # the kernel reports "up" in its own time
+
+    def _first_of(self, missing: list[HostVnic]) -> str:
+        """Say of some VNICs why they are not up, and how many more there are."""
+        said = []
+        for vnic in missing[:_MISSING_SHOWN]:
+            reason = self._why(vnic)
+            said.append(f"{vnic} is {vnic_state(vnic)}" + (f" ({reason})" if reason else ""))
+        more = len(missing) - len(said)
+        return ", ".join(said) + (f", and {counted(more, 'more VNIC')}" if more else "")
+
+    async def _hosts_ready(self) -> None:
+        """Wait a few seconds until kernels have noticed that their VNICs may send, and programs can use addresses."""
+        clock = asyncio.get_running_loop()
+        deadline = clock.time() + _NOTICED_S
+        while clock.time() < deadline:
+            await asyncio.sleep(_LOOK_AGAIN_S)  # they look at carriers in their own time
+            made = [vnic for vnic in self.vnics() if vnic.netdev is not None and vnic_state(vnic) == "up"]
+            if all(
+                vnic.netdev is None or (vnic.netdev.host_sees_running and vnic.netdev.has_usable_addresses)
+                for vnic in made
+            ):
+                return
+
+    def _as_parts_see_it(self, world: World) -> PartWorld:
+        hosts = {}
+        for name, host in self.hosts.items():
+            vnics = [PartVnic(i.vesw.name, i.address, i.netdev, i.app_netdev) for i in host.interfaces]
+            hosts[name] = PartHost(name, world.hosts[name].ports, vnics, host.namespace)
+        return PartWorld(
+            clock=world.clock,
+            seed=self.model.seed,
+            hosts=hosts,
+            add_pkey=world.add_pkey,
+            progress=self.progress,
+            on_crash=world.on_crash,
+            on_restart=world.on_restart,
+            runtime=self.directory.path if self._claimed else None,
+            native=world.carrier,
+        )
+
+    def _datapath_failed(self, reason: str) -> None:
+        log.error("%s", reason)
+        self.failure = self._journal.failure = reason
+        if self._claimed:
+            self.directory.save(self._journal)
+        self._on_failure()
+
+    def on_failure(self, handler: Callable[[], None]) -> None:
+        """Call `handler` when `failure` is set, at once if it already is: the lab carries nothing any more."""
+        self._on_failure = handler
+        if self.failure:
+            handler()
+
+    # state
+
+    @property
+    def world(self) -> World:
+        """The fabric and what runs on it.
+
+        Raises:  LabError: the lab has not been started.
+        """
+        if self._world is None:
+            raise LabError(f"lab {self.model.name} has no fabric yet: start it first")
+        return self._world
+
+    @property
+    def hosts(self) -> dict[str, GroundHost]:
+        """The hosts created so far, by name."""
+        return self._machine.hosts
+
+    @property
+    def interfaces(self) -> list[Interface]:
+        """All VNICs that the lab file requests."""
+        return self._machine.interfaces
+
+    def vnics(self) -> Iterator[HostVnic]:
+        """Yield all VNICs, including those that an EM has created and the lab file does not mention."""
+        for name, port in self.world.vnic_ports.items():
+            yield from vnics_of(self.hosts[name], port)
+
+    def host(self, name: str) -> GroundHost:
+        """Return a host. Raises LabError, suggesting the nearest name, if there is none."""
+        if name not in self.hosts:
+            raise LabError(f'unknown host "{name}" ({nearest(name, self.hosts)})')
+        return self.hosts[name]
+
+    def interface(self, host: str, vesw: str) -> Interface:
+        """Return the VNIC of a host in a virtual switch. Raises LabError if there is none."""
+        interfaces = {interface.vesw.name: interface for interface in self.host(host).interfaces}
+        if vesw not in interfaces:
+            raise LabError(f'host {host} has no VNIC in "{vesw}" ({nearest(vesw, interfaces)})')
+        return interfaces[vesw]
+
+    def adapter(self, interface: Interface) -> Adapter | None:
+        """Return the VNIC behind an interface, once the EM has created it."""
+        return self.world.vnic_ports[interface.host].adapters.get(VportNum(interface.vport_num))
+
+    def status(self, *, counters: bool = False) -> dict[str, Any]:
+        """Return the state of the lab as plain data; with `counters`, also the counters of every element."""
+        return at_once(self.status_steps(counters=counters))
+
+    def status_steps(self, *, counters: bool = False) -> Steps[dict[str, Any]]:
+        """Make what `status` returns, in steps: for a large lab it takes long."""
+        head: dict[str, Any] = {
+            "lab": self.model.name,
+            "pid": os.getpid(),
+            "file": self._file,
+            "uptime_s": round(asyncio.get_running_loop().time() - self._started_at, 6),
+            "netdev": self.netdev,
+            "datapath": self.datapath.name,
+            "datapath_reason": self.datapath.reason,
+            "failure": self.failure,
+            "em": self.model.em.mode,
+            "subnet_manager": self.model.subnet_manager.mode,
+            "driver_quirks": self.model.driver_quirks,
+            "fabric_id": self.model.fabric.id,
+            "seed": self.model.seed,
+        }
+        if self.share is not None:
+            head["cluster"] = self.share.status()
+        names = self._vesw_names()
+        wanted = self.model.datapath.workers
+        return lab_status(
+            head,
+            self.world,
+            self.hosts,
+            self.parts,
+            vesw_names=names,
+            workers=wanted,
+            counters=counters,
+            why=self._why,
+            learns=self._learns,
+        )
+
+    @property
+    def _learns(self) -> bool:
+        """Whether the EM learns the addresses of all virtual switches, or it is not known."""
+        core = None if self.manager is None else self.manager.em.core
+        return core is None or all(core.config.policy(vesw) == "learn" for vesw in core.config.vesws)
+
+    def _why(self, vnic: HostVnic) -> str:
+        """Return why a VNIC is not up, if its EM knows it."""
+        if self.manager is None or not is_up_to_the_em(vnic_state(vnic)):
+            return ""
+        vesw_id = 0 if vnic.adapter is None else vnic.adapter.vesw_id
+        if not vesw_id and vnic.asked is not None:
+            vesw_id = vnic.asked.vesw.id
+        return (
+            self.manager.em.why_not(int(self.world.vnic_ports[vnic.host].port.guid), vesw_id)
+            if vesw_id
+            else ""
+        )
+
+    async def folded(self, status: dict[str, Any], counters: bool) -> dict[str, Any]:
+        """Return the status of the lab as a whole, given that of its share here."""
+        return status if self.share is None else await self.share.fold(status, counters)
+
+    def _vesw_names(self) -> dict[int, str]:
+        names = {vesw.id: vesw.name for vesw in self.model.vesws}
+        return names if self.manager is None else names | self.manager.vesw_names
+
+    def routes(self) -> list[web.RouteDef]:
+        """Return the routes of its parts in the control API."""
+        return self.parts.routes()
+
+    # programs
+
+    def popen(
+        self, host: str, command: Sequence[str], *, devices: bool = False, **options: Any
+    ) -> subprocess.Popen[str]:
+        """Start a program on a host, with text streams; `options` are those of subprocess.Popen.
+
+        Args:    devices: it must find the host's HFI, as with `opavnic exec --umad`, and asks this lab for that: the
+                 loop must run.
+        Raises:  LabError: no such host, no such program, or the host cannot run programs, or has no devices.
+        """
+        return start_program(self.host(host), command, self._device_socket(devices), **options)
+
+    async def run(
+        self, host: str, command: Sequence[str], *, timeout_s: float = 60.0, devices: bool = False
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a program on a host to completion while the lab goes on, and capture its output.
+
+        Args:    devices: as for popen.
+        Raises:  LabError: as popen; or the program took longer than timeout_s and was killed.
+        """
+        return await run_program(self.host(host), command, timeout_s, self._device_socket(devices))
+
+    def _device_socket(self, devices: bool) -> Path | None:
+        if not devices:
+            return None
+        if not self._claimed:
+            raise LabError(f"lab {self.model.name} has no devices to give: its hosts are in memory")
+        return self.directory.device_socket
+
+    # stopping
+
+    async def stop(self) -> Removed:
+        """End everything that was started, once; return to every caller what was removed and what failed."""
+        if self._stopping is None:
+            self._stopping = asyncio.ensure_future(self._stop())
+        return await asyncio.shield(self._stopping)
+
+    async def _stop(self) -> Removed:
+        removed = self._machine.removed
+        removed.failed = await self._ends.close()
+        if self.netdev == "tap":
+            removed.directory = str(self.directory.path)
+        return removed
+
+    def release(self) -> None:
+        """Remove the lab's directory and release its name, after `stop`. Does nothing if it was not claimed."""
+        if self._claimed:
+            self._claimed = False
+            self.directory.remove()
+            self.directory.release()
+
+
+def _has_usable_addresses(vnic: HostVnic) -> bool:
+    return vnic.asked is None or vnic.netdev is None or vnic.netdev.has_usable_addresses
+
+
+def _nothing() -> None:
+    """Handle a failure if no handler is set."""

@@ -1,0 +1,62 @@
+"""Are the neighbour tables of the machine large enough for a lab whose hosts all talk to each other?"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final, Protocol
+
+from hfi_sim.base.text import counted
+from opavnic.lab.file.model import LabModel
+
+_SETTINGS: Final = "net.ipv{version}.neigh.default.gc_thresh{number}={value}"
+
+
+class Table(Protocol):
+    """A neighbour table of the machine."""
+
+    @property
+    def entries(self) -> int:
+        """How many there are now."""
+
+    @property
+    def hard_limit(self) -> int:
+        """How many there can be."""
+
+
+def entries_needed(model: LabModel, kernels: Collection[str]) -> dict[int, int]:
+    """Return the entries that a lab needs in the tables of IPv4 and of IPv6 when all of its hosts talk to each other.
+
+    Args:  kernels: the hosts whose kernels share the tables of this machine.
+    """
+    needed = {4: 0, 6: 0}
+    for vesw in model.vesws:
+        here = sum(member in kernels for member in vesw.members)
+        entries = here * (len(vesw.members) - 1)
+        needed[6] += entries  # link-local addresses are there without a subnet, too
+        if vesw.subnet is not None and vesw.subnet.version == 4:
+            needed[4] += entries
+    return needed
+
+
+def too_small(model: LabModel, kernels: Collection[str], tables: Mapping[int, Table]) -> str:
+    """Return which limits are too low for a lab and what to set, in one line; an empty string if none is.
+
+    Args:  kernels: as for `entries_needed`. tables: those of the machine, by IP version.
+    """
+    needed = entries_needed(model, kernels)
+    short = {version: table for version, table in tables.items() if needed[version] > table.hard_limit}
+    if not short:
+        return ""
+    limits = ", ".join(f"IPv{version} {table.hard_limit}" for version, table in short.items())
+    settings = []
+    for version, table in short.items():
+        soft = 1 << (needed[version] + table.entries - 1).bit_length()
+        settings += [
+            _SETTINGS.format(version=version, number=number, value=value)
+            for number, value in ((2, soft), (3, 2 * soft))
+        ]
+    return (
+        f"{counted(len(kernels), 'host')} that all talk to each other need {max(needed[it] for it in short)} neighbour "
+        f"entries; this machine holds fewer, for all network namespaces together ({limits}), and refuses "
+        f"packets beyond that: sysctl -w {' '.join(settings)}"
+    )

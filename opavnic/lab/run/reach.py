@@ -1,0 +1,427 @@
+"""Send the echoes of `opavnic check` from inside the hosts of a lab: raw ICMP sockets, one pair for each host.
+
+A socket belongs to the namespace that it was opened in, so one process asks on behalf of all hosts, side by side.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import selectors
+import socket
+import struct
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv6Address
+from pathlib import Path
+from typing import Any, Final
+
+from hfi_sim.base.errors import NetdevError
+from hfi_sim.netdev.namespace import Libc, run_in_namespace
+from hfi_sim.netdev.neighbours import NeighbourClient, NeighbourTable
+from opavnic.lab.file.errors import LabError, LabInputError
+from opavnic.lab.hosts.descriptors import raise_limit
+from opavnic.lab.hosts.enter import enter_private, host_namespace
+from opavnic.lab.ownership.runtime import Journal
+from opavnic.lab.run.reach_plan import (
+    Address,
+    Kind,
+    Outcome,
+    Place,
+    Probe,
+    Report,
+    Task,
+    plan,
+    room_for,
+    tasks,
+)
+
+ATTEMPTS: Final = 3
+"""How often an echo is sent that gets no answer."""
+_TABLES_S: Final = 0.05
+"""How often the neighbour tables of the machine are looked at."""
+_RECEIVE_BUFFER: Final = 4 << 20
+_TENTATIVE: Final = 0x40
+_LINK_SCOPE: Final = 0x20
+_READY_S: Final = 5.0
+"""How long the kernel may take to make sure that a link-local address is nobody else's."""
+_LOOK_AGAIN_S: Final = 0.05
+_SIOCGIFADDR: Final = 0x8915
+_SIOCGIFMTU: Final = 0x8921
+_IFREQ: Final = 40
+_IP_PKTINFO: Final = 8
+_IP_MTU_DISCOVER: Final = 10
+_IP_RECVERR: Final = 11
+_IPV6_MTU_DISCOVER: Final = 23
+_IPV6_RECVERR: Final = 25
+"""Without it, the kernel does not say that an echo was not sent for lack of buffers (ENOBUFS)."""
+_PMTUDISC_PROBE: Final = 3
+"""Do not fragment, and heed the MTU of the interface alone."""
+_SOL_RAW: Final = 255
+_ICMP_FILTER: Final = 1
+_ICMP6_FILTER: Final = 1
+_SO_RCVBUFFORCE: Final = 33
+_ECHO_REQUEST: Final = {4: 8, 6: 128}
+_ECHO_REPLY: Final = {4: 0, 6: 129}
+_ANCILLARY: Final = 64
+"""More than what tells the interface of a packet."""
+_ICMP: Final = struct.Struct(">BBHHH")
+_TOKEN: Final = struct.Struct(">8sI4x")
+"""What an echo carries and its answer repeats: a number of this run, the number of the probe."""
+
+
+@dataclass(slots=True)
+class _Sockets:
+    ipv4: socket.socket
+    ipv6: socket.socket
+    neighbours: NeighbourClient
+
+
+@dataclass(slots=True)
+class _State:
+    probe: Probe
+    attempts: int = 0
+    sent_at: float = 0.0
+    rtt_s: float | None = None
+    refused: bool = False
+    heard: list[Place] = field(default_factory=list)
+    error: str = ""
+    """Why the last attempt was not sent."""
+    reason: str = ""
+
+    @property
+    def outcome(self) -> Outcome:
+        return Outcome(
+            self.probe, self.rtt_s, self.refused, tuple(dict.fromkeys(self.heard)), self.reason or self.error
+        )
+
+
+@dataclass(slots=True)
+class _Running:
+    """A task that is under way."""
+
+    task: Task
+    left: int
+    """Its probes that are not over."""
+    made: list[tuple[Place, Address]]
+    """The neighbours that nobody had looked up before."""
+    refusals: dict[int, int]
+    """Of the neighbour tables when it began, by IP version."""
+
+
+def check_reach(
+    journal: Journal,
+    status: Mapping[str, Any],
+    *,
+    timeout_s: float,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Report:
+    """Send all echoes and wait for their answers. Call it in a process without other threads.
+
+    Args:    status: of the lab. timeout_s: how long an answer may take. progress: called with the number of probes
+             that are over, and of all.
+    Raises:  LabError: a host cannot be entered.
+    """
+    raise_limit()
+    if journal.private:
+        enter_private(Libc(), journal.pid)
+    with contextlib.ExitStack() as ends:
+        places: list[Place] = []
+        hosts: dict[str, _Sockets] = {}
+        for host in status["hosts"]:
+            try:
+                namespace = host_namespace(journal, host["name"])
+            except LabInputError:
+                continue  # an app in the process of the lab
+            opened = _in_host(host["name"], namespace, lambda: _open(ends))
+            hosts[host["name"]] = opened
+            places += _in_host(host["name"], namespace, lambda host=host: list(_places(host)))  # type: ignore[misc]
+        return _Run(hosts, places, timeout_s).run(progress)
+
+
+def _in_host(host: str, namespace: Path | None, function: Callable[[], Any]) -> Any:
+    try:
+        return run_in_namespace(namespace, function)
+    except (OSError, NetdevError) as error:
+        raise LabError(
+            f"cannot check from host {host}: {error}; run this as the user that started the lab"
+        ) from error
+
+
+def _open(ends: contextlib.ExitStack) -> _Sockets:
+    ipv4 = ends.enter_context(socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP))
+    ipv6 = ends.enter_context(socket.socket(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_ICMPV6))
+    ipv4.setsockopt(_SOL_RAW, _ICMP_FILTER, struct.pack("=I", 0xFFFFFFFF & ~(1 << _ECHO_REPLY[4])))
+    blocked = [0xFFFFFFFF] * 8  # a bit for each type
+    blocked[_ECHO_REPLY[6] // 32] &= ~(1 << _ECHO_REPLY[6] % 32)
+    ipv6.setsockopt(socket.IPPROTO_ICMPV6, _ICMP6_FILTER, struct.pack("=8I", *blocked))
+    for level, option, value in (
+        (socket.IPPROTO_IP, _IP_MTU_DISCOVER, _PMTUDISC_PROBE),
+        (socket.IPPROTO_IP, _IP_PKTINFO, 1),
+        (socket.IPPROTO_IP, _IP_RECVERR, 1),
+        (socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 0),
+    ):
+        ipv4.setsockopt(level, option, value)
+    for level, option, value in (
+        (socket.IPPROTO_IPV6, _IPV6_MTU_DISCOVER, _PMTUDISC_PROBE),
+        (socket.IPPROTO_IPV6, socket.IPV6_RECVPKTINFO, 1),
+        (socket.IPPROTO_IPV6, _IPV6_RECVERR, 1),
+        (socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_LOOP, 0),
+    ):
+        ipv6.setsockopt(level, option, value)
+    for one in (ipv4, ipv6):
+        one.setblocking(False)
+        with contextlib.suppress(OSError):
+            one.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _RECEIVE_BUFFER)
+    neighbours = NeighbourClient()
+    ends.callback(neighbours.close)
+    return _Sockets(ipv4, ipv6, neighbours)
+
+
+def _places(host: Mapping[str, Any]) -> Iterable[Place]:
+    """Yield the VNICs of the host whose namespace this thread is in, as its kernel has them."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        for vnic in host["vnics"]:
+            name = vnic["interface"]
+            try:
+                index = socket.if_nametoindex(name)
+                mtu = struct.unpack_from("=i", _ask(asking, _SIOCGIFMTU, name), 16)[0]
+            except OSError:
+                continue  # it is not there: its state says why
+            if not vnic["vesw"] or vnic["state"] != "up":
+                continue
+            yield Place(host["name"], vnic["vesw"], name, index, mtu, _ipv4(asking, name), _link_local(name))
+
+
+def _ask(asking: socket.socket, request: int, interface: str) -> bytes:
+    return fcntl.ioctl(asking, request, struct.pack(f"{_IFREQ}s", interface.encode()))
+
+
+def _ipv4(asking: socket.socket, interface: str) -> IPv4Address | None:
+    try:
+        return IPv4Address(_ask(asking, _SIOCGIFADDR, interface)[20:24])
+    except OSError:
+        return None
+
+
+def _link_local(interface: str) -> IPv6Address | None:
+    """Return the link-local address of an interface, once it may be used."""
+    deadline = time.monotonic() + _READY_S
+    while True:
+        found = None
+        with open("/proc/thread-self/net/if_inet6", encoding="ascii") as lines:
+            for line in lines:
+                address, _, _, scope, flags, name = line.split()
+                if name == interface and int(scope, 16) == _LINK_SCOPE:
+                    found = IPv6Address(int(address, 16)), int(flags, 16) & _TENTATIVE
+        if found is None:
+            return None
+        if not found[1]:
+            return found[0]
+        if time.monotonic() > deadline:
+            return None
+        time.sleep(_LOOK_AGAIN_S)
+
+
+class _Run:
+    """All tasks, as many at a time as the neighbour tables have room for."""
+
+    def __init__(self, hosts: Mapping[str, _Sockets], places: Iterable[Place], timeout_s: float) -> None:
+        self._hosts = hosts
+        self._places = tuple(places)
+        self._at = {(place.host, place.index): place for place in self._places}
+        self._timeout_s = timeout_s
+        self._nonce = os.urandom(8)
+        self._states = [_State(probe) for probe in plan(self._places)]
+        self._tasks = tasks(self._places)
+        self._begun: list[_Running] = []
+        """The task of each probe that was begun, by number."""
+        self._waiting: dict[int, float] = {}
+        """The deadlines of what is on the way, by number, the earliest first."""
+        self._unsent: deque[int] = deque()
+        self._over = 0
+        self._taken = 0
+        """Entries in a neighbour table that tasks may have made."""
+        self._room = 0
+        self._tables: dict[int, NeighbourTable] = {}
+        self._tables_at = 0.0
+
+    def run(self, progress: Callable[[int, int], None]) -> Report:
+        began = time.monotonic()
+        total = len(self._states)
+        self._look_at_tables(began)
+        with selectors.DefaultSelector() as selector:
+            for host, sockets in self._hosts.items():
+                selector.register(sockets.ipv4, selectors.EVENT_READ, (host, 4))
+                selector.register(sockets.ipv6, selectors.EVENT_READ, (host, 6))
+            ahead = next(self._tasks, None)
+            while self._over < total:
+                now = time.monotonic()
+                if now - self._tables_at > _TABLES_S:
+                    self._look_at_tables(now)
+                while ahead is not None and (
+                    not self._taken or not ahead.room or self._taken + ahead.room <= self._room
+                ):
+                    self._begin(ahead)
+                    ahead = next(self._tasks, None)
+                while self._unsent:
+                    self._send(self._unsent.popleft(), now)
+                progress(self._over, total)
+                for key, _ in selector.select(self._next_deadline(now)):
+                    self._receive(key.fileobj, *key.data)  # type: ignore[arg-type]
+                self._expire(time.monotonic())
+        order = {place: number for number, place in enumerate(self._places)}
+        outcomes = sorted(
+            (state.outcome for state in self._states),
+            key=lambda outcome: (
+                order[outcome.probe.source],
+                -1 if outcome.probe.target is None else order[outcome.probe.target],
+            ),
+        )
+        return Report(self._places, tuple(outcomes), time.monotonic() - began)
+
+    def _look_at_tables(self, now: float) -> None:
+        self._tables_at = now
+        with contextlib.suppress(NetdevError):  # then there is little room, and no reason
+            self._tables = next(iter(self._hosts.values())).neighbours.tables() if self._hosts else {}
+        self._room = room_for(self._tables.values(), self._taken)
+
+    def _begin(self, task: Task) -> None:
+        made = [
+            (place, address)
+            for place, address in task.neighbours
+            if not self._hosts[place.host].neighbours.has_neighbour(place.index, address)
+        ]
+        refusals = {version: table.refusals for version, table in self._tables.items()}
+        running = _Running(task, len(task.probes), made, refusals)
+        self._taken += task.room
+        self._unsent.extend(range(len(self._begun), len(self._begun) + len(task.probes)))
+        self._begun += [running] * len(task.probes)
+
+    def _end(self, number: int) -> None:
+        """Note that a probe is over; when it was the last of its task, remove the neighbours that the task made."""
+        self._over += 1
+        running = self._begun[number]
+        running.left -= 1
+        if not running.left:
+            self._taken -= running.task.room
+            for place, address in running.made:
+                with contextlib.suppress(NetdevError):  # the interface is gone
+                    self._hosts[place.host].neighbours.forget_neighbour(place.index, address)
+
+    def _next_deadline(self, now: float) -> float:
+        return max(0.0, next(iter(self._waiting.values()), now) - now)
+
+    def _expire(self, now: float) -> None:
+        while self._waiting and next(iter(self._waiting.values())) <= now:
+            number = next(iter(self._waiting))
+            del self._waiting[number]
+            state = self._states[number]
+            if not state.probe.wants_answer:
+                self._end(number)
+            elif state.attempts < ATTEMPTS:
+                self._unsent.append(number)
+            else:
+                state.reason = self._full_table(number, now)
+                self._end(number)
+
+    def _full_table(self, number: int, now: float) -> str:
+        """Return that the neighbour table was full since a probe was begun; an empty string if it was not."""
+        if now > self._tables_at:
+            self._look_at_tables(now)
+        version = self._states[number].probe.address.version
+        table = self._tables.get(version)
+        if table is None or table.refusals == self._begun[number].refusals.get(version, table.refusals):
+            return ""
+        return f"neighbour table of the machine is full ({table.sysctl} = {table.hard_limit})"
+
+    def _send(self, number: int, now: float) -> None:
+        state = self._states[number]
+        state.attempts += 1
+        state.sent_at = now
+        state.error = ""
+        try:
+            self._send_echo(number, state.probe)
+        except OSError as error:
+            if error.errno == errno.EMSGSIZE:
+                state.refused = True
+                self._end(number)
+                return
+            state.error = f"cannot be sent: {error.strerror}"  # counts as sent, and is sent again
+        self._waiting[number] = now + self._timeout_s
+
+    def _send_echo(self, number: int, probe: Probe) -> None:
+        version = probe.address.version
+        body = _TOKEN.pack(self._nonce, number).ljust(probe.payload, b"\0")
+        kind = (_ECHO_REPLY if probe.kind is Kind.ISOLATION else _ECHO_REQUEST)[version]
+        header = _ICMP.pack(kind, 0, 0, number >> 16 & 0xFFFF, number & 0xFFFF)
+        source = probe.source
+        sockets = self._hosts[source.host]
+        here = sockets.ipv4 if version == 4 else sockets.ipv6
+        here.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)  # that of an earlier echo would be raised instead
+        if version == 4:
+            header = _ICMP.pack(kind, 0, _checksum(header + body), number >> 16 & 0xFFFF, number & 0xFFFF)
+            own = b"\0" * 4 if source.ipv4 is None else source.ipv4.packed
+            out = struct.pack("=i4s4s", source.index, own, b"\0" * 4)
+            ancillary = [(socket.IPPROTO_IP, _IP_PKTINFO, out)]
+            here.sendmsg([header + body], ancillary, 0, (str(probe.address), 0))
+        else:
+            here.sendto(header + body, (str(probe.address), 0, 0, source.index))
+
+    def _receive(self, here: socket.socket, host: str, version: int) -> None:
+        while True:
+            try:
+                data, ancillary, _, _ = here.recvmsg(1 << 16, _ANCILLARY)
+            except BlockingIOError:
+                break
+            except OSError:  # of an earlier echo
+                continue
+            if version == 4:
+                data = data[(data[0] & 0xF) * 4 :]
+            if len(data) < _ICMP.size + _TOKEN.size or data[0] != _ECHO_REPLY[version]:
+                continue
+            nonce, number = _TOKEN.unpack_from(data, _ICMP.size)
+            if nonce == self._nonce and number < len(self._begun):
+                self._received(number, host, _interface(ancillary), len(data))
+        with contextlib.suppress(OSError):  # what the kernel found out about earlier echoes
+            while True:
+                here.recvmsg(1, 1, socket.MSG_ERRQUEUE)
+
+    def _received(self, number: int, host: str, interface: int, size: int) -> None:
+        state = self._states[number]
+        source = state.probe.source
+        if size != _ICMP.size + state.probe.payload:
+            return
+        if state.probe.kind is Kind.ISOLATION:
+            place = self._at.get((host, interface))
+            if place is not None and place.vesw != source.vesw:
+                state.heard.append(place)
+        elif state.probe.wants_answer and state.rtt_s is None and host == source.host:
+            state.rtt_s = time.monotonic() - state.sent_at
+            if self._waiting.pop(number, None) is not None:
+                self._end(number)
+
+
+def _interface(ancillary: Iterable[tuple[int, int, bytes]]) -> int:
+    """Return the index of the interface by which a packet came."""
+    for level, kind, data in ancillary:
+        if level == socket.IPPROTO_IP and kind == _IP_PKTINFO:
+            return int.from_bytes(data[:4], sys.byteorder)
+        if level == socket.IPPROTO_IPV6 and kind == socket.IPV6_PKTINFO:
+            return int.from_bytes(data[16:20], sys.byteorder)
+    return 0
+
+
+def _checksum(data: bytes) -> int:
+    """Return the Internet checksum of an ICMP message (RFC 1071)."""
+    if len(data) % 2:
+        data += b"\0"
+    total: int = sum(struct.unpack(f">{len(data) // 2}H", data))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF

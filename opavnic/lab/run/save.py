@@ -1,0 +1,162 @@
+"""The running state of a lab as a lab file: what the file said, with what has changed since.
+
+Changed since may be: faults, by `opavnic fault`; virtual switches and the MAC policy, by `opavnic em apply`. What a lab
+file cannot say is left out, and named.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any, Final
+
+import yaml
+from aiohttp import web
+from pydantic import ValidationError
+
+from hfi_sim.fabric.faults import FaultState
+from opavnic.lab.file.em_config import em_config
+from opavnic.lab.file.errors import LabError
+from opavnic.lab.file.model import Em
+from opavnic.lab.file.parts import lab_model
+from opavnic.lab.run.by_hand import namespaces_by_hand, namespaces_of, vnics_by_hand
+from opavnic.lab.run.lab import Lab
+from opavnic.world.openapi import api
+from opavnic.world.part import RunningPart
+from vema.base.sections import AS_WRITTEN
+from vema.em.desired.desired import EmConfig, VeswSection
+from vema.em.desired.problems import model_problems
+
+_GIVEN_BY_THE_FILE: Final = ("vesws", "mac", "fabric")
+"""Keys of an EM configuration that a lab file has a place for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """A lab as a file."""
+
+    text: str
+    left_out: tuple[str, ...]
+    """What of the state the file does not say."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return {"lab_file": self.text, "left_out": list(self.left_out)}
+
+
+class SaveRoutes(RunningPart):
+    """GET /save: the running state as a lab file."""
+
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+
+    def routes(self) -> list[web.RouteDef]:
+        return [web.get("/save", self._get_save)]
+
+    @api("The running state as a lab file", "the file, and what it does not say", ("lab_file", "left_out"))
+    async def _get_save(self, _: web.Request) -> web.Response:
+        saved = save(self._lab)
+        hosts = await asyncio.to_thread(namespaces_by_hand, namespaces_of(self._lab))
+        left_out = (*saved.left_out, *vnics_by_hand(self._lab), *hosts)
+        return web.json_response(Saved(saved.text, left_out).as_json())
+
+
+def save(lab: Lab) -> Saved:
+    """Return the running state of a lab as a lab file that `opavnic up` reads back to the same state.
+
+    Raises:  LabError: no lab file can say it: the name of a virtual switch names no interface, for instance.
+    """
+    data: dict[str, Any] = lab.model.model_dump(mode="json", exclude_unset=True, context=AS_WRITTEN)
+    left_out: list[str] = []
+    core = None if lab.manager is None else lab.manager.em.core
+    if core is not None:
+        plans = core.vesws.values()
+        members = {
+            plan.plan.vesw_id: list(dict.fromkeys(port.host for port in plan.plan.members)) for plan in plans
+        }
+        left_out += _take_em(data, lab, core.config, members)
+    faults = [shown["fault"] for shown in lab.world.faults.show() if shown["state"] != FaultState.OVER]
+    if faults or lab.model.faults:
+        data["faults"] = faults
+    _leave_out_losses(data)
+    model = lab_model()
+    try:
+        model.model_validate(data)
+    except ValidationError as error:
+        problems = "; ".join(map(str, model_problems(error, model)))
+        raise LabError(f"lab {lab.model.name} cannot be saved as a lab file: {problems}") from error
+    in_order = {key: data[key] for key in model.model_fields if key in data}
+    return Saved(_yaml(in_order), tuple(left_out))
+
+
+def _leave_out_losses(data: dict[str, Any]) -> None:
+    """Take `loss` off all links: it is among the faults now, where it can have been removed meanwhile."""
+    fabric = data.get("fabric", {})
+    for link in (fabric.get("link", {}), *(fabric.get("topology", {}).get("links") or ())):
+        link.pop("loss", None)
+
+
+def _take_em(data: dict[str, Any], lab: Lab, config: EmConfig, members: dict[int, list[str]]) -> list[str]:
+    """Put the configuration of the manager into the data of a lab file; return what has no place there."""
+    began = em_config(lab.model)
+    subnets = {vesw.id: vesw.subnet for vesw in lab.model.vesws}
+    sections = []
+    left_out = []
+    for vesw in config.vesws:
+        section: dict[str, Any] = {"id": vesw.id, "name": vesw.name, "pkey": vesw.pkey, "mtu": vesw.mtu}
+        if (subnet := subnets.get(vesw.id) or vesw.subnet) is not None:
+            section["subnet"] = str(subnet)
+        section["members"] = members.get(vesw.id, [])
+        sections.append(
+            {**section, **{key: value for key, value in _more(vesw).items() if key not in section}}
+        )
+    data["vesws"] = sections
+    if config.mac != lab.model.em.mac:
+        data["em"] = {**data.get("em", {}), "mac": config.mac}
+    if config.fabric.id != lab.model.fabric.id:
+        data["fabric"] = {**data.get("fabric", {}), "id": config.fabric.id}
+    now, before = config.model_dump(), began.model_dump()
+    for key in now:
+        if key in Em.model_fields and key not in _GIVEN_BY_THE_FILE and now[key] != before[key]:
+            data["em"] = {**data.get("em", {}), key: config.model_dump(mode="json", context=AS_WRITTEN)[key]}
+        elif key not in _GIVEN_BY_THE_FILE and now[key] != before[key]:
+            left_out.append(f"em: {key}")
+    return left_out
+
+
+def _more(vesw: VeswSection) -> dict[str, Any]:
+    """Return the keys of a virtual switch that are not at their defaults; a lab file knows all of an EM file's."""
+    told = vesw.model_dump(mode="json", context=AS_WRITTEN)
+    return {
+        name: told[name]
+        for name, field in VeswSection.model_fields.items()
+        if getattr(vesw, name) != field.get_default(call_default_factory=True)
+    }
+
+
+class _Hex(int):
+    """A number that is written in hex."""
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes P_Keys in hex."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _write_hex(dumper: yaml.SafeDumper, value: _Hex) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:int", f"{value:#06x}")
+
+
+_Dumper.add_representer(_Hex, _write_hex)
+
+
+def _yaml(data: dict[str, Any]) -> str:
+    vesws = [
+        {**vesw, "pkey": _Hex(vesw["pkey"])} if "pkey" in vesw else vesw for vesw in data.get("vesws", [])
+    ]
+    shown = {**data, "vesws": vesws} if vesws else data
+    return yaml.dump(
+        shown, Dumper=_Dumper, sort_keys=False, default_flow_style=None, width=100, allow_unicode=True
+    )

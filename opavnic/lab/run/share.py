@@ -1,0 +1,46 @@
+"""One machine's share of a lab that runs on several."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from opavnic.lab.run.programs_route import RemotePrograms
+from opavnic.world.elsewhere import Elsewhere
+from opavnic.world.fellows import Fellows
+from opavnic.world.world import World
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """What of a lab is here, and who is told about it."""
+
+    machine: str
+    """The name of this machine in the cluster."""
+    hosts: frozenset[str]
+    """The hosts that are here."""
+    elsewhere: frozenset[str]
+    """The nodes of the fabric, HFIs and switches, that other machines carry."""
+    manages: bool
+    """Whether subnet manager and Ethernet Manager of the lab run here."""
+    deputy: str | None
+    """The host on whose port managers here wait to take over; None: there are none."""
+    em_nodes: Mapping[str, str]
+    """Machine -> node of its Ethernet Manager, the coordinator first; empty: the coordinator has the only one."""
+    fellows: Fellows | None
+    """The Ethernet Managers of all machines, if one of several is here."""
+    attach: Callable[[World], None]
+    """Called with the world once it is wired, before anything runs on it."""
+    await_others: Callable[[], Awaitable[None]]
+    """Waits until the other machines are ready as well."""
+    trouble: Callable[[], list[str]]
+    """Returns why other machines will not be ready."""
+    status: Callable[[], dict[str, Any]]
+    """Returns the entry `cluster` of the status of this machine."""
+    fold: Callable[[dict[str, Any], bool], Awaitable[dict[str, Any]]]
+    """Makes the status of this machine that of the whole lab; whether counters are asked for."""
+    others: Elsewhere
+    """The other machines, as the parts of the lab ask them."""
+    programs: RemotePrograms
+    """Programs on hosts of other machines."""

@@ -1,0 +1,296 @@
+"""The status of a lab as plain data, for `opavnic status`."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Final
+
+from hfi_sim.base.counters import Drop, PacketCounters
+from hfi_sim.base.errors import NetdevError
+from hfi_sim.base.types import mac_text
+from hfi_sim.fabric.fabric import Fabric
+from opavnic.lab.file.parts import RunningParts
+from opavnic.lab.hosts.vnics import HostVnic, vnics_of
+from opavnic.vnic.adapter import Adapter
+from opavnic.vnic.vnic_port import VnicPort
+from opavnic.world.ground.host import GroundHost
+from opavnic.world.steps import Steps
+from opavnic.world.world import World
+from vema.agent.agent import AgentCounters
+from vema.base.types import ConfigState
+
+Why = Callable[[HostVnic], str]
+"""Returns why a VNIC is not up, as the EM knows it; empty if it is up, or the reason is not the EM's."""
+NOT_CREATED: Final = "not created by the EM"
+HELD_DOWN: Final = "held down by the EM"
+NOT_CONFIGURED: Final = "not configured by the EM"
+KERNEL_DROPS: Final = ("tx_dropped", "rx_dropped")
+
+
+ELEMENTS_AT_ONCE: Final = 256
+"""Elements whose counters are read in one step."""
+
+
+def lab_status(
+    head: Mapping[str, Any],
+    world: World,
+    hosts: Mapping[str, GroundHost],
+    running: RunningParts,
+    *,
+    vesw_names: Mapping[int, str],
+    workers: int | str,
+    counters: bool,
+    why: Why,
+    learns: bool,
+) -> Steps[dict[str, Any]]:
+    """Make the status of a lab as plain data; with `counters`, also the counters of every element. Each host is a step.
+
+    Args:  head: the entries of the lab itself, including `datapath` and `failure`. vesw_names: names of known virtual
+           switches by id. workers: how many the lab file asks for. why: the reason of a VNIC's state.
+           learns: whether the EM learns the addresses of all virtual switches.
+    """
+    carrier = world.carrier
+    if carrier is not None:
+        carrier.sync()
+    rows = []
+    kernel: dict[str, dict[str, int]] = {}
+    adapters: dict[str, Adapter] = {}
+    for host, port in [(host, world.vnic_ports[name]) for name, host in hosts.items()]:
+        vnics = vnics_of(host, port)
+        row = host_status(host, port, vnics, vesw_names, why)
+        if head["failure"]:
+            for vnic in row["vnics"]:
+                vnic["state"] = "ended"
+        rows.append(row)
+        kernel |= {f"{vnic} netdev": values for vnic, values in kernel_counters(vnics).items()}
+        adapters |= {str(vnic): vnic.adapter for vnic in vnics if vnic.adapter is not None}
+        yield
+    data: dict[str, Any] = {
+        **head,
+        "engine": engine_status(world, head["datapath"], workers) | {"merging": _merging(rows)},
+        "mads": world.mads,
+        "hosts": rows,
+        "apps": running.app_status(),
+        "links": link_status(world.fabric, head["datapath"]),
+        "drops": drop_status(world.fabric, kernel),
+        "balance": world.fabric.balance(),
+    }
+    data["hints"] = [] if learns else hints(data["drops"], adapters.values())
+    if parts := running.status():
+        data["parts"] = parts
+    if counters:
+        agents = {host: port.agent.counters for host, port in world.vnic_ports.items()}
+        data["counters"] = yield from counter_status(world.fabric, agents, adapters)
+        data["counters"] |= kernel
+    return data
+
+
+def engine_status(world: World, name: str, workers_wanted: int | str) -> dict[str, Any]:
+    """Return the engine, how many workers the lab file asks for, and what each carries: VNICs and links.
+
+    `steered` is how many VNICs have hosts that receive on all processors, `missed` how many sightings of packets were
+    not reported because Python was behind.
+
+    Args:  name: native or python. A native worker carries no VNICs of the lab's own process.
+    """
+    if world.carrier is None:
+        vnics = sum(len(port.adapters) for port in world.vnic_ports.values())
+        loads: Sequence[tuple[int, int]] = [(vnics, len(world.fabric.links))]
+        steered = missed = 0
+    else:
+        loads, steered, missed = world.carrier.loads, world.carrier.steered, world.carrier.missed
+    workers = [{"engine": name, "vnics": vnics, "links": links} for vnics, links in loads]
+    return {
+        "name": name,
+        "workers_wanted": workers_wanted,
+        "workers": workers,
+        "steered": steered,
+        "missed": missed,
+    }
+
+
+def _merging(hosts: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """Return by protocol at how many VNICs received packets are merged."""
+    return dict(Counter(name for host in hosts for vnic in host["vnics"] for name in vnic["merges"]))
+
+
+def kernel_counters(vnics: Iterable[HostVnic]) -> dict[str, dict[str, int]]:
+    """Return the kernel's counters of each TAP, by host and virtual switch; TAPs that are gone are left out.
+
+    The key of a TAP that the lab file does not mention is its host and interface.
+    """
+    found = {}
+    for vnic in vnics:
+        with contextlib.suppress(NetdevError):
+            counted = None if vnic.netdev is None else vnic.netdev.kernel_counters()
+            if counted is not None:
+                found[str(vnic)] = counted
+    return found
+
+
+def host_status(
+    host: GroundHost, port: VnicPort, vnics: Iterable[HostVnic], vesw_names: Mapping[int, str], why: Why
+) -> dict[str, Any]:
+    """Return one host with its VNICs."""
+    return {
+        "name": host.name,
+        "namespace": host.namespace_name,
+        "lid": port.port.lid,
+        "speed": host.speed,
+        "vnics": [vnic_status(vnic, port.frames(vnic.vport_num), vesw_names, why) for vnic in vnics],
+    }
+
+
+def vnic_status(
+    vnic: HostVnic,
+    frames: tuple[PacketCounters, PacketCounters],
+    vesw_names: Mapping[int, str],
+    why: Why,
+) -> dict[str, Any]:
+    """Return one VNIC: as requested in the lab file, as configured by the EM, and as seen by the host.
+
+    `vesw_id` is the id of its virtual switch; before it is on one, that of the lab file, or 0. `moved_to` is the
+    network namespace that it was moved to; empty while it is in that of its host.
+
+    Args:  frames: its counters, tx and rx. Sent and delivered frames are shown, without FCS as in `ip -s link`.
+           vesw_names: names of known virtual switches by id. why: the reason of a state that is up to the EM.
+    """
+    asked, adapter, netdev = vnic.asked, vnic.adapter, vnic.netdev
+    tx, rx = frames
+    vesw_id = 0 if adapter is None else adapter.vesw_id
+    if not vesw_id and asked is not None:
+        vesw_id = asked.vesw.id
+    return {
+        "vesw": vesw_names.get(vesw_id),
+        "vesw_id": vesw_id,
+        "vport_num": vnic.vport_num,
+        "interface": vnic.interface,
+        "ip": None if vnic.address is None else str(vnic.address),
+        "mac": None if netdev is None else mac_text(netdev.host_address),
+        "mtu": None if netdev is None else netdev.mtu,
+        "state": vnic_state(vnic),
+        "reason": why(vnic),
+        "moved_to": "" if netdev is None else netdev.moved_to,
+        "carrier": netdev is not None and netdev.carrier,
+        "oper_state": None if adapter is None else int(adapter.oper_state),
+        "tx_packets": tx.out_packets,
+        "tx_bytes": tx.out_bytes,
+        "rx_packets": rx.out_packets,
+        "rx_bytes": rx.out_bytes,
+        "merges": _merges(adapter),
+        "drops": tx.dropped + rx.dropped,
+    }
+
+
+def is_up_to_the_em(state: str) -> bool:
+    """Return whether a state of `vnic_state` is one whose reason an EM may know."""
+    return state in (NOT_CREATED, HELD_DOWN, NOT_CONFIGURED)
+
+
+def _merges(adapter: Adapter | None) -> list[str]:
+    """Return the protocols of which received packets come to the host merged."""
+    if adapter is None or adapter.offload is None:
+        return []
+    return [name for name, merged in adapter.offload.merges(adapter)._asdict().items() if merged]
+
+
+def vnic_state(vnic: HostVnic) -> str:
+    """Return the state of a VNIC in a few words: the first thing that is missing, or "up"."""
+    adapter, netdev = vnic.adapter, vnic.netdev
+    if vnic.lost:
+        return f"lost: {vnic.lost}"
+    if netdev is None or adapter is None:
+        return NOT_CREATED
+    if lost := getattr(netdev, "dead", None):
+        return f"lost: {lost}"
+    if adapter.config_state != ConfigState.FORWARDING:
+        return HELD_DOWN if adapter.vesw_id else NOT_CONFIGURED
+    if not netdev.is_up:
+        return "down"
+    if not netdev.carrier:
+        return "no carrier"
+    return "up" if adapter.oper_state == ConfigState.FORWARDING else "not operational"
+
+
+def link_status(fabric: Fabric, datapath: str = "python") -> list[dict[str, Any]]:
+    """Return every link with its traffic in both directions and the datapath that carries it."""
+    rows = []
+    for link in fabric.links:
+        forth, back = link.directions
+        rows.append(
+            {
+                "name": forth.name,
+                "state": "up" if link.up else "down",
+                "packets_forth": forth.counters.out_packets,
+                "packets_back": back.counters.out_packets,
+                "bytes_forth": forth.counters.out_bytes,
+                "bytes_back": back.counters.out_bytes,
+                "drops": forth.counters.dropped + back.counters.dropped,
+                "datapath": datapath,
+            }
+        )
+    return rows
+
+
+def drop_status(fabric: Fabric, kernel: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
+    """Return the drops so far by element and reason, without elements that dropped nothing.
+
+    Args:  kernel: the kernel's counters of each TAP, by the name of the TAP.
+    """
+    drops = fabric.drops()
+    for name, counted in kernel.items():
+        if here := {reason: counted[reason] for reason in KERNEL_DROPS if counted[reason]}:
+            drops[name] = here
+    return drops
+
+
+def hints(drops: Mapping[str, Mapping[str, int]], adapters: Iterable[Adapter]) -> list[str]:
+    """Return what may help against the drops so far, where the EM does not learn addresses.
+
+    A switch without a route is also what a cut cable looks like: it counts if hosts have chosen addresses.
+    """
+    reasons = {reason for here in drops.values() for reason, count in here.items() if count}
+    if Drop.VNIC_TX_DLID not in reasons and not (
+        Drop.SW_NO_ROUTE in reasons and any(map(_has_chosen, adapters))
+    ):
+        return []
+    return [
+        "frames to MAC addresses that the EM has not given find no LID; `em: {mac: learn}` in the lab file lets it "
+        "learn those that hosts choose"
+    ]
+
+
+def _has_chosen(adapter: Adapter) -> bool:
+    """Return whether the host of a VNIC has given it an address beside that of the EM."""
+    netdev = adapter.netdev
+    return bool(netdev.uc_list) or (
+        adapter.vesw_id != 0 and netdev.host_address != adapter.port_info.base_mac
+    )
+
+
+def counter_status(
+    fabric: Fabric, agents: dict[str, AgentCounters], adapters: dict[str, Adapter]
+) -> Steps[dict[str, Any]]:
+    """Make the counters of every element of the fabric, every management agent and every VNIC, by name."""
+    counters: dict[str, dict[str, Any]] = {}
+    for number, (name, values) in enumerate(list(fabric.counters())):
+        counters[name] = packet_counters(values)
+        if not number % ELEMENTS_AT_ONCE:
+            yield
+    counters |= {f"{port.name} congestion": asdict(port.congestion) for port in fabric.hfi_ports()}
+    counters |= {f"{host} agent": asdict(values) for host, values in agents.items()}
+    for number, (name, adapter) in enumerate(adapters.items()):
+        counters[f"{name} ethtool"] = adapter.counters.ethtool_stats()
+        if not number % ELEMENTS_AT_ONCE:
+            yield
+    return counters
+
+
+def packet_counters(counters: PacketCounters) -> dict[str, Any]:
+    """Return packet counters with a separate counter for each drop reason."""
+    data = asdict(counters)
+    drops = data.pop("drops")
+    return {**data, **{f"drop_{reason}": count for reason, count in drops.items()}}

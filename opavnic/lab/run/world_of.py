@@ -1,0 +1,153 @@
+"""The World of a lab: its fabric with the engine that carries it, its subnet manager, and its hosts on it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
+from statistics import mode
+from typing import TYPE_CHECKING
+
+from hfi_sim.base.port_state import CapabilityMask3
+from hfi_sim.base.precise_loop import timer_resolution_s as resolution_of
+from hfi_sim.wire.icrc import Icrc
+from opavnic.datapath.selection import choose_workers
+from opavnic.engine.threaded import ThreadedDriver, carrier_engine, native_carrier
+from opavnic.lab.file.model import LabModel, names_that_can_crash
+from opavnic.lab.file.topology import lab_topology
+from opavnic.lab.run.share import Share
+from opavnic.world.em_node import EM_NODE
+from opavnic.world.ends import Ends
+from opavnic.world.ground.host import GroundHost
+from opavnic.world.world import ManagedBy, World
+from vema.em.desired.election import ELECTION_GROUP
+
+if TYPE_CHECKING:
+    from opavnic import _native
+
+
+def manages(share: Share | None) -> bool:
+    """Return whether the subnet manager and the Ethernet Manager at work are on this machine."""
+    return share is None or share.manages
+
+
+def has_managers(share: Share | None) -> bool:
+    """Return whether managers run here, at work or as standbys."""
+    return share is None or share.manages or share.deputy is not None
+
+
+def carrier_of(model: LabModel) -> _native.Carrier:
+    """Return a native carrier, not started, with the workers that a lab is given."""
+    ports = [host.hfis * host.ports for host in model.hosts.values()]
+    return native_carrier(
+        icrc=model.icrc.links == "always",
+        workers=choose_workers(model.datapath.workers, len(ports), len(os.sched_getaffinity(0))),
+        ports_per_host=mode(ports),
+    )
+
+
+def world_of(
+    model: LabModel,
+    hosts: Mapping[str, GroundHost],
+    *,
+    ends: Ends,
+    share: Share | None = None,
+    carrier: _native.Carrier | None = None,
+    timer_resolution_s: float | None = None,
+    forget_netdevs: Callable[[str], None],
+) -> World:
+    """Wire the fabric of a lab, and give each host on this machine its agents.
+
+    Args:  hosts: those on this machine. share: what of the lab is here; None: everything. carrier: of `carrier_of`, not
+           started; None: the Python engine. timer_resolution_s: shorter link delays are ignored; None for the
+           resolution of the loop. forget_netdevs: called with a host whose driver has crashed.
+    """
+    loop = asyncio.get_running_loop()
+    topology = lab_topology(
+        model.fabric.topology,
+        {name: (host.hfis, host.ports) for name, host in model.hosts.items()},
+        [EM_NODE],
+        link=model.fabric.link,
+    )
+    make_world = partial(
+        World,
+        topology,
+        clock=loop,
+        seed=model.seed,
+        icrc=Icrc(model.icrc.polynomial),
+        timer_resolution_s=resolution_of(loop) if timer_resolution_s is None else timer_resolution_s,
+        subnet_manager=_managed_by(model, share),
+        routing=model.fabric.routing,
+        ends=ends,
+        elsewhere=() if share is None else share.elsewhere,
+        deputy=None if share is None else share.deputy,
+    )
+    if carrier is not None:
+        make_world = partial(make_world, engine=carrier_engine(carrier), driver=ThreadedDriver)
+    world = make_world()
+    _let_manage(world, model, share)
+    _add_agents(world, model, hosts)
+    for name in set(model.hosts) - hosts.keys() if has_managers(share) else ():
+        world.hosts[name].port.announce(CapabilityMask3.ETH_ON_FABRIC_SUPPORTED)  # as its machine will
+    world.on_crash(forget_netdevs)
+    if share is not None:
+        share.attach(world)
+    return world
+
+
+def _managed_by(model: LabModel, share: Share | None) -> ManagedBy:
+    if share is not None and share.deputy is not None:
+        return "deputy"
+    asked = model.subnet_manager.mode
+    return "elsewhere" if asked == "builtin" and not manages(share) else asked
+
+
+def _let_manage(world: World, model: LabModel, share: Share | None) -> None:
+    if world.managed_by in ("builtin", "deputy"):
+        _administer(world, model, share)
+    elif world.managed_by == "external":
+        managing = model.managing_hosts
+        for name in model.hosts:
+            for port in world.hosts[name].ports:
+                world.allow_management(port, name in managing)
+
+
+def _administer(world: World, model: LabModel, share: Share | None) -> None:
+    """Tell the subnet manager the partitions; if it does not wait for the end of another one, let it begin."""
+    manager = world.subnet_manager
+    for name in model.hosts:
+        if pkeys := [vesw.pkey for vesw in model.vesws_of(name)]:
+            world.set_pkeys(world.hosts[name].port, pkeys)
+    for name in model.hosts:
+        for port in world.hosts[name].ports:
+            manager.set_management(port, name in model.managing_hosts)
+    if share is not None:
+        manager.reserve_lids()
+        for node in share.em_nodes.values():
+            port = world.manager_port(node)
+            manager.set_management(port, True)
+            manager.groups.join(ELECTION_GROUP, port)
+    if world.managed_by == "builtin":
+        manager.sweep()
+
+
+def _add_agents(world: World, model: LabModel, hosts: Mapping[str, GroundHost]) -> None:
+    """Give each host on this machine its VNIC ports, and let those crash of which the lab file says it."""
+    can_crash = names_that_can_crash(model)
+    for name, ground in hosts.items():
+        ground.speed = world.speed_of(name)
+        world.add_vnic_port(
+            name,
+            netdevs=ground.make_netdev,
+            configured=ground.configured,
+            can_crash=name in can_crash,
+            driver_quirks=model.driver_quirks,
+            sets_need_full_member=model.em.sets_need_full_member,
+        )
+    for name in set(can_crash) - hosts.keys():
+        world.faults.hook(name, _nothing, _nothing)  # its machine does it, or the manager once it starts
+
+
+def _nothing() -> None:
+    """Do nothing where another machine does it."""
