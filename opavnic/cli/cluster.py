@@ -48,7 +48,7 @@ def ca(
     Example:
       opavnic cluster ca ~/fabric --coordinator head --node m1 --node m2
     """
-    from opavnic.cluster.credentials import make_authority
+    from opavnic.cluster.zenoh.credentials import make_authority
 
     made = make_authority(directory, nodes or [], coordinators=coordinators or [], days=days)
     rows = [

@@ -24,7 +24,7 @@ from opavnic.cli.node import (
 from opavnic.cli.output import EXIT_USAGE, fail, print_json, print_line, print_sheets, say
 
 if TYPE_CHECKING:
-    from opavnic.cluster.run import Way
+    from opavnic.cluster.machines.run import Way
     from opavnic.lab.file.model import LabModel
     from opavnic.lab.ownership.cleanup import Removed
     from opavnic.lab.run.detach import Tell
@@ -106,7 +106,7 @@ def _make_lab(model: LabModel, file: Path, private: bool) -> Lab:
 
 def _up_cluster(model: LabModel, file: Path, way: Way, wait: int | None, detach: bool, as_json: bool) -> None:
     from hfi_sim.base import precise_loop
-    from opavnic.cluster.run import run_coordinator
+    from opavnic.cluster.machines.run import run_coordinator
     from opavnic.lab.run.detach import spawn
 
     text = read_lab_text(file)

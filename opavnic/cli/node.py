@@ -12,7 +12,7 @@ from opavnic.cli.common import AsJson
 from opavnic.cli.output import fail, print_json, say
 
 if TYPE_CHECKING:
-    from opavnic.cluster.run import Way
+    from opavnic.cluster.machines.run import Way
     from opavnic.lab.run.lab import Lab
 
 Name = Annotated[
@@ -51,7 +51,7 @@ def node(
       opavnic node --join tls/192.0.2.1:7447 --credentials alpha/
     """
     from hfi_sim.base import precise_loop
-    from opavnic.cluster.run import run_member
+    from opavnic.cluster.machines.run import run_member
 
     require_privilege()
     expected = None if file is None else read_lab_text(file)
@@ -97,11 +97,11 @@ def way_of(
     name: str | None, listen: list[str] | None, credentials: Path | None, insecure: bool, join: list[str]
 ) -> Way:
     """Return how this machine reaches the others."""
-    from opavnic.cluster.run import Way
+    from opavnic.cluster.machines.run import Way
 
     own = name
     if own is None and credentials is not None:
-        from opavnic.cluster.credentials import load_credentials
+        from opavnic.cluster.zenoh.credentials import load_credentials
 
         own = str(load_credentials(credentials).name)
     return Way(

@@ -33,7 +33,7 @@ PATIENCE_S = 60.0
 pytestmark = pytest.mark.slow
 
 OF_ANOTHER_VERSION = """
-import opavnic.cluster.messages as messages
+import opavnic.cluster.protocol.messages as messages
 messages.PROTOCOL += 1
 from opavnic.cli.main import main
 raise SystemExit(main())

@@ -22,12 +22,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from opavnic.cluster.membership import Role
-from opavnic.cluster.messages import Body, Ends, Packets, Train, build_train, parse
-from opavnic.cluster.own_addresses import with_port
-from opavnic.cluster.transport import NodeName
-from opavnic.cluster.zenoh_config import Address, SessionPlan, config, to_json5
-from opavnic.cluster.zenoh_transport import ZenohTransport
+from opavnic.cluster.protocol.membership import Role
+from opavnic.cluster.protocol.messages import Body, Ends, Packets, Train, build_train, parse
+from opavnic.cluster.protocol.transport import NodeName
+from opavnic.cluster.protocol.zenoh_config import Address, SessionPlan, config, to_json5
+from opavnic.cluster.zenoh.own_addresses import with_port
+from opavnic.cluster.zenoh.transport import ZenohTransport
 from opavnic_bench.base.turns import BenchError, PeerError, Progress, silent, take_turns
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-//! Trains of packets over Zenoh without Python, in the form of opavnic/cluster/messages.py.
+//! Trains of packets over Zenoh without Python, in the form of opavnic/cluster/protocol/messages.py.
 //!
 //! `opavnic-bench-zenoh receive ADDRESS` counts packets until the other end leaves.
 //! `opavnic-bench-zenoh send ADDRESS SIZE SECONDS SHM BATCH...` prints a line of JSON for each BATCH: packets per second

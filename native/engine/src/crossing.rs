@@ -34,7 +34,7 @@ pub const MOST_RECORD: usize = 2047 * 8 + TAG;
 /// Return the bytes that packets take in a message.
 ///
 /// The body of a message has the number of its records and the length of each, as 16 bits, big-endian, then the records.
-/// The readable reference is opavnic/cluster/messages.py.
+/// The readable reference is opavnic/cluster/protocol/messages.py.
 pub fn packed_len(packets: usize, record_bytes: usize) -> usize {
     2 + 2 * packets + record_bytes
 }

@@ -97,7 +97,7 @@ pub fn measure_line(py: Python<'_>, switches: u32, seconds: f64) -> PyResult<f64
 }
 
 /// Return how many packets there are in the body of a message, which begins at `begin`, and their bytes; None: it is no
-/// body. The reference is opavnic/cluster/messages.py.
+/// body. The reference is opavnic/cluster/protocol/messages.py.
 #[pyfunction]
 pub fn body_size(message: &[u8], begin: usize) -> Option<(usize, usize)> {
     let records = message.get(begin..).and_then(Records::parse)?;

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from hfi_sim.base.errors import HfiSimError
 from opavnic.cluster.errors import AskError
-from opavnic.cluster.messages import MAX_TRAIN, Body, Take
-from opavnic.cluster.transport import LinkReport, NodeName, NodeState, Presence
+from opavnic.cluster.protocol.messages import MAX_TRAIN, Body, Take
+from opavnic.cluster.protocol.transport import LinkReport, NodeName, NodeState, Presence
 
 WINDOW: Final = 256
 """Packets of one direction that may be in transit."""

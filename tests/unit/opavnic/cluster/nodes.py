@@ -13,12 +13,12 @@ from typing import Any
 
 import zenoh
 
-from opavnic.cluster.credentials import load_credentials
-from opavnic.cluster.membership import Role
-from opavnic.cluster.messages import Body
-from opavnic.cluster.transport import NodeName, NodeState
-from opavnic.cluster.zenoh_config import Address, SessionPlan, config
-from opavnic.cluster.zenoh_transport import ZenohTransport
+from opavnic.cluster.protocol.membership import Role
+from opavnic.cluster.protocol.messages import Body
+from opavnic.cluster.protocol.transport import NodeName, NodeState
+from opavnic.cluster.protocol.zenoh_config import Address, SessionPlan, config
+from opavnic.cluster.zenoh.credentials import load_credentials
+from opavnic.cluster.zenoh.transport import ZenohTransport
 
 FABRIC = 0x301
 GETS_IN_S = 60.0

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from opavnic.cluster.credentials import load_credentials, make_authority
 from opavnic.cluster.errors import ClusterInputError
+from opavnic.cluster.zenoh.credentials import load_credentials, make_authority
 
 
 def test_ca_makes_a_folder_for_each_node_with_keys_that_only_their_user_reads(tmp_path: Path) -> None:

@@ -9,11 +9,11 @@ import pytest
 
 from hfi_sim.base.types import PKEY_FULL_MANAGEMENT
 from opavnic.base.errors import OpavnicError
-from opavnic.cluster.coordinator import Coordinator
 from opavnic.cluster.errors import AskError, ClusterInputError
-from opavnic.cluster.fellows import em_nodes
-from opavnic.cluster.node import place_lab
-from opavnic.cluster.transport import NodeName
+from opavnic.cluster.machines.coordinator import Coordinator
+from opavnic.cluster.machines.fellows import em_nodes
+from opavnic.cluster.machines.node import place_lab
+from opavnic.cluster.protocol.transport import NodeName
 from opavnic.lab.file.errors import ConfigError
 from opavnic.lab.file.loader import parse_lab
 from opavnic.lab.run.lab import Lab

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opavnic.cluster.errors import ClusterInputError
-from opavnic.cluster.exchange import OPEN_AGAIN_S, Exchange, Put, Urgency
-from opavnic.cluster.messages import (
+from opavnic.cluster.protocol.exchange import OPEN_AGAIN_S, Exchange, Put, Urgency
+from opavnic.cluster.protocol.messages import (
     Ends,
     Room,
     build_body,
@@ -17,9 +17,9 @@ from opavnic.cluster.messages import (
     build_train,
     train_head,
 )
-from opavnic.cluster.streams import ONE_EACH, ONE_FOR_ALL, RIDE_BYTES, WINDOW
-from opavnic.cluster.transport import MANAGEMENT_SC, NodeName
-from opavnic.cluster.zenoh_config import QUEUE_BATCHES
+from opavnic.cluster.protocol.streams import ONE_EACH, ONE_FOR_ALL, RIDE_BYTES, WINDOW
+from opavnic.cluster.protocol.transport import MANAGEMENT_SC, NodeName
+from opavnic.cluster.protocol.zenoh_config import QUEUE_BATCHES
 from unit.opavnic.cluster.two_nodes import LINK, A, B, TwoNodes
 
 ZENOH_BATCH = 65_535 - 100

@@ -18,13 +18,13 @@ from hfi_sim.engine.events.outputs import Left
 from hfi_sim.netdev.memory import MemoryNetdev
 from hfi_sim.wire.captures import read_capture
 from hfi_sim.wire.lrh16b import Lrh16B
-from opavnic.cluster import captures
-from opavnic.cluster.coordinator import Coordinator
 from opavnic.cluster.errors import AskError, ClusterInputError
-from opavnic.cluster.member import Member
-from opavnic.cluster.messages import MAX_TRAIN, Take
-from opavnic.cluster.node import Machine
-from opavnic.cluster.transport import MANAGEMENT_SC, NodeName
+from opavnic.cluster.machines import captures
+from opavnic.cluster.machines.coordinator import Coordinator
+from opavnic.cluster.machines.member import Member
+from opavnic.cluster.machines.node import Machine
+from opavnic.cluster.protocol.messages import MAX_TRAIN, Take
+from opavnic.cluster.protocol.transport import MANAGEMENT_SC, NodeName
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.loader import parse_lab
 from opavnic.lab.run.lab import Lab

@@ -16,9 +16,9 @@ from hfi_sim.engine.python import PythonEngine
 from hfi_sim.fabric.fabric import Fabric
 from native_module import needs_native
 from opavnic.cluster.errors import MessageError
-from opavnic.cluster.gate import NativeGate
-from opavnic.cluster.messages import MAX_PACKET, MAX_PACKETS, Packets, body_size, build_body
-from opavnic.cluster.transport import NodeName
+from opavnic.cluster.machines.gate import NativeGate
+from opavnic.cluster.protocol.messages import MAX_PACKET, MAX_PACKETS, Packets, body_size, build_body
+from opavnic.cluster.protocol.transport import NodeName
 from opavnic.datapath.selection import load_native
 from opavnic.engine.native import NativeEngine
 from opavnic.engine.threaded import carrier_engine, native_carrier

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opavnic.cluster.errors import ClusterInputError, MessageError
-from opavnic.cluster.membership import RESERVED_S, Hello, Membership, NodeEvent, Role, node_name
-from opavnic.cluster.messages import PROTOCOL
-from opavnic.cluster.transport import NodeName, Presence
+from opavnic.cluster.protocol.membership import RESERVED_S, Hello, Membership, NodeEvent, Role, node_name
+from opavnic.cluster.protocol.messages import PROTOCOL
+from opavnic.cluster.protocol.transport import NodeName, Presence
 
 LAB, OTHER_LAB = "aa" * 16, "bb" * 16
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opavnic.cluster.errors import MessageError
-from opavnic.cluster.messages import (
+from opavnic.cluster.protocol.messages import (
     MAX_PACKET,
     PROTOCOL,
     Ends,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hfi_sim.fabric.topology import Topology, generate
 from hfi_sim.fabric.topology.generators import HostSpec
 from opavnic.cluster.errors import ClusterInputError
-from opavnic.cluster.placement import place
+from opavnic.cluster.protocol.placement import place
 from opavnic.world.em_node import EM_NODE
 
 MACHINES = ["alpha", "beta", "gamma"]

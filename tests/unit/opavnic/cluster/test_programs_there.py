@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from opavnic.cluster.errors import ClusterError
-from opavnic.cluster.program_here import PIECE, ProgramHere
-from opavnic.cluster.programs_there import MAX_RUNNING
-from opavnic.cluster.transport import NodeName
+from opavnic.cluster.machines.program_here import PIECE, ProgramHere
+from opavnic.cluster.machines.programs_there import MAX_RUNNING
+from opavnic.cluster.protocol.transport import NodeName
 from opavnic.lab.run.programs_route import Frame
 
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import zenoh
 
-from opavnic.cluster.credentials import load_credentials, make_authority
 from opavnic.cluster.errors import ClusterError, ClusterInputError
-from opavnic.cluster.messages import PROTOCOL, Ends, Packets, build_open
-from opavnic.cluster.transport import NodeName
-from opavnic.cluster.zenoh_config import Address, SessionPlan, check, config, link_key
+from opavnic.cluster.protocol.messages import PROTOCOL, Ends, Packets, build_open
+from opavnic.cluster.protocol.transport import NodeName
+from opavnic.cluster.protocol.zenoh_config import Address, SessionPlan, check, config, link_key
+from opavnic.cluster.zenoh.credentials import load_credentials, make_authority
 from unit.opavnic.cluster.nodes import (
     FABRIC,
     GETS_IN_S,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from opavnic.cluster.membership import Hello, Role
-from opavnic.cluster.sight import Sight
-from opavnic.cluster.transport import NodeName
+from opavnic.cluster.protocol.membership import Hello, Role
+from opavnic.cluster.protocol.sight import Sight
+from opavnic.cluster.protocol.transport import NodeName
 
 
 def hello(name: str, life: int) -> Hello:

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from opavnic.cluster.credentials import make_authority
 from opavnic.cluster.errors import AskError, ClusterError, ClusterInputError, RefusedError
-from opavnic.cluster.membership import Role
-from opavnic.cluster.messages import Body, Packets
-from opavnic.cluster.streams import ONE_EACH, WINDOW
-from opavnic.cluster.transport import NodeName
-from opavnic.cluster.zenoh_config import Address
-from opavnic.cluster.zenoh_transport import ZenohTransport
+from opavnic.cluster.protocol.membership import Role
+from opavnic.cluster.protocol.messages import Body, Packets
+from opavnic.cluster.protocol.streams import ONE_EACH, WINDOW
+from opavnic.cluster.protocol.transport import NodeName
+from opavnic.cluster.protocol.zenoh_config import Address
+from opavnic.cluster.zenoh.credentials import make_authority
+from opavnic.cluster.zenoh.transport import ZenohTransport
 from unit.opavnic.cluster.nodes import FABRIC, GETS_IN_S, coordinator, free_port, member, plan
 
 C, M1 = NodeName("c"), NodeName("m1")

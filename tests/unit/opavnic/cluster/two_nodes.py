@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from opavnic.cluster.exchange import ACK_DELAY_S, Arrived, Exchange, Lost, Put, RoomAgain
-from opavnic.cluster.messages import Packets
-from opavnic.cluster.transport import LinkReport, NodeName
+from opavnic.cluster.protocol.exchange import ACK_DELAY_S, Arrived, Exchange, Lost, Put, RoomAgain
+from opavnic.cluster.protocol.messages import Packets
+from opavnic.cluster.protocol.transport import LinkReport, NodeName
 
 A, B = NodeName("a"), NodeName("b")
 LINK = "a:1-b:1"

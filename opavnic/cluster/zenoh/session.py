@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from opavnic.base.extras import advice
 from opavnic.cluster.errors import ClusterError, ClusterInputError
-from opavnic.cluster.zenoh_config import SessionPlan, config, to_json5
+from opavnic.cluster.protocol.zenoh_config import SessionPlan, config, to_json5
 
 if TYPE_CHECKING:
     import zenoh

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any, Final
 from opavnic.base.extras import advice
 from opavnic.base.files import FileError, read_bytes, read_text
 from opavnic.cluster.errors import ClusterError, ClusterInputError
-from opavnic.cluster.membership import node_name
-from opavnic.cluster.transport import NodeName
-from opavnic.cluster.zenoh_config import MAX_MEMBERS, Credentials
+from opavnic.cluster.protocol.membership import node_name
+from opavnic.cluster.protocol.transport import NodeName
+from opavnic.cluster.protocol.zenoh_config import MAX_MEMBERS, Credentials
 
 if TYPE_CHECKING:
     from cryptography import x509

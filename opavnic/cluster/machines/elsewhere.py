@@ -15,17 +15,17 @@ from hfi_sim.engine.link.rule import FaultKind
 from hfi_sim.fabric.faults import FaultSpec, parse_fault, spec_text
 from hfi_sim.fabric.faults.targets import directions_of, links_of, node_of
 from hfi_sim.nodes.cable import LinkDirection
-from opavnic.cluster.captures import CaptureThere, ServedCaptures
 from opavnic.cluster.errors import AskError, ClusterError
-from opavnic.cluster.status import fold_faults
-from opavnic.cluster.transport import NodeName
+from opavnic.cluster.machines.captures import CaptureThere, ServedCaptures
+from opavnic.cluster.protocol.status import fold_faults
+from opavnic.cluster.protocol.transport import NodeName
 from opavnic.world.elsewhere import RemoteCapture
 from opavnic.world.parts.fabric import remove_fault
 from opavnic.world.parts.fabric_views import VIEWS
 from opavnic.world.world import World
 
 if TYPE_CHECKING:
-    from opavnic.cluster.node import Machine
+    from opavnic.cluster.machines.node import Machine
 
 LOOK_S: Final = 5.0
 """Time limit for a machine to return a view."""

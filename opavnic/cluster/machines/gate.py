@@ -16,8 +16,8 @@ from hfi_sim.engine.crossing import TAG_SIZE
 from hfi_sim.engine.events.outputs import BufferToken, DirectionId, Left
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.wire.lrh16b import sc_of
-from opavnic.cluster.messages import Body, Packets, Taken
-from opavnic.cluster.transport import NodeName
+from opavnic.cluster.protocol.messages import Body, Packets, Taken
+from opavnic.cluster.protocol.transport import NodeName
 from opavnic.engine.native import NativeEngine
 
 if TYPE_CHECKING:

@@ -15,11 +15,18 @@ from typing import Any, Final
 
 from hfi_sim.fabric.fabric import FabricChange, FabricNotice
 from hfi_sim.nodes.cable import Link
-from opavnic.cluster.boundary import Boundary, CutLink
 from opavnic.cluster.errors import AskError, ClusterError
-from opavnic.cluster.placement import Placement
-from opavnic.cluster.programs import Program, apply_program, apply_report, node_of, program_of, report_of
-from opavnic.cluster.transport import NodeName, Transport
+from opavnic.cluster.machines.boundary import Boundary, CutLink
+from opavnic.cluster.protocol.placement import Placement
+from opavnic.cluster.protocol.programs import (
+    Program,
+    apply_program,
+    apply_report,
+    node_of,
+    program_of,
+    report_of,
+)
+from opavnic.cluster.protocol.transport import NodeName, Transport
 from opavnic.world.world import World
 
 log = logging.getLogger("opavnic.cluster")

@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from opavnic.cluster.deputy import Deputy
 from opavnic.cluster.errors import AskError, ClusterError
-from opavnic.cluster.node import Machine, digest_of, place_lab
-from opavnic.cluster.part import Follower
-from opavnic.cluster.transport import NodeName, NodeState, Transport
+from opavnic.cluster.machines.deputy import Deputy
+from opavnic.cluster.machines.node import Machine, digest_of, place_lab
+from opavnic.cluster.machines.part import Follower
+from opavnic.cluster.protocol.transport import NodeName, NodeState, Transport
 from opavnic.lab.file.loader import parse_lab
 from opavnic.lab.hosts.machine import NetdevKind
 from opavnic.lab.run.lab import Lab

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 from hfi_sim.base.errors import FabricError
 from hfi_sim.subnet_manager.groups import Groups
 from opavnic.cluster.errors import AskError, ClusterError
-from opavnic.cluster.part import AGAIN_S, Follower, Programs
-from opavnic.cluster.transport import NodeName, Transport
+from opavnic.cluster.machines.part import AGAIN_S, Follower, Programs
+from opavnic.cluster.protocol.transport import NodeName, Transport
 from opavnic.world.world import World
 from vema.em.desired.election import ELECTION_GROUP
 
 if TYPE_CHECKING:
-    from opavnic.cluster.member import Member
+    from opavnic.cluster.machines.member import Member
 
 log = logging.getLogger("opavnic.cluster")
 

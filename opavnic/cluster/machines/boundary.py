@@ -19,9 +19,9 @@ from hfi_sim.engine.crossing import TAG_SIZE
 from hfi_sim.engine.events.outputs import DirectionId
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.nodes.cable import Link
-from opavnic.cluster.gate import gate_of
-from opavnic.cluster.messages import Body
-from opavnic.cluster.transport import MANAGEMENT_SC, NodeName, Transport
+from opavnic.cluster.machines.gate import gate_of
+from opavnic.cluster.protocol.messages import Body
+from opavnic.cluster.protocol.transport import MANAGEMENT_SC, NodeName, Transport
 
 FULL_BYTES: Final = 1 << 20
 """Bytes waiting for credits of the receiver behind a link above which its sender is paused."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, NewType, Protocol
 
-from opavnic.cluster.messages import Body, Take
+from opavnic.cluster.protocol.messages import Body, Take
 
 NodeName = NewType("NodeName", str)
 """The name of one machine of a fabric: the host name unless `--name` says otherwise."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from opavnic.cluster.errors import AskError, ClusterError
-from opavnic.cluster.transport import NodeName, Transport
+from opavnic.cluster.protocol.transport import NodeName, Transport
 from opavnic.observe.capture import RING_LOOK_S, Capture
 from opavnic.world.parts.capture_asked import AskedCapture
 from opavnic.world.world import World

@@ -12,11 +12,20 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from opavnic.cluster.exchange import ACK_DELAY_S, Arrived, Exchange, Lost, Output, Put, RoomAgain, Urgency
-from opavnic.cluster.messages import Body, Take, is_open
-from opavnic.cluster.streams import ONE_EACH, ONE_FOR_ALL
-from opavnic.cluster.transport import LinkReport, NodeName
-from opavnic.cluster.zenoh_config import link_key, parse_link_key
+from opavnic.cluster.protocol.exchange import (
+    ACK_DELAY_S,
+    Arrived,
+    Exchange,
+    Lost,
+    Output,
+    Put,
+    RoomAgain,
+    Urgency,
+)
+from opavnic.cluster.protocol.messages import Body, Take, is_open
+from opavnic.cluster.protocol.streams import ONE_EACH, ONE_FOR_ALL
+from opavnic.cluster.protocol.transport import LinkReport, NodeName
+from opavnic.cluster.protocol.zenoh_config import link_key, parse_link_key
 
 if TYPE_CHECKING:
     import zenoh

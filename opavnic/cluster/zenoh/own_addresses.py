@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from opavnic.cluster.errors import ClusterInputError
-from opavnic.cluster.zenoh_config import Address
+from opavnic.cluster.protocol.zenoh_config import Address
 
 LOOK_S: Final = 1.0
 """Time limit for connecting to a machine that did not answer, for the error message."""

@@ -10,11 +10,11 @@ from typing import Any
 
 from opavnic.base.extras import advice
 from opavnic.base.signals import call_on_ending_signals
-from opavnic.cluster.coordinator import Coordinator
 from opavnic.cluster.errors import ClusterError
-from opavnic.cluster.member import Member
-from opavnic.cluster.node import Machine, digest_of
-from opavnic.cluster.transport import Transport
+from opavnic.cluster.machines.coordinator import Coordinator
+from opavnic.cluster.machines.member import Member
+from opavnic.cluster.machines.node import Machine, digest_of
+from opavnic.cluster.protocol.transport import Transport
 from opavnic.lab.file.model import LabModel
 from opavnic.lab.ownership.cleanup import Removed
 from opavnic.lab.run.daemon import run_lab
@@ -50,13 +50,13 @@ def zenoh_transport(way: Way, *, fabric: int | None, digest: str | None) -> Tran
             f"a fabric over several machines needs Zenoh ({error}): {advice('cluster')}"
         ) from error
     zenoh.try_init_log_from_env()  # RUST_LOG then shows, for example, what access control refuses
-    from opavnic.cluster.membership import NO_DIGEST, Role, node_name
-    from opavnic.cluster.zenoh_config import Address, SessionPlan
-    from opavnic.cluster.zenoh_transport import ZenohTransport
+    from opavnic.cluster.protocol.membership import NO_DIGEST, Role, node_name
+    from opavnic.cluster.protocol.zenoh_config import Address, SessionPlan
+    from opavnic.cluster.zenoh.transport import ZenohTransport
 
     credentials = None
     if way.credentials is not None:
-        from opavnic.cluster.credentials import load_credentials
+        from opavnic.cluster.zenoh.credentials import load_credentials
 
         credentials = load_credentials(way.credentials)
     plan = SessionPlan(

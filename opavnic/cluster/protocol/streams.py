@@ -15,7 +15,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Final
 
-from opavnic.cluster.messages import MAX_PACKETS, MAX_TRAIN, Ends, Open, Room, Train
+from opavnic.cluster.protocol.messages import MAX_PACKETS, MAX_TRAIN, Ends, Open, Room, Train
 
 WINDOW: Final = 1 << 14
 """Packets of a stream that may be in transit. Unless packets are very short, bytes are the tighter bound: `Pace`."""

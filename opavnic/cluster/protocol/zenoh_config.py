@@ -20,7 +20,7 @@ from typing import Any, Final
 from urllib.parse import quote, unquote
 
 from opavnic.cluster.errors import ClusterInputError
-from opavnic.cluster.transport import NodeName
+from opavnic.cluster.protocol.transport import NodeName
 
 ROOT: Final = "opavnic"
 QUEUE_BATCHES: Final = 16
@@ -76,7 +76,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """The files of a node's certificate, and the other members. See opavnic.cluster.credentials."""
+    """The files of a node's certificate, and the other members. See opavnic.cluster.zenoh.credentials."""
 
     ca: str
     certificate: str

@@ -13,8 +13,8 @@ from enum import StrEnum
 from typing import Final
 
 from opavnic.cluster.errors import ClusterInputError, MessageError
-from opavnic.cluster.messages import PROTOCOL
-from opavnic.cluster.transport import NodeName, NodeState, Presence
+from opavnic.cluster.protocol.messages import PROTOCOL
+from opavnic.cluster.protocol.transport import NodeName, NodeState, Presence
 
 NO_DIGEST: Final = "-"
 """Digest of a node without a lab file of its own: it gets the coordinator's."""

@@ -20,16 +20,16 @@ from typing import TYPE_CHECKING, Any, Final
 from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.fabric.topology.explicit import hfi_names
 from opavnic.cluster.errors import AskError, ClusterError, ClusterInputError
-from opavnic.cluster.part import AGAIN_S
-from opavnic.cluster.placement import Placement
-from opavnic.cluster.transport import NodeName
+from opavnic.cluster.machines.part import AGAIN_S
+from opavnic.cluster.protocol.placement import Placement
+from opavnic.cluster.protocol.transport import NodeName
 from opavnic.lab.file.model import LabModel
 from opavnic.world.em_node import EM_NODE
 from vema.em.desired.desired import EmConfig, EmConfigError, parse_config
 from vema.em.service.service import EthernetService
 
 if TYPE_CHECKING:
-    from opavnic.cluster.node import Machine
+    from opavnic.cluster.machines.node import Machine
 
 log = logging.getLogger("opavnic.cluster")
 

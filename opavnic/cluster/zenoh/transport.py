@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hfi_sim.base.errors import HfiSimError
 from opavnic.cluster.errors import AskError, ClusterError, ClusterInputError, MessageError, RefusedError
-from opavnic.cluster.exchange import Exchange
-from opavnic.cluster.membership import NO_DIGEST, Hello, Membership, NodeEvent, Role
-from opavnic.cluster.messages import Body, Take
-from opavnic.cluster.own_addresses import reachable, say_of, with_port
-from opavnic.cluster.sight import Sight
-from opavnic.cluster.transport import LinkReport, NodeName, NodeState, Presence
-from opavnic.cluster.zenoh_config import (
+from opavnic.cluster.protocol.exchange import Exchange
+from opavnic.cluster.protocol.membership import NO_DIGEST, Hello, Membership, NodeEvent, Role
+from opavnic.cluster.protocol.messages import Body, Take
+from opavnic.cluster.protocol.sight import Sight
+from opavnic.cluster.protocol.transport import LinkReport, NodeName, NodeState, Presence
+from opavnic.cluster.protocol.zenoh_config import (
     MAX_MEMBERS,
     ROOT,
     Address,
@@ -31,8 +30,9 @@ from opavnic.cluster.zenoh_config import (
     check,
     with_listen,
 )
-from opavnic.cluster.zenoh_links import ZenohLinks
-from opavnic.cluster.zenoh_session import open_session
+from opavnic.cluster.zenoh.links import ZenohLinks
+from opavnic.cluster.zenoh.own_addresses import reachable, say_of, with_port
+from opavnic.cluster.zenoh.session import open_session
 
 if TYPE_CHECKING:
     import zenoh

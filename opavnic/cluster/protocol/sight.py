@@ -7,7 +7,7 @@ which takes minutes. The removal of the link, however, is reported at once.
 
 from __future__ import annotations
 
-from opavnic.cluster.membership import Hello
+from opavnic.cluster.protocol.membership import Hello
 
 
 class Sight:

@@ -16,12 +16,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from opavnic.cluster.errors import AskError, ClusterError
-from opavnic.cluster.program_here import ProgramHere, side
-from opavnic.cluster.transport import NodeName, Transport
+from opavnic.cluster.machines.program_here import ProgramHere, side
+from opavnic.cluster.protocol.transport import NodeName, Transport
 from opavnic.lab.run.programs_route import Frame, RemoteProgram
 
 if TYPE_CHECKING:
-    from opavnic.cluster.node import Machine
+    from opavnic.cluster.machines.node import Machine
 
 log = logging.getLogger("opavnic.cluster")
 

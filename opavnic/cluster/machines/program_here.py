@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from opavnic.cluster.errors import ClusterError
-from opavnic.cluster.transport import NodeName
+from opavnic.cluster.protocol.transport import NodeName
 from opavnic.lab.run.programs_route import Frame
 
 PIECE: Final = 256 << 10

@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 from opavnic.cluster.errors import ClusterInputError, MessageError
-from opavnic.cluster.messages import (
+from opavnic.cluster.protocol.messages import (
     SERVICE_CHANNELS,
     Body,
     Ends,
@@ -25,8 +25,14 @@ from opavnic.cluster.messages import (
     parse,
     train_head,
 )
-from opavnic.cluster.streams import ACK_EVERY_BYTES, ONE_FOR_ALL, RIDE_BYTES, ReceiveStream, SendStream
-from opavnic.cluster.transport import MANAGEMENT_SC, LinkReport, NodeName
+from opavnic.cluster.protocol.streams import (
+    ACK_EVERY_BYTES,
+    ONE_FOR_ALL,
+    RIDE_BYTES,
+    ReceiveStream,
+    SendStream,
+)
+from opavnic.cluster.protocol.transport import MANAGEMENT_SC, LinkReport, NodeName
 
 ACK_DELAY_S: Final = 0.01
 """How long an acknowledgement waits for more packets; the sender's window lasts many times this."""

@@ -17,15 +17,15 @@ from typing import Any, Final
 
 from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.base.errors import HfiSimError
-from opavnic.cluster.boundary import Boundary
-from opavnic.cluster.elsewhere import Others
 from opavnic.cluster.errors import AskError, ClusterError, ClusterInputError
-from opavnic.cluster.fellows import EmFellows, em_nodes
-from opavnic.cluster.part import make_boundary
-from opavnic.cluster.placement import Placement, place
-from opavnic.cluster.programs_there import ProgramsThere
-from opavnic.cluster.status import fold
-from opavnic.cluster.transport import NodeName, NodeState, Presence, Transport
+from opavnic.cluster.machines.boundary import Boundary
+from opavnic.cluster.machines.elsewhere import Others
+from opavnic.cluster.machines.fellows import EmFellows, em_nodes
+from opavnic.cluster.machines.part import make_boundary
+from opavnic.cluster.machines.programs_there import ProgramsThere
+from opavnic.cluster.protocol.placement import Placement, place
+from opavnic.cluster.protocol.status import fold
+from opavnic.cluster.protocol.transport import NodeName, NodeState, Presence, Transport
 from opavnic.lab.file.model import LabModel
 from opavnic.lab.file.topology import lab_topology
 from opavnic.lab.hosts.machine import NetdevKind

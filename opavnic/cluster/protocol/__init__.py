@@ -1,0 +1,1 @@
+"""What machines tell each other, and what follows from it. Sans-IO."""

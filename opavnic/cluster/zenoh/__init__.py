@@ -1,0 +1,1 @@
+"""The transport between machines by Zenoh: its session, links, credentials."""
