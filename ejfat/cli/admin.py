@@ -11,9 +11,9 @@ import typer
 
 from ejfat.base.addresses import parse_ip, parse_ips
 from ejfat.base.errors import UriError
-from opavnic.cli.common import AsJson, time_option
-from opavnic.cli.group import command_group
-from opavnic.cli.output import print_json, print_line, print_rich, print_table
+from opavnic.cli.base.common import AsJson, time_option
+from opavnic.cli.base.group import command_group
+from opavnic.cli.base.output import print_json, print_line, print_rich, print_table
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message

@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 import typer
 
 from ejfat.files.conformance import run_ejfat
-from opavnic.cli.common import AsJson
-from opavnic.cli.conformance_report import report
+from opavnic.cli.base.common import AsJson
+from opavnic.cli.program.conformance_report import report
 
 
 def ejfat(

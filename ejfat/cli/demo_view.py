@@ -12,7 +12,7 @@ from rich.text import Text
 
 from ejfat.demo.run import WORKERS, DemoResult, DemoState
 from hfi_sim.base.text import visible
-from opavnic.cli.output import print_rich, print_table
+from opavnic.cli.base.output import print_rich, print_table
 
 _BAR = 16
 """Characters of a bar for half of all slots: the table fits 80 columns."""

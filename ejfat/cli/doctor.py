@@ -11,8 +11,8 @@ import typer
 
 from ejfat.base.addresses import parse_ip
 from ejfat.base.errors import UriError
-from opavnic.cli.common import AsJson, time_option
-from opavnic.cli.output import EXIT_FAILED, print_json, print_line
+from opavnic.cli.base.common import AsJson, time_option
+from opavnic.cli.base.output import EXIT_FAILED, print_json, print_line
 
 if TYPE_CHECKING:
     from ejfat.live.doctor import Finding

@@ -14,8 +14,8 @@ import typer
 from ejfat.base.addresses import IpAddress, parse_ips
 from ejfat.base.errors import BadRequestError, EjfatError
 from opavnic.base.signals import call_on_ending_signals
-from opavnic.cli.common import time_option
-from opavnic.cli.output import say
+from opavnic.cli.base.common import time_option
+from opavnic.cli.base.output import say
 
 if TYPE_CHECKING:
     from ejfat.live.app import AppConfig

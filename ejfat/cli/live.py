@@ -20,8 +20,8 @@ from ejfat.events.segmentation import MAX_EVENT
 from ejfat.tables.schema import SLOTS
 from hfi_sim.base.quantities import parse_size, size_text
 from opavnic.base.signals import call_on_ending_signals
-from opavnic.cli.common import AsJson, quantity, time_option
-from opavnic.cli.output import EXIT_FAILED, print_json, say
+from opavnic.cli.base.common import AsJson, quantity, time_option
+from opavnic.cli.base.output import EXIT_FAILED, print_json, say
 
 if TYPE_CHECKING:
     from ejfat.control.feedback import Gains

@@ -12,9 +12,9 @@ from ejfat.cli.doctor import doctor
 from ejfat.cli.lb import lb
 from ejfat.cli.live import recv, send
 from opavnic.base.signals import EXIT_INTERRUPTED, cancelled_by_ending_signals
-from opavnic.cli.common import AsJson
-from opavnic.cli.group import command_group
-from opavnic.cli.output import EXIT_FAILED, fail, print_json, print_rich, print_table
+from opavnic.cli.base.common import AsJson
+from opavnic.cli.base.group import command_group
+from opavnic.cli.base.output import EXIT_FAILED, fail, print_json, print_rich, print_table
 
 app = command_group("The EJFAT UDP load balancer.")
 
@@ -94,7 +94,7 @@ def demo(
     import asyncio
 
     from hfi_sim.base import precise_loop
-    from opavnic.cli.netdevs import choose
+    from opavnic.cli.base.netdevs import choose
 
     kind, private, _ = choose(netdev)
     # imported after choose(): gRPC may start threads, and a process with threads cannot enter a user namespace
@@ -128,7 +128,7 @@ def install_dissectors(
 ) -> None:
     """Install the Wireshark dissectors of the LB, reassembly and sync headers."""
     from ejfat.dissectors import SCRIPTS
-    from opavnic.cli.dissectors import install_scripts
+    from opavnic.cli.program.dissectors import install_scripts
 
     install_scripts([SCRIPTS], directory)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lnet.cli import globals as _globals
 from lnet.cli import load, nets, o2ibs, peers, questions, whole
 from lnet.cli.not_built import LnetctlGroup
-from opavnic.cli.group import command_group
+from opavnic.cli.base.group import command_group
 
 app = command_group("Configure and inspect LNet on the hosts of a lab.", cls=LnetctlGroup)
 for _name, _group in (

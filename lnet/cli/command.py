@@ -13,8 +13,8 @@ from urllib.parse import quote
 import typer
 import yaml
 
-from opavnic.cli.common import lab_client
-from opavnic.cli.output import EXIT_USAGE, fail, print_json, print_text, say
+from opavnic.cli.base.common import lab_client
+from opavnic.cli.base.output import EXIT_USAGE, fail, print_json, print_text, say
 
 if TYPE_CHECKING:
     from opavnic.lab.ownership.client import LabClient

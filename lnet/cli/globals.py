@@ -9,8 +9,8 @@ import typer
 from lnet.cli.command import Host, run_command
 from lnet.cli.not_built import SetGroup
 from lnet.settings.settings import SETTABLE
-from opavnic.cli.common import AsJson, LabOption
-from opavnic.cli.group import command_group
+from opavnic.cli.base.common import AsJson, LabOption
+from opavnic.cli.base.group import command_group
 
 setting = command_group("Change a setting of LNet on a host, until it restarts.", cls=SetGroup)
 every = command_group("Settings of LNet on a host.")

@@ -14,8 +14,8 @@ import yaml
 from hfi_sim.base.quantities import parse_size, parse_time
 from lnet.cli.command import ENV_HOST, Host, client_of, print_answer
 from lnet.settings.yaml_text import format_yaml
-from opavnic.cli.common import AsJson, LabOption, quantity
-from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, print_text, say
+from opavnic.cli.base.common import AsJson, LabOption, quantity
+from opavnic.cli.base.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, print_text, say
 from opavnic.lab.file.errors import LabError
 
 SILENT_S: Final = 1.0

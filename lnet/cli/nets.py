@@ -8,9 +8,9 @@ import typer
 
 from lnet.cli.command import Host, NeededNet, Net, run_command
 from lnet.cli.not_built import NetGroup, refuse_options
-from opavnic.cli.common import AsJson, LabOption
-from opavnic.cli.group import OptionalValueCommand, command_group
-from opavnic.cli.output import EXIT_USAGE, fail
+from opavnic.cli.base.common import AsJson, LabOption
+from opavnic.cli.base.group import OptionalValueCommand, command_group
+from opavnic.cli.base.output import EXIT_USAGE, fail
 
 group = command_group("Networks: several interfaces under one NID, or each with its own.", cls=NetGroup)
 VERBOSE = OptionalValueCommand.of("1", "-v", "--verbose")

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
 from lnet.settings.settings import ALIASES
-from opavnic.cli.group import CommandGroup
-from opavnic.cli.output import EXIT_USAGE, fail, print_text
+from opavnic.cli.base.group import CommandGroup
+from opavnic.cli.base.output import EXIT_USAGE, fail, print_text
 
 _ROUTERS: Final = "there are no routers; all hosts of a lab are on one fabric and reach each other directly"
 LNETCTL: Final[Mapping[str, str]] = {

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from lnet.cli.command import Host, NeededNet, Net, run_command
-from opavnic.cli.common import AsJson, LabOption
-from opavnic.cli.group import command_group
+from opavnic.cli.base.common import AsJson, LabOption
+from opavnic.cli.base.group import command_group
 
 group = command_group("Targets: the addresses at which a NID can be reached.")
 

@@ -8,8 +8,8 @@ import typer
 
 from lnet.cli.command import Host, run_command
 from lnet.cli.nets import VERBOSE, set_health
-from opavnic.cli.common import AsJson, LabOption
-from opavnic.cli.group import command_group
+from opavnic.cli.base.common import AsJson, LabOption
+from opavnic.cli.base.group import command_group
 
 group = command_group("Peers, with all their NIDs on networks with Multi-Rail.")
 

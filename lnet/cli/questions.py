@@ -9,7 +9,7 @@ import typer
 
 from hfi_sim.base.quantities import parse_time
 from lnet.cli.command import Host, run_command
-from opavnic.cli.common import AsJson, LabOption, quantity
+from opavnic.cli.base.common import AsJson, LabOption, quantity
 
 _MORE_S: Final = 60.0
 """Seconds for an answer of the lab beyond the timeouts of the questions."""

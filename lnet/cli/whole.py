@@ -10,8 +10,8 @@ import typer
 from lnet.cli.command import Host, ask, print_answer, run_command
 from lnet.settings.dlc import MAX_TEXT
 from opavnic.base.files import read_stream, text_of
-from opavnic.cli.common import AsJson, LabOption
-from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail
+from opavnic.cli.base.common import AsJson, LabOption
+from opavnic.cli.base.output import EXIT_FAILED, EXIT_USAGE, fail
 
 MAX_FILE: Final = MAX_TEXT
 """Maximum size of a configuration, in bytes."""

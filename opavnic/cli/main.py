@@ -23,10 +23,10 @@ import typer
 from typer.core import TyperCommand
 
 from opavnic.base.signals import EXIT_INTERRUPTED, ReadersGoneError
-from opavnic.cli.errors import RENAMED
-from opavnic.cli.forms import form_asked_for, offer_forms, with_forms
-from opavnic.cli.group import CommandGroup
-from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, complain, printing, say
+from opavnic.cli.base.errors import RENAMED
+from opavnic.cli.base.forms import form_asked_for, offer_forms, with_forms
+from opavnic.cli.base.group import CommandGroup
+from opavnic.cli.base.output import EXIT_FAILED, EXIT_USAGE, complain, printing, say
 
 ENTRY_POINTS: Final = "opavnic.cli"
 COMPLETE: Final = "_OPAVNIC_COMPLETE"
@@ -42,41 +42,53 @@ class LazyCommand:
 
 
 COMMANDS: Final = {
-    "demo": LazyCommand("opavnic.cli.demo:demo", "Two hosts on two virtual switches: ping, TCP, a summary."),
-    "init": LazyCommand("opavnic.cli.init:init", "Write a lab file to start from."),
-    "validate": LazyCommand("opavnic.cli.lifecycle:validate", "Check a lab file; needs no privilege."),
-    "schema": LazyCommand("opavnic.cli.schema:schema", "Print the JSON schema of lab files or EM files."),
-    "up": LazyCommand("opavnic.cli.lifecycle:up", "Start a lab, in the background with -d."),
-    "node": LazyCommand("opavnic.cli.node:node", "Join a lab that runs on several machines."),
-    "down": LazyCommand("opavnic.cli.lifecycle:down", "End a running lab and remove every trace of it."),
-    "prune": LazyCommand("opavnic.cli.lifecycle:prune", "Remove what killed labs left behind."),
-    "save": LazyCommand("opavnic.cli.save:save", "Write the state of a running lab as a lab file."),
-    "ps": LazyCommand("opavnic.cli.inspect:ps", "List running labs."),
-    "labs": LazyCommand("opavnic.cli.inspect:ps", "Same as ps."),
-    "status": LazyCommand("opavnic.cli.status:status", "Show a running lab: hosts, VNICs, links, drops."),
-    "top": LazyCommand("opavnic.cli.top:top", "Show the traffic of a running lab, live."),
-    "web": LazyCommand("opavnic.cli.web:web", "Show a running lab in a browser."),
-    "metrics": LazyCommand("opavnic.cli.metrics:metrics", "Running labs as Prometheus metrics."),
-    "logs": LazyCommand("opavnic.cli.inspect:logs", "Show what a lab has logged; -f follows it."),
-    "check": LazyCommand("opavnic.cli.check:check", "Check that every host reaches every other one."),
-    "exec": LazyCommand("opavnic.cli.enter:exec_command", "Run a program on a host of a lab."),
-    "shell": LazyCommand("opavnic.cli.enter:shell", "Open a shell on a host of a lab."),
-    "ethtool": LazyCommand("opavnic.cli.ethtool:ethtool", "Show a VNIC as ethtool shows one of the driver."),
-    "topo": LazyCommand("opavnic.cli.topo:topo", "Show a fabric: cables, routes, drawings."),
-    "cluster": LazyCommand("opavnic.cli.cluster:app", "Fabrics over several machines: credentials."),
-    "fault": LazyCommand("opavnic.cli.fault:app", "Inject and remove faults in a running lab."),
-    "capture": LazyCommand("opavnic.cli.capture:capture", "Show the packets on the links, or write them."),
-    "decode": LazyCommand("opavnic.cli.decode:decode", "Print a 16B packet field by field."),
-    "em": LazyCommand("opavnic.cli.em:app", "The Ethernet Manager of a lab: apply, show, verify."),
-    "fm": LazyCommand("opavnic.cli.fm:app", "Settings for a real fabric manager."),
-    "mad": LazyCommand("opavnic.cli.mad:app", "Send management datagrams; record and replay them."),
-    "conformance": LazyCommand("opavnic.cli.conformance:app", "Run recorded test vectors."),
-    "bench": LazyCommand("opavnic.cli.bench:app", "Measure, side by side with comparable tools."),
-    "install-dissectors": LazyCommand(
-        "opavnic.cli.dissectors:install_dissectors", "Install dissectors for Wireshark and tshark."
+    "demo": LazyCommand(
+        "opavnic.cli.labs.demo:demo", "Two hosts on two virtual switches: ping, TCP, a summary."
     ),
-    "completion": LazyCommand("opavnic.cli.completion:completion", "Print a script that completes commands."),
-    "man": LazyCommand("opavnic.cli.man:man", "Write the manual pages."),
+    "init": LazyCommand("opavnic.cli.labs.init:init", "Write a lab file to start from."),
+    "validate": LazyCommand("opavnic.cli.labs.lifecycle:validate", "Check a lab file; needs no privilege."),
+    "schema": LazyCommand(
+        "opavnic.cli.labs.schema:schema", "Print the JSON schema of lab files or EM files."
+    ),
+    "up": LazyCommand("opavnic.cli.labs.lifecycle:up", "Start a lab, in the background with -d."),
+    "node": LazyCommand("opavnic.cli.labs.node:node", "Join a lab that runs on several machines."),
+    "down": LazyCommand("opavnic.cli.labs.lifecycle:down", "End a running lab and remove every trace of it."),
+    "prune": LazyCommand("opavnic.cli.labs.lifecycle:prune", "Remove what killed labs left behind."),
+    "save": LazyCommand("opavnic.cli.labs.save:save", "Write the state of a running lab as a lab file."),
+    "ps": LazyCommand("opavnic.cli.labs.inspect:ps", "List running labs."),
+    "labs": LazyCommand("opavnic.cli.labs.inspect:ps", "Same as ps."),
+    "status": LazyCommand(
+        "opavnic.cli.view.status:status", "Show a running lab: hosts, VNICs, links, drops."
+    ),
+    "top": LazyCommand("opavnic.cli.top.command:top", "Show the traffic of a running lab, live."),
+    "web": LazyCommand("opavnic.cli.view.web:web", "Show a running lab in a browser."),
+    "metrics": LazyCommand("opavnic.cli.view.metrics:metrics", "Running labs as Prometheus metrics."),
+    "logs": LazyCommand("opavnic.cli.labs.inspect:logs", "Show what a lab has logged; -f follows it."),
+    "check": LazyCommand("opavnic.cli.labs.check:check", "Check that every host reaches every other one."),
+    "exec": LazyCommand("opavnic.cli.labs.enter:exec_command", "Run a program on a host of a lab."),
+    "shell": LazyCommand("opavnic.cli.labs.enter:shell", "Open a shell on a host of a lab."),
+    "ethtool": LazyCommand(
+        "opavnic.cli.view.ethtool:ethtool", "Show a VNIC as ethtool shows one of the driver."
+    ),
+    "topo": LazyCommand("opavnic.cli.view.topo:topo", "Show a fabric: cables, routes, drawings."),
+    "cluster": LazyCommand("opavnic.cli.labs.cluster:app", "Fabrics over several machines: credentials."),
+    "fault": LazyCommand("opavnic.cli.manage.fault:app", "Inject and remove faults in a running lab."),
+    "capture": LazyCommand(
+        "opavnic.cli.packets.capture:capture", "Show the packets on the links, or write them."
+    ),
+    "decode": LazyCommand("opavnic.cli.packets.decode:decode", "Print a 16B packet field by field."),
+    "em": LazyCommand("opavnic.cli.manage.em:app", "The Ethernet Manager of a lab: apply, show, verify."),
+    "fm": LazyCommand("opavnic.cli.manage.fm:app", "Settings for a real fabric manager."),
+    "mad": LazyCommand("opavnic.cli.manage.mad:app", "Send management datagrams; record and replay them."),
+    "conformance": LazyCommand("opavnic.cli.program.conformance:app", "Run recorded test vectors."),
+    "bench": LazyCommand("opavnic.cli.program.bench:app", "Measure, side by side with comparable tools."),
+    "install-dissectors": LazyCommand(
+        "opavnic.cli.program.dissectors:install_dissectors", "Install dissectors for Wireshark and tshark."
+    ),
+    "completion": LazyCommand(
+        "opavnic.cli.program.completion:completion", "Print a script that completes commands."
+    ),
+    "man": LazyCommand("opavnic.cli.program.man:man", "Write the manual pages."),
 }
 
 

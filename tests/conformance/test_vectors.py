@@ -18,8 +18,8 @@ from typer.testing import CliRunner
 
 from hfi_sim.wire.mad.header import Method
 from native_module import needs_native
-from opavnic.cli.conformance import app
 from opavnic.cli.main import main
+from opavnic.cli.program.conformance import app
 from opavnic.conformance.datapaths import find_datapath
 from opavnic.conformance.encap import run_encap
 from opavnic.conformance.result import Result

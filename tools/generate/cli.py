@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from opavnic.cli.errors import ELSEWHERE, RENAMED
-from opavnic.cli.tree import CommandPage, Paragraph, pages
+from opavnic.cli.base.errors import ELSEWHERE, RENAMED
+from opavnic.cli.program.tree import CommandPage, Paragraph, pages
 from tools.generate.sections import Section, fill
 
 PAGE: Final = "docs/cli.md"

@@ -6,8 +6,8 @@ from typing import Annotated, Final
 
 import typer
 
-from opavnic.cli.common import AsJson
-from opavnic.cli.output import EXIT_FAILED, pick, print_json, print_table
+from opavnic.cli.base.common import AsJson
+from opavnic.cli.base.output import EXIT_FAILED, pick, print_json, print_table
 from opavnic_bench.commands.one_machine import (
     Plot,
     Rounds,

@@ -18,8 +18,8 @@ from hfi_sim.base.errors import HfiSimError
 from hfi_sim.base.quantities import time_within
 from opavnic.base.errors import OpavnicError
 from opavnic.base.signals import interruptible
-from opavnic.cli.common import AsJson, quantity, time_option
-from opavnic.cli.output import EXIT_FAILED, EXIT_USAGE, fail, pick, print_json, print_rich, print_table
+from opavnic.cli.base.common import AsJson, quantity, time_option
+from opavnic.cli.base.output import EXIT_FAILED, EXIT_USAGE, fail, pick, print_json, print_rich, print_table
 
 if TYPE_CHECKING:
     from opavnic_bench.base.turns import Progress

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from opavnic.cli.common import AsJson, time_option
-from opavnic.cli.output import EXIT_USAGE, fail, pick, print_json, print_table
+from opavnic.cli.base.common import AsJson, time_option
+from opavnic.cli.base.output import EXIT_USAGE, fail, pick, print_json, print_table
 from opavnic_bench.commands.one_machine import Plot, check_plot, measuring, print_skipped, save_plot
 
 

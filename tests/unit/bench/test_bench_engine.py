@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from native_module import BUILT, needs_native
-from opavnic.cli.bench import app
 from opavnic.cli.main import main
+from opavnic.cli.program.bench import app
 
 
 @needs_native

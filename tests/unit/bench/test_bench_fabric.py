@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from native_module import BUILT
-from opavnic.cli.bench import app
 from opavnic.cli.main import main
+from opavnic.cli.program.bench import app
 from opavnic_bench.elements.fabric import Beside, Line, bench_fabric
 
 QUICK = ["fabric", "--seconds", "0.01", "--hosts", "16"]

@@ -6,7 +6,7 @@ import json
 
 from typer.testing import CliRunner
 
-from opavnic.cli.bench import app
+from opavnic.cli.program.bench import app
 
 
 def test_json_has_a_figure_for_agent_and_fabric_of_each_exchange() -> None:

@@ -18,8 +18,8 @@ from hfi_sim.netdev.memory import memory_netdev
 from hfi_sim.wire.mad.header import MadClass, MadHeader, Method
 from hfi_sim.wire.mad.message import Mad
 from loop_thread import LoopThread
-from opavnic.cli.conformance import app
-from opavnic.cli.mad import app as mad_app
+from opavnic.cli.manage.mad import app as mad_app
+from opavnic.cli.program.conformance import app
 from opavnic.conformance.target import MAX_FRESH, run_vema_target
 from opavnic.management.mad_client import MadClient, MadSocketError
 from opavnic.management.mad_frames import MadMessage, MessageReader, Outcome

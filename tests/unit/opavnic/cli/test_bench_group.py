@@ -6,7 +6,7 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from opavnic.cli import plugin_group
+from opavnic.cli.base import plugin_group
 from opavnic.cli.main import main
 
 BENCHMARKS = ("datapath", "ejfat", "em", "fabric", "links", "lnet", "mad")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ipaddress import IPv4Address
 
-from opavnic.cli.check import check_items
-from opavnic.cli.output import Sheet
+from opavnic.cli.base.output import Sheet
+from opavnic.cli.labs.check import check_items
 from opavnic.lab.run.reach_plan import Kind, Outcome, Place, Report, plan
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import typer
 
-from opavnic.cli.errors import ELSEWHERE, RENAMED
+from opavnic.cli.base.errors import ELSEWHERE, RENAMED
 from opavnic.cli.main import app, main
 
 COLUMNS = 80

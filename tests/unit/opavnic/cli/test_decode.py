@@ -16,7 +16,7 @@ from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.l4 import L4, EthernetL4
 from hfi_sim.wire.lrh16b import Lrh16B
 from hfi_sim.wire.packet import build_packet
-from opavnic.cli.decode import DecodeInputError, decode, parse_hex
+from opavnic.cli.packets.decode import DecodeInputError, decode, parse_hex
 
 PACKET = build_packet(Lrh16B(5, 7, l4=L4.ETHERNET), EthernetL4(2).build() + bytes(60), Icrc())
 DAMAGED = PACKET[:40] + b"\xff" + PACKET[41:]
@@ -75,7 +75,7 @@ def test_decode_file_of_any_kind_and_stdin_print_the_fields(tmp_path: Path, cont
 
 
 def test_decode_source_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("opavnic.cli.decode._MAX_SOURCE", 1 << 20)
+    monkeypatch.setattr("opavnic.cli.packets.decode._MAX_SOURCE", 1 << 20)
 
     for code, out, err in (run("/dev/zero"), run("-", stdin=bytes((1 << 20) + 1))):
         assert (code, out) == (2, "")

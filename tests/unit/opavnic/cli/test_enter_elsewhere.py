@@ -11,8 +11,8 @@ from unittest.mock import patch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opavnic.cli import enter_elsewhere
-from opavnic.cli.output import EXIT_FAILED
+from opavnic.cli.base.output import EXIT_FAILED
+from opavnic.cli.labs import enter_elsewhere
 from opavnic.lab.run.programs_route import FRAME, Frame
 
 

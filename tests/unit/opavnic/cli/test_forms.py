@@ -8,10 +8,10 @@ from typing import Annotated
 import pytest
 import typer
 
-from opavnic.cli.common import AsJson
-from opavnic.cli.forms import form_asked_for, with_forms
+from opavnic.cli.base.common import AsJson
+from opavnic.cli.base.forms import form_asked_for, with_forms
+from opavnic.cli.base.output import Form, print_json, print_line, print_table, wrong
 from opavnic.cli.main import main
-from opavnic.cli.output import Form, print_json, print_line, print_table, wrong
 
 app = typer.Typer()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from opavnic.cli.init import examples
+from opavnic.cli.labs.init import examples
 from opavnic.cli.main import main
 
 ROOT = Path(__file__).parents[4]

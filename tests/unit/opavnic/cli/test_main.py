@@ -134,8 +134,8 @@ def test_bug_is_one_line_and_its_traceback_is_kept(
     def broken() -> None:
         raise RuntimeError("line one\nline two")
 
-    monkeypatch.setattr("opavnic.cli.inspect.ps", broken)
-    monkeypatch.setitem(COMMANDS, "ps", LazyCommand("opavnic.cli.inspect:ps", ""))
+    monkeypatch.setattr("opavnic.cli.labs.inspect.ps", broken)
+    monkeypatch.setitem(COMMANDS, "ps", LazyCommand("opavnic.cli.labs.inspect:ps", ""))
     log = tmp_path / "run-error.log"
     assert run("ps") == (
         1,
@@ -165,8 +165,8 @@ def test_error_of_any_package_is_one_line_and_a_code(
     def failing() -> None:
         raise error
 
-    monkeypatch.setattr("opavnic.cli.inspect.ps", failing)
-    monkeypatch.setitem(COMMANDS, "ps", LazyCommand("opavnic.cli.inspect:ps", ""))
+    monkeypatch.setattr("opavnic.cli.labs.inspect.ps", failing)
+    monkeypatch.setitem(COMMANDS, "ps", LazyCommand("opavnic.cli.labs.inspect:ps", ""))
     assert run("ps") == (code, "", f"opavnic: {error}\n")
 
 
@@ -176,8 +176,8 @@ def test_full_disk_is_no_bug(
     def full() -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("opavnic.cli.inspect.ps", full)
-    monkeypatch.setitem(COMMANDS, "ps", LazyCommand("opavnic.cli.inspect:ps", ""))
+    monkeypatch.setattr("opavnic.cli.labs.inspect.ps", full)
+    monkeypatch.setitem(COMMANDS, "ps", LazyCommand("opavnic.cli.labs.inspect:ps", ""))
     assert run("ps") == (1, "", "opavnic: cannot write: No space left on device\n")
     assert not (tmp_path / "run-error.log").exists()
 

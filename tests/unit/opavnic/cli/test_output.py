@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hfi_sim.base.text import visible
+from opavnic.cli.base.output import print_json, print_line, print_rich, print_table, print_text, say
 from opavnic.cli.main import main
-from opavnic.cli.output import print_json, print_line, print_rich, print_table, print_text, say
 from opavnic.lab.ownership.cleanup import Removed
 from opavnic.lab.ownership.namespaces import Program
 from opavnic.lab.ownership.runtime import Journal, LabDir

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from opavnic.cli.output import Sheet
-from opavnic.cli.status import status_items
+from opavnic.cli.base.output import Sheet
+from opavnic.cli.view.status import status_items
 
 ENGINE = {
     "name": "native",

@@ -54,7 +54,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
             asyncio.run_coroutine_threadsafe(meanwhile(), loop).result()
             return True
 
-        monkeypatch.setattr("opavnic.cli.top._pause", pause)
+        monkeypatch.setattr("opavnic.cli.top.command._pause", pause)
         code = await asyncio.to_thread(main, ["top", *arguments])
         captured = capsys.readouterr()
         return code, captured.out, captured.err
@@ -227,7 +227,7 @@ async def test_interrupt_is_a_quiet_end(
     def interrupted(seconds: float) -> bool:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("opavnic.cli.top._pause", interrupted)
+    monkeypatch.setattr("opavnic.cli.top.command._pause", interrupted)
     async with stand_in(directory, said()):
         assert await asyncio.to_thread(main, ["top"]) == 0
     assert capsys.readouterr() == ("", "")
@@ -249,7 +249,7 @@ async def test_delay_is_a_time_with_a_unit_or_in_seconds(
         paused.append(seconds)
         return True
 
-    monkeypatch.setattr("opavnic.cli.top._pause", pause)
+    monkeypatch.setattr("opavnic.cli.top.command._pause", pause)
     async with stand_in(directory, said(), said(uptime_s=2.0)):
         assert await asyncio.to_thread(main, ["top", "-c", "1", *delay]) == 0
     assert paused == [seconds]

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opavnic.cli import top_grid, top_keys
-from opavnic.cli.top_draw import draw, room_of
-from opavnic.cli.top_grid import Grid
-from opavnic.cli.top_state import (
+from opavnic.cli.top import grid as top_grid
+from opavnic.cli.top import keys as top_keys
+from opavnic.cli.top.draw import draw, room_of
+from opavnic.cli.top.grid import Grid
+from opavnic.cli.top.state import (
     FAULTS,
     LINKS,
     VNICS,

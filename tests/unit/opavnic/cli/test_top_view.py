@@ -7,7 +7,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from opavnic.cli.top_view import TopView, human
+from opavnic.cli.top.view import TopView, human
 from opavnic.observe.rates import DropRate, Link, Pace, Rates, Traffic, Vnic
 
 

@@ -16,7 +16,7 @@ from hfi_sim.fabric.table_paths import paths
 from hfi_sim.fabric.topology import Topology, generate
 from hfi_sim.fabric.topology.ibnet import dumps
 from hfi_sim.subnet_manager import SubnetManager
-from opavnic.cli.topo import topo
+from opavnic.cli.view.topo import topo
 
 app = typer.Typer()
 app.command()(topo)

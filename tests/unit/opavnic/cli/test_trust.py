@@ -143,8 +143,8 @@ def test_traceback_is_not_written_to_what_somebody_put_in_its_place(
     def broken() -> None:
         raise RuntimeError("a secret")
 
-    monkeypatch.setattr("opavnic.cli.inspect.ps", broken)
-    monkeypatch.setitem(COMMANDS, "ps", LazyCommand("opavnic.cli.inspect:ps", ""))
+    monkeypatch.setattr("opavnic.cli.labs.inspect.ps", broken)
+    monkeypatch.setitem(COMMANDS, "ps", LazyCommand("opavnic.cli.labs.inspect:ps", ""))
     log = root.with_name("run-error.log")
     reader = None
     if what.startswith("pipe"):

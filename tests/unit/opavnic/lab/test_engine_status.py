@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lab_in_memory import lab_in_memory
-from opavnic.cli.status import engine_line
+from opavnic.cli.view.status import engine_line
 
 LAB = """
 name: x

@@ -1,0 +1,1 @@
+"""What all commands share: options, groups, output, errors, names for completion."""

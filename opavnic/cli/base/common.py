@@ -1,0 +1,117 @@
+"""What the commands of all packages share: --lab, --json, options that are quantities, the client of a running lab."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+
+import typer
+
+from hfi_sim.base.errors import QuantityError
+
+if TYPE_CHECKING:
+    from opavnic.lab.ownership.client import LabClient
+
+MAX_LID: Final = 0xFFFFFF
+MAX_VPORT: Final = 255
+MAX_VESW_ID: Final = 0xFFF
+METAVAR: Final = "NUMBER"
+Quantity = TypeVar("Quantity")
+
+
+ENV_LAB: Final = "OPAVNIC_LAB"
+"""The lab that commands without --lab use; `opavnic exec` sets it for its program."""
+
+
+def lab_names(incomplete: str) -> list[str]:
+    """Complete the name of a running lab."""
+    from opavnic.cli.base.names import labs
+
+    return labs(incomplete)
+
+
+LabOption = Annotated[
+    str | None,
+    typer.Option(
+        "--lab",
+        envvar=ENV_LAB,
+        help="Lab to use; may be left out if only one is running.",
+        autocompletion=lab_names,
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Same as -o json.")]
+
+
+def lab_client(lab: str | None, timeout_s: float | None = None) -> LabClient:
+    """Return the control API of a running lab; None means the only one.
+
+    Raises:  LabError: no such lab is running, or several are and `lab` is None.
+    """
+    from opavnic.lab.ownership.client import QUERY_S, LabClient  # --help needs no HTTP
+    from opavnic.lab.ownership.runtime import running_lab
+
+    directory, _ = running_lab(lab)
+    return LabClient(directory.control_socket, QUERY_S if timeout_s is None else timeout_s)
+
+
+def number(low: int, high: int) -> Callable[[object], int]:
+    """Return a `parser` for a typer.Option that accepts a number from `low` to `high`.
+
+    It raises typer.BadParameter, naming the accepted values: exit code 2.
+    """
+
+    def parse(value: object) -> int:
+        from hfi_sim.base.quantities import parse_whole  # `exec` takes no number and must start quickly
+
+        try:
+            found = parse_whole(value)
+        except QuantityError:
+            raise typer.BadParameter(
+                f"{value!r} is not a number: {low} to {high}, or in hex {low:#x} to {high:#x}"
+            ) from None
+        if not low <= found <= high:
+            raise typer.BadParameter(f"{value} is not {low} to {high} (in hex {low:#x} to {high:#x})")
+        return found
+
+    return parse
+
+
+def time_option(*names: str, low: str, high: str = "", help: str) -> Any:  # noqa: A002 - typer's own name for it
+    """Return an option that takes a time from `low` to `high` in seconds: `500ms`, `5m`; a number alone is seconds.
+
+    Its annotation is Any and its default is text such as "1s", which --help shows.
+
+    Args:  names: as for typer.Option. high: empty: no upper limit.
+    """
+    from hfi_sim.base.quantities import time_within  # `exec` takes no time and must start quickly
+
+    return typer.Option(*names, parser=quantity(time_within(low, high)), metavar="TIME", help=help)
+
+
+def size_option(*names: str, help: str) -> Any:  # noqa: A002 - typer's own name for it
+    """Return an option that takes a size above 0 in bytes: `128`, `64K`, `100M`. Its annotation is Any."""
+
+    def parse(value: object) -> int:
+        from hfi_sim.base.quantities import parse_size  # `exec` takes no size and must start quickly
+
+        size = parse_size(value)
+        if not size:
+            raise QuantityError(f"{value} is not a size above 0 such as 65536, 64K or 16M (bytes)")
+        return size
+
+    return typer.Option(*names, parser=quantity(parse), metavar="SIZE", help=help)
+
+
+def quantity(parse: Callable[[object], Quantity]) -> Callable[[object], Quantity]:
+    """Return a `parser` for a typer.Option that uses a parser of `hfi_sim.base.quantities`.
+
+    It raises typer.BadParameter, naming the accepted values: exit code 2.
+    """
+
+    def parse_option(value: object) -> Quantity:
+        try:
+            return parse(value)
+        except QuantityError as error:
+            raise typer.BadParameter(str(error)) from None
+
+    return parse_option

@@ -1,0 +1,65 @@
+"""Groups of commands, `opavnic em ...`: whole lines in their help, and the nearest name for one that does not exist."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Final
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from opavnic.cli.base.errors import UnknownCommandError
+
+_WHOLE: Final = 1 << 10
+"""Characters that the help of a command may have in the list of its group: it is wrapped, never cut."""
+
+
+class CommandGroup(TyperGroup):
+    """A group of commands."""
+
+    def format_commands(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
+        """Write the names of the commands, each with the first sentence of its help."""
+        rows = []
+        for name in self.list_commands(ctx):
+            command = self.get_command(ctx, name)
+            if command is not None and not command.hidden:
+                rows.append((name, command.get_short_help_str(_WHOLE)))
+        if rows:
+            with formatter.section("Commands"):
+                formatter.write_dl(rows)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find a command.
+
+        Raises:  UnknownCommandError: there is none of that name; it says which one is near.
+        """
+        name = args[0]
+        if not name.startswith("-") and not ctx.resilient_parsing and self.get_command(ctx, name) is None:
+            raise UnknownCommandError(name, self.list_commands(ctx), ctx.command_path)
+        return super().resolve_command(ctx, args)
+
+
+def command_group(help: str, *, cls: type[CommandGroup] = CommandGroup) -> typer.Typer:  # noqa: A002 - typer's name
+    """Return an empty group of commands."""
+    return typer.Typer(cls=cls, help=help, no_args_is_help=True, add_completion=False, rich_markup_mode=None)
+
+
+class OptionalValueCommand(TyperCommand):
+    """A command with an option whose value may be left out: `-w`, `-w 5s`."""
+
+    names: ClassVar[tuple[str, ...]] = ()
+    default: ClassVar[str] = ""
+
+    @classmethod
+    def of(cls, default: str, *names: str) -> type[OptionalValueCommand]:
+        """Return the class of a command whose option of these names has a default value, a quantity."""
+        return type("OptionalValueCommand", (cls,), {"names": names, "default": default})
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Add the value where it is left out, and parse."""
+        words = []
+        for word, following in zip(args, [*args[1:], ""], strict=False):
+            words.append(word)
+            if word in self.names and not following[:1].isdigit():
+                words.append(self.default)
+        parsed: list[str] = super().parse_args(ctx, words)
+        return parsed

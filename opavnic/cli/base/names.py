@@ -1,0 +1,72 @@
+"""Names of running labs, and of what is in them, for the completion of a command line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import typer
+
+from opavnic.base.errors import OpavnicError
+from opavnic.cli.base.common import ENV_LAB
+
+
+def labs(incomplete: str) -> list[str]:
+    """Complete the name of a running lab."""
+    from opavnic.lab.ownership.runtime import all_labs
+
+    try:
+        return [lab.name for lab in all_labs() if lab.running and lab.name.startswith(incomplete)]
+    except OpavnicError:
+        return []
+
+
+def host_names(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Complete the name of a host of the lab that the command line means."""
+    return _of_lab(ctx, incomplete, lambda status: [host["name"] for host in status["hosts"]])
+
+
+def vesw_names(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Complete the id of a virtual switch of that lab."""
+    ids = _of_lab(
+        ctx, "", lambda status: [str(vnic["vesw_id"]) for vnic in _vnics(status) if vnic["vesw_id"]]
+    )
+    return [found for found in ids if found.startswith(incomplete)]
+
+
+def place_names(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Complete a place in that lab: a host, a link, one direction of it."""
+    return _of_lab(ctx, incomplete, _places)
+
+
+def fault_words(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Complete the words of a fault: its kind, `on`, a place."""
+    from hfi_sim.fabric.faults import FaultKind
+
+    said = ctx.params.get("fault") or []
+    if not said:
+        return [kind.value for kind in FaultKind if kind.value.startswith(incomplete)]
+    return ["on"] if len(said) == 1 else place_names(ctx, incomplete)
+
+
+def _places(status: dict[str, Any]) -> list[str]:
+    links = [link["name"] for link in status["links"]]
+    return [host["name"] for host in status["hosts"]] + links + [link.replace("->", "--") for link in links]
+
+
+def _vnics(status: dict[str, Any]) -> Iterable[dict[str, Any]]:
+    return (vnic for host in status["hosts"] for vnic in host["vnics"])
+
+
+def _of_lab(
+    ctx: typer.Context, incomplete: str, names: Callable[[dict[str, Any]], Iterable[str]]
+) -> list[str]:
+    """Return names out of the status of a lab; none if it does not answer: a completion never complains."""
+    from opavnic.cli.base.common import lab_client
+
+    try:
+        status = lab_client(ctx.params.get("lab") or os.environ.get(ENV_LAB), 2.0).get("/status")
+    except OpavnicError:
+        return []
+    return [name for name in dict.fromkeys(names(status)) if name.startswith(incomplete)]

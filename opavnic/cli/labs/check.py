@@ -1,0 +1,171 @@
+"""`opavnic check`: does every host of a lab reach every other one, and nobody else?"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from opavnic.cli.base.common import AsJson, LabOption, time_option
+from opavnic.cli.base.output import (
+    EXIT_FAILED,
+    Form,
+    Sheet,
+    current_form,
+    print_json,
+    print_records,
+    print_sheets,
+    wrong,
+)
+
+if TYPE_CHECKING:
+    from opavnic.lab.run.reach_plan import Place, Report
+
+_FAILURES_SHOWN: Final = 20
+_MARKS: Final = {"ipv4": "4", "ipv6": "6", "mtu": "M"}
+"""What a cell of the matrix shows where that alone failed."""
+
+
+def check(
+    lab: LabOption = None,
+    timeout: Annotated[
+        Any,
+        time_option(
+            "--timeout", low="10ms", high="1m", help="How long an answer may take, of three attempts."
+        ),
+    ] = "1s",
+    as_json: AsJson = False,
+) -> None:
+    """Check that every host reaches every other one of its virtual switches, and nobody else.
+
+    From each host to each other: an echo over IPv4, one over IPv6, and one that fills the MTU and may not be
+    fragmented. A packet of one byte more must be refused, and no other virtual switch may hear what is sent to all
+    hosts. Exit code 1 if anything fails. In the matrix: . reached, 4 no IPv4, 6 no IPv6, M not the whole MTU, X several
+    of them, - not asked. Not asked is what has no address in the lab: a virtual machine, the port of a bridge.
+
+    \b
+    Example:
+      opavnic check
+      opavnic check --json
+    """
+    from opavnic.cli.base.common import lab_client
+    from opavnic.lab.ownership.runtime import running_lab
+    from opavnic.lab.run.reach import check_reach
+
+    _, journal = running_lab(lab)
+    status = lab_client(lab).get("/status")
+    with _progress() as progress:
+        report = check_reach(journal, status, timeout_s=timeout, progress=progress)
+    down = [
+        {"host": host["name"], "interface": vnic["interface"], "state": vnic["state"]}
+        for host in status["hosts"]
+        for vnic in host["vnics"]
+        if vnic["ip"] is not None and vnic["state"] != "up"
+    ]
+    data = report.as_json(journal.lab) | {"down": down}
+    data["not_asked"] = list(_not_asked(status, data["pairs"]))
+    data["ok"] = data["ok"] and not down
+    if as_json:
+        print_json(data)
+    elif current_form() is Form.CSV:
+        print_records(data["pairs"])
+    else:
+        print_sheets(check_items(report, data))
+    if not data["ok"]:
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _progress() -> Any:
+    """Return a context with a function that shows how much is done, on a terminal."""
+    import contextlib
+
+    if not sys.stderr.isatty():
+        return contextlib.nullcontext(lambda done, total: None)
+    return _bar()
+
+
+def _bar() -> Any:
+    import contextlib
+
+    @contextlib.contextmanager
+    def shown() -> Iterator[Any]:
+        from rich.console import Console
+        from rich.progress import Progress
+
+        with Progress(console=Console(stderr=True), transient=True) as bar:
+            task = bar.add_task("check")
+            yield lambda done, total: bar.update(task, completed=done, total=total)
+
+    return shown()
+
+
+def _not_asked(status: dict[str, Any], pairs: list[dict[str, Any]]) -> Iterator[dict[str, str]]:
+    """Yield the VNICs that are up and in no pair."""
+    asked = {(one["vesw"], one[end]) for one in pairs for end in ("from", "to")}
+    for host in status["hosts"]:
+        for vnic in host["vnics"]:
+            if vnic["vesw"] and vnic["state"] == "up" and (vnic["vesw"], host["name"]) not in asked:
+                yield {"vesw": vnic["vesw"], "host": host["name"]}
+
+
+def check_items(report: Report, data: dict[str, Any]) -> Iterator[Sheet | str]:
+    """Yield the tables and lines of a check: a matrix for each virtual switch, failures, the verdict.
+
+    Args:  data: the same as --json prints.
+    """
+    failed = {
+        (one["vesw"], one["from"], one["to"]): _mark(data, one)
+        for one in data["failures"]
+        if one["kind"] in _MARKS
+    }
+    asked = {(one["vesw"], one["from"], one["to"]) for one in data["pairs"]}
+    silent = {(one["vesw"], one["host"]) for one in data["not_asked"]}
+    vesws: dict[str, list[Place]] = {}
+    for place in report.places:
+        if (place.vesw, place.host) not in silent:
+            vesws.setdefault(place.vesw, []).append(place)
+    for vesw, places in vesws.items():
+        rows = []
+        for source in places:
+            cells = "".join(
+                failed.get(pair, ".") if (pair := (vesw, source.host, target.host)) in asked else "-"
+                for target in places
+            )
+            failing = any(cell not in "-." for cell in cells)
+            rows.append([source.host, wrong(cells, failing), cells.count(".")])
+        yield Sheet((vesw, "to each, in this order", "reached"), rows)
+    failures = data["failures"]
+    if failures or data["down"]:
+        yield Sheet(
+            ("vesw", "from", "to", "what", "failed"),
+            [
+                (one["vesw"], one["from"], one["to"] or one["address"], one["kind"], wrong(one["what"], True))
+                for one in failures[:_FAILURES_SHOWN]
+            ]
+            + [
+                (one["interface"], one["host"], "", "state", wrong(one["state"], True))
+                for one in data["down"]
+            ],
+        )
+    if len(failures) > _FAILURES_SHOWN:
+        yield f"... and {len(failures) - _FAILURES_SHOWN} more; see: opavnic check --json"
+    if data["not_asked"]:
+        names = ", ".join(f"{one['host']}.{one['vesw']}" for one in data["not_asked"])
+        yield f"not asked, without an address or alone: {names}"
+    what = f"{data['probes']} probes, {data['seconds']:g} s"
+    if data["ok"]:
+        yield f"lab {data['lab']}: everybody reaches everybody, and nobody else ({what})"
+    else:
+        yield f"lab {data['lab']}: {len(failures) + len(data['down'])} failures ({what})"
+
+
+def _mark(data: dict[str, Any], failure: dict[str, Any]) -> str:
+    key = ("vesw", "from", "to")
+    same = {
+        one["kind"]
+        for one in data["failures"]
+        if all(one[name] == failure[name] for name in key) and one["kind"] in _MARKS
+    }
+    return _MARKS[same.pop()] if len(same) == 1 else "X"

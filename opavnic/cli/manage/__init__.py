@@ -1,0 +1,1 @@
+"""Commands that manage a fabric: Ethernet Manager, fabric manager, MADs, faults."""

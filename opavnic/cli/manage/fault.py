@@ -1,0 +1,73 @@
+"""`opavnic fault`: inject and remove faults in the fabric of a running lab."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from opavnic.cli.base.common import AsJson, LabOption, lab_client
+from opavnic.cli.base.group import command_group
+from opavnic.cli.base.names import fault_words
+from opavnic.cli.base.output import pick, print_json, print_line, print_table
+
+CHANGE_S = 30.0
+"""Seconds a fabric may take to find new routes."""
+
+app = command_group("Inject and remove faults in the fabric of a running lab.")
+
+
+def _print(data: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(data)
+    elif not data["faults"]:
+        print_line(f"no fault is set (seed {data['seed']})")
+    else:
+        rows = [pick(row, "number", "fault", "state", "seen", "hits") for row in data["faults"]]
+        print_table(("number", "fault", "state", "seen", "hits"), rows, title=f"seed {data['seed']}")
+
+
+@app.command(epilog="Example: opavnic fault add loss on h1 20% l4=mad for=2s")
+def add(
+    fault: Annotated[
+        list[str], typer.Argument(metavar="KIND on PLACE [OPTION=VALUE ...]", autocompletion=fault_words)
+    ],
+    lab: LabOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Inject a fault; others stay as they are.
+
+    Kinds: loss, duplicate, reorder, corrupt, delay, rate, link-down, port-error, switch-reboot, hfi-removal,
+    partition, crash (the driver of a host ends, with its agent and VNICs, and restarts; on em it is the
+    Ethernet Manager). Places: a host, switch or port (h1, sw0, h1:1), a link (h1--sw0), one direction of it
+    (h1->sw0), * for all.
+    Options: 20%, count=, skip=, after=, for=, every=, and l4=, lid=, slid=, dlid=, sc=, vesw=, attr=, method=,
+    direction=; by kind delay=, rate=, bits=, copies=, behind=, hold=.
+    """
+    from hfi_sim.fabric.faults import parse_fault
+
+    text = " ".join(fault)
+    parse_fault(text)
+    _print(lab_client(lab, CHANGE_S).post("/faults", {"fault": text}), as_json)
+
+
+@app.command(epilog="Example: opavnic fault show --json")
+def show(lab: LabOption = None, as_json: AsJson = False) -> None:
+    """List the faults with their effects so far, and the seed."""
+    _print(lab_client(lab, CHANGE_S).get("/faults"), as_json)
+
+
+@app.command(epilog="Example: opavnic fault remove 3")
+def remove(
+    number: Annotated[int, typer.Argument(help="Number of the fault, from `opavnic fault show`.")],
+    lab: LabOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Remove one fault and undo its effects on links and nodes."""
+    _print(lab_client(lab, CHANGE_S).post("/faults/remove", {"number": number}), as_json)
+
+
+@app.command(epilog="Example: opavnic fault clear")
+def clear(lab: LabOption = None, as_json: AsJson = False) -> None:
+    """Remove all faults."""
+    _print(lab_client(lab, CHANGE_S).post("/faults/remove", {"number": None}), as_json)

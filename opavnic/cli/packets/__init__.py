@@ -1,0 +1,1 @@
+"""Commands for packets: captures, and single ones field by field."""

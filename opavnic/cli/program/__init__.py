@@ -1,0 +1,1 @@
+"""Commands about the program itself: manual pages, completion, dissectors, benchmarks, conformance."""

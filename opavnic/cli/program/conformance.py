@@ -1,0 +1,118 @@
+"""`opavnic conformance`: run recorded test vectors, print `PASS n/n` or the first differences.
+
+Other packages add commands through the entry point group "opavnic.conformance": name -> command function.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from opavnic.base.errors import DatapathUnavailableError
+from opavnic.cli.base.common import MAX_LID, METAVAR, AsJson, number
+from opavnic.cli.base.group import command_group
+from opavnic.cli.base.output import EXIT_USAGE, fail
+from opavnic.cli.base.plugin_group import JoinedGroup
+from opavnic.cli.program.conformance_report import report
+from opavnic.conformance.datapaths import AUTO, find_datapath
+from opavnic.conformance.encap import run_encap
+from opavnic.conformance.result import Result
+from opavnic.conformance.rx import run_rx
+from opavnic.conformance.target import run_vema_target
+from opavnic.conformance.vema import run_vema
+from opavnic.management.mad_client import MadClient, MadSocketError
+
+
+class ConformanceGroup(JoinedGroup):
+    """The vector kinds of this module, plus those of installed packages."""
+
+    joined_by = "opavnic.conformance"
+
+
+app = command_group("Run recorded test vectors.", cls=ConformanceGroup)
+
+_SILENT: Final = logging.NullHandler()
+
+Files = Annotated[
+    list[Path], typer.Argument(help="Vector files: JSON lines, plain or gzip'ed.", show_default=False)
+]
+DatapathName = Annotated[
+    str, typer.Option("--datapath", help="Python, native, or auto for the fastest available.")
+]
+Target = Annotated[
+    Path | None, typer.Option("--target", metavar="SOCKET", help="Raw MAD socket of a running lab.")
+]
+TargetLid = Annotated[
+    int | None,
+    typer.Option(
+        "--lid",
+        metavar=METAVAR,
+        parser=number(1, MAX_LID),
+        help="LID of the agent behind --target; default: the lowest.",
+    ),
+]
+
+
+@app.command(epilog="Example: opavnic conformance encap tests/vectors/encap-1.jsonl.gz")
+def encap(files: Files, datapath: DatapathName = AUTO, as_json: AsJson = False) -> None:
+    """Encapsulate recorded frames and compare headers, packets and counters."""
+    _run(lambda: [run_encap(path, find_datapath(datapath)) for path in files], as_json)
+
+
+@app.command(epilog="Example: opavnic conformance rx tests/vectors/rx-1.jsonl.gz")
+def rx(files: Files, datapath: DatapathName = AUTO, as_json: AsJson = False) -> None:
+    """Receive recorded packets and compare delivered frames and drop counters."""
+    _run(lambda: [run_rx(path, find_datapath(datapath)) for path in files], as_json)
+
+
+@app.command(epilog="Example: opavnic conformance vema tests/vectors/vema-1.jsonl.gz")
+def vema(files: Files, target: Target = None, lid: TargetLid = None, as_json: AsJson = False) -> None:
+    """Replay recorded sessions of the management agent; compare responses, traps and the netdevs' states.
+
+    With --target, requests go to an agent of a running lab, and the actions of a session's hosts are skipped.
+    The lab is left as it was found.
+    """
+    if target is None:
+        if lid is not None:
+            fail("--lid selects an agent of a running lab; give its raw MAD socket with --target", EXIT_USAGE)
+        # state changes of a session's VNICs would only clutter stderr; `opavnic -v` still shows them
+        logging.getLogger("opavnic.vnic.adapter").addHandler(_SILENT)
+        _run(lambda: [run_vema(path) for path in files], as_json)
+    else:
+        _run(lambda: _run_target(files, target, lid), as_json)
+
+
+def _run_target(files: list[Path], target: Path, lid: int | None) -> list[Result]:
+    with MadClient(target) as client:
+        if lid is None:
+            agents = client.agents()
+            if not agents:
+                raise MadSocketError(f"{target}: no port of the lab has a management agent")
+            lid = agents[0]
+        remove = _remover(target)
+        return [run_vema_target(path, client, lid, remove) for path in files]
+
+
+def _remover(target: Path) -> Callable[[int, list[int]], object]:
+    """Return what removes the VNICs that the sessions have created, where the socket is that of a lab."""
+    from opavnic.lab.ownership.client import LabClient
+    from opavnic.lab.ownership.runtime import CONTROL_SOCKET, MAD_SOCKET
+
+    control = target.with_name(CONTROL_SOCKET)
+    if target.name != MAD_SOCKET or not control.exists():
+        return lambda lid, vports: None
+    client = LabClient(control)
+    return lambda lid, vports: client.post("/vnics/remove", {"lid": lid, "vports": vports})
+
+
+def _run(run: Callable[[], list[Result]], as_json: bool) -> None:
+    """Print the results; exit 1 if a case differs, 2 if the input cannot be used."""
+    try:
+        results = run()
+    except (DatapathUnavailableError, MadSocketError) as error:
+        fail(str(error), EXIT_USAGE)
+    report(results, as_json)

@@ -1,0 +1,40 @@
+"""`opavnic install-dissectors`: the Wireshark dissectors of all installed packages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from opavnic.cli.base.output import fail, say
+from opavnic.observe.dissectors import DissectorError, install, personal_directory, script_directories
+
+
+def install_dissectors(
+    directory: Annotated[
+        Path | None,
+        typer.Option("--dir", metavar="DIR", help="Plugin directory; default: that of your Wireshark."),
+    ] = None,
+) -> None:
+    """Install the dissectors of all installed packages for Wireshark and tshark.
+
+    Captures of 16B packets (link type USER0) then show every field under the name that `opavnic decode` uses.
+
+    Example: opavnic install-dissectors
+    """
+    install_scripts(script_directories(), directory)
+
+
+def install_scripts(directories: Iterable[Path], to: Path | None) -> None:
+    """Copy Lua scripts and print their new paths; on failure print the reason and exit with 1.
+
+    Args:    to: None means the plugin directory of the user's Wireshark.
+    """
+    try:
+        installed = install(directories, personal_directory() if to is None else to)
+    except DissectorError as error:
+        fail(f"install-dissectors: {error}")
+    for path in installed:
+        say(f"installed {path}")

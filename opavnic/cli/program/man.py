@@ -1,0 +1,83 @@
+"""`opavnic man`: the manual pages, made from the commands themselves."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from opavnic.cli.base.output import EXIT_FAILED, EXIT_USAGE, fail, say
+from opavnic.cli.program.tree import CommandPage, pages
+
+_LEADING = re.compile(r"^([.'])", re.MULTILINE)
+
+
+def man(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Where to write them; it is made.")],
+) -> None:
+    """Write the manual pages, one for each command: opavnic.1, opavnic-status.1, ...
+
+    man(1) finds them in ~/.local/share/man/man1 and in share/man/man1 of a virtual environment whose bin is on PATH.
+
+    \b
+    Example:
+      opavnic man ~/.local/share/man/man1
+      man opavnic-status
+    """
+    from importlib.metadata import version
+
+    number = 0
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        for page in pages():
+            (directory / f"{_name(page.words)}.1").write_text(manual_page(page, version("opavnic")))
+            number += 1
+    except FileExistsError:
+        fail(f"{directory} is not a directory", EXIT_USAGE)
+    except OSError as error:
+        fail(f"{error.filename or directory}: {error.strerror}", EXIT_FAILED)
+    say(f"{number} manual pages written to {directory}")
+
+
+def manual_page(page: CommandPage, version: str) -> str:
+    """Return a page in the man(7) macros."""
+    return "\n".join(_lines(page, version)) + "\n"
+
+
+def _name(words: str) -> str:
+    return words.replace(" ", "-")
+
+
+def _lines(page: CommandPage, version: str) -> Iterator[str]:
+    name = _name(page.words)
+    yield f'.TH {_escape(name).upper()} 1 "" "opavnic {version}" "opavnic"'
+    yield ".SH NAME"
+    yield f"{_escape(name)} \\- {_escape(page.summary)}"
+    yield ".SH SYNOPSIS"
+    yield f".B {_escape(page.words)}"
+    yield _escape(page.usage)
+    yield ".SH DESCRIPTION"
+    for paragraph in page.paragraphs:
+        if paragraph.verbatim:
+            yield from (".PP", ".nf", ".RS", _escape(paragraph.text), ".RE", ".fi")
+        else:
+            yield from (".PP", _escape(paragraph.text))
+    for title, records in (("ARGUMENTS", page.arguments), ("OPTIONS", page.options)):
+        if records:
+            yield f".SH {title}"
+            for spelling, text in records:
+                yield from (".TP", f".B {_escape(spelling)}", _escape(" ".join(text.split())))
+    yield ".SH EXIT STATUS"
+    yield "0: success; 1: what was asked for failed; 2: wrong usage or input; 130: interrupted."
+    others = page.commands or (page.words.rpartition(" ")[0] or "man",)
+    yield ".SH SEE ALSO"
+    yield ", ".join(f"{_escape(_name(words))}(1)" for words in others)
+
+
+def _escape(text: str) -> str:
+    """Return text that roff prints as it stands: a line that begins with a dot is no request, a hyphen is a minus."""
+    escaped = text.replace("\\", "\\e").replace("-", "\\-")
+    return _LEADING.sub(r"\\&\1", escaped)

@@ -1,0 +1,1 @@
+"""`opavnic top`: a live view of a running lab."""

@@ -1,0 +1,246 @@
+"""The tables of `opavnic top` on a terminal: cells that sort by their values, whatever text shows them. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from hfi_sim.base.text import visible
+from opavnic.cli.top.view import human
+from opavnic.observe.flows import Flow
+from opavnic.observe.rates import Rates
+
+TROUBLE: Final = "red"
+PACES: Final = ("tx pkt/s", "tx bit/s", "rx pkt/s", "rx bit/s")
+LINK_PACES: Final = ("-> pkt/s", "-> bit/s", "<- pkt/s", "<- bit/s")
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One value and what is shown of it."""
+
+    value: float | str
+    text: str
+    style: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What one thing of a lab has in a table."""
+
+    key: str
+    """What it is known by from poll to poll; for places of faults, the place."""
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A table: its name, headings, and rows."""
+
+    name: str
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+    def arranged(self, wanted: str, column: int, descending: bool) -> Grid:
+        """Return it with the rows whose cells contain `wanted` in any case, in the order of a column."""
+        folded = wanted.casefold()
+        rows = [row for row in self.rows if any(folded in cell.text.casefold() for cell in row.cells)]
+        rows.sort(key=lambda row: natural(row.key))
+        rows.sort(key=lambda row: _order(row.cells[column].value), reverse=descending)
+        return replace(self, rows=tuple(rows))
+
+
+def natural(name: str) -> list[tuple[int, str]]:
+    """Return the key by which h2 comes before h10."""
+    return [(int(part) if part.isdecimal() else -1, part) for part in re.split(r"(\d+)", name) if part]
+
+
+def _order(value: float | str) -> tuple[float, list[tuple[int, str]]]:
+    return (0.0, natural(value)) if isinstance(value, str) else (value, [])
+
+
+def name_cell(text: str) -> Cell:
+    """Return the cell of a name; nothing in it can steer the terminal."""
+    return Cell(text, visible(text))
+
+
+def state_cell(text: str) -> Cell:
+    """Return the cell of a state, which is trouble unless it is up."""
+    return Cell(text, visible(text), "" if text == "up" else TROUBLE)
+
+
+def number_cell(number: float, *, trouble: bool = False) -> Cell:
+    """Return the cell of a number of 0 or more. Args: trouble: it had better be 0."""
+    return Cell(number, human(number), TROUBLE if trouble and number else "")
+
+
+def vnics(found: Rates) -> Grid:
+    """Return the VNICs; the key of a row is `host/interface`."""
+    rows = [
+        Row(
+            f"{vnic.host}/{vnic.interface}",
+            (
+                *map(name_cell, (vnic.host, vnic.vesw, vnic.interface)),
+                state_cell(vnic.state),
+                *map(number_cell, (pace.tx_packets, pace.tx_bits, pace.rx_packets, pace.rx_bits)),
+                number_cell(pace.drops, trouble=True),
+            ),
+        )
+        for vnic, pace in found.vnics
+    ]
+    return Grid("VNICs", ("host", "vesw", "interface", "state", *PACES, "drops/s"), tuple(rows))
+
+
+def links(found: Rates) -> Grid:
+    """Return the links; the key of a row is the cable, as places of faults have it: `h1:1--sw0:2`."""
+    rows = [
+        Row(
+            link.name.replace("->", "--"),
+            (
+                name_cell(link.name),
+                state_cell(link.state),
+                *map(number_cell, (pace.tx_packets, pace.tx_bits, pace.rx_packets, pace.rx_bits)),
+                number_cell(pace.drops, trouble=True),
+            ),
+        )
+        for link, pace in found.links
+    ]
+    return Grid("Links", ("link", "state", *LINK_PACES, "drops/s"), tuple(rows))
+
+
+def drops(found: Rates) -> Grid:
+    """Return the drop counters that grew."""
+    rows = [
+        Row(
+            f"{drop.element} {drop.reason}",
+            (
+                name_cell(drop.element),
+                name_cell(drop.reason),
+                number_cell(drop.per_second, trouble=True),
+                number_cell(drop.total),
+            ),
+        )
+        for drop in found.drops
+    ]
+    return Grid("Drops", ("what was dropped", "reason", "drops/s", "so far"), tuple(rows))
+
+
+def faults(answer: Mapping[str, Any]) -> Grid:
+    """Return the faults of an answer to GET /faults; the key of a row is the number of its fault."""
+    rows = [
+        Row(
+            str(row["number"]),
+            (
+                Cell(float(row["number"]), str(row["number"])),
+                name_cell(row["fault"]),
+                name_cell(row["state"]),
+                number_cell(row["seen"]),
+                number_cell(row["hits"]),
+            ),
+        )
+        for row in answer["faults"]
+    ]
+    return Grid("Faults", ("no.", "fault", "state", "seen", "hits"), tuple(rows))
+
+
+def lanes(answer: Mapping[str, Any], before: Mapping[str, Any] | None, seconds: float) -> Grid:
+    """Return the virtual lanes of a link.
+
+    Args:  answer: to GET /lanes. before: the answer `seconds` ago; None: there was none, and nothing has grown.
+    """
+    old = {(way["name"], vl["vl"]): vl for way in (before or answer)["directions"] for vl in way["vls"]}
+    rows = [
+        _lane(way["name"], vl, old.get((way["name"], vl["vl"]), vl), seconds)
+        for way in answer["directions"]
+        for vl in way["vls"]
+    ]
+    columns = ("direction", "VL", "pkt/s", "bit/s", "waits", "disc/s", "FECN/s", "credits", "waiting", "held")
+    return Grid("VLs", columns, tuple(rows))
+
+
+def _lane(way: str, vl: Mapping[str, Any], old: Mapping[str, Any], seconds: float) -> Row:
+    def grown(name: str) -> float:
+        return max(0, int(vl[name]) - int(old[name])) / seconds
+
+    waits = grown("wait_ns") / 1e9
+    held = [
+        Cell(-1.0, "-") if vl[name] is None else number_cell(vl[name])
+        for name in ("credits", "waiting", "occupied")
+    ]
+    return Row(
+        f"{way} {vl['vl']}",
+        (
+            name_cell(way),
+            Cell(float(vl["vl"]), str(vl["vl"])),
+            number_cell(grown("packets")),
+            number_cell(8 * grown("bytes")),
+            Cell(waits, f"{min(waits, 1):.0%}", TROUBLE if waits > 0.5 else ""),
+            number_cell(grown("discards"), trouble=True),
+            number_cell(grown("fecn"), trouble=True),
+            *held,
+        ),
+    )
+
+
+def flows(
+    now: Mapping[Flow, tuple[int, int]], before: Mapping[Flow, tuple[int, int]], seconds: float
+) -> Grid:
+    """Return flows, with their packets and bytes now and `seconds` ago."""
+    rows = []
+    for flow, (packets, size) in now.items():
+        old_packets, old_size = before.get(flow, (0, 0))
+        rows.append(
+            Row(
+                f"{flow.source} {flow.target} {flow.protocol}",
+                (
+                    *map(name_cell, (flow.source, flow.target, flow.protocol)),
+                    number_cell((packets - old_packets) / seconds),
+                    number_cell(8 * (size - old_size) / seconds),
+                    number_cell(packets),
+                ),
+            )
+        )
+    return Grid("Flows", ("from", "to", "protocol", "pkt/s", "bit/s", "packets"), tuple(rows))
+
+
+def window(total: int, room: int, cursor: int, first: int) -> int:
+    """Return the first row to show of `total` in `room` lines, so that the cursor is seen, near where it was."""
+    first = min(first, cursor, max(0, total - room))
+    return max(first, cursor - room + 1, 0)
+
+
+def is_number(grid: Grid, column: int) -> bool:
+    """Return whether a column has numbers, which sort from the largest on at first."""
+    return any(not isinstance(row.cells[column].value, str) for row in grid.rows)
+
+
+def widths(grid: Grid, shown: Sequence[Row], width: int) -> list[int]:
+    """Return the width of each column; where there is too little, the widest column of names gives way."""
+    wanted = [
+        max([len(heading), *(len(row.cells[column].text) for row in shown)])
+        for column, heading in enumerate(grid.columns)
+    ]
+    names = [column for column in range(len(wanted)) if not is_number(grid, column)] or [0]
+    over = sum(wanted) + len(wanted) - 1 - width
+    while over > 0:
+        widest = max(names, key=lambda column: wanted[column])
+        if wanted[widest] <= _LEAST_NAME:
+            break
+        wanted[widest] -= 1
+        over -= 1
+    return wanted
+
+
+_LEAST_NAME: Final = 6
+
+
+def cut(text: str, width: int) -> str:
+    """Return text in at most `width` characters, with an ellipsis where it is cut."""
+    return text if len(text) <= width else text[: max(0, width - 1)] + "…"
+
+
+def tabs(grids: Iterable[Grid]) -> list[str]:
+    """Return the names of tables with the numbers of their rows."""
+    return [f"{number} {grid.name} {len(grid.rows)}" for number, grid in enumerate(grids, start=1)]

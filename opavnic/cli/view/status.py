@@ -1,0 +1,253 @@
+"""`opavnic status`: a running lab, once or again and again."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Annotated, Any, Final
+
+import typer
+
+from hfi_sim.base.text import counted
+from opavnic.base.signals import followed
+from opavnic.cli.base.common import AsJson, LabOption, lab_client, time_option
+from opavnic.cli.base.group import OptionalValueCommand
+from opavnic.cli.base.output import (
+    Form,
+    Sheet,
+    current_form,
+    is_screen,
+    lid_text,
+    pick,
+    print_json,
+    print_sheets,
+    say,
+    wrong,
+)
+from opavnic.observe.rates import state_text, vesw_text
+
+_VNICS_SHOWN: Final = 16
+_LINKS_SHOWN: Final = 8
+_DROPS_SHOWN: Final = 8
+"""Rows that a table has as long as it lists everything: all three with their headers fit a terminal of 24 lines nearly.
+A longer one lists what is wrong, and the rest is one line; drops are summed up by reason."""
+_ALL: Final = "see: opavnic status --all"
+
+
+def status(
+    lab: LabOption = None,
+    counters: Annotated[
+        bool, typer.Option("--counters", help="Also show the counters of every element.")
+    ] = False,
+    whole: Annotated[
+        bool, typer.Option("-a", "--all", help="List everything, however long the tables become.")
+    ] = False,
+    watch: Annotated[
+        Any,
+        time_option(
+            "-w",
+            "--watch",
+            low="100ms",
+            high="24h",
+            help="Show it again after each TIME, until Ctrl-C; -w alone: 2s.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show a running lab: its hosts, VNICs as configured by the Ethernet Manager, links, and what was dropped where.
+
+    What is wrong is red. Of a large lab, VNICs and links that are up and drop nothing are one line; --all lists them,
+    and so do -o csv and --json. With -w, a terminal is updated in place (q ends it); elsewhere the status is printed
+    again where it has changed.
+
+    \b
+    Example:
+      opavnic status
+      opavnic status --all
+      opavnic status -w 5s
+      opavnic status --counters --json
+    """
+    client = lab_client(lab)
+
+    def ask() -> dict[str, Any]:
+        found: dict[str, Any] = client.get("/status?counters=1" if counters else "/status")
+        return found
+
+    if watch is None:
+        _show(ask(), as_json, whole)
+        return
+    with suppress(KeyboardInterrupt), followed():
+        if current_form() is Form.TABLE and is_screen():
+            from opavnic.cli.view.status_screen import watch_status
+
+            watch_status(ask, watch, whole=whole)
+            return
+        before: dict[str, Any] = {}
+        while True:
+            now = ask()
+            if now | {"uptime_s": 0} != before:
+                _show(now, as_json, whole)
+                sys.stdout.flush()
+            before = now | {"uptime_s": 0}
+            time.sleep(watch)
+
+
+status.command_class = OptionalValueCommand.of("2s", "-w", "--watch")  # type: ignore[attr-defined]
+
+
+def _show(data: dict[str, Any], as_json: bool, whole: bool) -> None:
+    if as_json:
+        print_json(data)
+        return
+    print_sheets(status_items(data, whole=whole or current_form() is Form.CSV))
+    if lost := data["balance"]:
+        said = ", ".join(f"{name} {count:+}" for name, count in lost.items())
+        say(f"packets not accounted for (a bug): {said}")
+
+
+def status_items(data: dict[str, Any], *, whole: bool = False) -> Iterator[Sheet | str]:
+    """Yield the lines and tables of a status.
+
+    Args:  whole: list everything, in place of what is wrong alone, where a table becomes long.
+    """
+    yield from vnic_items(data, whole=whole)
+    yield from _link_items(data["links"], whole)
+    yield from _drop_items(data.get("drops", {}), whole)
+    yield from data.get("hints", ())
+    if data["apps"]:
+        yield Sheet(("app", "what", "value"), list(_app_rows(data["apps"])))
+    if parts := data.get("parts"):
+        rows = [row for name, values in parts.items() for row in _rows(name, values)]
+        yield Sheet(("part", "what", "value"), rows)
+    if counters := data.get("counters"):
+        yield Sheet(("element", "counter", "value"), list(_counter_rows(counters)), title="counters")
+        yield "netdev: the kernel's own figures; tx_dropped: its queue was full, or had no"
+        yield "carrier yet; no VNIC saw it"
+
+
+def _link_items(links: list[dict[str, Any]], whole: bool) -> Iterator[Sheet | str]:
+    def is_wrong(link: dict[str, Any]) -> bool:
+        return link["state"] != "up" or bool(link["drops"])
+
+    fold = not whole and len(links) > _LINKS_SHOWN
+    listed = [link for link in links if is_wrong(link)] if fold else links
+    rows = [
+        [
+            link["name"],
+            wrong(link["state"], link["state"] != "up"),
+            *pick(link, "packets_forth", "packets_back"),
+            wrong(link["drops"], bool(link["drops"])),
+        ]
+        for link in listed
+    ]
+    if rows or not fold:
+        yield Sheet(("link", "state", "packets ->", "packets <-", "drops"), rows)
+    if fold and len(listed) < len(links):
+        quiet = [link for link in links if not is_wrong(link)]
+        packets = sum(count or 0 for link in quiet for count in pick(link, "packets_forth", "packets_back"))
+        yield f"{counted(len(quiet), 'link')} up without drops, {counted(packets, 'packet')}; {_ALL}"
+
+
+def _drop_items(drops: dict[str, dict[str, int]], whole: bool) -> Iterator[Sheet | str]:
+    rows = [
+        (name, reason, count) for name, reasons in drops.items() for reason, count in reasons.items() if count
+    ]
+    if not rows:
+        yield "nothing was dropped"
+        return
+    rows.sort(key=lambda row: -row[2])
+    summed = not whole and len(rows) > _DROPS_SHOWN
+    shown = list(_by_reason(rows)) if summed else rows
+    yield Sheet(("dropped at", "reason", "packets"), [(*row[:2], wrong(row[2], True)) for row in shown])
+    if summed:
+        yield f"at {len({name for name, _, _ in rows})} places in all; {_ALL}"
+
+
+def _by_reason(rows: list[tuple[str, str, int]]) -> Iterator[tuple[str, str, int]]:
+    """Yield a row for each reason, the largest sum first, from rows of which the largest come first."""
+    reasons: dict[str, list[tuple[str, str, int]]] = {}
+    for row in rows:
+        reasons.setdefault(row[1], []).append(row)
+    for reason, here in sorted(reasons.items(), key=lambda item: -sum(row[2] for row in item[1])):
+        others = f" and {len(here) - 1} more" if len(here) > 1 else ""
+        yield here[0][0] + others, reason, sum(row[2] for row in here)
+
+
+def _app_rows(apps: list[dict[str, Any]]) -> Iterator[tuple[object, ...]]:
+    for app in apps:
+        said = {what: value for what, value in app.items() if what not in ("kind", "host")}
+        yield from _rows(f"{app['kind']} on {app['host']}", said)
+
+
+def _rows(name: str, said: dict[str, Any]) -> Iterator[tuple[object, ...]]:
+    """Yield the non-empty values that an app or part reports about itself."""
+    for what, value in said.items():
+        if isinstance(value, dict):
+            value = ", ".join(f"{key} {item}" for key, item in value.items() if item != "")
+        if value != "":
+            yield name, what, value
+
+
+def engine_line(engine: dict[str, Any]) -> str:
+    """Return the engine and what each of its workers carries."""
+    workers = engine["workers"]
+    wanted = engine["workers_wanted"]
+    text = f"engine {engine['name']}, {counted(len(workers), 'worker')}"
+    if wanted not in ("auto", len(workers)):
+        text += f" ({wanted} asked for)"
+    carried = (
+        f"{worker['engine']} {counted(worker['vnics'], 'VNIC')}, {counted(worker['links'], 'link')}"
+        for worker in workers
+    )
+    steered = f"; {counted(engine['steered'], 'VNIC')} steered" if engine["steered"] else ""
+    missed = f"; {counted(engine['missed'], 'sighting')} missed" if engine["missed"] else ""
+    counts = [f"{name.upper()} at {counted(count, 'VNIC')}" for name, count in engine["merging"].items()]
+    merging = f"; received {', '.join(counts)} merged" if counts else ""
+    return f"{text}: {'; '.join(carried)}{merging}{steered}{missed}"
+
+
+def vnic_items(data: dict[str, Any], *, whole: bool = False) -> Iterator[Sheet | str]:
+    """Yield the head of a status and its table of VNICs; `whole` as for `status_items`."""
+    quirks = ", driver quirks" if data["driver_quirks"] else ""
+    what = f"pid {data['pid']}, netdevs {data['netdev']}, EM {data['em']}, {data['mads']} MADs"
+    yield f"lab {data['lab']}: {what}{quirks}"
+    if data["failure"]:
+        yield f"it has ended: {data['failure']}"
+        yield "it carries nothing any more; hosts and their programs stay until: opavnic down"
+    yield engine_line(data["engine"])
+    if data["datapath_reason"]:
+        yield f"on the Python datapath: {data['datapath_reason']}"
+    vnics = [(host, vnic) for host in data["hosts"] for vnic in host["vnics"]]
+    # an interface usually bears the name of its virtual switch
+    named = any(vnic["interface"] != vesw_text(vnic) for _, vnic in vnics)
+    fold = not whole and len(vnics) > _VNICS_SHOWN
+    listed = (
+        [(host, vnic) for host, vnic in vnics if vnic["state"] != "up" or vnic.get("moved_to")]
+        if fold
+        else vnics
+    )
+    rows = [
+        [
+            host["name"],
+            lid_text(host["lid"]),
+            vesw_text(vnic),
+            *([vnic["interface"]] if named else []),
+            *pick(vnic, "ip", "mac", "mtu"),
+            wrong(state_text(vnic), vnic["state"] != "up"),
+        ]
+        for host, vnic in listed
+    ]
+    interface = ("interface",) if named else ()
+    if rows or not fold:
+        yield Sheet(("host", "LID", "vesw", *interface, "address", "MAC", "MTU", "state"), rows)
+    if fold and len(listed) < len(vnics):
+        yield f"{counted(len(vnics) - len(listed), 'VNIC')} up; {_ALL}"
+
+
+def _counter_rows(counters: dict[str, dict[str, Any]]) -> Iterator[tuple[str, str, Any]]:
+    for element, values in counters.items():
+        shown = {key: value for key, value in values.items() if value}
+        for index, (key, value) in enumerate(shown.items()):
+            yield element if index == 0 else "", key, value

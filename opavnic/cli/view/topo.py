@@ -1,0 +1,238 @@
+"""`opavnic topo`: show the fabric of a running lab, of an ibnetdiscover file, or of a generated shape."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from hfi_sim.base.errors import HfiSimError, InputError, TopologyError
+from hfi_sim.fabric.topology import GENERATORS, Topology, generate
+from opavnic.cli.base.common import AsJson, LabOption, lab_client
+from opavnic.cli.base.output import (
+    EXIT_FAILED,
+    EXIT_USAGE,
+    Form,
+    current_form,
+    fail,
+    print_json,
+    print_line,
+    print_table,
+    print_text,
+    write_file,
+)
+from opavnic.world.em_node import EM_NODE
+
+DEFAULT_ENGINE: Final = "min-hop"
+_MAX_DIGITS: Final = 9
+
+
+class Language(StrEnum):
+    """The language of a drawing program."""
+
+    DOT = "dot"
+    MERMAID = "mermaid"
+
+
+@dataclass(slots=True)
+class _Shown:
+    """A fabric to show."""
+
+    topology: Topology
+    down: list[str] = field(default_factory=list)
+    engine: str = ""
+    deadlock: list[str] = field(default_factory=list)
+    paths: list[list[str]] = field(default_factory=list)
+    apart: tuple[str, ...] = ()
+    """Nodes with an HFI that are not hosts."""
+    target: str = ""
+    """The port at which every path must end."""
+
+    def is_down(self, cable: str) -> bool:
+        """Return whether a cable is down, with its ends in either order: ibnetdiscover files do not preserve it."""
+        return set(cable.split("--")) in [set(name.split("--")) for name in self.down]
+
+    @property
+    def arrives(self) -> bool:
+        """Whether every path reaches the target."""
+        return all(path[-1] == self.target for path in self.paths)
+
+
+def topo(
+    source: Annotated[
+        str | None, typer.Argument(help="A shape or an ibnetdiscover file; default: a running lab.")
+    ] = None,
+    numbers: Annotated[list[str] | None, typer.Argument(metavar="[NAME=VALUE ...]")] = None,
+    language: Annotated[
+        Language | None, typer.Option("--format", help="Print it for a drawing program: Graphviz, Mermaid.")
+    ] = None,
+    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a drawing.")] = None,
+    export: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the topology in the format of ibnetdiscover."),
+    ] = None,
+    routes: Annotated[
+        tuple[str, str] | None, typer.Option(metavar="FROM TO", help="Show the route between two hosts.")
+    ] = None,
+    engine: Annotated[
+        str | None, typer.Option(help="min-hop (default), up-down or fat-tree; not for a running lab.")
+    ] = None,
+    lab: LabOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show a fabric: nodes, cables, the route between two hosts, whether it could deadlock.
+
+    Shapes: single-switch, fat-tree k= pods=, clos leaves= spines= hosts_per_leaf= uplinks=,
+    dragonfly routers= hosts_per_router= global_links= groups=, mesh dims=3x3, torus dims=4x4; each with hosts=.
+
+    \b
+    Example:
+      opavnic topo fat-tree k=4 --routes h1 h16 --engine fat-tree
+      opavnic topo clos leaves=4 spines=2 --format dot | dot -Tsvg > clos.svg
+      opavnic topo --routes h1 h2
+    """
+    if source is None and engine is not None:
+        fail(
+            f"--engine {engine}: a running lab uses the engine of its lab file; name a shape or a file",
+            EXIT_USAGE,
+        )
+    if source is not None and lab is not None:
+        fail(f"--lab {lab}: {source} is already the fabric to show; give one of the two", EXIT_USAGE)
+    try:
+        if source is None:
+            shown = _running(lab, routes)
+        else:
+            shown = _planned(source, numbers or [], routes, engine or DEFAULT_ENGINE)
+    except HfiSimError as error:
+        fail(str(error), EXIT_USAGE if source is not None or isinstance(error, InputError) else EXIT_FAILED)
+    from hfi_sim.fabric.topology.draw import as_svg, as_text
+    from hfi_sim.fabric.topology.ibnet import dumps
+
+    if svg is not None:
+        write_file(svg, as_svg(shown.topology, is_down=shown.is_down))
+    if export is not None:
+        write_file(export, dumps(shown.topology))
+    if language is not None:
+        if as_json or current_form() is Form.CSV:
+            fail(f"--format {language} and -o json or csv contradict each other", EXIT_USAGE)
+        from hfi_sim.fabric.topology.graph_text import as_dot, as_mermaid
+
+        write = as_dot if language is Language.DOT else as_mermaid
+        print_text(write(shown.topology, is_down=shown.is_down))
+    elif as_json:
+        print_json(_as_data(shown))
+    elif current_form() is Form.CSV:
+        data = _as_data(shown)
+        print_table(
+            ("cable", "rate_bps", "latency_s", "up"), [list(cable.values()) for cable in data["cables"]]
+        )
+    elif routes is not None:
+        for path in shown.paths:
+            print_line(" -> ".join(path))
+    else:
+        print_text(as_text(shown.topology, is_down=shown.is_down, apart=shown.apart))
+        for name in shown.down:
+            print_line(f"down: {name}")
+        waits = f"could deadlock: {' -> '.join(shown.deadlock)}" if shown.deadlock else "free of deadlock"
+        print_line(f"routing {shown.engine}: {waits}")
+    if not shown.arrives:
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _running(lab: str | None, routes: tuple[str, str] | None) -> _Shown:
+    from urllib.parse import urlencode
+
+    from hfi_sim.fabric.topology.ibnet import loads
+
+    client = lab_client(lab)
+    data = client.get("/topology")
+    topology = loads(data["ibnetdiscover"])
+    topology.name = data["lab"]
+    shown = _Shown(topology, data["down"], data["engine"], data["deadlock"], apart=(EM_NODE,))
+    if routes is not None:
+        query = urlencode({"from": routes[0], "to": routes[1]})
+        found = client.get(f"/routes?{query}")
+        shown.paths, shown.target = found["paths"], found["to"]
+    return shown
+
+
+def _planned(source: str, numbers: list[str], routes: tuple[str, str] | None, engine: str) -> _Shown:
+    from hfi_sim.base.did_you_mean import unknown_name
+    from hfi_sim.fabric.fabric import Fabric
+    from hfi_sim.fabric.table_paths import paths
+    from hfi_sim.subnet_manager import Routing, SubnetManager
+
+    routing = Routing(engine=engine)
+    topology = _read(source, numbers)
+    fabric = topology.build(Fabric())
+    manager = SubnetManager(fabric, routing=routing)
+    manager.sweep()
+    shown = _Shown(topology, [], engine, manager.deadlock())
+    if routes is not None:
+        for name in routes:
+            if name not in fabric.hfis:
+                raise TopologyError(unknown_name("host", name, fabric.hfis))
+        a, b = (fabric.hfis[name].ports[1] for name in routes)
+        shown.paths, shown.target = paths(fabric, a, b), b.name
+    return shown
+
+
+def _read(source: str, numbers: list[str]) -> Topology:
+    path = Path(source)
+    if source not in GENERATORS and (path.suffix or path.exists() or "/" in source):
+        from hfi_sim.fabric.topology.ibnet import loads
+        from opavnic.base.files import MAX_DOCUMENT
+        from opavnic.lab.file.errors import ConfigError
+        from opavnic.lab.file.yaml_source import read_text
+
+        if numbers:
+            raise TopologyError(
+                f'"{numbers[0][:60]}": {path} is a file; only shapes such as clos take numbers'
+            )
+        if path.is_dir():
+            shapes = ", ".join(GENERATORS)
+            raise TopologyError(f"{path} is a directory; give an ibnetdiscover file or a shape ({shapes})")
+        try:
+            return loads(read_text(path, MAX_DOCUMENT, "topology file"), source)
+        except ConfigError as error:
+            fail(str(error), EXIT_USAGE)
+    options: dict[str, Any] = {}
+    for name, value in map(_number, numbers):
+        if name in options:
+            raise TopologyError(f"{name} appears twice: {options[name]} and {value}")
+        options[name] = value
+    return generate(source, **options)
+
+
+def _number(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    number = value.isdecimal() and len(value) <= _MAX_DIGITS
+    if not equals or not (number or name == "dims"):
+        raise TopologyError(f'"{text[:60]}" is not NAME=NUMBER such as k=4 or dims=3x3')
+    return name, value if name == "dims" else int(value)
+
+
+def _as_data(shown: _Shown) -> dict[str, Any]:
+    topology = shown.topology
+    return {
+        "name": topology.name,
+        "nodes": [
+            {"name": node.name, "kind": node.kind.value, "ports": node.ports}
+            for node in topology.nodes.values()
+        ],
+        "cables": [
+            {
+                "name": cable.name,
+                "rate_bps": cable.rate_bps,
+                "latency_s": cable.latency_s,
+                "up": not shown.is_down(cable.name),
+            }
+            for cable in topology.cables
+        ],
+        "engine": shown.engine,
+        "deadlock": shown.deadlock,
+        "paths": shown.paths,
+    }
