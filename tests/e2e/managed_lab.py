@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from e2e.conftest import Program
-from opavnic.devices.entry import why_no_fuse
+from opavnic.devices.kernel.entry import why_no_fuse
 from permission import require
 from processes import child
 

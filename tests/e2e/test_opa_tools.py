@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from opavnic.devices.entry import why_no_fuse
-from opavnic.devices.mounts import SOURCE
+from opavnic.devices.kernel.entry import why_no_fuse
+from opavnic.devices.kernel.mounts import SOURCE
 from permission import require
 from processes import child
 from unit.opavnic.observe.tshark import Tshark, needs_tshark

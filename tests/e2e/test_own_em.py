@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from opavnic.devices.entry import why_no_fuse
+from opavnic.devices.kernel.entry import why_no_fuse
 from permission import require
 from processes import child
 

@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 from e2e.places import killed
-from opavnic.devices.entry import why_no_fuse
-from opavnic.devices.mounts import SOURCE
+from opavnic.devices.kernel.entry import why_no_fuse
+from opavnic.devices.kernel.mounts import SOURCE
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.loader import load_lab
 from opavnic.lab.ownership.runtime import Journal

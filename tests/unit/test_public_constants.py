@@ -27,7 +27,8 @@ from hfi_sim.wire.mad import header as mad
 from hfi_sim.wire.mad import rmpp
 from hfi_sim.wire.mad.attributes import SubnetAttrId
 from hfi_sim.wire.mad.header import MadClass, MadHeader, Method, RmppHeader, VendorHeader
-from opavnic.devices import seccomp, verbs
+from opavnic.devices import verbs
+from opavnic.devices.kernel import seccomp
 from opavnic.vnic import encap, transmit
 from vema.attributes import class_port_info, iface_macs, mac_entries, notice, traps, vesw_port_info
 from vema.attributes.counters import ErrorCounters, SummaryCounters

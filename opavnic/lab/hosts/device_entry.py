@@ -9,8 +9,8 @@ import socket
 from pathlib import Path
 from typing import Any, Final
 
-from opavnic.devices import mounts, seccomp
-from opavnic.devices.entry import FUSE_DEVICE, MAX_MESSAGE, EntryError, send_arrival, why_no_fuse
+from opavnic.devices.kernel import mounts, seccomp
+from opavnic.devices.kernel.entry import FUSE_DEVICE, MAX_MESSAGE, EntryError, send_arrival, why_no_fuse
 
 PATIENCE_S: Final = 10.0
 """Seconds that the lab may take to answer; then the program starts without devices."""

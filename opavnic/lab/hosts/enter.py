@@ -16,7 +16,7 @@ from typing import Final, NoReturn
 from hfi_sim.base.did_you_mean import nearest
 from hfi_sim.netdev.namespace import CLONE_NEWNET, CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWUTS, Libc
 from opavnic.base import signals
-from opavnic.devices.entry import EntryError
+from opavnic.devices.kernel.entry import EntryError
 from opavnic.lab.file.errors import LabError, LabInputError, PrivilegeError, ProgramError
 from opavnic.lab.hosts.device_entry import enter_devices
 from opavnic.lab.hosts.names import ETC_HOSTS

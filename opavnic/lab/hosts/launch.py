@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from opavnic.devices.entry import EntryError
+from opavnic.devices.kernel.entry import EntryError
 from opavnic.lab.hosts.device_entry import enter_devices
 from opavnic.lab.hosts.enter import name_host, own_mounts
 from opavnic.lab.ownership.runtime import LabDir

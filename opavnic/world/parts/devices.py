@@ -1,7 +1,7 @@
 """The devices of the hosts' HFIs, for programs that enter a host: umad, issm, uverbs and their sysfs.
 
 It listens on a socket. A program that enters a host mounts a file system of its own there and passes it on; see
-`opavnic.devices.entry`. The mount goes with the last program of its mount namespace, and nothing is left behind.
+`opavnic.devices.kernel.entry`. The mount goes with the last program of its mount namespace, and nothing is left behind.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from typing import Any, Final
 from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.management.umad.service import UmadService
 from opavnic.base.socket_peer import foreign_peer
-from opavnic.devices.entry import EntryError, receive_arrival, why_no_fuse
 from opavnic.devices.fuse import REQUEST_MAX
 from opavnic.devices.hfi_tree import DEV, SYS_CLASSES, hfi_tree
-from opavnic.devices.session import Session
+from opavnic.devices.kernel.entry import EntryError, receive_arrival, why_no_fuse
+from opavnic.devices.kernel.session import Session
 from opavnic.devices.tree import Tree
 from opavnic.world.part import RunningPart
 from opavnic.world.world import World

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from opavnic.devices.entry import EntryError, receive_arrival, send_arrival
+from opavnic.devices.kernel.entry import EntryError, receive_arrival, send_arrival
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ import pytest
 
 from hfi_sim.management.umad.abi import UmadError
 from opavnic.devices.fuse import REQUEST_MAX, Opcode
-from opavnic.devices.memory import WaitingCall
-from opavnic.devices.session import Session
+from opavnic.devices.kernel.memory import WaitingCall
+from opavnic.devices.kernel.session import Session
 from opavnic.devices.tree import DeviceFile, Tree
 
 

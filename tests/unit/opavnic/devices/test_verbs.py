@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opavnic.devices.seccomp import ARCHITECTURES, filter_program
+from opavnic.devices.kernel.seccomp import ARCHITECTURES, filter_program
 from opavnic.devices.verbs import RDMA_VERBS_IOCTL, VerbsAnswer, answer, call_size
 
 AT = 0x7FFE0000

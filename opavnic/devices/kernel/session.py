@@ -16,9 +16,9 @@ from typing import Final
 
 from hfi_sim.base.errors import WireError
 from opavnic.devices.filesystem import FileSystem
-from opavnic.devices.memory import Transfer, WaitingCall
+from opavnic.devices.kernel.memory import Transfer, WaitingCall
+from opavnic.devices.kernel.seccomp import answer_one
 from opavnic.devices.pieces import MAX_WRITTEN, Deposit, Fetch
-from opavnic.devices.seccomp import answer_one
 from opavnic.devices.tree import Tree
 
 log = logging.getLogger("opavnic.devices")
