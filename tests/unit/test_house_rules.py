@@ -85,7 +85,7 @@ SHELLS = {
     "opavnic/devices/kernel/mounts.py": "mounts",
     "opavnic/devices/kernel/seccomp.py": "filters of system calls",
     "opavnic/devices/kernel/session.py": "descriptors, asyncio, threads",
-    "opavnic/datapath/native.py": "asyncio: wakes the native thread",
+    "opavnic/datapath/native_thread.py": "asyncio: wakes the native thread",
     "opavnic/management/em_port.py": "names a database",
     "opavnic/base/files.py": "files",
     "opavnic/lab": "namespaces, processes, sockets, files",

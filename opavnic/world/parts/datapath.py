@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING
 
-from opavnic.datapath.native import NativeDatapath
+from opavnic.datapath.native_thread import NativeDatapath
 from opavnic.world.part import RunningPart
 from opavnic.world.world import World
 

@@ -16,7 +16,7 @@ from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.wire.lrh16b import Lrh16B
 from native_module import needs_native
 from opavnic.base.errors import DatapathUnavailableError
-from opavnic.datapath.native import NativeDatapath
+from opavnic.datapath.native_thread import NativeDatapath
 from opavnic.datapath.selection import NOT_BUILT
 from opavnic.engine import threaded
 from opavnic.engine.threaded import ThreadedDriver, carrier_engine, native_carrier
