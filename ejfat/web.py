@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from opavnic.web.part_page import (
+from opavnic.web.scene.part_page import (
     Answers,
     BarSection,
     NoteSection,

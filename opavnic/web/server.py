@@ -21,7 +21,7 @@ from opavnic.web.pages.part import PartView
 from opavnic.web.pages.parts import parts_page
 from opavnic.web.pages.timeline import timeline_page
 from opavnic.web.pages.vnics import vnic_page, vnics_page
-from opavnic.web.watch import Watch
+from opavnic.web.pages.watch import Watch
 
 CAPTURE_MAX_S: Final = 3600
 _CHUNK: Final = 1 << 16

@@ -78,7 +78,7 @@ SHELLS = {
     "opavnic/cluster/zenoh/transport.py": "a Zenoh session: asyncio, threads",
     "opavnic/web/pages": "pages of a server",
     "opavnic/web/server.py": "a server: sockets, asyncio",
-    "opavnic/web/watch.py": "asks a lab: asyncio, threads",
+    "opavnic/web/pages/watch.py": "asks a lab: asyncio, threads",
     "opavnic/conformance": "files of vectors, sockets",
     "opavnic/devices/kernel/entry.py": "a socket, descriptors",
     "opavnic/devices/kernel/memory.py": "the memory of processes",

@@ -34,10 +34,10 @@ def web(
     from opavnic.lab.ownership.runtime import running_lab
 
     directory, journal = running_lab(lab)
-    from opavnic.web.fm_page import PAGE as FM_PAGE
-    from opavnic.web.part_page import installed_pages
+    from opavnic.web.pages.watch import Watch
+    from opavnic.web.scene.fm_page import PAGE as FM_PAGE
+    from opavnic.web.scene.part_page import installed_pages
     from opavnic.web.server import application, listening, serve
-    from opavnic.web.watch import Watch
 
     with suppress(KeyboardInterrupt), interruptible(), listening("127.0.0.1", port) as sock:
         token = secrets.token_urlsafe(24)

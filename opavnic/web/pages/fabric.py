@@ -10,12 +10,12 @@ from nicegui import ui
 from nicegui.events import EChartPointClickEventArguments
 
 from opavnic.lab.file.errors import LabError
-from opavnic.web import charts
 from opavnic.web.pages.frame import frame
 from opavnic.web.pages.redraw import redraw
 from opavnic.web.pages.side import Side
-from opavnic.web.scene import LinkView, NodeView, Scene
-from opavnic.web.watch import Watch
+from opavnic.web.pages.watch import Watch
+from opavnic.web.scene import charts
+from opavnic.web.scene.scene import LinkView, NodeView, Scene
 
 ALL: Final = "all virtual switches"
 _LEGEND: Final = (

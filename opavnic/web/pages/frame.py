@@ -9,8 +9,8 @@ from nicegui import ui
 from nicegui.events import GenericEventArguments
 
 from opavnic.lab.file.errors import LabError
-from opavnic.web.scene import Scene
-from opavnic.web.watch import LOOK_S, Watch
+from opavnic.web.pages.watch import LOOK_S, Watch
+from opavnic.web.scene.scene import Scene
 
 _PAGES: Final = (
     ("Fabric", "/"),

@@ -11,11 +11,12 @@ from nicegui import ui
 
 from hfi_sim.base.text import visible
 from opavnic.lab.file.errors import LabError
-from opavnic.web import charts
 from opavnic.web.pages.frame import frame
 from opavnic.web.pages.redraw import redraw
 from opavnic.web.pages.table import table
-from opavnic.web.part_page import (
+from opavnic.web.pages.watch import HISTORY, Watch
+from opavnic.web.scene import charts
+from opavnic.web.scene.part_page import (
     Answers,
     BarSection,
     NoteSection,
@@ -24,8 +25,7 @@ from opavnic.web.part_page import (
     Section,
     TableSection,
 )
-from opavnic.web.scene import Scene, elsewhere_text
-from opavnic.web.watch import HISTORY, Watch
+from opavnic.web.scene.scene import Scene, elsewhere_text
 
 _BAR_PX: Final = 34
 _BARS_AROUND_PX: Final = 90

@@ -10,8 +10,8 @@ from nicegui import ui
 from hfi_sim.base.text import visible
 from opavnic.web.pages.frame import frame
 from opavnic.web.pages.table import table
-from opavnic.web.scene import Scene, elsewhere_text
-from opavnic.web.watch import Watch
+from opavnic.web.pages.watch import Watch
+from opavnic.web.scene.scene import Scene, elsewhere_text
 
 
 def parts_page(watch: Watch) -> None:

@@ -12,8 +12,8 @@ from urllib.parse import quote, urlencode
 from nicegui import ui
 
 from hfi_sim.base.quantities import rounded_rate
-from opavnic.web import charts
-from opavnic.web.scene import Fault, LinkView, NodeView, Scene
+from opavnic.web.scene import charts
+from opavnic.web.scene.scene import Fault, LinkView, NodeView, Scene
 
 CAPTURE_S: Final = 10
 _DROPS_SHOWN: Final = 20

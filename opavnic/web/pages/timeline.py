@@ -8,12 +8,12 @@ from nicegui import ui
 
 from opavnic.base.event_timeline import clock_text, event_text
 from opavnic.lab.file.errors import LabError
-from opavnic.web import charts
 from opavnic.web.pages.frame import frame
 from opavnic.web.pages.redraw import redraw
 from opavnic.web.pages.table import table
-from opavnic.web.scene import Scene
-from opavnic.web.watch import Watch
+from opavnic.web.pages.watch import Watch
+from opavnic.web.scene import charts
+from opavnic.web.scene.scene import Scene
 
 EVENTS_MAX: Final = 1000
 """Events that a page keeps; a lab keeps them all."""

@@ -9,12 +9,12 @@ from nicegui import ui
 
 from hfi_sim.base.quantities import rounded_rate
 from opavnic.lab.file.errors import LabError
-from opavnic.web import charts
 from opavnic.web.pages.frame import frame
 from opavnic.web.pages.redraw import redraw
 from opavnic.web.pages.table import table
-from opavnic.web.scene import Scene
-from opavnic.web.watch import Watch
+from opavnic.web.pages.watch import Watch
+from opavnic.web.scene import charts
+from opavnic.web.scene.scene import Scene
 
 
 def vnics_page(watch: Watch) -> None:

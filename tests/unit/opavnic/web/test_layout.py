@@ -7,7 +7,7 @@ from itertools import combinations
 import pytest
 
 from hfi_sim.fabric.topology.generators import generate
-from opavnic.web.layout import HEIGHT, WIDTH, Layout, layout
+from opavnic.web.scene.layout import HEIGHT, WIDTH, Layout, layout
 
 
 def overlaps(drawn: Layout) -> list[tuple[str, str]]:

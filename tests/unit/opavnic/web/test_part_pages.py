@@ -12,7 +12,8 @@ from ejfat.control.members import Worker
 from lab_in_memory import answering
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.ownership.runtime import LabDir
-from opavnic.web.part_page import (
+from opavnic.web.pages.watch import Watch
+from opavnic.web.scene.part_page import (
     Answers,
     BarSection,
     NoteSection,
@@ -22,7 +23,6 @@ from opavnic.web.part_page import (
     TableSection,
     installed_pages,
 )
-from opavnic.web.watch import Watch
 
 pytestmark = pytest.mark.usefixtures("own_runtime")
 

@@ -16,9 +16,9 @@ from opavnic.lab.ownership.client import LabClient
 from opavnic.lab.ownership.runtime import LabDir
 from opavnic.lab.run.lab import Lab
 from opavnic.observe.rates import Sample, rates
-from opavnic.web import charts
-from opavnic.web.scene import Drawing, Scene, elsewhere_text, scene
-from opavnic.web.watch import Watch
+from opavnic.web.pages.watch import Watch
+from opavnic.web.scene import charts
+from opavnic.web.scene.scene import Drawing, Scene, elsewhere_text, scene
 
 LAB = """
 name: x

@@ -14,7 +14,7 @@ from importlib.metadata import entry_points
 from typing import Any, Final
 from urllib.parse import quote
 
-from opavnic.web.scene import Scene
+from opavnic.web.scene.scene import Scene
 
 ENTRY_POINTS: Final = "opavnic.web"
 

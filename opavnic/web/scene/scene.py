@@ -11,7 +11,7 @@ from hfi_sim.fabric.topology.draw import Position
 from hfi_sim.fabric.topology.ibnet import loads
 from hfi_sim.fabric.topology.model import NodeKind, Topology
 from opavnic.observe.rates import Link, Pace, Rates, Vnic, state_text, vesw_text
-from opavnic.web.layout import Layout, Size, layout
+from opavnic.web.scene.layout import Layout, Size, layout
 
 EM_NODE: Final = "em"
 """The HFI of the managers' own node, which every lab has."""

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from hfi_sim.base.quantities import rate_text, rounded_rate
 from opavnic.base.event_timeline import clock_text, event_text
-from opavnic.web.scene import LinkView, NodeView, Scene
+from opavnic.web.scene.scene import LinkView, NodeView, Scene
 
 GOOD, BUSY, FULL, DOWN, FAULTY = "#8a97a5", "#d9a514", "#d35400", "#c0392b", "#8e44ad"
 """Colours of links: idle, above a third of their rate, above three quarters, down, with a fault."""

@@ -14,8 +14,8 @@ from hfi_sim.base.errors import HfiSimError
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.ownership.client import LabClient
 from opavnic.observe.rates import Sample, rates
-from opavnic.web.part_page import PartPage
-from opavnic.web.scene import Drawing, Scene, scene
+from opavnic.web.scene.part_page import PartPage
+from opavnic.web.scene.scene import Drawing, Scene, scene
 
 LOOK_S: Final = 1.0
 """How old a look may be that a page is shown."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from opavnic.web.part_page import Answers, NoteSection, PartPage, Section, TableSection
-from opavnic.web.scene import Scene
+from opavnic.web.scene.part_page import Answers, NoteSection, PartPage, Section, TableSection
+from opavnic.web.scene.scene import Scene
 
 EVERY_S: Final = 3.0
 """A fabric manager answers each look with five tables."""

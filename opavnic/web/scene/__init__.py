@@ -1,0 +1,1 @@
+"""What the pages show, made from the state of a lab. No page knows where it comes from."""
