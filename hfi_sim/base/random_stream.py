@@ -3,7 +3,7 @@
 A stream begins at the first 8 bytes, little-endian, of BLAKE2b over `SEED NAME`: the fabric's seed in decimal, a blank,
 and the name of the direction such as `h1:1->sw0:1`; jitter draws from a stream of its own, `h1:1->sw0:1 jitter`. Each
 word adds 0x9e3779b97f4a7c15 to the state and mixes a copy of it (`word`). The words of seed 1, `h1:1->sw0:1` are in
-tests/unit/hfi_sim/test_random_stream.py; native/engine/src/random.rs gives the same.
+tests/unit/hfi_sim/base/test_random_stream.py; native/engine/src/random.rs gives the same.
 
 How packets draw, in both: each fault of a direction, in the order in which they were set, takes one word for each
 packet that it means, whatever its probability, but none for those that it is to spare first; it hits where the word's

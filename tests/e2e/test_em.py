@@ -45,7 +45,7 @@ def test_kernels_of_a_fresh_lab_have_dropped_nothing(lab: str, opavnic: Program)
 
 
 def test_changed_address_is_reached_again_without_a_manual_step(lab: str, opavnic: Program) -> None:
-    """On virtual time it takes less than a second (tests/unit/vema/em/test_service.py); here, until it works."""
+    """On virtual time it takes less than a second (tests/unit/vema/em/service); here, until it works."""
     for host in ("h1", "h3"):
         assert run(lab, host, "ping", "-c1", "-W20", "10.9.2.2").returncode == 0
     assert run(lab, "h2", "ip", "link", "set", "dev", "blue", "address", NEW_MAC).returncode == 0

@@ -14,7 +14,7 @@ from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.wire.mad.attributes import SubnetAttrId
 from hfi_sim.wire.mad.header import MadClass, MadHeader, Method
 from hfi_sim.wire.mad.smp_header import DirectedHeader
-from unit.hfi_sim.sma.managed_fabric import H2, SELF, SW0, SW1, Managed
+from unit.hfi_sim.management.sma.managed_fabric import H2, SELF, SW0, SW1, Managed
 
 ATTRIBUTES = st.one_of(st.sampled_from([*map(int, SubnetAttrId)]), st.integers(0, 0xFFFF))
 MODIFIERS = st.one_of(

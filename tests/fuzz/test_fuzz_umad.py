@@ -22,7 +22,7 @@ from hfi_sim.management.umad.abi import (
 )
 from hfi_sim.management.umad.service import UmadService
 from unit.hfi_sim.fabric_pair import make_pair
-from unit.hfi_sim.umad.umad_program import message, register2
+from unit.hfi_sim.management.umad.umad_program import message, register2
 
 COMMANDS = (ENABLE_PKEY, REGISTER_AGENT, REGISTER_AGENT2, UNREGISTER_AGENT, 0, 0x1B05)
 CLASSES = (0x01, 0x03, 0x04, 0x32, 0x34, 0x81)

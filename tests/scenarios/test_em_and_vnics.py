@@ -16,7 +16,7 @@ from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.wire.mad.header import MadClass, Method
 from opavnic.management.em_port import SmTopology, make_em
 from opavnic.world.world import World
-from unit.opavnic.vnic_bench import netdev_of
+from unit.opavnic.vnic.vnic_bench import netdev_of
 from vema.attributes.iface_macs import IfaceMacs
 from vema.attributes.traps import notice_of
 from vema.base.types import EMA_OUI, AttrId, TrapOpcode, VportNum

@@ -21,7 +21,7 @@ from hfi_sim.wire.lrh16b import Lrh16B
 from hfi_sim.wire.mad.header import MadHeader
 from hfi_sim.wire.mad.pma_attributes import HAPPENED, PKEY_VIOLATION, RcvErrorCode
 from hfi_sim.wire.packet import build_packet
-from unit.hfi_sim.pma.pm_client import PmClient, Values, counted
+from unit.hfi_sim.management.pma.pm_client import PmClient, Values, counted
 
 L4 = 0x55
 FULL = 0xFFFF

@@ -13,7 +13,7 @@ from hfi_sim.netdev.memory import MemoryNetdev, memory_netdev
 from opavnic.management.em_port import make_em
 from opavnic.management.sa_topology import EM_SERVICE_ID, SaTopology
 from opavnic.world.world import World
-from unit.opavnic.vnic_bench import netdev_of
+from unit.opavnic.vnic.vnic_bench import netdev_of
 from vema.base.types import VportNum
 from vema.em.desired.desired import parse_config
 

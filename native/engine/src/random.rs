@@ -42,7 +42,7 @@ mod tests {
     const REFERENCE_WORDS: [u64; 4] =
         [0xe099_3650_4ebf_d1a0, 0xfb28_6972_21a2_f877, 0xa9bf_5253_a813_b7d7, 0x270d_0b95_b186_18c0];
 
-    /// The words of tests/unit/hfi_sim/test_random_stream.py.
+    /// The words of tests/unit/hfi_sim/base/test_random_stream.py.
     #[test]
     fn words_are_those_of_the_reference() {
         let mut stream = Stream::new(REFERENCE_STATE);

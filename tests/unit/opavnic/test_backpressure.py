@@ -9,7 +9,7 @@ import pytest
 from hfi_sim.base.counters import Drop
 from hfi_sim.engine.link.config import FlowControl
 from opavnic.scenario import Hosts, Scenario, ScenarioEm, ms
-from unit.opavnic.vnic_bench import netdev_of
+from unit.opavnic.vnic.vnic_bench import netdev_of
 
 FLOW = FlowControl(buffer_bytes=16384)
 

@@ -13,7 +13,7 @@ from opavnic.datapath.snapshot import take_demux, take_vport
 from opavnic.engine.threaded import carrier_engine, native_carrier
 from opavnic.vnic.adapter import Adapter
 from opavnic.vnic.vnic_port import VnicPort
-from unit.opavnic.vnic_bench import netdev_of
+from unit.opavnic.vnic.vnic_bench import netdev_of
 from vema.attributes.mac_entries import MacEntry
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.lmac import Lmac

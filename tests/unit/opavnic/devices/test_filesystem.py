@@ -26,7 +26,7 @@ from opavnic.devices.fuse import Opcode
 from opavnic.devices.hfi_tree import hfi_tree
 from opavnic.devices.tree import Tree
 from unit.hfi_sim.fabric_pair import Pair, make_pair
-from unit.hfi_sim.umad.umad_program import OUI, ema, message, received, register2
+from unit.hfi_sim.management.umad.umad_program import OUI, ema, message, received, register2
 from unit.opavnic.devices.fuse_kernel import Kernel
 
 BIG = 1 << 20

@@ -15,7 +15,7 @@ from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.subnet_manager import SubnetManager
 from opavnic.management.em_port import SmTopology, make_em
 from opavnic.vnic.vnic_port import VnicPort
-from unit.opavnic.vnic_bench import netdev_of
+from unit.opavnic.vnic.vnic_bench import netdev_of
 from vema.base.types import VportNum
 from vema.em.desired.desired import EmConfig, parse_config
 from vema.em.service.service import EthernetService

@@ -8,7 +8,7 @@ import pytest
 
 from hfi_sim.base.types import MacAddr
 from unit.vema.em.em_fabric import EmFabric, config
-from unit.vema.em.test_service import NEW_MAC, converged
+from unit.vema.em.service.test_service import NEW_MAC, converged
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.types import AttrId, VportNum
 from vema.em.core.dialogue import request_for

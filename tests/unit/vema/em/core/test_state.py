@@ -1,0 +1,143 @@
+"""What the EM knows of the vports of a port, by number and by virtual switch, says one thing through every change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from hfi_sim.base.types import MacAddr
+from hfi_sim.wire.mad.message import Mad
+from unit.vema.agent.fake_vnic import AgentBench, FakeVnic
+from vema.agent.vnic import VnicReport
+from vema.attributes.mac_entries import MacEntry
+from vema.attributes.vesw_port_info import VeswPortInfo
+from vema.base.types import EthLinkStatus, VportNum
+from vema.em.core.core import EmCore
+from vema.em.core.dialogue import Request
+from vema.em.core.state import Vport
+from vema.em.desired.desired import PortFacts, parse_config
+from vema.em.store.persisted import Memory, VportRecord
+
+HOSTS = range(1, 4)
+VESW_IDS = range(1, 5)
+MEMBERS = st.lists(st.sets(st.sampled_from(HOSTS), min_size=1), max_size=len(VESW_IDS))
+"""The members of the virtual switches 1, 2, ..."""
+
+
+def facts(host: int) -> PortFacts:
+    return PortFacts(host, 16 + host, f"h{host}:1", f"h{host}", f"h{host}", 1)
+
+
+class LinkedVnic(FakeVnic):
+    """A VNIC with a netdev, so that there is a vport for the EM."""
+
+    def apply(self, info: VeswPortInfo) -> None:
+        self.port_info = replace(
+            info,
+            eth_link_status=EthLinkStatus.UP,
+            mac_tbl_digest=self.mac_table_digest,
+            uc_macs_gen_count=self.ucast_macs()[1],
+            mc_macs_gen_count=self.mcast_macs()[1],
+        )
+
+    def update_mac_table(self, offset: int, entries: Sequence[MacEntry | None], digest: int) -> None:
+        super().update_mac_table(offset, entries, digest)
+        self.apply(self.port_info)
+
+
+class LinkedBench(AgentBench):
+    def create_vnic(self, vport_num: VportNum, report: VnicReport) -> FakeVnic:
+        self.vnics[vport_num] = LinkedVnic(vport_num, report)
+        return self.vnics[vport_num]
+
+
+class Manager(RuleBasedStateMachine):
+    """An EM whose agents answer, refuse or are silent, and whose ports and virtual switches come and go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+        self.agents = {host: LinkedBench() for host in HOSTS}
+        self.asked: list[Request] = []
+        remembered = [
+            VportRecord(1, num, vesw_id, 0, (), (), 0, (), 0, MacAddr(bytes([2, 0, 0, 0, 0, num])))
+            for num, vesw_id in ((1, 1), (2, 9), (4, 2), (5, 2))
+        ]
+        self.core = EmCore(parse_config({"mac": "learn", "vesws": []}), Memory(remembered, []), now=0.0)
+        self.core.set_active(self.now, True)
+        self.other_ports(set(HOSTS))
+        self.another_configuration([set(HOSTS)] * 3)
+
+    @rule(members=MEMBERS)
+    def another_configuration(self, members: list[set[int]]) -> None:
+        vesws = [
+            {"id": vesw_id, "name": f"v{vesw_id}", "pkey": 0x8002, "members": [f"h{host}" for host in here]}
+            for vesw_id, here in zip(VESW_IDS, map(sorted, members), strict=False)
+        ]
+        self.core.set_config(self.now, parse_config({"mac": "learn", "vesws": vesws}))
+
+    @rule(hosts=st.sets(st.sampled_from(HOSTS)))
+    def other_ports(self, hosts: set[int]) -> None:
+        self.core.set_ports(self.now, [facts(host) for host in sorted(hosts)])
+
+    @rule(active=st.booleans(), trust=st.booleans())
+    def another_master(self, active: bool, trust: bool) -> None:
+        self.core.set_active(self.now, active, trust_memory=trust)
+
+    @rule(host=st.sampled_from(HOSTS), num=st.integers(1, 6), vesw_id=st.integers(1, 6))
+    def vport_of_a_stranger(self, host: int, num: int, vesw_id: int) -> None:
+        info = VeswPortInfo(vesw_id=vesw_id, config_state=3)
+        self.agents[host].ask(2, 0x11, info.build(), attr_mod=num)
+
+    @rule(host=st.sampled_from(HOSTS))
+    def agent_without_memory(self, host: int) -> None:
+        self.agents[host] = LinkedBench()
+
+    @rule(seconds=st.sampled_from([0.1, 2.0, 60.0]))
+    def time(self, seconds: float) -> None:
+        self.now += seconds
+        self.core.wake(self.now, 1000)
+
+    @rule(count=st.sampled_from([1, 5, 200]), silent=st.sets(st.integers(0, 200), max_size=1))
+    def exchanges(self, count: int, silent: set[int]) -> None:
+        """Let agents answer; now and then one is silent."""
+        for number in range(count):
+            self.asked += self.core.next_requests(64)
+            if not self.asked:
+                return
+            request = self.asked.pop(0)
+            response = self.agents[request.guid].agent.receive(request.mad.build())
+            assert response is not None
+            self.core.answer(self.now, request, None if number in silent else Mad.parse(response))
+
+    @invariant()
+    def by_virtual_switch_is_what_a_scan_finds(self) -> None:
+        for port in self.core.ports.values():
+            assert all(num == vport.num for num, vport in port.vports.items())
+            for vesw_id in range(1, 10):
+                found = [vport for vport in port.vports.values() if vport.vesw_id == vesw_id]
+                assert list(port.vports_on(vesw_id)) == found
+            assert list(port.vports_on(0)) == []
+
+
+TestManager = Manager.TestCase
+TestManager.settings = settings(
+    max_examples=40, stateful_step_count=30, suppress_health_check=[HealthCheck.too_slow]
+)
+
+
+def test_vport_in_place_of_another_is_found_where_it_belongs() -> None:
+    core = EmCore(parse_config({"vesws": []}), Memory(), now=0.0)
+    core.set_ports(0.0, [facts(1)])
+    port = core.ports[1]
+    first, second = Vport(1, 7, 2), Vport(1, 7, 3)
+    port.add(first)
+    port.add(second)
+    assert (list(port.vports_on(2)), list(port.vports_on(3))) == ([], [second])
+    port.remove(7)
+    port.remove(7)
+    assert (dict(port.vports), list(port.vports_on(3))) == ({}, [])
