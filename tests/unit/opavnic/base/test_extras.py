@@ -31,6 +31,7 @@ def test_command_without_its_packages_names_the_extra(
 ) -> None:
     monkeypatch.setitem(sys.modules, "grpc", None)
     monkeypatch.delitem(sys.modules, "ejfat.control.pb.loadbalancer_pb2_grpc", raising=False)
+    monkeypatch.delattr("ejfat.control.pb.loadbalancer_pb2_grpc", raising=False)
     monkeypatch.setenv("EJFAT_URI", "ejfat://token@127.0.0.1:18008/lb/1")
     assert main(["ejfat", "admin", "overview"]) == 1
     assert capsys.readouterr().err.splitlines() == [
