@@ -1,14 +1,8 @@
-"""States of a port and the events that an HFI reports, in the IB core's words."""
+"""States of a port and kinds of its events, in the IB core's words."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum, IntEnum, IntFlag
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from hfi_sim.nodes.hfi import HfiPort
 
 
 class PortState(IntEnum):
@@ -39,14 +33,3 @@ class PortEventKind(Enum):
     DEVICE_FATAL = "DEVICE_FATAL"
     SPEED_CHANGE = "SPEED_CHANGE"
     """The link has another rate while it stays up. Not an event of InfiniBand: hfi1 says nothing of a narrower link."""
-
-
-@dataclass(frozen=True, slots=True)
-class PortEvent:
-    """One event of one port."""
-
-    kind: PortEventKind
-    port: HfiPort
-
-
-PortEventHandler = Callable[[PortEvent], None]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from hfi_sim.base.counters import Drop
 from hfi_sim.base.errors import FabricError, NetdevError
 from hfi_sim.base.pkeys import PkeyTable
-from hfi_sim.base.port_state import CapabilityMask3, PortEvent, PortEventHandler, PortEventKind, PortState
+from hfi_sim.base.port_state import CapabilityMask3, PortEventKind, PortState
 from hfi_sim.base.types import LID_NONE, Guid, Lid
 from hfi_sim.engine.config import BoundaryEnd, HfiEnd, PortConfig
 from hfi_sim.engine.driver import Driver
@@ -17,6 +17,7 @@ from hfi_sim.netdev.base import Netdev
 from hfi_sim.nodes.cable import Link
 from hfi_sim.nodes.egress_port import EgressPort
 from hfi_sim.nodes.end_port import EndPort
+from hfi_sim.nodes.port_event import PortEvent, PortEventHandler
 from hfi_sim.wire.icrc import Icrc
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import Final
 
 from hfi_sim.base.clock import Clock
 from hfi_sim.base.core_runner import CoreRunner
-from hfi_sim.base.port_state import PortEvent, PortState
+from hfi_sim.base.port_state import PortState
 from hfi_sim.management.reliable import (
     Closed,
     ConnectRequest,
@@ -24,6 +24,7 @@ from hfi_sim.management.reliable import (
 )
 from hfi_sim.management.reliable.service import DEFAULT_PKEY, ReliableService
 from hfi_sim.nodes.hfi import HfiPort
+from hfi_sim.nodes.port_event import PortEvent
 from lnet.base.nid import Nid
 from lnet.node.deliveries import GetHandler, nothing_to_get
 from lnet.node.lnd import Lnd

@@ -17,9 +17,10 @@ from typing import Final
 from hfi_sim.base.clock import Clock
 from hfi_sim.base.counters import PacketCounters
 from hfi_sim.base.errors import NetdevError
-from hfi_sim.base.port_state import CapabilityMask3, PortEvent, PortEventKind
+from hfi_sim.base.port_state import CapabilityMask3, PortEventKind
 from hfi_sim.management.mad.agents import MadRequest
 from hfi_sim.nodes.hfi import HfiPort
+from hfi_sim.nodes.port_event import PortEvent
 from hfi_sim.wire.l4 import L4
 from hfi_sim.wire.mad.header import MadClass, Method
 from opavnic.vnic.adapter import Adapter, Configured, no_host

@@ -17,12 +17,13 @@ from typing import Final
 from hfi_sim.base.clock import Clock
 from hfi_sim.base.core_runner import CoreRunner
 from hfi_sim.base.errors import FabricError, WireError
-from hfi_sim.base.port_state import PortEvent, PortEventKind, PortState
+from hfi_sim.base.port_state import PortEventKind, PortState
 from hfi_sim.base.types import LID_NONE
 from hfi_sim.management.mad.agents import MadRequest
 from hfi_sim.management.sa.client import Order, SaClient
 from hfi_sim.management.sa.picture import FabricPicture
 from hfi_sim.nodes.hfi import HfiPort
+from hfi_sim.nodes.port_event import PortEvent
 from hfi_sim.wire.mad.header import MadClass, Method
 from hfi_sim.wire.mad.message import Mad
 from hfi_sim.wire.mad.sa_attributes import SaAttrId

@@ -12,8 +12,9 @@ from typing import Any
 
 from aiohttp import web
 
-from hfi_sim.base.port_state import PortEvent, PortState
+from hfi_sim.base.port_state import PortState
 from hfi_sim.base.types import LID_NONE
+from hfi_sim.nodes.port_event import PortEvent
 from opavnic.management.fm_view import TABLES, Said, fm_view
 from opavnic.world.openapi import api
 from opavnic.world.part import RunningPart

@@ -6,8 +6,9 @@ import pytest
 
 from hfi_sim.base.counters import Drop
 from hfi_sim.base.errors import FabricError, NetdevError
-from hfi_sim.base.port_state import PortEvent, PortEventKind, PortState
+from hfi_sim.base.port_state import PortEventKind, PortState
 from hfi_sim.base.types import Lid, is_multicast_lid
+from hfi_sim.nodes.port_event import PortEvent
 from hfi_sim.wire.lrh16b import dlid_of
 from unit.hfi_sim.fabric_pair import TEST_L4, Pair, make_pair
 
