@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Address
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from hfi_sim.base.clock import Clock
 from hfi_sim.base.core_runner import CoreRunner
@@ -34,6 +33,9 @@ from lnet.objects.tx import Report
 from lnet.settings.config import LndConfig
 from lnet.settings.networks import NetworkGroup
 from lnet.settings.tunables import NetTunables
+
+if TYPE_CHECKING:
+    from random import Random
 
 log = logging.getLogger("lnet.node.node")
 
@@ -65,7 +67,7 @@ class LnetNode:
         interfaces: Iterable[Interface],
         resolve: Resolver,
         clock: Clock,
-        rng: random.Random,
+        rng: Random,
         *,
         on_report: Callable[[Report], None],
         stamp: int = 1,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ipaddress import IPv4Address
-from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -18,6 +17,9 @@ from lnet.settings.tunables import CREDITS, PEER_TIMEOUT_S
 from lnet.wire.cksum import Char
 from opavnic.base.files import MAX_TEXT, FileError, read_text
 from vema.base.sections import PartitionKey, Rate, Section, Time
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def _check_ipv4(text: str) -> str:

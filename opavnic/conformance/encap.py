@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hfi_sim.base.types import MacAddr
 from hfi_sim.wire.lrh16b import length_qw_of
@@ -16,6 +15,9 @@ from opavnic.vnic.flow import innermost_ethertype_at
 from vema.attributes.mac_entries import MacEntries, MacEntry
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.types import ConfigState
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _PLAIN_FIELDS = (
     "fabric_id", "vesw_id", "def_port_mask", "pkey", "u_mcast_dlid", "rc", "eth_mtu", "encap_slid",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opavnic.conformance.result import Difference, Result, compare
 from opavnic.conformance.vector_setup import Datapath, RxOutcome, VportSetup, VportState
 from opavnic.conformance.vectors import Json, read_cases
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _DROPS = ("rx_nohandler", "rx_drop_state", "rx_oversize", "rx_runt")
 

@@ -18,8 +18,7 @@ removes them; whoever knows more of the target than its socket may.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from hfi_sim.wire.mad.header import (
     BASE_VERSION_OPA,
@@ -43,6 +42,9 @@ from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.errors import AgentError
 from vema.base.types import EMA_CLASS_VERSION, EMA_OUI, AttrId
 from vema.em.core.messages import build_request, read_response
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MAX_FRESH: Final = 16
 """Number of vports to create on the target; later sessions reuse them."""

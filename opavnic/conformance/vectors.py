@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from opavnic.base.errors import VectorFileError
 from opavnic.base.files import FileError, read_lines
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 Json = dict[str, Any]
 Case = TypeVar("Case")

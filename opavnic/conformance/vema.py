@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from hfi_sim.base.clock import ManualClock
 from hfi_sim.base.types import MacAddr
@@ -22,6 +21,9 @@ from vema.agent.agent import Agent
 from vema.agent.vnic import VnicReport
 from vema.attributes.traps import Trap
 from vema.base.types import VportNum
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 START_S: Final = 100.0
 """Where the clock of a session starts."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hfi_sim.base.clock import Clock
 from hfi_sim.base.port_state import CapabilityMask3
@@ -17,6 +17,9 @@ from vema.em.desired.desired import PortFacts
 from vema.em.desired.election import ELECTION_GROUP
 from vema.em.service.service import Candidacy, EthernetService, Topology
 from vema.em.store.database import IN_MEMORY, Store
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 HostOf = Callable[[HfiPort], str]
 """Returns the name of the host that contains a port's HFI."""

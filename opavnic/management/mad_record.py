@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from hfi_sim.base.errors import InputError, WireError
 from hfi_sim.wire.captures import DLT_USER0, is_capture, read_capture
@@ -15,6 +14,9 @@ from hfi_sim.wire.mad.header import RESPONSE_BIT, MadHeader, awaits_response, me
 from hfi_sim.wire.packet import parse_packet
 from opavnic.base.errors import OpavnicError
 from opavnic.base.files import MAX_CAPTURE, FileError, read_bytes
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MAX_UNANSWERED: Final = 10_000
 """Requests that wait for their response; beyond that, the oldest counts as never answered."""

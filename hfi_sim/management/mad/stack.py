@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -12,6 +11,7 @@ from hfi_sim.base.clock import Clock
 from hfi_sim.base.core_runner import CoreRunner
 from hfi_sim.base.counters import Drop, PacketCounters
 from hfi_sim.base.errors import FabricError, MadTimeoutError, WireError
+from hfi_sim.base.loop_future import loop_future
 from hfi_sim.base.types import SC_MANAGEMENT
 from hfi_sim.engine.events.outputs import BufferToken
 from hfi_sim.management.mad.agents import AgentHandler, AgentRegistration, AgentTable, MadRequest
@@ -189,7 +189,7 @@ class MadStack:
 
         Raises:  MadTimeoutError: no response within timeout_s, 1 + retries times.
         """
-        future: asyncio.Future[Mad | None] = asyncio.get_running_loop().create_future()
+        future = loop_future()
 
         def done(response: Mad | None) -> None:
             if not future.done():
@@ -198,7 +198,7 @@ class MadStack:
         header = mad.header
         tid = self.submit(dlid, mad, done, timeout_s=timeout_s, retries=retries, sl=sl, pkey=pkey)
         try:
-            response = await future
+            response: Mad | None = await future
         finally:
             self._transactions.forget((dlid, tid, header.mgmt_class))
         if response is None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-import random
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from hfi_sim.base.clock import Clock
 from hfi_sim.base.core_runner import CoreRunner
@@ -17,6 +16,9 @@ from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.wire.l4 import L4
 from hfi_sim.wire.lrh16b import Lrh16B, slid_of
 from hfi_sim.wire.packet import build_packet, strip
+
+if TYPE_CHECKING:
+    from random import Random
 
 log = logging.getLogger("hfi_sim.management.reliable.service")
 
@@ -34,7 +36,7 @@ class ReliableService:
         self,
         port: HfiPort,
         clock: Clock,
-        rng: random.Random,
+        rng: Random,
         *,
         on_event: Callable[[RcEvent], None],
         config: RcConfig | None = None,
