@@ -130,6 +130,7 @@ lint-python: venv
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tools.floors
 	$(BIN)/python -m tools.generate --check
 	$(BIN)/python -m tools.english
 

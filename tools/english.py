@@ -15,7 +15,6 @@ from pathlib import Path
 
 CLEAN = (
     "hfi_sim/engine",
-    "hfi_sim/engine/link",
     "hfi_sim/base/counters.py",
     "hfi_sim/base/did_you_mean.py",
     "opavnic/cluster",
