@@ -1,1 +1,1 @@
-"""Management datagrams (MADs): their header here, the stack and its transactions beside it."""
+"""The MAD stack of a port: agents, transactions with their retries, transfers of long messages."""

@@ -1,1 +1,1 @@
-"""Subnet management packets: their headers, the rules of directed routes, and queue pair 0 of each node."""
+"""Subnet management packets: the rules of directed routes, and queue pair 0 of each node."""

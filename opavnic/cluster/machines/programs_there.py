@@ -32,7 +32,8 @@ FORGOTTEN_S: Final = 20.0
 
 
 class ProgramsThere:
-    """Runs programs for other machines, and asks others to; satisfies `opavnic.lab.run.programs_route.RemotePrograms`."""
+    """Runs programs for other machines and asks others to; satisfies
+    `opavnic.lab.run.programs_route.RemotePrograms`."""
 
     def __init__(self, machine: Machine) -> None:
         """Register the request handlers."""
