@@ -33,6 +33,14 @@ class HostVnic:
         """Its netdev; None if there is none now."""
         return None if self.adapter is None else self.adapter.netdev
 
+    @property
+    def has_usable_addresses(self) -> bool:
+        """Whether programs can bind to its addresses; true of a VNIC that is not there, is down or has no carrier."""
+        netdev = self.netdev
+        if netdev is None or not netdev.is_up or not netdev.carrier or netdev.dormant:
+            return True
+        return netdev.has_usable_addresses
+
     def __str__(self) -> str:
         return f"{self.host}/{self.interface}" if self.asked is None else str(self.asked)
 

@@ -14,10 +14,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from hfi_sim.base.did_you_mean import nearest
-from hfi_sim.base.errors import HfiSimError, NetdevError
+from hfi_sim.base.errors import HfiSimError
 from hfi_sim.base.text import counted
 from hfi_sim.base.types import MacAddr
-from hfi_sim.netdev.neighbours import NeighbourClient
 from opavnic.base.errors import DatapathUnavailableError
 from opavnic.datapath.selection import Choice, choose_datapath
 from opavnic.lab.file.em_config import em_config
@@ -33,7 +32,7 @@ from opavnic.lab.hosts.uplinks.ways import Ways
 from opavnic.lab.hosts.vnics import HostVnic, vnics_of
 from opavnic.lab.ownership.cleanup import Removed, take_over
 from opavnic.lab.ownership.runtime import Journal, LabDir, process_start_time, runtime_root
-from opavnic.lab.run.neighbour_limits import too_small
+from opavnic.lab.run.neighbour_limits import too_small_here
 from opavnic.lab.run.programs_route import ProgramRoutes
 from opavnic.lab.run.share import Share
 from opavnic.lab.run.status import is_up_to_the_em, lab_status, vnic_state
@@ -261,11 +260,8 @@ class Lab:
             host.vesws_changed()
 
     def _look_at_neighbour_tables(self) -> None:
-        if self.netdev != "tap":
-            return
-        with contextlib.suppress(NetdevError), contextlib.closing(NeighbourClient()) as client:
-            if said := too_small(self.model, self._machine.kernels, client.tables()):
-                self.progress(said)
+        if self.netdev == "tap" and (said := too_small_here(self.model, self._machine.kernels)):
+            self.progress(said)
 
     def _prepare_ways(self) -> None:
         led_out = bool(self.model.uplinks) or any(host.tap is not None for host in self.model.hosts.values())
@@ -376,7 +372,7 @@ class Lab:
             if fellows is not None and fellows.config is not None:
                 return  # what was applied elsewhere need not be what the lab file says
             if not missing:
-                tentative = [str(vnic) for vnic in self.vnics() if not _has_usable_addresses(vnic)]
+                tentative = [str(vnic) for vnic in self.vnics() if not vnic.has_usable_addresses]
                 if not tentative:
                     return
                 addresses_deadline = addresses_deadline or loop.time() + ADDRESSES_S
@@ -403,10 +399,7 @@ class Lab:
         while clock.time() < deadline:
             await asyncio.sleep(_LOOK_AGAIN_S)  # they look at carriers in their own time
             made = [vnic for vnic in self.vnics() if vnic.netdev is not None and vnic_state(vnic) == "up"]
-            if all(
-                vnic.netdev is None or (vnic.netdev.host_sees_running and vnic.netdev.has_usable_addresses)
-                for vnic in made
-            ):
+            if all(vnic.has_usable_addresses for vnic in made):
                 return
 
     def _as_parts_see_it(self, world: World) -> PartWorld:
@@ -602,10 +595,6 @@ class Lab:
             self._claimed = False
             self.directory.remove()
             self.directory.release()
-
-
-def _has_usable_addresses(vnic: HostVnic) -> bool:
-    return vnic.asked is None or vnic.netdev is None or vnic.netdev.has_usable_addresses
 
 
 def _nothing() -> None:

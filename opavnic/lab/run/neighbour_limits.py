@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Mapping
-from typing import Final, Protocol
+from typing import Final
 
+from hfi_sim.base.errors import NetdevError
 from hfi_sim.base.text import counted
+from hfi_sim.netdev.neighbours import NeighbourClient, NeighbourTable
 from opavnic.lab.file.model import LabModel
 
 _SETTINGS: Final = "net.ipv{version}.neigh.default.gc_thresh{number}={value}"
-
-
-class Table(Protocol):
-    """A neighbour table of the machine."""
-
-    @property
-    def entries(self) -> int:
-        """How many there are now."""
-
-    @property
-    def hard_limit(self) -> int:
-        """How many there can be."""
 
 
 def entries_needed(model: LabModel, kernels: Collection[str]) -> dict[int, int]:
@@ -38,7 +29,14 @@ def entries_needed(model: LabModel, kernels: Collection[str]) -> dict[int, int]:
     return needed
 
 
-def too_small(model: LabModel, kernels: Collection[str], tables: Mapping[int, Table]) -> str:
+def too_small_here(model: LabModel, kernels: Collection[str]) -> str:
+    """Return what `too_small` says of this machine; an empty string also where its kernel does not tell the limits."""
+    with contextlib.suppress(NetdevError), contextlib.closing(NeighbourClient()) as client:
+        return too_small(model, kernels, client.tables())
+    return ""
+
+
+def too_small(model: LabModel, kernels: Collection[str], tables: Mapping[int, NeighbourTable]) -> str:
     """Return which limits are too low for a lab and what to set, in one line; an empty string if none is.
 
     Args:  kernels: as for `entries_needed`. tables: those of the machine, by IP version.
