@@ -46,12 +46,12 @@ class Connections:
 
     def __call__(self) -> asyncio.BaseProtocol:
         """Return the protocol of a connection that has just been accepted."""
-        return _Arrival(self)
+        return _Connection(self)
 
-    def admit(self, transport: asyncio.Transport) -> bool:
-        """Let the server serve a connection; if there are too many, drop the one longest without a request for it.
+    def admit(self, transport: asyncio.Transport) -> web.RequestHandler | None:
+        """Return the protocol that serves a connection; if there are too many, drop the one longest without a request.
 
-        Returns: False if there are too many and all of them are being answered.
+        Returns: None if there are too many and all of them are being answered.
         """
         if len(self._server.connections) >= MAX_CONNECTIONS:
             for waiting in list(self._timers):
@@ -60,12 +60,11 @@ class Connections:
                     waiting.transport.abort()
                     break
             else:
-                return False
+                return None
         protocol = self._server()
-        transport.set_protocol(protocol)
         protocol.connection_made(transport)
         self.await_request(protocol)
-        return True
+        return protocol
 
     def await_request(self, protocol: web.RequestHandler) -> None:
         """Close a connection unless it sends a complete request in time."""
@@ -75,34 +74,67 @@ class Connections:
             if protocol.transport is not None:
                 protocol.transport.close()
 
-        self._timers[protocol] = asyncio.get_running_loop().call_later(PATIENCE_S, hang_up)
+        self.forget(protocol)
+        if protocol.transport is not None:  # its client may have left while its request was answered
+            self._timers[protocol] = asyncio.get_running_loop().call_later(PATIENCE_S, hang_up)
 
     def has_request(self, protocol: web.RequestHandler) -> None:
         """Keep a connection open while its request is answered."""
+        self.forget(protocol)
+
+    def forget(self, protocol: web.RequestHandler) -> None:
+        """Close a connection no more, however long it is idle; one that has ended is kept in memory no longer."""
         if (timer := self._timers.pop(protocol, None)) is not None:
             timer.cancel()
 
 
-class _Arrival(asyncio.Protocol):
-    """A new connection: handed to the server, or refused with an answer that says why."""
+class _Connection(asyncio.Protocol):
+    """A connection: what arrives goes to the server; if there are too many, it is refused with an answer that says so.
+
+    It stays between the transport and the server, because aiohttp does not announce to others that a connection ended.
+    """
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
+        self._served: web.RequestHandler | None = None
+        self._refusal: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)  # noqa: S101 - a stream's always is
-        if self._connections.admit(transport):
-            return
         self._transport = transport
+        self._served = self._connections.admit(transport)
+        if self._served is not None:
+            return
         transport.write(
             b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nConnection: close\r\n"
             b"Content-Length: %d\r\n\r\n%b" % (len(_FULL), _FULL)
         )
         # a request that is still on its way would meet a closed socket before the answer is read
-        self._timer = asyncio.get_running_loop().call_later(1.0, transport.close)
+        self._refusal = asyncio.get_running_loop().call_later(1.0, transport.close)
 
-    def data_received(self, _data: bytes) -> None:
-        self._transport.close()
+    def data_received(self, data: bytes) -> None:
+        if self._served is not None:
+            self._served.data_received(data)
+        else:
+            self._transport.close()
 
-    def connection_lost(self, _error: Exception | None) -> None:
-        self._timer.cancel()
+    def eof_received(self) -> bool | None:
+        if self._served is not None:
+            self._served.eof_received()
+        return None
+
+    def pause_writing(self) -> None:
+        if self._served is not None:
+            self._served.pause_writing()
+
+    def resume_writing(self) -> None:
+        if self._served is not None:
+            self._served.resume_writing()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self._refusal is not None:
+            self._refusal.cancel()
+        if self._served is not None:
+            self._connections.forget(self._served)
+            self._served.connection_lost(error)
+            self._served = None

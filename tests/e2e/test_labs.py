@@ -162,6 +162,24 @@ def test_exec_passes_the_exit_code_on_and_names_what_is_unknown(
     assert plain == ["ip", "netns", "exec", f"opavnic-{shared}-h1", "ping", "10.9.2.2"]
 
 
+def test_namespace_made_and_deleted_by_a_program_of_a_host_is_that_of_the_machine(
+    shared: str, opavnic_of_module: Program
+) -> None:
+    name = f"{shared}-inner"
+    ok(opavnic_of_module("exec", "h1", "--", "ip", "netns", "add", name))
+    try:
+        inside = ["ip", "netns", "exec", name, "readlink", "/proc/self/ns/net"]
+        on_machine = subprocess.run(inside, check=False, capture_output=True, text=True)
+        assert (on_machine.returncode, on_machine.stderr) == (0, "")
+        assert ok(opavnic_of_module("exec", "h2", "--", *inside)) == on_machine.stdout
+    finally:
+        deleted = opavnic_of_module("exec", "h1", "--", "ip", "netns", "delete", name)
+        left = (NETNS_DIR / name).exists()
+        subprocess.run(["ip", "netns", "delete", name], check=False, capture_output=True)
+    ok(deleted)
+    assert not left
+
+
 def test_status_tells_what_the_manager_made(shared: str, opavnic_of_module: Program) -> None:
     status = json.loads(ok(opavnic_of_module("status", "--json", "--counters")))
     assert status["lab"] == shared

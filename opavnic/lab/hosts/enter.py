@@ -31,6 +31,13 @@ _MS_BIND: Final = 0x1000
 _MS_REC: Final = 0x4000
 _MS_SLAVE: Final = 1 << 19
 _MNT_DETACH: Final = 2
+_SYS_OPEN_TREE: Final = 428
+_SYS_MOVE_MOUNT: Final = 429
+"""Linux 5.2; the same number on every architecture."""
+_AT_FDCWD: Final = -100
+_AT_RECURSIVE: Final = 0x8000
+_OPEN_TREE_CLONE: Final = 1
+_MOVE_MOUNT_F_EMPTY_PATH: Final = 4
 _NOT_FOUND: Final = 127
 _NOT_RUNNABLE: Final = 126
 _ID_SHOWN: Final = 12
@@ -194,13 +201,17 @@ def enter_private(libc: Libc, pid: int) -> None:
 def own_mounts(*, own_sysfs: bool) -> bool:
     """Move into a mount namespace of one's own; return whether that is permitted.
 
+    The names of network namespaces stay common to this namespace and the machine's, so `ip netns add` and `delete` do
+    here what they do on the machine.
+
     Args:  own_sysfs: make /sys/class/net show the interfaces of this network namespace. Without permission it keeps
            showing those of another.
     """
     libc = Libc()
     try:
         libc.unshare(CLONE_NEWNS)
-        libc.mount("none", "/", "none", _MS_SLAVE | _MS_REC)
+        with _common_names(libc):
+            libc.mount("none", "/", "none", _MS_SLAVE | _MS_REC)
     except OSError:
         return False
     if own_sysfs:
@@ -209,6 +220,23 @@ def own_mounts(*, own_sysfs: bool) -> bool:
                 libc.umount("/sys", _MNT_DETACH)
             libc.mount("sysfs", "/sys", "sysfs", 0)
     return True
+
+
+@contextlib.contextmanager
+def _common_names(libc: Libc) -> Iterator[None]:
+    """Let mounts on names of network namespaces be seen by the machine, also once all other mounts are private.
+
+    Otherwise `ip netns add` would leave a file on the machine, and the namespace would be mounted on it here only.
+    """
+    names = None
+    with contextlib.suppress(OSError):  # no names yet, no permission, or before Linux 5.2: the names are private
+        flags = _OPEN_TREE_CLONE | _AT_RECURSIVE | os.O_CLOEXEC
+        names = libc.syscall(_SYS_OPEN_TREE, _AT_FDCWD, bytes(NETNS_DIR), flags)
+    yield
+    if names is not None:
+        with contextlib.suppress(OSError):
+            libc.syscall(_SYS_MOVE_MOUNT, names, b"", _AT_FDCWD, bytes(NETNS_DIR), _MOVE_MOUNT_F_EMPTY_PATH)
+        os.close(names)
 
 
 def _enter_devices(lab: LabDir, journal: Journal, host: str, is_private: bool, *, required: bool) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from aiohttp import web
+from aiohttp.web_protocol import RequestHandler
 
 from lab_in_memory import lab_in_memory, served
 from opavnic.lab.run.daemon import lab_routes
@@ -97,6 +99,27 @@ async def test_connection_without_a_whole_request_is_closed_after_a_while(
     writer.write(said)
     answer = await asyncio.wait_for(reader.read(), 5)
     assert (b'{"hello": 1}' in answer) == said.startswith(GET)
+    writer.close()
+
+
+@pytest.mark.parametrize("said", [b"", GET, GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")])
+async def test_connection_that_has_ended_leaves_no_object_behind(socket: Path, said: bytes) -> None:
+    def remaining() -> int:
+        gc.collect()
+        return sum(isinstance(one, RequestHandler) for one in gc.get_objects())
+
+    before = remaining()
+    for _ in range(20):
+        reader, writer = await asyncio.open_unix_connection(socket)
+        writer.write(said)
+        if said:
+            assert (await asyncio.wait_for(reader.readline(), 5)).startswith(b"HTTP/1.1 200 ")
+        writer.close()
+        await writer.wait_closed()
+    reader, writer = await asyncio.open_unix_connection(socket)
+    writer.write(GET)
+    await asyncio.wait_for(reader.readline(), 5)  # the server has seen before that the others ended
+    assert remaining() - before <= 1
     writer.close()
 
 
