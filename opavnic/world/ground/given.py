@@ -50,6 +50,8 @@ class Given:
     """The virtual switch that it is on, or was on last."""
     is_named: bool = False
     """Whether it has been given a name for this virtual switch: then it keeps it, whatever the EM calls that later."""
+    wanted: str = ""
+    """The name that it should have been given; another interface may have had it then."""
     address: IpInterface | None = None
     """The address that it was given for this virtual switch."""
 
@@ -59,10 +61,14 @@ def can_name_interface(name: str) -> bool:
     return _INTERFACE.fullmatch(name) is not None and name not in RESERVED_INTERFACES
 
 
+def fits_interface(name: str) -> bool:
+    """Return whether an interface can have a name."""
+    return len(name) <= INTERFACE_NAME_MAX and can_name_interface(name)
+
+
 def first_free(names: list[str], taken: Callable[[str], bool], otherwise: str) -> str:
     """Return the first of these names that is valid and free."""
-    fit = (name for name in names if len(name) <= INTERFACE_NAME_MAX and can_name_interface(name))
-    return next((name for name in fit if not taken(name)), otherwise)
+    return next((name for name in names if fits_interface(name) and not taken(name)), otherwise)
 
 
 def names_before_vesw(host: str, vport_num: int) -> list[str]:

@@ -18,6 +18,7 @@ from opavnic.world.ground.given import (
     Given,
     VeswFacts,
     first_free,
+    fits_interface,
     names_before_vesw,
     unknown_vesw,
 )
@@ -212,6 +213,7 @@ class GroundHost:
             if given.vesw_id and not given.is_named and (vesw is not None or eth_mtu is not None):
                 given.is_named = vesw is not None
                 self._name_after(vesw, vport_num, given, netdev)
+            self._hand_out_names()
             address = None if vesw is None else vesw.address
             if address != given.address:
                 before, given.address = given.address, address
@@ -225,11 +227,32 @@ class GroundHost:
     def _name_after(self, vesw: VeswFacts | None, vport_num: int, given: Given, netdev: Netdev) -> None:
         """Name an interface after its virtual switch, else HOST-NAME, else as one whose virtual switch has no name."""
         names = [] if vesw is None else [vesw.name, f"{self.name}-{vesw.name}"]
-        for number, other in self._given.items():
-            if names and other.name == names[0] and other.netdev is not None and not other.vesw_id:
-                # it is on no virtual switch any more, and gives the name back
-                self._rename(number, other, other.netdev, [])
+        if self._is_asked_for(vport_num):
+            interface = self.interfaces[vport_num - 1]
+            if interface.vesw.id == given.vesw_id:
+                names = [interface.name, *names]
+        given.wanted = next(filter(fits_interface, names[:1]), "")
+        if given.wanted:
+            self._ask_back(given.wanted)
         self._rename(vport_num, given, netdev, names)
+
+    def _ask_back(self, name: str) -> None:
+        """Take a name from an interface that is on no virtual switch any more."""
+        for number, other in self._given.items():
+            if other.name == name and other.netdev is not None and not other.vesw_id:
+                self._rename(number, other, other.netdev, [])
+
+    def _hand_out_names(self) -> None:
+        """Give interfaces the names that others had when they were put on their virtual switches, and have no more.
+
+        An EM moves VNICs one by one, so that two of them may exchange their virtual switches.
+        """
+        for number, given in self._given.items():
+            if given.netdev is None or not given.vesw_id or given.wanted in ("", given.name):
+                continue
+            self._ask_back(given.wanted)
+            if not self._is_anothers(number, given.wanted) and given.netdev.host_name == given.name:
+                self._rename(number, given, given.netdev, [given.wanted])
 
     def _rename(self, vport_num: int, given: Given, netdev: Netdev, names: list[str]) -> None:
         now = netdev.host_name
