@@ -10,7 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hfi_sim.netdev.tap import TapFactory, TapNetdev
+from hfi_sim.netdev.tap import TapNetdev
+from hfi_sim.netdev.tap_factory import TapFactory
 from opavnic.lab.ownership.identity import NamespaceId
 from opavnic.lab.ownership.namespaces import NETNS_DIR, create_namespace, remove_namespace
 from opavnic.scenario.link_layer import TapLink

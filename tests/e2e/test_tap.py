@@ -19,7 +19,8 @@ from hfi_sim.base.types import MacAddr, parse_mac
 from hfi_sim.netdev.base import Merging
 from hfi_sim.netdev.ethtool import GRO
 from hfi_sim.netdev.netlink import LinkClient
-from hfi_sim.netdev.tap import ALONE_IN_A_ROW, QUIET_S, TapFactory, TapNetdev
+from hfi_sim.netdev.tap import ALONE_IN_A_ROW, QUIET_S, TapNetdev
+from hfi_sim.netdev.tap_factory import TapFactory
 from opavnic.lab.ownership.namespaces import NETNS_DIR, create_namespace, remove_namespace
 
 OWN = parse_mac("06:2c:00:05:00:00")
@@ -441,7 +442,7 @@ async def test_namespace_that_is_not_there_is_refused() -> None:
 
 async def test_killed_process_leaves_no_interface(namespace: Path) -> None:
     code = (
-        "import asyncio, sys; from pathlib import Path; from hfi_sim.netdev.tap import TapFactory\n"
+        "import asyncio, sys; from pathlib import Path; from hfi_sim.netdev.tap_factory import TapFactory\n"
         "async def main():\n"
         f"    TapFactory(Path({str(namespace)!r}), asyncio.get_running_loop())('blue')\n"
         "    print('made', flush=True); await asyncio.Event().wait()\n"

@@ -203,9 +203,13 @@ def engine_line(engine: dict[str, Any]) -> str:
     )
     steered = f"; {counted(engine['steered'], 'VNIC')} steered" if engine["steered"] else ""
     missed = f"; {counted(engine['missed'], 'sighting')} missed" if engine["missed"] else ""
+    return f"{text}: {'; '.join(carried)}{steered}{missed}"
+
+
+def merging_line(engine: dict[str, Any]) -> str:
+    """Return at how many VNICs received packets are merged, by protocol; empty: at none."""
     counts = [f"{name.upper()} at {counted(count, 'VNIC')}" for name, count in engine["merging"].items()]
-    merging = f"; received {', '.join(counts)} merged" if counts else ""
-    return f"{text}: {'; '.join(carried)}{merging}{steered}{missed}"
+    return f"merged on receipt: {', '.join(counts)}" if counts else ""
 
 
 def vnic_items(data: dict[str, Any], *, whole: bool = False) -> Iterator[Sheet | str]:
@@ -217,6 +221,8 @@ def vnic_items(data: dict[str, Any], *, whole: bool = False) -> Iterator[Sheet |
         yield f"it has ended: {data['failure']}"
         yield "it carries nothing any more; hosts and their programs stay until: opavnic down"
     yield engine_line(data["engine"])
+    if merging := merging_line(data["engine"]):
+        yield merging
     if data["datapath_reason"]:
         yield f"on the Python datapath: {data['datapath_reason']}"
     vnics = [(host, vnic) for host in data["hosts"] for vnic in host["vnics"]]

@@ -229,7 +229,9 @@ def _common_names(libc: Libc) -> Iterator[None]:
     Otherwise `ip netns add` would leave a file on the machine, and the namespace would be mounted on it here only.
     """
     names = None
-    with contextlib.suppress(OSError):  # no names yet, no permission, or before Linux 5.2: the names are private
+    with contextlib.suppress(
+        OSError
+    ):  # no names yet, no permission, or before Linux 5.2: the names are private
         flags = _OPEN_TREE_CLONE | _AT_RECURSIVE | os.O_CLOEXEC
         names = libc.syscall(_SYS_OPEN_TREE, _AT_FDCWD, bytes(NETNS_DIR), flags)
     yield

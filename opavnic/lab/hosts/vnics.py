@@ -34,6 +34,12 @@ class HostVnic:
         return None if self.adapter is None else self.adapter.netdev
 
     @property
+    def due_vesw_id(self) -> int:
+        """The virtual switch that it is on, else the one that it is to be on; 0: none."""
+        vesw_id = 0 if self.adapter is None else self.adapter.vesw_id
+        return vesw_id or (0 if self.asked is None else self.asked.vesw.id)
+
+    @property
     def has_usable_addresses(self) -> bool:
         """Whether programs can bind to its addresses; true of a VNIC that is not there, is down or has no carrier."""
         netdev = self.netdev

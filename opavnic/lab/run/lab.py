@@ -523,14 +523,8 @@ class Lab:
         """Return why a VNIC is not up, if its EM knows it."""
         if self.manager is None or not is_up_to_the_em(vnic_state(vnic)):
             return ""
-        vesw_id = 0 if vnic.adapter is None else vnic.adapter.vesw_id
-        if not vesw_id and vnic.asked is not None:
-            vesw_id = vnic.asked.vesw.id
-        return (
-            self.manager.em.why_not(int(self.world.vnic_ports[vnic.host].port.guid), vesw_id)
-            if vesw_id
-            else ""
-        )
+        guid = int(self.world.vnic_ports[vnic.host].port.guid)
+        return self.manager.em.why_not(guid, vnic.due_vesw_id) if vnic.due_vesw_id else ""
 
     async def folded(self, status: dict[str, Any], counters: bool) -> dict[str, Any]:
         """Return the status of the lab as a whole, given that of its share here."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lab_in_memory import lab_in_memory
-from opavnic.cli.view.status import engine_line
+from opavnic.cli.view.status import engine_line, merging_line
 
 LAB = """
 name: x
@@ -37,5 +37,5 @@ def test_each_worker_is_named_with_what_it_carries() -> None:
     assert line == "engine native, 2 workers: native 2 VNICs, 1 link; python 0 VNICs, 2 links"
     assert engine_line(engine | {"missed": 7}) == f"{line}; 7 sightings missed"
     merging = {"merging": {"tcp": 2, "udp": 1}}
-    assert engine_line(engine | merging) == f"{line}; received TCP at 2 VNICs, UDP at 1 VNIC merged"
+    assert merging_line(engine | merging) == "merged on receipt: TCP at 2 VNICs, UDP at 1 VNIC"
     assert engine_line(engine | {"steered": 2}) == f"{line}; 2 VNICs steered"
