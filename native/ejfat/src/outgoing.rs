@@ -33,7 +33,7 @@ impl Outgoing {
     /// Add a frame, whose bytes stay as they are until `clear`. Its first bytes are the header's place.
     ///
     /// # Safety
-    /// `with_header` points to `len` bytes that nobody else reads or writes until `clear`.
+    /// `with_header` points to `len` bytes that no other code reads or writes until `clear`.
     pub unsafe fn push(&mut self, with_header: *mut u8, len: usize) {
         debug_assert!(len > SIZE && !self.is_full());
         // SAFETY: the caller gives these bytes away

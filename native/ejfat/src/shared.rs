@@ -105,7 +105,7 @@ impl Shared {
         self.lanes.len()
     }
 
-    /// Lock the first lane, for a caller that is none of the threads.
+    /// Lock the first lane, for a caller outside the threads.
     pub fn lock(&self) -> MutexGuard<'_, Work> {
         self.lanes[0].lock()
     }

@@ -188,7 +188,7 @@ fn only_a_datagram_to_a_port_for_sync_messages_is_the_nodes() {
             assert!(!is_for_node(&sync(port, options), &ports));
         }
     }
-    assert!(!is_for_node(&sync(19531, 0), &(0..0)), "nobody takes them");
+    assert!(!is_for_node(&sync(19531, 0), &(0..0)), "no port takes sync messages");
     let whole = sync(19531, 0);
     assert!((0..44).all(|len| !is_for_node(&whole[..len], &ports)));
     let mut fragment = whole;

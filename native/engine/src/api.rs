@@ -140,8 +140,8 @@ impl Engine {
     ///
     /// What is addressed to its LID is passed to its host unless the table leads elsewhere, and so is what its table of
     /// groups sends to port 0, and management packets (SC15) to the permissive LID. What it sends, the switch forwards.
-    /// While it is DOWN, the switch has no place for such packets. Of arrivals at a switch, deadlines heed MADs at most:
-    /// whatever else is for port 0 finds nobody there, and may wait for the next call.
+    /// While it is DOWN, the switch drops such packets. Of all arrivals at a switch, only MADs can set a deadline: others
+    /// for port 0 have no receiver there and may wait for the next call.
     pub fn add_port0(&mut self, switch: SwitchId) -> PortId {
         self.state.share.add_port0();
         self.push_port(Some(switch))
@@ -319,7 +319,7 @@ impl Engine {
     /// Do what is due at `now` or was before, up to the first packet that is passed to a host with the room that it
     /// occupies; return whether there may be more to do.
     ///
-    /// So whoever is late can still release the room as of the time of the packet, before anything happens later.
+    /// So a caller that is late can still release the room as of the time of the packet, before later events.
     pub fn handle_until_lent(&mut self, now: u64) -> bool {
         self.advance::<true>(now, BufferToken::MAX)
     }
@@ -387,11 +387,11 @@ impl Engine {
         self.state.outputs.extend(self.early.drain(..due).map(|(_, output)| output));
     }
 
-    /// Whether what is due may happen first inside the fabric and then at the ports, each in its order, and nobody can
-    /// tell: an arrival at a port changes nothing that is inside, but for the pool and credits that its host gives back,
-    /// and what is inside changes nothing at a port. Outputs keep their one order.
+    /// Whether due events inside the fabric may be handled before those at the ports without a visible difference. An
+    /// arrival at a port changes nothing inside the fabric except the buffer pool and the credits that its host returns;
+    /// an inner event changes nothing at a port. Outputs stay in the order of their times.
     ///
-    /// So packets that follow each other over a link are handled one after the other, however many links they are on.
+    /// Packets that follow each other over a link are then handled in a row, however many links they cross.
     #[inline]
     fn goes_in_rows(&mut self) -> bool {
         let directions = &self.directions;

@@ -23,7 +23,7 @@ pub enum Event {
 /// Where an event happens, and so who may notice it at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Within the fabric: nobody, but for who observes a link.
+    /// Within the fabric: visible only to an observer of the link.
     Inside,
     /// At an HFI port.
     Port,
@@ -116,7 +116,7 @@ impl Entry {
 /// Among how many entries of the run a new one is put in its place.
 const REACH: usize = 16;
 
-/// Entries in order. Most come nearly in order already: each wire has one, and what it brings about comes soon after.
+/// Entries in order. Most are added nearly in order: each wire has one entry, and the events it causes follow soon.
 ///
 /// These stand in a sorted run, to whose end there are a few steps at most. One that would have to go further, past
 /// those of slow wires, goes into a heap.
@@ -193,7 +193,7 @@ impl Queue {
 pub struct Events {
     /// Arrivals at HFI ports, and at switches with a port 0 in service, which report what they receive.
     outward: Queue,
-    /// All others. Most of them nobody sees: they need not be handled on time, only in order.
+    /// All others. Most of them have no visible effect: they must be handled in order, not on time.
     inner: Queue,
     /// Sequence numbers of events that are cancelled and still in a queue, but never first in it.
     cancelled: FastSet<u64>,
@@ -223,7 +223,7 @@ impl Events {
         queue.push(Entry { when, number, code: event.code() | at_switch });
     }
 
-    /// Note that an event that is scheduled inside brings about an output at once at a switch.
+    /// Mark a scheduled inner event that causes an output at a switch at once.
     pub fn make_outward(&mut self, number: u64) {
         if let Some(entry) = self.inner.take(number) {
             self.outward.push(Entry { code: entry.code | AT_SWITCH, ..entry });

@@ -1,4 +1,4 @@
-//! What an engine reports, in the order in which it happened. Whoever drives it polls them and acts.
+//! The events that an engine reports, in order. The caller that drives the engine polls them and acts.
 
 use crate::config::PortNum;
 use crate::counters::Drop;

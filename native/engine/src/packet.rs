@@ -1,6 +1,6 @@
 //! A packet on its way: bytes that copies share, what is known of them, and the few fields that an engine reads.
 //!
-//! Buffers are of a few sizes and are used again: an engine keeps those that nobody refers to any more in lists, and
+//! Buffers are of a few sizes and are used again: an engine keeps those without references in lists, and
 //! takes the one that it got back last, which is likely still in the processor's cache. A buffer that is dropped instead
 //! is freed, which costs time and nothing else.
 //!

@@ -152,7 +152,7 @@ impl Port {
         packet: &[u8],
         address: Address,
     ) -> Option<Drop> {
-        // who has no LID yet is managed by directed routes, from the permissive LID
+        // a port without a LID is managed by directed routes, from the permissive LID
         let is_own = |slid| self.config.has_lid(slid) || (slid == LID_PERMISSIVE && is_management(packet));
         if !is_own(address.slid) {
             Some(Drop::TxSlid)

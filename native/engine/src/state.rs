@@ -100,7 +100,7 @@ pub struct State {
     pub pool: i64,
     /// Credits that have come back during an event. Passing them on at once would recurse along the whole path.
     pub returns: VecDeque<Credit>,
-    /// HFI ports that their link has stopped for lack of credits: any credit may bring about an output there.
+    /// The number of HFI ports stopped by their link for lack of credits: any credit may cause an output there.
     pub stopped: u32,
     /// How many there are, also those that are off; a packet that has seen more is in a loop.
     pub switches: u32,

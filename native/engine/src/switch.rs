@@ -241,7 +241,7 @@ impl Switch {
         let group = group.filter(|group| group.len() > 1 && !is_astray(travelling.hops, state.switches));
         let Some(group) = group.map(Arc::clone) else {
             if is_member {
-                // nobody else is in the group, which is no error
+                // the sender is the only member of the group, which is no error
                 return self.drop(state, travelling.packet, Drop::SwNoGroup);
             }
             // a port outside the tree may not inject into it: its copy would reach members twice on a loop

@@ -43,7 +43,7 @@ pub const GROUP: u32 = 0xf0_0000;
 pub const PKEY: u16 = 0x8002;
 /// The virtual Ethernet switch of both vports.
 pub const VESW: u16 = 2;
-/// A chance that is none.
+/// A probability of 1.
 pub const ALWAYS: u64 = 1 << CHANCE_BITS;
 /// More than anything on this fabric takes.
 const LONG: u64 = 1_000_000_000;

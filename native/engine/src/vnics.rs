@@ -46,7 +46,7 @@ impl Deref for Received {
 /// See the module. Vports are numbered from 0; a number that is free again is given to another.
 pub struct Vnics {
     pub vports: Vec<Vport>,
-    /// Compute ICRCs; without one, a packet is damaged by no fault before it gets one, and checked by nobody.
+    /// Compute ICRCs. Without them, packets are not checked, and a packet gets its ICRC before a fault damages it.
     pub icrc: bool,
     /// Merge received segments.
     pub merge: bool,
@@ -116,7 +116,7 @@ impl Vnics {
         self.demuxes[index] = demux;
     }
 
-    /// Whether somebody in Python may wait for the link of an HFI port.
+    /// Whether a Python program may wait for the link of an HFI port.
     pub fn has_others(&self, port: PortId) -> bool {
         self.demuxes.get(port as usize).is_none_or(|demux| !demux.is_whole())
     }
@@ -137,7 +137,7 @@ impl Vnics {
         let drop = match goal {
             Goal::Elsewhere => return Some(output),
             Goal::Vport(_) => None,
-            Goal::Nobody(_) => Some(Drop::VnicNoVesw),
+            Goal::NoVnic(_) => Some(Drop::VnicNoVesw),
         };
         engine.account(port, packet.len(), drop);
         if let Output::Delivered { packet, .. } = output {
@@ -149,14 +149,14 @@ impl Vnics {
         None
     }
 
-    /// Take packets of a train. They are for a native VNIC or for nobody: a port with others gets none.
+    /// Take packets of a train. Their receiver is a native VNIC or none: ports with Python receivers get no trains.
     fn take_train(&mut self, engine: &mut Engine, port: PortId, train: Train) {
         let goal = self.demuxes.get(port as usize).map_or(Goal::Elsewhere, |demux| demux.find(&train.packet));
         let drop = if let Goal::Vport(_) = goal { None } else { Some(Drop::VnicNoVesw) };
         engine.account_train(port, &train, drop);
         let vport = match goal {
             Goal::Vport(vport) => vport,
-            Goal::Nobody(vport) => {
+            Goal::NoVnic(vport) => {
                 self.vports[vport as usize].counters.rx_nohandler += u64::from(train.count);
                 return engine.packets().recycle(train.packet);
             }
@@ -190,7 +190,7 @@ impl Vnics {
     fn receive(&mut self, engine: &mut Engine, goal: Goal, packet: Packet) {
         let vport = match goal {
             Goal::Elsewhere => return engine.packets().recycle(packet),
-            Goal::Nobody(vport) => {
+            Goal::NoVnic(vport) => {
                 self.vports[vport as usize].counters.rx_nohandler += 1;
                 return engine.packets().recycle(packet);
             }

@@ -221,8 +221,8 @@ fn every_reason_to_end_counts_each_segment_once() {
         ),
         (
             |bed| {
-                let nobody = Demux { mask: 0xfff, nohandler: Some(1), ..Demux::default() };
-                bed.vnics.set_demux(&mut bed.engine, 1, nobody);
+                let no_vnic = Demux { mask: 0xfff, nohandler: Some(1), ..Demux::default() };
+                bed.vnics.set_demux(&mut bed.engine, 1, no_vnic);
             },
             Drop::VnicNoVesw,
         ),

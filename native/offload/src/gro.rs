@@ -579,8 +579,8 @@ const MAX_PIECES: usize = 128;
 
 /// Whether the id of an IPv4 packet is the one that follows.
 ///
-/// Don't-fragment with a constant id is fine too, but then the kernel could not give the ids back; for datagrams it need
-/// not: nobody looks at the id of one that is whole and stays so (RFC 6864).
+/// Don't-fragment with a constant id would do too, but the kernel could not restore such ids. For datagrams it need
+/// not: the id of a datagram that is not fragmented has no meaning (RFC 6864).
 #[inline]
 fn is_next_id(first: &[u8], parsed: &Parsed, id: u16, next_id: u16) -> bool {
     let any = parsed.protocol == UDP && first[parsed.l3 + 6] & DONT_FRAGMENT != 0;

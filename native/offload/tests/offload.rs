@@ -110,7 +110,7 @@ fn frames_of_a_train_are_merged_as_they_would_be_one_by_one() {
     });
 }
 
-/// Return a frame with the checksum that its header leaves to whoever sends it on.
+/// Return a frame with the checksum that its header leaves to the next sender.
 fn completed(header: &VnetHeader, frame: &[u8]) -> Vec<u8> {
     let mut frame = frame.to_vec();
     let start = usize::from(header.csum_start);

@@ -132,7 +132,7 @@ fn without_id(frame: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// A frame with the checksum that its header leaves to whoever sends it on.
+/// Return a frame with the checksum that its header leaves to the next sender.
 fn completed(header: &VnetHeader, frame: &[u8]) -> Vec<u8> {
     let mut frame = frame.to_vec();
     if header.flags & vnet::NEEDS_CSUM != 0 {

@@ -282,7 +282,7 @@ impl Carrier {
             }
             let vports = vports.into_iter().collect();
             let demux = Demux { mask, vports, nohandler };
-            // who sends to the port asks its own engine whether a train may go there
+            // senders to the port ask their own engine whether it takes trains
             let takes_trains = demux.is_whole();
             all.iter_mut().for_each(|carrier| carrier.engine.take_trains(port, takes_trains));
             let owner = all.owner(port);

@@ -104,7 +104,7 @@ impl Gate {
 
     /// Take in the packets of a message, whose body begins at `begin`; return how many, or None: it is no body.
     ///
-    /// Whoever brings them carries them to hosts that are near: that is done before a thread has woken for it.
+    /// The calling thread carries them to the hosts of this machine: that takes less time than waking another thread.
     fn arrive(
         &self,
         py: Python<'_>,

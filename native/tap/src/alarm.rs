@@ -3,7 +3,7 @@
 //! A sleeper is woken late: by a microsecond or two on most machines, by tens on a virtual one, whose timers are its
 //! host's. How late this machine is, is learnt from the last times, and timers are set as much earlier. Nothing is done
 //! early by it: the rest is waited for awake. That costs a processor, so it may take an eighth of one at most, and none
-//! that other programs want. Who waits for nothing sleeps.
+//! that other programs want. A thread without a deadline sleeps.
 
 use std::io::Result;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ const SPIN_NS: (u64, u64) = (3_000, 30_000);
 const KNOWN: usize = 16;
 /// A timer is set earlier by as much as this many of them were late at most.
 const ENOUGH: usize = 12;
-/// But not by more than this: who is so late is late for other reasons.
+/// But not by more than this: a longer delay has other causes.
 const MARGIN_NS: u64 = 60_000;
 /// One part of the time in so many may be spent awake.
 const SHARE: u64 = 8;
@@ -108,7 +108,7 @@ impl Alarm {
     }
 
     /// Wait for descriptors, and for packets of other workers, until then at most; return how many are ready, the timer
-    /// among them. Who is back earlier is to wait again.
+    /// among them. A caller that returns early has to wait again.
     pub fn wait(
         &mut self,
         (neighbours, number): (&Neighbours, WorkerId),

@@ -56,7 +56,7 @@ pub struct Carrier {
     held: Arc<AtomicBool>,
     /// Vports whose devices are left alone because the link stops their ports.
     stopped: Vec<usize>,
-    /// Those whose ports may go on, and which are to be read: nobody waits for their frames yet.
+    /// Those whose ports may send again and that must be read: epoll does not watch them yet.
     restarted: Vec<usize>,
     /// Since when frames wait to be written.
     waiting_since: Option<u64>,

@@ -1,8 +1,8 @@
-//! Packets that have reached the end of a link whose far half is at another machine. They wait here until somebody takes
-//! them, as many as fit a message, in order within a direction and service channel. What goes to each machine has a taker
-//! of its own: a machine that takes nothing may keep its taker waiting, and no other.
+//! Packets for other machines of a cluster: they have reached the end of the local half of a link. Each remote machine
+//! has a taker, a thread that takes as many packets as fit a message, in order within a direction and service channel. A
+//! machine that accepts no packets blocks its own taker only.
 //!
-//! What there is to do under the lock is to move handles of packets: bytes are copied outside of it.
+//! Under the lock only references to packets are moved; bytes are copied outside the lock.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,24 +14,24 @@ use engine::packet::{Packet, Packets, Train, sc};
 
 use crate::Signal;
 
-/// Bytes of packets of one direction that wait; more are dropped, but for those on links with credits, which bound them.
+/// The most bytes that wait in one direction. Further packets are dropped; links with credits have their own limit.
 const MOST_BYTES: usize = 8 << 20;
 
-/// Packets that wait together.
+/// Packets of one train that wait for their taker.
 #[derive(Debug)]
 pub struct Departure {
     pub train: Train,
     pub token: Option<BufferToken>,
 }
 
-/// What has come to the end of a direction.
+/// Packets that reached the end of a direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub packets: u64,
     pub bytes: u64,
     /// Dropped for lack of room.
     pub overflows: u64,
-    /// Lost with the machine that they waited for.
+    /// Lost because the remote machine left.
     pub forgotten: u64,
     pub waiting: u64,
 }
@@ -48,29 +48,29 @@ struct End {
 #[derive(Default)]
 struct Waiting {
     ends: BTreeMap<DirectionId, End>,
-    /// Takers that know that there are packets, or will be told by `tell`.
+    /// Takers that have been notified of packets, or will be by `tell`.
     told: Vec<bool>,
-    /// Those that will be told.
+    /// Takers that `tell` will notify.
     untold: Vec<usize>,
-    /// Those that have been taken, whose buffers can be used again.
+    /// Packets that have been taken; their buffers can be used again.
     spent: Vec<Packet>,
 }
 
-/// See the module.
+/// The packets that wait for other machines.
 #[derive(Default)]
 pub struct Departures {
     waiting: Mutex<Waiting>,
-    /// Of each taker: readable when packets wait that it does not know of. Set where packets are kept here.
+    /// The signal of each taker: readable when packets wait that it has not been notified of. Empty until `keep`.
     signals: OnceLock<Vec<Signal>>,
-    /// A taker is to be told that there are packets.
+    /// Whether `tell` has a taker to notify.
     is_untold: AtomicBool,
 }
 
 impl Departures {
-    /// Keep packets from now on, which have a taker for each of these lists of directions; only the first call counts.
+    /// Keep packets from now on, with one taker for each list of directions; later calls have no effect.
     pub fn open(&self, takers: &[Vec<DirectionId>]) -> std::io::Result<()> {
         let signals = takers.iter().map(|_| Signal::new()).collect::<std::io::Result<Vec<_>>>()?;
-        // nothing is pushed before all is as it says
+        // no packet is pushed before the takers are set up
         let mut waiting = self.lock();
         if self.signals.set(signals).is_ok() {
             waiting.told = vec![false; takers.len()];
@@ -83,7 +83,7 @@ impl Departures {
         Ok(())
     }
 
-    /// Whether they are kept here; if not, they are Python's.
+    /// Whether packets are kept here; if not, they are passed to Python.
     #[inline]
     pub fn is_open(&self) -> bool {
         self.signals.get().is_some()
@@ -98,7 +98,7 @@ impl Departures {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keep packets; those that find no room are dropped, and counted.
+    /// Keep packets; those beyond the limit are dropped and counted.
     pub fn push(&self, packets: &mut Packets, direction: DirectionId, departure: Departure) {
         let train = &departure.train;
         let (count, bytes, channel) = (u64::from(train.count), train.bytes(), sc(&train.packet));
@@ -124,13 +124,13 @@ impl Departures {
         }
     }
 
-    /// Whether packets wait of which their taker has not been told.
+    /// Whether a taker has not been notified yet of packets that wait.
     #[inline]
     pub fn is_untold(&self) -> bool {
         self.is_untold.load(Ordering::Acquire)
     }
 
-    /// Tell takers that there are packets, if that is new: at the end of a burst, so that one message has it all.
+    /// Notify takers of new packets: at the end of a burst, so that one message holds the whole burst.
     #[inline]
     pub fn tell(&self) {
         if self.is_untold() && self.is_untold.swap(false, Ordering::AcqRel) {
@@ -139,8 +139,7 @@ impl Departures {
         }
     }
 
-    /// Return the directions and service channels of which packets wait for a taker; its signal tells of those that come
-    /// later.
+    /// Return the directions and service channels with packets for a taker; its signal reports packets that come later.
     pub fn waiting(&self, taker: usize) -> Vec<(DirectionId, u32)> {
         let Some(signal) = self.signal(taker) else { return Vec::new() };
         signal.clear();
@@ -154,7 +153,7 @@ impl Departures {
         waiting.ends.iter().filter(|(_, end)| end.taker == taker).flat_map(lanes).collect()
     }
 
-    /// Take the first packets of a service channel, so many at most and so many bytes of records. None: none wait.
+    /// Take the first packets of a service channel, within limits of packets and bytes of records. None: no packet waits.
     pub fn take(
         &self,
         direction: DirectionId,
@@ -189,7 +188,7 @@ impl Departures {
         Some(taken)
     }
 
-    /// Lose what waits in a direction; return its tokens.
+    /// Drop the packets that wait in a direction as lost; return their tokens.
     pub fn forget(&self, direction: DirectionId) -> Vec<BufferToken> {
         let mut waiting = self.lock();
         let Some(end) = waiting.ends.get_mut(&direction) else { return Vec::new() };
@@ -217,7 +216,7 @@ mod tests {
         Departure { train: Train { packet, from: 0, count: 1, hops: 1 }, token: None }
     }
 
-    /// Those of three directions to one machine, and of another to a second one.
+    /// Packets of three directions to one machine, and of one direction to a second machine.
     fn opened() -> Departures {
         let departures = Departures::default();
         departures.open(&[vec![0, 2, 4], vec![6]]).unwrap();

@@ -356,7 +356,7 @@ impl All<'_> {
         self.exchange();
         let next = |carrier: &mut Carrier| carrier.engine.next_event();
         while let Some(next) = self.iter_mut().filter_map(next).min().filter(|next| *next <= now) {
-            // who is alone hears nothing from others
+            // a single worker gets nothing from others
             let until = if self.carriers.len() == 1 { now } else { next };
             for carrier in self.iter_mut() {
                 carrier.advance(until);

@@ -106,7 +106,7 @@ fn app_comes_and_goes_while_frames_pass() {
     let vports: Vec<_> = kept(&shared).into_iter().map(|(vport, _)| vport).collect();
     assert_eq!(vports, [1, 0, 1], "the frame between the two others has been sent back");
     assert_eq!(echo.seen(), (1, 1));
-    assert_eq!(Arc::strong_count(&echo), 1, "nobody else holds it any more");
+    assert_eq!(Arc::strong_count(&echo), 1, "no other reference is left");
     assert!(!shared.lock(0).set_app(7, Some(echo)), "there is no such vport");
 }
 

@@ -348,7 +348,7 @@ fn lost_device_is_reported_and_the_others_go_on() {
             assert_eq!(libc::pipe(fds.as_mut_ptr()), 0);
             fds.map(|fd| OwnedFd::from_raw_fd(fd))
         };
-        // a pipe that nobody reads wakes who waits for it, and cannot be read: as a TAP whose namespace is gone
+        // a pipe without a reader wakes its waiter and cannot be read, like a TAP whose namespace is gone
         bed.shared.lock_home(0).set_device(0, Some(Device::new(writer))).unwrap();
         let _thread = bed.start();
         drop(reader);

@@ -42,14 +42,14 @@ impl<K: Copy> Shared<K> {
         Layout::from_size_align(size, align).expect("it fits into memory")
     }
 
-    /// Make so many bytes, all 0, of which nobody else knows.
+    /// Make so many bytes, all 0, with one reference.
     pub fn new(known: K, len: usize) -> Self {
         let layout = Self::layout(len);
         // SAFETY: the layout has the size of a head at least
         let Some(head) = NonNull::new(unsafe { alloc_zeroed(layout) }.cast::<Head<K>>()) else {
             handle_alloc_error(layout)
         };
-        // SAFETY: it was allocated for a head, with its alignment, and is nobody else's
+        // SAFETY: it was allocated for a head, with its alignment, and has no other reference
         unsafe { head.write(Head { holders: AtomicUsize::new(1), len, known }) };
         Shared { head, owned: PhantomData }
     }
@@ -92,19 +92,19 @@ impl<K: Copy> Shared<K> {
 
     #[inline]
     pub fn is_alone(&self) -> bool {
-        // what former holders did is over for whoever writes now
+        // Acquire: all accesses by former holders happen before a write by this one
         self.head().holders.load(Ordering::Acquire) == 1
     }
 
-    /// All of it, to be changed, if nobody else holds it.
+    /// Return mutable access to all of it, if this is the only reference.
     #[inline]
     pub fn alone(&mut self) -> Option<(&mut K, &mut [u8])> {
         if !self.is_alone() {
             return None;
         }
         let (len, start) = (self.size(), self.start());
-        // SAFETY: nobody else holds it, and nobody can begin to while its only holder is borrowed; what is known and
-        // the bytes lie apart
+        // SAFETY: this is the only reference, and it cannot be cloned while it is borrowed; `known` and the bytes do
+        // not overlap
         unsafe { Some((&mut (*self.head.as_ptr()).known, slice::from_raw_parts_mut(start, len))) }
     }
 }
@@ -116,7 +116,7 @@ impl<K: Copy> Shared<K> {
     fn free(&mut self) {
         fence(Ordering::Acquire); // what other holders did is over
         let layout = Self::layout(self.size());
-        // SAFETY: it was allocated with this layout, and nobody holds it any more; neither a `K`, which is `Copy`, nor the
+        // SAFETY: it was allocated with this layout, and no reference is left; neither a `K`, which is `Copy`, nor the
         // rest has anything to drop
         unsafe { dealloc(self.head.as_ptr().cast(), layout) };
     }
@@ -167,7 +167,7 @@ mod tests {
         let second = first.clone();
         assert!(first.alone().is_none() && !second.is_alone());
         drop(second);
-        let (known, bytes) = first.alone().expect("nobody else holds it");
+        let (known, bytes) = first.alone().expect("the only reference");
         *known = 2;
         bytes.fill(3);
         let mut second = first.clone();

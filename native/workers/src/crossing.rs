@@ -1,6 +1,6 @@
 //! How packets cross from the engine of one worker to that of another: in order, in batches, bounded.
 //!
-//! From each worker to each other there is a lane. A batch costs a lock that nobody holds for long: both sides swap
+//! From each worker to each other there is a lane. A batch costs a lock that is never held for long: both sides swap
 //! lists, and no packet is copied. Where packets go one way only, their buffers would gather at one end: the receiver
 //! leaves spare ones in the lane for the sender.
 

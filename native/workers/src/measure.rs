@@ -61,7 +61,7 @@ impl Case {
         }
     }
 
-    /// To whom a port sends; nobody: it only receives.
+    /// The ports that a port sends to; empty: it only receives.
     fn receivers(self, from: PortId) -> Vec<PortId> {
         match self {
             Case::AllToAll => (0..PORTS).filter(|to| *to != from).collect(),

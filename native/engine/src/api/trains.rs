@@ -156,8 +156,8 @@ impl Engine {
         true
     }
 
-    /// Whether the first packets of a train that enters a direction meet nobody before the last ones are here: then nobody
-    /// can tell whether these came in between. `arriving` is the direction by which it came here.
+    /// Whether no event can see the first packets of a train that enters a direction before the last ones are here: then
+    /// the train may enter as a whole. `arriving` is the direction by which the train came.
     ///
     /// There must be no event but those of the train, which is for the caller to see, and a train must not meet itself. Who
     /// keeps one order of what is on several directions, as captures and faults do, can tell.

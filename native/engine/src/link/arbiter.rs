@@ -1,6 +1,6 @@
 //! Which virtual lane of a link sends next: two tables, and within each the bytes in proportion to weights.
 //!
-//! A lane that has nothing to send, or no credits, is passed over and saves up nothing: its turn is not kept for it.
+//! A lane that is idle or has no credits is skipped and accumulates no credit for later.
 //! A lane that is in no table sends when no other can. Source and differences: hfi_sim/engine/link/arbiter.py.
 
 use super::config::MAX_VLS;
@@ -17,31 +17,31 @@ const TABLES: usize = 4;
 /// How lanes share a wire; index: lane.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shares {
-    /// Weights in the table of low priority; 0: it has no turn there.
+    /// Weights in the low-priority table; 0: not in the table.
     pub low: [u32; MAX_VLS],
-    /// Weights in that of high priority, likewise.
+    /// Weights in the high-priority table; 0: not in the table.
     pub high: [u32; MAX_VLS],
-    /// After so many bytes by the high one a packet by the low one goes first, if there is one; None: never.
+    /// After so many bytes from the high table, one packet from the low table goes first, if any waits; None: never.
     pub high_limit_bytes: Option<u64>,
     /// A lane that goes before all others.
     pub first: Option<usize>,
 }
 
-/// Who sends, and which table has given it the turn.
+/// The VL that sends, and the table that selected it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
     pub vl: usize,
     table: usize,
 }
 
-/// One direction of a link. It is told what was sent, and asked what to send. Sets of VLs are bits.
+/// The arbiter of one direction of a link. Sets of VLs are bit masks.
 #[derive(Debug)]
 pub struct Arbiter {
     shares: Shares,
-    /// Who is in each table.
+    /// The VLs in each table.
     members: [u16; TABLES],
     high_run: u64,
-    /// Bytes times `SCALE` over weight, by table and VL: of those in a table the one with the least is next.
+    /// Bytes times `SCALE` over weight, by table and VL: the VL with the least in its table sends next.
     served: [[u128; MAX_VLS]; TABLES],
     /// What the VL that was served last had, by table: one that wakes up begins there.
     level: [u128; TABLES],
@@ -96,7 +96,7 @@ impl Arbiter {
         Turn { vl: best, table }
     }
 
-    /// Return the turn of a VL that sends because nobody else wants to.
+    /// Return the turn of the only VL that has packets to send.
     pub fn alone(&self, vl: usize) -> Turn {
         let table = (FIRST..REST).find(|table| self.members[*table] >> vl & 1 == 1).unwrap_or(REST);
         Turn { vl, table }

@@ -1,11 +1,11 @@
-//! A ring that takes copies of packets, as many bytes of each as wanted, until somebody takes them out.
+//! A ring that holds copies of packets, up to a number of bytes of each, until a reader takes them.
 //!
-//! Whoever looks never slows a link down: where the ring is full, a packet is missed and counted. What is taken out are
-//! enhanced packet blocks of a pcapng file, one for each packet, with the reason of a drop as its comment.
+//! A capture never slows a link down: if the ring is full, a packet is missed and counted. Readers get enhanced packet
+//! blocks of a pcapng file, one for each packet, with the reason of a drop as its comment.
 //!
 //! The ring consists of segments, all allocated when it is made. One is being filled, the full ones wait in order to be
-//! taken, and the others are free. Its lock is held while one packet is copied or one segment changes hands, and never
-//! while somebody reads a segment.
+//! taken, and the others are free. Its lock is held while one packet is copied or one segment is handed over, and never
+//! while a segment is read.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,12 +16,12 @@ use crate::counters::{DROP_NAMES, Drop};
 /// What is captured, and how much of it is kept until it is taken.
 #[derive(Clone, Debug)]
 pub struct CaptureConfig {
-    /// How many there are; each is one direction of a link.
+    /// The number of interfaces; each is one direction of a link.
     pub interfaces: u32,
     pub fits: Match,
-    /// Bytes that are kept of a packet at most.
+    /// The most bytes kept of a packet.
     pub snap: usize,
-    /// The capture is complete with this many packets; None: it never is.
+    /// The capture ends after this many packets; None: no limit.
     pub limit: Option<u64>,
     /// Added to the fabric's time.
     pub epoch_ns: u64,
@@ -187,8 +187,8 @@ impl CaptureRing {
         }
     }
 
-    /// Let somebody read the packets of the oldest full segment, after which it is free; None: none is full. With
-    /// `rest`, and if none is full, they get what the one being filled has so far.
+    /// Pass the packets of the oldest full segment to a reader, then free the segment; None: no segment is full. With
+    /// `rest`, and if none is full, the reader gets the packets in the segment that is being filled.
     pub fn take<T>(&self, rest: bool, read: impl FnOnce(&[u8]) -> T) -> Option<T> {
         let mut taken = self.lock().take(rest)?;
         let result = read(&taken);

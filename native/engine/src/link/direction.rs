@@ -369,7 +369,7 @@ impl Direction {
         state.packets.recycle(packet);
     }
 
-    /// Take the packet whose arrival is due, and say which one is the next: whoever takes it schedules that.
+    /// Return the packet whose arrival is due, and the next arrival, which the caller schedules.
     #[inline]
     pub fn arrive(&mut self, state: &mut State) -> Option<(Travelling, Option<Next>)> {
         let (packet, hops, next) = self.wire.take_due(&mut state.packets)?;
@@ -396,7 +396,7 @@ impl Direction {
         is_open && !self.tallies_vls && matches!(self.room, Room::Queue(_))
     }
 
-    /// Whether nobody looks at what enters, and nothing happens to it.
+    /// Whether the direction has neither observers nor faults.
     pub fn is_quiet(&self) -> bool {
         !self.is_disturbed && self.observer.is_idle()
     }
@@ -476,8 +476,8 @@ impl Direction {
         Some((train, self.wire.next()))
     }
 
-    /// Whether it has credits, and packets may go through without leaving the buffer of their train: nobody looks at them,
-    /// and they have one lane.
+    /// Whether the direction has credits, and packets may pass without leaving the buffer of their train: it has no
+    /// observers, and one lane.
     #[inline]
     pub fn takes_cars(&self) -> bool {
         matches!(&self.room, Room::Lanes(lanes) if lanes.takes_cars())

@@ -1,4 +1,4 @@
-//! Shows each packet of a direction to whoever looks: as an output, or copied into rings of captures.
+//! Shows each packet of a direction to its observers: as an output, or copied into the rings of captures.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,23 +8,23 @@ use crate::counters::Drop;
 use crate::outputs::{DirectionId, Output};
 use crate::packet::Packet;
 
-/// Who looks at one direction.
+/// The observers of one direction.
 #[derive(Debug)]
 pub struct Observer {
     /// Whether packets are outputs.
     pub reports: bool,
-    /// Rings that get copies, and which interface this direction is to each.
+    /// Rings that get copies, each with the interface number of this direction in it.
     taps: Vec<(Arc<CaptureRing>, u32)>,
     direction: DirectionId,
 }
 
 impl Observer {
-    /// Begin with nobody who looks.
+    /// Start without observers.
     pub fn new(direction: DirectionId) -> Self {
         Observer { reports: false, taps: Vec::new(), direction }
     }
 
-    /// Whether nobody looks.
+    /// Whether there are no observers.
     #[inline]
     pub fn is_idle(&self) -> bool {
         !self.reports && self.taps.is_empty()
@@ -51,13 +51,13 @@ impl Observer {
         }
     }
 
-    /// Whether nobody looks who minds that packets of a train enter together.
+    /// Whether packets of a train may enter together: no observer needs outputs.
     #[inline]
     pub fn takes_trains(&self) -> bool {
         !self.reports
     }
 
-    /// Show one packet of a train, as `show` does, to who takes trains.
+    /// Show one packet of a train to the capture rings, as `show` does.
     #[inline]
     pub fn show_one_of(&self, time: u64, train: &Packet, index: u32, drop: Option<Drop>) {
         for (ring, interface) in &self.taps {

@@ -8,7 +8,7 @@ use std::ops::AddAssign;
 use crate::counters::Drop;
 use crate::packet::{becn, fecn};
 
-/// One VL. What is here of VL 0 nobody looks at, but for the time: it has all that the others have not.
+/// One VL. For VL 0 only the time is used: its counts are the totals less those of the other VLs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VlCounters {
     /// Packets that have arrived.

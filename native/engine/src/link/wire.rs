@@ -50,7 +50,7 @@ impl OnWire {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shows {
     Nothing,
-    /// It ends at a switch whose port 0 is not DOWN. Other packets that are for port 0 find nobody there.
+    /// It ends at a switch whose port 0 is not DOWN. Other packets for port 0 have no receiver there.
     Mads,
     /// It ends at an HFI port.
     Everything,

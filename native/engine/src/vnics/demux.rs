@@ -43,13 +43,13 @@ impl FromIterator<(u32, u32)> for Vports {
 pub enum Goal {
     Vport(u32),
     /// No VNIC of the port is on its virtual switch; this vport counts it.
-    Nobody(u32),
+    NoVnic(u32),
     /// It is not for a native VNIC.
     Elsewhere,
 }
 
 impl Demux {
-    /// Whether all VNICs of the port are native, so that nobody in Python waits for its link.
+    /// Whether all VNICs of the port are native, so that no Python program waits for its link.
     pub fn is_whole(&self) -> bool {
         self.nohandler.is_some()
     }
@@ -61,7 +61,7 @@ impl Demux {
         }
         match (self.vports.get(u32::from(vesw_id(packet) & self.mask)), self.nohandler) {
             (Some(vport), _) => Goal::Vport(vport),
-            (None, Some(vport)) => Goal::Nobody(vport),
+            (None, Some(vport)) => Goal::NoVnic(vport),
             (None, None) => Goal::Elsewhere,
         }
     }
