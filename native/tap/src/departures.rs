@@ -60,7 +60,7 @@ struct Waiting {
 #[derive(Default)]
 pub struct Departures {
     waiting: Mutex<Waiting>,
-    /// The signal of each taker: readable when packets wait that it has not been notified of. Empty until `keep`.
+    /// The signal of each taker: readable when packets wait that it has not been notified of. Unset until `open`.
     signals: OnceLock<Vec<Signal>>,
     /// Whether `tell` has a taker to notify.
     is_untold: AtomicBool,
