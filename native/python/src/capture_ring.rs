@@ -1,5 +1,5 @@
-//! The ring of a capture as a Python object: an engine fills it under whatever lock that engine has, and reading it
-//! needs none of these.
+//! The ring of a capture as a Python object. The engine fills it under the engine's lock; reading it does not need that
+//! lock.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ impl CaptureRing {
     fn new(config: CaptureArgs) -> PyResult<Self> {
         let CaptureArgs { interfaces, fits, snap, limit, epoch_ns, segments, segment_bytes } = config;
         if segments < 2 {
-            return Err(PyValueError::new_err(format!("a ring of {segments} segments; it has 2 and more")));
+            return Err(PyValueError::new_err(format!("segments is {segments}, expected 2 or more")));
         }
         let fits = fits.build();
         let config = CaptureConfig { interfaces, fits, snap, limit, epoch_ns, segments, segment_bytes };

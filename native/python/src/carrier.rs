@@ -29,7 +29,7 @@ use crate::fabric_engine::FabricEngine;
 use crate::gate::Gate;
 use crate::snapshot::VportArgs;
 
-/// Far more than any machine has processors for.
+/// The most workers, far more than any machine has processors.
 pub const MOST_WORKERS: u32 = 256;
 
 #[pyclass(frozen)]
@@ -47,7 +47,7 @@ impl Carrier {
     }
 }
 
-/// Keeps packets instead of sending them.
+/// A sink that keeps packets instead of sending them.
 #[derive(Default)]
 struct Kept {
     packets: Packets,
@@ -86,7 +86,7 @@ impl Carrier {
         ports_per_host: u32,
     ) -> PyResult<Self> {
         if !(1..=MOST_WORKERS).contains(&workers) {
-            return Err(PyValueError::new_err(format!("{workers} workers: 1 to {MOST_WORKERS} can work")));
+            return Err(PyValueError::new_err(format!("workers is {workers}, expected 1 to {MOST_WORKERS}")));
         }
         let part = |worker| {
             let share = Share::new(worker, workers).in_rows_of(ports_per_host);
@@ -103,13 +103,13 @@ impl Carrier {
         self.engine.clone_ref(py)
     }
 
-    /// Open the way to other machines: what leaves there is taken from it, and is no output of the engine any more.
-    /// `takers`: the directions of each that takes packets.
+    /// Open the gate to other machines: packets for them are taken from it, no longer from the engine's outputs.
+    /// `takers`: the directions of each taker.
     fn gate(&self, py: Python<'_>, takers: Vec<Vec<u32>>) -> PyResult<Gate> {
         Gate::open(py, Arc::clone(&self.shared), &takers)
     }
 
-    /// Drive the carrier in real time from now on; until then it is driven by those who call it.
+    /// Start threads that drive the carrier in real time; until then its callers drive it.
     fn start(&self) -> PyResult<()> {
         let mut threads = self.threads.lock().unwrap();
         if threads.is_none() {
@@ -141,13 +141,13 @@ impl Carrier {
         self.shared.failure()
     }
 
-    /// Sightings that found no room while Python was behind.
+    /// The number of observed packets not reported because Python was behind.
     #[getter]
     fn missed(&self, py: Python<'_>) -> u64 {
         py.detach(|| self.shared.lock_all().iter_mut().map(|carrier| carrier.outbox.missed).sum())
     }
 
-    /// What each worker has: the number of vports with a configured port, and of links.
+    /// The share of each worker: the number of vports with a configured port, and of links.
     #[getter]
     fn loads(&self, py: Python<'_>) -> Vec<(usize, usize)> {
         py.detach(|| {
@@ -161,7 +161,7 @@ impl Carrier {
         })
     }
 
-    /// What `time.clock_gettime_ns` calls the processor time of each thread; empty while none runs.
+    /// The processor-time clock of each thread, for `time.clock_gettime_ns`; empty while none runs.
     #[getter]
     fn clocks(&self) -> PyResult<Vec<i32>> {
         let threads = self.threads.lock().unwrap();
@@ -256,7 +256,7 @@ impl Carrier {
         })
     }
 
-    /// Say how packets for the VNICs of an HFI port find them; what finds none is Python's.
+    /// Set the table that assigns packets of an HFI port to its VNICs; all other packets go to Python.
     #[pyo3(signature = (port, mask, vports, nohandler=None))]
     fn set_demux(
         &self,
@@ -277,7 +277,7 @@ impl Carrier {
                 return Err(no_vport(vport));
             }
             if let Some(vport) = named().find(|vport| !all.is_with(*vport, port)) {
-                let text = format!("vport {vport} is not on HFI port {port}, and another worker has it");
+                let text = format!("vport {vport} is not on HFI port {port}, and belongs to another worker");
                 return Err(PyValueError::new_err(text));
             }
             let vports = vports.into_iter().collect();
@@ -293,7 +293,7 @@ impl Carrier {
 
     // --- counters --------------------------------------------------------------------------------------------
 
-    /// Take what all vports have counted since the last time.
+    /// Take the counts of all vports since the last call.
     fn collect<'py>(&self, py: Python<'py>, now: u64) -> PyResult<Bound<'py, PyDict>> {
         let harvests: Vec<(usize, VportHarvest)> = py.detach(|| {
             let mut worker = 0;
@@ -324,7 +324,7 @@ impl Carrier {
         vport_dict(py, &harvest.ok_or_else(|| no_vport(vport))?)
     }
 
-    // --- what Python takes and gives -------------------------------------------------------------------------
+    // --- frames and packets of Python ------------------------------------------------------------------------
 
     fn take_lost(&self, py: Python<'_>) -> Vec<(usize, i32)> {
         py.detach(|| self.shared.lock_all().iter_mut().flat_map(|it| std::mem::take(&mut it.lost)).collect())

@@ -1,4 +1,4 @@
-//! What was counted, as dictionaries for Python.
+//! Counters as dictionaries for Python.
 
 use engine::counters::{DROP_NAMES, Element, Tally, Traffic, Vnic};
 use engine::vnics::vport::Vport;
@@ -46,7 +46,7 @@ fn vnic_dict<'py>(py: Python<'py>, vnic: &Vnic) -> PyResult<Bound<'py, PyDict>> 
     Ok(dict)
 }
 
-/// What a vport has counted since the last time: as the driver does, and as balances of both directions.
+/// The counts of a vport since the last call: the driver's counters, and the balances of both directions.
 pub type VportHarvest = (Vnic, Element, Element);
 
 pub fn take_vport(vport: &mut Vport) -> VportHarvest {

@@ -1,4 +1,4 @@
-//! What Python gives the fabric engine: dictionaries and numbers that become the engine's structures.
+//! Arguments of the fabric engine: Python's dictionaries and numbers become the engine's structures.
 
 use std::sync::Arc;
 
@@ -61,7 +61,7 @@ impl FlowArgs {
             )));
         }
         if !self.sc_to_vl.iter().chain(&self.high).all(exists) {
-            return Err(PyValueError::new_err(format!("a VL is named that is not 0 to {}", vls - 1)));
+            return Err(PyValueError::new_err(format!("VL out of range, expected 0 to {}", vls - 1)));
         }
         Ok(FlowControl {
             buffer_bytes: self.buffer_bytes,
@@ -249,7 +249,7 @@ impl RuleArgs {
     }
 }
 
-/// Take the entries of a table as Python stores them, and of its groups, which many tables share, those it names.
+/// Return the entries of a table, and those of the shared groups that the table names.
 pub fn linear_table(entries: &[u8], shared: &Bound<'_, PySequence>) -> PyResult<LinearTable> {
     let mut groups = Vec::new();
     let mut known: FastMap<u32, u16> = FastMap::default();
@@ -262,7 +262,7 @@ pub fn linear_table(entries: &[u8], shared: &Bound<'_, PySequence>) -> PyResult<
             None => {
                 let ports: Vec<PortNum> = shared.get_item(number.into())?.extract()?;
                 if ports.is_empty() {
-                    return Err(PyValueError::new_err(format!("group {number} of a table has no port")));
+                    return Err(PyValueError::new_err(format!("group {number} of a forwarding table is empty")));
                 }
                 let entry = GROUP_BASE + groups.len() as u16;
                 groups.push(ports.into());

@@ -29,7 +29,7 @@ use crate::fabric_args::{
 };
 use crate::fabric_results::{ErrorRow, LaneStatus, Outputs, VlRow, WireCounts, counted_tuple};
 
-/// Who drives the engine: the caller alone, or a carrier, whose thread does so as well.
+/// The driver of the engine: only the caller, or also the threads of a carrier.
 enum Inner {
     Alone(Box<Engine>),
     Carried(Arc<Shared>),
@@ -41,9 +41,9 @@ pub struct FabricEngine {
     /// The drop reasons of Python, by number.
     drops: Vec<Py<PyAny>>,
     outputs: Outputs,
-    /// Taken from a carrier, and not handed on yet.
+    /// Outputs taken from a carrier and not returned yet.
     taken: VecDeque<Output>,
-    /// How many elements there are; only calls of this object add any. Of ports, the workers that have them.
+    /// The number of elements, which only calls of this object change; for ports, their workers.
     ports: Vec<WorkerId>,
     switches: usize,
     directions: usize,
@@ -54,13 +54,13 @@ pub fn known(what: &str, number: u32, known: usize) -> PyResult<()> {
     if (number as usize) < known {
         return Ok(());
     }
-    Err(PyValueError::new_err(format!("there are {known} {what}, none with number {number}")))
+    Err(PyValueError::new_err(format!("there are {known} {what}, no number {number}")))
 }
 
 impl FabricEngine {
     fn over(py: Python<'_>, inner: Inner, drops: Vec<Py<PyAny>>) -> PyResult<Self> {
         if drops.len() != DROP_NAMES.len() {
-            let text = format!("{} drop reasons were given, there are {}", drops.len(), DROP_NAMES.len());
+            let text = format!("{} drop reasons, expected {}", drops.len(), DROP_NAMES.len());
             return Err(PyValueError::new_err(text));
         }
         Ok(FabricEngine {
@@ -80,7 +80,8 @@ impl FabricEngine {
         FabricEngine::over(py, Inner::Carried(shared), drops)
     }
 
-    /// Change the engine, that of each worker: at `now`, or when the clock of a thread says. Python goes on while this waits.
+    /// Change the engine of each worker: at `now`, or at the current time if threads run. Other Python threads can run
+    /// meanwhile.
     fn change(&mut self, py: Python<'_>, now: u64, mut action: impl FnMut(&mut Engine, u64) + Send) {
         match &mut self.inner {
             Inner::Alone(engine) => action(engine, now),
@@ -90,7 +91,7 @@ impl FabricEngine {
         }
     }
 
-    /// Give the engine an input at one port: that of the worker that has it.
+    /// Pass an input at a port to the engine of the port's worker.
     fn input<R: Send>(
         &mut self,
         py: Python<'_>,
@@ -107,8 +108,7 @@ impl FabricEngine {
         }
     }
 
-    /// Add something to the engine, that of each worker, in which nothing happens yet; or look at it. Return what the first
-    /// gives.
+    /// Add an element without events to the engine of each worker, or query it; return the result of the first worker.
     fn each<R: Send>(&mut self, py: Python<'_>, mut action: impl FnMut(&mut Engine) -> R + Send) -> R {
         match &mut self.inner {
             Inner::Alone(engine) => action(engine),
@@ -116,7 +116,7 @@ impl FabricEngine {
         }
     }
 
-    /// Look at the engine of the worker that has all credits.
+    /// Query the engine of the worker that owns all links with credits.
     fn look<R: Send>(&mut self, py: Python<'_>, action: impl FnOnce(&mut Engine) -> R + Send) -> R {
         match &mut self.inner {
             Inner::Alone(engine) => action(engine),
@@ -124,7 +124,7 @@ impl FabricEngine {
         }
     }
 
-    /// Note which worker has a port that was just added, or got its cable.
+    /// Note the worker of a port that was just added or cabled.
     fn note_owner(&mut self, py: Python<'_>, port: PortId) {
         let owner = self.look(py, |engine| engine.owner(port));
         let index = port as usize;
@@ -132,7 +132,7 @@ impl FabricEngine {
         self.ports[index] = owner;
     }
 
-    /// Return the next output. Args: takes: those that a carrier has are taken from it when there is none here.
+    /// Return the next output. Args: takes: if none is left here, take those of the carrier.
     fn next_output<'py>(&mut self, py: Python<'py>, takes: bool) -> PyResult<Option<Bound<'py, PyAny>>> {
         let (outputs, drops) = (&self.outputs, &self.drops);
         match &mut self.inner {
@@ -440,7 +440,7 @@ impl FabricEngine {
         self.next_output(py, true)
     }
 
-    /// Do what is due, and return all outputs and the next deadline.
+    /// Handle due events, and return all outputs and the next deadline.
     fn step<'py>(&mut self, py: Python<'py>, now: u64) -> PyResult<(Bound<'py, PyTuple>, Option<u64>)> {
         self.handle_timeout(py, now);
         let mut outputs = Vec::new();

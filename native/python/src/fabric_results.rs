@@ -1,4 +1,4 @@
-//! What the fabric engine gives Python: tuples of what it reports and what it has counted.
+//! Results of the fabric engine: its outputs and counters as tuples for Python.
 
 use engine::api::Counted;
 use engine::counters::Passing;

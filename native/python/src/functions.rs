@@ -79,7 +79,7 @@ pub fn measure_line(py: Python<'_>, switches: u32, seconds: f64) -> PyResult<f64
         let (start, mut now, mut arrived) = (Instant::now(), 0, 0u64);
         while start.elapsed() < limit {
             for _ in 0..BATCH {
-                // as a host would: each packet is a buffer of its own
+                // each packet has a buffer of its own, as those of a host
                 let packet = line.engine.packets().copy(&packet);
                 line.send(now, packet);
             }

@@ -1,4 +1,4 @@
-//! The gate of a carrier to other machines: packets leave and come as bodies of messages. Any thread may use it, while
+//! The gate of a carrier to other machines: packets leave and arrive as bodies of messages. Any thread may use it while
 //! another one uses the engine.
 
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::fabric_engine::known;
 /// The message, its packets, and the bytes of their records.
 type Taken<'py> = (Bound<'py, PyBytes>, u32, usize);
 
-/// A message of so many bytes at most is written at once: to let other threads of Python run meanwhile takes longer.
+/// Messages up to this many bytes are written without releasing the GIL, which would take longer.
 const SHORT: usize = 4096;
 
 #[pyclass(frozen)]
@@ -25,7 +25,7 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Open that of a carrier: from now on, nothing that leaves is an output. `takers`: the directions that each has.
+    /// Open the gate of a carrier: packets that leave are no outputs any more. `takers`: the directions of each taker.
     pub fn open(py: Python<'_>, shared: Arc<Shared>, takers: &[Vec<u32>]) -> PyResult<Self> {
         py.detach(|| -> std::io::Result<()> {
             shared.departures.open(takers)?;
@@ -39,13 +39,13 @@ impl Gate {
         self.shared
             .departures
             .signal(taker)
-            .ok_or_else(|| PyIndexError::new_err(format!("taker {taker}: there is none")))
+            .ok_or_else(|| PyIndexError::new_err(format!("there is no taker {taker}")))
     }
 }
 
 #[pymethods]
 impl Gate {
-    /// Wait until packets have left for a taker, or `wake`; return False after so many seconds, None: never.
+    /// Wait for packets for a taker, or for `wake`; return False after the timeout in seconds (None: no timeout).
     #[pyo3(signature = (taker, timeout_s=None))]
     fn wait(&self, py: Python<'_>, taker: usize, timeout_s: Option<f64>) -> PyResult<bool> {
         let signal = self.signal(taker)?;
@@ -62,7 +62,8 @@ impl Gate {
         self.shared.departures.waiting(taker)
     }
 
-    /// Take packets of a service channel, so many at most and so many bytes of records, as a message that begins with `head`.
+    /// Take packets of a service channel, within limits of packets and record bytes, as a message that begins with
+    /// `head`.
     fn take<'py>(
         &self,
         py: Python<'py>,
@@ -75,7 +76,7 @@ impl Gate {
         let departures = &self.shared.departures;
         let (direction, sc) = lane;
         let most = packets.min(engine::crossing::MOST_PACKETS as u32);
-        // that moves handles only: to let other threads of Python run meanwhile, and wait for them, takes longer
+        // only references are moved: releasing and taking the GIL would take longer
         let Some(taken) = departures.take(direction, sc, most, size) else { return Ok(None) };
         let count: u32 = taken.iter().map(|one| one.train.count).sum();
         if count == 0 {
@@ -102,7 +103,7 @@ impl Gate {
         Ok(Some((message, count, bytes)))
     }
 
-    /// Take in the packets of a message, whose body begins at `begin`; return how many, or None: it is no body.
+    /// Receive the packets of a message whose body begins at `begin`; return their number, or None: malformed body.
     ///
     /// The calling thread carries them to the hosts of this machine: that takes less time than waking another thread.
     fn arrive(
@@ -125,12 +126,12 @@ impl Gate {
         })
     }
 
-    /// Lose what waits in a direction, because its machine has gone.
+    /// Drop the packets that wait in a direction as lost, because its machine has left.
     fn forget(&self, py: Python<'_>, now: u64, direction: u32) {
         py.detach(|| self.release(now, &self.shared.departures.forget(direction)));
     }
 
-    /// Packets and bytes that have left, overflows, forgotten ones, and how many wait.
+    /// Packets and bytes that left, overflows, lost packets, and packets that wait.
     fn counts(&self, direction: u32) -> (u64, u64, u64, u64, u64) {
         let counts = self.shared.departures.counts(direction);
         (counts.packets, counts.bytes, counts.overflows, counts.forgotten, counts.waiting)

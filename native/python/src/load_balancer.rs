@@ -68,7 +68,7 @@ impl EjfatPipeline {
         Ok(EjfatPipeline { shared: Shared::new(workers)? })
     }
 
-    /// Change tables, all at once: each with its rows in the place of all it had, or only with these changed.
+    /// Change tables in one step: each gets its rows instead of all it had, or only these rows change.
     fn set_tables(&self, py: Python<'_>, tables: Vec<(String, bool, Vec<RowArgs>)>) -> PyResult<()> {
         let before = py.detach(|| self.shared.tables());
         let mut snapshot = (*before).clone();
@@ -83,8 +83,8 @@ impl EjfatPipeline {
         Ok(())
     }
 
-    /// Say what a control plane adds: the ports that sync messages come to (from, and one past the last), and
-    /// whether instance 0's source filter holds for version 1.
+    /// Configure the settings of a control plane: the port range of sync messages (first, and one past the last), and
+    /// whether the source filter of instance 0 applies to version 1.
     fn serve(&self, py: Python<'_>, first: u32, end: u32, guard_v1: bool) {
         py.detach(|| {
             let mut tables = (*self.shared.tables()).clone();
@@ -94,23 +94,24 @@ impl EjfatPipeline {
         });
     }
 
-    /// Set the furthest tick of an instance that is believed; None: any.
+    /// Set the furthest tick that an instance accepts; None: any.
     fn believe(&self, py: Python<'_>, lb: usize, furthest: Option<u64>) -> PyResult<()> {
         if lb >= LBS {
-            return Err(PyValueError::new_err(format!("instance {lb}, there are {LBS}")));
+            return Err(PyValueError::new_err(format!("instance {lb} does not exist, expected 0 to {}", LBS - 1)));
         }
         py.detach(|| self.shared.believe(lb, furthest));
         Ok(())
     }
 
-    /// Take one frame as a thread does: what leaves of it. What is Python's waits in `take_punts`.
+    /// Process one frame as a thread does; return the frame that leaves. Frames for Python wait for `take_punts`.
     fn take<'py>(&self, py: Python<'py>, frame: &[u8]) -> Option<Bound<'py, PyBytes>> {
         let mut buffer = frame.to_vec();
         let range = py.detach(|| self.shared.lock().take(&mut buffer))?;
         Some(PyBytes::new(py, &buffer[range]))
     }
 
-    /// Run one frame: the frame that leaves, the number of a drop, or None where it is Python's.
+    /// Process one frame: return the frame that leaves, the number of a drop reason, or None if the frame is for
+    /// Python.
     fn process<'py>(&self, py: Python<'py>, frame: &[u8]) -> PyResult<Bound<'py, PyAny>> {
         let mut buffer = frame.to_vec();
         let outcome = py.detach(|| {
@@ -124,7 +125,7 @@ impl EjfatPipeline {
         })
     }
 
-    /// Run frames again and again, as a thread would that reads them into a buffer; return how many left.
+    /// Process frames repeatedly, as a thread that reads them into a buffer; return the number of frames that left.
     fn repeat(&self, py: Python<'_>, frames: Vec<PyBackedBytes>, times: usize) -> u64 {
         py.detach(|| {
             let mut buffer = vec![0u8; frames.iter().map(|frame| frame.len()).max().unwrap_or(0)];
@@ -147,7 +148,7 @@ impl EjfatPipeline {
         carrier.attach(py, vport, Arc::clone(&self.shared) as _)
     }
 
-    /// Take what was counted since the last time.
+    /// Take the counts since the last call.
     fn collect<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let taken = py.detach(|| self.shared.collect());
         counters_dict(py, &taken)
@@ -158,7 +159,7 @@ impl EjfatPipeline {
         self.shared.notice.fd()
     }
 
-    /// Take the frames that a thread left to Python.
+    /// Take the frames that a thread passed to Python.
     fn take_punts<'py>(&self, py: Python<'py>) -> Vec<Bound<'py, PyBytes>> {
         let taken = py.detach(|| self.shared.take_punts());
         taken.iter().map(|frame| PyBytes::new(py, frame)).collect()

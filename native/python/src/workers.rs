@@ -7,15 +7,15 @@ use engine::share::WorkerId;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
-/// Far more than any machine has processors for.
+/// The most workers, far more than any machine has processors.
 const MOST_WORKERS: u32 = 64;
 
 /// Sent, delivered, out of order, handed over; seconds.
 type Figure = (u64, u64, u64, u64, f64);
 
-/// Each on a processor of its own, as far as there are any.
+/// Pin each worker to a processor of its own, as long as there are enough.
 fn stay(worker: WorkerId) {
-    // where it may not choose, the figures are what they are
+    // without permission to pin, the measurement runs unpinned
     _ = tap::processor::stay_on(worker as usize);
 }
 
@@ -28,9 +28,9 @@ pub fn measure_workers(
     apart: bool,
 ) -> PyResult<Figure> {
     let known =
-        Case::named(case).ok_or_else(|| PyValueError::new_err(format!("no case is called {case:?}")))?;
+        Case::named(case).ok_or_else(|| PyValueError::new_err(format!("there is no case {case:?}")))?;
     if !(1..=MOST_WORKERS).contains(&workers) {
-        return Err(PyValueError::new_err(format!("{workers} workers: 1 to {MOST_WORKERS} can be measured")));
+        return Err(PyValueError::new_err(format!("workers is {workers}, expected 1 to {MOST_WORKERS}")));
     }
     let send_for =
         Duration::try_from_secs_f64(seconds).map_err(|error| PyValueError::new_err(error.to_string()))?;

@@ -1,9 +1,9 @@
-//! To be there on time: the thread sleeps until shortly before the time for which it waits, and waits awake for the rest.
+//! Punctual wake-ups: the thread sleeps until shortly before its deadline and busy-waits for the rest.
 //!
-//! A sleeper is woken late: by a microsecond or two on most machines, by tens on a virtual one, whose timers are its
-//! host's. How late this machine is, is learnt from the last times, and timers are set as much earlier. Nothing is done
-//! early by it: the rest is waited for awake. That costs a processor, so it may take an eighth of one at most, and none
-//! that other programs want. A thread without a deadline sleeps.
+//! Timers wake a thread late: by a microsecond or two on most machines, by tens on a virtual one. The delay is
+//! estimated from the last wake-ups, and timers are set that much earlier. No event is handled early. Busy-waiting is
+//! limited to an eighth of a processor, and stops while other programs need the processor. A thread without a deadline
+//! sleeps.
 
 use std::io::Result;
 use std::sync::Arc;
@@ -16,32 +16,32 @@ use crate::neighbours::Neighbours;
 use crate::preemption_backoff::{preemptions, sleep_exactly};
 use crate::shared::NEVER;
 
-/// What a timer reports as.
+/// The token of the timer among those of the poller.
 pub const TIME: u64 = u64::MAX - 1;
-/// What is due so soon is waited for without going to sleep, at least and at most: see `Timer::cost`.
+/// Bounds on the time that is busy-waited for instead of setting a timer: see `Timer::cost`.
 const SPIN_NS: (u64, u64) = (3_000, 30_000);
 
-/// How many times are remembered.
+/// The number of wake-ups that are remembered.
 const KNOWN: usize = 16;
-/// A timer is set earlier by as much as this many of them were late at most.
+/// A timer is set earlier by a delay that this many of them did not exceed.
 const ENOUGH: usize = 12;
 /// But not by more than this: a longer delay has other causes.
 const MARGIN_NS: u64 = 60_000;
-/// One part of the time in so many may be spent awake.
+/// The divisor of the time that may be spent busy-waiting.
 const SHARE: u64 = 8;
-/// What may have been saved up.
+/// The most busy-waiting time that can accumulate.
 const SAVED_NS: u64 = 500_000;
-/// After another program has taken the processor, it has it for so long.
+/// How long timers are set for the exact time after the thread was preempted.
 const YIELD_NS: u64 = 10_000_000;
 
-/// How much earlier than wanted a timer is to be set.
+/// Estimates how much earlier a timer must be set.
 #[derive(Debug, Default)]
 pub struct Punctuality {
     late: [u64; KNOWN],
     next: usize,
-    /// By how much a timer is late, mostly.
+    /// The usual delay of a timer.
     margin: u64,
-    /// What may be spent awake, and up to when that has been reckoned.
+    /// The time that may be spent busy-waiting, and when it was last updated.
     saved: u64,
     reckoned: u64,
     preemptions: i64,
@@ -58,12 +58,12 @@ impl Punctuality {
         self.margin = sorted[ENOUGH].min(MARGIN_NS);
     }
 
-    /// Note that the thread has waited awake.
+    /// Note time spent busy-waiting.
     pub fn was_awake(&mut self, time: u64) {
         self.saved = self.saved.saturating_sub(time);
     }
 
-    /// How much earlier than wanted a timer is to be set now. `preemptions`: how often the thread lost the processor so far.
+    /// Return how much earlier a timer is to be set now. `preemptions`: the number of preemptions of the thread so far.
     pub fn margin(&mut self, now: u64, preemptions: i64) -> u64 {
         let earned = now.saturating_sub(self.reckoned) / SHARE;
         self.saved = self.saved.saturating_add(earned).min(SAVED_NS);
@@ -76,18 +76,19 @@ impl Punctuality {
     }
 }
 
-/// What the thread of a worker waits with. See the module.
+/// The alarm of a worker's thread. See the module.
 pub struct Alarm {
     poller: Arc<Poller>,
     timer: Timer,
-    /// What takes no longer than this is waited for awake.
+    /// Times up to this long are busy-waited for.
     spin: u64,
-    /// See the module; None: timers are set for the very time.
+    /// See the module; None: timers are set for the exact time.
     punctuality: Option<Punctuality>,
 }
 
 impl Alarm {
-    /// Make one that waits for the descriptors of a poller, too; `is_punctual` unless it is to be measured what that wins.
+    /// Make an alarm that also waits for the descriptors of a poller. Without `is_punctual`, timers are set for the
+    /// exact time, which only measurements need.
     pub fn new(poller: &Arc<Poller>, is_punctual: bool) -> Result<Self> {
         let timer = Timer::new()?;
         poller.add_edges(timer.fd(), TIME)?;
@@ -95,20 +96,20 @@ impl Alarm {
         Ok(Alarm { poller: Arc::clone(poller), timer, spin: SPIN_NS.0, punctuality })
     }
 
-    /// Find out what is dear here; the calling thread is the one that will wait.
+    /// Measure the cost of a timer on this machine; to be called by the thread that will wait.
     pub fn settle(&mut self) -> Result<()> {
         sleep_exactly();
         self.spin = self.timer.cost()?.clamp(SPIN_NS.0, SPIN_NS.1);
         Ok(())
     }
 
-    /// What takes no longer than this is waited for awake, in nanoseconds.
+    /// Times up to this long, in nanoseconds, are busy-waited for.
     pub fn spin(&self) -> u64 {
         self.spin
     }
 
-    /// Wait for descriptors, and for packets of other workers, until then at most; return how many are ready, the timer
-    /// among them. A caller that returns early has to wait again.
+    /// Wait for descriptors and for packets of other workers, at most until `deadline`; return the number of ready
+    /// descriptors, including the timer. It may return early; the caller then waits again.
     pub fn wait(
         &mut self,
         (neighbours, number): (&Neighbours, WorkerId),
@@ -120,7 +121,7 @@ impl Alarm {
             let begun = now();
             let margin = self.punctuality.as_mut().map_or(0, |it| it.margin(begun, preemptions()));
             set = loop {
-                // before a timer is set, which is dear
+                // before a timer is set, which is expensive
                 let ready = self.poller.wait(events, false)?;
                 let time = now();
                 if ready > 0 || time >= until || neighbours.is_waiting(number) {
@@ -161,7 +162,7 @@ impl std::ops::Drop for Alarm {
 mod tests {
     use super::*;
 
-    /// One that has seen a machine that is so late.
+    /// Make an estimate for a machine with this delay.
     fn used_to(late: u64) -> Punctuality {
         let mut punctuality = Punctuality::default();
         punctuality.margin(SAVED_NS * SHARE, 0);
@@ -174,7 +175,7 @@ mod tests {
         let now = SAVED_NS * SHARE;
         let mut punctuality = used_to(20_000);
         assert_eq!(punctuality.margin(now, 0), 20_000);
-        // a few that were much later change nothing
+        // a few much longer delays do not change the estimate
         (0..KNOWN - ENOUGH - 1).for_each(|_| punctuality.was_late(5_000_000));
         assert_eq!(punctuality.margin(now, 0), 20_000);
         assert_eq!(used_to(5_000_000).margin(now, 0), MARGIN_NS);

@@ -1,5 +1,5 @@
-//! What one worker carries of a fabric with native VNICs on it: an engine, the VNICs, their devices, and what waits for
-//! Python. What happens in it happens at the times that it is given; `thread` drives it in real time.
+//! The carrier: one worker's part of a fabric with native VNICs. It joins an engine, the VNICs, their devices, and the
+//! queue for Python. The caller gives it the time; `thread` drives it in real time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,22 +17,22 @@ use crate::neighbours::Neighbours;
 use crate::outbox::Outbox;
 use crate::{Poller, read};
 
-/// The most frames and bytes that are read from one device before the others get their turn.
+/// The most frames and bytes that are read from one device before the next device is read.
 const BURST_FRAMES: usize = 64;
-/// Four large sends: while a host takes in the first of them, it is not to be woken for the others.
+/// Four large sends: a host that is receiving the first one must not be woken again for the others.
 const BURST_BYTES: usize = 256 << 10;
 /// The largest frame that a TAP can deliver, with its header.
 pub const BUFFER: usize = SIZE + (64 << 10) + 256;
-/// Frames that have arrived wait for the next packet where that is due so soon: it belongs to the same train.
+/// Frames that have arrived wait for a next packet that is due this soon, because it belongs to the same train.
 const NEAR_NS: u64 = 4_000;
-/// They wait at most so long.
+/// The longest time that frames wait to be written.
 const HOLD_NS: u64 = 50_000;
-/// So long at most while a device is to be read at once, as a link that had stopped its port lets it go on: a few large
-/// sends, which a host takes in together.
+/// The same while a device must be read at once because its link has restarted its port: a few large sends are then
+/// written to the host together.
 const READ_ON_NS: u64 = 100_000;
-/// After how many of its packets a train that is passing is looked at again.
+/// The number of packets of a passing train after which its next arrival is checked again.
 const TRAIN: u64 = 8;
-/// Bytes of a frame that a read copies in a nanosecond, at most.
+/// The most bytes of a frame that a read copies in a nanosecond.
 const COPIED_PER_NS: u64 = 16;
 
 /// See the module.
@@ -43,29 +43,30 @@ pub struct Carrier {
     pub outbox: Outbox,
     /// Devices that failed permanently, with the errno, to be reported to Python.
     pub lost: Vec<(usize, i32)>,
-    /// While set, the thread does nothing.
+    /// While set, the thread is idle.
     pub paused: bool,
-    /// What goes on at other machines.
+    /// Packets for other machines.
     departures: Arc<Departures>,
     worker: WorkerId,
     poller: Arc<Poller>,
     neighbours: Arc<Neighbours>,
-    /// For packets that others have handed over.
+    /// Reused buffer for packets handed over by other workers.
     list: Vec<Handover>,
-    /// Whether devices are left alone because Python is behind.
+    /// Whether devices are not read because Python is behind.
     held: Arc<AtomicBool>,
-    /// Vports whose devices are left alone because the link stops their ports.
+    /// Vports whose devices are not read because the link stops their ports.
     stopped: Vec<usize>,
     /// Those whose ports may send again and that must be read: epoll does not watch them yet.
     restarted: Vec<usize>,
-    /// Since when frames wait to be written.
+    /// The time since which frames wait to be written.
     waiting_since: Option<u64>,
-    /// Up to when everything has happened.
+    /// The time up to which all events have been handled.
     latest: u64,
 }
 
 impl Carrier {
-    /// Make that of a worker. `held` is for others to see whether it leaves devices alone because Python is behind.
+    /// Make the carrier of a worker. `held` shows other threads whether its devices are not read because Python is
+    /// behind.
     pub fn new(
         engine: Engine,
         vnics: Vnics,
@@ -114,7 +115,7 @@ impl Carrier {
         true
     }
 
-    /// Let another worker carry a vport, with what it has counted and what stands behind it. It is known there already.
+    /// Move a vport to another worker, where its index exists already, with its counters and its device or app.
     pub fn give_vport(&mut self, now: u64, vport: usize, other: &mut Carrier) -> std::io::Result<()> {
         self.flush(now);
         std::mem::swap(&mut self.vnics.vports[vport], &mut other.vnics.vports[vport]);
@@ -125,13 +126,13 @@ impl Carrier {
 
     // --- from and to other workers ---------------------------------------------------------------------------
 
-    /// Take in what they have handed over.
+    /// Take packets that other workers have handed over.
     #[inline]
     pub fn receive(&mut self) {
         self.neighbours.receive(self.worker, &mut self.engine, &mut self.list);
     }
 
-    /// Hand over what is theirs.
+    /// Hand over packets for other workers.
     #[inline]
     pub fn hand_over(&mut self) {
         self.neighbours.hand_over(self.worker, &mut self.engine);
@@ -139,15 +140,15 @@ impl Carrier {
 
     // --- from the fabric -------------------------------------------------------------------------------------
 
-    /// Do what is due at `now`, and before any input at that time.
+    /// Handle events that are due at `now`, before any input at that time.
     ///
-    /// However late that is, hosts release the room of their packets as of when these arrived.
+    /// However late the call is, hosts return the credits of packets at the arrival times of the packets.
     pub fn pass(&mut self, now: u64) {
         self.receive();
         self.advance(now);
     }
 
-    /// The same without looking for what other workers have handed over.
+    /// The same without taking packets from other workers.
     pub fn advance(&mut self, now: u64) {
         self.latest = now;
         while self.engine.handle_until_lent(now) {
@@ -156,7 +157,7 @@ impl Carrier {
         self.sort(now);
     }
 
-    /// Hand out what the engine has reported.
+    /// Process the outputs of the engine.
     pub fn sort(&mut self, now: u64) {
         while let Some(output) = self.engine.poll_output() {
             let Some(output) = self.vnics.take(&mut self.engine, output) else {
@@ -182,8 +183,8 @@ impl Carrier {
         }
     }
 
-    /// Write the frames that have arrived, and hand over what is for other workers and machines, unless more of the same
-    /// train are due very soon, or a device is to be read at once. Return when to be back; None: when something happens.
+    /// Write the frames that have arrived and hand over packets for other workers and machines, unless more of the same
+    /// train are due very soon, or a device must be read at once. Return the next deadline; None: no time is set.
     pub fn finish(&mut self, now: u64) -> Option<u64> {
         let next = self.engine.deadline();
         if self.vnics.is_waiting() || self.engine.hands_over() || self.departures.is_untold() {
@@ -209,7 +210,7 @@ impl Carrier {
         self.waiting_since.is_some()
     }
 
-    /// Write the frames that have arrived, run the apps on theirs, and hand over what is for other workers.
+    /// Write the frames that have arrived, run the apps on their frames, and hand over packets for other workers.
     pub fn flush(&mut self, now: u64) {
         self.waiting_since = None;
         self.hand_over();
@@ -224,14 +225,14 @@ impl Carrier {
         self.departures.tell();
     }
 
-    /// When the engine, frames that have just arrived, or a device that may be read again want to be looked at; None:
-    /// nothing will happen without an input.
+    /// Return the deadline of the engine, of frames that wait to be written, or of a device that may be read again;
+    /// None: nothing will happen without an input.
     pub fn deadline(&mut self) -> Option<u64> {
         let is_new = self.vnics.is_waiting() && self.waiting_since.is_none();
         if is_new || self.has_restarted() { Some(0) } else { self.engine.deadline() }
     }
 
-    /// Read again from the devices that were left alone because of Python.
+    /// Read again from the devices that were held because Python was behind.
     pub fn release_held(&mut self) -> std::io::Result<()> {
         self.held.store(false, Ordering::SeqCst);
         self.devices.release(&self.poller)
@@ -239,12 +240,12 @@ impl Carrier {
 
     // --- from the hosts --------------------------------------------------------------------------------------
 
-    /// Read a burst from the device of a vport; return whether the burst was full. `clock` says the time; `ready_at` is a
-    /// time at which a frame waited, if any is known.
+    /// Read a burst from the device of a vport; return whether the burst was full. `clock` returns the time; `ready_at`
+    /// is a time at which a frame is known to have waited.
     ///
-    /// A frame enters the fabric as of when it waited or, at the latest, began to be read, not when that and the cutting
-    /// are over: the wire carries it meanwhile, and is not waited for on top. To its receiver it is not early, since to
-    /// write it takes as long as to read it.
+    /// A frame enters the fabric at `ready_at` or, at the latest, when the read begins, not after reading and
+    /// segmentation: both overlap with the time on the wire. The receiver does not get it early, since writing takes as
+    /// long as reading.
     pub fn drain(
         &mut self,
         vport: usize,
@@ -262,7 +263,7 @@ impl Carrier {
             }
             let is_stopped = |engine: &Engine| port.is_some_and(|port| engine.is_stopped(port));
             if is_stopped(&self.engine) {
-                // by now the link may have carried what was too much
+                // by now the link may have room again
                 self.pass(clock());
                 if is_stopped(&self.engine) {
                     self.stop(vport);
@@ -299,12 +300,12 @@ impl Carrier {
         true
     }
 
-    /// Stop reading from a device until Python has taken what waits for it.
+    /// Stop reading from a device until Python has emptied its queue.
     fn hold(&mut self, vport: usize) {
         // removing a descriptor cannot fail
         let _ = self.change_device(vport, |device| device.held = true);
         self.held.store(true, Ordering::SeqCst);
-        // Python may have taken all in the meantime without having seen this
+        // Python may have emptied the queue meanwhile without seeing this flag
         if !self.outbox.has_enough()
             && let Err(error) = self.release_held()
         {
@@ -312,13 +313,13 @@ impl Carrier {
         }
     }
 
-    /// Stop reading from a device until the link lets its port go on.
+    /// Stop reading from a device until its link restarts the port.
     fn stop(&mut self, vport: usize) {
         self.stopped.push(vport);
         let _ = self.change_device(vport, |device| device.choked = true);
     }
 
-    /// Note which ports may go on: `resume` reads from their devices.
+    /// Collect the ports that may send again; `resume` reads from their devices.
     pub fn wake_stopped(&mut self) {
         let (engine, vnics, restarted) = (&self.engine, &self.vnics, &mut self.restarted);
         self.stopped.retain(|&vport| {
@@ -336,10 +337,10 @@ impl Carrier {
         !self.restarted.is_empty()
     }
 
-    /// Read from devices whose ports may go on, and wait for further frames unless the link stops them again; return
+    /// Read from devices whose ports may send again, and watch them with epoll unless the link stops them again; return
     /// whether a burst was full.
     ///
-    /// A fast sender is stopped with each large frame: to wait for the next one each time would take longer than to read.
+    /// A fast sender is stopped by each large frame; an epoll call for each of them would take longer than the read.
     pub fn resume(&mut self, buffer: &mut [u8], clock: impl Fn() -> u64) -> bool {
         let mut is_full = false;
         for _ in 0..self.restarted.len() {
@@ -354,7 +355,7 @@ impl Carrier {
         is_full
     }
 
-    /// Wait for the frames of devices whose ports may go on, instead of reading them now.
+    /// Watch devices whose ports may send again with epoll, instead of reading them now.
     pub fn wait_for_restarted(&mut self) {
         while let Some(vport) = self.restarted.pop() {
             self.wait_for(vport);

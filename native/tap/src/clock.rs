@@ -5,12 +5,12 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use crate::checked;
 
-/// How often `Timer::cost` tries: other programs may come in between.
+/// The number of attempts of `Timer::cost`: other programs may disturb some of them.
 const TRIES: u32 = 16;
-/// A time that is likely before all others that the kernel waits for: only such a one makes it set the clock anew.
+/// A time that is probably earlier than all other timers: only then does the kernel program its clock event device.
 const SOON_NS: u64 = 100_000;
 
-/// Nanoseconds on the clock.
+/// Return the time in nanoseconds.
 #[inline]
 pub fn now() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -19,7 +19,7 @@ pub fn now() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Readable from a time on (timerfd).
+/// A timer that becomes readable at its time (timerfd).
 pub struct Timer(OwnedFd);
 
 impl Timer {
@@ -36,8 +36,8 @@ impl Timer {
         self.0.as_raw_fd()
     }
 
-    /// Return what it takes to set it, in nanoseconds: less than 1000 on most machines, up to 20,000 on a virtual one, which
-    /// needs the help of its host. To sleep for less than that wins nothing.
+    /// Return the time in nanoseconds that setting the timer takes: less than 1000 on most machines, up to 20,000 on a
+    /// virtual one, which traps into its host. Shorter sleeps save no processor time.
     pub fn cost(&self) -> Result<u64> {
         let mut least = u64::MAX;
         for _ in 0..TRIES {
@@ -48,7 +48,7 @@ impl Timer {
         Ok(least)
     }
 
-    /// Be readable from this time on, and not before.
+    /// Set the timer to become readable at this time, and not before.
     pub fn set(&self, when: u64) -> Result<()> {
         let none = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // a time of zero would switch it off; one beyond all clocks is not taken

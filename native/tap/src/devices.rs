@@ -1,4 +1,4 @@
-//! What stands behind the vports: a TAP, an app, or Python.
+//! The device of each vport: a TAP, an app, or Python.
 
 use std::io::Result;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -16,9 +16,9 @@ pub struct Device {
     pub stopped: bool,
     /// The link stops the port of the vport for lack of credits.
     pub choked: bool,
-    /// Too much waits for Python.
+    /// The queue for Python is full.
     pub held: bool,
-    /// It failed permanently.
+    /// The device failed permanently.
     pub lost: bool,
 }
 
@@ -27,12 +27,12 @@ impl Device {
         Device { fd, stopped: false, choked: false, held: false, lost: false }
     }
 
-    /// It is read by another worker, which finds out for itself whether the link or Python is in the way.
+    /// Another worker reads it now, and has its own reasons not to.
     pub fn moved(self) -> Self {
         Device { choked: false, held: false, ..self }
     }
 
-    /// Whether the link alone stops it.
+    /// Whether the link is the only reason not to read it.
     fn is_choked_only(&self) -> bool {
         self.choked && !(self.stopped || self.held || self.lost)
     }
@@ -56,7 +56,7 @@ impl Devices {
         self.slots.get(vport)?.as_ref().map(|device| device.fd.as_raw_fd())
     }
 
-    /// Whether the link alone stops the device of a vport.
+    /// Whether the link is the only reason not to read the device of a vport.
     pub fn is_choked_only(&self, vport: usize) -> bool {
         self.slots.get(vport).and_then(Option::as_ref).is_some_and(Device::is_choked_only)
     }
@@ -76,7 +76,7 @@ impl Devices {
         Ok(())
     }
 
-    /// Take out what stands behind a vport, to be put behind it elsewhere.
+    /// Remove and return the device or app of a vport, to attach it at another worker.
     pub fn take(&mut self, poller: &Poller, vport: usize) -> (Option<Device>, Option<Arc<dyn NativeApp>>) {
         if let Some(fd) = self.fd(vport) {
             poller.remove(fd);

@@ -1,4 +1,4 @@
-//! How the workers of a fabric reach each other: packets cross, and who sleeps is woken for them.
+//! Handing packets over between the workers of a fabric, and waking sleeping workers for them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
@@ -12,15 +12,15 @@ use crate::Signal;
 /// One worker, as the others see it.
 struct Sleeper {
     wake: Signal,
-    /// Whether it sleeps, or is about to, and is to be woken for packets.
+    /// Whether the worker sleeps, or is about to, and must be woken for packets.
     is_asleep: AtomicBool,
 }
 
-/// See the module.
+/// All workers of a fabric. See the module.
 pub struct Neighbours {
     crossing: Crossing,
     sleepers: Vec<Sleeper>,
-    /// How much waits for Python, of all workers.
+    /// The number of outputs of all workers that wait for Python.
     pub backlog: Arc<AtomicUsize>,
 }
 
@@ -35,16 +35,17 @@ impl Neighbours {
         &self.sleepers[worker as usize]
     }
 
-    /// What a worker waits for beside its devices.
+    /// The wake signal of a worker.
     pub fn wake(&self, worker: WorkerId) -> &Signal {
         &self.sleeper(worker).wake
     }
 
-    /// Hand over what waits in the engine of a worker, and wake those for whom it is.
+    /// Hand over the packets for other workers in the engine of a worker, and wake their receivers.
     #[inline]
     pub fn hand_over(&self, from: WorkerId, engine: &mut Engine) {
         self.crossing.send(from, engine, |to| {
-            // either it sees the packets before it sleeps, or it is seen here: each writes before it looks
+            // either the receiver sees the packets before it sleeps, or its flag is seen here: each side writes before
+            // it reads
             fence(Ordering::SeqCst);
             let sleeper = self.sleeper(to);
             if sleeper.is_asleep.load(Ordering::Relaxed) && sleeper.is_asleep.swap(false, Ordering::Relaxed) {
@@ -53,7 +54,7 @@ impl Neighbours {
         });
     }
 
-    /// Take in what others have handed to a worker. `list` is empty before and after.
+    /// Take the packets that others have handed over to a worker. `list` is empty before and after.
     #[inline]
     pub fn receive(&self, to: WorkerId, engine: &mut Engine, list: &mut Vec<Handover>) {
         self.crossing.receive(to, engine, list);
@@ -65,14 +66,14 @@ impl Neighbours {
         self.crossing.is_waiting(worker)
     }
 
-    /// Let a worker be woken for packets from now on; return false if some wait already.
+    /// Allow a worker to be woken for packets from now on; return false if some wait already.
     pub fn fall_asleep(&self, worker: WorkerId) -> bool {
         self.sleeper(worker).is_asleep.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         !self.is_waiting(worker)
     }
 
-    /// It looks by itself again.
+    /// Note that a worker is awake and polls for packets itself.
     pub fn get_up(&self, worker: WorkerId) {
         self.sleeper(worker).is_asleep.store(false, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! What waits for Python: packets for its programs, sightings, stops of ports, faults that are spent. It is bounded.
+//! The bounded queue for Python: packets for its programs, observed packets, stops of ports, used-up faults.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -8,25 +8,25 @@ use engine::api::Engine;
 use engine::counters::Drop;
 use engine::outputs::{Output, PortId};
 
-/// While this many wait, no device is read. The queues of the hosts fill up, as they do in front of any slow link.
+/// While this many entries wait, no device is read: frames wait in the queues of the hosts, as before any slow link.
 pub const ENOUGH: usize = 512;
-/// The most that wait; what is on its way when devices are left alone may be more.
+/// The most entries that wait. Packets in transit can still exceed the first limit when devices are held.
 const MOST: usize = 8192;
 
-/// That of one worker. The bounds are of all together.
+/// The queue of one worker. The limits apply to all workers together.
 #[derive(Default)]
 pub struct Outbox {
     waiting: VecDeque<Output>,
-    /// How many wait in all.
+    /// The number of entries of all workers.
     backlog: Arc<AtomicUsize>,
-    /// Ports that Python is to look at: it asks for their state, so one notice of several will do.
+    /// Ports whose state has changed. Python queries the state, so one notice for several changes is enough.
     flows: HashSet<PortId>,
-    /// Sightings that found no room.
+    /// Observed packets that were not reported because the queue was full.
     pub missed: u64,
 }
 
 impl Outbox {
-    /// Make an empty one that counts with others.
+    /// Make an empty queue that shares its count with other workers.
     pub fn new(backlog: Arc<AtomicUsize>) -> Self {
         Outbox { backlog, ..Outbox::default() }
     }
@@ -40,7 +40,7 @@ impl Outbox {
         self.backlog.load(Ordering::SeqCst) >= ENOUGH
     }
 
-    /// Keep an output for Python. A packet that finds no room is dropped at its HFI port.
+    /// Queue an output for Python. If the queue is full, a packet is dropped at its HFI port.
     pub fn push(&mut self, engine: &mut Engine, now: u64, output: Output) {
         let is_full = self.backlog.load(Ordering::Relaxed) >= MOST;
         match &output {
@@ -61,7 +61,7 @@ impl Outbox {
         self.waiting.push_back(output);
     }
 
-    /// Take all that waits.
+    /// Take all entries.
     pub fn take(&mut self) -> VecDeque<Output> {
         self.flows.clear();
         self.backlog.fetch_sub(self.waiting.len(), Ordering::SeqCst);

@@ -5,7 +5,7 @@ use std::mem::{size_of, zeroed};
 
 /// Keep the calling thread on one of the processors that it may use: the `number`th, or counted on from the first again.
 ///
-/// Threads that wake each other are often put on one processor by the kernel, even where another has nothing to do.
+/// The kernel often puts threads that wake each other on one processor, even if another one is idle.
 pub fn stay_on(number: usize) -> io::Result<()> {
     // SAFETY: a set of processors is plain bits; none is set
     let (mut usable, mut one): (libc::cpu_set_t, libc::cpu_set_t) = unsafe { (zeroed(), zeroed()) };

@@ -1,7 +1,7 @@
-//! The workers of one fabric, and how Python reaches them as one engine.
+//! The workers of one fabric, which Python sees as one engine.
 //!
-//! Each worker has a carrier, which its thread locks for one burst at a time. Python takes the same locks: that of one
-//! worker to send a packet there, all of them to change the fabric, which no worker then sees half changed.
+//! Each worker has a carrier, which its thread locks for one burst at a time. Python takes the same locks: the lock of
+//! one worker to send a packet there, all locks to change the fabric, so that no worker sees half a change.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -21,9 +21,9 @@ use crate::{Poller, Signal};
 
 /// The token of the wake signal among those of devices.
 pub const WAKE: u64 = u64::MAX;
-/// A thread that waits for no time.
+/// The deadline of a thread without one.
 pub const NEVER: u64 = u64::MAX;
-/// For how long a caller carries on what it has brought, where a thread would have to be woken for it.
+/// How long a caller handles the events that its packets cause, instead of waking a thread for them.
 const SOON_NS: u64 = 20_000;
 
 /// One worker.
@@ -32,10 +32,10 @@ pub struct Worker {
     /// Callers waiting for the lock; the thread gives way to them.
     pub waiting: AtomicUsize,
     pub resumed: Condvar,
-    /// The time for which the thread waits.
+    /// The deadline that the thread waits for.
     pub awaited: AtomicU64,
     pub poller: Arc<Poller>,
-    /// Whether it leaves devices alone because Python is behind.
+    /// Whether its devices are not read because Python is behind.
     held: Arc<AtomicBool>,
 }
 
@@ -76,12 +76,12 @@ impl Worker {
 pub struct Shared {
     pub workers: Vec<Worker>,
     pub neighbours: Arc<Neighbours>,
-    /// The worker that has each vport: that of its port.
+    /// The worker of each vport: the one that owns its port.
     homes: Mutex<Vec<WorkerId>>,
     pub stop: AtomicBool,
-    /// Whether threads drive the carriers, in real time. If not, their callers do, in theirs.
+    /// Whether threads drive the carriers in real time. If not, callers drive them and give the time.
     pub runs: AtomicBool,
-    /// What goes on at other machines.
+    /// Packets for other machines.
     pub departures: Arc<Departures>,
     /// Readable when there is something for Python: outputs, a lost device, the death of a thread.
     pub notice: Signal,
@@ -89,7 +89,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Make what each worker has into one: engines of so many workers with the same elements, VNICs with the same vports.
+    /// Join the parts of all workers: engines with the same elements, VNICs with the same vports.
     pub fn new(parts: Vec<(Engine, Vnics)>) -> std::io::Result<Arc<Self>> {
         let neighbours = Arc::new(Neighbours::new(parts.len() as u32)?);
         let departures = Arc::<Departures>::default();
@@ -132,7 +132,7 @@ impl Shared {
         All { shared: self, carriers }
     }
 
-    /// Lock the carrier that has a vport.
+    /// Lock the carrier of a vport.
     pub fn lock_home(&self, vport: usize) -> MutexGuard<'_, Carrier> {
         loop {
             let worker = self.home(vport);
@@ -147,7 +147,7 @@ impl Shared {
         self.homes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Return the worker that has a vport, 0 for one that does not exist.
+    /// Return the worker of a vport; 0 if there is no such vport.
     pub fn home(&self, vport: usize) -> WorkerId {
         self.homes().get(vport).copied().unwrap_or(0)
     }
@@ -159,7 +159,7 @@ impl Shared {
 
     // --- what Python does ------------------------------------------------------------------------------------
 
-    /// Do something with one worker at `given`, or now if threads run, and see to what comes of it.
+    /// Run `act` on one worker at `given`, or now if threads run, and handle its results.
     pub fn input<R>(&self, worker: WorkerId, given: u64, action: impl FnOnce(&mut Carrier, u64) -> R) -> R {
         if !self.runs.load(Ordering::Acquire) {
             let mut action = Some(action);
@@ -173,14 +173,14 @@ impl Shared {
         self.act(worker, action, |_, _| ())
     }
 
-    /// The same for what is soon at its hosts: see it through and write it, instead of waking the thread for it.
+    /// The same for packets that are soon at their hosts: deliver and write them instead of waking the thread for them.
     pub fn carry<R>(&self, worker: WorkerId, given: u64, action: impl FnOnce(&mut Carrier, u64) -> R) -> R {
         if !self.runs.load(Ordering::Acquire) {
             return self.input(worker, given, action);
         }
         self.act(worker, action, |carrier, begun| {
             let mut time = begun;
-            // if a device is to be read, its thread is woken
+            // if a device must be read, its thread is woken
             while !carrier.paused
                 && !carrier.has_restarted()
                 && let Some(due) = carrier.finish(time)
@@ -195,7 +195,7 @@ impl Shared {
         })
     }
 
-    /// Do something with a worker whose thread runs, and then what is to follow before the thread is told of it.
+    /// Run one function on a worker whose thread runs, and a second one before the thread is notified.
     fn act<R>(
         &self,
         worker: WorkerId,
@@ -214,19 +214,19 @@ impl Shared {
         result
     }
 
-    /// Do the same with each worker, at one time at which none has missed anything; return what each gave.
+    /// Run a function on each worker, at one time up to which all have handled their events; return the results.
     pub fn change<R>(&self, given: u64, mut action: impl FnMut(&mut Carrier, u64) -> R) -> Vec<R> {
         self.lock_all().input(given, |(_, carrier), now| action(carrier, now))
     }
 
-    /// Look at each worker, or add something to each in which nothing happens yet; return what the first gave.
+    /// Query each worker, or add an element to each that has no events yet; return the result of the first.
     pub fn each<R>(&self, action: impl FnMut(&mut Carrier) -> R) -> R {
         let mut all = self.lock_all();
         let results: Vec<R> = all.iter_mut().map(action).collect();
         results.into_iter().next().expect("there is a worker")
     }
 
-    /// Wake a thread that would sleep too long, and Python if something is new for it.
+    /// Wake a thread that would sleep too long, and Python if it has new entries.
     fn tell(&self, worker: WorkerId, carrier: &mut Carrier, had_outputs: bool) {
         let awaited = &self.workers[worker as usize].awaited;
         if carrier.deadline().is_some_and(|due| due < awaited.load(Ordering::Acquire)) {
@@ -238,7 +238,7 @@ impl Shared {
         self.departures.tell();
     }
 
-    /// Take what waits for Python, in the order of its times, as far as workers are at the same time.
+    /// Take the outputs for Python in the order of their times, up to the time that all workers have reached.
     pub fn take_outputs(&self) -> std::io::Result<VecDeque<Output>> {
         self.notice.clear();
         let numbers = 0..self.workers.len() as WorkerId;
@@ -251,7 +251,7 @@ impl Shared {
         Ok(merged(taken))
     }
 
-    /// When there is something to do, if no thread does it.
+    /// Return the next deadline, for a caller that drives the workers without threads.
     pub fn deadline(&self) -> Option<u64> {
         if self.runs.load(Ordering::Acquire) {
             return None;
@@ -263,7 +263,7 @@ impl Shared {
         all.iter_mut().filter_map(due).min()
     }
 
-    /// Pause the threads between two bursts, with nothing on its way from one to another, or resume them.
+    /// Pause the threads between two bursts, with no packet in transit between workers, or resume them.
     pub fn pause(&self, paused: bool) {
         let mut all = self.lock_all();
         if paused {
@@ -276,14 +276,14 @@ impl Shared {
 
     // --- the end ---------------------------------------------------------------------------------------------
 
-    /// Let all threads end after their current bursts.
+    /// Stop all threads after their current bursts.
     pub fn end(&self) {
         self.stop.store(true, Ordering::Release);
         self.pause(false);
         (0..self.workers.len() as WorkerId).for_each(|worker| self.neighbours.wake(worker).raise());
     }
 
-    /// The reason why the first thread died, if one did.
+    /// Why the first thread failed; None: all run.
     pub fn failure(&self) -> Option<String> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -297,7 +297,7 @@ impl Shared {
     }
 }
 
-/// All carriers, locked: nothing happens but what the holder does.
+/// All carriers, locked: only the holder acts on them.
 pub struct All<'a> {
     shared: &'a Shared,
     carriers: Vec<MutexGuard<'a, Carrier>>,
@@ -308,13 +308,13 @@ impl All<'_> {
         self.carriers.iter_mut().map(|guard| &mut **guard)
     }
 
-    /// Return the carrier that has a port.
+    /// Return the carrier of a port.
     pub fn owner(&mut self, port: PortId) -> &mut Carrier {
         let worker = self.carriers[0].engine.owner(port);
         &mut self.carriers[worker as usize]
     }
 
-    /// Return the carrier that has a vport.
+    /// Return the carrier of a vport.
     pub fn home(&mut self, vport: usize) -> &mut Carrier {
         let worker = self.shared.home(vport);
         &mut self.carriers[worker as usize]
@@ -351,7 +351,7 @@ impl All<'_> {
         if self.shared.runs.load(Ordering::Acquire) { now() } else { given }
     }
 
-    /// Let everything happen that is due by then, in the order of its times wherever it is.
+    /// Handle all events due by then, in the order of their times across all workers.
     fn catch_up(&mut self, now: u64) {
         self.exchange();
         let next = |carrier: &mut Carrier| carrier.engine.next_event();
@@ -365,7 +365,7 @@ impl All<'_> {
         }
     }
 
-    /// Leave nothing on its way from one worker to another.
+    /// Deliver all packets in transit between workers.
     fn exchange(&mut self) {
         self.iter_mut().for_each(Carrier::hand_over);
         self.iter_mut().for_each(Carrier::receive);
@@ -381,13 +381,13 @@ impl All<'_> {
         index
     }
 
-    /// Let each vport be with the worker that has its port.
+    /// Move each vport to the worker of its port.
     pub fn settle_vports(&mut self, now: u64) -> std::io::Result<()> {
         let vports = self.shared.homes().len();
         (0..vports).try_for_each(|vport| self.settle_vport(now, vport))
     }
 
-    /// Let a vport be with the worker that has its port.
+    /// Move a vport to the worker of its port.
     pub fn settle_vport(&mut self, now: u64, vport: usize) -> std::io::Result<()> {
         let Some(slot) = self.home(vport).vnics.get(vport) else { return Ok(()) };
         let Some(port) = slot.port else { return Ok(()) };
@@ -416,7 +416,7 @@ fn time_of(output: &Output) -> u64 {
     }
 }
 
-/// Join outputs of several workers by time; those of one stay in its order.
+/// Merge outputs of several workers by time; outputs of one worker stay in order.
 fn merged(mut taken: Vec<VecDeque<Output>>) -> VecDeque<Output> {
     if taken.len() == 1 {
         return taken.remove(0);

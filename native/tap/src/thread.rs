@@ -1,6 +1,6 @@
-//! The threads that drive the carriers: each waits for frames, for packets of other workers and for the time of the next
-//! event, never early, and is late only by what the machine takes to wake it. It holds a lock for one burst at a time;
-//! Python takes the same lock, so it never sees or changes state in the middle of a burst.
+//! The threads that drive the carriers: each waits for frames, for packets of other workers and for the time of the
+//! next event. It never handles an event early, and late only by the delay of its wake-up. It holds a lock for one
+//! burst at a time; Python takes the same lock, so it never sees or changes state in the middle of a burst.
 
 use std::os::unix::thread::JoinHandleExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,7 +16,7 @@ use crate::clock::now;
 use crate::preemption_backoff::{Rest, rest};
 use crate::shared::{NEVER, Shared, WAKE};
 
-/// What a burst has brought into the fabric is written before a rest, if that does not take longer.
+/// The longest time that a thread waits before a rest for its burst to arrive and be written.
 const BEFORE_REST_NS: u64 = 50_000;
 
 /// The running threads, one for each worker.
@@ -43,7 +43,7 @@ impl Threads {
         Ok(threads)
     }
 
-    /// The clocks of the processor time that each thread has taken.
+    /// The processor-time clock of each thread.
     pub fn clocks(&self) -> std::io::Result<Vec<libc::clockid_t>> {
         let clock = |handle: &JoinHandle<()>| {
             let mut clock = 0;
@@ -102,7 +102,7 @@ fn run(shared: &Shared, number: WorkerId, mut alarm: Alarm) -> std::io::Result<(
     let worker = &shared.workers[number as usize];
     let mut buffer = vec![0u8; BUFFER];
     let mut backoff = Rest::default();
-    // until when at the latest a rest has to wait that is due
+    // the latest time at which a due rest begins
     let mut rests_by = None;
     alarm.settle()?;
     let mut events = [libc::epoll_event { events: 0, u64: 0 }; 64];
@@ -143,13 +143,13 @@ fn run(shared: &Shared, number: WorkerId, mut alarm: Alarm) -> std::io::Result<(
         if overrun && backoff.after_full_burst() {
             rests_by = Some(time + BEFORE_REST_NS);
         }
-        // looked at after the wake signal was cleared, which may have been for this
+        // read after the wake signal is cleared, since the signal may have announced this
         if shared.stop.load(Ordering::Acquire) {
             return Ok(());
         }
         if let Some(latest) = rests_by {
             if time < latest && (is_waiting || until <= time + alarm.spin()) {
-                // what was read is still on its way
+                // the frames that were read are still in transit
                 ready = 0;
                 continue;
             }
