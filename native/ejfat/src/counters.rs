@@ -21,7 +21,7 @@ pub struct Lb {
     pub last_tick: Option<u64>,
     /// The largest one up to `furthest`.
     pub max_tick: u64,
-    /// The furthest tick that is believed, as the control plane says; None: any. It stays when the counts are taken.
+    /// The furthest tick that the control plane accepts; None: any. It is kept when the counts are taken.
     pub furthest: Option<u64>,
     /// Packets with a tick beyond it.
     pub ahead: u64,
@@ -115,7 +115,7 @@ impl Counters {
         }
     }
 
-    /// Frames that came and are accounted for nowhere: 0, or a bug.
+    /// Frames received but counted nowhere: anything but 0 is a bug.
     pub fn balance(&self) -> i64 {
         self.rx_packets as i64 - self.tx_packets as i64 - self.drops.iter().sum::<u64>() as i64
     }

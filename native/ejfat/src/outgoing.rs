@@ -1,4 +1,4 @@
-//! Frames on their way out of a packet socket: many in one call (sendmmsg), each from where it lies.
+//! Frames to send on a packet socket: many in one call (sendmmsg), each from its own place.
 //!
 //! A transmit ring would save little: the kernel copies what lies in it as soon as a frame is to live longer than its
 //! place there, as on a veth.
@@ -11,7 +11,7 @@ use offload::vnet::SIZE;
 /// Frames in one call at most.
 const MOST: usize = 64;
 
-/// Frames that leave, each with a virtio-net header in front that asks for nothing.
+/// Frames to send, each behind a virtio-net header without offloads.
 pub struct Outgoing {
     vectors: Vec<libc::iovec>,
     messages: Vec<libc::mmsghdr>,

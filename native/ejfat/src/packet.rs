@@ -36,8 +36,8 @@ impl<'a, S: Station> Worker<'a, S> {
     /// Carry frames until the port stops.
     pub fn run(&mut self) -> Result<()> {
         let mut incoming = Incoming::new();
-        // A packet socket says once that its interface went down, and nothing when the interface then goes away. That
-        // may be any time later, and frames from before may still be waiting: from then on, look now and then.
+        // A packet socket reports once that its interface went down, but not that the interface is removed later.
+        // Earlier frames may still be waiting, so from then on the interface is polled.
         let mut patience_ms = FOREVER;
         loop {
             let is_told = wait(self.fd, libc::POLLIN, &self.inside.wake, patience_ms)?;
@@ -120,7 +120,7 @@ impl<'a, S: Station> Worker<'a, S> {
         Ok(self.inside.begin(self.number))
     }
 
-    /// Send what leaves. What the interface does not take in time is lost.
+    /// Send the frames. Those that the interface does not accept in time are lost.
     fn send(&mut self) -> Result<()> {
         let (mut done, mut has_waited) = (0, false);
         while done < self.outgoing.count() {

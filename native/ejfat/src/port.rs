@@ -16,9 +16,9 @@ use crate::station::{Burst, Station};
 const BURST: usize = 64;
 /// The largest frame that an interface can hand over.
 const FRAME: usize = (64 << 10) + 256;
-/// How long a full queue of the interface is waited for before a frame is lost.
+/// How long to wait for a full queue of the interface before a frame is lost.
 pub const QUEUE_MS: i32 = 10;
-/// How long an interface that is down is left alone.
+/// How long to wait before an interface that is down is tried again.
 pub const DOWN_MS: i32 = 50;
 pub const FOREVER: i32 = -1;
 
@@ -124,7 +124,7 @@ pub fn gone() -> Error {
     Error::other("it is gone")
 }
 
-/// Whether the interface of a packet socket is there no more, and not only down.
+/// Whether the interface of a packet socket has been removed, not only set down.
 pub fn is_gone(fd: RawFd) -> bool {
     // SAFETY: all zero bytes are a valid value of this plain C structure, whose size the call is given
     unsafe {

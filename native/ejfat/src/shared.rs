@@ -27,7 +27,7 @@ pub struct Work {
     pub tables: Arc<Snapshot>,
     pub counters: Counters,
     pub punts: VecDeque<Vec<u8>>,
-    /// A thread begins no burst while this stands.
+    /// While set, a thread begins no burst.
     pub paused: bool,
 }
 
@@ -115,7 +115,7 @@ impl Shared {
         Arc::clone(&self.lock().tables)
     }
 
-    /// Swap the tables, at once for each worker. Only while they are paused it is at once for all.
+    /// Swap the tables: atomically for each worker, and for all workers only while they are paused.
     pub fn set_tables(&self, tables: Snapshot) {
         let tables = Arc::new(tables);
         for lane in &self.lanes {
@@ -131,7 +131,7 @@ impl Shared {
         total
     }
 
-    /// Set the furthest tick of an instance that is believed; None: any.
+    /// Set the furthest tick that an instance accepts; None: any.
     pub fn believe(&self, lb: usize, furthest: Option<u64>) {
         for lane in &self.lanes {
             lane.lock().counters.lbs[lb].furthest = furthest;

@@ -1,4 +1,4 @@
-//! What the frames of a port run through: the load balancer, or what it is measured beside.
+//! The processor of a port's frames: the load balancer, or the plain forwarder of the benchmark.
 
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
@@ -13,7 +13,7 @@ pub trait Station: Send + Sync + 'static {
     /// Begin a burst; wait where none may begin, unless `stop` is set.
     fn begin(&self, worker: usize, stop: &AtomicBool) -> Self::Burst<'_>;
 
-    /// Let waiting workers go, because they are to stop.
+    /// Wake waiting workers, because they must stop.
     fn release(&self);
 
     /// Tell the owner that a thread died.

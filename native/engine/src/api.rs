@@ -1,11 +1,11 @@
 //! The engine: it carries every packet of a fabric from HFI port to HFI port. Sans-IO: inputs and the time in, outputs
 //! and a deadline out.
 //!
-//! The readable reference is hfi_sim/engine, module for module; docs/engine.md says what both keep. Times are whole
-//! nanoseconds. Everything that an engine does has a place in one order: by time, at one instant by sequence number.
-//! An input at an instant comes after everything that was due by then.
+//! The readable reference is hfi_sim/engine, module for module; docs/engine.md lists the rules of both. Times are whole
+//! nanoseconds. All events of an engine are ordered: by time, then by sequence number. An input comes after all events
+//! that are due by its time.
 //!
-//! Elements are numbered from 0, and a number stays theirs. Methods panic on a number that was never given.
+//! Elements are numbered from 0, and numbers are not reused. Methods panic on an unknown number.
 
 mod changes;
 mod looking;
@@ -38,21 +38,21 @@ pub struct Engine {
     ports: Vec<Port>,
     switches: Vec<Switch>,
     directions: Vec<Direction>,
-    /// How long at least an event that does not show outside itself takes to cause one that does; None: unknown.
+    /// The shortest time in which an inner event can cause a visible one; None: unknown.
     lookahead: Option<u64>,
-    /// Whether no host gives back credits; None: unknown.
+    /// Whether no host returns credits; None: unknown.
     no_host_lends: Option<bool>,
     /// Whether packets of a train may leave for another engine together.
     trains_leave: bool,
-    /// Outputs that wait for what comes before them, with time and number of their events; only while time passes.
+    /// Outputs that wait for earlier events, with time and number of their events; only used within `handle_timeout`.
     early: VecDeque<((u64, u64), Output)>,
-    /// Those of ports that the engine of another machine carries: always none.
+    /// The congestion counters of remote ports: always empty.
     nobodys_errors: PortErrors,
-    /// Kept empty: when packets of a train arrive.
+    /// Reused buffer, empty between calls: arrival times of packets of a train.
     times: Vec<u64>,
 }
 
-/// With no more than this left in the pool, everything happens in the one order: packets may find no room soon.
+/// If no more than this is left in the pool, events are handled strictly in order: packets may soon be dropped.
 const LOW_POOL: i64 = 16 << 20;
 
 impl Engine {
@@ -84,7 +84,7 @@ impl Engine {
         self.directions[direction as usize].is_here()
     }
 
-    /// What waits to be handed to another worker.
+    /// The packets that wait to be handed over to another worker.
     pub fn outbox(&mut self, worker: WorkerId) -> &mut Outbox {
         &mut self.state.share.outboxes[worker as usize]
     }
@@ -95,13 +95,12 @@ impl Engine {
         self.state.share.outboxes.iter().any(|outbox| !outbox.packets.is_empty())
     }
 
-    /// Take in a packet that another worker has handed over: it enters with the next `handle_timeout`, as of its own
-    /// time.
+    /// Accept a packet that another worker has handed over: it enters at its own time, with the next `handle_timeout`.
     pub fn take_in(&mut self, from: WorkerId, handover: Handover) {
         self.state.share.take_in(&mut self.state.events, from, handover);
     }
 
-    /// Count packets that could not be handed over: there was no room for them.
+    /// Count packets that could not be handed over because the lane was full.
     pub fn overflow(&mut self, handover: Handover) {
         let Handover { time, packet, direction, train, .. } = handover;
         let direction = &mut self.directions[direction as usize];
@@ -147,8 +146,8 @@ impl Engine {
         self.push_port(Some(switch))
     }
 
-    /// Lay a cable, and return its first direction; the second is the next number. For each direction there are the
-    /// streams that its faults and its jitter draw from.
+    /// Add a cable and return its first direction; the second is the next number. Each direction has random streams for
+    /// its faults and its jitter.
     pub fn add_link(
         &mut self,
         ends: [End; 2],
@@ -214,12 +213,12 @@ impl Engine {
 
     // --- packets ---------------------------------------------------------------------------------------------
 
-    /// Where packets to inject come from, and those that were delivered or observed go when they are done with.
+    /// The pool for packets to inject; delivered and observed packets are recycled to it.
     pub fn packets(&mut self) -> &mut Packets {
         &mut self.state.packets
     }
 
-    /// Send what may be a packet from an HFI port, if it is one, with the fields that it has; return why the port refused it.
+    /// Send data from an HFI port if it is a valid packet, with the fields in it; return why the port refused it.
     pub fn send(&mut self, now: u64, port: PortId, data: &[u8]) -> Option<Drop> {
         if self.has_due(now) {
             self.handle_timeout(now);
@@ -266,9 +265,9 @@ impl Engine {
         None
     }
 
-    /// Send what may be a packet from port 0 of a switch out of one of its other ports, past the tables.
+    /// Send data from port 0 of a switch out of one of its other ports, without the tables.
     ///
-    /// Directed routes go so, hop by hop. Return why port 0 refused it; else as `send`.
+    /// Directed routes work this way, hop by hop. Return why port 0 refused it; else as `send`.
     pub fn direct(&mut self, now: u64, port: PortId, out_port: PortNum, data: &[u8]) -> Option<Drop> {
         self.handle_timeout(now);
         let port0 = &mut self.ports[port as usize];
@@ -289,7 +288,7 @@ impl Engine {
         None
     }
 
-    /// Say what became of a delivered packet of `len` bytes: its host took it, or why not.
+    /// Report the result of a delivered packet of `len` bytes: accepted by its host, or why not.
     #[inline]
     pub fn account(&mut self, port: PortId, len: usize, drop: Option<Drop>) {
         self.ports[port as usize].account(&mut self.state, len, drop);
@@ -311,26 +310,26 @@ impl Engine {
 
     // --- time and results ------------------------------------------------------------------------------------
 
-    /// Do everything that is due at `now` or was before.
+    /// Handle all events that are due at `now` or earlier.
     pub fn handle_timeout(&mut self, now: u64) {
         self.advance::<false>(now, BufferToken::MAX);
     }
 
-    /// Do what is due at `now` or was before, up to the first packet that is passed to a host with the room that it
-    /// occupies; return whether there may be more to do.
+    /// Handle events that are due at `now` or earlier, up to the first packet that is passed to a host with the room
+    /// that it occupies; return whether more may be due.
     ///
     /// So a caller that is late can still release the room as of the time of the packet, before later events.
     pub fn handle_until_lent(&mut self, now: u64) -> bool {
         self.advance::<true>(now, BufferToken::MAX)
     }
 
-    /// Whether anything is to be done by `now`.
+    /// Whether any event is due by `now`.
     #[inline]
     fn has_due(&self, now: u64) -> bool {
         self.state.events.has_due(now) || self.state.has_unused()
     }
 
-    /// Do what is due. What is released as of `now` by this token, or a later one, comes after that.
+    /// Handle due events. Room released at `now` under this token or a later one is handled after them.
     #[inline]
     fn advance<const UNTIL_LENT: bool>(&mut self, now: u64, before: BufferToken) -> bool {
         let lent = self.state.lent_so_far();
@@ -349,7 +348,7 @@ impl Engine {
             }
             let outputs = self.state.outputs.len();
             match event {
-                // these two look after what comes of each packet themselves
+                // these two handle the outputs of each packet themselves
                 Event::Arrival(direction) => self.arrive(due, direction, now, in_rows),
                 Event::HandedOver(worker) => self.enter_next(due, now, worker, in_rows),
                 Event::WireFree(direction) => {
@@ -374,13 +373,13 @@ impl Engine {
         false
     }
 
-    /// Keep outputs of an event that may have come before its time, until all that comes before it has happened.
+    /// Keep the outputs of an event that may have been handled early, until all earlier events have been handled.
     #[cold]
     fn keep_early(&mut self, outputs: usize, place: (u64, u64)) {
         self.early.extend(self.state.outputs.drain(outputs..).map(|output| (place, output)));
     }
 
-    /// Hand out those of events that come before this one.
+    /// Report the kept outputs of events before this one.
     #[cold]
     fn hand_out_early(&mut self, place: (u64, u64)) {
         let due = self.early.partition_point(|(early, _)| *early < place);
@@ -403,7 +402,7 @@ impl Engine {
         self.state.pool > LOW_POOL
     }
 
-    /// Let the packet arrive that is due, and those behind it that are next of all.
+    /// Handle the arrival of the packet that is due, and of those behind it as long as they are the next events of all.
     #[inline]
     fn arrive(&mut self, due: Due, number: DirectionId, until: u64, in_rows: bool) {
         let Due { mut when, number: mut order, mut is_ahead, .. } = due;
@@ -428,7 +427,7 @@ impl Engine {
         }
     }
 
-    /// Let the first packet on a wire arrive, and return the next one, whose arrival is to be scheduled.
+    /// Handle the arrival of the first packet on a wire; return the next one, whose arrival the caller schedules.
     #[inline]
     fn arrive_one(&mut self, now: u64, direction: DirectionId) -> Option<Next> {
         let (travelling, next) = self.directions[direction as usize].arrive(&mut self.state)?;
@@ -436,7 +435,7 @@ impl Engine {
         next
     }
 
-    /// Let what is at the far end of a direction receive a packet.
+    /// Pass a packet to the element at the far end of a direction.
     #[inline]
     fn receive(&mut self, now: u64, number: DirectionId, travelling: Travelling) {
         let space = travelling.space;
@@ -507,7 +506,7 @@ impl Engine {
         next
     }
 
-    /// Pass on the credits that have come back, in their order, and those that come back through it.
+    /// Process returned credits in order, and the credits that this returns in turn.
     #[inline]
     fn settle(&mut self, now: u64) {
         while let Some(credit) = self.state.returns.pop_front() {
@@ -515,10 +514,10 @@ impl Engine {
         }
     }
 
-    /// When `handle_timeout` is due; None: nothing will happen without an input.
+    /// The time when `handle_timeout` is due; None: nothing will happen without an input.
     ///
-    /// There is no output before. What happens inside the fabric until then, such as an arrival at a switch, is handled
-    /// with the next call, whatever it is: in order, and as of its own time.
+    /// There is no output before that time. Earlier events inside the fabric, such as an arrival at a switch, are
+    /// handled with the next call of any method: in order, each at its own time.
     pub fn deadline(&mut self) -> Option<u64> {
         let outward = self.state.events.next_outward();
         let Some(inner) = self.state.events.next_inner() else { return outward };
@@ -527,7 +526,7 @@ impl Engine {
         Some(outward.map_or(shows, |outward| outward.min(shows)))
     }
 
-    /// Forget what is known of all links together: one changes.
+    /// Drop cached facts about all links, because one changes.
     fn forget_links(&mut self) {
         self.lookahead = None;
         self.no_host_lends = None;
@@ -535,19 +534,19 @@ impl Engine {
 
     fn lookahead(&mut self) -> u64 {
         let directions = &self.directions;
-        // what is handed to another worker is to be there in time
+        // packets for another worker must reach it in time
         let parts = if self.state.share.is_alone() { 1 } else { 2 };
         let shortest = || directions.iter().filter_map(Direction::shows_after).min().unwrap_or(0) / parts;
         *self.lookahead.get_or_insert_with(shortest)
     }
 
-    /// When something happens next, whether it shows outside or not.
+    /// The time of the next event, visible or not.
     pub fn next_event(&self) -> Option<u64> {
         let events = &self.state.events;
         events.next_outward().into_iter().chain(events.next_inner()).min()
     }
 
-    /// Whether `poll_output` has something to give.
+    /// Whether `poll_output` would return an output.
     pub fn has_output(&self) -> bool {
         !self.state.outputs.is_empty()
     }

@@ -1,4 +1,4 @@
-//! How ports are set up, as an engine is told: replaced whole.
+//! The configuration of ports, always replaced as a whole.
 
 use crate::link::config::{Egress, ScToSc};
 use crate::outputs::{PortId, SwitchId};
@@ -26,7 +26,7 @@ pub struct SwitchPortConfig {
     pub pkeys_in: Option<Box<[u16]>>,
     /// P_Keys that a packet which leaves may bear, unless it is of subnet management; None: any.
     pub pkeys_out: Option<Box<[u16]>>,
-    /// On which service channel a packet leaves that came in here, by the port by which it leaves.
+    /// The service channel on which a packet that entered here leaves, by its output port.
     pub sc_to_sc: Box<[(PortNum, ScToSc)]>,
 }
 
@@ -108,6 +108,6 @@ impl PortConfig {
 pub enum End {
     Hfi(PortId),
     Switch(SwitchId, PortNum),
-    /// At a port that the engine of another machine carries: what reaches it leaves, what comes from it is given.
+    /// At a port on another machine: packets to it are outputs, packets from it are inputs.
     Boundary,
 }

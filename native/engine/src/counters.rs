@@ -1,4 +1,4 @@
-//! Counters with the names and rules of the reference. They hold what was counted since Python last collected them.
+//! Counters with the names and rules of the Python engine. They hold the counts since Python last collected them.
 
 mod declared;
 
@@ -111,7 +111,7 @@ impl Traffic {
     }
 }
 
-/// Counters of one element, with what is inside it.
+/// Counters of one element, with the packets inside it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Passing {
     pub element: Element,

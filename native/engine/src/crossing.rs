@@ -1,4 +1,4 @@
-//! How packets go from the engine of one machine to that of another: each as a record, the packet and a tag behind it.
+//! The format of packets between the engines of two machines: each is a record, the packet followed by a tag.
 //!
 //! The tag has 16 bits, big-endian: bit 15: the packet bears no ICRC, and nothing has changed it since it was made; bit 14:
 //! the checksums of the frame inside are known to be right; 13 to 0: switches that the packet has visited.
@@ -72,7 +72,7 @@ pub struct Records<'a> {
 }
 
 impl<'a> Records<'a> {
-    /// Read the body of a message, whatever its bytes are; None: it is none.
+    /// Parse the body of a message from any bytes; None: malformed.
     pub fn parse(body: &'a [u8]) -> Option<Self> {
         let (count, rest) = body.split_first_chunk::<2>()?;
         let count = usize::from(u16::from_be_bytes(*count));
@@ -118,7 +118,7 @@ pub struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// Take a record apart. One that is too short for a tag is a packet.
+    /// Split a record into packet and tag. A record too short for a tag is a packet without one.
     pub fn of(record: &'a [u8]) -> Self {
         match record.split_last_chunk::<TAG>() {
             Some((bytes, tag)) => Record { bytes, tag: u16::from_be_bytes(*tag) },

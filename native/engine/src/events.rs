@@ -1,4 +1,4 @@
-//! What will happen in an engine, in one order: by time, and at one instant in the order in which it was scheduled.
+//! The future events of an engine, ordered by time, then by the order in which they were scheduled.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
@@ -7,20 +7,20 @@ use crate::hash::FastSet;
 use crate::outputs::DirectionId;
 use crate::share::WorkerId;
 
-/// Something that happens, mostly to one direction of a link.
+/// An event, mostly of one direction of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The first packet on its wire arrives.
     Arrival(DirectionId),
-    /// Its wire is free for what waits on several virtual lanes.
+    /// Its wire is free for packets that wait on several virtual lanes.
     WireFree(DirectionId),
-    /// It has held a packet back for as long as a fault wanted.
+    /// A packet has been held back for the time that its fault demands.
     HeldLongEnough(DirectionId),
     /// The first packet that this worker has handed over enters its direction.
     HandedOver(WorkerId),
 }
 
-/// Where an event happens, and so who may notice it at once.
+/// Where an event happens, and so which outputs it can cause at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// Within the fabric: visible only to an observer of the link.
@@ -31,19 +31,19 @@ pub enum Place {
     Switch,
 }
 
-/// An event that is taken out.
+/// An event taken from the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Due {
     pub when: u64,
     pub number: u64,
     pub event: Event,
-    /// It may come before earlier ones at ports.
+    /// Whether it may be handled before earlier events at ports.
     pub is_ahead: bool,
 }
 
-/// What is in a queue: when, the sequence number, and the event.
+/// A queue entry: time, sequence number and event.
 ///
-/// The event is a word here. A heap moves entries all the time, and a load of more than was stored at once has to wait.
+/// The event is a word here: a heap moves entries often, and a wide load right after several narrow stores stalls.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     when: u64,
@@ -64,7 +64,7 @@ impl Event {
 }
 
 impl Entry {
-    /// What puts it in its place: one wide number, which compares without a branch.
+    /// The sort key: one wide number, which compares without a branch.
     #[inline]
     fn order(&self) -> u128 {
         u128::from(self.when) << 64 | u128::from(self.number)
@@ -113,12 +113,12 @@ impl Entry {
     }
 }
 
-/// Among how many entries of the run a new one is put in its place.
+/// The most entries of the run that a new one may pass.
 const REACH: usize = 16;
 
 /// Entries in order. Most are added nearly in order: each wire has one entry, and the events it causes follow soon.
 ///
-/// These stand in a sorted run, to whose end there are a few steps at most. One that would have to go further, past
+/// These are kept in a sorted run and inserted near its end. An entry that would have to pass more of them, such as
 /// those of slow wires, goes into a heap.
 #[derive(Debug, Default)]
 struct Queue {
@@ -273,7 +273,7 @@ impl Events {
             .any(|queue| queue.first().is_some_and(|first| first.when <= until))
     }
 
-    /// Whether an event that is not here would be the next to be taken, of those of its kind if they are taken `in_rows`.
+    /// Whether an event that is not queued would be the next one, with `in_rows` the next of its kind.
     #[inline]
     pub fn is_next(&self, when: u64, number: u64, place: Place, in_rows: bool) -> bool {
         let entry = Entry { when, number, code: 0 };
@@ -288,8 +288,7 @@ impl Events {
         is_before(&self.outward) && is_before(&self.inner)
     }
 
-    /// Whether an event may come before its time, as those do that are taken `in_rows`: what is at ports before it may
-    /// happen later.
+    /// Whether an event may be handled early, as with `in_rows`: before earlier events at ports.
     #[inline]
     pub fn goes_ahead(&self, place: Place, in_rows: bool) -> bool {
         in_rows && place == Place::Inside && self.outward.at_switch == 0
@@ -301,7 +300,7 @@ impl Events {
         self.outward.at_switch > 0
     }
 
-    /// Before which time and number an event that is not here would be the next to be taken, of all if that is `strict`.
+    /// The time and number before which an event that is not queued would be the next one; with `strict` of all kinds.
     #[inline]
     pub fn bound(&self, place: Place, strict: bool) -> (u64, u64) {
         let first =
@@ -344,13 +343,13 @@ impl Events {
         self.outward.len() + self.inner.len()
     }
 
-    /// When the first event is due that shows outside.
+    /// The time of the first visible event.
     #[inline]
     pub fn next_outward(&self) -> Option<u64> {
         self.outward.first().map(|first| first.when)
     }
 
-    /// When the first of the other events is due.
+    /// The time of the first inner event.
     #[inline]
     pub fn next_inner(&self) -> Option<u64> {
         self.inner.first().map(|first| first.when)

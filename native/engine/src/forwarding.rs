@@ -1,6 +1,6 @@
 //! Rules that every engine keeps, as pure functions: hfi_sim/engine/forwarding.py states the same in Python.
 //!
-//! A packet's hops are the switches that it has come to. They travel beside it, and are nowhere on the wire.
+//! The hop count of a packet is the number of switches it has reached. It is kept beside the packet, not on the wire.
 
 use crate::config::PortState;
 use crate::link::config::ScToSc;
@@ -17,8 +17,8 @@ pub fn is_astray(hops: u32, switches: u32) -> bool {
 
 /// Which of several equal paths a packet takes; `hops` includes this switch.
 ///
-/// Its entropy is read as a number to the base `paths`. Each switch on the way looks at another digit of it, the first
-/// switch at the last digit. If all looked at the same one, a switch behind others that have chosen had no choice.
+/// The entropy is a number to the base `paths`. Each switch on the path uses a different digit, the first switch the
+/// last digit. If all used the same digit, the first choice would fix the choices of all later switches.
 #[inline]
 pub fn path_of(entropy: u32, paths: usize, hops: u32) -> usize {
     let base = paths as u32;
@@ -31,8 +31,8 @@ pub fn is_management(packet: &[u8]) -> bool {
     sc(packet) == SC_MANAGEMENT
 }
 
-/// The service channel on which a switch sends on what came on `sc`; None: it carries no data, and it ends. Subnet
-/// management stays on SC15, and nothing else gets there.
+/// The service channel on which a switch forwards a packet from `sc`; None: that channel carries no data, and the
+/// packet is dropped. Subnet management stays on SC15, and no other traffic enters it.
 pub fn sc_leaving(sc: u32, table: &ScToSc) -> Option<u32> {
     if sc == SC_MANAGEMENT {
         return Some(sc);

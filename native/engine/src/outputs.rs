@@ -4,9 +4,9 @@ use crate::config::PortNum;
 use crate::counters::Drop;
 use crate::packet::{Packet, Train};
 
-/// An HFI port, or port 0 of a switch, by number; it is never given to another.
+/// The number of an HFI port or of port 0 of a switch; never reused.
 pub type PortId = u32;
-/// A switch, by number; it is never given to another.
+/// The number of a switch; never reused.
 pub type SwitchId = u32;
 /// One direction of a link: twice the number of the link, plus 1 from its second end.
 pub type DirectionId = u32;
@@ -36,9 +36,9 @@ pub enum Output {
         /// Why it ended there; None: it went on its way.
         drop: Option<Drop>,
     },
-    /// The link stops an HFI port for lack of credits, or lets it go on.
+    /// The link stops an HFI port for lack of credits, or restarts it.
     FlowChanged { time: u64, port: PortId, stopped: bool },
-    /// A fault has hit as many packets as it was to; it hits no more.
+    /// A fault has hit its maximum number of packets and has no further effect.
     RuleSpent { time: u64, rule: u64 },
     /// A packet has reached the end of a link that is at another engine; or several of a train, where that is allowed: see
     /// `Engine::let_trains_leave`.

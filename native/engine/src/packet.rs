@@ -1,4 +1,4 @@
-//! A packet on its way: bytes that copies share, what is known of them, and the few fields that an engine reads.
+//! A packet in transit: bytes shared between copies, facts about them, and the few fields that an engine reads.
 //!
 //! Buffers are of a few sizes and are used again: an engine keeps those without references in lists, and
 //! takes the one that it got back last, which is likely still in the processor's cache. A buffer that is dropped instead
@@ -15,21 +15,20 @@ use wire::{HEADER, TRAILER, check, lrh16b, near};
 use crate::share::WorkerId;
 use crate::state::SpaceId;
 
-/// Buffers have 2^7 to 2^17 bytes, so a packet wastes less than it has; one that is longer has a buffer of its length.
+/// Buffers have 2^7 to 2^17 bytes, so less than half is unused; a longer packet has a buffer of its own length.
 const SMALLEST_BITS: u32 = 7;
 const SIZES: usize = 11;
 /// Bytes of the buffers that wait to be used again; further ones are freed.
 pub const SPARE_BYTES: usize = 16 << 20;
 
-/// The bytes of a packet, and what is known of them.
+/// The bytes of a packet, and facts about them.
 ///
-/// It is one word, the address of it all, because packets move from place to place at each hop. Clones share it, as
-/// multicast copies and observers do. Whatever changes a packet does so through `Packets::change`, which copies first
-/// what anything shares.
+/// It is one word, an address, because packets move between structures at each hop. Clones share the bytes, for example
+/// multicast copies and observers. All changes use `Packets::change`, which first copies shared bytes.
 #[derive(Clone, Debug)]
 pub struct Packet(Shared<Known>);
 
-/// What stands before the bytes, in one cache line with the header of the packet.
+/// The fields in front of the bytes, in one cache line with the header of the packet.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     /// Of the packet; its buffer may be longer.
@@ -47,7 +46,7 @@ const UNSEALED: u32 = 1;
 const SUMMED: u32 = 2;
 /// `Origin::Cut`.
 const CUT: u32 = 4;
-/// It was found to be whole, ICRC included, and nothing has changed it since.
+/// It was checked, ICRC included, and has not been changed since.
 const SOUND: u32 = 8;
 
 /// How many packets are made while one comes near from another processor.
@@ -69,7 +68,7 @@ pub fn longest_train(len: usize) -> usize {
     TRAIN_BYTES / stride(len)
 }
 
-/// A packet that nothing shares, while it is changed.
+/// A packet with one reference, while it is changed.
 pub struct Own<'a> {
     pub bytes: &'a mut [u8],
     flags: &'a mut u32,
@@ -92,7 +91,7 @@ impl Own<'_> {
         self.set(CUT, origin == Origin::Cut);
     }
 
-    /// Say that it was found to be whole, ICRC included; of a train, that each packet of it so far was.
+    /// Mark it as checked, ICRC included; for a train, each of its packets so far.
     #[inline]
     pub fn set_sound(&mut self, sound: bool) {
         self.set(SOUND, sound);
@@ -111,14 +110,14 @@ impl Packet {
         self.known().flags & UNSEALED == 0
     }
 
-    /// Whether all of it, and of each packet of a train, has been checked since it was made, and nothing has changed it: no
-    /// receiver need do so again.
+    /// Whether it, or each packet of a train, has been checked and not changed since: receivers need not check it
+    /// again.
     #[inline]
     pub fn is_sound(&self) -> bool {
         self.known().flags & SOUND != 0
     }
 
-    /// Check a packet with an ICRC here, where its bytes are near, rather than where it is received.
+    /// Check a packet with an ICRC here, while its bytes are in the cache, rather than at the receiver.
     #[inline]
     pub fn vouch(&mut self) {
         let Known { len, flags, .. } = self.known();
@@ -152,14 +151,14 @@ impl Packet {
         self.0.size()
     }
 
-    /// Ask for the lines that a receiver has fetched, to be written: the processor of another worker may have them.
+    /// Prefetch for writing the lines that a receiver has read: another worker's processor may have them in its cache.
     #[inline]
     fn write_soon(&self) {
         let whole = self.0.address();
         (0..TOUCHED).for_each(|line| near::write_soon(whole.wrapping_add(line * near::LINE)));
     }
 
-    /// Ask for its header, to be read: it comes from the cache of another processor.
+    /// Prefetch its header for reading from the cache of another processor.
     #[inline]
     pub fn read_soon(&self) {
         near::read_soon(self.0.address());
@@ -325,7 +324,7 @@ impl Packets {
         packet.alone(len as usize, flags & !SOUND, change)
     }
 
-    /// Take back a packet that has come to its end. The last one to share a buffer gives it back.
+    /// Recycle a packet. Its buffer returns to the pool with the last reference.
     #[inline]
     pub fn recycle(&mut self, packet: Packet) {
         let size = packet.size();
@@ -338,8 +337,8 @@ impl Packets {
         }
     }
 
-    /// Take back a packet of which hardly a byte was read here: its buffer goes back to the worker that made it, in whose
-    /// processor's cache it still is.
+    /// Recycle a packet that was hardly read here: its buffer returns to the worker that made it, whose processor still
+    /// has it in its cache.
     #[inline]
     pub fn send_home(&mut self, packet: Packet) {
         let (home, size) = (packet.known().home, packet.size());
@@ -362,7 +361,8 @@ impl Packets {
         list.append(returning);
     }
 
-    /// Take in buffers that others have given back. None of their bytes is read, which would have to come from afar.
+    /// Take buffers that other workers have returned. Their bytes are not read, since they are in another processor's
+    /// cache.
     pub fn take_home(&mut self, list: &mut Vec<Homeward>) {
         // those that are used first; each of them asks for another
         list.iter().rev().take(AHEAD).for_each(|homeward| homeward.packet.write_soon());
@@ -376,13 +376,13 @@ impl Packets {
         }
     }
 
-    /// Whether more than half of all that may wait does: others may have some.
+    /// Whether the pool is more than half full, so that other workers may get buffers.
     #[inline]
     pub fn has_surplus(&self) -> bool {
         self.spare_bytes > SPARE_BYTES / 2
     }
 
-    /// Return a spare buffer for packets of this length, if there is one and more than half of all that may wait does.
+    /// Return a spare buffer for packets of this length, if there is one and the pool is more than half full.
     #[inline]
     pub fn surplus(&mut self, len: usize) -> Option<Homeward> {
         (self.has_surplus() && !self.spare.get(list(len))?.is_empty()).then(|| {
@@ -446,7 +446,7 @@ pub struct Travelling {
     pub space: Option<SpaceId>,
 }
 
-/// Packets of one train between two elements, which are handled together: nothing asks more than once what all share.
+/// Packets of one train between two elements, handled together: what they share is evaluated once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Train {
     pub packet: Packet,

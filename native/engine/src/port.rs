@@ -19,7 +19,7 @@ use crate::state::{Credit, ElementId, Mark, SpaceId, State};
 /// Bytes that a stalled port queues from a link without credits; more is dropped (rx_overflow).
 pub const RX_BUFFER_BYTES: usize = 1 << 20;
 
-/// What a packet that enters the fabric bears, as its sender says: it is not read from the packet again.
+/// Header fields of a packet that enters the fabric, given by its sender so that they are not parsed again.
 #[derive(Clone, Copy, Debug)]
 pub struct Address {
     pub slid: u32,
@@ -76,7 +76,7 @@ impl Port {
 
     // --- sending ---------------------------------------------------------------------------------------------
 
-    /// Return why data cannot leave the port as a packet, and count it; None: it may.
+    /// Return why data cannot be sent as a packet, and count the drop; None: it can be sent.
     #[inline]
     pub fn refuse(&mut self, state: &mut State, data: &[u8]) -> Option<Drop> {
         let drop = if self.config.state == PortState::Down {
@@ -347,14 +347,14 @@ impl Port {
         }
     }
 
-    // --- a host that is busy ---------------------------------------------------------------------------------
+    // --- a busy host -----------------------------------------------------------------------------------------
 
     /// Pass nothing to the host until `resume`. Credits then stop the senders.
     pub fn stall(&mut self) {
         self.is_stalled = true;
     }
 
-    /// Take the waiting packets in order, and go on.
+    /// Receive the waiting packets in order, and resume.
     pub fn resume(&mut self, state: &mut State, now: u64) {
         self.change(state);
         self.is_stalled = false;

@@ -1,13 +1,13 @@
-//! What a port drops, for those who ask which port it was and which packet came first, such as a performance agent.
+//! Drops by port, with the first dropped packet, for example for a performance agent.
 //!
-//! An element counts its drops for conservation, a switch all those of its ports together. Here each port notes them once
-//! more, with the header of the first packet, until that is forgotten. Only what is dropped costs anything.
+//! Each element counts its drops in its own counters, a switch for all its ports together. Here they are also noted for
+//! each port, with the header of the first packet. Only drops cost time.
 
 use wire::HEADER;
 
 use crate::counters::Drop;
 
-/// What a port has dropped for one reason.
+/// The drops of a port for one reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortError {
     pub reason: Drop,
@@ -36,7 +36,7 @@ impl PortErrors {
         }
     }
 
-    /// Add what another worker has noted of the same port; of the first packets, one's own comes before.
+    /// Add the drops that another worker has noted for the same port; the own first packet takes precedence.
     pub fn add(&mut self, others: &[PortError]) {
         for other in others {
             match self.0.iter_mut().find(|error| error.reason == other.reason) {

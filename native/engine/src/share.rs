@@ -1,8 +1,8 @@
-//! What one of several workers carries of a fabric, and what it hands to the others: see docs/engine.md.
+//! One worker's share of a fabric, and the packets that it hands over to others: see docs/engine.md.
 //!
-//! Each worker has an engine of its own, with all elements under the same numbers, that gets all changes. A direction has
-//! one owner: only in its engine do packets enter it. Owners follow from what was added, in its order, so all engines
-//! agree on them without a word.
+//! Each worker has an engine of its own, with all elements under the same numbers, that gets all changes. A direction
+//! has one owner: packets enter it in the owner's engine only. Owners follow from the order in which elements were
+//! added, so all engines agree on them without communication.
 
 use std::collections::VecDeque;
 
@@ -55,7 +55,7 @@ impl Handover {
         self.train.as_ref().map_or(1, |train| train.times.len())
     }
 
-    /// What it takes up of the limit: small packets are not for free.
+    /// Its share of the limit, with a minimum for small packets.
     #[inline]
     pub fn size(&self) -> usize {
         size_of_bytes(self.count() * self.packet.len())
@@ -71,7 +71,7 @@ fn size_of_bytes(bytes: usize) -> usize {
 #[derive(Debug)]
 pub struct Outbox {
     pub packets: Vec<Handover>,
-    /// What they take up.
+    /// Their share of the limit.
     pub bytes: usize,
     limit: usize,
 }
@@ -82,7 +82,7 @@ impl Outbox {
         Outbox { packets: Vec::new(), bytes: 0, limit: HANDOVER_BYTES / workers as usize }
     }
 
-    /// Take all out.
+    /// Take all packets.
     pub fn take(&mut self) -> Vec<Handover> {
         self.bytes = 0;
         std::mem::take(&mut self.packets)
@@ -132,9 +132,9 @@ pub struct Share {
     inboxes: Vec<VecDeque<(u64, Handover)>>,
     /// The owner of each port.
     ports: Vec<WorkerId>,
-    /// Over how many of them workers have been spread.
+    /// The number of ports that have been assigned to workers.
     spread: u32,
-    /// How many in a row go to one worker.
+    /// The number of consecutive ports of one worker.
     row: u32,
 }
 

@@ -1,4 +1,4 @@
-//! What the elements of an engine share: events, outputs, buffers, credits on their way, and what was counted.
+//! The shared state of an engine's elements: events, outputs, buffers, returning credits, counters.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
@@ -40,7 +40,7 @@ struct Space {
     holders: u32,
 }
 
-/// Room that a host has no use for any more.
+/// Room that a host no longer needs.
 #[derive(Clone, Copy, Debug)]
 struct Unused {
     time: u64,
@@ -102,7 +102,7 @@ pub struct State {
     pub returns: VecDeque<Credit>,
     /// The number of HFI ports stopped by their link for lack of credits: any credit may cause an output there.
     pub stopped: u32,
-    /// How many there are, also those that are off; a packet that has seen more is in a loop.
+    /// The number of switches, including those that are off; a packet with more hops is in a loop.
     pub switches: u32,
     /// By HFI port, with whether they have changed; here because links count in them, too.
     pub congestion: Vec<(Congestion, Mark)>,
@@ -203,7 +203,7 @@ impl State {
         self.returns.extend(self.unused.pop_front().map(|unused| unused.room));
     }
 
-    /// How often room was lent to hosts.
+    /// How often hosts were given room to hold.
     #[inline]
     pub fn lent_so_far(&self) -> u64 {
         self.tokens

@@ -39,7 +39,7 @@ pub type MulticastTable = FastMap<u32, Arc<[PortNum]>>;
 /// One external port of a switch.
 #[derive(Clone, Debug, Default)]
 pub struct SwitchPort {
-    /// Apart: what every packet asks is beside it.
+    /// Kept apart from the fields that every packet needs.
     pub config: Box<SwitchPortConfig>,
     /// Whether every packet may come in.
     is_open_in: bool,
@@ -96,7 +96,7 @@ pub struct Switch {
     pub mft: MulticastTable,
     pub counters: Passing,
     pub mark: Mark,
-    /// Where packets for the switch itself end; None: nowhere, or it is DOWN.
+    /// Port 0, which receives packets for the switch itself; None: there is none, or it is DOWN.
     pub port0: Option<PortId>,
     /// The drops of its ports, which `counters` have too. Not those of packets that came while a port was not ACTIVE.
     pub errors: FastMap<PortNum, PortErrors>,
@@ -129,7 +129,7 @@ impl Switch {
         &mut self.ports[index]
     }
 
-    /// What may be an output of the engine as it arrives here.
+    /// Which arrivals here may be outputs of the engine.
     pub fn shows(&self) -> Shows {
         if self.port0.is_some() { Shows::Mads } else { Shows::Nothing }
     }
@@ -281,7 +281,7 @@ impl Switch {
         }
     }
 
-    /// Pass a packet to port 0, if it is for it; the table has no other place for it.
+    /// Pass a packet to port 0 if it is addressed to it; the table has no other port for it.
     #[cold]
     fn take(
         &mut self,

@@ -1,6 +1,6 @@
-//! The VNICs whose devices are native: frames of their hosts go into the fabric, packets of the fabric to their hosts.
+//! Native VNICs: they send frames of their hosts into the fabric, and deliver packets of the fabric to their hosts.
 //!
-//! They stand on HFI ports of an engine as programs in Python do, and inject and receive there. The readable reference
+//! They use the HFI ports of an engine, like Python programs, to inject and receive. The readable reference
 //! is opavnic/vnic/transmit.py, receive.py and demux.py. All packets that reach hosts within one wake-up are merged and
 //! written together, by `flush`.
 
@@ -106,7 +106,7 @@ impl Vnics {
         }
     }
 
-    /// Let the VNICs of an HFI port be found in another way.
+    /// Replace the table that assigns packets of an HFI port to its VNICs.
     pub fn set_demux(&mut self, engine: &mut Engine, port: PortId, demux: Demux) {
         engine.take_trains(port, demux.is_whole());
         let index = port as usize;
@@ -125,7 +125,7 @@ impl Vnics {
 
     /// Take a packet that an HFI port has received, if it is for a VNIC here; return all that is not.
     ///
-    /// Its room is free again at once: a VNIC has memory of its own for what it has yet to write.
+    /// Its room is free again at once: a VNIC has memory of its own for frames that wait to be written.
     #[inline]
     pub fn take(&mut self, engine: &mut Engine, output: Output) -> Option<Output> {
         if let Output::Train { port, train, .. } = output {

@@ -262,7 +262,9 @@ pub fn linear_table(entries: &[u8], shared: &Bound<'_, PySequence>) -> PyResult<
             None => {
                 let ports: Vec<PortNum> = shared.get_item(number.into())?.extract()?;
                 if ports.is_empty() {
-                    return Err(PyValueError::new_err(format!("group {number} of a forwarding table is empty")));
+                    return Err(PyValueError::new_err(format!(
+                        "group {number} of a forwarding table is empty"
+                    )));
                 }
                 let entry = GROUP_BASE + groups.len() as u16;
                 groups.push(ports.into());

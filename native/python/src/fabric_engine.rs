@@ -54,7 +54,7 @@ pub fn known(what: &str, number: u32, known: usize) -> PyResult<()> {
     if (number as usize) < known {
         return Ok(());
     }
-    Err(PyValueError::new_err(format!("there are {known} {what}, no number {number}")))
+    Err(PyValueError::new_err(format!("there are {known} {what}, none with number {number}")))
 }
 
 impl FabricEngine {

@@ -97,7 +97,10 @@ impl EjfatPipeline {
     /// Set the furthest tick that an instance accepts; None: any.
     fn believe(&self, py: Python<'_>, lb: usize, furthest: Option<u64>) -> PyResult<()> {
         if lb >= LBS {
-            return Err(PyValueError::new_err(format!("instance {lb} does not exist, expected 0 to {}", LBS - 1)));
+            return Err(PyValueError::new_err(format!(
+                "instance {lb} does not exist, expected 0 to {}",
+                LBS - 1
+            )));
         }
         py.detach(|| self.shared.believe(lb, furthest));
         Ok(())

@@ -108,7 +108,7 @@ impl Alarm {
         self.spin
     }
 
-    /// Wait for descriptors and for packets of other workers, at most until `deadline`; return the number of ready
+    /// Wait for descriptors and for packets of other workers, at most until `until`; return the number of ready
     /// descriptors, including the timer. It may return early; the caller then waits again.
     pub fn wait(
         &mut self,

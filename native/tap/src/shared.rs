@@ -159,7 +159,7 @@ impl Shared {
 
     // --- what Python does ------------------------------------------------------------------------------------
 
-    /// Run `act` on one worker at `given`, or now if threads run, and handle its results.
+    /// Run `action` on one worker at `given`, or now if threads run, and handle its results.
     pub fn input<R>(&self, worker: WorkerId, given: u64, action: impl FnOnce(&mut Carrier, u64) -> R) -> R {
         if !self.runs.load(Ordering::Acquire) {
             let mut action = Some(action);

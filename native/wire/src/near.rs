@@ -1,4 +1,4 @@
-//! Bytes that another processor has in its cache: to ask for them before they are needed.
+//! Prefetching of bytes that another processor has in its cache.
 //!
 //! A load or a store of such a line takes as long as the work on a whole packet. Asked for ahead, many come at a time. It
 //! changes nothing but how long the work takes, and does nothing where the processor has no instruction for it.
@@ -6,7 +6,7 @@
 /// Bytes that processors move at a time.
 pub const LINE: usize = 64;
 
-/// Ask for a line to be read.
+/// Prefetch a line for reading.
 #[inline(always)]
 pub fn read_soon<T>(address: *const T) {
     #[cfg(target_arch = "x86_64")]
@@ -18,7 +18,7 @@ pub fn read_soon<T>(address: *const T) {
     let _ = address;
 }
 
-/// Ask for a line to be written: no other processor keeps it.
+/// Prefetch a line for writing: other processors give it up.
 #[inline(always)]
 pub fn write_soon<T>(address: *const T) {
     #[cfg(target_arch = "x86_64")]

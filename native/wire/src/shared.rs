@@ -1,4 +1,4 @@
-//! Bytes that several share, and what is known of them: behind one word, side by side in memory.
+//! Reference-counted bytes with facts about them: one allocation behind one word.
 //!
 //! They begin with a pair of cache lines, which processors fetch together. Who needs what is known and the first bytes gets
 //! them at once, and nothing of its neighbours in memory, which may be at work elsewhere.
@@ -56,7 +56,8 @@ impl<K: Copy> Shared<K> {
 
     #[inline]
     fn head(&self) -> &Head<K> {
-        // SAFETY: it lives as long as anybody holds it, and is written only through `alone`, which borrows the only holder
+        // SAFETY: it lives as long as any reference, and is written only through `alone`, which borrows the only
+        // reference
         unsafe { self.head.as_ref() }
     }
 
@@ -114,7 +115,7 @@ impl<K: Copy> Shared<K> {
     #[cold]
     #[inline(never)]
     fn free(&mut self) {
-        fence(Ordering::Acquire); // what other holders did is over
+        fence(Ordering::Acquire); // accesses by other holders happen before this
         let layout = Self::layout(self.size());
         // SAFETY: it was allocated with this layout, and no reference is left; neither a `K`, which is `Copy`, nor the
         // rest has anything to drop
@@ -125,9 +126,9 @@ impl<K: Copy> Shared<K> {
 impl<K: Copy> Clone for Shared<K> {
     #[inline]
     fn clone(&self) -> Self {
-        // who holds it already need not wait for anybody
+        // relaxed: the caller has a reference already
         if self.head().holders.fetch_add(1, Ordering::Relaxed) > isize::MAX as usize {
-            abort(); // holders were forgotten: the number must not begin again
+            abort(); // references have leaked: the count must not wrap around
         }
         Shared { head: self.head, owned: PhantomData }
     }

@@ -22,7 +22,7 @@ struct Content {
 /// together.
 #[repr(align(128))]
 struct Lane {
-    /// What the packets that wait take up, to be seen without the lock; 0: there are none.
+    /// The bytes that the waiting packets take up, readable without the lock; 0: no packet waits.
     bytes: AtomicU32,
     content: Mutex<Content>,
 }
@@ -42,7 +42,7 @@ impl Lane {
         self.bytes.load(Ordering::Acquire) != 0
     }
 
-    /// A worker that panics ends them all, but what it leaves is whole: nothing here can panic halfway.
+    /// A worker that panics stops all workers, but the lane stays consistent: no code under the lock can panic halfway.
     fn lock(&self) -> MutexGuard<'_, Content> {
         self.content.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -65,7 +65,7 @@ impl Crossing {
 
     /// Hand over what waits in a worker's engine. `wake` gets each worker for which nothing waited before.
     ///
-    /// What finds no room ends in the engine as link_overflow.
+    /// Packets that find no room are counted by the engine as link_overflow.
     pub fn send(&self, from: WorkerId, engine: &mut Engine, mut wake: impl FnMut(WorkerId)) {
         for to in 0..self.workers {
             if !engine.outbox(to).packets.is_empty() && self.send_to(from, to, engine) {

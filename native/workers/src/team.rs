@@ -1,4 +1,4 @@
-//! Threads that work together: where one fails, all end, and it is said which and why.
+//! A team of threads: if one fails, all stop, and the failed thread and the reason are reported.
 
 use std::any::Any;
 use std::fmt::{Display, Formatter};
@@ -48,7 +48,7 @@ fn guarded<T>(worker: usize, stop: &Stop, job: impl FnOnce(&Stop) -> T) -> Resul
     })
 }
 
-/// Run each job on a thread of its own until all have returned; where one fails, `Stop` tells the others to end.
+/// Run each job on a thread of its own until all have returned; if one fails, `Stop` ends the others.
 pub fn run<T, J>(jobs: Vec<J>) -> Result<Vec<T>, Failure>
 where
     T: Send,

@@ -1,4 +1,4 @@
-//! What can be changed in an engine while it runs: one element at a time, and nothing that is queued elsewhere notices.
+//! Changes to a running engine: each affects one element and no packets queued elsewhere.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ impl Engine {
         self.forget_links();
     }
 
-    /// Let an HFI port keep what arrives, as if the host were busy, or go on in order.
+    /// Stall an HFI port, so that it keeps arriving packets like one with a busy host, or resume it in order.
     pub fn stall_port(&mut self, now: u64, port: PortId, stalled: bool) {
         self.handle_timeout(now);
         let port = &mut self.ports[port as usize];
@@ -89,7 +89,7 @@ impl Engine {
         self.settle(now);
     }
 
-    /// Give both directions of a link with credits others; what waits or is on its way is conserved.
+    /// Change the credits of both directions of a link; packets that wait or are in transit are kept.
     pub fn set_flow(&mut self, now: u64, direction: DirectionId, flow: &FlowControl) {
         self.handle_timeout(now);
         let first = (direction & !1) as usize;

@@ -1,4 +1,4 @@
-//! What can be seen of an engine: its state, and what its elements have counted.
+//! Queries of an engine: its state, and the counters of its elements.
 
 use super::Engine;
 use crate::config::End;
@@ -10,7 +10,7 @@ use crate::outputs::{DirectionId, PortId, SwitchId};
 use crate::port_errors::{PortError, PortErrors};
 use crate::state::{Congestion, ElementId};
 
-/// What one element has counted since it was last asked.
+/// The counts of one element since the last query.
 #[derive(Debug)]
 pub enum Counted {
     /// What it sent, and what it received.

@@ -1,9 +1,8 @@
-//! Trains: packets of one large send, with one header and of one length, that stand together wherever nothing asks
-//! anything of a single one. See docs/engine.md.
+//! Trains: packets of one large send, with one header and of one length, that are handled together wherever no single
+//! packet needs separate treatment. See docs/engine.md.
 //!
-//! A train is one entry on a wire, and what is decided by the header is decided once. Each packet keeps its bytes, its
-//! sequence number, its own time of arrival and a check of its own; what comes of a train, at which time and in
-//! which order, is what would have come of its packets.
+//! A train is one entry on a wire, and decisions by its header are made once. Each packet keeps its bytes, its sequence
+//! number, its arrival time and its own check; results, times and order are those of the single packets.
 //!
 //! On links with credits each packet is an event of its own (a car): it goes when there is room for it. It stays in the
 //! buffer of its train on its way from host to host, and its room is free as of its arrival.
@@ -19,7 +18,7 @@ use crate::packet::{Packet, Train, longest_train};
 use crate::port::Address;
 use crate::share::WorkerId;
 
-/// On ways of more directions than this from a switch on, trains go by few packets at a time.
+/// On paths of more directions than this from a switch on, trains are split into few packets at a time.
 const LONGEST_WAY: usize = 12;
 
 impl Engine {
@@ -159,8 +158,8 @@ impl Engine {
     /// Whether no event can see the first packets of a train that enters a direction before the last ones are here: then
     /// the train may enter as a whole. `arriving` is the direction by which the train came.
     ///
-    /// There must be no event but those of the train, which is for the caller to see, and a train must not meet itself. Who
-    /// keeps one order of what is on several directions, as captures and faults do, can tell.
+    /// The caller makes sure that there are no events but those of the train; a train must not meet itself. Captures
+    /// and faults that span several directions depend on the exact order, and exclude trains here.
     #[inline]
     fn meets_nobody(
         &self,
@@ -171,7 +170,7 @@ impl Engine {
     ) -> bool {
         let entered = &self.directions[number as usize];
         if matches!(entered.target, End::Hfi(_)) || !entered.is_here() {
-            return true; // another worker looks after what follows
+            return true; // another worker handles what follows
         }
         if !entered.is_quiet() {
             return false;

@@ -1,10 +1,10 @@
-//! How a link is set up, and how packets leave by it, as an engine is told: replaced whole.
+//! The configuration of a link and of the way packets leave by it, always replaced as a whole.
 
 use std::iter::Sum;
 
 use super::arbiter::Shares;
 
-/// More than any link has; keeps what a wire computes within 64 bits.
+/// More than any real link; keeps the arithmetic of a wire within 64 bits.
 pub const MAX_RATE_BPS: u64 = 1 << 62;
 pub const SERVICE_CHANNELS: usize = 32;
 pub const MAX_VLS: usize = 16;
@@ -23,9 +23,9 @@ pub struct LinkConfig {
     /// 1 to `MAX_RATE_BPS`.
     pub rate_bps: u64,
     pub latency_ns: u64,
-    /// Most of an extra delay that is drawn for each packet; packets still arrive in order.
+    /// The most extra delay, drawn for each packet; packets still arrive in order.
     pub jitter_ns: u64,
-    /// What waits at the near end while the wire is busy; a packet that would exceed it is dropped (link_overflow).
+    /// Limit of the queue at the near end; a packet that would exceed it is dropped (link_overflow).
     pub queue_bytes: u64,
 }
 
@@ -59,7 +59,7 @@ impl FlowControl {
         self.weights.len()
     }
 
-    /// How the lanes of a direction share its wire. Those there are beyond the VLs are being left.
+    /// How the lanes of a direction share its wire. Lanes beyond the VLs are being drained.
     pub fn shares(&self, arbitration: Option<&Arbitration>) -> Shares {
         let vls = self.vls();
         let is_high = |vl: &usize| self.high >> vl & 1 == 1;
@@ -108,9 +108,9 @@ impl FlowControl {
 /// How VLs share a wire: the tables VLArb of a port, the weights of all entries of a VL added up; index: VL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arbitration {
-    /// In the table of low priority; 0: it has no turn there.
+    /// Weights in the low-priority table; 0: not in the table.
     pub low: [u32; MAX_VLS],
-    /// In that of high priority, likewise.
+    /// Weights in the high-priority table; 0: not in the table.
     pub high: [u32; MAX_VLS],
     /// As in `FlowControl`.
     pub high_limit_bytes: Option<u64>,

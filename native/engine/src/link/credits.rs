@@ -8,9 +8,10 @@
 //!
 //! If a link has several VLs, packets wait for the wire at its near end, and the arbiter selects the next one.
 //!
-//! All of this can change while packets wait or are under way. Those stay on the lane that they are on: what waits goes by
-//! the new rules, what is under way gives its room back there. Until then a lane may occupy more than it now may. Lanes that
-//! are no longer used stay until they are empty, with a weight of 1 and no room of their own, so they send packet by packet.
+//! All settings can change while packets wait or are in transit. These packets stay on their lane: waiting ones follow
+//! the new rules, those in transit return their room to that lane. Until then a lane may occupy more than its new
+//! limit. Lanes that are no longer used stay until they are empty, with a weight of 1 and no room of their own, so they
+//! send packet by packet.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -76,7 +77,7 @@ struct Lane {
     occupied: u64,
     queue: VecDeque<Waiting>,
     queued: u64,
-    /// Nanoseconds, but for what waits now.
+    /// Nanoseconds, without the current wait.
     waited: u64,
     /// When the first packet that waits began to, unless a packet of this VL was being sent then.
     since: u64,
@@ -111,7 +112,7 @@ pub struct Lanes {
 }
 
 impl Lanes {
-    /// Begin with nothing waiting and all credits.
+    /// Start with empty lanes and all credits.
     pub fn new(direction: DirectionId, source: Option<PortId>, flow: &FlowControl, limit: u64) -> Self {
         Lanes {
             limit,
@@ -193,7 +194,7 @@ impl Lanes {
         self.lanes[vl].occupied == 0 || size <= self.free(vl)
     }
 
-    /// Return, as bits, which VLs have something to send, and no room for it.
+    /// Return, as bits, the VLs that have packets to send and no room for them.
     fn blocked(&self, mut vls: Range<usize>) -> u16 {
         let mut bits = 0;
         for vl in &mut vls {
@@ -393,7 +394,7 @@ impl Lanes {
         self.go_on(wire, state, now, blocked);
     }
 
-    /// Send what can go now that there may be room; there was none for the VLs of `blocked` before.
+    /// Send packets for which there may be room now; the VLs of `blocked` had none before.
     fn go_on(&mut self, wire: &mut Wire, state: &mut State, now: u64, blocked: u16) {
         if let Some(arbiter) = &mut self.arbiter {
             for vl in (0..self.lanes.len()).filter(|vl| blocked >> vl & 1 == 1) {
@@ -457,7 +458,7 @@ impl Lanes {
         self.wire_event = state.events.schedule(wire.free_from(), Event::WireFree(self.direction));
     }
 
-    /// Go on where the wire has become free.
+    /// Continue after the wire has become free.
     pub fn wire_free(&mut self, wire: &mut Wire, state: &mut State, now: u64) {
         self.wire_event = 0;
         self.arbitrate(wire, state, now);
@@ -495,7 +496,7 @@ impl Lanes {
         }
     }
 
-    /// Tell the sender to stop offering packets, or to go on; a switch needs no telling.
+    /// Stop or restart an HFI port that sends; a switch needs no notice.
     fn stop(&mut self, state: &mut State, now: u64, stopped: bool) {
         self.stopped = stopped;
         if let Some(port) = self.source {
@@ -503,7 +504,7 @@ impl Lanes {
         }
     }
 
-    /// Forget everything that waits, and return its packets: the link went down.
+    /// Remove and return all waiting packets, because the link went down.
     pub fn flush(&mut self, wire: &Wire, state: &mut State, now: u64) -> Vec<Packet> {
         let mut packets = Vec::new();
         let waits = self.waits(wire, now);

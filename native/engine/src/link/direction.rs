@@ -1,4 +1,4 @@
-//! One direction of a link: it admits packets, counts them, and hands what arrives to the far end.
+//! One direction of a link: it admits packets, counts them, and passes arrivals to the far end.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub struct Direction {
     pub counters: Passing,
     pub mark: Mark,
     number: DirectionId,
-    /// Who carries it, if another worker does: packets that are to enter go there.
+    /// The worker that carries it, if it is not this one: entering packets are handed over to it.
     elsewhere: Option<WorkerId>,
     /// When a packet last entered, kept where there are several workers.
     latest: u64,
@@ -55,7 +55,7 @@ pub struct Direction {
     vls: Box<Vls>,
 }
 
-/// What few packets ask.
+/// Fields that few packets need.
 #[derive(Debug)]
 struct Vls {
     /// How its credits are set up; None: it has none, and one queue.
@@ -76,7 +76,7 @@ impl Vls {
     }
 }
 
-/// Return what acts here of a configuration: where packets arrive, the wire is behind them.
+/// Return the part of a configuration that applies here: at the receiving engine, the wire has already been passed.
 fn here(arrives: bool, config: &LinkConfig) -> LinkConfig {
     if arrives {
         LinkConfig { rate_bps: MAX_RATE_BPS, latency_ns: 0, jitter_ns: 0, ..*config }
@@ -134,7 +134,7 @@ impl Direction {
         self.mark.set(&mut state.changed, ElementId::Direction(self.number));
     }
 
-    // --- the way of a packet ---------------------------------------------------------------------------------
+    // --- the path of a packet --------------------------------------------------------------------------------
 
     /// Admit a packet that has visited `hops` switches, or count why not.
     #[inline]
@@ -296,7 +296,7 @@ impl Direction {
         }
     }
 
-    /// Let the packet go on that was to be held until the event of this number.
+    /// Release the packet that was held back until the event of this number.
     pub fn held_long_enough(&mut self, state: &mut State, now: u64, number: u64) {
         if let Some(held) = self.faults.held_until(number) {
             self.change(state);
@@ -310,7 +310,7 @@ impl Direction {
         self.is_disturbed = !self.faults.is_idle();
     }
 
-    /// Send a packet that nothing disturbs any more.
+    /// Send a packet that has passed the faults.
     #[inline]
     fn pass(&mut self, state: &mut State, now: u64, travelling: Travelling, delay_ns: u64) {
         if !self.observer.is_idle() {
@@ -389,8 +389,8 @@ impl Direction {
 
     // --- packets of a train ----------------------------------------------------------------------------------
 
-    /// Whether packets may enter, and arrive, together: what asks something of a single one here is asked for each. Of a
-    /// direction that another worker carries, as far as is known here.
+    /// Whether packets may enter and arrive together, because nothing here needs to handle them one by one. For a
+    /// direction of another worker, as far as is known here.
     pub fn takes_trains(&self) -> bool {
         let is_open = (!self.is_disturbed || self.faults.take_trains()) && self.observer.takes_trains();
         is_open && !self.tallies_vls && matches!(self.room, Room::Queue(_))
@@ -567,7 +567,7 @@ impl Direction {
         }
     }
 
-    /// Lose all that is on its way: what waits, then what is held back, then what is on the wire.
+    /// Drop all packets in transit: those that wait, then those held back, then those on the wire.
     fn cut(&mut self, state: &mut State, now: u64) {
         if let Room::Lanes(lanes) = &mut self.room {
             for packet in lanes.flush(&self.wire, state, now) {

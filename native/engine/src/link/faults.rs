@@ -85,7 +85,7 @@ impl Faults {
         Ok(passages)
     }
 
-    /// Whether the rules only lose packets, each by chance for itself, and none is ever spent, which would be told.
+    /// Whether all rules only drop packets, each independently at random, and without a limit that would be reported.
     pub fn take_trains(&self) -> bool {
         let only_loses = |rule: &FaultRule| rule.kind == FaultKind::Loss && rule.count.is_none();
         self.held.is_empty() && self.rules.iter().all(only_loses)
@@ -141,7 +141,7 @@ impl Faults {
         Some(self.held.remove(index))
     }
 
-    /// Forget what is held back, and return its packets: the link went down.
+    /// Remove and return the packets held back, because the link went down.
     pub fn cut(&mut self, state: &mut State) -> impl Iterator<Item = Packet> + use<> {
         for held in &self.held {
             state.events.cancel(held.number);
@@ -168,7 +168,7 @@ fn hits(rule: &FaultRule, state: &mut State, now: u64, packet: &[u8], stream: &m
     true
 }
 
-/// Make of a packet and its copies what becomes of them.
+/// Apply the effect of a rule to a packet and its copies.
 fn apply(rule: &FaultRule, passages: &mut Vec<Passage>, packets: &mut Packets, stream: &mut Stream) {
     match rule.kind {
         FaultKind::Loss => {}

@@ -1,4 +1,4 @@
-//! What a fault does to packets, as an engine is told: the kind, the packets that it means, and how often it hits.
+//! The configuration of a fault: its kind, the packets that it selects, and how often it hits.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -35,7 +35,7 @@ const MAD_AT: usize = HEADER + 8;
 const METHOD_AT: usize = MAD_AT + 3;
 const ATTR_ID_AT: usize = MAD_AT + 16;
 
-/// Which packets are meant; all that is given must hold.
+/// The packets that a fault selects; all given conditions must hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Match {
     pub l4: Option<u32>,
@@ -124,7 +124,7 @@ impl Tally {
 /// One packet fault, the same on every direction that it is on.
 #[derive(Clone, Debug)]
 pub struct FaultRule {
-    /// Reported when it is spent.
+    /// Reported when the fault is used up.
     pub number: u64,
     pub kind: FaultKind,
     /// The probability as a share of 2^53.
@@ -134,7 +134,7 @@ pub struct FaultRule {
     pub tally: u32,
     /// Packets that fit and are spared first.
     pub skip: u64,
-    /// Packets to hit before it is spent; None: it never is.
+    /// The most packets to hit; None: no limit.
     pub count: Option<u64>,
     pub delay_ns: u64,
     pub bits: u64,

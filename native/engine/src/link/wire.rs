@@ -10,7 +10,7 @@ use crate::outputs::DirectionId;
 use crate::packet::{Car, Packet, Packets, Train};
 use crate::random::{CHANCE_BITS, Stream};
 
-/// Later than anything that is scheduled.
+/// Later than any scheduled event.
 pub const FOREVER: u64 = (1 << 63) - 1;
 /// Bits of a byte times nanoseconds of a second: over the rate in bit/s it is what a byte takes, in nanoseconds.
 const BIT_NS: u64 = 8_000_000_000;
@@ -39,7 +39,7 @@ struct OnWire {
 }
 
 impl OnWire {
-    /// What is no train.
+    /// The entry of a single packet.
     #[inline]
     fn single(arrival: u64, number: u64, packet: Packet, hops: u32, after_ns: u64) -> Self {
         OnWire { arrival, number, packet, hops, from: 0, count: 1, fecn: false, after_ns }
@@ -76,7 +76,7 @@ pub struct Next {
     pub place: Place,
 }
 
-/// Serialization, latency and jitter. It has no limit: what feeds it has one.
+/// Serialization, latency and jitter. The wire has no limit of its own: its queue or lanes have one.
 #[derive(Debug)]
 pub struct Wire {
     direction: DirectionId,
@@ -116,8 +116,9 @@ impl Wire {
 
     /// Take a new rate, latency and jitter.
     ///
-    /// What has left the near end arrives as it was to; the rest, and what is left of the packet being sent, goes on at
-    /// the new rate. Otherwise a link that was slow for a second would be for as long as its queue would have taken.
+    /// Bits that have left the near end arrive as scheduled; the rest, including that of the packet being sent,
+    /// continues at the new rate. Otherwise a link that was slow for a second would stay slow until its old queue had
+    /// drained.
     pub fn configure(&mut self, events: &mut Events, now: u64, config: &LinkConfig) {
         self.latency_ns = config.latency_ns;
         self.jitter_ns = config.jitter_ns;
@@ -286,7 +287,7 @@ impl Wire {
 
     // --- trains ----------------------------------------------------------------------------------------------
 
-    /// What every packet takes at least after its last bit.
+    /// The shortest time that a packet takes after its last bit.
     pub fn latency_ns(&self) -> u64 {
         self.latency_ns
     }
@@ -387,7 +388,7 @@ impl Wire {
         Some(Car { packet, index, hops, fecn })
     }
 
-    /// Let each packet on the wire stand for itself.
+    /// Split the trains on the wire into single packets.
     pub fn split_trains(&mut self, packets: &mut Packets) {
         if self.arrivals.is_empty() {
             return;
