@@ -1,7 +1,7 @@
-//! Frames from a packet socket: many in one call (recvmmsg), each into a place of its own.
+//! Frames from a packet socket: many in one call (recvmmsg), each into a buffer of its own.
 //!
-//! A receive ring (TPACKET_V3) was measured beside this and took as much processor time for each packet. Its blocks come a
-//! millisecond late, and on Linux 6.18 some came only when the next frames did.
+//! A receive ring (TPACKET_V3) takes as much processor time for each packet, its blocks arrive a millisecond late, and
+//! on Linux 6.18 some arrive only with the next frames.
 
 use std::io::{Error, Result};
 use std::os::fd::RawFd;

@@ -1,5 +1,5 @@
-//! The parse of a frame, once: headers up to UDP, and what the two parsers, of version 1 and of versions 2 and 3, find
-//! behind them. Any bytes are fine.
+//! Parses a frame once: headers up to UDP, and the load balancer headers of version 1 and of versions 2 and 3. Accepts
+//! any bytes.
 
 use std::ops::Range;
 
@@ -27,7 +27,7 @@ pub const UDP_SIZE: usize = 8;
 pub enum Found {
     /// UDP: IPv6 or not, where UDP begins, whether a load balancer header follows.
     Udp { v6: bool, l4: usize, lb: bool },
-    /// What the load balancer answers itself, or hands to the host: not for the fast path.
+    /// A frame that the load balancer answers itself or passes to the host: not for the fast path.
     Other,
 }
 
@@ -44,7 +44,7 @@ pub struct Ip {
     pub claimed: i32,
 }
 
-/// What the headers of a frame say, up to UDP. What a frame is, is decided by this, never by bytes at fixed offsets.
+/// The parsed headers of a frame, up to UDP. All decisions use them, never bytes at fixed offsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Headers {
     /// As at byte 12: that of the VLAN tag where there is one.
@@ -111,7 +111,7 @@ impl Headers {
         })
     }
 
-    /// Whether a frame is for the node around the pipeline: a sync message, an answer to its own questions.
+    /// Whether a frame is for the node around the pipeline: a sync message, or a reply to one of its requests.
     #[inline]
     pub fn is_for_node(&self, frame: &[u8], sync_ports: &Range<u32>) -> bool {
         self.ethertype == ARP
@@ -122,7 +122,7 @@ impl Headers {
     }
 }
 
-/// An IP header at byte 14, why it is none that can be parsed, or None where the frame is neither IPv4 nor IPv6.
+/// Return the IP header at byte 14, why it is invalid, or None if the frame is neither IPv4 nor IPv6.
 #[inline]
 fn ip(frame: &[u8], ethertype: u16) -> Result<Option<Ip>, Drop> {
     let len = frame.len();

@@ -11,13 +11,13 @@ use crate::parse::{self, Found, Headers, UDP_DST_PORT, UDP_SIZE};
 use crate::rewrite;
 use crate::tables::{Member, Snapshot, calendar_key, member_key};
 
-/// What became of a frame.
+/// The result for a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It leaves; where in the buffer it lies now.
+    /// It is sent; its place in the buffer.
     Forward(Range<usize>),
     Dropped(Drop),
-    /// Not for the fast path: nothing was counted, the buffer is as it was.
+    /// Not for the fast path: not counted, the buffer is unchanged.
     Punt,
 }
 

@@ -1,5 +1,5 @@
-//! Rewriting in place: addresses, port, lengths, checksums by difference (RFC 1624). A header that is to go is
-//! overwritten by what stands before it, so the frame then begins further behind, and its payload is not moved.
+//! Rewriting in place: addresses, port, lengths, checksums by difference (RFC 1624). A header to remove is overwritten
+//! by the headers before it: the frame then begins later in the buffer, and its payload is not moved.
 
 use wire::frame::be16;
 

@@ -517,7 +517,7 @@ impl Engine {
     /// The time when `handle_timeout` is due; None: nothing will happen without an input.
     ///
     /// There is no output before that time. Earlier events inside the fabric, such as an arrival at a switch, are
-    /// handled with the next call of any method: in order, each at its own time.
+    /// handled with the next timeout or input: in order, each at its own time.
     pub fn deadline(&mut self) -> Option<u64> {
         let outward = self.state.events.next_outward();
         let Some(inner) = self.state.events.next_inner() else { return outward };

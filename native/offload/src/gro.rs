@@ -1,10 +1,10 @@
 //! Coalescing: consecutive segments of a flow leave as one frame with a segmentation header, as the kernel's GRO
 //! (generic receive offload) hands them up.
 //!
-//! A frame is merged only if the kernel's GRO would merge it and the merge can be undone without a trace: equal headers
-//! but for length, id, sequence number and PSH/FIN, consecutive ids, equal sizes but for the last, no padding, checksums
-//! known or checked. Everything else passes as it is, in order. UDP datagrams are merged only where that was asked for,
-//! since the kernel merges none by default; sockets then still get each of them as it was sent.
+//! A frame is merged only if the kernel's GRO would merge it and the merge can be undone exactly: equal headers except
+//! length, id, sequence number and PSH/FIN, consecutive ids, equal sizes except the last, no padding, checksums known
+//! or checked. All other frames pass unchanged, in order. UDP datagrams are merged only on request, since the kernel
+//! does not merge them by default; sockets still get each of them as it was sent.
 
 use std::ops::Deref;
 
@@ -18,7 +18,7 @@ const MAX_IP_LEN: usize = 65_535;
 /// The kernel's UDP_MAX_SEGMENTS of old; newer ones take twice as many.
 const MAX_UDP_SEGMENTS: usize = 64;
 const MAX_HEADER: usize = 192;
-/// Frames of how many flows are kept apart at once; older ones are just not extended any more.
+/// The number of flows whose frames can be extended at once; frames of older flows are not extended any more.
 const OPEN_SLOTS: usize = 16;
 const TCP_ACK: u8 = 0x10;
 const TCP_PSH: u8 = 0x08;
@@ -53,7 +53,7 @@ impl Span {
     }
 }
 
-/// One frame to be written: a packet's as it came, or several merged.
+/// One frame to be written: that of one packet, or of several merged ones.
 #[derive(Default)]
 pub struct Slot {
     /// The first packet's frame.
@@ -61,7 +61,7 @@ pub struct Slot {
     parsed: Parsed,
     key: u64,
     open: bool,
-    /// Checksum known to be right, by origin or by looking.
+    /// Whether the checksum is known to be right, by origin or after a check.
     verified: bool,
     header_len: usize,
     /// Payload length of the first packet: the segment size.
@@ -104,7 +104,7 @@ impl Shared {
         }
     }
 
-    /// Whether two frames have the same there, in their first `header_len` bytes.
+    /// Whether two frames are equal under the mask in their first `header_len` bytes.
     #[inline]
     fn is_same(&self, header_len: usize, a: &[u8], b: &[u8]) -> bool {
         let word = |bytes: &[u8]| u64::from_ne_bytes(bytes.try_into().expect("chunks of 8"));
@@ -125,7 +125,7 @@ pub struct Run {
     pub len: usize,
 }
 
-/// What has come so far: bursts, and of how many flows of TCP each was, added up. More than a few tens in one are as many.
+/// Bursts received so far, and the sum of TCP flows in each, which is estimated and limited to a few tens a burst.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mix {
     pub bursts: u64,
@@ -138,7 +138,7 @@ pub struct Coalescer {
     slots: Vec<Slot>,
     used: usize,
     mix: Mix,
-    /// A bit for each flow of TCP in the burst, which others may share.
+    /// A bit for each TCP flow in the burst; several flows may share a bit.
     flows: u64,
     /// Datagrams are merged, too.
     pub datagrams: bool,
@@ -214,7 +214,7 @@ impl Coalescer {
                 self.note_flow(&parsed, key);
                 self.close(|slot| slot.key == key);
             } else if hides_ports(&parsed) {
-                // it may be of any flow, and must not be overtaken
+                // it may belong to any flow, and must not be overtaken
                 self.close(|_| true);
             }
             self.append(frame, parsed, verified);
@@ -260,7 +260,7 @@ impl Coalescer {
     }
 
     fn note_flow(&mut self, parsed: &Parsed, key: u64) {
-        // the upper bits have some of everything
+        // the upper bits depend on all of the input
         self.flows |= u64::from(parsed.protocol == TCP) << (key >> 58);
     }
 
@@ -278,7 +278,7 @@ impl Coalescer {
 
     /// Give each frame to `write`, in order, and forget them all.
     ///
-    /// The first argument says which frames were merged into it, in order, or that it is one; the second is its parts:
+    /// The first argument is the list of merged frames in order, or a single frame; the second is the parts to write:
     /// virtio-net header and frame, or header with frame headers, then the payloads.
     pub fn flush(&mut self, burst: &[impl Deref<Target = [u8]>], mut write: impl FnMut(&[Run], &[&[u8]])) {
         for slot in &self.slots[..self.used] {
@@ -313,7 +313,7 @@ impl Candidate {
         Candidate::with_headers(frame, parsed, header_len, flow_key(frame, parsed))
     }
 
-    /// Look at what differs from packet to packet of a flow, where it is known how long the headers are.
+    /// Parse the fields that differ between packets of a flow; the length of the headers is known.
     #[inline]
     fn with_headers(frame: &[u8], parsed: &Parsed, header_len: usize, key: u64) -> Option<Candidate> {
         let (l3, l4) = (parsed.l3, parsed.l4);
@@ -333,7 +333,7 @@ impl Candidate {
             }
             (u32::from_be_bytes(frame[l4 + 4..l4 + 8].try_into().unwrap()), flags)
         } else {
-            // a zero checksum means none: nothing that a merged frame could say
+            // a zero checksum means none, which a merged frame cannot express
             if get(frame, l4 + 6) == 0 || l4 + usize::from(be16(frame, l4 + 4)) != ip_end {
                 return None;
             }
@@ -346,7 +346,7 @@ impl Candidate {
     }
 }
 
-/// Whether a packet may be TCP or UDP although it shows no ports: a fragment, one with IPv6 extension headers.
+/// Whether a packet without visible ports may be TCP or UDP: a fragment, or one with IPv6 extension headers.
 #[inline]
 fn hides_ports(parsed: &Parsed) -> bool {
     match parsed.protocol {
@@ -356,7 +356,7 @@ fn hides_ports(parsed: &Parsed) -> bool {
     }
 }
 
-/// A number that differs between flows nearly always; equality of headers decides.
+/// A number that nearly always differs between flows; the comparison of headers decides.
 #[inline]
 fn flow_key(frame: &[u8], parsed: &Parsed) -> u64 {
     let word = |at: usize| u64::from(u32::from_ne_bytes(frame[at..at + 4].try_into().unwrap()));
@@ -370,8 +370,8 @@ fn flow_key(frame: &[u8], parsed: &Parsed) -> u64 {
 }
 
 impl Slot {
-    /// Add a frame whose headers are those of the frame that was added last, as nearly all of a long send are: what was
-    /// found out of the first one holds for it. Return false where that is not so, or nothing can be added.
+    /// Add a frame with the same headers as the frame added last, the usual case in a long send, without parsing it
+    /// again. Return false if the headers differ or no frame can be added.
     #[inline]
     fn continues(&mut self, burst: &[impl Deref<Target = [u8]>], frame: Span, verified: bool) -> bool {
         let other = frame.of(burst);
@@ -404,7 +404,8 @@ impl Slot {
     }
 
     /// Add up to `count` frames that were cut behind `frame`, which was added last, and begin `step` bytes apart; return
-    /// how many. Nothing is asked of their headers: they differ in what cutting changes, and their checksums are right.
+    /// how many. Their headers are not checked: they differ only in what segmentation changes, and their checksums are
+    /// right.
     fn follow(&mut self, burst: &[impl Deref<Target = [u8]>], frame: Span, step: u32, count: u32) -> u32 {
         let count = self.places().min(count as usize);
         if count == 0 {
@@ -421,7 +422,7 @@ impl Slot {
         self.next_seq = self.next_seq.wrapping_add((count * size) as u32);
         self.next_id = self.next_id.wrapping_add(count as u16);
         if parsed.protocol == TCP {
-            // the last one of a send may say so
+            // the last segment of a send may have PSH or FIN set
             self.last_flags = frame.of(burst)[parsed.l4 + 13];
             self.open = self.last_flags & (TCP_PSH | TCP_FIN) == 0;
         }
@@ -456,7 +457,7 @@ impl Slot {
         {
             return false;
         }
-        // the first packet is looked at no sooner than there is something to merge it with
+        // the first packet is checked only when there is a second one to merge
         if !self.verified && !checksum_right(first, &parsed, self.header_len + self.size) {
             return false;
         }
@@ -483,7 +484,7 @@ impl Slot {
         if self.parsed.protocol == TCP { MAX_PIECES } else { MAX_UDP_SEGMENTS }
     }
 
-    /// Get ready for a second packet: make the first one the first piece, and note what all share.
+    /// Prepare for a second packet: make the first one the first piece, and set the mask of shared header bits.
     #[inline]
     fn prepare(&mut self) {
         if self.pieces.is_empty() {
@@ -536,7 +537,7 @@ impl Slot {
         write(&[run(whole, self.size), run(1, last)], &parts[..=self.pieces.len()]);
     }
 
-    /// Turn the first packet's headers into those of the whole.
+    /// Turn the first packet's headers into those of the merged frame.
     fn merged_headers(&self, head: &mut [u8]) -> VnetHeader {
         let (l3, l4) = (self.parsed.l3, self.parsed.l4);
         let total = head.len() - l3 + self.payload_len;
@@ -560,8 +561,8 @@ impl Slot {
             head[l4 + 13] |= self.last_flags & (TCP_PSH | TCP_FIN);
             (if ipv4 { GSO_TCPV4 } else { GSO_TCPV6 }, 16)
         };
-        // each packet's was right; that of the whole is to be filled in, as after the kernel's GRO: who receives it need
-        // not sum all bytes again
+        // each packet's checksum was right; that of the merged frame is left to be completed, as by the kernel's GRO,
+        // so that the receiver need not sum all bytes again
         put(head, l4 + csum_offset, fold(pseudo));
         VnetHeader {
             flags: NEEDS_CSUM,
@@ -577,7 +578,7 @@ impl Slot {
 /// Pieces that a merged frame can have: 64 KiB at an MTU of 576.
 const MAX_PIECES: usize = 128;
 
-/// Whether the id of an IPv4 packet is the one that follows.
+/// Whether the id of an IPv4 packet is the next one.
 ///
 /// Don't-fragment with a constant id would do too, but the kernel could not restore such ids. For datagrams it need
 /// not: the id of a datagram that is not fragmented has no meaning (RFC 6864).

@@ -1,5 +1,5 @@
-//! From what the kernel hands over, possibly one large send with its checksums left out, to frames as they
-//! go on a wire: MTU-sized, complete, every checksum in place.
+//! Segmentation: a frame from the kernel, possibly one large send without checksums, becomes frames as on a wire:
+//! MTU-sized, complete, with all checksums.
 
 use wire::frame::{IPV4, IPV6, Parsed, TCP, UDP, be16};
 
@@ -62,7 +62,7 @@ struct Cut {
 }
 
 impl<'a> Segments<'a> {
-    /// Look at `frame` (14 bytes or more) and at the header that came with it.
+    /// Parse `frame` (14 bytes or more) and its virtio-net header.
     pub fn new(frame: &'a [u8], header: &VnetHeader, parsed: &Parsed) -> Result<Self, Malformed> {
         let mut segments = Segments {
             frame,
@@ -104,7 +104,7 @@ impl<'a> Segments<'a> {
         self.origin
     }
 
-    /// Frames that are still to come.
+    /// The number of frames left.
     pub fn remaining(&self) -> usize {
         self.count - self.next
     }
@@ -155,13 +155,13 @@ impl<'a> Segments<'a> {
 }
 
 impl Segments<'_> {
-    /// Leave the next frame out.
+    /// Skip the next frame.
     pub fn skip(&mut self) {
         self.next += 1;
     }
 }
 
-/// The checksum that is asked for is that of TCP or UDP where the header says exactly where theirs lies.
+/// Whether the requested checksum is that of TCP or UDP: its offset in the header is exactly theirs.
 fn origin(header: &VnetHeader, parsed: &Parsed) -> Origin {
     let field = match parsed.protocol {
         TCP => 16,
@@ -243,7 +243,7 @@ impl Cut {
             let first = if index > 0 { !TCP_CWR } else { 0xff };
             let flags = out[l4 + 13] & last & first;
             out[l4 + 13] = flags;
-            // not read back as a word: the byte just written would have to reach memory first
+            // not read back as a word: a load right after the store of one byte stalls
             let word = u16::from_be_bytes([out[l4 + 12], flags]);
             total += be((seq >> 16) as u16) + be(seq as u16) + be(word);
             l4 + 16

@@ -3,7 +3,7 @@
 use crate::checksum::{fold, sum};
 use crate::vnet::{self, VnetHeader};
 
-/// A frame of TCP or UDP over IPv4 or IPv6 as the kernel hands it over: checksums left to us.
+/// A frame of TCP or UDP over IPv4 or IPv6 as the kernel passes it: without checksums.
 #[derive(Clone, Copy, Debug)]
 pub struct LargeSend {
     pub ipv6: bool,

@@ -27,7 +27,7 @@ impl Device {
         Device { fd, stopped: false, choked: false, held: false, lost: false }
     }
 
-    /// Another worker reads it now, and has its own reasons not to.
+    /// Return it for another worker, which checks itself whether the link or Python stops it.
     pub fn moved(self) -> Self {
         Device { choked: false, held: false, ..self }
     }

@@ -102,7 +102,7 @@ fn run(shared: &Shared, number: WorkerId, mut alarm: Alarm) -> std::io::Result<(
     let worker = &shared.workers[number as usize];
     let mut buffer = vec![0u8; BUFFER];
     let mut backoff = Rest::default();
-    // the latest time at which a due rest begins
+    // the latest time to which a due rest is postponed
     let mut rests_by = None;
     alarm.settle()?;
     let mut events = [libc::epoll_event { events: 0, u64: 0 }; 64];

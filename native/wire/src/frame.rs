@@ -51,7 +51,7 @@ pub fn parse(frame: &[u8]) -> Parsed {
     let ip = &frame[parsed.l3..];
     match ethertype {
         IPV4 if ip.len() > 9 => {
-            // the driver reads the protocol whatever the version says
+            // the driver reads the protocol without checking the version
             parsed.protocol = ip[9];
             if ip.len() < 20 || ip[0] >> 4 != 4 {
                 return parsed;

@@ -1,6 +1,6 @@
-//! Bytes, without any state: here the 16B packet with its header fields, padding, ICRC and tail, little-endian as the
-//! document has it; in `frame` and `flow` the Ethernet frame that it carries; in `shared` and `near` where bytes lie, and for
-//! whom.
+//! Bytes, without any state: here the 16B packet with its header fields, padding, ICRC and tail, little-endian as in
+//! the document; in `frame` and `flow` the Ethernet frame that it carries; in `shared` reference-counted bytes; in
+//! `near` prefetching.
 
 mod fields;
 pub mod flow;
@@ -128,7 +128,7 @@ pub fn l2(packet: &[u8]) -> u8 {
     lrh16b::L2.get(packet) as u8
 }
 
-/// Whether data is one 16B packet by its size, its L2 and its Length; nothing else is looked at.
+/// Whether data is one 16B packet by its size, its L2 and its Length; no other field is checked.
 #[inline]
 pub fn is_whole(data: &[u8]) -> bool {
     (MIN_PACKET..=MAX_PACKET).contains(&data.len())
@@ -203,7 +203,7 @@ impl HeaderWords {
     }
 }
 
-/// Write pad, ICRC and tail into a packet whose header and payload stand.
+/// Write pad, ICRC and tail into a packet with header and payload.
 #[inline]
 pub fn seal(packet: &mut [u8], pad: usize, with_icrc: bool) {
     let len = packet.len();
@@ -216,7 +216,7 @@ pub fn seal(packet: &mut [u8], pad: usize, with_icrc: bool) {
     }
 }
 
-/// Compute the ICRC of a packet that is complete but for it, and put it in its place.
+/// Compute the ICRC of an otherwise complete packet, and write it.
 #[inline]
 pub fn put_icrc(packet: &mut [u8]) {
     let value = icrc(packet);

@@ -1,10 +1,10 @@
 //! Virtual lanes with credits: a link direction that loses nothing, because a full receiver stops its sender.
 //!
 //! Each VL of a direction has a buffer at the receiving end, and perhaps a part of what all share there. A packet goes on
-//! the wire only when there is room for it (credit), or nothing else of its VL is there: hardware passes on a packet that is
-//! longer than a buffer as it comes. The room is free again when the packet has left the receiver: a switch has put every copy of it on the
-//! next wire, or an HFI has passed it to its host. So a host that reads nothing fills its port's buffer, then the
-//! switch's, and so on back to the sender, on that VL alone.
+//! the wire only when there is room for it (credit), or when its VL is empty there: hardware forwards a packet that is
+//! longer than a buffer while it arrives. The room is free again when the packet has left the receiver: a switch has put
+//! every copy of it on the next wire, or an HFI has passed it to its host. So a host that does not read fills its port's
+//! buffer, then the switch's, and so on back to the sender, on that VL alone.
 //!
 //! If a link has several VLs, packets wait for the wire at its near end, and the arbiter selects the next one.
 //!
