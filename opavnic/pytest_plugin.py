@@ -103,7 +103,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the markers; refuse an engine that cannot be had, and limits that are no times.
 
     pytest-asyncio warns every project that does not set `asyncio_default_fixture_loop_scope`. The tests of this plugin
-    have a loop each whatever it is, so a project that has no coroutine fixtures of its own need not know it.
+    have a loop each with any value, so a project that has no coroutine fixtures of its own need not know it.
     """
     from opavnic.testing.pytest_markers import OPTIONS, MarkerError, ini_limits
 

@@ -69,7 +69,7 @@ class Drop(StrEnum):
     SYNC_MALFORMED = "sync:malformed"
     """A sync message of another length or version."""
     SYNC_NO_RESERVATION = "sync:no_reservation"
-    """Nobody has reserved the instance that it was sent to."""
+    """The instance that it was sent to is not reserved."""
     SYNC_SENDER = "sync:not_a_sender"
     """It comes from an address that is not among the senders of the reservation."""
     SYNC_AHEAD = "sync:too_far_ahead"

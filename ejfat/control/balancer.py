@@ -17,7 +17,7 @@ from ejfat.control.chains import Chain
 from ejfat.control.epochs import demands as slot_demands
 from ejfat.control.epochs import programming
 from ejfat.control.epochs.calendar import Claim, apportion, shares, spread
-from ejfat.control.epochs.demands import NOBODY, SlotRange
+from ejfat.control.epochs.demands import UNASSIGNED, SlotRange
 from ejfat.control.epochs.epochs import EpochManager
 from ejfat.control.epochs.prefixes import TICKS
 from ejfat.control.epochs.programming import Rewrite, Target
@@ -406,7 +406,7 @@ class ReservedInstance:
         if self.strategy is not Strategy.DYNAMIC and any(s.worker.slot_demands for s in self.ready):
             return self._demanded_calendar()
         if self.strategy is Strategy.EXPLICIT:
-            return (NOBODY,) * SLOTS
+            return (UNASSIGNED,) * SLOTS
         wanted = self.wanted()
         if current is not None:
             have = shares(current.members)

@@ -40,7 +40,7 @@ class Chain:
         """Addresses from which the upstream load balancer sends, which are those where it takes data."""
         found = []
         for text in (self.data_ipv4, self.data_ipv6):
-            with suppress(ValueError):  # whatever the upstream control plane says
+            with suppress(ValueError):  # the upstream control plane may send a malformed address
                 address = ip_address(text)
                 if not address.is_unspecified:
                     found.append(address)

@@ -137,7 +137,7 @@ class ControlPlane:
         self.reservations: dict[int, Reservation] = {}
         self.history = History()
         self.conflicts: Mapping[IpAddress, Conflict] = {}
-        """Addresses that another host has too; set by who sees frames."""
+        """Addresses that another host has too; set by the pipeline, which sees frames."""
         self.is_lent = False
         """Whether a foreign control plane owns the tables."""
         self._program = program

@@ -172,5 +172,5 @@ class Store:
 
 
 def _soon(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
-    with contextlib.suppress(RuntimeError):  # the loop has ended, and with it who waited
+    with contextlib.suppress(RuntimeError):  # the loop has ended, and the waiters with it
         loop.call_soon_threadsafe(call)

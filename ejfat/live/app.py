@@ -107,7 +107,7 @@ class LbApp:
         self.still: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
         """Context in which no frames pass; set by a carrier that runs outside the event loop."""
         self.missed: Callable[[], int] = lambda: 0
-        """Returns how many frames the kernel dropped before the pipeline; set by who has a port that knows."""
+        """Returns the number of frames that the kernel dropped before the pipeline; set with the port."""
         self._missed = 0
         self.plane = ControlPlane(config.plane, self._program, lambda: self.pipeline.counters)
         self.admin_token = config.admin_token or secrets.token_urlsafe(24)
@@ -215,7 +215,7 @@ class LbApp:
         self._schedule()
 
     def announce(self) -> None:
-        """Make a host that has one of our addresses known, to it and to us; nobody is on a TAP of our own yet."""
+        """Make a host that has one of our addresses known, to it and to us; a TAP of our own has no peers yet."""
         for frame in self.node.watch.announcements():
             self.node.send(frame)
 
@@ -363,7 +363,7 @@ class LbApp:
     def _tell_storing(self, reason: str | None) -> None:
         if reason is None:
             log.warning("the state is stored again: %s", self.config.state)
-        elif self._programmed:  # until then, who starts us is told
+        elif self._programmed:  # until then, the starter is told
             log.error("the state is not stored; a restart would lose it: %s: %s", self.config.state, reason)
 
     def _take_sync(self, sender: IpAddress, port: int, sync: SyncHeader) -> Drop | None:

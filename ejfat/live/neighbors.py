@@ -72,7 +72,7 @@ class Neighbors:
 
     def _learn(self, ip: IpAddress, mac: bytes) -> None:
         if ip not in self._waiting and ip not in self._known:
-            return  # nobody asked: what any host may claim must not fill the memory
+            return  # unrequested: claims of other hosts must not fill the memory
         self._known[ip] = bytes(mac)
         future = self._waiting.pop(ip, None)
         if future is not None and not future.done():

@@ -269,7 +269,7 @@ class TapPort(FramePort):
         return [self._fd]
 
     def open(self) -> None:
-        """The TAP receives from the start, but it is down as long as nobody sets it up."""
+        """The TAP receives from the start, but it is down until a user sets it up."""
 
     def start(self, receive: Callable[[bytes], None], on_failure: Callable[[str], None]) -> None:
         asyncio.get_running_loop().add_reader(self._fd, self._read, receive, on_failure)

@@ -122,8 +122,8 @@ async def send_events(plan: SendPlan, events: Iterator[bytes], entropies: Callab
 async def _until_left(sock: socket.socket) -> None:
     """Wait until the kernel has handed on what was sent, because it then knows the next hop's MAC address.
 
-    Until then it keeps some ninety packets, and drops the oldest of them for each one more. It tells nobody that they
-    have left, so this looks again and again.
+    Until then it keeps some ninety packets, and drops the oldest of them for each one more. It does not report when
+    they have left, so this looks again and again.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + _ARP_PATIENCE_S

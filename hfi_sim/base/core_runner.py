@@ -17,7 +17,7 @@ class CoreRunner:
     starving the loop, `poll` yields after `turn` steps and resumes on the next iteration.
 
     A core that raises is broken: what it holds may contradict itself. It is logged once, with its name and the
-    traceback, and is never called again; `failure` keeps the reason for whoever shows its state.
+    traceback, and is never called again; `failure` keeps the reason for status views.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class CoreRunner:
                  step: does one thing that the core wants done; False where there is none.
                  deadline: when `on_timer` is due, in seconds on the clock; None: never.
                  on_timer: gets the time; a step follows. None where `step` asks for the `time` itself.
-                 on_failure: called once, after the core has failed: nobody is to wait for it any more.
+                 on_failure: called once, after the core has failed, so that its waiters end.
         """
         self.failure: Exception | None = None
         """What the core raised, once it has."""

@@ -2,8 +2,8 @@
 
 The standard loop waits in epoll, which counts whole milliseconds: a packet on a cable of 200 us would be five times
 too late. `select(2)` counts microseconds, and an epoll object is itself a file to wait for; so one waits there, and
-asks epoll without waiting. That takes two calls, both of which are between a frame and its answer. So who waits for
-longer waits in epoll, until shortly before the time.
+asks epoll without waiting. That takes two calls, both of which are between a frame and its answer. So a longer
+wait is done in epoll, until shortly before its end.
 """
 
 from __future__ import annotations

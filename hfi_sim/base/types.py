@@ -26,7 +26,7 @@ LID_MULTICAST_FIRST: Final = Lid(0xF00000)
 """The first multicast LID: DLID[23:20] = 0xF."""
 
 LIDS_OF_JOINED_GROUPS: Final = range(0xF01000, 0xF01400)
-"""The multicast LIDs that subnet administration gives to the groups that programs make by joining; nobody else's."""
+"""The multicast LIDs that subnet administration gives only to groups that programs make by joining."""
 
 SC_MANAGEMENT: Final = 15
 """The service channel of subnet management: SMPs, to and from QP0. Nothing else travels on it."""

@@ -424,8 +424,10 @@ class Fabric:
 
 
 def _nobody(left: Left) -> None:
-    """Refuse a packet for another engine: a fabric that has some has somebody who takes it there."""
-    raise FabricError(f"a packet left by link direction {left.direction}, and nobody takes it on")
+    """Refuse a packet for another engine: a fabric of several engines sets a carrier in place of this function."""
+    raise FabricError(
+        f"a packet left by link direction {left.direction}, and no carrier to its engine is set"
+    )
 
 
 def _nothing(_number: int) -> None:

@@ -1,4 +1,4 @@
-"""What the forwarding tables in the switches say, whoever has written them: ways between ports, possible deadlocks."""
+"""Paths between ports and possible deadlocks, from the forwarding tables that are in the switches now."""
 
 from __future__ import annotations
 

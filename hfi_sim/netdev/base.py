@@ -4,7 +4,7 @@ The host side (a kernel with its programs, or a test) opens and closes the devic
 address lists, and sends frames: these calls arrive at the `NetdevOps` that the adapter installs. The adapter hands
 received frames up and switches the carrier through methods of the `Netdev`.
 
-Whatever differs between kinds of devices is asked of the `Netdev` itself (`kernel_counters`, `can_hand_over`,
+What differs between kinds of devices is asked of the `Netdev` itself (`kernel_counters`, `can_hand_over`,
 `native_app`, ...), so that no caller needs to know which kind it has.
 """
 
@@ -129,7 +129,7 @@ class Netdev(ABC):
     def on_ip_addresses(self, handler: Callable[[], None]) -> None:  # noqa: B027 - without a kernel they never change
         """Call `handler` whenever `ip_addresses` has changed."""
 
-    def set_speed(self, speed: int) -> None:  # noqa: B027 - nobody asks a device without a kernel
+    def set_speed(self, speed: int) -> None:  # noqa: B027 - only kernel devices show a speed
         """Say how fast the link is, in Mb/s, for programs such as ethtool."""
 
     def merge_datagrams(self) -> None:  # noqa: B027 - a device without a kernel has nothing to switch

@@ -1,7 +1,7 @@
 """The single changes behind two readings of a device's address lists.
 
-A driver is called once for each address that the host adds or removes. Whoever reads the lists now and
-then sees several such changes at once, and takes them apart here again.
+A driver is called once for each address that the host adds or removes. A reader that polls the lists
+sees several such changes at once, and separates them here.
 
 Source: the kernel's dev_addr_lists.c: an address is added at the end of its list, none ever moves.
 """

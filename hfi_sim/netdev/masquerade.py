@@ -1,6 +1,6 @@
 """One rule of nftables: what comes from a network, or leaves by an interface, gets the address of the way it takes.
 
-The table has a name of ours and, with Linux 5.12, an owner, which is a socket: nobody else can change it, and the
+The table has a name of ours and, with Linux 5.12, an owner, which is a socket: no other program can change it, and the
 kernel removes it when the socket is closed, however its process ends. Messages are laid down by hand: there are five.
 
 Source: the kernel's uapi/linux/netfilter/nf_tables.h and nfnetlink.h.

@@ -151,7 +151,7 @@ class MemoryNetdev(Netdev):
 
     @property
     def rx_stopped(self) -> bool:
-        """Whether the queue is full: it has room again once somebody takes a frame, or reads on."""
+        """Whether the queue is full: it has room again once a reader takes a frame or resumes."""
         return self.is_up and not self._is_read and len(self.received) >= self._queue_frames
 
     @property

@@ -72,7 +72,7 @@ def run_in_thread(function: Callable[[], Result], name: str) -> Result:
     def body() -> None:
         try:
             outcome.append(function())
-        except BaseException as error:  # handed to the caller below, whatever it is
+        except BaseException as error:  # handed to the caller below
             failure.append(error)
 
     thread = threading.Thread(target=body, name=name, daemon=True)

@@ -95,7 +95,7 @@ class NeighbourClient(LinkClient):
         return self._state(ifindex, address) is not None
 
     def forget_neighbour(self, ifindex: int, address: Address) -> None:
-        """Remove the entry for an address if it was learned. One that somebody has set, or that is gone, is left."""
+        """Remove the entry for an address if it was learned. A static or missing entry is left."""
         state = self._state(ifindex, address)
         if not state:
             return

@@ -414,7 +414,7 @@ def _address_fields(ifindex: int, interface: IpInterface) -> dict[str, Any]:
     if interface.version == 4 and interface.network.prefixlen < 31:
         attrs.append(("IFA_BROADCAST", str(interface.network.broadcast_address)))
     if interface.version == 6:
-        attrs.append(("IFA_FLAGS", 0x02))  # IFA_F_NODAD: the lab file says who has the address
+        attrs.append(("IFA_FLAGS", 0x02))  # IFA_F_NODAD: the lab file assigns the address
     return {
         "family": family,
         "prefixlen": interface.network.prefixlen,

@@ -147,7 +147,7 @@ class TapNetdev(Netdev):
 
     @property
     def has_usable_addresses(self) -> bool:
-        """Whether the interface runs and none of its IPv6 addresses is tentative; elsewhere, nobody waits for it."""
+        """Whether the interface runs and none of its IPv6 addresses is tentative; true once it has moved elsewhere."""
         return self._usable_addresses or bool(self.moved_to)
 
     def heard_tentative(self, tentative: bool) -> None:

@@ -117,7 +117,7 @@ def check_tap(fd: int) -> None:
 
 
 def leave_offloads(fd: int) -> bool:
-    """Let the host leave checksums and segmentation to who reads a TAP with virtio-net headers, as far as it can.
+    """Let the host leave checksums and segmentation to the reader of a TAP with virtio-net headers, as far as it can.
 
     Return whether that is also so for datagrams: a kernel that leaves these whole also takes merged ones, and one
     before Linux 6.2 refuses both. Raises OSError where it leaves nothing.

@@ -1,7 +1,7 @@
 """What the kernel says about the interfaces of one namespace, brought to the netdevs that live there.
 
-One watcher serves all TAPs of a namespace: links and address lists are notified. Of some changes of the lists the
-kernel tells nobody (a static `ip maddr add`, the addresses that a packet socket adds), so they are read once a
+One watcher serves all TAPs of a namespace: links and address lists are notified. Some changes of the lists are not
+notified (a static `ip maddr add`, the addresses that a packet socket adds), so the lists are read once a
 second as well: 2 ms with 255 TAPs in the namespace.
 """
 
@@ -221,7 +221,7 @@ class NamespaceWatcher:
             self._lists_stale = True
             return
         self._lists_stale = False
-        self.drain()  # a device that went up or down before the reading must know it before it sees the lists
+        self.drain()  # a device that changed its state before the reading must know it before it sees the lists
         for ifindex, device in list(self._devices.items()):
             device.on_address_lists(lists.get(ifindex, AddressLists()))
 

@@ -141,11 +141,11 @@ class Link:
         self.jitter_s = jitter_s
         """Maximum of an extra delay drawn for each packet; packets still arrive in order."""
         self.downed_by: set[str] = {"admin"}
-        """Everyone that holds the link down; it is up if this is empty."""
+        """Reasons that hold the link down; it is up if this is empty."""
         self.times_downed = 0
         """How often it went down."""
         self.has_credits = flow is not None
-        """Whether it stops who sends; a link gets credits when it is laid, or never."""
+        """Whether it has credits, which stop a sender; they are set when the link is made."""
         self._rate_bps = rate_bps
         self._network_s = 0.0
         self._queue = queue
@@ -177,7 +177,7 @@ class Link:
 
     @property
     def up(self) -> bool:
-        """Whether nobody holds it down."""
+        """Whether nothing holds it down."""
         return self._config.up
 
     @property

@@ -45,7 +45,7 @@ class EgressPort(ABC, Generic[Config]):
     def set_arbitration(self, arbitration: Arbitration | None) -> None:
         """Take the tables VLArb; None: VLs share the wire as the link has it.
 
-        Without credits a link has one queue, and nothing to share. Who has sent how much so far is forgotten.
+        Without credits a link has one queue, and nothing to share. Shares used so far are forgotten.
         """
         if arbitration != self.arbitration:
             self._configure(egress=replace(self._config.egress, arbitration=arbitration))

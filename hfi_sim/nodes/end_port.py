@@ -191,7 +191,7 @@ class EndPort:
             self._configure(multicast_lids=lids)
 
     def take_any_group(self) -> None:
-        """Leave it to the switches which groups reach this port: nobody tells it what it has joined."""
+        """Accept every multicast group; the switches filter."""
         self._configure(any_group=True)
 
     def set_state(self, state: PortState) -> None:
@@ -212,4 +212,4 @@ class EndPort:
 
 
 def _nothing() -> None:
-    """Stand in for who follows a port."""
+    """Default observer of a port: do nothing."""

@@ -196,7 +196,7 @@ class HfiPort(EndPort, EgressPort[PortConfig]):
         self._description_handlers.append(handler)
 
     def tell_description(self) -> None:
-        """Tell the subnet manager that the description of the node is another now."""
+        """Tell the subnet manager that the node description has changed."""
         for handler in tuple(self._description_handlers):
             handler(self)
 
@@ -254,7 +254,7 @@ class Hfi:
         }
 
     def describe(self, description: str) -> None:
-        """Say something else of itself, as its host may, and have each port tell the subnet manager."""
+        """Change the node description and notify the subnet manager on every port."""
         if description == self.description:
             return
         self.description = description

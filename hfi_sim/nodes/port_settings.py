@@ -47,7 +47,7 @@ class PortSettings:
         self.physical_state = PhysicalState.POLLING
         """What it is told to be while it has no link: POLLING or DISABLED."""
         self.trap_lid = 0
-        """Where traps go, once a manager has said so in an SMP; 0: nobody awaits any."""
+        """Where traps go, once a manager has said so in an SMP; 0: no manager awaits any."""
 
     def link_changed(self) -> None:
         """Begin anew: the link came up or went down."""

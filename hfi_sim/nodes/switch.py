@@ -272,4 +272,4 @@ def _nothing(_port: SwitchPort) -> None:
 
 
 def _nobody() -> None:
-    """Stand in for who follows a switch."""
+    """Default observer of a switch: do nothing."""

@@ -59,7 +59,7 @@ def min_hop(graph: SwitchGraph) -> Routes:
 def _towards(destination: int, back: list[int], forth: list[int], choice: _PortChoice) -> list[Ports]:
     """Return the next hops to `destination` of all switches, by breadth-first search from it.
 
-    Args:  back: who can come one step before a switch; forth: where a switch may go.
+    Args:  back: predecessors of a switch; forth: its successors.
     """
     hops: list[Ports] = [()] * len(back)
     level = seen = 1 << destination

@@ -18,7 +18,7 @@ _ALL: Final = range(LID_MULTICAST_FIRST, LID_PERMISSIVE)
 
 @dataclass(frozen=True, slots=True)
 class Announced:
-    """What subnet administration tells of a group that nobody has made by joining it."""
+    """What subnet administration tells of a group that was not made by joining it."""
 
     mgid: bytes
     pkey: int
@@ -144,7 +144,7 @@ class Groups:
     def follow(self, groups: Mapping[str, Mapping[str, bool]], ports: Iterable[HfiPort]) -> None:
         """Have the groups that another subnet manager had, as its `to_json` says; `ports` are those of the fabric.
 
-        Raises:  FabricError: not a multicast LID. ValueError: a number that is none. Nothing is changed.
+        Raises:  FabricError: not a multicast LID. ValueError: a malformed number. Nothing is changed.
         """
         by_guid = {int(port.guid): port for port in ports}
         wanted = {
@@ -200,7 +200,7 @@ class Groups:
 
 
 def _nobody() -> None:
-    """Hear of changes where nobody asks for them."""
+    """Default handler of changes: do nothing."""
 
 
 def _check(mlid: int) -> None:

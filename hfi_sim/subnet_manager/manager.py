@@ -108,16 +108,16 @@ class SubnetManager:
         self._unsubscribe = fabric.on_change(self._fabric_changed)
 
     def stop(self) -> None:
-        """Let go of the fabric: it keeps its tables, and nobody sweeps any more."""
+        """Let go of the fabric: it keeps its tables, and this manager sweeps no more."""
         self._unsubscribe()
 
     def retire(self) -> None:
-        """Leave the fabric to another subnet manager: it keeps its tables, and nobody sweeps here before `sweep`."""
+        """Leave the fabric to another subnet manager: it keeps its tables, and this manager is idle until `sweep`."""
         self._view = None
         self._update_service([])
 
     def reserve_lids(self) -> None:
-        """Give every node its LID, cabled or not: whichever come first, each subnet manager gives it the same one.
+        """Give every node its LID, cabled or not: in any order of arrival, each subnet manager gives the same one.
 
         Raises:  FabricError: no LID is left.
         """

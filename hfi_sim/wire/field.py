@@ -82,7 +82,7 @@ class Field:
     record: Header | None = None
     """The declaration of an item that is itself a header; the item's value is a dict."""
     access: str = ""
-    """Who may write the field, for attributes that specify it."""
+    """Access to the field (who may write it), for attributes that specify it."""
 
     @property
     def width(self) -> int:

@@ -90,7 +90,7 @@ class Nid:
 
     @classmethod
     def from_wire(cls, value: int) -> Self:
-        """Read the 64-bit form, of whatever network type."""
+        """Read the 64-bit form of any network type."""
         kind = value >> 48 & 0xFFFF
         named = NetType(kind) if kind in set(NetType) else kind
         return cls(Net(named, value >> 32 & 0xFFFF), IPv4Address(value & 0xFFFFFFFF))

@@ -29,7 +29,7 @@ _HELP = {
     "recovery_interval": "Kept and shown, without effect, as in LNet since 2.14.",
     "router_sensitivity": "Kept and shown, without effect: there are no routers.",
     "response_tracking": "Kept and shown, without effect.",
-    "recovery_limit": "Seconds for which a silent interface is pinged; 0: for ever.",
+    "recovery_limit": "Seconds for which a silent interface is pinged; 0: without limit.",
     "max_recovery_ping_interval": "Most seconds between two recovery pings.",
 }
 _EXAMPLE = {"transaction_timeout": 100, "retry_count": 3, "max_recovery_ping_interval": 60}

@@ -14,7 +14,7 @@ from hfi_sim.base.core_runner import failure_text
 from lnet.base.errors import CommandError
 from lnet.base.nid import Net, Nid
 from lnet.host.questions import Answer, Questions
-from lnet.lnetctl import COMMANDS, Document, Lnetctl, OwnerOf, nobody
+from lnet.lnetctl import COMMANDS, Document, Lnetctl, OwnerOf, no_owner
 from lnet.lnetctl.status import connection_document
 from lnet.node.node import Interface, LnetNode, Resolver
 from lnet.node.selftest import MATCH_BITS, Selftest, SelftestResult
@@ -41,7 +41,7 @@ class LnetHost:
         stamp: int,
         config: LndConfig | None = None,
         pkey: int,
-        owner_of: OwnerOf = nobody,
+        owner_of: OwnerOf = no_owner,
         bonding_of: Callable[[Net], Bonding] = lambda net: Bonding.O2IBS,
     ) -> None:
         self.node = LnetNode(

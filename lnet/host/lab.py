@@ -180,7 +180,7 @@ class LnetLab(RunningPart):
         "Send messages one after the other",
         "the route of each",
         body={
-            "host": "string: who sends",
+            "host": "string: the sender",
             "to": "string: a host or NID",
             "count": "integer: how many",
             "size": "integer: bytes",
@@ -201,7 +201,7 @@ class LnetLab(RunningPart):
         "Load the routes between two hosts",
         "the throughput",
         body={
-            "host": "string: who sends",
+            "host": "string: the sender",
             "to": "string: a host or NID",
             "size": "integer: bytes",
             "concurrency": "integer: messages in flight",

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from lnet.lnetctl.commands import Document, OwnerOf, nobody
+from lnet.lnetctl.commands import Document, OwnerOf, no_owner
 from lnet.lnetctl.whole import WholeCommands
 
-__all__ = ["COMMANDS", "Document", "Lnetctl", "OwnerOf", "nobody"]
+__all__ = ["COMMANDS", "Document", "Lnetctl", "OwnerOf", "no_owner"]
 
 
 class Lnetctl(WholeCommands):

@@ -25,7 +25,7 @@ OwnerOf = Callable[[IPv4Address], str | None]
 """Returns the name of the host with an address, or None where no host has it."""
 
 
-def nobody(addr: IPv4Address) -> None:
+def no_owner(addr: IPv4Address) -> None:
     """Know no owner of any address."""
     return
 
@@ -36,7 +36,7 @@ class Commands:
     def __init__(
         self,
         node: LnetNode,
-        owner_of: OwnerOf = nobody,
+        owner_of: OwnerOf = no_owner,
         bonding_of: Callable[[Net], Bonding] = lambda net: Bonding.O2IBS,
     ) -> None:
         """Make it. `bonding_of` says how a network that is added uses several interfaces."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from lnet.base.nid import Net
-from lnet.lnetctl.commands import Commands, Document, OwnerOf, nobody, number_of
+from lnet.lnetctl.commands import Commands, Document, OwnerOf, no_owner, number_of
 from lnet.node.node import LnetNode
 from lnet.settings.config import LndConfig
 from lnet.settings.networks import Bonding
@@ -20,7 +20,7 @@ class GlobalCommands(Commands):
     def __init__(
         self,
         node: LnetNode,
-        owner_of: OwnerOf = nobody,
+        owner_of: OwnerOf = no_owner,
         bonding_of: Callable[[Net], Bonding] = lambda net: Bonding.O2IBS,
     ) -> None:
         super().__init__(node, owner_of, bonding_of)

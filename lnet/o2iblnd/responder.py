@@ -51,7 +51,7 @@ class Wire(Protocol):
 
 
 class Transmit(Protocol):
-    """The interface to the connection: it sends whatever has a tag."""
+    """The interface to the connection: it sends any message that has a tag."""
 
     def __call__(self, tag: MsgTag, data: bytes) -> None:
         """Send data."""

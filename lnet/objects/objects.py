@@ -147,7 +147,7 @@ class KibRoute:
 
 
 def make_mesh(nid: Nid, ips: Sequence[IPv4Address], devices: Sequence[KibDev]) -> list[KibRoute]:
-    """Return the routes to `nid`: as many as addresses or devices, whichever is more, but at most 16.
+    """Return the routes to `nid`: as many as addresses or devices (the larger number), but at most 16.
 
     Args:    ips: addresses of the peer's target; if empty, the address inside `nid` is used.
     Source:  seed 004, the mesh algorithm under "kib_routes_t and kib_route_t".

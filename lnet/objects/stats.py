@@ -107,7 +107,7 @@ class Traffic:
         self.counters.recv_length += nob
 
     def dropped(self, kind: str, local: Nid, remote: Nid, nob: int) -> None:
-        """Count a message that arrived and that nobody wanted. Args: as for `sent`."""
+        """Count a message that arrived and had no receiver. Args: as for `sent`."""
         for stats in (self.local(local), self.remote(remote)):
             _add(stats.dropped, kind)
         self.counters.drop_count += 1

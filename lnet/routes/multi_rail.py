@@ -226,7 +226,7 @@ class MultiRail:
         peer = self.table.peers.get(source) or self.table.peers.get(info.nids[0][0])
         stamp = self._conns.stamp_of
         if peer is None or (source not in peer.nis and stamp(source) != stamp(peer.primary)):
-            peer = self.table.peer_of(source)  # nobody can speak for another node: its incarnation differs
+            peer = self.table.peer_of(source)  # no node can speak for another: its incarnation differs
         self._merge(peer, info)
 
     def _merge(self, peer: RailPeer, info: PingInfo) -> None:
@@ -284,7 +284,7 @@ class MultiRail:
             self.discover(peer)
 
     def device_changed(self, dev: KibDev) -> None:
-        """Handle a device that went down or came back."""
+        """Handle a device that failed or came back."""
         if dev in self.table.locals:
             self.tell()
 

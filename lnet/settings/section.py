@@ -90,7 +90,7 @@ class LnetModel(Section):
     health_sensitivity: Annotated[int, Field(ge=0, le=1000)] = 100
     """Multi-Rail: what a failure takes from the health of an interface, and a success adds."""
     recovery_limit: Annotated[Time, Field(ge=0)] = 0.0
-    """Multi-Rail: how long after its last success an interface of a peer is pinged; 0: for ever."""
+    """Multi-Rail: how long after its last success an interface of a peer is pinged; 0: without limit."""
     max_recovery_ping_interval: Annotated[Time, Field(gt=0)] = 900.0
     """Multi-Rail: the longest wait between two recovery pings."""
     discovery: bool = True

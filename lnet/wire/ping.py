@@ -45,7 +45,7 @@ class PingInfo:
     """What a node tells of itself."""
 
     nids: tuple[tuple[Nid, bool], ...]
-    """Its NIDs without 0@lo, the primary one first, on networks of whatever type, and whether each is up."""
+    """Its NIDs without 0@lo, the primary one first, on networks of any type, and whether each is up."""
     features: int = FEATURE_BASE | FEATURE_NI_STATUS
     sequence: int = 0
     """Number of its configuration, 32 bits; higher after each change."""

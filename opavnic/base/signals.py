@@ -38,7 +38,7 @@ def heard() -> tuple[signal.Signals, ...]:
 class ReadersGoneError(OpavnicError):
     """The pipe on stdout has no reader any more: what BrokenPipeError says, but before anything is written.
 
-    No OSError, which whoever waits for an answer would take for one of its own connection.
+    Not an OSError: a caller that waits for a reply would take that for an error of its own connection.
     """
 
 
@@ -75,7 +75,7 @@ def followed() -> Iterator[None]:
     """Like `interruptible`, and raise ReadersGoneError once the pipe on stdout has no reader any more.
 
     So `opavnic logs -f | head -n1` ends with head(1), and not only when the next line is written, perhaps much later.
-    Whoever writes at that moment may get a BrokenPipeError as well, and ReadersGoneError on its way out of the context.
+    A write at that moment may raise BrokenPipeError as well, and ReadersGoneError when the context is left.
     """
     left = threading.Event()
     with interruptible(left), _left_by_readers(left):
@@ -100,7 +100,7 @@ def _left_by_readers(left: threading.Event) -> Iterator[None]:
         poll.register(over, select.POLLIN)
         if over not in dict(poll.poll()):
             left.set()
-            signal.pthread_kill(main, signal.SIGTERM)  # interrupts whatever it waits for
+            signal.pthread_kill(main, signal.SIGTERM)  # interrupts its wait
 
     watcher = threading.Thread(target=watch, name="readers of stdout", daemon=True)
     watcher.start()

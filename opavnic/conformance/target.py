@@ -12,7 +12,7 @@ A session that differs is run once more: the lab's own Ethernet Manager, which l
 written its trap sink over the session's.
 
 When it is over, the trap sink is what it was, and the vports that were used are back to power-on defaults. No MAD
-removes them; whoever knows more of the target than its socket may.
+removes them; a caller that owns the target may.
 """
 
 from __future__ import annotations

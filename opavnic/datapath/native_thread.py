@@ -147,7 +147,7 @@ class NativeDatapath:
                 netdev.merge_datagrams()
             self._index[adapter] = self._carrier.add_vport(fd)
             self._give(adapter, port, passing=adapter.is_passing)  # before the first frame is read
-            netdev.wake_queue()  # the carrier itself heeds the link
+            netdev.wake_queue()  # the carrier itself follows the link's flow control
             self._follow(adapter, netdev)
         elif netdev.native_app is not None:
             self._index[adapter] = self._carrier.add_vport()
@@ -264,7 +264,7 @@ class NativeDatapath:
         """Stop the threads and let go of every TAP. Harmless when done twice."""
         if self._closed:
             return
-        with contextlib.ExitStack() as stack:  # the last one first, each whatever another does
+        with contextlib.ExitStack() as stack:  # the last one first; a failure of one does not stop the others
             stack.callback(setattr, self, "_closed", True)
             for adapter in list(self._index):
                 stack.callback(self._release, adapter)

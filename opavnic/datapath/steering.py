@@ -2,8 +2,8 @@
 
 A worker writes what arrives, and in that write goes through TCP/IP of the receiving host; with many flows that is most
 of what it does. Other processors can take it over (`Netdev.steer`), and then carry more together. A single flow loses
-by it: it is never on two processors at once, and each of its frames wakes another one. So who does it depends on what
-passes, which is looked at ten times a second.
+by it: it is never on two processors at once, and each of its frames wakes another one. So the traffic
+chooses the processor; it is checked ten times a second.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 `receive` takes requests; `replies` holds what to write to /dev/fuse. Reads of devices wait here until there is
 something to read, and so do opens of a device that one program at a time may have until it is free. A read whose
 buffer is too small for an RMPP message is special: the kernel's device fills the buffer and says ENOSPC as well, FUSE
-can do one of the two. So a `Deposit` asks for somebody who writes into the memory of the caller. Where the caller's
-buffer proves to be longer than the request, the read comes in `pieces`.
+can do one of the two. So a `Deposit` asks the owner of the mount to write into the memory of the caller. Where
+the caller's buffer proves to be longer than the request, the read comes in `pieces`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class _Open:
     take: Callable[[bytes], None] | None = None
     """Of a text that can be written."""
     poll_handle: int | None = None
-    """Whom to wake; None: nobody polls."""
+    """The poller to wake; None: no program polls."""
     pieces: Pieces = field(default_factory=Pieces)
 
 
@@ -105,7 +105,7 @@ class FileSystem:
         self._waiting: dict[int, _Waiting] = {}
         self._opening: dict[int, _Opening] = {}
         self._looked_at: dict[int, _Waiting | _Writing] = {}
-        """Calls that somebody looks at."""
+        """Calls that are being inspected by the owner of the mount."""
         self._closed = False
 
     @property
@@ -292,7 +292,7 @@ class FileSystem:
         return True
 
     def deposited(self, unique: int, size: int) -> None:
-        """Go on with a read whose buffer somebody has looked at, and filled. Args: size: of the buffer."""
+        """Continue a read after its buffer was inspected and filled. Args: size: of the buffer."""
         waiting = self._looked_at.pop(unique, None)
         if not isinstance(waiting, _Waiting):
             return
@@ -391,7 +391,7 @@ class FileSystem:
     # --- devices -------------------------------------------------------------------------------------------
 
     def _news(self, fh: int) -> None:
-        """Serve whoever waits for a device that can be read now."""
+        """Serve the waiting reads and polls of a device that can be read now."""
         file = self._open.get(fh)
         if file is None:
             return

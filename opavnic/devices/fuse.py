@@ -141,7 +141,7 @@ def reply(unique: int, body: bytes = b"", error: int = 0) -> bytes:
 
 
 def poll_news(poll_handle: int) -> bytes:
-    """Return the message that wakes whoever polls."""
+    """Return the message that wakes a poller."""
     return _OUT_HEADER.pack(_OUT_HEADER.size + 8, _NOTIFY_POLL, 0) + struct.pack("<Q", poll_handle)
 
 

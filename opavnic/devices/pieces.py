@@ -3,7 +3,7 @@
 The kernel asks for at most `fuse.MAX_WRITE` bytes at a time. A longer read or write comes as several requests, one
 after the other, with growing offsets; it ends with the first that is answered by fewer bytes, or by an error, and then
 says how many bytes were transferred before. A device has messages, not bytes: whether one fits, and whether it is
-valid, must be known at the first piece. So the first piece asks for somebody who looks at the call itself. The first
+valid, must be known at the first piece. So the call itself is inspected at the first piece. The first
 request of a call has offset 0, since files of devices have no position.
 
 Source: fuse_direct_io in fs/fuse/file.c of Linux.

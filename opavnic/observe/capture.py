@@ -104,7 +104,7 @@ class Capture:
 
 
 def ways_of(fabric: Fabric, place: str, match: Match, *, once: bool) -> list[LinkDirection]:
-    """Return the directions of links that a capture looks at, on whichever machine they begin.
+    """Return the directions of links that a capture looks at, on any machine of the cluster.
 
     Args:    once: only those on which packets enter the fabric, from HFI ports.
     Raises:  FaultError: there are none.

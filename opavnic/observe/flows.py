@@ -25,7 +25,7 @@ _WITH_PORTS: Final = frozenset({6, 17, 132})
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """What frames of one flow have in common; `source` is who sends."""
+    """What frames of one flow have in common; `source` is the sender."""
 
     protocol: str
     """Of the innermost header that is known: TCP, ARP, or the ethertype."""

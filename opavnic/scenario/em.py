@@ -388,7 +388,7 @@ class ScenarioEm:
             raise ScenarioError(self._absent(awaited, timeout_s)) from None
 
     def _has_come(self, awaited: Iterable[tuple[ScenarioHost, str]], wholly: bool) -> bool:
-        """Return whether members are configured. Args: wholly: and the manager waits for nobody else either."""
+        """Return whether members are configured. Args: wholly: and the manager waits for no other member."""
         ready = self.service.converged if wholly else self.core.active
         return ready and all(not self.why_absent(host, name) for host, name in awaited)
 

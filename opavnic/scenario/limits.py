@@ -1,7 +1,7 @@
 """Limits for a test that waits: it fails with a picture of the fabric instead of hanging.
 
 A test on virtual time that waits for what never comes uses no time at all: nothing is scheduled, so its loop would
-sleep for good. A timer at the limit of virtual time wakes it, and as nothing comes before it, at once. Whatever
+sleep for good. A timer at the limit of virtual time wakes it, and as nothing comes before it, at once. What
 depends on the outside (sockets, programs, threads) has no virtual time; that is what the limit of real time is for.
 """
 
@@ -38,7 +38,7 @@ _NANO: Final = 1_000_000_000
 
 
 class TimeLimitError(OpavnicError, AssertionError):
-    """A test waited longer than its limits; the message shows who waits for what, and the fabric."""
+    """A test waited longer than its limits; the message shows the waiting tasks and the fabric."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Watch:
         self._alarm: int | None = None
 
     def __enter__(self) -> Self:
-        """Begin with the current task, and go on with whatever the loop is run for."""
+        """Limit the current task, and then each task that the loop runs."""
         self._loop = asyncio.get_running_loop()
         self._factory_before = self._loop.get_task_factory()
         self._loop.set_task_factory(self._make_task)

@@ -29,7 +29,7 @@ _LIBRARY: Final = (
         for package in ("hfi_sim", "vema", "opavnic", "ejfat", "lnet")
     ),
 )
-"""Where frames are nobody's own code."""
+"""Directories whose frames belong to libraries."""
 
 
 def is_own(file: str) -> bool:

@@ -229,7 +229,7 @@ class Scenario:
         return self._has_begun and self._at_end is None
 
     def check_loop(self) -> None:
-        """Check that who waits for this scenario runs on its event loop.
+        """Check that the caller runs on the event loop of this scenario.
 
         Raises:  ScenarioError: it is another one, on which nothing of the scenario would ever come.
         """

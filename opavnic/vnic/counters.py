@@ -33,7 +33,7 @@ class TrafficCounters:
     """Frames of one direction."""
 
     packets: int = 0
-    """Frames, whatever their outcome."""
+    """Frames with any outcome."""
     bytes: int = 0
     """Bytes of these frames, including FCS."""
     unicast: int = 0
@@ -45,10 +45,10 @@ class TrafficCounters:
     vlan: int = 0
     """Good frames with a VLAN tag."""
     sizes: list[int] = field(default_factory=lambda: [0] * len(SIZE_NAMES))
-    """Frames of each size class, whatever their outcome."""
+    """Frames of each size class, with any outcome."""
 
     def count_attempt(self, length: int) -> None:
-        """Count a frame of `length` bytes without FCS, whatever becomes of it."""
+        """Count a frame of `length` bytes without FCS, before its outcome is known."""
         self.packets += 1
         self.bytes += length + FCS_SIZE
         self.sizes[bisect_right(SIZE_LIMITS, length)] += 1

@@ -3,7 +3,7 @@
 scene     what there is to see of a lab at one moment, as plain values; sans-IO
 charts    a scene as options of ECharts; sans-IO
 watch     asks the lab, once for all pages that are open, and not at all while none is
-guard     who may ask: a token, one origin
+guard     access: a token, one origin
 pages/    what a page shows
 server    puts them together and serves
 

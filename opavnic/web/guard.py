@@ -1,11 +1,11 @@
-"""Who may ask: those who know the token, from pages of this server alone.
+"""Access control: requests need the token and must come from pages of this server.
 
 The token is in the URL that the program prints. The first request brings it; a cookie that no other site can make a
 browser send takes its place, and the address bar no longer shows it. The Host of a request must be the address that is
-served, so that a page under a name that somebody else resolves to 127.0.0.1 gets nothing. Its Origin, which browsers
+served, so that a page under a foreign name that resolves to 127.0.0.1 gets nothing. Its Origin, which browsers
 state for every WebSocket and every form, must be that address too. Cookies know no ports, and what another port of this
 machine serves is of the same site: so what a page elsewhere makes a browser ask for is refused by Sec-Fetch-Site, which
-browsers state for every request to this machine. Who follows a link with the token from there is let in.
+browsers state for every request to this machine. A followed link with the token is let in.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Guard:
             )
 
     def _refusal(self, kind: str, headers: Mapping[str, str]) -> str:
-        """Return why a request is refused, whatever it brings; empty if it is not."""
+        """Return why a request is refused even with a valid token; empty if it is not."""
         host, origin = headers.get("host", ""), headers.get("origin")
         if host not in self._hosts:
             return "this address is not served here"

@@ -171,7 +171,7 @@ class RunningPart:
         return {}
 
     def detail(self) -> dict[str, Any]:
-        """Return all there is to see of it as plain data, for a page of its own; asked for while somebody looks."""
+        """Return all there is to see of it as plain data, for a page of its own; asked for while a page is open."""
         return self.status()
 
     def routes(self) -> Iterable[web.RouteDef]:

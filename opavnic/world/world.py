@@ -47,8 +47,8 @@ CrashHandler = Callable[[str], None]
 """Called with the name of a host whose driver has just been unloaded."""
 TrapHandler = Callable[[MadRequest], None]
 ManagedBy = Literal["builtin", "external", "elsewhere", "deputy"]
-"""Who brings a fabric up: the built-in subnet manager, a fabric manager that is started in a host, the built-in subnet
-manager on another machine of the cluster, or the one here once that is gone (`take_over`)."""
+"""Manager that brings a fabric up: the built-in subnet manager, a fabric manager started in a host, the built-in
+subnet manager on another machine of the cluster, or the one here once that is gone (`take_over`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class World:
         self.managed_by = subnet_manager
         self._subnet_manager: SubnetManager | None = None
         self.administration: AdministrationService | None = None
-        """What the subnet manager answers to those who ask about the subnet; None without a port to answer on."""
+        """Answers queries about the subnet; None without a port to answer on."""
         if subnet_manager in ("builtin", "deputy"):
             paths = Routing(engine=routing) if isinstance(routing, str) else routing
             self._subnet_manager = SubnetManager(self.fabric, self._em_port, routing=paths)

@@ -23,6 +23,6 @@ def test_every_command_of_the_first_lab_works(tmp_path: Path) -> None:
         ("h3", "10.9.3.3/24", "9000", "up"),
     ]
     assert "8980 bytes from h3.red (10.9.3.3)" in printed[5]
-    assert "everybody reaches everybody, and nobody else" in printed[5]
+    assert "every host reaches all members of its virtual switches, and no others" in printed[5]
     assert "h2 cannot be reached" in printed[7]
     assert "link-down" in printed[7]

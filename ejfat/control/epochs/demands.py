@@ -15,7 +15,7 @@ from ejfat.base.errors import BadRequestError
 from ejfat.control.epochs.calendar import Claim, apportion, spread
 from ejfat.tables.schema import SLOTS
 
-NOBODY = 0xFFFF
+UNASSIGNED = 0xFFFF
 """Member number of an unassigned slot."""
 ANYWHERE = -1
 
@@ -45,21 +45,21 @@ Demands = Mapping[int, Sequence[SlotRange]]
 
 
 def place(demands: Demands) -> list[int]:
-    """Return the member of each slot, or `NOBODY` if no member demands it.
+    """Return the member of each slot, or `UNASSIGNED` if no member demands it.
 
     Fixed ranges are placed first, then those that may be anywhere, each in the order of `demands`. A slot that is
     already assigned is not reassigned.
     """
-    calendar = [NOBODY] * SLOTS
+    calendar = [UNASSIGNED] * SLOTS
     for member, ranges in demands.items():
         for item in ranges:
             for slot in range(item.index, item.index + item.length) if item.index != ANYWHERE else ():
-                if calendar[slot] == NOBODY:
+                if calendar[slot] == UNASSIGNED:
                     calendar[slot] = member
     for member, ranges in demands.items():
         for item in ranges:
             if item.index == ANYWHERE:
-                empty = [slot for slot, owner in enumerate(calendar) if owner == NOBODY]
+                empty = [slot for slot, owner in enumerate(calendar) if owner == UNASSIGNED]
                 for slot in empty[: item.length]:
                     calendar[slot] = member
     return calendar
@@ -88,10 +88,10 @@ def check(demands: Demands, names: Mapping[int, str]) -> None:
 
 def fill(calendar: Sequence[int], claims: Mapping[int, Claim]) -> tuple[int, ...]:
     """Return the calendar with its empty slots shared among members by weight and spread evenly."""
-    empty = calendar.count(NOBODY)
+    empty = calendar.count(UNASSIGNED)
     counts = {member: count for member, count in apportion(claims, empty).items() if count} if empty else {}
     rest = iter(spread(counts))
-    return tuple(next(rest, NOBODY) if member == NOBODY else member for member in calendar)
+    return tuple(next(rest, UNASSIGNED) if member == UNASSIGNED else member for member in calendar)
 
 
 def ranges(calendar: Sequence[int]) -> dict[int, list[SlotRange]]:

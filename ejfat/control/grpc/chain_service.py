@@ -65,7 +65,7 @@ async def join(
     else:
         if graph.cycleDetected:
             raise ControlError(
-                f"{uri.host}:{uri.port} is downstream of this load balancer: packets would go in a circle"
+                f"{uri.host}:{uri.port} is downstream of this load balancer: that would be a forwarding loop"
             )
     worker = pb.RegisterRequest(
         lbId=uri.lb_id,
@@ -127,7 +127,7 @@ async def graph(
 
 
 def leave(plane: ControlPlane, reservation: Reservation, text: str) -> None:
-    """Forget a chain; who reports upstream then deregisters there.
+    """Forget a chain; the reporter to upstream then deregisters there.
 
     Raises:  UnknownError: the reservation has no such chain.
     """

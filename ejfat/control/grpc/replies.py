@@ -20,7 +20,7 @@ def reservation_reply(
 ) -> pb.ReserveLoadBalancerReply:
     """Return the addresses of a reservation; one of an IP version that it does not have is empty.
 
-    Args:    token: of the reservation, for who made it. uri: with that token.
+    Args:    token: of the reservation, for its owner. uri: with that token.
     """
     config = plane.config
     addresses, family = config.instances[reservation.instance], reservation.balancer.family

@@ -146,7 +146,7 @@ def _part_passes(term: pb.StatsMetricMatchString.Split.Part, part: str, index: i
 
 
 def _compiled(pattern: str) -> re.Pattern[str] | None:
-    """Return a pattern; None for one that is none, or too long, which then matches nothing."""
+    """Return a pattern; None if it is malformed or too long, and so matches nothing."""
     try:
         return re.compile(pattern) if len(pattern) <= _LONGEST_PATTERN else None
     except (re.error, RecursionError, OverflowError):

@@ -17,8 +17,8 @@ _PUBLIC: Final = (0, 3)
 def mismatch(tag: str, build: str) -> str:
     """Return why a client does not work with a control plane; empty if it does.
 
-    Args:    tag, build: from its VersionReply. A control plane that names no version, or one of a kind that nobody
-        here knows, is believed to be like the public one.
+    Args:    tag, build: from its VersionReply. A control plane that names no version, or an unknown
+        kind, is taken to be like the public one.
     """
     if tag.startswith(_OURS):
         need = "" if tag == COMPAT_TAG else COMPAT_TAG

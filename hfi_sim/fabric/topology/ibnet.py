@@ -240,7 +240,7 @@ def _hosts(blocks: dict[str, _Block]) -> dict[str, str]:
 
 
 def _names(blocks: dict[str, _Block]) -> dict[str, str]:
-    """Call a node by its description, or by the host in it, where that is one word and nobody else's; else by its id.
+    """Call a node by its description, or by the host in it, if that is one word and unique; else by its id.
 
     The HFIs of a host are called h1, h1.2, h1.3, ..., in the order of the file, as everywhere.
     """

@@ -209,7 +209,7 @@ class Topology:
 
     def graph(self) -> nx.MultiGraph[str]:
         """Return the same as a networkx graph: node attributes kind, ports, host; edge attributes a, b, rate_bps."""
-        import networkx as nx  # large, and whoever only builds a fabric needs no graph
+        import networkx as nx  # large, and building a fabric needs no graph
 
         graph: nx.MultiGraph[str] = nx.MultiGraph(name=self.name)
         for node in self.nodes.values():

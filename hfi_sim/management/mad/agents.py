@@ -1,4 +1,4 @@
-"""The agents of a port: who takes a MAD that is no answer to a request."""
+"""The agents of a port: receivers of MADs that are not responses."""
 
 from __future__ import annotations
 

@@ -326,7 +326,7 @@ class MadStack:
         return self.take(request)
 
     def take(self, request: MadRequest) -> Drop | None:
-        """Give a MAD, or a message of several, to who waits for it, or to an agent; return why to nobody."""
+        """Deliver a MAD or reassembled message to its waiter or agent; return the drop reason if there is neither."""
         header, slid, mad = request.header, request.slid, request.mad
         if header.method & RESPONSE_BIT or header.method == Method.TRAP_REPRESS:
             done = self._transactions.complete((slid, header.tid, header.mgmt_class))
@@ -353,7 +353,7 @@ class MadStack:
         now = self._runner.time()
         if rmpp.type != RmppType.DATA:
             if key.reversed in self._departures:
-                self._departures.heed(now, key.reversed, rmpp)
+                self._departures.handle(now, key.reversed, rmpp)
                 self._runner.poll()
                 return None
             if key in self._arrivals and rmpp.type != RmppType.ACK:

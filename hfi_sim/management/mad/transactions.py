@@ -84,12 +84,12 @@ class TransactionTable:
             heapq.heappush(self._deadlines, (transaction.deadline, key))
 
     def complete(self, key: Key) -> Done | None:
-        """Close the request that has its response; return who is to get that, None where nobody waits for it."""
+        """Close the request that has its response; return its callback, or None if no request is open."""
         transaction = self._open.pop(key, None)
         return None if transaction is None else transaction.done
 
     def forget(self, key: Key) -> None:
-        """Give up a request without telling anybody: its caller went away."""
+        """Give up a request without calling back: its caller has left."""
         self._open.pop(key, None)
 
     def expire(self, now: float) -> None:
@@ -114,7 +114,7 @@ class TransactionTable:
         return self._resend.popleft() if self._resend else None
 
     def next_given_up(self) -> Done | None:
-        """Return who is to hear next that no response came, or None."""
+        """Return the callback of the next request that got no response, or None."""
         return self._given_up.popleft() if self._given_up else None
 
     def next_deadline(self) -> float | None:

@@ -184,8 +184,8 @@ class Departures(Generic[Where]):
         self._go_on(now, key)
         return True
 
-    def heed(self, now: float, key: MessageKey, rmpp: Rmpp) -> None:
-        """Take an acknowledgement, or that the receiver wants no more of a message."""
+    def handle(self, now: float, key: MessageKey, rmpp: Rmpp) -> None:
+        """Handle an acknowledgement, or the receiver's end of the transfer."""
         leaving = self._leaving.get(key)
         if leaving is None:
             return

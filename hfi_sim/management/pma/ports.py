@@ -163,7 +163,7 @@ class _CabledPort(CountedPort):
             "rcv_pkts": back.packets,
             "multicast_xmit_pkts": there.wire.multicast,
             "multicast_rcv_pkts": back.wire.multicast,
-            # nobody counts when all VLs waited at once; this is never more than the time that passed
+            # time when all VLs waited at once is not counted; this is never more than the time that passed
             "xmit_wait": max((vl.wait_ns for vl in there.vls), default=0),
             "sw_congestion": self.is_switch * sum(vl.overflows for vl in there.vls),
             "rcv_fecn": back.wire.fecn,

@@ -84,7 +84,7 @@ class ReliableService:
         self.poll()
 
     def shutdown(self) -> None:
-        """Take the service off the port: it sends nothing more, whoever asks. Its connections end without a word."""
+        """Take the service off the port: it sends nothing more. Its connections end without telling the peers."""
         self.port.unregister_l4(L4.VENDOR_RC)
         self._runner.shutdown()
 

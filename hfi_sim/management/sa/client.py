@@ -59,14 +59,14 @@ class Held:
     answer: bytes = b""
     """The record of the last answer, while the order is held."""
     error: str = ""
-    """Why it is not held; empty where it is, or nobody has answered yet."""
+    """Why it is not held; empty if it is held, or before the first response."""
     tries: int = 0
     again: bool = False
     """Wanted again while it was being cancelled."""
 
 
 Fetched = Callable[[SaMessage | None], None]
-"""Called once: with the response, whatever its status, or with None where none came."""
+"""Called once: with the response of any status, or with None after a timeout."""
 
 
 class Ask(NamedTuple):

@@ -114,7 +114,7 @@ def node_description_of(port: Port) -> NodeDescription:
 
 
 def switch_info_of(switch: Switch) -> SwitchInfo:
-    """Return the SwitchInfo: what a manager has set, with the tops of the tables where nobody has said them."""
+    """Return the SwitchInfo that a manager has set; tops of tables that it left unset come from the tables."""
     info = switch.settings.info
     if not info.linear_fdb_top and (top := len(switch.lft.entries) - 1) > 0:
         info = replace(info, linear_fdb_top=top)

@@ -167,7 +167,7 @@ def _enter(port: HfiPort | SwitchPort, state: PortState) -> None:
 
 
 def _set_physical(node: Node, port: HfiPort | SwitchPort, physical: int) -> None:
-    """Disable a port, or let it train anew: its link goes down, and comes up unless somebody else holds it down."""
+    """Disable a port, or let it train anew: its link goes down, and comes up unless something else holds it down."""
     if physical not in _NOT_FORWARDED:
         raise RefusedError
     disabled = physical == PhysicalState.DISABLED

@@ -1,4 +1,4 @@
-"""Who may manage a node: the P_Key of the packet, and the M_Key of the SMP.
+"""The right to manage a node: the P_Key of the packet, and the M_Key of the SMP.
 
 Source: hfi1 of Linux: opa_smp_check in ud.c, opa_local_smp_check and check_mkey in mad.c; that the M_Key is asked of
 the node's own programs, too: handle_outgoing_dr_smp in core/mad.c. The InfiniBand architecture, 14.2.4.
@@ -22,7 +22,7 @@ class Verdict(Enum):
 
     ANSWER = "answer"
     PASS_ON = "pass on"  # noqa: S105 - no password
-    """It is for a subnet manager on the port, or for nobody."""
+    """It is for a subnet manager on the port, if there is one."""
     DENY = "deny"
 
 

@@ -1,4 +1,4 @@
-"""Traps of a node until somebody represses them. Sans-IO: `now` comes in, notices to send go out."""
+"""Traps of a node, repeated until a manager represses them. Sans-IO: `now` comes in, notices to send go out."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 REPEATS: Final = 5
-"""Times that a trap is repeated that nobody represses."""
+"""Times that a trap is repeated if it is not repressed."""
 MAX_WAITING: Final = 100
 """Traps of one notice type that wait at once; a further one is not sent.
 
@@ -43,11 +43,11 @@ class TrapQueue:
         return True
 
     def repress(self, tid: int) -> bool:
-        """Forget a trap that somebody has heard; return whether it was there."""
+        """Forget a trap that a manager has acknowledged; return whether it was there."""
         return self._traps.pop(tid, None) is not None
 
     def clear(self) -> None:
-        """Forget all: nobody awaits traps any more."""
+        """Forget all traps: no manager awaits them any more."""
         self._traps.clear()
         self._due.clear()
 

@@ -1,6 +1,6 @@
 """Queue pair 0 of a node: SMPs pass through it hop by hop, or end at the node's agent. The shell around `smp.rules`.
 
-An SMP travels on SC15, so ports need not be ACTIVE; on a directed route from and to the permissive LID, so nobody
+An SMP travels on SC15, so ports need not be ACTIVE; on a directed route from and to the permissive LID, so no port
 needs a LID. Each hop is a packet of its own on one link, with the faults of that link.
 """
 

@@ -1,4 +1,4 @@
-"""The agents that programs have registered on a port: which registrations are valid, and who gets a MAD.
+"""The agents that programs have registered on a port: which registrations are valid, and which agent gets a MAD.
 
 Source: ib_register_mad_agent and find_mad_agent in drivers/infiniband/core/mad.c of Linux.
 """
@@ -90,7 +90,7 @@ class AgentRegistry(Generic[Owner]):
         return self._by_tid.get(header.tid >> 32)
 
     def of_request(self, header: MadHeader, mad: bytes) -> Agent[Owner] | None:
-        """Return the agent that has registered for a MAD that nobody here has asked for."""
+        """Return the agent that has registered for an unsolicited MAD."""
         oui = oui_of(mad) if is_vendor_class(header.mgmt_class) else None
         return self._by_method.get((header.mgmt_class, header.class_version, oui, header.method))
 

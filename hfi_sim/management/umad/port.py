@@ -206,7 +206,7 @@ class UmadPort:
     # --- from the fabric -----------------------------------------------------------------------------------
 
     def receive(self, now: float, request: MadRequest) -> Drop | None:
-        """Take a MAD that nobody else on the port waits for; return why it was dropped, or None."""
+        """Take a MAD that has no other receiver on the port; return why it was dropped, or None."""
         size = mad_size(request.header.base_version)
         mad = request.mad[:size].ljust(size, b"\0")
         header = request.header

@@ -1,4 +1,4 @@
-"""The subnet administration: answers from what the subnet manager knows, and notices for who has subscribed. Sans-IO.
+"""The subnet administration: answers from what the subnet manager knows, and notices for subscribers. Sans-IO.
 
 Source: the InfiniBand architecture, 15.4; opa-fm, sa_*.c, for what Omni-Path has made of it.
 """
@@ -72,7 +72,7 @@ _EMPTY: Final = (
     SaAttrId.DEVICE_GROUP_NAME_RECORD,
     SaAttrId.DEVICE_GROUP_MEMBER_RECORD,
 )
-"""Tables that are there and hold nothing: nobody is quarantined, groups of ports and devices are not made."""
+"""Tables that exist but stay empty: no node is quarantined, groups of ports and devices are not made."""
 _OF_THE_ASKER: Final = {int(SaAttrId.CABLE_INFO_RECORD): CableInfoRecord.mask("length", "address")}
 """Components that say what is wanted of each record, and select none."""
 Reader = Callable[[Question], Answer]

@@ -1,7 +1,7 @@
 """Multicast groups by their MGIDs: ports join, the first makes the group, the last that leaves ends it.
 
 Source: the InfiniBand architecture, 15.2.5.17 (MCMemberRecord); opa-fm, sa_McMemberRecord.c.
-Differs: everybody sees all members. Nobody joins a group that the Ethernet Manager has made here.
+Differs: every port sees all members. No port can join a group that the Ethernet Manager has made here.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class Membership:
                 self._drop(group, port)
 
     def clear(self) -> None:
-        """End all groups: nobody administers them any more."""
+        """End all groups: they have no administration any more."""
         for group in self._by_mgid.values():
             self._groups.delete(group.mlid)
         self._by_mgid.clear()

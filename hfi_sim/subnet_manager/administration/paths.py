@@ -103,9 +103,7 @@ def _common(source: _End, target: _End) -> list[int]:
 
 
 def _fits(path: IbPathRecord, asked: IbPathRecord, has: set[str]) -> bool:
-    if (
-        "pkey" in has and (path.pkey ^ asked.pkey) & ~PKEY_FULL_MEMBER
-    ):  # a partition, by whichever of its P_Keys
+    if "pkey" in has and (path.pkey ^ asked.pkey) & ~PKEY_FULL_MEMBER:  # a partition, by any of its P_Keys
         return False
     return ("mtu" not in has or is_wanted(path.mtu, asked.mtu_selector, asked.mtu, MTUS)) and (
         "rate" not in has or is_wanted(path.rate, asked.rate_selector, asked.rate, RATES)

@@ -26,7 +26,7 @@ class RefusedError(HfiSimError):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A request, and who makes it."""
+    """A request and its requester."""
 
     message: SaMessage
     asker: HfiPort

@@ -20,7 +20,7 @@ from hfi_sim.wire.mad.header import RESPONSE_BIT, MadClass, Method
 from hfi_sim.wire.mad.message import Mad
 
 REPORT_TIMEOUT_S: Final = 1.0
-"""Seconds after which a report that nobody has acknowledged is repeated."""
+"""Seconds after which an unacknowledged report is repeated."""
 REPORT_RETRIES: Final = 3
 _TURN: Final = 32
 _SMP_DATA: Final = 32

@@ -1,4 +1,4 @@
-"""Services that ports offer, until their lease ends or somebody deletes them.
+"""Services that ports offer, until their lease ends or a port deletes them.
 
 Source: the InfiniBand architecture, 15.2.5.14 (ServiceRecord).
 """

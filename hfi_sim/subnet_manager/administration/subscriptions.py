@@ -1,4 +1,4 @@
-"""Who wants to hear of what happens on the subnet, and the notices that wait for them.
+"""Subscriptions to events of the subnet, and the notices queued for the subscribers.
 
 A subscriber has one notice on the way at a time and acknowledges it with a ReportResp. One that does not, however often
 it is repeated, has gone away: its subscription ends.
@@ -120,7 +120,7 @@ class Subscriptions:
                 yield InformInfoRecord(lid=port.lid, number=number, inform_info=info.build())
 
     def announce(self, notice: Notice) -> None:
-        """Let a notice wait for everybody who has subscribed to it."""
+        """Queue a notice for each of its subscribers."""
         for subscription in self._by_key.values():
             if not _wants(subscription.info, notice):
                 continue

@@ -1,4 +1,4 @@
-"""Say in one line what a packet is: who sends what to whom."""
+"""One-line summaries of packets: source, destination and content."""
 
 from __future__ import annotations
 

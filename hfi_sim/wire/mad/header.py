@@ -141,7 +141,7 @@ def method_of(mad: bytes | bytearray | memoryview) -> int:
 
 
 def awaits_response(method: int) -> bool:
-    """Return whether a MAD of this method is a request: not a response itself, nor one that nobody responds to."""
+    """Return whether a MAD of this method is a request: neither a response nor a message without response."""
     return not method & RESPONSE_BIT and method not in _NO_RESPONSE_TO
 
 

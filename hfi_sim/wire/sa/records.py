@@ -218,7 +218,7 @@ class ServiceRecord(SaRecord):
     """A service that a port offers."""
 
     COMPONENTS: ClassVar = ("service_id", "lid", "pkey", "", "gid", "lease", "", "key", "name")
-    """Bits for parts of `data` follow; nobody is known to ask by them."""
+    """Bits for parts of `data` follow; no known client queries by them."""
 
     service_id: Annotated[int, Field(64, "number of the service", HEX)] = 0
     lid: Annotated[int, _lid("LID of the port that offers it")] = 0
@@ -352,7 +352,7 @@ class FabricInfoRecord(SaRecord):
 @declared("SaClassPortInfo", "ClassPortInfo", "big")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassPortInfo(SaRecord):
-    """What the subnet administration can do; it redirects nobody, and sends no traps."""
+    """What the subnet administration can do; it redirects no client, and sends no traps."""
 
     base_version: Annotated[int, Field(8, "0x80", HEX)] = 0x80
     class_version: Annotated[int, Field(8, "0x80", HEX)] = 0x80

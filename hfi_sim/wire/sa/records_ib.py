@@ -189,18 +189,18 @@ class IbNotice(SaRecord):
     type: Annotated[int, Field(7, "0 fatal, 1 urgent, 2 security, 3 subnet management, 4 information")]
     producer: Annotated[int, Field(24, "type of the node: 1 HFI, 2 switch, 4 subnet manager")]
     trap: Annotated[int, Field(16, "number of the trap")]
-    issuer_lid: Annotated[int, _lid("LID of who noticed it")] = 0
+    issuer_lid: Annotated[int, _lid("LID of the issuer")] = 0
     toggle_count: Annotated[int, Field(16, "0")] = 0
     data: Annotated[bytes, inside(54, "what the trap is about: six bytes of 0 and a GID, or a LID")] = bytes(
         54
     )
-    issuer_gid: Annotated[bytes, gid("GID of who noticed it")] = bytes(16)
+    issuer_gid: Annotated[bytes, gid("GID of the issuer")] = bytes(16)
 
 
 @declared("IbClassPortInfo", "ClassPortInfo", "big")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IbClassPortInfo(SaRecord):
-    """What the subnet administration can do; it redirects nobody, and sends no traps."""
+    """What the subnet administration can do; it redirects no client, and sends no traps."""
 
     IB: ClassVar = True
 

@@ -48,7 +48,7 @@ class SwitchCongestionSetting(WireHeader):
 @declared("HfiCongestionEntry", "HFI congestion setting of an SL", "big", source=_SOURCE, names_itself=True)
 @dataclass(frozen=True, slots=True)
 class HfiCongestionEntry(WireHeader):
-    """How an HFI heeds congestion on one service level."""
+    """How an HFI reacts to congestion on one service level."""
 
     ccti_increase: Annotated[int, Field(8, "steps for each mark", access=_RW)] = 0
     reserved: Annotated[int, Field(8, "reserved", HEX)] = 0

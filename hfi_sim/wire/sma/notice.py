@@ -47,7 +47,7 @@ class NoticeType(Code):
 
 
 class Producer(Code):
-    """Who speaks."""
+    """Kind of node that issued the notice."""
 
     HFI = 1, "HFI"
     SWITCH = 2, "switch"
@@ -62,7 +62,7 @@ class Notice(WireHeader):
 
     is_generic: Annotated[bool, Field(1, "of the architecture, not of a vendor", FLAG)] = True
     type: Annotated[int, Field(7, "how grave it is", codes=NoticeType)] = NoticeType.URGENT
-    producer: Annotated[int, Field(24, "who speaks", codes=Producer)] = Producer.HFI
+    producer: Annotated[int, Field(24, "kind of the issuer", codes=Producer)] = Producer.HFI
     trap_number: Annotated[int, Field(16, "what happened", codes=TrapNumber)]
     toggle: Annotated[bool, Field(1, "changes with each notice", FLAG)] = False
     count: Annotated[int, Field(15, "notices that wait")] = 0

@@ -126,7 +126,7 @@ class SmInfo(WireHeader):
     """Attribute 0x0020, 26 bytes: a subnet manager speaks of itself."""
 
     port_guid: Annotated[int, Field(64, "GUID of its port", HEX)] = 0
-    sm_key: Annotated[int, Field(64, "its key; shown to nobody but a manager", HEX)] = 0
+    sm_key: Annotated[int, Field(64, "its key; shown to managers only", HEX)] = 0
     act_count: Annotated[int, Field(32, "grows with what it does")] = 0
     elapsed_time: Annotated[int, Field(32, "seconds that it has been master, or heard of one")] = 0
     priority: Annotated[int, Field(4, "priority now")] = 0

@@ -54,7 +54,7 @@ pub enum Drop {
     HostQueue,
     /// A sync message of another length or version.
     SyncMalformed,
-    /// Nobody has reserved the instance that it was sent to.
+    /// The instance that it was sent to is not reserved.
     SyncNoReservation,
     /// It comes from an address that is not among the senders of the reservation.
     SyncSender,

@@ -1,4 +1,4 @@
-"""`opavnic check`: does every host of a lab reach every other one, and nobody else?"""
+"""`opavnic check`: does every host reach every other host of its virtual switches, and no other host?"""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def check(
     ] = "1s",
     as_json: AsJson = False,
 ) -> None:
-    """Check that every host reaches every other one of its virtual switches, and nobody else.
+    """Check that every host reaches every other host of its virtual switches, and no host beyond them.
 
     From each host to each other: an echo over IPv4, one over IPv6, and one that fills the MTU and may not be
     fragmented. A packet of one byte more must be refused, and no other virtual switch may hear what is sent to all
@@ -156,7 +156,7 @@ def check_items(report: Report, data: dict[str, Any]) -> Iterator[Sheet | str]:
         yield f"not asked, without an address or alone: {names}"
     what = f"{data['probes']} probes, {data['seconds']:g} s"
     if data["ok"]:
-        yield f"lab {data['lab']}: everybody reaches everybody, and nobody else ({what})"
+        yield f"lab {data['lab']}: every host reaches all members of its virtual switches, and no others ({what})"
     else:
         yield f"lab {data['lab']}: {len(failures) + len(data['down'])} failures ({what})"
 

@@ -171,7 +171,7 @@ def _up_detached(model: LabModel, file: Path, private: bool, as_json: bool) -> N
 
         lab = _make_lab(model, file, private)
         lab.progress = lambda text: tell("progress", text)
-        # nobody is left to be told of a failure: status, ps and the log say it
+        # the starter has left: status, ps and the log report a failure
         precise_loop.run(run_lab(lab, lambda status: tell("ready", status), broken=lambda _: None))
 
     _follow(model, spawn(body), as_json)

@@ -72,7 +72,7 @@ def node(
 
 
 def require_privilege(*, namespaces: bool = False) -> None:
-    """Fail unless this process may make TAPs, and `namespaces` for hosts, where it runs: private ones reach nobody."""
+    """Fail unless this process may make TAPs (and `namespaces`) in the namespace where it runs, not a private one."""
     from opavnic.lab.file.errors import PrivilegeError
     from opavnic.lab.ownership.privileges import check_tun, has_capabilities
 

@@ -68,9 +68,10 @@ def capture(
 
     Places: a host, switch or port (h1, sw0, h1:1), a link (h1--sw0), one direction of it (h1->sw0), * for all. Matches:
     l4=, lid=, slid=, dlid=, sc=, vesw=, attr=, method=, direction=, as in `opavnic fault`. A packet is shown on each
-    link that it enters, or with --once on the first only. No link waits for whoever looks: what arrives faster than it
-    can be written is missed. At the end you are told how many packets were captured and missed; with --json, by the
-    last object, and with --json -w FILE, by the only one. --json prints one object for each packet, one per line.
+    link that it enters, or with --once on the first only. No link waits for a capture: packets that
+    arrive faster than they can be written are missed. At the end you are told how many packets were
+    captured and missed; with --json, by the last object, and with --json -w FILE, by the only one. --json prints one
+    object for each packet, one per line.
 
     \b
     Example:

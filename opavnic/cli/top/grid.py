@@ -1,4 +1,4 @@
-"""The tables of `opavnic top` on a terminal: cells that sort by their values, whatever text shows them. Pure."""
+"""The tables of `opavnic top` on a terminal: cells that sort by their values, not by the text shown. Pure."""
 
 from __future__ import annotations
 

@@ -60,8 +60,8 @@ def metrics(
 ) -> None:
     """Print the state of running labs as Prometheus metrics, or serve it to a Prometheus server.
 
-    Without --lab, the metrics of all running labs of this user; each has the label `lab`. Whoever reaches the address
-    may read them and nothing else: choose one other than the loopback's with care.
+    Without --lab, the metrics of all running labs of this user; each has the label `lab`. Any client that reaches
+    the address may read them and nothing else: choose one other than the loopback's with care.
 
     \b
     Example:

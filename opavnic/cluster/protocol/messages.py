@@ -230,7 +230,7 @@ def build_room(room: Room) -> bytes:
 def parse(data: bytes) -> Message:
     """Parse a message.
 
-    Raises:  MessageError: it is not a message of this version; nothing else is raised, whatever the bytes are.
+    Raises:  MessageError: it is not a message of this version; no bytes raise any other error.
     """
     if len(data) < _COMMON.size:
         raise MessageError("length", f"{len(data)} bytes, the common head takes {_COMMON.size}")

@@ -1,4 +1,4 @@
-"""The links of a node over Zenoh: messages to and from an Exchange, in whichever thread they arrive.
+"""The links of a node over Zenoh: messages to and from an Exchange, in any thread.
 
 Zenoh calls back in its own threads. If packets never become Python objects, trains and grants are handled there, under
 one lock, without the event loop. Otherwise they wait for the loop, like everything else (`ZenohLinks.is_threaded`).

@@ -41,7 +41,7 @@ class WaitingCall:
 
     @classmethod
     def find(cls, tid: int, device: int, number: Transfer) -> Self | None:
-        """Return the call that a thread waits in; None: it waits in another one, or nobody may know.
+        """Return the call that a thread waits in; None: it waits in another one, or may not be inspected.
 
         Args:  device: the number of the file system that the call must be about (st_dev): a thread of another program
                may have the same number where the mount was made in another pid namespace.

@@ -1,7 +1,7 @@
 """Puts the devices of a host where programs look for them, in the mount namespace of the process that becomes one.
 
 /sys/class gets the directories infiniband, infiniband_mad and infiniband_verbs, /dev gets infiniband. Where the machine
-has no such directory, nobody can make one: then a tmpfs covers /sys/class (or /dev), with everything bound into it that
+has no such directory, none can be made: then a tmpfs covers /sys/class (or /dev), with everything bound into it that
 was there before. All of it goes with the namespace.
 """
 
@@ -59,7 +59,7 @@ def device_at(target: str) -> int:
 
 @contextlib.contextmanager
 def opened(path: str) -> Iterator[str]:
-    """Yield a path that leads to what `path` is now, whatever is mounted there later."""
+    """Yield a path that leads to what `path` is now, even if something is mounted there later."""
     fd = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield f"/proc/self/fd/{fd}"

@@ -145,7 +145,7 @@ class Session:
             self._loop.remove_reader(listener)
             self._jobs.add(lambda: self._answer(listener))
         elif events:
-            self._end_listener()  # nobody is left under the filter
+            self._end_listener()  # no process is left under the filter
             self._ended()
 
     def _answer(self, listener: int) -> None:

@@ -44,7 +44,7 @@ def parse_lab(text: str, source: str) -> LabModel:
         raise ConfigError([f"{source}:1: a lab file is a mapping with name, hosts and vesws; see examples/"])
     spread = spread_lab(document.data)
     problems = [*document.problems, *spread.problems]
-    if spread.problems:  # what the rest would say of names that are none
+    if spread.problems:  # further checks would report names that were never spread
         raise ConfigError(document.lines(source, problems))
     model = None
     try:

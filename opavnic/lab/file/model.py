@@ -147,7 +147,7 @@ class Em(Section):
 
 
 class SubnetManagement(Section):
-    """Who brings the fabric up: gives LIDs, P_Keys and routes, and activates ports."""
+    """The subnet manager that brings the fabric up: it gives LIDs, P_Keys and routes, and activates ports."""
 
     mode: Literal["builtin", "external"] = "builtin"
     """builtin: the lab's own subnet manager; external: a fabric manager such as opafmd that you start on a host."""
@@ -396,7 +396,7 @@ _OF_THE_EM: Final = ("default_ports", "multicast_lid", "mac", "rc", "qos", "link
 
 
 def unheeded(model: LabModel) -> list[Problem]:
-    """Return a problem for each key of a virtual switch that only the built-in EM could heed, where it does not run."""
+    """Return a problem for each key of a virtual switch that only the built-in EM sets, where it does not run."""
     if model.em.mode == "builtin":
         return []
     return [

@@ -26,7 +26,7 @@ from opavnic.lab.ownership.namespaces import NETNS_DIR
 _ENGINES: Final[tuple[str, ...]] = get_args(Engine)
 _ENGINE_S: Final = 20.0
 _OWN_PREFIX: Final = "opavnic-"
-"""What the names of namespaces that labs make begin with: nobody means one of them by a guest."""
+"""Prefix of the namespaces that labs make; a guest cannot be one of them."""
 _IN_DELETE: Final = 0x200
 _IN_DELETE_SELF: Final = 0x400
 _IN_FLAGS: Final = os.O_NONBLOCK | os.O_CLOEXEC
@@ -44,7 +44,7 @@ class Guest:
     what: str
     """How messages call it: `container web of podman`."""
     path: Path
-    """Its network namespace, for whoever enters it from outside; what it leads to must prove to be `identity`."""
+    """Path to its network namespace, to enter it from outside; check that it leads to `identity`."""
     identity: NamespaceId
     descriptor: int
     """Its network namespace."""
@@ -56,7 +56,7 @@ class Guest:
 
     @property
     def held(self) -> Path:
-        """A path that leads into its network namespace whatever becomes of its names, in this process alone."""
+        """A path into its network namespace that stays valid if its names go, in this process alone."""
         return Path(f"/proc/self/fd/{self.descriptor}")
 
     def watch(self, loop: asyncio.AbstractEventLoop, gone: Callable[[str], None]) -> None:

@@ -44,7 +44,7 @@ class HostFiles:
         self._written: dict[str, str] = {}
 
     def write_soon(self) -> None:
-        """Write the files once whatever happens now has happened."""
+        """Write the files once, after the current callbacks."""
         if self._due is None:
             self._due = asyncio.get_running_loop().call_soon(self.write)
 

@@ -1,7 +1,7 @@
 """Starts a program on a host of another process's lab, with its devices: `python -m opavnic.lab.hosts.launch`.
 
-A lab that is run from Python starts programs while its own loop is busy with that, so somebody else must ask it for
-the devices: this process, which then becomes the program.
+A lab that is run from Python starts programs while its own loop is busy with that, so another process must ask it
+for the devices: this one, which then becomes the program.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ class LinkEntry:
 
 @dataclass(slots=True)
 class SettingEntry:
-    """A setting of somebody else's that the lab has changed: a sysctl, or whether an interface is up."""
+    """A setting that is not the lab's and that it has changed: a sysctl, or whether an interface is up."""
 
     what: str
     """`sysctl` and its path below /proc/sys, or `up` and the name of an interface."""

@@ -67,7 +67,7 @@ class Owned:
     def make(
         self, host: str, place: Place, name: str, how: Callable[[BridgeClient, MacAddr], None]
     ) -> LinkFacts:
-        """Make an interface that nobody has.
+        """Make an interface that does not exist yet.
 
         Args:    how: makes it under `name` with the given address.
         Raises:  LabError: the name is taken. NetdevError: it cannot be made.
@@ -91,7 +91,7 @@ class Owned:
             return found
 
     def set_sysctl(self, place: Place, key: str, after: str) -> None:
-        """Change a sysctl of somebody else's, `net/ipv4/...`, until the lab ends. Raises LabError."""
+        """Change a sysctl that is not the lab's, `net/ipv4/...`, until the lab ends. Raises LabError."""
         file = Path("/proc/sys", key)
         try:
             before = run_in_namespace(place.held, lambda: file.read_text(encoding="ascii").strip())
@@ -103,7 +103,7 @@ class Owned:
             raise LabError(f"cannot set {key.replace('/', '.')} to {after}: {error.strerror}") from error
 
     def set_up(self, place: Place, links: BridgeClient, link: LinkFacts) -> None:
-        """Set an interface of somebody else's up until the lab ends."""
+        """Set an interface that is not the lab's up until the lab ends."""
         if not link.up:
             self._remember(f"{LINK_UP} {link.name}", place, "0", "1", link.ifindex)
             links.set_up(link.ifindex, True)

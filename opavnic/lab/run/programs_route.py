@@ -56,7 +56,7 @@ class RemoteProgram(Protocol):
         """Give it input; with `eof`, that was all. Args: size: rows and columns of its terminal from now on."""
 
     async def keep(self) -> None:
-        """Say that `more` will be asked for, though not now: whoever reads it has no room."""
+        """Say that `more` will be asked for, though not now: the reader has no room."""
 
     async def end(self) -> None:
         """Hang up on it, if it runs."""
@@ -78,7 +78,7 @@ class ProgramRoutes(RunningPart):
         self._programs = programs
         self._running: dict[int, RemoteProgram] = {}
         self._read: set[int] = set()
-        """Those of which somebody reads the output."""
+        """Programs whose output is being read."""
         self._last = 0
 
     def routes(self) -> list[web.RouteDef]:
@@ -89,7 +89,7 @@ class ProgramRoutes(RunningPart):
         ]
 
     @api(
-        "Start a program on a host, whichever machine of the cluster that is on",
+        "Start a program on a host, on any machine of the cluster",
         "its number",
         ("number",),
         body={
@@ -115,7 +115,7 @@ class ProgramRoutes(RunningPart):
         return web.json_response({"number": self._last})
 
     def _forget(self, number: int) -> None:
-        """Forget a program whose output nobody has begun to read: its machine hangs up on it."""
+        """Forget a program whose output has no reader yet: its machine hangs up on it."""
         if number not in self._read:
             self._running.pop(number, None)
 
@@ -143,7 +143,7 @@ class ProgramRoutes(RunningPart):
                     is_over = kind in (Frame.EXIT, Frame.LOST)
             await response.write_eof()
         except (ConnectionError, asyncio.CancelledError):
-            pass  # whoever started it has left
+            pass  # the starter has left
         finally:
             keeping.cancel()
             self._running.pop(number, None)
@@ -181,7 +181,7 @@ class ProgramRoutes(RunningPart):
 
 
 async def _keep(program: RemoteProgram) -> None:
-    """Keep a program whose reader is slow: its machine takes silence for the death of whoever started it."""
+    """Keep a program whose reader is slow: its machine takes silence for the end of the starter."""
     while True:
         await asyncio.sleep(_KEEP_S)
         await program.keep()

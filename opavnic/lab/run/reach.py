@@ -49,7 +49,7 @@ _RECEIVE_BUFFER: Final = 4 << 20
 _TENTATIVE: Final = 0x40
 _LINK_SCOPE: Final = 0x20
 _READY_S: Final = 5.0
-"""How long the kernel may take to make sure that a link-local address is nobody else's."""
+"""How long the kernel may take to make sure that a link-local address is unique."""
 _LOOK_AGAIN_S: Final = 0.05
 _SIOCGIFADDR: Final = 0x8915
 _SIOCGIFMTU: Final = 0x8921
@@ -61,7 +61,7 @@ _IPV6_MTU_DISCOVER: Final = 23
 _IPV6_RECVERR: Final = 25
 """Without it, the kernel does not say that an echo was not sent for lack of buffers (ENOBUFS)."""
 _PMTUDISC_PROBE: Final = 3
-"""Do not fragment, and heed the MTU of the interface alone."""
+"""Do not fragment, and apply only the MTU of the interface."""
 _SOL_RAW: Final = 255
 _ICMP_FILTER: Final = 1
 _ICMP6_FILTER: Final = 1
@@ -109,7 +109,7 @@ class _Running:
     left: int
     """Its probes that are not over."""
     made: list[tuple[Place, Address]]
-    """The neighbours that nobody had looked up before."""
+    """Neighbours that were not in the kernel's tables before."""
     refusals: dict[int, int]
     """Of the neighbour tables when it began, by IP version."""
 

@@ -6,7 +6,7 @@ virtual switch, which no VNIC on another one may hear.
 
 What is asked comes in tasks, each with the neighbours that it makes kernels look up. The tables of these are small and
 shared by all namespaces of the machine, so only so many tasks run at a time, and each removes what it has left there.
-The message to all hosts is an echo reply: nobody answers that, so nobody looks up its sender.
+The message to all hosts is an echo reply: no host answers it, so no host looks up its sender.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Kind(StrEnum):
     OVERSIZE = "oversize"
     """A packet of one byte more does not."""
     ISOLATION = "isolation"
-    """Nobody on another virtual switch hears it."""
+    """No host on another virtual switch receives it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class Task:
 
     @property
     def room(self) -> int:
-        """The entries that it makes in the table of IPv4 or of IPv6, whichever are more."""
+        """The entries that it makes in the table of IPv4 or of IPv6 (the larger number)."""
         versions = [address.version for _, address in self.neighbours]
         return max(versions.count(4), versions.count(6))
 
@@ -137,8 +137,8 @@ def tasks(places: Sequence[Place]) -> Iterator[Task]:
     for source in places:
         address = _address(source)
         if address is not None:
-            somebody = _somebody(source, members[source.vesw])
-            yield Task((Probe(Kind.OVERSIZE, source, None, somebody, _full(source, address) + 1),))
+            target = _any_address(source, members[source.vesw])
+            yield Task((Probe(Kind.OVERSIZE, source, None, target, _full(source, address) + 1),))
         if source.ipv4 and len(members) > 1:
             yield Task((Probe(Kind.ISOLATION, source, None, ALL_HOSTS, SMALL),))
         if source.ipv6:
@@ -177,7 +177,7 @@ def _address(place: Place) -> Address | None:
     return place.ipv4 or place.ipv6
 
 
-def _somebody(source: Place, members: Sequence[Place]) -> Address:
+def _any_address(source: Place, members: Sequence[Place]) -> Address:
     """Return an address that a packet of a VNIC may be for; the packet is refused before it leaves."""
     found = next((_address(place) for place in members if place is not source and _address(place)), None)
     address = found or _address(source)

@@ -14,7 +14,7 @@ from opavnic.world.world import World
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """What of a lab is here, and who is told about it."""
+    """The share of a lab on this machine, and its callbacks."""
 
     machine: str
     """The name of this machine in the cluster."""

@@ -17,7 +17,7 @@ from vema.base.types import VportNum
 
 
 class VnicRoutes(RunningPart):
-    """Removes VNICs that somebody has created over the MAD socket, and that no MAD can remove."""
+    """Removes VNICs that were created over the MAD socket; no MAD can remove them."""
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab

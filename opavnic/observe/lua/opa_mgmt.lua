@@ -44,7 +44,7 @@ attributes.sa_header = {title = "SA header", size = 20, rows = {
 attributes.sm_notice = {title = "Notice of subnet management", size = 96, rows = {
   {"is_generic", 0, 1, ProtoField.bool("opa_mgmt.sm_notice.is_generic", "is_generic", 8, nil, 0x80, "of the architecture, not of a vendor")},
   {"type", 0, 1, ProtoField.uint8("opa_mgmt.sm_notice.type", "type", base.DEC, {[0x0] = "fatal", [0x1] = "urgent", [0x2] = "security", [0x3] = "subnet management", [0x4] = "informational"}, 0x7F, "how grave it is")},
-  {"producer", 1, 3, ProtoField.uint24("opa_mgmt.sm_notice.producer", "producer", base.DEC, {[0x1] = "HFI", [0x2] = "switch", [0x3] = "router", [0x4] = "class manager"}, nil, "who speaks")},
+  {"producer", 1, 3, ProtoField.uint24("opa_mgmt.sm_notice.producer", "producer", base.DEC, {[0x1] = "HFI", [0x2] = "switch", [0x3] = "router", [0x4] = "class manager"}, nil, "kind of the issuer")},
   {"trap_number", 4, 2, ProtoField.uint16("opa_mgmt.sm_notice.trap_number", "trap_number", base.DEC, {[0x40] = "a port is in service", [0x41] = "a port is out of service", [0x42] = "there is a new multicast group", [0x43] = "a multicast group is gone", [0x80] = "a port of a switch has changed its state", [0x81] = "too many errors on a link", [0x82] = "a buffer has overrun", [0x83] = "flow control has timed out", [0x90] = "capabilities or the description have changed", [0x91] = "the system image GUID has changed", [0x100] = "wrong M_Key", [0x101] = "wrong P_Key", [0x102] = "wrong Q_Key", [0x103] = "wrong P_Key at a switch", [0x800] = "the width of a link has changed"}, nil, "what happened")},
   {"toggle", 6, 1, ProtoField.bool("opa_mgmt.sm_notice.toggle", "toggle", 8, nil, 0x80, "changes with each notice")},
   {"count", 6, 2, ProtoField.uint16("opa_mgmt.sm_notice.count", "count", base.DEC, nil, 0x7FFF, "notices that wait")},
@@ -247,7 +247,7 @@ attributes.mft = {title = "multicast forwarding table", size = 64, rows = {
 }}
 attributes.sm_info = {title = "SMInfo", size = 26, rows = {
   {"port_guid", 0, 8, ProtoField.uint64("opa_mgmt.sm_info.port_guid", "port_guid", base.HEX, nil, nil, "GUID of its port")},
-  {"sm_key", 8, 8, ProtoField.uint64("opa_mgmt.sm_info.sm_key", "sm_key", base.HEX, nil, nil, "its key; shown to nobody but a manager")},
+  {"sm_key", 8, 8, ProtoField.uint64("opa_mgmt.sm_info.sm_key", "sm_key", base.HEX, nil, nil, "its key; shown to managers only")},
   {"act_count", 16, 4, ProtoField.uint32("opa_mgmt.sm_info.act_count", "act_count", base.DEC, nil, nil, "grows with what it does")},
   {"elapsed_time", 20, 4, ProtoField.uint32("opa_mgmt.sm_info.elapsed_time", "elapsed_time", base.DEC, nil, nil, "seconds that it has been master, or heard of one")},
   {"priority", 24, 1, ProtoField.uint8("opa_mgmt.sm_info.priority", "priority", base.DEC, nil, 0xF0, "priority now")},
@@ -622,10 +622,10 @@ attributes.ib_notice = {title = "Notice", size = 80, rows = {
   {"type", 0, 1, ProtoField.uint8("opa_mgmt.ib_notice.type", "type", base.DEC, nil, 0x7F, "0 fatal, 1 urgent, 2 security, 3 subnet management, 4 information")},
   {"producer", 1, 3, ProtoField.uint24("opa_mgmt.ib_notice.producer", "producer", base.DEC, nil, nil, "type of the node: 1 HFI, 2 switch, 4 subnet manager")},
   {"trap", 4, 2, ProtoField.uint16("opa_mgmt.ib_notice.trap", "trap", base.DEC, nil, nil, "number of the trap")},
-  {"issuer_lid", 6, 2, ProtoField.uint16("opa_mgmt.ib_notice.issuer_lid", "issuer_lid", base.HEX, nil, nil, "LID of who noticed it")},
+  {"issuer_lid", 6, 2, ProtoField.uint16("opa_mgmt.ib_notice.issuer_lid", "issuer_lid", base.HEX, nil, nil, "LID of the issuer")},
   {"toggle_count", 8, 2, ProtoField.uint16("opa_mgmt.ib_notice.toggle_count", "toggle_count", base.DEC, nil, nil, "0")},
   {"data", 10, 54, ProtoField.bytes("opa_mgmt.ib_notice.data", "data", base.NONE, "what the trap is about: six bytes of 0 and a GID, or a LID")},
-  {"issuer_gid", 64, 16, ProtoField.bytes("opa_mgmt.ib_notice.issuer_gid", "issuer_gid", base.NONE, "GID of who noticed it")},
+  {"issuer_gid", 64, 16, ProtoField.bytes("opa_mgmt.ib_notice.issuer_gid", "issuer_gid", base.NONE, "GID of the issuer")},
 }}
 attributes.ib_inform_info = {title = "InformInfo", size = 36, rows = {
   {"gid", 0, 16, ProtoField.bytes("opa_mgmt.ib_inform_info.gid", "gid", base.NONE, "notices about this GID only; 0: about any")},

@@ -28,7 +28,7 @@ _TELL_VIEW: Final = (
 """Has the browser say when the page is no longer on view, and when it is again."""
 
 PRIMARY: Final = "#1f5fa8"
-"""Colour of buttons: 4.5 to 1 against white, as those need who see little (WCAG 1.4.3)."""
+"""Colour of buttons: 4.5 to 1 against white, for low vision (WCAG 1.4.3)."""
 
 Show = Callable[[Scene], Awaitable[None] | None]
 

@@ -132,6 +132,6 @@ async def _details(watch: Watch, state: dict[str, Any], host: str, interface: st
     state["facts"].rows = [{"what": what, "value": str(value)} for what, value in facts.items()]
     try:
         macs = await watch.get("/em/mac-table?" + urlencode({"vesw": vnic["vesw_id"]}))
-    except LabError:  # an EM of somebody else's has none to show, and a VNIC may be on no virtual switch
+    except LabError:  # a foreign EM shows no table, and a VNIC may be on no virtual switch
         macs = {"mac_table": []}
     state["macs"].rows = [row | {"lid": f"{row['lid']:#x}"} for row in macs["mac_table"]]

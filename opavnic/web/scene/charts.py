@@ -98,7 +98,7 @@ def topology(seen: Scene, vesw: str | None = None, path: Sequence[HopView] = ())
 
 
 def described(seen: Scene) -> str:
-    """Return the drawing in words, for those who do not see it."""
+    """Return the drawing in words, for screen readers."""
     hosts = sum(node.kind == "host" for node in seen.nodes)
     switches = sum(node.kind == "switch" for node in seen.nodes)
     down = [link.name for link in seen.links if not link.up]

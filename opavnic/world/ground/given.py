@@ -49,7 +49,7 @@ class Given:
     vesw_id: int = 0
     """The virtual switch that it is on, or was on last."""
     is_named: bool = False
-    """Whether it has been given a name for this virtual switch: then it keeps it, whatever the EM calls that later."""
+    """Whether it has a name for this virtual switch; it keeps that even if the EM renames the switch."""
     wanted: str = ""
     """The name that it should have been given; another interface may have had it then."""
     address: IpInterface | None = None

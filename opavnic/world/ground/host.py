@@ -295,7 +295,7 @@ class GroundHost:
 
 
 def _nothing() -> None:
-    """Nobody wants to know."""
+    """Default observer: do nothing."""
 
 
 def names_asked_for(interfaces: Iterable[Interface]) -> set[str]:

@@ -35,7 +35,7 @@ class InMemoryHost(GroundHost):
             raise NetdevError(f"cannot be set up (errno {-refused})", -refused)
 
     def _occupy(self, interface: Interface, netdev: MemoryNetdev) -> None:
-        """Attach to the netdev whatever uses it on this host."""
+        """Attach the netdev's users on this host."""
         if interface.address is not None and isinstance(interface.address.ip, IPv4Address):
             interface.memory_host = MemoryHost(netdev, interface.address.ip)
 

@@ -1,4 +1,4 @@
-"""The place of an Ethernet Manager among those of other machines: master or standby, and who is the master."""
+"""The place of an Ethernet Manager among those of other machines: master or standby, and which is master."""
 
 from __future__ import annotations
 

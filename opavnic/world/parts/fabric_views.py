@@ -17,7 +17,7 @@ from hfi_sim.nodes.hfi import HfiPort
 from opavnic.world.world import World
 
 MAX_WAYS: Final = 512
-"""Directions whose lanes are answered at once: the fabric does not wait long for who looks at it."""
+"""Directions whose lanes one reply holds: a view must not delay the fabric for long."""
 
 
 def faults(world: World, _query: Mapping[str, str]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Who manages a fabric that has no subnet manager of its own, and what that fabric manager says.
+"""The fabric manager of a fabric without a built-in subnet manager, and what it says.
 
 GET  /fm   its view beside ours: managers, nodes, ports, links, virtual fabrics, and where they differ
 """
@@ -94,7 +94,7 @@ def _lid(port: Any) -> int:
 
 @contextlib.asynccontextmanager
 async def fabric_management(world: World, pkeys: Mapping[str, int]) -> AsyncIterator[FabricManagement]:
-    """Say who manages the fabric of a world, until the context is left. Args: pkeys: as for FabricManagement."""
+    """Follow the fabric manager of a world until the context is left. Args: pkeys: as for FabricManagement."""
     part = FabricManagement(world, pkeys)
     with contextlib.ExitStack() as ends:
         ends.callback(world.em_port.subscribe(part.follow))

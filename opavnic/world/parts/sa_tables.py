@@ -47,7 +47,7 @@ async def _ask(port: HfiPort, attr_id: SaAttrId | int) -> Mad | None:
     answer: asyncio.Future[Mad | None] = asyncio.get_running_loop().create_future()
 
     def done(mad: Mad | None) -> None:
-        if not answer.done():  # who asked may have left
+        if not answer.done():  # the requester may have left
             answer.set_result(mad)
 
     port.mad.submit(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ejfat.base.errors import BadRequestError
 from ejfat.control.balancer import ReservedInstance, Strategy
 from ejfat.control.epochs.calendar import Claim
-from ejfat.control.epochs.demands import NOBODY, SlotRange, check, fill, place
+from ejfat.control.epochs.demands import UNASSIGNED, SlotRange, check, fill, place
 from ejfat.control.epochs.demands import ranges as ranges_of
 from ejfat.control.epochs.programming import Target
 from ejfat.control.members import ReceiverCounters, Worker
@@ -48,8 +48,8 @@ def test_demands_any_at_all_give_a_whole_calendar(
     demanded = place(inside)
     calendar = fill(demanded, {member: Claim(weight) for member, weight in weights.items()})
     assert len(calendar) == 512
-    assert NOBODY not in calendar
-    assert all(owner in (NOBODY, calendar[slot]) for slot, owner in enumerate(demanded))
+    assert UNASSIGNED not in calendar
+    assert all(owner in (UNASSIGNED, calendar[slot]) for slot, owner in enumerate(demanded))
     assert sum(item.length for member in NAMES for item in ranges_of(calendar).get(member, [])) == 512
 
 

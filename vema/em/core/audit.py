@@ -1,6 +1,6 @@
 """The audit: checks that MAC tables match their digests, reading one table after the other, slowly and continuously.
 
-Polling VeswPortInfo compares only digests, and an agent stores whatever digest the EM wrote last. If the fabric
+Polling VeswPortInfo compares only digests, and an agent stores the digest that the EM wrote last. If the fabric
 duplicates and delays a Set, the copy may arrive between two Sets of a later update: then an old section has the right
 digest, and polling never notices. So the audit reads the sections themselves.
 """

@@ -248,7 +248,7 @@ def parse_config(data: Any) -> EmConfig:
         raise EmConfigError([problem])
     spread = Spread(data)
     spread_vesws(spread)
-    if spread.problems:  # what the rest would say of names that are none
+    if spread.problems:  # further checks would report names that were never spread
         raise EmConfigError(spread.problems)
     try:
         return _parse_spread(spread.data)
@@ -389,7 +389,7 @@ class PortFacts:
     pkeys: frozenset[int] | None = frozenset()
     """None: not known yet."""
     lanes: tuple[PartitionLane, ...] | None = None
-    """One for each partition that a fabric manager gives a service level; None: nobody gives any."""
+    """One for each partition that a fabric manager gives a service level; None: there are no such levels."""
 
     def lane_of(self, pkey: int) -> PartitionLane | None:
         """Return the lane of a partition, whether its members are full or limited."""
@@ -397,7 +397,7 @@ class PortFacts:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The member names that always mean this port, whatever else is on the fabric."""
+        """The member names that mean this port on every fabric."""
         return (self.name, f"{self.guid:#x}", f"{self.guid:#018x}")
 
 

@@ -140,7 +140,7 @@ class Topology(Protocol):
 
 
 def _nothing() -> None:
-    """Handle a configuration where nobody else follows it."""
+    """Default follower of the configuration: do nothing."""
 
 
 async def _at_once() -> None:
@@ -149,7 +149,7 @@ async def _at_once() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Candidacy:
-    """How an EM stands for election where its configuration does not say so, but whoever runs the fabric."""
+    """How an EM stands for election if the operator of the fabric decides that and not its configuration."""
 
     election: ElectionSection
     guids: frozenset[int]
@@ -186,7 +186,7 @@ class EthernetService:
         self.on_applied: Callable[[], None] = _nothing
         """Called when another configuration has been applied."""
         self.hosts_ready: Callable[[], Awaitable[None]] = _at_once
-        """Waits until hosts can use what the agents have been told; for those who apply a configuration."""
+        """Waits until hosts can use what the agents have been told; for code that applies a configuration."""
         self._hear_traps = hear_traps
         self._guid = guid
         self._clock = clock
@@ -202,7 +202,7 @@ class EthernetService:
         self._beat_tid = 0
         self._writer = StoreWriter(store)
         self._last_config = EmConfig()
-        """The configuration that a restart without memory begins with: whoever starts it still has the file."""
+        """The configuration that a restart without memory begins with: the starter still has the file."""
         self._life = 0
         """What an earlier life asked is not answered to a later one."""
 

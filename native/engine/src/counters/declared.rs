@@ -196,7 +196,7 @@ impl Element {
 /// Frames of one direction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Frames, whatever their outcome.
+    /// Frames with any outcome.
     pub packets: u64,
     /// Bytes of these frames, including FCS.
     pub bytes: u64,
@@ -208,7 +208,7 @@ pub struct Traffic {
     pub untagged: u64,
     /// Good frames with a VLAN tag.
     pub vlan: u64,
-    /// Frames of each size class, whatever their outcome.
+    /// Frames of each size class, with any outcome.
     pub sizes: [u64; 7],
 }
 

@@ -45,7 +45,7 @@ class Learning:
         """How often an address has moved from one way out to another."""
 
     def fix(self, way: str, macs: Iterable[MacAddr]) -> list[Change]:
-        """Report addresses at a way out from now on, whatever is learnt."""
+        """Report fixed addresses at an uplink from now on; learnt ones do not change them."""
         changes = []
         for mac in macs:
             before = self._way_to(mac)

@@ -197,7 +197,7 @@ class Ways(RunningPart):
         if before == 0 < learning.loops:  # once: a loop brings thousands
             log.warning(
                 "[uplink %s] %s, an address of virtual switch %s, was learnt outside: there is a loop outside, or "
-                "somebody there has the same address",
+                "a station there has the same address",
                 way,
                 mac_text(mac),
                 vesw,

@@ -31,7 +31,7 @@ def test_vnic_without_an_address_is_not_said_to_be_reached() -> None:
     outcomes = tuple(Outcome(probe, 0.001, probe.kind is Kind.OVERSIZE) for probe in plan(places))
     lines = text(Report(places, outcomes, 1.0), [{"vesw": "blue", "host": "bridged"}])
     assert lines[:3] == ["h1 -. 1", "h2 .- 1", "not asked, without an address or alone: bridged.blue"]
-    assert lines[3].startswith("lab x: everybody reaches everybody")
+    assert lines[3].startswith("lab x: every host reaches all members")
 
 
 def test_pair_that_fails_is_marked_where_it_stands() -> None:
