@@ -1,4 +1,4 @@
-"""A reservation as it is stored, in parts: a change writes what it changed, whatever else there is.
+"""A reservation as it is stored, in parts: a change writes only the parts that it changed.
 
 ""           name, instance, strategy, end, next numbers
 "senders"    the addresses that may send

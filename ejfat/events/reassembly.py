@@ -155,7 +155,7 @@ class _Pending:
         return _EVENT_COST + _PART_COST * len(self.parts) + self.received
 
     def add(self, offset: int, data: bytes) -> _Added:
-        """Keep the new bytes of `data`; or none of them if a byte that was received before is another one."""
+        """Keep the new bytes of `data`; or none if a byte that was received before differs."""
         new: list[tuple[int, bytes]] = []
         at, end = offset, offset + len(data)
         for position in range(max(bisect_left(self.starts, offset + 1) - 1, 0), len(self.starts)):

@@ -35,7 +35,7 @@ class Ip(NamedTuple):
     is_later_fragment: bool
     """Of IPv4: what stands where a header would be is payload."""
     claimed: int
-    """Bytes behind the header by its length field, whatever the frame has; below 0 if the field is too small."""
+    """Bytes behind the header by its length field, not by the frame; below 0 if the field is too small."""
 
 
 class Packet(NamedTuple):

@@ -6,7 +6,7 @@ word adds 0x9e3779b97f4a7c15 to the state and mixes a copy of it (`word`). The w
 tests/unit/hfi_sim/base/test_random_stream.py; native/engine/src/random.rs gives the same.
 
 How packets draw, in both: each fault of a direction, in the order in which they were set, takes one word for each
-packet that it means, whatever its probability, but none for those that it is to spare first; it hits where the word's
+packet that it matches, at any probability, but none for those that it is to spare first; it hits where the word's
 upper 53 bits are less than probability * 2**53, rounded up. A damaged packet takes one word more for each bit that it
 loses (`sample`).
 """

@@ -306,7 +306,7 @@ class Fabric:
         return ring, end
 
     def is_observed(self, link: Link) -> bool:
-        """Return whether anybody observes or captures a link, either way."""
+        """Return whether a link is observed or captured in either direction."""
         seen = [self._watched, *self._captured.values()]
         return any(direction in those for direction in link.directions for those in seen)
 

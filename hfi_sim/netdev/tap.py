@@ -137,7 +137,7 @@ class TapNetdev(Netdev):
 
     @property
     def host_address(self) -> MacAddr:
-        """The device address as the kernel has it: never zero, whatever the EM has set."""
+        """The device address as the kernel has it: never zero, even if the EM has set zero."""
         return self.kernel.address
 
     @property

@@ -97,7 +97,7 @@ def set_tap_carrier(fd: int, on: bool) -> None:
 
 
 def tap_name(fd: int) -> str:
-    """Return the name of the interface of a TAP, in whatever namespace it is. Raises OSError where it is gone."""
+    """Return the name of the interface of a TAP, in any namespace. Raises OSError where it is gone."""
     found = bytearray(_IFREQ.size)
     fcntl.ioctl(fd, _TUNGETIFF, found)
     return bytes(found[:16]).partition(b"\0")[0].decode(errors="surrogateescape")

@@ -1,4 +1,4 @@
-"""Which LIDs belong to whom: a port keeps its own as long as it can."""
+"""Assignment of LIDs to ports: a port keeps its LID as long as it can."""
 
 from __future__ import annotations
 

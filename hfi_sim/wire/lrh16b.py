@@ -128,7 +128,7 @@ PKEY_BYTES: Final = slice(10, 12)
 L2_BYTE7: Final = 0x60
 """The L2 field within byte 7 of the header."""
 L2_16B_BYTE7: Final = L2_16B << 5
-"""What it is there in a 16B packet."""
+"""Its value in a 16B packet."""
 
 # Fast readers of single fields, for packets of at least 16 bytes: what a switch or a port asks of each one.
 

@@ -158,8 +158,8 @@ class KibMsg:
     def parse(cls, data: bytes) -> Self:
         """Read one message in either byte order and verify its checksum, if it has one, in either form.
 
-        If the version is none of `VERSIONS`, only the header is read and no error is raised, so that the handshake can
-        reply.
+        If the version is not one of `VERSIONS`, only the header is read and no error is raised, so that the handshake
+        can reply.
 
         Raises:  ProtocolError: truncated, wrong magic or length, unknown type, bad checksum.
         """

@@ -23,7 +23,7 @@ DATAPATHS: Final[Mapping[str, Callable[[], Datapath]]] = {
 def find_datapath(name: str) -> Datapath:
     """Return the datapath of that name, or the fastest for `auto`.
 
-    Raises:  DatapathUnavailableError: there is none of that name, or it is not installed.
+    Raises:  DatapathUnavailableError: no datapath has that name, or it is not installed.
     """
     if name != AUTO:
         if name not in DATAPATHS:

@@ -89,7 +89,7 @@ def _parse_batch(batch: Json) -> MacEntries:
 def run_encap(path: Path, datapath: Datapath) -> Result:
     """Run every case of a file against `datapath`.
 
-    Raises:  VectorFileError: the file cannot be read, or is none of encapsulation vectors.
+    Raises:  VectorFileError: the file cannot be read, or does not hold encapsulation vectors.
     """
     result = Result("encap", str(path))
     for case in read_cases(path, EncapCase.parse):

@@ -52,7 +52,7 @@ class RxCase:
 def run_rx(path: Path, datapath: Datapath) -> Result:
     """Run every case of a file against `datapath`.
 
-    Raises:  VectorFileError: the file cannot be read, or is none of receive vectors.
+    Raises:  VectorFileError: the file cannot be read, or does not hold receive vectors.
     """
     result = Result("rx", str(path))
     for case in read_cases(path, RxCase.parse):

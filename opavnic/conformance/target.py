@@ -146,8 +146,8 @@ def run_vema_target(
     """Run the sessions of a file against the agent of the port with LID `lid`.
 
     Args:    remove: called in the end with the LID and the vports that were created, all at power-on defaults.
-    Raises:  VectorFileError: the file cannot be read, or is none of agent sessions. MadSocketError: the lab has
-             gone. AgentError: the agent does not answer the requests that prepare a session.
+    Raises:  VectorFileError: the file cannot be read, or does not hold agent sessions. MadSocketError: the lab
+             has ended. AgentError: the agent does not answer the requests that prepare a session.
     """
     result = Result("vema", str(path))
     target = _Target(client, lid)

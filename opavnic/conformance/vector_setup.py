@@ -29,7 +29,7 @@ class EncapSituation:
 
 @dataclass(frozen=True, slots=True)
 class EncapOutcome:
-    """What came of it."""
+    """The result of an encapsulation."""
 
     packet: bytes | None
     """As passed to the HFI port, with any ICRC; None if there was no destination."""
@@ -65,7 +65,7 @@ class VportSetup:
 
 @dataclass(frozen=True, slots=True)
 class RxOutcome:
-    """What came of a received packet."""
+    """The result of a received packet."""
 
     frames: dict[int, bytes] = field(default_factory=dict)
     """The delivered Ethernet frame, by vport."""

@@ -242,7 +242,7 @@ def _fill(traffic: TrafficCounters, packets: int, size: int, group: Json) -> Non
 def run_vema(path: Path) -> Result:
     """Run every session of a file against an agent of its own.
 
-    Raises:  VectorFileError: the file cannot be read, or is none of agent sessions.
+    Raises:  VectorFileError: the file cannot be read, or does not hold agent sessions.
     """
     result = Result("vema", str(path))
     for session in read_cases(path, VemaSession.parse):

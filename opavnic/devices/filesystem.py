@@ -74,7 +74,7 @@ class _Waiting:
 
 @dataclass(frozen=True, slots=True)
 class _Writing:
-    """A write that may be longer than what has come of it."""
+    """A write that may be longer than the part that has arrived."""
 
     request: Request
     fh: int

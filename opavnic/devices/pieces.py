@@ -38,7 +38,7 @@ class Deposit:
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """A write may be longer than what has come of it: all of it is wanted (`FileSystem.fetched`)."""
+    """A write may be longer than the part that has arrived: the rest is requested (`FileSystem.fetched`)."""
 
     unique: int
     tid: int

@@ -111,7 +111,10 @@ def test_container_that_ends_is_lost_and_joins_again_with_the_next_lab(
     assert gone.stderr.startswith("opavnic: host web is lost: container ")
     ok(opavnic("down"))
     stopped = opavnic("up", str(tmp_path / "lab.yaml"), "-d")
-    assert f'container "web" of {engine.engine} does not run: {engine.engine} start web' in stopped.stderr
+    assert (
+        f'container "web" of {engine.engine} does not run; start it: {engine.engine} start web'
+        in stopped.stderr
+    )
     engine.run("start", "web")
     ok(opavnic("up", str(tmp_path / "lab.yaml"), "-d"))
     assert "1 received" in ok(opavnic("exec", "h1", "--", "ping", "-c1", "-W10", "web"))

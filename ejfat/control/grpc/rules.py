@@ -84,7 +84,7 @@ def insertion(rule: Rule) -> Update:
 
 
 def deletion(rule: Rule, tables: TableSet) -> Update | None:
-    """Return the update that removes a rule, whatever its action; None if the rule does not exist.
+    """Return the update that removes a rule, with any action; None if the rule does not exist.
 
     Raises:  RuleError: invalid table or key.
     """

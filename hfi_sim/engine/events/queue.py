@@ -69,7 +69,7 @@ class EventQueue:
             self._cancelled.clear()
 
     def run(self, until: int, returns: deque[Callable[[int], None]]) -> None:
-        """Run everything that is due by `until`, and whatever becomes due by then as a result.
+        """Run everything that is due by `until`, including what becomes due by then as a result.
 
         Args:  returns: to be called with the time after each event; see `EngineState.settle`.
         """

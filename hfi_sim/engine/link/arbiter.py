@@ -67,7 +67,7 @@ class Arbiter:
         """By table, the value of the VL that was served last: a lane that becomes ready starts there."""
 
     def shares_like(self, other: Arbiter) -> bool:
-        """Return whether both share a wire by the same rules, whatever they have sent so far."""
+        """Return whether both share a wire by the same rules, regardless of what they have sent."""
         return (self._weights, self._limit) == (other._weights, other._limit)
 
     def woke(self, vl: int) -> None:

@@ -49,7 +49,7 @@ class QueueLength:
     """
 
     size: int | None = None
-    """Bytes, whatever the rate is."""
+    """Bytes, at any rate."""
     time_s: float | None = None
     """At any rate there is room for the longest packet."""
 
@@ -134,7 +134,7 @@ class FlowControl:
                 raise FabricError(f"VL {vl} has the weight {weight}; weights are 1 to {MAX_WEIGHT}")
         for vl in self.high:
             if not 0 <= vl < self.vls:
-                raise FabricError(f"VL {vl} has high priority and is not there; VLs are 0 to {self.vls - 1}")
+                raise FabricError(f"VL {vl} has high priority; VLs are 0 to {self.vls - 1}")
         if self.high_limit_bytes is not None and self.high_limit_bytes < 0:
             raise FabricError(f"the limit of high priority is {self.high_limit_bytes} bytes, below 0")
 
@@ -160,9 +160,7 @@ class Arbitration:
     def __post_init__(self) -> None:
         for name, weights in (("low", self.low), ("high", self.high)):
             if len(weights) != MAX_VLS:
-                raise FabricError(
-                    f"there are weights of {len(weights)} VLs of {name} priority; there are {MAX_VLS}"
-                )
+                raise FabricError(f"{len(weights)} weights of {name} priority; there are {MAX_VLS} VLs")
             for vl, weight in enumerate(weights):
                 if not 0 <= weight <= MAX_TABLE_WEIGHT:
                     raise FabricError(
@@ -190,10 +188,10 @@ class Buffers:
     def __post_init__(self) -> None:
         for name, rooms in (("dedicated", self.dedicated), ("shared", self.shared)):
             if len(rooms) != MAX_VLS:
-                raise FabricError(f"there is {name} room of {len(rooms)} VLs; there are {MAX_VLS}")
+                raise FabricError(f"{name} room for {len(rooms)} VLs; there are {MAX_VLS}")
         for room in (*self.dedicated, *self.shared, self.overall_shared):
             if not 0 <= room <= MAX_ROOM:
-                raise FabricError(f"there is room of {room} bytes for a VL; rooms are 0 to {MAX_ROOM}")
+                raise FabricError(f"a VL has room for {room} bytes; rooms are 0 to {MAX_ROOM}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +221,7 @@ class Egress:
             if not 0 <= vl < MAX_VLS:
                 raise FabricError(f"the SC to VL table sends SC {sc} to VL {vl}; VLs are 0 to {MAX_VLS - 1}")
         if self.vl_mtus and len(self.vl_mtus) != MAX_VLS:
-            raise FabricError(f"there are MTUs of {len(self.vl_mtus)} VLs; VLs are 0 to {MAX_VLS - 1}")
+            raise FabricError(f"MTUs for {len(self.vl_mtus)} VLs; VLs are 0 to {MAX_VLS - 1}")
         for vl, mtu in enumerate(self.vl_mtus):
             if not 0 <= mtu <= MAX_MTU:
                 raise FabricError(f"the MTU of VL {vl} is {mtu} bytes; MTUs are 0 to {MAX_MTU}")

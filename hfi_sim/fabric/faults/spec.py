@@ -95,11 +95,11 @@ class FaultSpec:
         if self.kind is FaultKind.DELAY and self.delay_s <= 0:
             raise FaultError("fault delay: say how long, for example delay=10us")
         if self.kind is FaultKind.RATE and self.rate_bps <= 0:
-            raise FaultError("fault rate: say what is left, above 0, for example rate=1G")
+            raise FaultError("fault rate: give the rate that is left, above 0, for example rate=1G")
         if self.kind not in PACKET_KINDS and self.match != Match():
             raise FaultError(f"fault {self.kind} acts on links and nodes; it cannot choose packets")
         if self.every_s is not None and self.duration_s is None:
-            raise FaultError(f"fault {self.kind}: every needs a fault that ends: give it for=")
+            raise FaultError(f"fault {self.kind}: every= repeats a fault that ends: give for= as well")
 
     @property
     def duration_s(self) -> float | None:

@@ -101,7 +101,7 @@ class RcEndpoint:
 
     @property
     def connections(self) -> int:
-        """Connections that exist now, whatever their state."""
+        """Connections that exist now, in any state."""
         return len(self._connections)
 
     def __contains__(self, conn_id: object) -> bool:

@@ -26,7 +26,7 @@ DEFAULT_PKEY: Final = 0x8001
 """Full member of the first partition behind the management one; the subnet manager must grant it."""
 
 _TURN: Final = 4
-"""Steps after which the rest waits for the turn of everybody else."""
+"""Steps after which other work of the event loop gets its turn."""
 
 
 class ReliableService:

@@ -52,7 +52,7 @@ class OrderState(Enum):
 
 @dataclass(slots=True)
 class Held:
-    """An order, and what has come of it."""
+    """An order and its result so far."""
 
     order: Order
     state: OrderState = OrderState.NEW

@@ -89,7 +89,7 @@ def _buffers_in(control: BufferControl) -> Buffers:
 
 
 def _buffers_of(port: Port) -> bytes:
-    """Return what a port has before anybody sets it: what its link has."""
+    """Return what a port has before a manager sets it: the values of its link."""
     flow: FlowControl | None = None
     if not isinstance(port, SwitchPort0) and port.link is not None:
         flow = port.link.flow

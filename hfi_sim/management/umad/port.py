@@ -67,7 +67,7 @@ class Outgoing(NamedTuple):
 
 FileAgent = Agent[UmadFile]
 _SendKey = tuple[int, int, int]
-"""Transaction id, class, and of a response the LID of whom it is for: two requesters may have chosen one id."""
+"""Transaction id, class, and of a response the LID of the requester: two requesters may have chosen one id."""
 
 
 @dataclass(slots=True)

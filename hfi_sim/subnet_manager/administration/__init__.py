@@ -1,1 +1,1 @@
-"""The subnet administration of the built-in subnet manager: what it answers, and whom it tells what happens."""
+"""The subnet administration of the built-in subnet manager: answers to queries, and notices to subscribers."""

@@ -336,7 +336,7 @@ class Administration:
         self.subscriptions.announce(notice)
 
     def next_report(self) -> tuple[Subscription, Mad] | None:
-        """Return the next report to send and whom to, or None."""
+        """Return the next report to send and its destination, or None."""
         report = self.subscriptions.next_report()
         if report is None:
             return None
@@ -364,7 +364,7 @@ class Administration:
 
 
 def _none(_question: Question) -> Answer:
-    """Return no records: there are none of this kind, and never any."""
+    """Return no records: a fabric has no records of this kind."""
     return ()
 
 

@@ -131,7 +131,7 @@ class Subscriptions:
             self._ready.append(subscription)
 
     def next_report(self) -> tuple[Subscription, Notice | IbNotice] | None:
-        """Return a notice to send now and whom to, or None; it is on its way until `reported`."""
+        """Return a notice to send now and its destination, or None; it is on its way until `reported`."""
         while self._ready:
             subscription = self._ready.popleft()
             if subscription.waiting and not subscription.is_busy:

@@ -30,7 +30,7 @@ class CommandGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find a command.
 
-        Raises:  UnknownCommandError: there is none of that name; it says which one is near.
+        Raises:  UnknownCommandError: no command has that name; it names the nearest one.
         """
         name = args[0]
         if not name.startswith("-") and not ctx.resilient_parsing and self.get_command(ctx, name) is None:

@@ -37,4 +37,4 @@ def save(
         write_new(file, saved["lab_file"], force=force)
         say(f"written to {file}")
     for what in saved["left_out"]:
-        say(f"left out, a lab file has no place for it: {what}")
+        say(f"left out, a lab file cannot hold it: {what}")

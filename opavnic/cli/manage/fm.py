@@ -54,4 +54,4 @@ def config(
     elif write is None:
         print_text(text)
     if any(fabric.base_sl is None for fabric in fabrics):
-        say("some virtual fabrics have no service level of their own: they share that of all else")
+        say("some virtual fabrics have no service level of their own: they share the default one")

@@ -120,7 +120,7 @@ def _refuse(write: str | None, *, as_json: bool, snap: Any, size: Any, ring: int
         return
     if write != "-":
         if ring is not None and size is None:
-            fail("capture: --ring needs --size: when does another file begin?", EXIT_USAGE)
+            fail("capture: --ring needs --size, the size at which a new file begins", EXIT_USAGE)
         return
     if size is not None:
         fail("capture: --size is for files, not for stdout", EXIT_USAGE)

@@ -54,7 +54,7 @@ class Look:
     sort: Sort
     filter: str = ""
     cursor: str = ""
-    """Key of the chosen row; the first one if there is none of it."""
+    """Key of the chosen row; the first row if no row has it."""
     first: int = 0
     """The first row that is on the screen."""
 
@@ -101,7 +101,7 @@ def start(by_load: bool) -> State:
 
 
 def chosen(grid: Grid, look: Look) -> int:
-    """Return the index of the chosen row, 0 if there is none of that key."""
+    """Return the index of the chosen row, 0 if no row has its key."""
     return next((index for index, row in enumerate(grid.rows) if row.key == look.cursor), 0)
 
 

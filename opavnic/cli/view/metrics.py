@@ -28,7 +28,7 @@ DEFAULT_PORT: Final = 9811
 def _address(value: object) -> tuple[str, int]:
     """Parse ADDRESS:PORT, [IPV6]:PORT, or a port alone for 127.0.0.1.
 
-    Raises:  typer.BadParameter: it is none of these.
+    Raises:  typer.BadParameter: it is not one of these.
     """
     import ipaddress
 

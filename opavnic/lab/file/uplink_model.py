@@ -102,7 +102,7 @@ def uplink_problems(
             place = _place(hosts[host], host)
             if (other := ways.setdefault((place, device), name)) != name:
                 text = (
-                    f'{device} is where uplink "{other}" leads already: frames would go round in a loop; '
+                    f'uplink "{other}" already leads to {device}: that would be a loop; '
                     "write one uplink for each bridge or NIC"
                 )
                 problems.append(Problem((*path, kind), text))

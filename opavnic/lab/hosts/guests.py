@@ -231,7 +231,9 @@ def _find_container(host: str, name: str, engine: str | None) -> tuple[str, int,
             reasons.append(f"{found}: {error}")
             continue
         if pid <= 0:
-            raise LabError(f'host {host}: container "{name}" of {found} does not run: {found} start {name}')
+            raise LabError(
+                f'host {host}: container "{name}" of {found} does not run; start it: {found} start {name}'
+            )
         return found, pid, id_
     raise LabError(f'host {host}: no container "{name}" ({"; ".join(reasons)})')
 

@@ -103,9 +103,9 @@ class ProgramRoutes(RunningPart):
         body = await json_object(request)
         host, command, terminal = body.get("host"), body.get("command"), body.get("terminal")
         if not isinstance(host, str) or not isinstance(command, list) or not command:
-            raise InputError('programs: {"host": NAME, "command": [PROGRAM, ARGUMENT, ...]} is right')
+            raise InputError('programs: {"host": NAME, "command": [PROGRAM, ARGUMENT, ...]} is expected')
         if terminal is not None and not isinstance(terminal, dict):
-            raise InputError('programs: terminal: {"rows": 24, "columns": 80, "term": "xterm"} is right')
+            raise InputError('programs: terminal: {"rows": 24, "columns": 80, "term": "xterm"} is expected')
         umad = body.get("umad")
         words = [str(word) for word in command]
         program = await self._programs.start(host, words, umad if isinstance(umad, bool) else None, terminal)

@@ -85,7 +85,7 @@ class Probe:
     kind: Kind
     source: Place
     target: Place | None
-    """None: everybody on the link."""
+    """None: all stations on the link."""
     address: Address
     payload: int
     """Bytes after the ICMP header."""

@@ -59,9 +59,7 @@ def lanes(world: World, query: Mapping[str, str]) -> dict[str, Any]:
     """Return what each virtual lane of links has carried, and holds now."""
     ways = directions_of(world.fabric, query.get("on", ""))
     if len(ways) > MAX_WAYS:
-        raise InputError(
-            f"{len(ways)} directions of links are there; at most {MAX_WAYS} are answered at once"
-        )
+        raise InputError(f"{len(ways)} directions of links match; one reply holds at most {MAX_WAYS}")
     return {"directions": [direction_status(way) for way in ways]}
 
 

@@ -163,7 +163,7 @@ class Ways(RunningPart):
         key = (site.place.identity.mark, bridge.ifindex)
         if (other := self._bridges.setdefault(key, way)) != way:
             raise LabError(
-                f"uplinks.{way}: {bridge.name} is where uplink {other} leads already: frames would go round in a loop"
+                f"uplinks.{way}: uplink {other} already leads to {bridge.name}: that would be a loop"
             )
         learning = self._learning.get(vesw)
         if learning is None:

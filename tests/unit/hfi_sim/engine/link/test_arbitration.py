@@ -148,7 +148,7 @@ def test_packet_of_high_priority_overtakes_all_that_waits() -> None:
     [
         ({"vls": 2, "weights": (1,)}, "1 weights for 2 VLs: each VL has one"),
         ({"vls": 2, "weights": (1, 0)}, "VL 1 has the weight 0; weights are 1 to 255"),
-        ({"vls": 2, "high": (2,)}, "VL 2 has high priority and is not there; VLs are 0 to 1"),
+        ({"vls": 2, "high": (2,)}, "VL 2 has high priority; VLs are 0 to 1"),
         ({"vls": 2, "high_limit_bytes": -1}, "the limit of high priority is -1 bytes, below 0"),
     ],
 )
@@ -213,7 +213,7 @@ def test_vl15_goes_before_all_that_tables_name() -> None:
 @pytest.mark.parametrize(
     ("tables", "message"),
     [
-        (((1,) * 15,), "there are weights of 15 VLs of low priority; there are 16"),
+        (((1,) * 15,), "15 weights of low priority; there are 16 VLs"),
         (((1,) * 16, (0,) * 15 + (40_000,)), "VL 15 has the weight 40000 in the table of high priority"),
         (((1,) * 16, (0,) * 16, -1), "the limit of high priority is -1 bytes, below 0"),
     ],

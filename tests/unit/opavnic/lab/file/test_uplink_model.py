@@ -72,7 +72,7 @@ def problems(text: str) -> list[str]:
         ),
         (
             "w: {vesw: blue, host: gw, bridge: b}\n  x: {vesw: bare, host: gw, bridge: b}",
-            ':5: uplinks.x.bridge: b is where uplink "w" leads already: frames would go round in a loop',
+            ':5: uplinks.x.bridge: uplink "w" already leads to b: that would be a loop',
         ),
         (
             "w: {vesw: blue, host: gw, bridge: b}\n  x: {vesw: blue, host: gw, bridge: c}",

@@ -55,7 +55,7 @@ def test_container_that_is_started_anew_meanwhile_is_told(monkeypatch: pytest.Mo
 def test_container_that_does_not_run_is_told_with_what_starts_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guests, "_inspect", lambda engine, name: (0, "1234"))
     monkeypatch.setattr(guests.shutil, "which", lambda name: name)
-    with pytest.raises(LabError, match='container "web" of docker does not run: docker start web'):
+    with pytest.raises(LabError, match='container "web" of docker does not run; start it: docker start web'):
         find_guest("h2", GuestKeys(container="web", engine="docker"))
 
 
