@@ -80,7 +80,7 @@ def _epochs_of(balancer: ReservedInstance) -> dict[str, Any]:
 
 
 class Written:
-    """What of a reservation has been given to the store; finds what has changed since."""
+    """The parts of a reservation that the store has; finds the parts that have changed since."""
 
     def __init__(self) -> None:
         self._head: dict[str, Any] | None = None

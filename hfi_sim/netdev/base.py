@@ -130,7 +130,7 @@ class Netdev(ABC):
         """Call `handler` whenever `ip_addresses` has changed."""
 
     def set_speed(self, speed: int) -> None:  # noqa: B027 - only kernel devices show a speed
-        """Say how fast the link is, in Mb/s, for programs such as ethtool."""
+        """Set the link speed in Mb/s that programs such as ethtool show."""
 
     def merge_datagrams(self) -> None:  # noqa: B027 - a device without a kernel has nothing to switch
         """Let datagrams that the host receives be merged, until the host itself switches that off."""

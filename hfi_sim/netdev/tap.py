@@ -165,7 +165,7 @@ class TapNetdev(Netdev):
         self._ip_handler = handler
 
     def set_speed(self, speed: int) -> None:
-        """Say how fast the link is, in Mb/s: `ethtool` shows it. The driver that it shows is the kernel's, tun."""
+        """Set the link speed in Mb/s that `ethtool` shows. The driver that it shows is the kernel's, tun."""
         if self._usable:
             self._request(lambda links: links.set_speed(self.kernel.name, speed))
 

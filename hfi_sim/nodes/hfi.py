@@ -180,7 +180,7 @@ class HfiPort(EndPort, EgressPort[PortConfig]):
             handler(self)
 
     def set_sm(self, is_sm: bool) -> None:
-        """Say that a subnet manager runs on the port, or no longer, and tell the one in charge."""
+        """Set whether a subnet manager runs on the port, and notify the fabric's subnet manager."""
         if is_sm == self.is_sm:
             return
         self.is_sm = is_sm

@@ -45,7 +45,7 @@ class PortSettings:
         self.tables: dict[tuple[int, int], bytes] = {}
         """Tables as they were set, where nothing else has all of them, by attribute and by what else names one."""
         self.physical_state = PhysicalState.POLLING
-        """What it is told to be while it has no link: POLLING or DISABLED."""
+        """The physical state that was set while it has no link: POLLING or DISABLED."""
         self.trap_lid = 0
         """Where traps go, once a manager has said so in an SMP; 0: no manager awaits any."""
 

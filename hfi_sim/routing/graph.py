@@ -33,7 +33,7 @@ class SwitchGraph:
         self.far_port[b, b_port] = a_port
 
     def attach(self, switch: int, port_num: int, lids: range) -> None:
-        """Say that the LIDs of a port are behind port `port_num` of a switch."""
+        """Record that the LIDs of a port are behind port `port_num` of a switch."""
         self.lids[switch] += [(lid, port_num) for lid in lids]
 
     def top_lid(self) -> int:

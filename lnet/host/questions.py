@@ -29,7 +29,7 @@ class Answer:
     output: str
     """YAML, or nothing."""
     errors: tuple[CommandError, ...] = ()
-    """What of it failed."""
+    """The parts that failed."""
     exit: int = 0
 
 

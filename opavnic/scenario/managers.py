@@ -84,7 +84,7 @@ class Converging:
 
 
 def cut_short(service: EthernetService) -> str:
-    """Return what kept a manager from what it was asked."""
+    """Return why a manager could not do what was requested."""
     failed = service.failure
     return (
         "the Ethernet Manager was stopped" if failed is None else f"the Ethernet Manager failed ({failed!r})"

@@ -19,7 +19,7 @@ class RemoteCapture(Protocol):
         """Wait for more of its pcapng file; return None at the end, and b"" where there is nothing yet."""
 
     async def keep(self) -> None:
-        """Say that `more` will be asked for, though not now."""
+        """Keep the program alive without reading; `more` will be called later."""
 
     async def end(self) -> None:
         """Capture no more; `more` returns what is left."""

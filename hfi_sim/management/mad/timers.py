@@ -31,7 +31,7 @@ class Timers(Generic[Key]):
             heapq.heapify(self._heap)
 
     def cancel(self, key: Key) -> None:
-        """Take the deadline of a key away; harmless where it has none."""
+        """Remove the deadline of a key, if it has one."""
         self._deadlines.pop(key, None)
 
     def next(self) -> float | None:

@@ -78,7 +78,7 @@ class Arrival(NamedTuple):
     message: bytes | None
     """The whole message, once."""
     refused: bool = False
-    """The message is given up: too long, contradictory, or not RMPP as it is known here."""
+    """The message is given up: too long, contradictory, or malformed RMPP."""
 
 
 class Arrivals:

@@ -127,7 +127,7 @@ class PerformanceAgent:
         return _since(port.counts(), self._cleared.get(port_num), port)
 
     def _vl_counts(self, port_num: int, vls: Sequence[int]) -> Iterator[Counts]:
-        """Yield the counters of some VLs of a port since they were cleared; of a VL that there is not, zeros."""
+        """Yield the counters of some VLs of a port since they were cleared; zeros for a VL that does not exist."""
         port = self._ports[port_num]
         rows = port.vl_counts() if vls else ()
         for vl in vls:
@@ -270,6 +270,6 @@ def _limited(header: Header, counts: Counts) -> Counts:
 
 
 def _pack(header: Header, values: Mapping[str, int]) -> bytes:
-    """Return the bytes of a block; what it has no value for is 0."""
+    """Return the bytes of a block; fields without a value are 0."""
     blanks = {name: 0 if field.is_number else b"" for name, field in header.fields.items()}
     return header.codec.pack(*(values.get(name, blank) for name, blank in blanks.items()))

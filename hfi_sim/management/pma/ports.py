@@ -114,7 +114,7 @@ class CountedPort(ABC):
 
     @abstractmethod
     def vl_counts(self) -> Sequence[Counts]:
-        """Return the counters of each VL that there is; index: VL."""
+        """Return the counters of each existing VL; index: VL."""
 
     @abstractmethod
     def errors(self) -> Errors:

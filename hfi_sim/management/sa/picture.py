@@ -102,7 +102,7 @@ class FabricPicture:
         self._due_at = now
 
     def take_changed(self) -> bool:
-        """Return whether it differs from what it was when this was last asked."""
+        """Return whether it has changed since the last call."""
         changed, self._changed = self._changed, False
         return changed
 

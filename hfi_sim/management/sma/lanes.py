@@ -50,7 +50,7 @@ def _section_of(port: Port, section: int) -> bytes:
 
 
 def arbitrate(port: Port) -> None:
-    """Let the link of a port be shared as its tables and the limit in its PortInfo say; without tables, as it is."""
+    """Share the link of a port by its tables and the limit in its PortInfo; without tables, change nothing."""
     if isinstance(port, SwitchPort0):
         return
     low, high = (_weights(_section_of(port, section)) for section in (_LOW, _HIGH))

@@ -1,4 +1,4 @@
-"""Say what is in a packet, field by field, for people: where a field stands, its value, and what that means.
+"""Descriptions of packets, field by field: the position of each field, its value, and the meaning of that.
 
 Positions of the 16B header and of the trailer are quad words and bits, as in the document's table; what lies
 between is counted in bytes from the start of the packet. What is damaged is described as far as it can be read,

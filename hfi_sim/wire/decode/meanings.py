@@ -110,7 +110,7 @@ def vendor_field(name: str, value: Any) -> str:
 
 
 def mac(address: bytes) -> str:
-    """Return what kind of MAC address it is; of a locally administered one also what it says as a VNIC's."""
+    """Return the kind of a MAC address, and what a locally administered one encodes: fabric, virtual switch and LID."""
     if address == b"\xff" * 6:
         return "broadcast"
     if address[0] & 1:

@@ -42,7 +42,7 @@ ELSEWHERE: Final = {
     "tcpdump": "capture",
     "test": "check",
 }
-"""What containerlab, mininet, podman, iproute2, or an earlier version call a command: what it is called here."""
+"""Names of commands in containerlab, mininet, podman, iproute2 or an earlier version: the name here."""
 RENAMED: Final = {
     ("em apply", "--diff"): "-n, --dry-run",
     ("install-dissectors", "--to"): "--dir",

@@ -131,7 +131,7 @@ class LinkModel(Section):
     @model_validator(mode="before")
     @classmethod
     def _netem_delay(cls, data: Any) -> Any:
-        """Replace `delay` by what it is another spelling of."""
+        """Replace `delay` by `latency` and `jitter`."""
         if not isinstance(data, dict) or not isinstance(data.get("delay"), str | int | float):
             return data
         words = str(data["delay"]).split()
@@ -139,9 +139,7 @@ class LinkModel(Section):
         if not 1 <= len(words) <= len(said):
             raise ValueError(f'delay "{data["delay"]}" is not TIME or TIME JITTER, such as 200us 10us')
         if twice := said.keys() & data.keys():
-            raise ValueError(
-                f"delay is another spelling of latency and jitter; {' and '.join(sorted(twice))} is there too"
-            )
+            raise ValueError(f"delay sets latency and jitter; {' and '.join(sorted(twice))} is there too")
         return {**{key: value for key, value in data.items() if key != "delay"}, **said}
 
     def options(self) -> dict[str, Any]:

@@ -50,7 +50,7 @@ class VmTap(Section):
     """The TAP of a virtual machine."""
 
     name: InterfaceName
-    """What the machine monitor is told: `-netdev tap,ifname=NAME,script=no,downscript=no`."""
+    """Options for the machine monitor: `-netdev tap,ifname=NAME,script=no,downscript=no`."""
     owner: Annotated[str, AfterValidator(_check_owner)] | None = None
     """The user who may open it, besides root."""
 
@@ -82,7 +82,7 @@ class GuestKeys(Section):
         if len(given) > 1:
             raise ValueError(f"{' and '.join(given)}: a host is in one place; write one of them")
         if self.engine is not None and self.container is None:
-            raise ValueError("engine says whose container it is: write container: NAME too")
+            raise ValueError("engine is for containers: write container: NAME too")
         return self
 
     @property

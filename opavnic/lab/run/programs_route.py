@@ -56,7 +56,7 @@ class RemoteProgram(Protocol):
         """Give it input; with `eof`, that was all. Args: size: rows and columns of its terminal from now on."""
 
     async def keep(self) -> None:
-        """Say that `more` will be asked for, though not now: the reader has no room."""
+        """Keep the program alive without reading: `more` will be called once the reader has room."""
 
     async def end(self) -> None:
         """Hang up on it, if it runs."""

@@ -201,7 +201,7 @@ def _pair(source: Place, target: Place) -> Iterator[Probe]:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a probe."""
+    """The result of a probe."""
 
     probe: Probe
     rtt_s: float | None = None

@@ -37,7 +37,7 @@ class Saved:
 
     text: str
     left_out: tuple[str, ...]
-    """What of the state the file does not say."""
+    """State of the lab that the file cannot hold."""
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain data."""

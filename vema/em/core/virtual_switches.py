@@ -1,4 +1,4 @@
-"""The virtual switches as they are wanted on the fabric as it is: members, MAC tables, multicast groups. Sans-IO."""
+"""The desired virtual switches on the current fabric: members, MAC tables, multicast groups. Sans-IO."""
 
 from __future__ import annotations
 

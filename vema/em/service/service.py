@@ -128,7 +128,7 @@ class Topology(Protocol):
         ...
 
     def why_not_in_group(self, vesw_id: int, guid: int) -> str:
-        """Return why a port is not in the group of a virtual switch, or what it has no group for; empty: not known."""
+        """Return why a port is not in the group of a virtual switch, or why there is no group; empty: not known."""
         ...
 
     def join_election(self) -> None:

@@ -319,7 +319,7 @@ def test_two_faults_on_one_link_keep_it_down_until_both_end(bed: Bed) -> None:
         ("delay on h1", "say how long"),
         ("rate on h1 rate=0", "above 0"),
         ("link-down on h1 l4=mad", "cannot choose packets"),
-        ("link-down on h1 every=1s", "give it for="),
+        ("link-down on h1 every=1s", "give for= as well"),
         ("switch-reboot on leaf9", r'unknown switch "leaf9" \(nearest: "leaf'),
         ("hfi-removal on leaf0", 'unknown HFI "leaf0"'),
         ("partition on leaf0,leaf7", 'unknown node "leaf7"'),

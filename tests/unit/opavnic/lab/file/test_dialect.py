@@ -100,7 +100,7 @@ MISTAKES = [
     (
         "10us,",
         "10us, latency: 5us,",
-        "11: fabric.topology.links[2]: delay is another spelling of latency and jitter",
+        "11: fabric.topology.links[2]: delay sets latency and jitter",
     ),
     ("200us 10us", "fast", "11: fabric.topology.links[2].latency: 'fast' is not a time"),
     ("loss: 1%", "loss: 200%", "11: fabric.topology.links[2].loss: '200%': of all packets, 100% is the most"),

@@ -98,7 +98,7 @@ def test_wrong_uplink_is_told_with_line_and_what_would_be_right(uplinks: str, to
             "hosts.h2: pid and container: a host is in one place; write one of them",
         ),
         ("{netns: host, tap: vm1}", "hosts.h2: netns and tap: a host is in one place; write one of them"),
-        ("{engine: docker}", "hosts.h2: engine says whose container it is: write container: NAME too"),
+        ("{engine: docker}", "hosts.h2: engine is for containers: write container: NAME too"),
         ("{container: --help}", 'hosts.h2.container: "--help" is not the name or id of a container'),
         ("{container: c, engine: lxc}", "hosts.h2.engine: should be 'podman' or 'docker', not 'lxc'"),
         ("{netns: ../x}", 'hosts.h2.netns: "../x" should be own, host, the name of a network namespace'),
