@@ -1,6 +1,6 @@
 """Turns of phrase that stay out of the code and the pages: prints FILE:LINE, the turn and what to write; exit 1 if any.
 
-python -m tools.english [PATH...]     by default `CLEAN`, the product
+python -m tools.english [PATH...]     by default the whole product
 python -m tools.english --count       the number in each directory of the product
 """
 
@@ -13,11 +13,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-CLEAN = ("hfi_sim", "vema", "opavnic", "ejfat", "lnet", "docs", "README.md", "bench/results")
+PRODUCT = ("hfi_sim", "vema", "opavnic", "ejfat", "lnet", "native", "docs", "bench/results", "README.md")
 """Directories and files that must have none."""
-NOT_YET = ("docs/datapath.md",)
-"""What in them may still have some."""
-PRODUCT = ("hfi_sim", "vema", "opavnic", "ejfat", "lnet", "native", "docs", "README.md")
 _VERBS = "waits|asks|looks|sends|has|is|wants|started|asked|waited|sees|reads"
 TURNS = {
     r"goes in a circle|go in a circle": "a forwarding loop",
@@ -59,12 +56,12 @@ def findings(path: Path) -> Iterator[tuple[int, str, str]]:
                 yield number, match.group(), advice
 
 
-def files(paths: Iterable[str], but: Iterable[str] = ()) -> Iterator[Path]:
-    """Yield the tracked texts under these paths, but not those under `but`. Raises ValueError: a path is untracked."""
+def files(paths: Iterable[str]) -> Iterator[Path]:
+    """Yield the tracked texts under these paths. Raises ValueError: a path is untracked."""
     tracked = list(paths)
-    for stale in (path for path in (*tracked, *but) if not _listed(path)):
+    for stale in (path for path in tracked if not _listed(path)):
         raise ValueError(f"tools/english.py: {stale} is not a tracked file or directory")
-    for name in _listed(*tracked, *(f":(exclude){path}" for path in but)):
+    for name in _listed(*tracked):
         path = Path(name)
         if path.suffix in _SUFFIXES and not _OTHERS.search(name) and path.exists():
             yield path
@@ -84,7 +81,7 @@ def main(arguments: list[str]) -> int:
         print(f"all: {sum(counts.values())}")
         return 0
     try:
-        chosen = list(files(arguments) if arguments else files(CLEAN, but=NOT_YET))
+        chosen = list(files(arguments or PRODUCT))
     except ValueError as error:
         print(error)
         return 1

@@ -40,7 +40,7 @@ pub struct Ip {
     pub protocol: u8,
     /// Of IPv4: what stands where a header would be is payload.
     pub later_fragment: bool,
-    /// Bytes behind the header by its length field, whatever the frame has; below 0 if the field is too small.
+    /// Bytes behind the header by its length field, not by the size of the frame; below 0 if the field is too small.
     pub claimed: i32,
 }
 

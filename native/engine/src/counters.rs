@@ -74,7 +74,7 @@ impl Element {
 }
 
 impl Traffic {
-    /// Count an attempt to send or deliver a packet, whatever its outcome. `len` is the length without FCS.
+    /// Count an attempt to send or deliver a packet with any outcome. `len` is the length without FCS.
     #[inline]
     pub fn attempt(&mut self, len: usize) {
         self.attempt_many(1, len);

@@ -179,7 +179,7 @@ impl Share {
     /// Add port 0 of a switch: worker 0 has it, because it has all credits.
     ///
     /// What port 0 sends is handed over where it enters a direction. It receives in the engine that carried the packet to
-    /// the switch, whichever that is, so that is where its output is; only those of worker 0 have room to release.
+    /// the switch, so that is where its output is; only those of worker 0 have room to release.
     pub fn add_port0(&mut self) {
         self.ports.push(0);
     }

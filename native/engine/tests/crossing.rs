@@ -1,5 +1,5 @@
 //! Packets go from one engine to another as the body of a message, together where they can be: what arrives and what is
-//! counted is the same as for packets that go one by one. What a member sends that is no body is refused, whatever it is.
+//! counted is the same as for packets that go one by one. Anything else that a member sends is refused.
 
 use engine::api::{Counted, Engine};
 use engine::config::{End, PortState, SwitchPortConfig};

@@ -1,4 +1,4 @@
-//! Whatever a member sends as the packets of a message: it is refused, or each is delivered or counted in one drop.
+//! Any bytes that a member sends as the packets of a message: they are refused, or each is delivered or counted in one drop.
 #![no_main]
 
 use engine::config::{End, PortState, SwitchPortConfig};

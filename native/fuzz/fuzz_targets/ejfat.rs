@@ -1,4 +1,4 @@
-//! Whatever an interface hands to the load balancer: no panic, and every frame leaves, is dropped or is handed back.
+//! Any bytes that an interface hands to the load balancer: no panic, and every frame leaves, is dropped or is handed back.
 #![no_main]
 
 use ejfat::counters::Counters;

@@ -1,4 +1,4 @@
-//! Whatever a TAP hands over: no panic, and every frame is delivered or counted in one drop.
+//! Any bytes that a TAP hands over: no panic, and every frame is delivered or counted in one drop.
 #![no_main]
 
 use engine::testing::{Kept, TwoHosts};

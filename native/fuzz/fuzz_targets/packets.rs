@@ -1,4 +1,4 @@
-//! Whatever a link delivers: no panic, and every packet is delivered or counted in one drop.
+//! Any bytes that a link delivers: no panic, and every packet is delivered or counted in one drop.
 #![no_main]
 
 use engine::counters::Drop;

@@ -1,4 +1,4 @@
-//! Whatever frames come, merging them and cutting the result gives the same frames, byte for byte and in the order of
+//! For any frames, merging them and cutting the result gives the same frames, byte for byte and in the order of
 //! their flow: lost, doubled, late, damaged ones among them. The number of cases: `CASES=100000 cargo test`.
 
 use offload::checksum::{fold, put, sum};

@@ -285,7 +285,7 @@ fn stopped_device_is_left_alone_until_it_is_woken() {
         let _thread = bed.start();
         bed.change(0, |device| device.stopped = true);
         bed.send(1);
-        // whatever the thread reads, it has read once another device's frame has passed
+        // the thread has read everything once another device's frame has passed
         bed.hosts[1].write_all(&frame(1, 9)).unwrap();
         assert_eq!(bed.hosts[0].read(&mut [0; 2048]).unwrap(), SIZE + 60);
         assert!(bed.nothing_arrived());

@@ -26,7 +26,7 @@ pub fn hash15(frame: &[u8], parsed: &Parsed) -> u16 {
     (crc32fast::hash(&tuple[..len]) >> 17) as u16
 }
 
-/// Both ports of an unfragmented TCP or UDP packet, whatever the version field says.
+/// Both ports of an unfragmented TCP or UDP packet, for any value of the version field.
 #[inline]
 fn ports<'a>(ip: &'a [u8], parsed: &Parsed) -> Option<&'a [u8]> {
     if parsed.protocol != TCP && parsed.protocol != UDP {

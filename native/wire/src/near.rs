@@ -10,7 +10,7 @@ pub const LINE: usize = 64;
 #[inline(always)]
 pub fn read_soon<T>(address: *const T) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: it reads and writes nothing, whatever the address is
+    // SAFETY: it reads and writes nothing, at any address
     unsafe {
         std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
     }
@@ -22,7 +22,7 @@ pub fn read_soon<T>(address: *const T) {
 #[inline(always)]
 pub fn write_soon<T>(address: *const T) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: it reads and writes nothing, whatever the address is; processors that do not know it take it for no operation
+    // SAFETY: it reads and writes nothing, at any address; processors that do not know it take it for no operation
     unsafe {
         std::arch::asm!("prefetchw [{}]", in(reg) address, options(nostack, preserves_flags, readonly));
     }

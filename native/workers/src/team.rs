@@ -65,7 +65,7 @@ where
                 Failure { worker, reason: error.to_string() }
             }));
         }
-        // all are waited for, whichever failed
+        // all are waited for, also after one failed
         let ended: Vec<_> =
             threads.into_iter().map(|thread| thread?.join().expect("its panics are caught")).collect();
         ended.into_iter().collect()

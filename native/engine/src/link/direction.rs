@@ -330,7 +330,7 @@ impl Direction {
         self.lose(state, packet, drop);
     }
 
-    /// Return whether a packet is longer than the MTU of its VL, and count that; nothing more comes of it.
+    /// Return whether a packet is longer than the MTU of its VL, and count that; the packet goes no further.
     pub fn discards(&mut self, egress: &Egress, packet: &[u8]) -> bool {
         if !egress.is_too_long(packet.len() as u64, self.vls.of(packet)) {
             return false;
