@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from opavnic.cluster.errors import AskError, ClusterError, ClusterInputError
-from opavnic.cluster.machines.deputy import GroupData, GroupsTold, follow_groups, has_own_groups
 from opavnic.cluster.machines.node import Machine, digest_of, place_lab
 from opavnic.cluster.machines.part import Programs
+from opavnic.cluster.machines.standby_coordinator import GroupData, GroupsTold, follow_groups, has_own_groups
 from opavnic.cluster.protocol.transport import NodeName, NodeState, Transport
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.model import LabModel

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from opavnic.cluster.errors import AskError, ClusterError
-from opavnic.cluster.machines.deputy import Deputy
 from opavnic.cluster.machines.node import Machine, digest_of, place_lab
 from opavnic.cluster.machines.part import Follower
+from opavnic.cluster.machines.standby_coordinator import Deputy
 from opavnic.cluster.protocol.transport import NodeName, NodeState, Transport
 from opavnic.lab.file.loader import parse_lab
 from opavnic.lab.hosts.machine import NetdevKind

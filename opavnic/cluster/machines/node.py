@@ -19,10 +19,10 @@ from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.base.errors import HfiSimError
 from opavnic.cluster.errors import AskError, ClusterError, ClusterInputError
 from opavnic.cluster.machines.boundary import Boundary
+from opavnic.cluster.machines.cluster_em_peers import EmFellows, em_nodes
+from opavnic.cluster.machines.cluster_programs import ProgramsThere
 from opavnic.cluster.machines.elsewhere import Others
-from opavnic.cluster.machines.fellows import EmFellows, em_nodes
 from opavnic.cluster.machines.part import make_boundary
-from opavnic.cluster.machines.programs_there import ProgramsThere
 from opavnic.cluster.protocol.placement import Placement, place
 from opavnic.cluster.protocol.status import fold
 from opavnic.cluster.protocol.transport import NodeName, NodeState, Presence, Transport

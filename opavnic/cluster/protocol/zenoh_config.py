@@ -158,7 +158,7 @@ def config(plan: SessionPlan, fabric: int | None, life: int = 0) -> dict[str, An
                 "control": 2, "real_time": QUEUE_BATCHES, "interactive_high": QUEUE_BATCHES,
                 "interactive_low": 2, "data_high": 2, "data": QUEUE_BATCHES, "data_low": 2, "background": 2,
             },
-            # longer than the lease, so that the link ends first, which Zenoh reports (sight.py)
+            # longer than the lease, so that the link ends first, which Zenoh reports (liveness.py)
             "congestion_control": {"block": {"wait_before_close": round(2e6 * plan.lease_s)}},
         },
     }  # fmt: skip

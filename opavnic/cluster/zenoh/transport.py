@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Final
 from hfi_sim.base.errors import HfiSimError
 from opavnic.cluster.errors import AskError, ClusterError, ClusterInputError, MessageError, RefusedError
 from opavnic.cluster.protocol.exchange import Exchange
+from opavnic.cluster.protocol.liveness import Sight
 from opavnic.cluster.protocol.membership import NO_DIGEST, Hello, Membership, NodeEvent, Role
 from opavnic.cluster.protocol.messages import Body, Take
-from opavnic.cluster.protocol.sight import Sight
 from opavnic.cluster.protocol.transport import LinkReport, NodeName, NodeState, Presence
 from opavnic.cluster.protocol.zenoh_config import (
     MAX_MEMBERS,

@@ -8,7 +8,7 @@ from typing import Any
 
 from opavnic.lab.run.programs_route import RemotePrograms
 from opavnic.world.elsewhere import Elsewhere
-from opavnic.world.fellows import Fellows
+from opavnic.world.em_peers import Fellows
 from opavnic.world.world import World
 
 

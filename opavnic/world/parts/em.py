@@ -18,10 +18,10 @@ from opavnic.base.errors import OpavnicError
 from opavnic.management.em_port import SmTopology, make_em
 from opavnic.management.sa_topology import SaTopology
 from opavnic.world.em_node import EM_NODE
-from opavnic.world.fellows import Fellows
+from opavnic.world.em_peers import Fellows
 from opavnic.world.part import RunningPart
+from opavnic.world.parts.em_election_status import Standing
 from opavnic.world.parts.em_routes import down_text, em_routes, failed_text
-from opavnic.world.parts.em_standing import Standing
 from opavnic.world.world import World
 from vema.base.errors import VemaError
 from vema.em.core.reasons import given_pkeys_missing

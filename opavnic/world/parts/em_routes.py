@@ -23,7 +23,7 @@ from opavnic.world.em_node import EM_NODE
 from opavnic.world.json_body import json_answer, json_body, json_object
 from opavnic.world.openapi import api
 from opavnic.world.part import RunningPart
-from opavnic.world.parts.em_standing import Standing
+from opavnic.world.parts.em_election_status import Standing
 from vema.base.types import EthLinkStatus
 from vema.em.core.core import EmCore
 from vema.em.core.state import Port, Vesw, Vport

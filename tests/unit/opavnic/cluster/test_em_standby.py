@@ -10,8 +10,8 @@ import pytest
 from hfi_sim.base.types import PKEY_FULL_MANAGEMENT
 from opavnic.base.errors import OpavnicError
 from opavnic.cluster.errors import AskError, ClusterInputError
+from opavnic.cluster.machines.cluster_em_peers import em_nodes
 from opavnic.cluster.machines.coordinator import Coordinator
-from opavnic.cluster.machines.fellows import em_nodes
 from opavnic.cluster.machines.node import place_lab
 from opavnic.cluster.protocol.transport import NodeName
 from opavnic.lab.file.errors import ConfigError

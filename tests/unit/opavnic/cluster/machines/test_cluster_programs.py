@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from opavnic.cluster.errors import ClusterError
-from opavnic.cluster.machines.program_here import PIECE, ProgramHere
-from opavnic.cluster.machines.programs_there import MAX_RUNNING
+from opavnic.cluster.machines.cluster_programs import MAX_RUNNING
+from opavnic.cluster.machines.local_program import PIECE, ProgramHere
 from opavnic.cluster.protocol.transport import NodeName
 from opavnic.lab.run.programs_route import Frame
 

@@ -109,7 +109,7 @@ def _unpacked(text: str) -> EmConfig:
 
 
 class EmFellows:
-    """Satisfies `opavnic.world.fellows.Fellows` for one machine."""
+    """Satisfies `opavnic.world.em_peers.Fellows` for one machine."""
 
     def __init__(self, machine: Machine, nodes: Mapping[str, str], digest: str) -> None:
         """Register the handler. Args: nodes: from `em_nodes`. digest: of the lab file; machines with another

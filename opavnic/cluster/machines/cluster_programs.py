@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from opavnic.cluster.errors import AskError, ClusterError
-from opavnic.cluster.machines.program_here import ProgramHere, side
+from opavnic.cluster.machines.local_program import ProgramHere, side
 from opavnic.cluster.protocol.transport import NodeName, Transport
 from opavnic.lab.run.programs_route import Frame, RemoteProgram
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from opavnic.base.errors import OpavnicError
-from opavnic.world.fellows import Fellows
+from opavnic.world.em_peers import Fellows
 from vema.em.desired.desired import Checked, EmConfig
 from vema.em.desired.election import Role
 from vema.em.service.service import EthernetService

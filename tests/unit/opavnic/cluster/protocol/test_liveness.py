@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from opavnic.cluster.protocol.liveness import Sight
 from opavnic.cluster.protocol.membership import Hello, Role
-from opavnic.cluster.protocol.sight import Sight
 from opavnic.cluster.protocol.transport import NodeName
 
 
