@@ -11,7 +11,7 @@ from ejfat.base.addresses import IpAddress, parse_ip
 from ejfat.live.lb_options import LbOptions
 from hfi_sim.base.did_you_mean import nearest
 from opavnic.base.extras import advice, is_installed
-from opavnic.world.part import Asked, AskedApp, Part, PartWorld
+from opavnic.world.part import AppRequest, Part, PartRequest, PartWorld
 from vema.em.desired.problems import Problem
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ class LoadBalancerPart(Part):
 
     app_options = LbOptions
 
-    def check(self, asked: Asked) -> Iterator[Problem]:
+    def check(self, asked: PartRequest) -> Iterator[Problem]:
         for app in asked.apps:
             if not is_installed("ejfat"):
                 yield Problem(
@@ -36,7 +36,7 @@ class LoadBalancerPart(Part):
             yield from _option_problems(asked, app)
 
     @contextlib.asynccontextmanager
-    async def start(self, world: PartWorld, asked: Asked) -> AsyncIterator[LabLoadBalancer]:
+    async def start(self, world: PartWorld, asked: PartRequest) -> AsyncIterator[LabLoadBalancer]:
         from ejfat.live.lab_app import load_balancer
 
         (app,) = asked.apps
@@ -44,11 +44,11 @@ class LoadBalancerPart(Part):
             yield running
 
 
-def _address_of(asked: Asked, host: str) -> object:
+def _address_of(asked: PartRequest, host: str) -> object:
     return asked.plan.address(asked.plan.vesws_of(host)[0], host)
 
 
-def _option_problems(asked: Asked, app: AskedApp) -> Iterator[Problem]:
+def _option_problems(asked: PartRequest, app: AppRequest) -> Iterator[Problem]:
     from ejfat.base.errors import BadRequestError
     from ejfat.control.grpc.listening import check_listen
     from ejfat.control.names import check_name
@@ -91,7 +91,7 @@ def _option_problems(asked: Asked, app: AskedApp) -> Iterator[Problem]:
             yield Problem(app.path("senders", place), message)
 
 
-def _senders(asked: Asked, app: AskedApp) -> list[IpAddress]:
+def _senders(asked: PartRequest, app: AppRequest) -> list[IpAddress]:
     """Return the addresses that may send: those in the options, or all other hosts of the virtual switch."""
     vesw = asked.plan.vesws_of(app.host)[0]
     names = app.options.senders or [host for host in vesw.members if host != app.host]

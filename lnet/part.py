@@ -12,7 +12,7 @@ from lnet.base.errors import ConfigError, NidError
 from lnet.base.nid import Net
 from lnet.settings.networks import parse_networks
 from lnet.settings.section import LnetModel, read_targets
-from opavnic.world.part import Asked, Part, PartWorld
+from opavnic.world.part import Part, PartRequest, PartWorld
 from vema.em.desired.problems import KeyPath, Problem
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class LnetPart(Part):
     host_section = LnetModel
     starts_always = True
 
-    def check(self, asked: Asked) -> Iterator[Problem]:
+    def check(self, asked: PartRequest) -> Iterator[Problem]:
         taken: dict[str, str] = {}
         for name, section in asked.hosts.items():
             path: KeyPath = ("hosts", name, "lnet")
@@ -40,7 +40,7 @@ class LnetPart(Part):
                 yield Problem((*path, "targets"), str(error))
 
     @contextlib.asynccontextmanager
-    async def start(self, world: PartWorld, asked: Asked) -> AsyncIterator[LnetLab]:
+    async def start(self, world: PartWorld, asked: PartRequest) -> AsyncIterator[LnetLab]:
         from lnet.host.lab import LnetLab
 
         with LnetLab(world, asked) as running:

@@ -22,7 +22,7 @@ from ejfat.live.carrier import LabCarrier
 from ejfat.live.lb_options import LbOptions
 from ejfat.pipeline.native import NativePipeline
 from hfi_sim.netdev.memory import MemoryNetdev
-from opavnic.world.part import AskedApp, PartVnic, PartWorld, RunningPart
+from opavnic.world.part import AppRequest, PartVnic, PartWorld, RunningPart
 
 if TYPE_CHECKING:
     from ejfat.control.grpc.serving import Inside
@@ -62,7 +62,7 @@ class LabLoadBalancer(RunningPart):
 
 @contextlib.asynccontextmanager
 async def load_balancer(
-    world: PartWorld, asked: AskedApp, kind: str, senders: Sequence[IpAddress], directory: Path
+    world: PartWorld, asked: AppRequest, kind: str, senders: Sequence[IpAddress], directory: Path
 ) -> AsyncIterator[LabLoadBalancer]:
     """Run a load balancer on its host.
 

@@ -17,7 +17,7 @@ from aiohttp import web
 from pydantic import Field
 
 from hfi_sim.base.did_you_mean import nearest
-from opavnic.world.part import Asked, Part, PartWorld, RunningPart
+from opavnic.world.part import Part, PartRequest, PartWorld, RunningPart
 from vema.base.sections import Section, Time
 from vema.em.desired.problems import Problem
 
@@ -67,7 +67,7 @@ class TrafficPart(Part):
 
     lab_section = Traffic
 
-    def check(self, asked: Asked) -> Iterator[Problem]:
+    def check(self, asked: PartRequest) -> Iterator[Problem]:
         """Refuse hosts that the lab does not have."""
         if asked.section is None:
             return
@@ -77,7 +77,7 @@ class TrafficPart(Part):
                 yield Problem(("traffic", "hosts", index), f'unknown host "{name}" ({known})')
 
     @contextlib.asynccontextmanager
-    async def start(self, world: PartWorld, asked: Asked) -> AsyncIterator[RunningTraffic]:
+    async def start(self, world: PartWorld, asked: PartRequest) -> AsyncIterator[RunningTraffic]:
         """Log for as long as the lab runs."""
         running = RunningTraffic(world, asked.section)
         try:

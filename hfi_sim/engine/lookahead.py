@@ -10,31 +10,31 @@ from collections.abc import Iterable
 from typing import Protocol
 
 
-class Shows(Protocol):
+class ObservedDirection(Protocol):
     """What a link direction reports."""
 
     @property
-    def shows_after(self) -> int | None:
-        """See Direction.shows_after."""
+    def visible_from(self) -> int | None:
+        """See Direction.visible_from."""
 
 
 class Lookahead:
-    """The minimum of `shows_after` over all link directions."""
+    """The minimum of `visible_from` over all link directions."""
 
     def __init__(self) -> None:
         self.is_old = False
         """Whether a direction has changed since `least`."""
-        self._changed: set[Shows] = set()
-        self._values: dict[Shows, int] = {}
+        self._changed: set[ObservedDirection] = set()
+        self._values: dict[ObservedDirection, int] = {}
         """Of the directions that can cause an output."""
         self._counts: Counter[int] = Counter()
         """Number of directions with each value: few values, as links of a fabric are much alike."""
-        self._at_once: set[Shows] = set()
+        self._at_once: set[ObservedDirection] = set()
         """Directions that cause outputs at once: a fault that holds packets back can release them without a
         change of settings.
         """
 
-    def changed(self, directions: Iterable[Shows]) -> None:
+    def changed(self, directions: Iterable[ObservedDirection]) -> None:
         """Note directions whose value may have changed."""
         self._changed.update(directions)
         self.is_old = True
@@ -42,12 +42,12 @@ class Lookahead:
     def least(self) -> int:
         """Return the least value, in nanoseconds; 0 if no direction can cause an output."""
         for direction in self._changed | self._at_once:
-            self._set(direction, direction.shows_after)
+            self._set(direction, direction.visible_from)
         self._changed.clear()
         self.is_old = False
         return min(self._counts, default=0)
 
-    def _set(self, direction: Shows, value: int | None) -> None:
+    def _set(self, direction: ObservedDirection, value: int | None) -> None:
         old = self._values.pop(direction, None)
         if old is not None:
             self._counts[old] -= 1

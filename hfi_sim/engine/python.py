@@ -18,7 +18,7 @@ from hfi_sim.engine.link.credits import LanesStatus
 from hfi_sim.engine.link.direction import Direction
 from hfi_sim.engine.link.rule import FaultRule
 from hfi_sim.engine.link.vl_counters import VlCounters
-from hfi_sim.engine.link.wire import Shows
+from hfi_sim.engine.link.wire import Visibility
 from hfi_sim.engine.link.wire_counters import WireCounters
 from hfi_sim.engine.lookahead import Lookahead
 from hfi_sim.engine.port import EnginePort
@@ -155,11 +155,11 @@ class PythonEngine(Engine):
             return self._ports[end.port]
         return self._switches[end.switch].port(end.port_num)
 
-    def _shows(self, end: End) -> Shows:
+    def _shows(self, end: End) -> Visibility:
         """Return which arrivals at an end may be outputs."""
         if not isinstance(end, SwitchEnd):
-            return Shows.EVERYTHING
-        return Shows.NOTHING if self._switches[end.switch].port0 is None else Shows.MADS
+            return Visibility.EVERYTHING
+        return Visibility.NOTHING if self._switches[end.switch].port0 is None else Visibility.MADS
 
     def _stopper(self, source: End) -> Callable[[int, bool], None]:
         """Return the callback that stops a sender; packets waiting in a switch fill the switch's own buffers
@@ -190,7 +190,7 @@ class PythonEngine(Engine):
         arriving = [end.arriving for end in switch.ports.values() if end.arriving is not None]
         self._look_again(arriving)
         for direction in arriving:
-            direction.set_shows(Shows.MADS if is_open else Shows.NOTHING)
+            direction.set_shows(Visibility.MADS if is_open else Visibility.NOTHING)
 
     def stall_port(self, now: int, port: PortId, stalled: bool) -> None:
         self.handle_timeout(now)

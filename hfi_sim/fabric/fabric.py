@@ -67,7 +67,7 @@ class FabricNotice:
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
+class ObservedPacket:
     """A packet at the moment it entered a link."""
 
     time_s: float
@@ -78,7 +78,7 @@ class Sighting:
     """Why it ended there; None: it went on its way."""
 
 
-PacketObserver = Callable[[Sighting], None]
+PacketObserver = Callable[[ObservedPacket], None]
 
 
 class Fabric:
@@ -316,13 +316,13 @@ class Fabric:
             self._ports[number].deliver(packet, token, in_port)
         elif isinstance(output, Observed):
             direction = self._directions[output.direction]
-            sighting = Sighting(to_seconds(output.time), direction, output.packet, output.drop)
+            sighting = ObservedPacket(to_seconds(output.time), direction, output.packet, output.drop)
             for observer in self._watched.get(direction, ()):
                 observer(sighting)
         elif isinstance(output, FlowChanged):
             port = self._ports[output.port]
             if isinstance(port, HfiPort):  # port 0 of a switch has no link that could stop it
-                port.heed_flow()
+                port.update_flow_control()
         elif isinstance(output, Left):
             self.on_left(output)
         else:

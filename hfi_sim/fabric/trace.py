@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hfi_sim.base.counters import Drop
-from hfi_sim.fabric.fabric import Fabric, Sighting
+from hfi_sim.fabric.fabric import Fabric, ObservedPacket
 from hfi_sim.nodes.cable import LinkDirection
 
 DEFAULT_KEEP: Final = 20_000
@@ -43,7 +43,7 @@ class Trace:
         self._hash = hashlib.blake2b(digest_size=16)
         self._end = fabric.observe(self._observe)
 
-    def _observe(self, seen: Sighting) -> None:
+    def _observe(self, seen: ObservedPacket) -> None:
         self.packets += 1
         mark = self._marks.get(seen.direction)
         if mark is None:

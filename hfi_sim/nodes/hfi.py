@@ -75,7 +75,7 @@ class HfiPort(EndPort, EgressPort[PortConfig]):
         """
         drop = self._driver.send(self.number, packet)
         if self.link is not None and self.link.has_credits:
-            self.heed_flow()  # at once: a sender that empties its queue now must notice
+            self.update_flow_control()  # at once: a sender that empties its queue now must notice
         return drop
 
     def send_built(self, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
@@ -85,7 +85,7 @@ class HfiPort(EndPort, EgressPort[PortConfig]):
         """
         drop = self._driver.inject(self.number, packet, slid, dlid, pkey)
         if self.link is not None and self.link.has_credits:
-            self.heed_flow()
+            self.update_flow_control()
         return drop
 
     @property
@@ -93,7 +93,7 @@ class HfiPort(EndPort, EgressPort[PortConfig]):
         """Whether the link has no credits and its queue is filling: a sender that can wait should wait."""
         return self._driver.engine.is_stopped(self.number)
 
-    def heed_flow(self) -> None:
+    def update_flow_control(self) -> None:
         """Tell the subscribers, unless they know, that the link stops this port or lets it continue."""
         stopped = self.tx_stopped
         if stopped != self._told_to_stop:

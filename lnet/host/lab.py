@@ -31,7 +31,7 @@ from lnet.settings.yaml_text import errors_yaml
 from opavnic.base.errors import OpavnicError
 from opavnic.world.json_body import json_object
 from opavnic.world.openapi import api
-from opavnic.world.part import Asked, PartWorld, RunningPart
+from opavnic.world.part import PartRequest, PartWorld, RunningPart
 
 log = logging.getLogger("lnet.host.lab")
 
@@ -44,7 +44,7 @@ _T = TypeVar("_T")
 class LnetLab(RunningPart):
     """The LNet nodes of a lab; they run until the context is left."""
 
-    def __init__(self, world: PartWorld, asked: Asked) -> None:
+    def __init__(self, world: PartWorld, asked: PartRequest) -> None:
         """Start LNet on every host that has a section for it.
 
         Raises:  ConfigError: a targets file cannot be read.

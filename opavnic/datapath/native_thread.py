@@ -117,7 +117,7 @@ class NativeDatapath:
             if self._demuxes.get(port) != demux:
                 self._demuxes[port] = demux
                 self._carrier.set_demux(port, *demux)
-                vnics.port.heed_flow()  # the carrier says nothing of it while all VNICs of the port are native
+                vnics.port.update_flow_control()  # the carrier is silent about it while all VNICs are native
 
     def _give(self, adapter: Adapter, port: int, *, passing: bool) -> None:
         given = _Given(adapter.forwarding, adapter.netdev.mtu, passing, port)

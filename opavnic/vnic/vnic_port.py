@@ -126,7 +126,7 @@ class VnicPort:
         )
         self.adapters[vport_num] = adapter
         self.vports_made.add(vport_num)
-        self.port.heed_flow()
+        self.port.update_flow_control()
         if self.port.tx_stopped:
             netdev.stop_queue()
         return adapter

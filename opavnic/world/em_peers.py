@@ -9,7 +9,7 @@ from vema.em.desired.desired import EmConfig
 from vema.em.service.service import EthernetService
 
 
-class Fellows(Protocol):
+class EmPeers(Protocol):
     """All machines of a fabric that have an Ethernet Manager, this one among them."""
 
     @property

@@ -81,7 +81,7 @@ class Plan(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class AskedApp:
+class AppRequest:
     """One entry of `apps:` whose kind is the name of the part."""
 
     index: int
@@ -96,7 +96,7 @@ class AskedApp:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class PartRequest:
     """What a lab file requests from one part."""
 
     plan: Plan
@@ -106,7 +106,7 @@ class Asked:
     """Its section at the top of the file, an instance of the part's `lab_section`; None if the file has none."""
     hosts: Mapping[str, Any]
     """Its section of each host that has one, an instance of the part's `host_section`."""
-    apps: Sequence[AskedApp] = ()
+    apps: Sequence[AppRequest] = ()
     """Its apps; when one is started, that one alone."""
 
 
@@ -202,15 +202,15 @@ class Part:
         """Whether it starts in every lab, not only if the lab file requests it: true unless it has a section."""
         return self.lab_section is None and self.host_section is None and self.app_options is None
 
-    def is_asked_for(self, asked: Asked) -> bool:
+    def is_asked_for(self, asked: PartRequest) -> bool:
         """Return whether to start it once for the lab as a whole; its apps are started separately."""
         return self.starts_always or asked.section is not None or bool(asked.hosts)
 
-    def check(self, asked: Asked) -> Iterable[Problem]:
+    def check(self, asked: PartRequest) -> Iterable[Problem]:
         """Return the problems of its sections that their models cannot find."""
         return ()
 
-    def start(self, world: PartWorld, asked: Asked) -> AbstractAsyncContextManager[RunningPart]:
+    def start(self, world: PartWorld, asked: PartRequest) -> AbstractAsyncContextManager[RunningPart]:
         """Run while the context lasts: once for the lab, and once for each of its apps (`asked.apps` is that one).
 
         Raises:  OpavnicError: it cannot start.

@@ -26,7 +26,7 @@ from hfi_sim.engine.link.observe import Observer
 from hfi_sim.engine.link.queue import Queue
 from hfi_sim.engine.link.rule import FaultRule
 from hfi_sim.engine.link.vl_counters import DISCARDS, Uncounted, VlCounters, VlTally, vl_counters
-from hfi_sim.engine.link.wire import Shows, Wire
+from hfi_sim.engine.link.wire import Visibility, Wire
 from hfi_sim.engine.link.wire_counters import GROUP_BYTE9, WireCounters, WireTally, is_marked
 from hfi_sim.wire.lrh16b import BECN_BYTE3, FECN_BYTE7, SIZE, sc_of
 
@@ -56,7 +56,7 @@ class Direction:
         *,
         streams: tuple[RandomStream, RandomStream],
         forwards: bool,
-        shows: Shows,
+        shows: Visibility,
         on_stop: Callable[[int, bool], None],
         arrives: bool = False,
     ) -> None:
@@ -295,14 +295,14 @@ class Direction:
             self._tally = VlTally(vls)
             self._wire.arrive = self._arrive_on_vl
 
-    def set_shows(self, shows: Shows) -> None:
+    def set_shows(self, shows: Visibility) -> None:
         """Set whether arrivals may be outputs at once."""
         self._wire.set_shows(shows)
 
     # # --- queries -------------------------------------------------------------------------------------------
 
     @property
-    def shows_after(self) -> int | None:
+    def visible_from(self) -> int | None:
         """The least time in nanoseconds from a packet's entry to an output that it causes here; None: it never does.
 
         Ignored: that a sender is stopped, which only an input causes, and that a sender may send again.
@@ -311,7 +311,7 @@ class Direction:
             return 0
         if self._arrives:  # every entry is an input
             return None
-        return None if self._wire.shows is Shows.NOTHING else self._config.latency_ns
+        return None if self._wire.shows is Visibility.NOTHING else self._config.latency_ns
 
     @property
     def is_stopped(self) -> bool:

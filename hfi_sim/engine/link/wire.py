@@ -36,7 +36,7 @@ _times_at: Final = lru_cache(maxsize=64)(_Times)
 """Wires of the same rate share one table."""
 
 
-class Shows(Enum):
+class Visibility(Enum):
     """Which arrivals at the far end may be outputs of the engine at once."""
 
     NOTHING = "nothing"
@@ -46,9 +46,9 @@ class Shows(Enum):
     """It ends at an HFI port."""
 
 
-_NOTHING: Final = Shows.NOTHING
-_MADS: Final = Shows.MADS
-_EVERYTHING: Final = Shows.EVERYTHING
+_NOTHING: Final = Visibility.NOTHING
+_MADS: Final = Visibility.MADS
+_EVERYTHING: Final = Visibility.EVERYTHING
 _FM: Final = bytes([L4.FM])
 
 Arrive = Callable[[int, bytes, int], None]
@@ -81,7 +81,7 @@ class Wire:
         config: LinkConfig,
         jitter: RandomStream,
         *,
-        shows: Shows = Shows.NOTHING,
+        shows: Visibility = Visibility.NOTHING,
     ) -> None:
         """Make an empty wire.
 
@@ -143,7 +143,7 @@ class Wire:
             self.enter(now, packet, hops, again=(after_ns, done))
             done = 0
 
-    def set_shows(self, shows: Shows) -> None:
+    def set_shows(self, shows: Visibility) -> None:
         """Set which arrivals may be outputs, including those of packets on the wire."""
         self.shows = shows
         if shows is not _NOTHING and self._on_wire:

@@ -24,7 +24,7 @@ from opavnic.cli.labs.node import (
 )
 
 if TYPE_CHECKING:
-    from opavnic.cluster.machines.run import Way
+    from opavnic.cluster.machines.run import JoinOptions
     from opavnic.lab.file.model import LabModel
     from opavnic.lab.ownership.cleanup import Removed
     from opavnic.lab.run.detach import Tell
@@ -104,7 +104,9 @@ def _make_lab(model: LabModel, file: Path, private: bool) -> Lab:
     return Lab(model, file=str(file), private=private)
 
 
-def _up_cluster(model: LabModel, file: Path, way: Way, wait: int | None, detach: bool, as_json: bool) -> None:
+def _up_cluster(
+    model: LabModel, file: Path, way: JoinOptions, wait: int | None, detach: bool, as_json: bool
+) -> None:
     from hfi_sim.base import precise_loop
     from opavnic.cluster.machines.run import run_coordinator
     from opavnic.lab.run.detach import spawn

@@ -12,7 +12,7 @@ from opavnic.cli.base.common import AsJson
 from opavnic.cli.base.output import fail, print_json, say
 
 if TYPE_CHECKING:
-    from opavnic.cluster.machines.run import Way
+    from opavnic.cluster.machines.run import JoinOptions
     from opavnic.lab.run.lab import Lab
 
 Name = Annotated[
@@ -95,16 +95,16 @@ def read_lab_text(file: Path) -> str:
 
 def way_of(
     name: str | None, listen: list[str] | None, credentials: Path | None, insecure: bool, join: list[str]
-) -> Way:
+) -> JoinOptions:
     """Return how this machine reaches the others."""
-    from opavnic.cluster.machines.run import Way
+    from opavnic.cluster.machines.run import JoinOptions
 
     own = name
     if own is None and credentials is not None:
         from opavnic.cluster.zenoh.credentials import load_credentials
 
         own = str(load_credentials(credentials).name)
-    return Way(
+    return JoinOptions(
         name=own or socket.gethostname().partition(".")[0],
         listen=tuple(listen or ()),
         join=tuple(join),

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 from hfi_sim.base.errors import HfiSimError, WireError
 from hfi_sim.wire.captures import CaptureReader
-from opavnic.cli.top.state import Deed, Mend, RemoveFault, SetFault
+from opavnic.cli.top.state import Action, ClearFaults, RemoveFault, SetFault
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.ownership.client import LabClient
 from opavnic.lab.ownership.runtime import running_lab
@@ -69,7 +69,7 @@ class TopLab:
         """Begin to look at the flows of a VNIC, `host/interface`."""
         return FlowWatch(self._client, vnic.partition("/")[0], self._vesws.get(vnic, 0))
 
-    def do(self, deed: Deed) -> str:
+    def do(self, deed: Action) -> str:
         """Do what a key asked for; return what was wrong with it in a line, or an empty text."""
         try:
             match deed:
@@ -77,7 +77,7 @@ class TopLab:
                     self._changer.post("/faults", {"fault": text})
                 case RemoveFault(number):
                     self._changer.post("/faults/remove", {"number": number})
-                case Mend(place):
+                case ClearFaults(place):
                     numbers = [row["number"] for row in self.faults()["faults"] if is_on(row["on"], place)]
                     for number in numbers:
                         self._changer.post("/faults/remove", {"number": number})

@@ -30,13 +30,13 @@ class RemoveFault:
 
 
 @dataclass(frozen=True, slots=True)
-class Mend:
+class ClearFaults:
     """Remove all faults that are set on this place."""
 
     place: str
 
 
-Deed = SetFault | RemoveFault | Mend
+Action = SetFault | RemoveFault | ClearFaults
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ def chosen(grid: Grid, look: Look) -> int:
     return next((index for index, row in enumerate(grid.rows) if row.key == look.cursor), 0)
 
 
-def pressed(state: State, pressed_key: str, grid: Grid, room: int) -> tuple[State, Sequence[Deed]]:
+def pressed(state: State, pressed_key: str, grid: Grid, room: int) -> tuple[State, Sequence[Action]]:
     """Return the state after a key, and what is to be done.
 
     Args:  grid: what is shown, arranged. room: rows that the screen has for it.
@@ -152,7 +152,7 @@ def _sorted(look: Look, pressed_key: str, grid: Grid) -> Look:
     return replace(look, sort=Sort(column, is_number(grid, column)))
 
 
-def _command(state: State, pressed_key: str, grid: Grid) -> tuple[State, Sequence[Deed]]:
+def _command(state: State, pressed_key: str, grid: Grid) -> tuple[State, Sequence[Action]]:
     row = grid.rows[chosen(grid, state.look)].key if grid.rows else ""
     place = _place(state, row)
     if not state.opened:
@@ -171,7 +171,7 @@ def _command(state: State, pressed_key: str, grid: Grid) -> tuple[State, Sequenc
         case "d" | key.DELETE if state.table == FAULTS and row:
             return state, (RemoveFault(int(row)),)
         case "d" | key.DELETE if place:
-            return state, (Mend(place),)
+            return state, (ClearFaults(place),)
         case key.ENTER if row and not state.opened and state.table in (VNICS, LINKS):
             opened = replace(state, opened=row)
             return opened.with_look(Look(Sort(4, True) if state.table == VNICS else Sort(0, False))), ()
@@ -195,7 +195,7 @@ def _place(state: State, row: str) -> str:
     return key_of if state.table == LINKS else ""
 
 
-def _written(state: State, prompt: Prompt, pressed_key: str) -> tuple[State, Sequence[Deed]]:
+def _written(state: State, prompt: Prompt, pressed_key: str) -> tuple[State, Sequence[Action]]:
     """Go on writing the line of a prompt. A filter is used as it is written."""
     text = prompt.text
     if pressed_key in (key.ENTER, key.ESCAPE):

@@ -108,8 +108,8 @@ def _unpacked(text: str) -> EmConfig:
         raise ClusterError(f"malformed Ethernet Manager configuration: {error}") from error
 
 
-class EmFellows:
-    """Satisfies `opavnic.world.em_peers.Fellows` for one machine."""
+class ClusterEmPeers:
+    """Satisfies `opavnic.world.em_peers.EmPeers` for one machine."""
 
     def __init__(self, machine: Machine, nodes: Mapping[str, str], digest: str) -> None:
         """Register the handler. Args: nodes: from `em_nodes`. digest: of the lab file; machines with another
@@ -132,11 +132,11 @@ class EmFellows:
         return str(self._node.transport.name)
 
     def enter(self, em: EthernetService) -> None:
-        """See Fellows.enter."""
+        """See EmPeers.enter."""
         self._em = em
 
     def applied(self, config: EmConfig) -> None:
-        """See Fellows.applied."""
+        """See EmPeers.applied."""
         self._take(self._number + 1, self.machine, config)
 
     def came(self, name: NodeName) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from opavnic.cluster.errors import AskError, ClusterError
-from opavnic.cluster.machines.local_program import ProgramHere, side
+from opavnic.cluster.machines.local_program import LocalProgram, side
 from opavnic.cluster.protocol.transport import NodeName, Transport
 from opavnic.lab.run.programs_route import Frame, RemoteProgram
 
@@ -31,16 +31,16 @@ FORGOTTEN_S: Final = 20.0
 """A program about which no request has come for this long is hung up on: its starter may have died."""
 
 
-class ProgramsThere:
+class ClusterPrograms:
     """Runs programs for other machines and asks others to; satisfies
     `opavnic.lab.run.programs_route.RemotePrograms`."""
 
     def __init__(self, machine: Machine) -> None:
         """Register the request handlers."""
         self._machine = machine
-        self._running: dict[int, ProgramHere] = {}
+        self._running: dict[int, LocalProgram] = {}
         """Programs about which requests may come."""
-        self._alive: set[ProgramHere] = set()
+        self._alive: set[LocalProgram] = set()
         """These, and programs that have been hung up on and have not ended yet."""
         self._last = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -96,7 +96,7 @@ class ProgramsThere:
             environment["TERM"] = str(terminal.get("term") or "dumb")
             size = (side(terminal.get("rows"), 24), side(terminal.get("columns"), 80))
         try:
-            program = ProgramHere(asker, command, environment, size)
+            program = LocalProgram(asker, command, environment, size)
         except OSError as error:
             raise ClusterError(f"cannot start programs: {error.strerror}") from error
         self._last += 1
@@ -132,7 +132,7 @@ class ProgramsThere:
         del self._running[int(body["number"])]
         return {}
 
-    def _find(self, asker: NodeName, body: Mapping[str, Any]) -> ProgramHere:
+    def _find(self, asker: NodeName, body: Mapping[str, Any]) -> LocalProgram:
         program = self._running.get(int(body.get("number", 0)))
         if program is None or program.owner != asker:
             raise ClusterError(f"{asker} has no program with number {body.get('number')!r:.40} here")

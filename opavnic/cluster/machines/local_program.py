@@ -25,7 +25,7 @@ _KILL_S: Final = 2.0
 _MAX_SIDE: Final = 10_000
 
 
-class ProgramHere:
+class LocalProgram:
     """A program that runs here for another machine."""
 
     def __init__(

@@ -11,7 +11,7 @@ from typing import Any, Final
 from opavnic.cluster.errors import AskError, ClusterError
 from opavnic.cluster.machines.node import Machine, digest_of, place_lab
 from opavnic.cluster.machines.part import Follower
-from opavnic.cluster.machines.standby_coordinator import Deputy
+from opavnic.cluster.machines.standby_coordinator import StandbyCoordinator
 from opavnic.cluster.protocol.transport import NodeName, NodeState, Transport
 from opavnic.lab.file.loader import parse_lab
 from opavnic.lab.hosts.machine import NetdevKind
@@ -51,7 +51,7 @@ class Member(Machine):
         """The life of the coordinator that gave this machine its share, or found it running the share."""
         self._has_been_up = False
         self._is_ending = False
-        self._deputy: Deputy | None = None
+        self._deputy: StandbyCoordinator | None = None
         self._managed_by: NodeName | None = None
         self._task: asyncio.Task[None] | None = None
         self.verbs |= {"start": self._start, "program": self._program, "down": self._down}
@@ -149,7 +149,7 @@ class Member(Machine):
         self._follower = Follower(world, self.transport, self._reports_to, loop)
         world.ends.add("reports to the coordinator", self._follower.close)
         if world.managed_by == "deputy":
-            self._deputy = Deputy(self, world, self._follower, loop)
+            self._deputy = StandbyCoordinator(self, world, self._follower, loop)
             world.ends.add("deputy of the subnet manager", self._deputy.close)
         world.ends.add("readiness", self._end_readiness)
 

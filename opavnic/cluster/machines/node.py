@@ -19,8 +19,8 @@ from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.base.errors import HfiSimError
 from opavnic.cluster.errors import AskError, ClusterError, ClusterInputError
 from opavnic.cluster.machines.boundary import Boundary
-from opavnic.cluster.machines.cluster_em_peers import EmFellows, em_nodes
-from opavnic.cluster.machines.cluster_programs import ProgramsThere
+from opavnic.cluster.machines.cluster_em_peers import ClusterEmPeers, em_nodes
+from opavnic.cluster.machines.cluster_programs import ClusterPrograms
 from opavnic.cluster.machines.elsewhere import Others
 from opavnic.cluster.machines.part import make_boundary
 from opavnic.cluster.protocol.placement import Placement, place
@@ -88,7 +88,7 @@ class Machine:
         """The machines that are present."""
         self.clocks: dict[NodeName, float] = {}
         """Seconds by which each machine's clock is ahead of this one's. Only captures and reports to people use it."""
-        self.fellows: EmFellows | None = None
+        self.em_peers: ClusterEmPeers | None = None
         """The machines with an Ethernet Manager, if this is one of several."""
         self.lab: Lab | None = None
         self.boundary: Boundary | None = None
@@ -100,7 +100,7 @@ class Machine:
             "status": self._say_status,
         }
         self.others = Others(self)
-        self.programs_there = ProgramsThere(self)
+        self.programs_there = ClusterPrograms(self)
         transport.on_node = self._node
         transport.serve = self._serve
 
@@ -135,8 +135,8 @@ class Machine:
 
     def _came(self, name: NodeName, state: NodeState) -> None:
         log.info("machine %s has joined (life %#x)", name, state.life)
-        if self.fellows is not None:
-            self.fellows.came(name)
+        if self.em_peers is not None:
+            self.em_peers.came(name)
         if self.boundary is not None:
             self.boundary.set_peer(name, True, state.life)
             self._measure_soon(name)
@@ -193,7 +193,7 @@ class Machine:
         self.em_nodes = em_nodes(model, placement)
         self.placement = placement
         if machine in self.em_nodes:
-            self.fellows = EmFellows(self, self.em_nodes, digest)
+            self.em_peers = ClusterEmPeers(self, self.em_nodes, digest)
         share = Share(
             machine=machine,
             hosts=frozenset(placement.hosts[machine]),
@@ -201,7 +201,7 @@ class Machine:
             manages=manages,
             deputy=None if manages else self.em_nodes.get(machine),
             em_nodes=self.em_nodes,
-            fellows=self.fellows,
+            em_peers=self.em_peers,
             attach=self._attach,
             await_others=self._await_others,
             trouble=lambda: list(self._trouble.values()),
@@ -221,8 +221,8 @@ class Machine:
         self.boundary = make_boundary(world, self.transport, self.placement, str(self.transport.name), loop)
         world.ends.add("links to other machines", self.boundary.close)
         world.ends.add("measures of the network", self._end_measures)
-        if self.fellows is not None:
-            world.ends.add("configurations of other Ethernet Managers", self.fellows.close)
+        if self.em_peers is not None:
+            world.ends.add("configurations of other Ethernet Managers", self.em_peers.close)
         world.ends.add("captures for other machines", self.others.served.close)
         world.ends.add("programs for other machines", self.programs_there.close)
 

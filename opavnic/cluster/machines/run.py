@@ -24,7 +24,7 @@ Ready = Callable[[Lab, dict[str, Any]], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
+class JoinOptions:
     """How a machine reaches the others, as given by the user."""
 
     name: str
@@ -38,7 +38,7 @@ class Way:
     """Allow addresses that other machines can reach to be used without TLS."""
 
 
-def zenoh_transport(way: Way, *, fabric: int | None, digest: str | None) -> Transport:
+def zenoh_transport(way: JoinOptions, *, fabric: int | None, digest: str | None) -> Transport:
     """Return the transport of a machine; `fabric` makes it a coordinator, which states the fabric's id.
 
     Raises:  ClusterInputError: an address or credentials that cannot be used. ClusterError: Zenoh is not installed.
@@ -74,7 +74,7 @@ async def run_coordinator(
     model: LabModel,
     text: str,
     file: str,
-    way: Way,
+    way: JoinOptions,
     *,
     wait: int | None,
     progress: Callable[[str], None],
@@ -98,7 +98,7 @@ async def run_coordinator(
 
 
 async def run_member(
-    way: Way, *, expected: str | None, progress: Callable[[str], None], ready: Ready
+    way: JoinOptions, *, expected: str | None, progress: Callable[[str], None], ready: Ready
 ) -> Removed | None:
     """Join a coordinator, run this machine's share of its lab, and remove it; None: there was no share.
 
@@ -138,4 +138,4 @@ def _short(text: str) -> str:
     return digest_of(text)[:16]
 
 
-__all__ = ["Machine", "Way", "run_coordinator", "run_member", "zenoh_transport"]
+__all__ = ["JoinOptions", "Machine", "run_coordinator", "run_member", "zenoh_transport"]

@@ -98,7 +98,7 @@ def has_own_groups(world: World) -> bool:
     return bool(world.subnet_manager.groups.to_json().keys() - {f"{ELECTION_GROUP:#x}"})
 
 
-class Deputy:
+class StandbyCoordinator:
     """A subnet manager on a member that manages the fabric, or stands by."""
 
     def __init__(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from opavnic.cluster.protocol.membership import Hello
 
 
-class Sight:
+class Liveness:
     """The tokens that are present, and the links of their sessions.
 
     A node uses its life as the id of its session, which connects the two. For a session with another id no link is

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from hfi_sim.base.errors import HfiSimError
 from opavnic.cluster.errors import AskError, ClusterError, ClusterInputError, MessageError, RefusedError
 from opavnic.cluster.protocol.exchange import Exchange
-from opavnic.cluster.protocol.liveness import Sight
+from opavnic.cluster.protocol.liveness import Liveness
 from opavnic.cluster.protocol.membership import NO_DIGEST, Hello, Membership, NodeEvent, Role
 from opavnic.cluster.protocol.messages import Body, Take
 from opavnic.cluster.protocol.transport import LinkReport, NodeName, NodeState, Presence
@@ -79,7 +79,7 @@ class ZenohTransport:
         self._exchange = Exchange(self._life, fabric or 0)
         self._links = ZenohLinks(plan.name, self._exchange, self._soon)
         self._membership = self._see_nobody()
-        self._sight = Sight()
+        self._sight = Liveness()
         self._addresses: dict[NodeName, list[str]] = {}
         """On the coordinator: the addresses that admitted nodes listen on."""
         self._inbox: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()

@@ -20,9 +20,9 @@ from opavnic.lab.file.name_rules import LabName
 from opavnic.lab.file.sections import HOSTS_SCHEMA, AlsoAccepts, Schema
 from opavnic.world.ends import PATIENCE_S, Ends
 from opavnic.world.part import (
-    Asked,
-    AskedApp,
+    AppRequest,
     Part,
+    PartRequest,
     PartWorld,
     RunningPart,
     installed_parts,
@@ -91,7 +91,7 @@ def _sections(base: type[BaseModel], added: Mapping[Part, type[BaseModel] | None
     return fields
 
 
-def asked_of(part: Part, model: LabModel, directory: Path) -> Asked:
+def asked_of(part: Part, model: LabModel, directory: Path) -> PartRequest:
     """Return what a lab file requests from a part.
 
     Raises:  ValidationError: the options of an app are wrong; `part_problems` reports this.
@@ -103,15 +103,15 @@ def asked_of(part: Part, model: LabModel, directory: Path) -> Asked:
     }
     options = part.app_options
     apps = [
-        AskedApp(index, app.host, options.model_validate(app.options))
+        AppRequest(index, app.host, options.model_validate(app.options))
         for index, app in enumerate(model.apps)
         if app.kind == part.name and options is not None
     ]
     section = None if part.lab_section is None else getattr(model, part.name, None)
-    return Asked(plan=model, directory=directory, section=section, hosts=hosts, apps=apps)
+    return PartRequest(plan=model, directory=directory, section=section, hosts=hosts, apps=apps)
 
 
-def _here(asked: Asked, hosts: Collection[str]) -> Asked:
+def _here(asked: PartRequest, hosts: Collection[str]) -> PartRequest:
     return replace(
         asked,
         hosts={name: section for name, section in asked.hosts.items() if name in hosts},

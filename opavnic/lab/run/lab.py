@@ -38,7 +38,7 @@ from opavnic.lab.run.share import Share
 from opavnic.lab.run.status import is_up_to_the_em, lab_status, vnic_state
 from opavnic.lab.run.world_of import carrier_of, has_managers, manages, world_of
 from opavnic.vnic.adapter import Adapter
-from opavnic.world.em_peers import Fellows
+from opavnic.world.em_peers import EmPeers
 from opavnic.world.ends import Ends
 from opavnic.world.ground.given import VeswFacts
 from opavnic.world.ground.host import GroundHost, Interface
@@ -350,17 +350,17 @@ class Lab:
             "the Ethernet Manager configures "
             + counted(len(self.model.vesws), "virtual switch", "virtual switches")
         )
-        fellows = None if self.share is None else self.share.fellows
-        applied = None if fellows is None else fellows.config
-        manager = ethernet_manager(world, applied or em_config(self.model), fellows)
+        em_peers = None if self.share is None else self.share.em_peers
+        applied = None if em_peers is None else em_peers.config
+        manager = ethernet_manager(world, applied or em_config(self.model), em_peers)
         self.manager = await self.parts.start_own("Ethernet Manager", manager)
         self.manager.em.on_applied = self._vesws_changed
         self.manager.em.hosts_ready = self._hosts_ready
         self._vesws_changed()  # of what was applied on another machine
         if world.managed_by == "builtin":
-            await self._wait_ready(self.manager, fellows)
+            await self._wait_ready(self.manager, em_peers)
 
-    async def _wait_ready(self, manager: BuiltinManager, fellows: Fellows | None) -> None:
+    async def _wait_ready(self, manager: BuiltinManager, em_peers: EmPeers | None) -> None:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + CONVERGENCE_S
         addresses_deadline: float | None = None
@@ -369,7 +369,7 @@ class Lab:
             if trouble := self._machine.trouble + manager.trouble + elsewhere:
                 raise LabError("; ".join(dict.fromkeys(trouble)))
             missing = [vnic for vnic in self.vnics() if vnic.asked is not None and vnic_state(vnic) != "up"]
-            if fellows is not None and fellows.config is not None:
+            if em_peers is not None and em_peers.config is not None:
                 return  # what was applied elsewhere need not be what the lab file says
             if not missing:
                 tentative = [str(vnic) for vnic in self.vnics() if not vnic.has_usable_addresses]

@@ -8,7 +8,7 @@ from typing import Any
 
 from opavnic.lab.run.programs_route import RemotePrograms
 from opavnic.world.elsewhere import Elsewhere
-from opavnic.world.em_peers import Fellows
+from opavnic.world.em_peers import EmPeers
 from opavnic.world.world import World
 
 
@@ -28,7 +28,7 @@ class Share:
     """The host on whose port managers here wait to take over; None: there are none."""
     em_nodes: Mapping[str, str]
     """Machine -> node of its Ethernet Manager, the coordinator first; empty: the coordinator has the only one."""
-    fellows: Fellows | None
+    em_peers: EmPeers | None
     """The Ethernet Managers of all machines, if one of several is here."""
     attach: Callable[[World], None]
     """Called with the world once it is wired, before anything runs on it."""

@@ -18,9 +18,9 @@ from opavnic.base.errors import OpavnicError
 from opavnic.management.em_port import SmTopology, make_em
 from opavnic.management.sa_topology import SaTopology
 from opavnic.world.em_node import EM_NODE
-from opavnic.world.em_peers import Fellows
+from opavnic.world.em_peers import EmPeers
 from opavnic.world.part import RunningPart
-from opavnic.world.parts.em_election_status import Standing
+from opavnic.world.parts.em_election_status import ElectionStatus
 from opavnic.world.parts.em_routes import down_text, em_routes, failed_text
 from opavnic.world.world import World
 from vema.base.errors import VemaError
@@ -39,7 +39,7 @@ _BEST: Final = 15
 class BuiltinManager(RunningPart):
     """An Ethernet Manager at work on a world."""
 
-    def __init__(self, em: EthernetService, faults: Faults, standing: Standing | None = None) -> None:
+    def __init__(self, em: EthernetService, faults: Faults, standing: ElectionStatus | None = None) -> None:
         """Show a manager. Args: standing: its place among the managers of other machines."""
         self.em = em
         self.standing = standing
@@ -99,12 +99,12 @@ def _topology(world: World, ends: contextlib.ExitStack) -> Topology:
     return SaTopology(session, world.em_port, world.fabric.hfi_ports, world.host_of)
 
 
-def _candidacy(world: World, fellows: Fellows) -> Candidacy:
+def _candidacy(world: World, em_peers: EmPeers) -> Candidacy:
     """Return how the manager here stands for election: machines are as good as the lab file lists them early."""
-    priority = _BEST - list(fellows.nodes).index(fellows.machine)
+    priority = _BEST - list(em_peers.nodes).index(em_peers.machine)
     election = ElectionSection(priority=priority, heartbeat=HEARTBEAT_S, dead_after=DEAD_AFTER_S)
     return Candidacy(
-        election, frozenset(int(world.manager_port(node).guid) for node in fellows.nodes.values())
+        election, frozenset(int(world.manager_port(node).guid) for node in em_peers.nodes.values())
     )
 
 
@@ -117,11 +117,11 @@ def _come_back(em: EthernetService) -> None:
 
 @contextlib.asynccontextmanager
 async def ethernet_manager(
-    world: World, config: EmConfig, fellows: Fellows | None = None
+    world: World, config: EmConfig, em_peers: EmPeers | None = None
 ) -> AsyncIterator[BuiltinManager]:
     """Configure every member of every virtual switch; the VNICs stay as they are when the context is left.
 
-    Args:    fellows: the managers on other machines, of which, with this one, the best that is alive is the master.
+    Args:    em_peers: the managers on other machines, of which, with this one, the best that is alive is the master.
     Raises:  OpavnicError: the manager cannot apply `config`.
     """
     with contextlib.ExitStack() as ends:
@@ -132,20 +132,20 @@ async def ethernet_manager(
             clock=world.clock,
             wall_clock=time.time,
             hear_traps=False,
-            candidacy=None if fellows is None else _candidacy(world, fellows),
+            candidacy=None if em_peers is None else _candidacy(world, em_peers),
         )
         ends.callback(em.stop)
         ends.callback(world.on_trap(em.trap))
-        if fellows is None or fellows.nodes[fellows.machine] == EM_NODE:
+        if em_peers is None or em_peers.nodes[em_peers.machine] == EM_NODE:
             world.faults.hook(EM_NODE, em.halt, partial(_come_back, em))
             ends.callback(world.faults.unhook, EM_NODE)
         try:
             em.start(config)
         except VemaError as error:
             raise OpavnicError("; ".join(str(error).splitlines())) from error
-        if fellows is None:
+        if em_peers is None:
             yield BuiltinManager(em, world.faults)
             return
-        fellows.enter(em)
-        machines = {int(world.manager_port(node).guid): name for name, node in fellows.nodes.items()}
-        yield BuiltinManager(em, world.faults, Standing(em, fellows, machines))
+        em_peers.enter(em)
+        machines = {int(world.manager_port(node).guid): name for name, node in em_peers.nodes.items()}
+        yield BuiltinManager(em, world.faults, ElectionStatus(em, em_peers, machines))

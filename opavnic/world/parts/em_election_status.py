@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from opavnic.base.errors import OpavnicError
-from opavnic.world.em_peers import Fellows
+from opavnic.world.em_peers import EmPeers
 from vema.em.desired.desired import Checked, EmConfig
 from vema.em.desired.election import Role
 from vema.em.service.service import EthernetService
 
 
-class Standing:
+class ElectionStatus:
     """What the manager here says of itself, and whether it takes a configuration."""
 
-    def __init__(self, em: EthernetService, fellows: Fellows, machines: Mapping[int, str]) -> None:
+    def __init__(self, em: EthernetService, em_peers: EmPeers, machines: Mapping[int, str]) -> None:
         """Args:  machines: those with a manager, by the GUID of its port."""
         self._em = em
-        self._fellows = fellows
+        self._em_peers = em_peers
         self._machines = machines
 
     @property
@@ -31,8 +31,8 @@ class Standing:
         """Return the role, and the machine with the master; empty where that is not known."""
         return {
             "role": self._em.role.value,
-            "machine": self._fellows.machine,
-            "node": self._fellows.nodes[self._fellows.machine],
+            "machine": self._em_peers.machine,
+            "node": self._em_peers.nodes[self._em_peers.machine],
             "master": self.master or "",
         }
 
@@ -45,6 +45,6 @@ class Standing:
             where = (
                 "no master is known yet: try again" if self.master is None else f"apply it on {self.master}"
             )
-            raise OpavnicError(f"the Ethernet Manager on {self._fellows.machine} is a standby: {where}")
+            raise OpavnicError(f"the Ethernet Manager on {self._em_peers.machine} is a standby: {where}")
         self._em.apply(config)
-        self._fellows.applied(config.config if isinstance(config, Checked) else config)
+        self._em_peers.applied(config.config if isinstance(config, Checked) else config)

@@ -23,7 +23,7 @@ from opavnic.world.em_node import EM_NODE
 from opavnic.world.json_body import json_answer, json_body, json_object
 from opavnic.world.openapi import api
 from opavnic.world.part import RunningPart
-from opavnic.world.parts.em_election_status import Standing
+from opavnic.world.parts.em_election_status import ElectionStatus
 from vema.base.types import EthLinkStatus
 from vema.em.core.core import EmCore
 from vema.em.core.state import Port, Vesw, Vport
@@ -74,7 +74,7 @@ def down_text(held: Sequence[int]) -> str:
 
 
 def em_routes(
-    service: EthernetService, standing: Standing | None, held: Callable[[], Sequence[int]]
+    service: EthernetService, standing: ElectionStatus | None, held: Callable[[], Sequence[int]]
 ) -> list[web.RouteDef]:
     """Return the routes of a manager.
 

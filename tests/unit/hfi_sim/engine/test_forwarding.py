@@ -11,7 +11,7 @@ from hfi_sim.base.clock import ManualClock
 from hfi_sim.base.counters import Drop
 from hfi_sim.engine.forwarding import is_astray
 from hfi_sim.engine.link.config import FlowControl
-from hfi_sim.fabric.fabric import Fabric, Sighting
+from hfi_sim.fabric.fabric import Fabric, ObservedPacket
 from hfi_sim.fabric.faults import Faults
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.wire.lrh16b import Lrh16B
@@ -35,7 +35,7 @@ def make(switches: int, link: Mapping[str, Any]) -> tuple[Fabric, HfiPort]:
     lead_around(list(fabric.switches.values()), groups=(GROUP,))
     passed = 0
 
-    def give_up(seen: Sighting) -> None:
+    def give_up(seen: ObservedPacket) -> None:
         nonlocal passed
         passed += 1
         assert passed < 5000, f"a packet goes around for ever, now on {seen.direction.name}"

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hfi_sim.base.counters import Drop
-from hfi_sim.fabric.fabric import Sighting
+from hfi_sim.fabric.fabric import ObservedPacket
 from native_module import needs_native
 from unit.hfi_sim.rings import LOST_LID
 from unit.opavnic.datapath.mixed import KINDS, Mixed, Pair, Plan
@@ -158,7 +158,7 @@ def test_same_seed_loses_and_damages_the_same_packets_in_both_datapaths(seed: in
         packets: list[bytes] = []
         seen.append(packets)
 
-        def look(seen: Sighting, to: list[bytes] = packets) -> None:
+        def look(seen: ObservedPacket, to: list[bytes] = packets) -> None:
             to.append(seen.packet)
 
         world.fabric.observe(look, world.fabric.links[0].directions)

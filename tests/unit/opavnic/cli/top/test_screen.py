@@ -16,8 +16,8 @@ from opavnic.cli.top.state import (
     FAULTS,
     LINKS,
     VNICS,
-    Deed,
-    Mend,
+    Action,
+    ClearFaults,
     RemoveFault,
     SetFault,
     State,
@@ -58,7 +58,7 @@ class Person:
         self.found = found
         self.size = size
         self.faults = faults
-        self.deeds: list[Deed] = []
+        self.deeds: list[Action] = []
 
     @property
     def grids(self) -> list[Grid]:
@@ -148,7 +148,7 @@ def test_faults_are_set_on_what_is_chosen_and_removed() -> None:
     person = Person(measured(3), ONE_FAULT).press("down", "f", *["backspace"] * 3, *"20%", "enter")
     assert person.deeds == [SetFault("loss on h2 20%")]
     person.press("2", "down", "x", "d")
-    assert person.deeds[1:] == [SetFault("link-down on h2:1--sw0:2"), Mend("h2:1--sw0:2")]
+    assert person.deeds[1:] == [SetFault("link-down on h2:1--sw0:2"), ClearFaults("h2:1--sw0:2")]
     person.press("4", "d")
     assert person.state.table == FAULTS
     assert person.deeds[3:] == [RemoveFault(3)]

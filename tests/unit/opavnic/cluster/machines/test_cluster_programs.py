@@ -10,16 +10,16 @@ import pytest
 
 from opavnic.cluster.errors import ClusterError
 from opavnic.cluster.machines.cluster_programs import MAX_RUNNING
-from opavnic.cluster.machines.local_program import PIECE, ProgramHere
+from opavnic.cluster.machines.local_program import PIECE, LocalProgram
 from opavnic.cluster.protocol.transport import NodeName
 from opavnic.lab.run.programs_route import Frame
 
 
-def program(script: str, size: tuple[int, int] | None = None) -> ProgramHere:
-    return ProgramHere(NodeName("alpha"), ["/bin/sh", "-c", script], os.environ, size)
+def program(script: str, size: tuple[int, int] | None = None) -> LocalProgram:
+    return LocalProgram(NodeName("alpha"), ["/bin/sh", "-c", script], os.environ, size)
 
 
-async def end_of(running: ProgramHere) -> dict[Frame, bytes]:
+async def end_of(running: LocalProgram) -> dict[Frame, bytes]:
     """Return all that it says, and its exit code."""
     said = dict.fromkeys(Frame, b"")
     while not said[Frame.EXIT]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from opavnic.cluster.protocol.liveness import Sight
+from opavnic.cluster.protocol.liveness import Liveness
 from opavnic.cluster.protocol.membership import Hello, Role
 from opavnic.cluster.protocol.transport import NodeName
 
@@ -15,7 +15,7 @@ M1, M2 = hello("m1", 5), hello("m2", 7)
 
 
 def test_node_goes_with_its_last_link_and_is_back_with_the_next() -> None:
-    sight = Sight()
+    sight = Liveness()
     assert sight.linked(5, "a") == []
     assert sight.announced(M1)
     assert sight.linked(5, "b") == []
@@ -26,7 +26,7 @@ def test_node_goes_with_its_last_link_and_is_back_with_the_next() -> None:
 
 
 def test_node_whose_token_went_too_is_back_with_its_token() -> None:
-    sight = Sight()
+    sight = Liveness()
     sight.linked(5, "a")
     sight.announced(M1)
     assert sight.unlinked(5, "a") == [M1]
@@ -36,7 +36,7 @@ def test_node_whose_token_went_too_is_back_with_its_token() -> None:
 
 
 def test_links_of_one_node_say_nothing_of_another() -> None:
-    sight = Sight()
+    sight = Liveness()
     for life in (5, 7):
         sight.linked(life, "a")
     sight.announced(M1)
@@ -47,7 +47,7 @@ def test_links_of_one_node_say_nothing_of_another() -> None:
 
 def test_link_that_went_without_a_word_went_with_the_token() -> None:
     """Where the other end says goodbye, Zenoh tells of the token alone."""
-    sight = Sight()
+    sight = Liveness()
     sight.linked(5, "a")
     sight.announced(M1)
     sight.withdrawn(M1)
@@ -57,7 +57,7 @@ def test_link_that_went_without_a_word_went_with_the_token() -> None:
 
 
 def test_session_that_announces_nobody_and_token_of_an_unknown_session_are_as_they_were() -> None:
-    sight = Sight()
+    sight = Liveness()
     sight.linked(9, "a")  # one that asks whether it may join
     assert sight.unlinked(9, "a") == []
     assert sight.unlinked(9, "a") == []
