@@ -10,6 +10,7 @@ import contextlib
 from pathlib import Path
 from typing import Final
 
+from hfi_sim.base.errors import NetdevError
 from hfi_sim.netdev.namespace import run_in_namespace
 
 _SYSCTL: Final = "/proc/sys/net/ipv6/conf/{}/accept_dad"
@@ -32,10 +33,11 @@ def leave_out_detection(interface: str) -> str:
 
 
 def detect_again(namespace: Path | None, interface: str, before: str) -> None:
-    """Set detection up again as it was. Harmless where the interface is gone or renamed."""
+    """Set detection up again as it was. Harmless where the interface is gone or renamed, or the namespace is gone."""
 
     def write() -> None:
         with contextlib.suppress(OSError):
             Path(_SYSCTL.format(interface)).write_text(before, encoding="ascii")
 
-    run_in_namespace(namespace, write)
+    with contextlib.suppress(NetdevError, RuntimeError):  # RuntimeError: no thread to be had
+        run_in_namespace(namespace, write)

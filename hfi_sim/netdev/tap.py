@@ -154,11 +154,8 @@ class TapNetdev(Netdev):
         """Note it; once no address is tentative, further ones are checked for duplicates."""
         self._usable_addresses = self.kernel.running and not tentative
         if self._usable_addresses and self._detection:
-            before, self._detection = self._detection, ""
-            try:
-                detect_again(self._home.namespace, self.kernel.name, before)
-            except (NetdevError, RuntimeError) as error:  # the namespace is gone, or no thread to be had
-                log.debug("[%s] %s", self.name, error)
+            detect_again(self._home.namespace, self.kernel.name, self._detection)
+            self._detection = ""
 
     def on_ip_addresses(self, handler: Callable[[], None]) -> None:
         """Call `handler` whenever `ip_addresses` has changed."""

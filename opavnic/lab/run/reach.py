@@ -108,6 +108,8 @@ class _Running:
     task: Task
     left: int
     """Its probes that are not over."""
+    held: range
+    """The numbers of its probes that wait for the first to be answered, or to be lost."""
     made: list[tuple[Place, Address]]
     """Neighbours that were not in the kernel's tables before."""
     refusals: dict[int, int]
@@ -298,10 +300,18 @@ class _Run:
             if not self._hosts[place.host].neighbours.has_neighbour(place.index, address)
         ]
         refusals = {version: table.refusals for version, table in self._tables.items()}
-        running = _Running(task, len(task.probes), made, refusals)
+        number = len(self._begun)
+        end = number + len(task.probes)
+        running = _Running(task, len(task.probes), range(number + task.first, end), made, refusals)
         self._taken += task.room
-        self._unsent.extend(range(len(self._begun), len(self._begun) + len(task.probes)))
+        self._unsent.extend(range(number, number + task.first))
         self._begun += [running] * len(task.probes)
+
+    def _release(self, number: int) -> None:
+        """Send what was held back in the task of a probe, one attempt of which is over."""
+        running = self._begun[number]
+        self._unsent.extend(running.held)
+        running.held = range(0)
 
     def _end(self, number: int) -> None:
         """Note that a probe is over; when it was the last of its task, remove the neighbours that the task made."""
@@ -322,6 +332,7 @@ class _Run:
             number = next(iter(self._waiting))
             del self._waiting[number]
             state = self._states[number]
+            self._release(number)
             if not state.probe.wants_answer:
                 self._end(number)
             elif state.attempts < ATTEMPTS:
@@ -350,6 +361,7 @@ class _Run:
         except OSError as error:
             if error.errno == errno.EMSGSIZE:
                 state.refused = True
+                self._release(number)
                 self._end(number)
                 return
             state.error = f"cannot be sent: {error.strerror}"  # counts as sent, and is sent again
@@ -404,6 +416,7 @@ class _Run:
         elif state.probe.wants_answer and state.rtt_s is None and host == source.host:
             state.rtt_s = time.monotonic() - state.sent_at
             if self._waiting.pop(number, None) is not None:
+                self._release(number)
                 self._end(number)
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from ipaddress import IPv4Address, IPv6Address
 from typing import Any, Final, Protocol
 
@@ -24,8 +25,9 @@ SMALL: Final = 16
 """Bytes of payload of an echo that only asks for an answer."""
 ALL_NODES: Final = IPv6Address("ff02::1")
 ALL_HOSTS: Final = IPv4Address("224.0.0.1")
+_SOLICITED_NODE: Final = int(IPv6Address("ff02::1:ff00:0"))
 LEAST_ROOM: Final = 8
-"""Neighbour entries that are taken even where the tables are nearly full; a pair of VNICs takes two in each."""
+"""Neighbour entries that are taken even where the tables are nearly full; a pair of VNICs takes up to four of IPv6."""
 UNTOLD_ROOM: Final = 256
 """Those that are taken where the limits of the tables are not known: half of what kernels begin with."""
 Address = IPv4Address | IPv6Address
@@ -92,13 +94,18 @@ class Probe:
 
     @property
     def neighbours(self) -> tuple[tuple[Place, Address], ...]:
-        """Where it makes an entry, and for which address: at its source, and at its target, which answers."""
+        """Where it makes an entry, and for which address: at its source, and at its target, which answers.
+
+        IPv6 also makes one for the multicast group in which it looks an address up.
+        """
         source, target = self.source, self.target
         if self.kind is Kind.OVERSIZE:
             return ()
         own = source.ipv4 if self.address.version == 4 else source.ipv6
-        here = ((source, self.address),)
-        return here if target is None or own is None else (*here, (target, own))
+        if target is None or own is None:
+            return ((source, self.address),)
+        ends = ((source, self.address), (target, own))
+        return ends + tuple((at, _solicited(it)) for at, it in ends if isinstance(it, IPv6Address))
 
     @property
     def wants_answer(self) -> bool:
@@ -106,18 +113,23 @@ class Probe:
         return self.kind in (Kind.IPV4, Kind.IPV6, Kind.MTU)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Task:
-    """Probes that look up the same neighbours."""
+    """Probes that look up the same neighbours: those of one direction, and then those of the other, if there is one."""
 
     probes: tuple[Probe, ...]
 
-    @property
+    @cached_property
+    def first(self) -> int:
+        """How many probes to send at once. From these, the other end learns what it would have to look up itself."""
+        return sum(probe.source == self.probes[0].source for probe in self.probes)
+
+    @cached_property
     def neighbours(self) -> tuple[tuple[Place, Address], ...]:
         """The entries that it makes, each once."""
         return tuple(dict.fromkeys(entry for probe in self.probes for entry in probe.neighbours))
 
-    @property
+    @cached_property
     def room(self) -> int:
         """The entries that it makes in the table of IPv4 or of IPv6 (the larger number)."""
         versions = [address.version for _, address in self.neighbours]
@@ -175,6 +187,11 @@ def room_for(tables: Iterable[Table], own: int) -> int:
 
 def _address(place: Place) -> Address | None:
     return place.ipv4 or place.ipv6
+
+
+def _solicited(address: IPv6Address) -> IPv6Address:
+    """Return the solicited-node multicast group of an address (RFC 4291, 2.7.1)."""
+    return IPv6Address(_SOLICITED_NODE | int(address) & 0xFFFFFF)
 
 
 def _any_address(source: Place, members: Sequence[Place]) -> Address:

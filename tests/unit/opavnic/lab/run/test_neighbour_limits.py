@@ -55,7 +55,7 @@ def test_every_pair_is_asked_both_ways_and_counts_each_entry_that_it_makes(count
     assert len(asked) == len(expected)
     assert set(asked) == expected
     pairs = [task for task in tasks(places) if task.probes[0].wants_answer]
-    assert all((task.room, len(task.neighbours)) == (2, 4) for task in pairs)
+    assert all((task.room, len(task.neighbours)) == (4, 6) for task in pairs)
 
 
 @given(st.integers(0, 3000), st.integers(0, 600), st.integers(16, 100_000))
