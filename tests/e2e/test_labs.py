@@ -280,7 +280,7 @@ def test_save_names_what_the_hosts_have_changed(running: Journal, opavnic: Progr
     ):
         ok(opavnic("exec", "h1", "--", *command.split()))
     done = opavnic("save", tmp_path / "saved.yaml")
-    left_out = [line.partition("no place for it: ")[2] for line in done.stderr.splitlines()]
+    left_out = [line.partition("cannot hold it: ")[2] for line in done.stderr.splitlines()]
     assert sorted(filter(None, left_out)) == [
         "h1/blue: IP address 10.44.0.1/24",
         "h1/blue: MAC address 02:aa:bb:cc:dd:ee instead of 06:2c:00:02:00:00",
