@@ -9,24 +9,29 @@ from __future__ import annotations
 import errno
 import socket
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
 from typing import Final
 
 from hfi_sim.base.errors import NetdevError
-from hfi_sim.netdev.netlink import RTM_DELNEIGH, RTM_GETNEIGH, RTM_NEWNEIGH, LinkClient
+from hfi_sim.netdev.netlink import (
+    ATTRIBUTE,
+    HEADER,
+    NDMSG,
+    NLM_F_ACK,
+    NLM_F_DUMP,
+    RTM_DELNEIGH,
+    RTM_GETNEIGH,
+    RTM_NEWNEIGH,
+    LinkClient,
+    attributes,
+)
 
 Address = IPv4Address | IPv6Address
 
 RTM_NEWNEIGHTBL: Final = 64
 RTM_GETNEIGHTBL: Final = 66
-_NLM_F_ACK: Final = 0x4
-_NLM_F_DUMP: Final = 0x300
-_HEADER_SIZE: Final = 16
-_NDMSG: Final = struct.Struct("=BxxxiHBB")  # family, ifindex, state, flags, type
 _NDTMSG: Final = struct.Struct("=Bxxx")
-_ATTRIBUTE: Final = struct.Struct("=HH")
 _U32: Final = struct.Struct("=I")
 _U64: Final = struct.Struct("=Q")
 _NDA_DST: Final = 1
@@ -76,9 +81,9 @@ class NeighbourClient(LinkClient):
         body = _NDTMSG.pack(socket.AF_UNSPEC)
         found = {}
         for kind, data in self._exchange(
-            RTM_GETNEIGHTBL, _NLM_F_DUMP, body, "read the neighbour tables of the machine"
+            RTM_GETNEIGHTBL, NLM_F_DUMP, body, "read the neighbour tables of the machine"
         ):
-            told = dict(_attributes(data, _NDTMSG.size)) if kind == RTM_NEWNEIGHTBL else {}
+            told = dict(attributes(data, _NDTMSG.size)) if kind == RTM_NEWNEIGHTBL else {}
             version = _NAMES.get(told.get(_NDTA_NAME, b"").rstrip(b"\0").decode())
             if version and _NDTA_THRESH3 in told:  # a message without limits tells of one interface
                 found[version] = NeighbourTable(
@@ -100,7 +105,7 @@ class NeighbourClient(LinkClient):
         if not state:
             return
         try:
-            self._exchange(RTM_DELNEIGH, _NLM_F_ACK, _entry(ifindex, address), f"remove neighbour {address}")
+            self._exchange(RTM_DELNEIGH, NLM_F_ACK, _entry(ifindex, address), f"remove neighbour {address}")
         except NetdevError as error:
             if error.errno not in (errno.ENOENT, errno.EPERM):
                 raise
@@ -109,7 +114,7 @@ class NeighbourClient(LinkClient):
         """Return the state of an entry, 0 for one that is not to be removed; None if there is none."""
         try:
             answers = self._exchange(
-                RTM_GETNEIGH, _NLM_F_ACK, _entry(ifindex, address), f"look up neighbour {address}"
+                RTM_GETNEIGH, NLM_F_ACK, _entry(ifindex, address), f"look up neighbour {address}"
             )
         except NetdevError as error:
             if error.errno == errno.ENOENT:
@@ -117,7 +122,7 @@ class NeighbourClient(LinkClient):
             return 0
         for kind, data in answers:
             if kind == RTM_NEWNEIGH:
-                _, _, state, flags, _ = _NDMSG.unpack_from(data, _HEADER_SIZE)
+                _, _, state, flags, _ = NDMSG.unpack_from(data, HEADER.size)
                 return 0 if state & _NUD_PERMANENT or flags & _NTF_EXT_LEARNED else state
         return None
 
@@ -125,15 +130,5 @@ class NeighbourClient(LinkClient):
 def _entry(ifindex: int, address: Address) -> bytes:
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6
     packed = address.packed
-    attribute = _ATTRIBUTE.pack(_ATTRIBUTE.size + len(packed), _NDA_DST) + packed
-    return _NDMSG.pack(family, ifindex, 0, 0, 0) + attribute
-
-
-def _attributes(message: bytes, fixed: int) -> Iterator[tuple[int, bytes]]:
-    offset = _HEADER_SIZE + fixed
-    while offset + _ATTRIBUTE.size <= len(message):
-        length, kind = _ATTRIBUTE.unpack_from(message, offset)
-        if length < _ATTRIBUTE.size:
-            return
-        yield kind & 0x3FFF, message[offset + _ATTRIBUTE.size : offset + length]
-        offset += (length + 3) & ~3
+    attribute = ATTRIBUTE.pack(ATTRIBUTE.size + len(packed), _NDA_DST) + packed
+    return NDMSG.pack(family, ifindex, 0, 0, 0) + attribute

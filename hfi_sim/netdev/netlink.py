@@ -54,16 +54,18 @@ _NETLINK_ADD_MEMBERSHIP: Final = 1
 _NLMSG_ERROR: Final = 2
 _NLMSG_DONE: Final = 3
 _NLM_F_REQUEST: Final = 0x1
-_NLM_F_ACK: Final = 0x4
-_NLM_F_DUMP: Final = 0x300
+NLM_F_ACK: Final = 0x4
+NLM_F_DUMP: Final = 0x300
 _NLM_F_CREATE_EXCL: Final = 0x600
 _AF_BRIDGE: Final = 7
 _NTF_SELF: Final = 0x02
 _NDA_LLADDR: Final = 2
-_HEADER: Final = struct.Struct("=IHHII")  # length, type, flags, sequence number, port id
-_NDMSG: Final = struct.Struct("=BxxxiHBB")  # family, ifindex, state, flags, type
+HEADER: Final = struct.Struct("=IHHII")  # length, type, flags, sequence number, port id
+NDMSG: Final = struct.Struct("=BxxxiHBB")  # family, ifindex, state, flags, type
 _IFADDRMSG: Final = struct.Struct("=BBBBI")  # family, prefix length, flags, scope, ifindex
-_ATTRIBUTE: Final = struct.Struct("=HH")  # length with these four bytes, type
+ATTRIBUTE: Final = struct.Struct("=HH")  # length with these four bytes, type
+_NLA_TYPE_MASK: Final = 0x3FFF
+"""Without the bits that say how an attribute is encoded."""
 _IF_STATS_MSG: Final = struct.Struct("=BxxxII")  # family, ifindex, which statistics
 _STATS_LINK_64: Final = 1
 """rtnl_link_stats64: as an attribute, and as the bit that asks for it."""
@@ -159,29 +161,43 @@ def _route_by_hand(message: bytes) -> str:
 def messages(datagram: bytes) -> Iterator[tuple[int, bytes]]:
     """Yield (type, message) for every netlink message of a datagram."""
     offset = 0
-    while offset + _HEADER.size <= len(datagram):
-        length, kind, _, _, _ = _HEADER.unpack_from(datagram, offset)
-        if length < _HEADER.size:
+    while offset + HEADER.size <= len(datagram):
+        length, kind, _, _, _ = HEADER.unpack_from(datagram, offset)
+        if length < HEADER.size:
             return
         yield kind, datagram[offset : offset + length]
         offset += (length + 3) & ~3
 
 
+def attributes(message: bytes, fixed: int) -> Iterator[tuple[int, bytes]]:
+    """Yield (type, value) for every attribute of a message, up to one that cannot be.
+
+    Args:  fixed: bytes between the netlink header and the first attribute.
+    """
+    offset = HEADER.size + fixed
+    while offset + ATTRIBUTE.size <= len(message):
+        length, kind = ATTRIBUTE.unpack_from(message, offset)
+        if length < ATTRIBUTE.size:
+            return
+        yield kind & _NLA_TYPE_MASK, message[offset + ATTRIBUTE.size : offset + length]
+        offset += (length + 3) & ~3
+
+
 def ifindex_of(message: bytes) -> int:
     """Return the interface index of a link or neighbour message without decoding the rest."""
-    index: int = struct.unpack_from("=i", message, _HEADER.size + 4)[0]
+    index: int = struct.unpack_from("=i", message, HEADER.size + 4)[0]
     return index
 
 
 def ifindex_of_address(message: bytes) -> int:
     """Return the interface index of an address message without decoding the rest."""
-    index: int = _IFADDRMSG.unpack_from(message, _HEADER.size)[4]
+    index: int = _IFADDRMSG.unpack_from(message, HEADER.size)[4]
     return index
 
 
 def is_of_bridge(message: bytes) -> bool:
     """Return whether a link message tells of a bridge port: its removal says nothing of the interface itself."""
-    return message[_HEADER.size] == _AF_BRIDGE
+    return message[HEADER.size] == _AF_BRIDGE
 
 
 def _fdb_entry(message: bytes) -> tuple[int, MacAddr] | None:
@@ -189,17 +205,12 @@ def _fdb_entry(message: bytes) -> tuple[int, MacAddr] | None:
 
     Read by hand, not through a message class: a dump has thousands of them with 255 VNICs in a namespace.
     """
-    _, ifindex, _, flags, _ = _NDMSG.unpack_from(message, _HEADER.size)
+    _, ifindex, _, flags, _ = NDMSG.unpack_from(message, HEADER.size)
     if not flags & _NTF_SELF:
         return None
-    offset = _HEADER.size + _NDMSG.size
-    while offset + _ATTRIBUTE.size <= len(message):
-        length, kind = _ATTRIBUTE.unpack_from(message, offset)
-        if length < _ATTRIBUTE.size:
-            return None
-        if kind == _NDA_LLADDR and length == _ATTRIBUTE.size + 6:
-            return ifindex, MacAddr(message[offset + 4 : offset + 10])
-        offset += (length + 3) & ~3
+    for kind, value in attributes(message, NDMSG.size):
+        if kind == _NDA_LLADDR and len(value) == 6:
+            return ifindex, MacAddr(value)
     return None
 
 
@@ -241,16 +252,16 @@ class LinkClient:
         body = _IF_STATS_MSG.pack(socket.AF_UNSPEC, ifindex, _STATS_LINK_64)
         try:
             answers = self._exchange(
-                RTM_GETSTATS, _NLM_F_ACK, body, f"read the counters of interface #{ifindex}"
+                RTM_GETSTATS, NLM_F_ACK, body, f"read the counters of interface #{ifindex}"
             )
         except NetdevError as error:
             if error.errno == errno.ENODEV:
                 return None
             raise
-        offset = _HEADER.size + _IF_STATS_MSG.size
+        offset = HEADER.size + _IF_STATS_MSG.size
         for kind, data in answers:
-            if kind == RTM_NEWSTATS and _ATTRIBUTE.unpack_from(data, offset)[1] == _STATS_LINK_64:
-                values = _LINK_STATS64.unpack_from(data, offset + _ATTRIBUTE.size)
+            if kind == RTM_NEWSTATS and ATTRIBUTE.unpack_from(data, offset)[1] == _STATS_LINK_64:
+                values = _LINK_STATS64.unpack_from(data, offset + ATTRIBUTE.size)
                 return dict(zip(_LINK_STATS64_NAMES, values, strict=True))
         return None
 
@@ -323,7 +334,7 @@ class LinkClient:
         """
         message = ifaddrmsg()
         found: dict[int, list[IpInterface]] = {}
-        for kind, data in self._request(message, RTM_GETADDR, _NLM_F_DUMP, {}, "read the IP addresses"):
+        for kind, data in self._request(message, RTM_GETADDR, NLM_F_DUMP, {}, "read the IP addresses"):
             entry = parse_ip(data) if kind == RTM_NEWADDR else None
             if entry is not None:
                 found.setdefault(entry[0], []).append(entry[1])
@@ -331,12 +342,12 @@ class LinkClient:
 
     def names(self) -> list[str]:
         """Return the names of all interfaces of the namespace."""
-        answers = self._request(ifinfmsg(), RTM_GETLINK, _NLM_F_DUMP, {}, "list the interfaces")
+        answers = self._request(ifinfmsg(), RTM_GETLINK, NLM_F_DUMP, {}, "list the interfaces")
         return [parse_link(data).name for kind, data in answers if kind == RTM_NEWLINK]
 
     def routes_by_hand(self) -> list[str]:
         """Return the destinations of routes that neither the kernel nor a routing daemon has made."""
-        answers = self._request(rtmsg(), RTM_GETROUTE, _NLM_F_DUMP, {}, "list the routes")
+        answers = self._request(rtmsg(), RTM_GETROUTE, NLM_F_DUMP, {}, "list the routes")
         return [text for kind, data in answers if kind == RTM_NEWROUTE and (text := _route_by_hand(data))]
 
     def tentative_addresses(self) -> set[int]:
@@ -346,19 +357,19 @@ class LinkClient:
         """
         body = _IFADDRMSG.pack(socket.AF_INET6, 0, 0, 0, 0)
         found = set()
-        for kind, data in self._exchange(RTM_GETADDR, _NLM_F_DUMP, body, "read the IPv6 addresses"):
+        for kind, data in self._exchange(RTM_GETADDR, NLM_F_DUMP, body, "read the IPv6 addresses"):
             if kind == RTM_NEWADDR:
-                _, _, flags, _, ifindex = _IFADDRMSG.unpack_from(data, _HEADER.size)
+                _, _, flags, _, ifindex = _IFADDRMSG.unpack_from(data, HEADER.size)
                 if flags & (_IFA_F_TENTATIVE | _IFA_F_OPTIMISTIC | _IFA_F_DADFAILED) == _IFA_F_TENTATIVE:
                     found.add(ifindex)
         return found
 
     def address_lists(self) -> dict[int, AddressLists]:
         """Return the secondary addresses of every interface in the namespace, by interface index."""
-        body = _NDMSG.pack(_AF_BRIDGE, 0, 0, 0, 0)
+        body = NDMSG.pack(_AF_BRIDGE, 0, 0, 0, 0)
         uc: dict[int, list[MacAddr]] = {}
         mc: dict[int, list[MacAddr]] = {}
-        for kind, data in self._exchange(RTM_GETNEIGH, _NLM_F_DUMP, body, "read the address lists"):
+        for kind, data in self._exchange(RTM_GETNEIGH, NLM_F_DUMP, body, "read the address lists"):
             entry = _fdb_entry(data) if kind == RTM_NEWNEIGH else None
             if entry is not None:
                 ifindex, mac = entry
@@ -380,12 +391,12 @@ class LinkClient:
         for key, value in fields.items():
             message[key] = value
         message.encode()
-        return self._exchange(kind, flags | _NLM_F_ACK, bytes(message.data[_HEADER.size :]), what)
+        return self._exchange(kind, flags | NLM_F_ACK, bytes(message.data[HEADER.size :]), what)
 
     def _exchange(self, kind: int, flags: int, body: bytes, what: str) -> list[tuple[int, bytes]]:
         self._sequence += 1
-        length = _HEADER.size + len(body)
-        header = _HEADER.pack(length, kind, flags | _NLM_F_REQUEST, self._sequence, 0)
+        length = HEADER.size + len(body)
+        header = HEADER.pack(length, kind, flags | _NLM_F_REQUEST, self._sequence, 0)
         try:
             self._socket.send(header + body)
             return self._answers(what)
@@ -396,12 +407,12 @@ class LinkClient:
         answers: list[tuple[int, bytes]] = []
         while True:
             for kind, data in messages(self._socket.recv(_RECEIVE_BYTES)):
-                if _HEADER.unpack_from(data)[3] != self._sequence:
+                if HEADER.unpack_from(data)[3] != self._sequence:
                     continue  # the rest of an exchange that timed out
                 if kind == _NLMSG_DONE:
                     return answers
                 if kind == _NLMSG_ERROR:
-                    number = -struct.unpack_from("=i", data, _HEADER.size)[0]
+                    number = -struct.unpack_from("=i", data, HEADER.size)[0]
                     if number:
                         raise NetdevError(f"cannot {what}: {os.strerror(number)}", number)
                     return answers
