@@ -48,27 +48,28 @@ _GENERATED = "//! Made by `make generated` "
 
 def findings(path: Path) -> Iterator[tuple[int, str, str]]:
     """Yield line number, turn and advice for each turn in a file."""
-    text = path.read_text()
-    lines = [] if text.startswith(_GENERATED) else text.split("\n")
-    for number, line in enumerate(lines, 1):
-        for turn, advice in TURNS.items():
-            for match in re.finditer(turn, line.lower()):
-                yield number, match.group(), advice
+    text = path.read_text().lower()
+    if text.startswith(_GENERATED.lower()):
+        return
+    for turn, advice in TURNS.items():
+        for match in re.finditer(turn, text):
+            yield text.count("\n", 0, match.start()) + 1, match.group(), advice
 
 
 def files(paths: Iterable[str]) -> Iterator[Path]:
     """Yield the tracked texts under these paths. Raises ValueError: a path is untracked."""
-    tracked = list(paths)
-    for stale in (path for path in tracked if not _listed(path)):
-        raise ValueError(f"tools/english.py: {stale} is not a tracked file or directory")
-    for name in _listed(*tracked):
-        path = Path(name)
-        if path.suffix in _SUFFIXES and not _OTHERS.search(name) and path.exists():
-            yield path
+    for given in paths:
+        listed = _listed(given)
+        if not listed:
+            raise ValueError(f"tools/english.py: {given} is not a tracked file or directory")
+        for name in listed:
+            path = Path(name)
+            if path.suffix in _SUFFIXES and not _OTHERS.search(name) and path.exists():
+                yield path
 
 
-def _listed(*paths: str) -> list[str]:
-    listed = subprocess.run(["git", "ls-files", "--", *paths], capture_output=True, text=True, check=True)
+def _listed(path: str) -> list[str]:
+    listed = subprocess.run(["git", "ls-files", "--", path], capture_output=True, text=True, check=True)
     return listed.stdout.splitlines()
 
 
@@ -85,7 +86,7 @@ def main(arguments: list[str]) -> int:
     except ValueError as error:
         print(error)
         return 1
-    found = [(path, *one) for path in chosen for one in findings(path)]
+    found = [(path, *one) for path in chosen for one in sorted(findings(path))]
     for path, number, turn, advice in found:
         print(f'{path}:{number}: "{turn}": write {advice}')
     return 1 if found else 0
