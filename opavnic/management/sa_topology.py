@@ -178,13 +178,15 @@ class SaTopology:
 
     def why_not_in_group(self, vesw_id: int, guid: int) -> str:
         """Return why a port is not in the group of a virtual switch, or why that has no LID."""
-        orders = dict(self._members())
-        own = orders.get(_Member(vesw_id, guid))
+        member = _Member(vesw_id, guid)
+        own = self._session.client.orders.get(member)
         if own is not None and own.error:
-            return f"its port may not join the multicast group: {self._refusal(_Member(vesw_id, guid), own)}"
-        others = (key for key, held in orders.items() if key.vesw_id == vesw_id and held.error)
-        if (other := next(others, None)) is not None and vesw_id not in self._lids:
-            return f"no member may join the multicast group: {self._refusal(other, orders[other])}"
+            return f"its port may not join the multicast group: {self._refusal(member, own)}"
+        if vesw_id in self._lids:
+            return ""
+        refused = (item for item in self._members() if item[0].vesw_id == vesw_id and item[1].error)
+        for other, held in refused:
+            return f"no member may join the multicast group: {self._refusal(other, held)}"
         return ""
 
     def _refusal(self, member: _Member, held: Held) -> str:

@@ -12,7 +12,7 @@ from hfi_sim.base.types import mac_text, parse_mac
 from hfi_sim.wire.mad.header import Method
 from opavnic.scenario.hosts import ScenarioError, ScenarioHost, ScenarioVnic
 from opavnic.scenario.managers import BEST, CONVERGENCE_S, Converging, EmStandby, Manager, cut_short
-from opavnic.world.em_node import EM_NODE
+from opavnic.world.em_node import EM_NODE, down_text
 from vema.attributes.mac_entries import MacEntries, MacEntry
 from vema.base.errors import AgentError
 from vema.base.types import AttrId
@@ -157,7 +157,7 @@ class ScenarioEm:
         core = self.service.core
         if core is None:
             if held := self._scenario.faults.holding(EM_NODE):
-                raise ScenarioError(f"the Ethernet Manager is down: fault {held[0]}, crash on em")
+                raise ScenarioError(down_text(held))
             raise ScenarioError("the Ethernet Manager is stopped; em.start() starts it again")
         return core
 

@@ -286,8 +286,6 @@ def _tried(call: Callable[[], object]) -> int:
     """Return 0, or the negative errno with which the kernel refuses `call`."""
     try:
         call()
-    except NetdevError as error:
-        return -(error.errno or errno.EIO)
-    except OSError as error:
+    except (NetdevError, OSError) as error:
         return -(error.errno or errno.EIO)
     return 0

@@ -55,7 +55,7 @@ class Connections:
         """
         if len(self._server.connections) >= MAX_CONNECTIONS:
             for waiting in list(self._timers):
-                self.has_request(waiting)
+                self.stop_waiting(waiting)
                 if waiting.transport is not None:
                     waiting.transport.abort()
                     break
@@ -74,16 +74,12 @@ class Connections:
             if protocol.transport is not None:
                 protocol.transport.close()
 
-        self.forget(protocol)
+        self.stop_waiting(protocol)
         if protocol.transport is not None:  # its client may have left while its request was answered
             self._timers[protocol] = asyncio.get_running_loop().call_later(PATIENCE_S, hang_up)
 
-    def has_request(self, protocol: web.RequestHandler) -> None:
-        """Keep a connection open while its request is answered."""
-        self.forget(protocol)
-
-    def forget(self, protocol: web.RequestHandler) -> None:
-        """Close a connection no more, however long it is idle; one that has ended is kept in memory no longer."""
+    def stop_waiting(self, protocol: web.RequestHandler) -> None:
+        """Await no request of a connection any more: its request is being answered, or it has ended."""
         if (timer := self._timers.pop(protocol, None)) is not None:
             timer.cancel()
 
@@ -135,6 +131,6 @@ class _Connection(asyncio.Protocol):
         if self._refusal is not None:
             self._refusal.cancel()
         if self._served is not None:
-            self._connections.forget(self._served)
+            self._connections.stop_waiting(self._served)
             self._served.connection_lost(error)
             self._served = None

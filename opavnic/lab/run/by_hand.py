@@ -94,8 +94,8 @@ def namespaces_by_hand(namespaces: Mapping[str, tuple[Path, frozenset[str]]]) ->
                 if now.get(key, value) not in (value, _OWN.get(key)) and not _follows(key, now, fresh)
             ]
             found += [f"{host}: sysctl {line}" for line in changed[:_SHOWN]]
-            if more := len(changed) - _SHOWN:
-                found += [f"{host}: {more} more sysctls"] if more > 0 else []
+            if (more := len(changed) - _SHOWN) > 0:
+                found.append(f"{host}: {more} more sysctls")
     return found
 
 

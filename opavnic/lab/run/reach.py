@@ -24,6 +24,7 @@ from typing import Any, Final
 from hfi_sim.base.errors import NetdevError
 from hfi_sim.netdev.namespace import Libc, run_in_namespace
 from hfi_sim.netdev.neighbours import NeighbourClient, NeighbourTable
+from hfi_sim.wire.internet_checksum import checksum
 from opavnic.lab.file.errors import LabError, LabInputError
 from opavnic.lab.hosts.descriptors import raise_limit
 from opavnic.lab.hosts.enter import enter_private, host_namespace
@@ -377,7 +378,7 @@ class _Run:
         here = sockets.ipv4 if version == 4 else sockets.ipv6
         here.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)  # that of an earlier echo would be raised instead
         if version == 4:
-            header = _ICMP.pack(kind, 0, _checksum(header + body), number >> 16 & 0xFFFF, number & 0xFFFF)
+            header = _ICMP.pack(kind, 0, checksum(header + body), number >> 16 & 0xFFFF, number & 0xFFFF)
             own = b"\0" * 4 if source.ipv4 is None else source.ipv4.packed
             out = struct.pack("=i4s4s", source.index, own, b"\0" * 4)
             ancillary = [(socket.IPPROTO_IP, _IP_PKTINFO, out)]
@@ -428,13 +429,3 @@ def _interface(ancillary: Iterable[tuple[int, int, bytes]]) -> int:
         if level == socket.IPPROTO_IPV6 and kind == socket.IPV6_PKTINFO:
             return int.from_bytes(data[16:20], sys.byteorder)
     return 0
-
-
-def _checksum(data: bytes) -> int:
-    """Return the Internet checksum of an ICMP message (RFC 1071)."""
-    if len(data) % 2:
-        data += b"\0"
-    total: int = sum(struct.unpack(f">{len(data) // 2}H", data))
-    while total >> 16:
-        total = (total & 0xFFFF) + (total >> 16)
-    return ~total & 0xFFFF

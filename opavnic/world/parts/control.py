@@ -119,7 +119,7 @@ class ControlServer:
             if isinstance(error, RuntimeError) and not _is_gone(error):
                 raise
             raise InputError("the connection ended before the request did") from None
-        connections.has_request(request.protocol)
+        connections.stop_waiting(request.protocol)
         try:
             return await handler(request)
         finally:

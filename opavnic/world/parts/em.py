@@ -17,11 +17,11 @@ from hfi_sim.management.sa.session import SaSession
 from opavnic.base.errors import OpavnicError
 from opavnic.management.em_port import SmTopology, make_em
 from opavnic.management.sa_topology import SaTopology
-from opavnic.world.em_node import EM_NODE
+from opavnic.world.em_node import EM_NODE, down_text
 from opavnic.world.em_peers import EmPeers
 from opavnic.world.part import RunningPart
 from opavnic.world.parts.em_election_status import ElectionStatus
-from opavnic.world.parts.em_routes import down_text, em_routes, failed_text
+from opavnic.world.parts.em_routes import em_routes, failed_text
 from opavnic.world.world import World
 from vema.base.errors import VemaError
 from vema.em.core.reasons import given_pkeys_missing

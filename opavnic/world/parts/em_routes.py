@@ -19,7 +19,7 @@ from hfi_sim.base.core_runner import failure_text
 from hfi_sim.base.errors import InputError
 from hfi_sim.base.types import mac_text
 from opavnic.base.errors import OpavnicError
-from opavnic.world.em_node import EM_NODE
+from opavnic.world.em_node import down_text
 from opavnic.world.json_body import json_answer, json_body, json_object
 from opavnic.world.openapi import api
 from opavnic.world.part import RunningPart
@@ -64,13 +64,6 @@ class NoManager(RunningPart):
 def failed_text(failure: Exception) -> str:
     """Return a line that says that the manager has failed, and why."""
     return f"the Ethernet Manager has failed ({failure_text(failure)}); the log says where"
-
-
-def down_text(held: Sequence[int]) -> str:
-    """Return a line that says that the manager does not run. Args: held: the faults that hold it down."""
-    if not held:
-        return "the Ethernet Manager has ended"
-    return f"the Ethernet Manager is down: fault {held[0]}, crash on {EM_NODE}"
 
 
 def em_routes(

@@ -50,7 +50,9 @@ def given_pkeys_missing(core: EmCore, given: frozenset[int] | None) -> Mapping[i
     Args:  given: the P_Keys of its virtual fabrics, as of full members; None: not known yet.
     """
     missing: dict[int, list[str]] = {}
-    for section in core.config.vesws if given is not None else ():
-        if given is not None and section.pkey not in given:
+    if given is None:
+        return missing
+    for section in core.config.vesws:
+        if section.pkey not in given:
             missing.setdefault(section.pkey, []).append(section.name)
     return missing

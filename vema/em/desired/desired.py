@@ -30,7 +30,7 @@ from vema.base.types import MAC_TABLE_ENTRIES, MAX_VPORTS
 from vema.em.desired.election import ELECTION_GROUP
 from vema.em.desired.problems import KeyPath, Problem, model_problems, repeated
 from vema.em.desired.ranges import ALL, Spread, spread_vesws
-from vema.em.desired.subnets import subnet_problems
+from vema.em.desired.subnets import DEFAULT_MTU, subnet_problems
 
 MTU_MIN: Final = 68
 MTU_MAX: Final = 10240
@@ -184,7 +184,7 @@ class VeswSection(Section):
     id: Annotated[int, Field(strict=True, ge=1, le=4095)]
     name: Annotated[str, Field(min_length=1, max_length=64)]
     pkey: PartitionKey = 0xFFFF
-    mtu: Annotated[int, Field(strict=True, ge=MTU_MIN, le=MTU_MAX)] = 1500
+    mtu: Annotated[int, Field(strict=True, ge=MTU_MIN, le=MTU_MAX)] = DEFAULT_MTU
     """Bytes of Ethernet payload."""
     subnet: SubnetOrNone = None
     """The n-th host of the lab gets the n-th address, without it none. The EM makes no use of it."""
