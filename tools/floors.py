@@ -250,9 +250,13 @@ def contract_lines(pyproject: str) -> dict[str, int]:
 
 
 def main(root: Path) -> int:
-    """Print the table and the problems; return 1 if there are any, else 0."""
+    """Print the table and the problems; return 1 if there are any, 2 without a checkout, else 0."""
+    project = root / "pyproject.toml"
+    if not project.is_file():
+        print(f"{root} is no checkout: it has no pyproject.toml", file=sys.stderr)
+        return 2
     modules = read(root)
-    lines = contract_lines((root / "pyproject.toml").read_text(encoding="utf-8"))
+    lines = contract_lines(project.read_text(encoding="utf-8"))
     packages = [look(modules, name) for name in PACKAGES]
     row = "{:14} {:>7} {:>7}  {:34} {:>6} {:>9} {:>8}".format
     print(row("package", "modules", "folders", "largest folder", "cycles", "for types", "contract"))
