@@ -96,10 +96,14 @@ def _processes(pid: str) -> tuple[str, ...]:
 def bench_namespaces(*roles: str) -> Iterator[list[str]]:
     """Create a namespace for each role and yield their names; remove them at the end.
 
+    The names carry this process's pid: what another run holds, or left when it was killed, is not in the way. What was
+    left is removed first.
+
     Raises:  PeerError: one cannot be made, or its name is taken.
     """
+    remove_namespaces()
     with contextlib.ExitStack() as stack:
-        names = [f"{PREFIX}{role}" for role in roles]
+        names = [f"{PREFIX}{os.getpid()}-{role}" for role in roles]
         (process,) = _processes(str(os.getpid()))
         for name in names:
             run("ip", "netns", "add", name)
