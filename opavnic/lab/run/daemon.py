@@ -10,6 +10,7 @@ from typing import Any
 
 from aiohttp import web
 
+from opavnic.base.heap import keep_large_blocks_out_of_the_heap
 from opavnic.base.signals import call_on_ending_signals
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.ownership.cleanup import Removed
@@ -38,6 +39,7 @@ async def run_lab(
     Returns: what was removed, and what failed to stop.
     Raises:  LabError: the lab could not start, or failed later; it has been removed.
     """
+    keep_large_blocks_out_of_the_heap()
     end = asyncio.Event() if end is None else end
     ends = Ends()
     call_on_ending_signals(end.set)
