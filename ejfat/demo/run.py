@@ -27,7 +27,7 @@ from ejfat.live.app import AppConfig, LbApp
 from opavnic.lab.file.model import LabModel
 from opavnic.lab.hosts.machine import NetdevKind
 from opavnic.lab.run.lab import Lab
-from opavnic.world.ground.memory_host import MemoryHost
+from opavnic.world.host_backends.memory_host import MemoryHost
 
 SOURCES = ("s1", "s2", "s3")
 LB = "lb"

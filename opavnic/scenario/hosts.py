@@ -20,7 +20,7 @@ from hfi_sim.base.types import MacAddr, mac_text, parse_mac
 from hfi_sim.nodes.hfi import HfiPort
 from opavnic.base.errors import OpavnicError
 from opavnic.scenario.match import Matcher, Pattern, PatternError, dissect, summary
-from opavnic.world.ground.memory_host import MemoryHost
+from opavnic.world.host_backends.memory_host import MemoryHost
 from vema.base.types import VportNum
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from hfi_sim.netdev.memory import MemoryNetdev
 from hfi_sim.netdev.namespace import run_in_namespace
 from hfi_sim.netdev.netlink import LinkClient
 from hfi_sim.netdev.tap import TapNetdev
-from opavnic.world.ground.memory_host import MemoryHost
+from opavnic.world.host_backends.memory_host import MemoryHost
 
 if TYPE_CHECKING:
     from opavnic.scenario.hosts import ScenarioVnic

@@ -27,7 +27,7 @@ from opavnic.scenario.em import ScenarioEm
 from opavnic.scenario.hosts import Hosts, ScenarioError, ScenarioHost, ScenarioVnic, check_time
 from opavnic.scenario.link_layer import LinkLayer, MemoryLink
 from opavnic.scenario.mad import ScenarioSimulator
-from opavnic.scenario.real import RealGround
+from opavnic.scenario.tap_backend import RealGround
 from opavnic.scenario.timeline import Timeline
 from opavnic.world.world import World
 from vema.base.types import VportNum

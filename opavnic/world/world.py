@@ -39,8 +39,8 @@ from opavnic.base.errors import OpavnicError
 from opavnic.vnic.adapter import Configured, no_host
 from opavnic.vnic.vnic_port import VnicPort
 from opavnic.world.carrier import Carrier
+from opavnic.world.cleanups import Ends
 from opavnic.world.em_node import EM_NODE
-from opavnic.world.ends import Ends
 from vema.base.types import EMA_OUI
 
 CrashHandler = Callable[[str], None]

@@ -68,7 +68,7 @@ def _run(host: str, command: list[str], lab: str | None, plain: bool, umad: bool
 
     directory, journal = running_lab(lab)
     if journal.machine and host not in journal.hosts:
-        from opavnic.cli.labs.enter_elsewhere import run_elsewhere
+        from opavnic.cli.labs.enter_remote import run_elsewhere
 
         if plain:
             fail(f"--print: host {host} is on another machine: its plain command is one of that machine")

@@ -139,7 +139,7 @@ class ServedCaptures:
 
 
 class CaptureThere:
-    """A capture on another machine; satisfies `opavnic.world.elsewhere.RemoteCapture`."""
+    """A capture on another machine; satisfies `opavnic.world.remote_machines.RemoteCapture`."""
 
     def __init__(self, transport: Transport, machine: NodeName, number: int) -> None:
         self._transport = transport

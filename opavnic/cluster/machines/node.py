@@ -20,8 +20,8 @@ from hfi_sim.base.errors import HfiSimError
 from opavnic.cluster.errors import AskError, ClusterError, ClusterInputError
 from opavnic.cluster.machines.boundary import Boundary
 from opavnic.cluster.machines.cluster_em_peers import ClusterEmPeers, em_nodes
+from opavnic.cluster.machines.cluster_machines import Others
 from opavnic.cluster.machines.cluster_programs import ClusterPrograms
-from opavnic.cluster.machines.elsewhere import Others
 from opavnic.cluster.machines.part import make_boundary
 from opavnic.cluster.protocol.placement import Placement, place
 from opavnic.cluster.protocol.status import fold

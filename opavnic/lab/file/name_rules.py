@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator
 
-from opavnic.world.ground.given import INTERFACE_NAME_MAX, RESERVED_INTERFACES, can_name_interface
+from opavnic.world.host_backends.given import INTERFACE_NAME_MAX, RESERVED_INTERFACES, can_name_interface
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 

@@ -18,7 +18,7 @@ from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.model import Host, LabModel
 from opavnic.lab.file.name_rules import LabName
 from opavnic.lab.file.sections import HOSTS_SCHEMA, AlsoAccepts, Schema
-from opavnic.world.ends import PATIENCE_S, Ends
+from opavnic.world.cleanups import PATIENCE_S, Ends
 from opavnic.world.part import (
     AppRequest,
     Part,

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.model import LabModel
-from opavnic.world.ground.given import INTERFACE_NAME_MAX
-from opavnic.world.ground.host import Interface
+from opavnic.world.host_backends.backend import Interface
+from opavnic.world.host_backends.given import INTERFACE_NAME_MAX
 
 
 def plan_interfaces(model: LabModel, host: str) -> list[Interface]:

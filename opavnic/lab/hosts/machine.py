@@ -21,10 +21,10 @@ from opavnic.lab.ownership.journal_entries import GuestEntry, NamespaceEntry, Ne
 from opavnic.lab.ownership.namespaces import NETNS_DIR, create_namespace, end_programs, private_directory
 from opavnic.lab.ownership.owned import Owned, Place, Site
 from opavnic.lab.ownership.runtime import Journal, LabDir
-from opavnic.world.ends import Ends
-from opavnic.world.ground.host import GroundHost, Interface, names_asked_for
-from opavnic.world.ground.memory import AppHost, InMemoryHost
-from opavnic.world.ground.tap import TapHost
+from opavnic.world.cleanups import Ends
+from opavnic.world.host_backends.backend import GroundHost, Interface, names_asked_for
+from opavnic.world.host_backends.memory import AppHost, InMemoryHost
+from opavnic.world.host_backends.tap import TapHost
 
 NetdevKind = Literal["tap", "memory"]
 VM: Final = "vm"

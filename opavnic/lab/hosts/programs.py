@@ -14,7 +14,7 @@ from hfi_sim.netdev.namespace import run_in_namespace
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.hosts import descriptors
 from opavnic.lab.hosts.launch import command_with_devices
-from opavnic.world.ground.host import GroundHost
+from opavnic.world.host_backends.backend import GroundHost
 
 
 def start_program(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hfi_sim.netdev.base import IpInterface, Netdev
 from opavnic.vnic.adapter import Adapter
 from opavnic.vnic.vnic_port import VnicPort
-from opavnic.world.ground.host import GroundHost, Interface
+from opavnic.world.host_backends.backend import GroundHost, Interface
 from vema.base.types import VportNum
 
 

@@ -19,7 +19,7 @@ from opavnic.lab.run.logs import LogHub
 from opavnic.lab.run.part_routes import PartRoutes
 from opavnic.lab.run.save import SaveRoutes
 from opavnic.lab.run.vnic_routes import VnicRoutes
-from opavnic.world.ends import Ends
+from opavnic.world.cleanups import Ends
 from opavnic.world.parts.control import ControlServer, LabRoutes, LogLines
 
 log = logging.getLogger("opavnic.lab")

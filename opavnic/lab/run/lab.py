@@ -38,10 +38,10 @@ from opavnic.lab.run.share import Share
 from opavnic.lab.run.status import is_up_to_the_em, lab_status, vnic_state
 from opavnic.lab.run.world_of import carrier_of, has_managers, manages, world_of
 from opavnic.vnic.adapter import Adapter
+from opavnic.world.cleanups import Ends
 from opavnic.world.em_peers import EmPeers
-from opavnic.world.ends import Ends
-from opavnic.world.ground.given import VeswFacts
-from opavnic.world.ground.host import GroundHost, Interface
+from opavnic.world.host_backends.backend import GroundHost, Interface
+from opavnic.world.host_backends.given import VeswFacts
 from opavnic.world.part import PartHost, PartVnic, PartWorld
 from opavnic.world.parts.capture import Captures
 from opavnic.world.parts.datapath import native_datapath

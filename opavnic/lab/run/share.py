@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from opavnic.lab.run.programs_route import RemotePrograms
-from opavnic.world.elsewhere import Elsewhere
 from opavnic.world.em_peers import EmPeers
+from opavnic.world.remote_machines import Elsewhere
 from opavnic.world.world import World
 
 

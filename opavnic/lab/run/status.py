@@ -16,7 +16,7 @@ from opavnic.lab.file.parts import RunningParts
 from opavnic.lab.hosts.vnics import HostVnic, vnics_of
 from opavnic.vnic.adapter import Adapter
 from opavnic.vnic.vnic_port import VnicPort
-from opavnic.world.ground.host import GroundHost
+from opavnic.world.host_backends.backend import GroundHost
 from opavnic.world.steps import Steps
 from opavnic.world.world import World
 from vema.agent.agent import AgentCounters

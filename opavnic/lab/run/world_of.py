@@ -17,9 +17,9 @@ from opavnic.engine.threaded import ThreadedDriver, carrier_engine, native_carri
 from opavnic.lab.file.model import LabModel, names_that_can_crash
 from opavnic.lab.file.topology import lab_topology
 from opavnic.lab.run.share import Share
+from opavnic.world.cleanups import Ends
 from opavnic.world.em_node import EM_NODE
-from opavnic.world.ends import Ends
-from opavnic.world.ground.host import GroundHost
+from opavnic.world.host_backends.backend import GroundHost
 from opavnic.world.world import ManagedBy, World
 from vema.em.desired.election import ELECTION_GROUP
 

@@ -27,12 +27,12 @@ from opavnic.base.errors import OpavnicError, TooManyError
 from opavnic.observe.capture import RING_LOOK_S, Capture, begins_here
 from opavnic.observe.capture_copy import NUMBER_HEADER, WITHOUT_HEADER
 from opavnic.world.connections import MAX_FOLLOWERS
-from opavnic.world.elsewhere import Elsewhere, RemoteCapture
 from opavnic.world.json_body import json_object
 from opavnic.world.openapi import api
 from opavnic.world.part import RunningPart
 from opavnic.world.parts.capture_asked import AskedCapture
 from opavnic.world.parts.capture_joined import write_joined
+from opavnic.world.remote_machines import Elsewhere, RemoteCapture
 from opavnic.world.world import World
 
 CONTENT_TYPE: Final = "application/x-pcapng"

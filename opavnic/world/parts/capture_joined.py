@@ -12,8 +12,8 @@ from aiohttp import web
 from opavnic.observe.capture import RING_LOOK_S, Capture
 from opavnic.observe.capture_join import JoinedCapture
 from opavnic.world.connections import while_read
-from opavnic.world.elsewhere import RemoteCapture
 from opavnic.world.parts.capture_asked import AskedCapture
+from opavnic.world.remote_machines import RemoteCapture
 
 _HERE: Final = ""
 _PIECES: Final = 4

@@ -18,11 +18,11 @@ from aiohttp import web
 
 from hfi_sim.base.errors import FaultError
 from hfi_sim.fabric.faults import Faults, parse_fault, spec_text
-from opavnic.world.elsewhere import Elsewhere
 from opavnic.world.json_body import json_object
 from opavnic.world.openapi import api
 from opavnic.world.part import RunningPart
 from opavnic.world.parts.fabric_views import VIEWS
+from opavnic.world.remote_machines import Elsewhere
 from opavnic.world.world import World
 
 

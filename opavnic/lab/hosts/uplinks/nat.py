@@ -26,7 +26,7 @@ from opavnic.lab.file.model import LabModel
 from opavnic.lab.file.uplink_model import Uplink
 from opavnic.lab.hosts.guests import proven_namespace
 from opavnic.lab.ownership.owned import Owned, Place, random_mac
-from opavnic.world.ground.given import INTERFACE_NAME_MAX
+from opavnic.world.host_backends.given import INTERFACE_NAME_MAX
 
 POOL: Final = ipaddress.IPv4Network("100.64.0.0/10")
 """Shared address space of RFC 6598: for the links between a network and the one that translates its addresses."""

@@ -26,7 +26,7 @@ from opavnic.lab.hosts.uplinks.bridged import BridgedVnic
 from opavnic.lab.hosts.uplinks.learning import Change, Learning
 from opavnic.lab.hosts.uplinks.nat import Nat
 from opavnic.lab.ownership.owned import Owned, Site
-from opavnic.world.ground.given import INTERFACE_NAME_MAX
+from opavnic.world.host_backends.given import INTERFACE_NAME_MAX
 from opavnic.world.part import RunningPart
 
 log = logging.getLogger("opavnic.lab.hosts.uplinks")

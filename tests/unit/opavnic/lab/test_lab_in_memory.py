@@ -15,8 +15,8 @@ from opavnic.lab.file.model import LabModel
 from opavnic.lab.hosts.interfaces import avoid_taken_names, plan_interfaces
 from opavnic.lab.run.demo import run_demo
 from opavnic.lab.run.lab import Lab
-from opavnic.world.ground.host import Interface
-from opavnic.world.ground.memory import InMemoryHost
+from opavnic.world.host_backends.backend import Interface
+from opavnic.world.host_backends.memory import InMemoryHost
 
 
 def model(**changes: Any) -> LabModel:

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hfi_sim.netdev.base import Netdev
-from opavnic.world.ground.given import VeswFacts
-from opavnic.world.ground.host import Interface
-from opavnic.world.ground.memory import InMemoryHost
+from opavnic.world.host_backends.backend import Interface
+from opavnic.world.host_backends.given import VeswFacts
+from opavnic.world.host_backends.memory import InMemoryHost
 
 NAMES = {2: "blue", 3: "red", 4: "green"}
 VPORTS = (1, 2, 3)

@@ -10,7 +10,7 @@ from scapy.layers.l2 import Ether
 
 from hfi_sim.base.types import MacAddr
 from hfi_sim.netdev.memory import MemoryNetdev, memory_netdev
-from opavnic.world.ground.memory_host import STREAM_PORT, MemoryHost
+from opavnic.world.host_backends.memory_host import STREAM_PORT, MemoryHost
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

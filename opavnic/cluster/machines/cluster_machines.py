@@ -19,9 +19,9 @@ from opavnic.cluster.errors import AskError, ClusterError
 from opavnic.cluster.machines.captures import CaptureThere, ServedCaptures
 from opavnic.cluster.protocol.status import fold_faults
 from opavnic.cluster.protocol.transport import NodeName
-from opavnic.world.elsewhere import RemoteCapture
 from opavnic.world.parts.fabric import remove_fault
 from opavnic.world.parts.fabric_views import VIEWS
+from opavnic.world.remote_machines import RemoteCapture
 from opavnic.world.world import World
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ LOOK_S: Final = 5.0
 
 
 class Others:
-    """Satisfies `opavnic.world.elsewhere.Elsewhere`, and serves the same requests of other machines."""
+    """Satisfies `opavnic.world.remote_machines.Elsewhere`, and serves the same requests of other machines."""
 
     def __init__(self, machine: Machine) -> None:
         """Register the request handlers."""

@@ -14,7 +14,7 @@ from hfi_sim.netdev.base import IpInterface, Netdev
 from hfi_sim.netdev.namespace import run_in_namespace
 from hfi_sim.netdev.tap import TapNetdev
 from hfi_sim.netdev.tap_factory import TapFactory
-from opavnic.world.ground.host import GroundHost, Interface, SetUp
+from opavnic.world.host_backends.backend import GroundHost, Interface, SetUp
 
 log = logging.getLogger("opavnic.world")
 

@@ -8,8 +8,8 @@ from ipaddress import IPv4Address
 from hfi_sim.base.errors import NetdevError
 from hfi_sim.netdev.base import Netdev
 from hfi_sim.netdev.memory import MemoryNetdev
-from opavnic.world.ground.host import GroundHost, Interface, SetUp
-from opavnic.world.ground.memory_host import MemoryHost
+from opavnic.world.host_backends.backend import GroundHost, Interface, SetUp
+from opavnic.world.host_backends.memory_host import MemoryHost
 
 
 class InMemoryHost(GroundHost):

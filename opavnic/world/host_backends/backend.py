@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from hfi_sim.base.errors import NetdevError
 from hfi_sim.netdev.base import ETH_MTU_MAX, ETH_MTU_MIN, IpInterface, Netdev
 from hfi_sim.netdev.memory import MemoryNetdev
-from opavnic.world.ground.given import (
+from opavnic.world.host_backends.given import (
     FindVesw,
     Given,
     VeswFacts,
@@ -24,7 +24,7 @@ from opavnic.world.ground.given import (
 )
 
 if TYPE_CHECKING:
-    from opavnic.world.ground.memory_host import MemoryHost
+    from opavnic.world.host_backends.memory_host import MemoryHost
 
 log = logging.getLogger("opavnic.world")
 
