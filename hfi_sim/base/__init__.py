@@ -1,1 +1,1 @@
-"""The ground: errors, numbers and their types, text, clocks, random streams. It imports nothing of this project."""
+"""The lowest floor: errors, numbers and their types, text, clocks, random streams. Imports nothing of this project."""

@@ -137,7 +137,7 @@ class EngineDriver:
         now = self._tell_time()
         drop = self.engine.send(now, port, data)
         if not self.is_running:
-            self._heed(now)
+            self._run_if_due(now)
         return drop
 
     def inject(self, port: PortId, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
@@ -145,10 +145,10 @@ class EngineDriver:
         now = self._tell_time()
         drop = self.engine.inject(now, port, packet, slid, dlid, pkey)
         if not self.is_running:
-            self._heed(now)
+            self._run_if_due(now)
         return drop
 
-    def _heed(self, now: int) -> None:
+    def _run_if_due(self, now: int) -> None:
         """Do the work that an input has caused if it is due, or set the timer."""
         if self._early_ns:  # most of it is due by then
             self._run(now + self._early_ns)

@@ -132,7 +132,7 @@ class PythonEngine(Engine):
                 counters[side],
                 streams=streams[side],
                 forwards=not isinstance(source, HfiEnd),
-                shows=self._shows(ends[1 - side]),
+                visibility=self._visibility(ends[1 - side]),
                 on_stop=self._stopper(source),
                 arrives=isinstance(source, BoundaryEnd),
             )
@@ -155,7 +155,7 @@ class PythonEngine(Engine):
             return self._ports[end.port]
         return self._switches[end.switch].port(end.port_num)
 
-    def _shows(self, end: End) -> Visibility:
+    def _visibility(self, end: End) -> Visibility:
         """Return which arrivals at an end may be outputs."""
         if not isinstance(end, SwitchEnd):
             return Visibility.EVERYTHING
@@ -190,7 +190,7 @@ class PythonEngine(Engine):
         arriving = [end.arriving for end in switch.ports.values() if end.arriving is not None]
         self._look_again(arriving)
         for direction in arriving:
-            direction.set_shows(Visibility.MADS if is_open else Visibility.NOTHING)
+            direction.set_visibility(Visibility.MADS if is_open else Visibility.NOTHING)
 
     def stall_port(self, now: int, port: PortId, stalled: bool) -> None:
         self.handle_timeout(now)

@@ -93,14 +93,14 @@ class Fabric:
         timer_resolution_s: float | None = None,
         engine: EngineFactory = PythonEngine,
         driver: DriverFactory = EngineDriver,
-        elsewhere: Collection[str] = (),
+        remote_nodes: Collection[str] = (),
     ) -> None:
         """Make an empty fabric.
 
         Args:  clock: an asyncio loop or another Clock; seed: for all random streams (`hfi_sim.base.random_stream`);
                timer_resolution_s: shorter delays are skipped (a real loop wakes up late, see `precise_loop`;
                0 on virtual time, where delays are exact); engine: makes what carries the packets; driver: makes what
-               drives that; elsewhere: nodes that the engine of another machine carries.
+               drives that; remote_nodes: nodes that the engine of another machine carries.
         """
         if timer_resolution_s is None:
             timer_resolution_s = 0.0 if clock is not None else float("inf")
@@ -120,7 +120,7 @@ class Fabric:
         """Called before counters are read: VNICs that are carried elsewhere add theirs here."""
         self._guids: dict[int, str] = {}
         self._next_guid = GUID_BASE
-        self._elsewhere = frozenset(elsewhere)
+        self._remote_nodes = frozenset(remote_nodes)
         self.on_left: Callable[[Left], None] = _nobody
         """Takes the packets that leave for another engine."""
         self.on_spent: Callable[[int], None] = _nothing
@@ -151,7 +151,7 @@ class Fabric:
             icrc=self.icrc,
             driver=self.driver,
             netdevs=netdevs,
-            is_elsewhere=name in self._elsewhere,
+            is_remote=name in self._remote_nodes,
         )
         for port in hfi.ports.values():
             self._ports.append(port)
@@ -185,7 +185,7 @@ class Fabric:
             icrc=self.icrc,
             driver=self.driver,
             on_program=lambda switch: self._notify(FabricChange.TABLES, switch.name),
-            is_elsewhere=name in self._elsewhere,
+            is_remote=name in self._remote_nodes,
         )
         port0 = switch.port0
         self._ports.append(port0)
@@ -316,9 +316,9 @@ class Fabric:
             self._ports[number].deliver(packet, token, in_port)
         elif isinstance(output, Observed):
             direction = self._directions[output.direction]
-            sighting = ObservedPacket(to_seconds(output.time), direction, output.packet, output.drop)
+            observed = ObservedPacket(to_seconds(output.time), direction, output.packet, output.drop)
             for observer in self._watched.get(direction, ()):
-                observer(sighting)
+                observer(observed)
         elif isinstance(output, FlowChanged):
             port = self._ports[output.port]
             if isinstance(port, HfiPort):  # port 0 of a switch has no link that could stop it

@@ -64,7 +64,7 @@ class HfiPort(EndPort, EgressPort[PortConfig]):
     @property
     def engine_end(self) -> HfiEnd | BoundaryEnd:
         """The port, as the engine knows it."""
-        return BoundaryEnd() if self.hfi.is_elsewhere else HfiEnd(self.number)
+        return BoundaryEnd() if self.hfi.is_remote else HfiEnd(self.number)
 
     # --- flow control --------------------------------------------------------------------------------------
 
@@ -238,7 +238,7 @@ class Hfi:
         icrc: Icrc,
         driver: Driver,
         netdevs: NetdevFactory | None = None,
-        is_elsewhere: bool = False,
+        is_remote: bool = False,
     ) -> None:
         if not 1 <= ports <= 2:
             raise FabricError(f"HFI {name}: {ports} ports; an HFI has 1 or 2")
@@ -246,7 +246,7 @@ class Hfi:
         self.description = name
         """What it says of itself in NodeDescription, until `describe`: its name on this fabric."""
         self.node_guid = node_guid
-        self.is_elsewhere = is_elsewhere
+        self.is_remote = is_remote
         """Whether another engine carries it: what is known here is what its machine says."""
         self.netdevs = netdevs
         self.ports = {

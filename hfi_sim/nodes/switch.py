@@ -47,7 +47,7 @@ class SwitchPort(EgressPort[SwitchPortConfig]):
     @property
     def engine_end(self) -> SwitchEnd | BoundaryEnd:
         """The port, as the engine knows it."""
-        return BoundaryEnd() if self.switch.is_elsewhere else SwitchEnd(self.switch.number, self.port_num)
+        return BoundaryEnd() if self.switch.is_remote else SwitchEnd(self.switch.number, self.port_num)
 
     @property
     def state(self) -> PortState:
@@ -179,15 +179,15 @@ class Switch:
         icrc: Icrc,
         driver: Driver,
         on_program: Callable[[Switch], None],
-        is_elsewhere: bool = False,
+        is_remote: bool = False,
     ) -> None:
         """Make a switch.
 
         Args:  icrc: checks what port 0 receives. driver: of the engine that carries it. on_program: called after new
-               tables are in. is_elsewhere: another engine carries it.
+               tables are in. is_remote: another engine carries it.
         """
         self.name = name
-        self.is_elsewhere = is_elsewhere
+        self.is_remote = is_remote
         """Whether another engine carries it: what is known here is what its machine says."""
         self.node_guid = node_guid
         self._counters = PacketCounters()

@@ -1,1 +1,1 @@
-"""The ground: errors, files, signals, sockets, logs."""
+"""The lowest floor: errors, files, signals, sockets, logs."""

@@ -238,7 +238,7 @@ class NativeDatapath:
 
     @property
     def missed(self) -> int:
-        """Sightings of packets that found no room because Python was behind."""
+        """Observed packets that were dropped because Python was behind."""
         return self._carrier.missed
 
     @property

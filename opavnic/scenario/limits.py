@@ -123,7 +123,7 @@ class Watch:
         self._verdict = ""
         task.add_done_callback(self._is_done)
         self._before = asyncio.all_tasks(self._loop) - {task}
-        if self.limits.virtual_s is not None and self._scenario.ground is None:
+        if self.limits.virtual_s is not None and self._scenario.tap_backend is None:
             self._timer = self._loop.call_later(self.limits.virtual_s, self._virtual_time_is_over)
         if self.limits.real_s is not None:
             self._alarm = _alarm(self.limits.real_s)

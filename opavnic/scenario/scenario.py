@@ -27,7 +27,7 @@ from opavnic.scenario.em import ScenarioEm
 from opavnic.scenario.hosts import Hosts, ScenarioError, ScenarioHost, ScenarioVnic, check_time
 from opavnic.scenario.link_layer import LinkLayer, MemoryLink
 from opavnic.scenario.mad import ScenarioSimulator
-from opavnic.scenario.tap_backend import RealGround
+from opavnic.scenario.tap_backend import TapBackend
 from opavnic.scenario.timeline import Timeline
 from opavnic.world.world import World
 from vema.base.types import VportNum
@@ -69,7 +69,7 @@ class Scenario:
         self.fabric_id = fabric_id
         self.clock: Clock = clock if clock is not None else LoopClock()
         self.timeline = Timeline(self.clock)
-        self.ground = RealGround() if real else None
+        self.tap_backend = TapBackend() if real else None
         self.world = World(
             topology,
             clock=self.clock,
@@ -118,23 +118,23 @@ class Scenario:
         return self
 
     def _start(self) -> None:
-        ends = self.world.ends
+        cleanups = self.world.cleanups
         recording = contextlib.ExitStack()
-        ends.add("recording", recording.close)
+        cleanups.add("recording", recording.close)
         recording.enter_context(self.timeline.recording())
         recording.enter_context(self._noticing_callback_errors())
-        if self.ground is not None:
-            ends.add("namespaces", self.ground.close)
-            self.ground.open(self.hosts.names)
+        if self.tap_backend is not None:
+            cleanups.add("namespaces", self.tap_backend.close)
+            self.tap_backend.open(self.hosts.names)
         for host in self.hosts:
             self.world.add_vnic_port(host.name, netdevs=partial(self._make_netdev, host.name))
         self.world.on_crash(self._forget_links)
         if self._simulator is None:
             self._em = ScenarioEm(self)
-            ends.add("Ethernet Manager", self._em.close)
+            cleanups.add("Ethernet Manager", self._em.close)
             self._em.begin()
         else:
-            ends.add("MAD simulator", self._simulator.stop)
+            cleanups.add("MAD simulator", self._simulator.stop)
             self._simulator.start()
 
     async def __aexit__(
@@ -177,7 +177,9 @@ class Scenario:
         self.check_packets()
         if left := self._tasks_left():
             raise AssertionError(f"tasks are left running: {', '.join(map(_task_text, left))}")
-        left_over = self.ground.leftovers() if self.ground is not None and not self.is_running else ()
+        left_over = (
+            self.tap_backend.leftovers() if self.tap_backend is not None and not self.is_running else ()
+        )
         if left_over:
             raise AssertionError(f"namespaces are left: {', '.join(left_over)}")
 
@@ -305,8 +307,8 @@ class Scenario:
         vnic.vport_num = vport_num
         name = f"v{vport_num}"
         netdev: Netdev
-        if self.ground is not None:
-            netdev, link = self.ground.make(host_name, name, vnic, partial(self._deliver, key))
+        if self.tap_backend is not None:
+            netdev, link = self.tap_backend.make(host_name, name, vnic, partial(self._deliver, key))
             vnic.link = self.links[key] = link
             return netdev
         memory = MemoryNetdev(name)
@@ -338,7 +340,7 @@ class Scenario:
 
     async def vnic_up(self, vnic: ScenarioVnic) -> None:
         """Wait until a VNIC is operational and its host has seen that."""
-        pause_s = 1e-3 if self.ground is not None else 1e-6
+        pause_s = 1e-3 if self.tap_backend is not None else 1e-6
         while not self.is_up(vnic):
             await asyncio.sleep(pause_s)
             # back off: with many virtual switches, polling every microsecond took most of the time of a scenario

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _PREFIX_LENGTH = 20
 
 
-class RealGround:
+class TapBackend:
     """Namespaces `opavnic-test-PID-HOST`, removed by `close`."""
 
     def __init__(self) -> None:

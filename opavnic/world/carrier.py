@@ -29,7 +29,7 @@ class Carrier(NativeCarrier, Protocol):
 
     @property
     def missed(self) -> int:
-        """Sightings of packets that found no room because Python was behind."""
+        """Observed packets that were dropped because Python was behind."""
 
     @property
     def steered(self) -> int:

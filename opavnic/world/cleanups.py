@@ -22,7 +22,7 @@ _CANCELLED_S: Final = 1.0
 """Seconds that an abandoned cleanup has to react to its cancellation."""
 
 
-class Ends:
+class Cleanups:
     """The cleanups of everything that was started, run in reverse order.
 
     A cleanup that fails or takes too long is logged and added to `failed`; the others still run.

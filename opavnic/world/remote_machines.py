@@ -25,7 +25,7 @@ class RemoteCapture(Protocol):
         """Capture no more; `more` returns what is left."""
 
 
-class Elsewhere(Protocol):
+class RemoteMachines(Protocol):
     """The other machines of a fabric."""
 
     async def change_faults(self, change: Mapping[str, Any]) -> int | None:

@@ -39,14 +39,14 @@ from opavnic.base.errors import OpavnicError
 from opavnic.vnic.adapter import Configured, no_host
 from opavnic.vnic.vnic_port import VnicPort
 from opavnic.world.carrier import Carrier
-from opavnic.world.cleanups import Ends
+from opavnic.world.cleanups import Cleanups
 from opavnic.world.em_node import EM_NODE
 from vema.base.types import EMA_OUI
 
 CrashHandler = Callable[[str], None]
 """Called with the name of a host whose driver has just been unloaded."""
 TrapHandler = Callable[[MadRequest], None]
-ManagedBy = Literal["builtin", "external", "elsewhere", "deputy"]
+ManagedBy = Literal["builtin", "external", "remote", "standby"]
 """Manager that brings a fabric up: the built-in subnet manager, a fabric manager started in a host, the built-in
 subnet manager on another machine of the cluster, or the one here once that is gone (`take_over`)."""
 
@@ -70,7 +70,7 @@ class WorldHost:
 
 
 class World:
-    """A wired fabric and what runs on its ports. `ends` undoes everything in reverse order."""
+    """A wired fabric and what runs on its ports. `cleanups` undoes everything in reverse order."""
 
     def __init__(
         self,
@@ -87,9 +87,9 @@ class World:
         em_node: str | None = EM_NODE,
         engine: EngineFactory = PythonEngine,
         driver: DriverFactory = EngineDriver,
-        ends: Ends | None = None,
-        elsewhere: Collection[str] = (),
-        deputy: str | None = None,
+        cleanups: Cleanups | None = None,
+        remote_nodes: Collection[str] = (),
+        standby: str | None = None,
     ) -> None:
         """Build the fabric. No packet passes until a subnet manager sweeps, which is left to the caller.
 
@@ -99,9 +99,9 @@ class World:
                  or the name of an engine, for the built-in subnet manager. flow, jitter_s: for links that do not set
                  their own. em_node: the node of the managers, attached to a switch if the topology lacks it; None: no
                  EM, and a subnet manager that sees the whole fabric. engine: makes what carries the packets, see
-                 `opavnic.engine.engine_factory`. driver: makes what drives the engine. ends: where to register
-                 cleanups, if not in a list of its own. elsewhere: nodes that other machines carry. deputy: the host on
-                 whose first port the managers here run, not on the node of the managers, which is elsewhere.
+                 `opavnic.engine.engine_factory`. driver: makes what drives the engine. cleanups: where to register
+                 cleanups, if not in a list of its own. remote_nodes: nodes that other machines carry. standby: the
+                 host on whose first port the managers here run; another machine carries the managers' own node.
         Raises:  TopologyError: the topology cannot be built. FabricError: an unknown routing engine, a wrong jitter.
         """
         self.fabric = Fabric(
@@ -111,7 +111,7 @@ class World:
             timer_resolution_s=timer_resolution_s,
             engine=engine,
             driver=driver,
-            elsewhere=elsewhere,
+            remote_nodes=remote_nodes,
         )
         self.clock: Clock = self.fabric.clock
         self.topology = topology
@@ -125,13 +125,13 @@ class World:
             if name != em_node:
                 self._enter_host(name, [self.fabric.hfis[node.name] for node in nodes])
         self._em_port = None if em_node is None else self.fabric.hfis[em_node].ports[1]
-        if deputy is not None:
-            self._em_port = self.hosts[deputy].port
+        if standby is not None:
+            self._em_port = self.hosts[standby].port
         self.managed_by = subnet_manager
         self._subnet_manager: SubnetManager | None = None
         self.administration: AdministrationService | None = None
         """Answers queries about the subnet; None without a port to answer on."""
-        if subnet_manager in ("builtin", "deputy"):
+        if subnet_manager in ("builtin", "standby"):
             paths = Routing(engine=routing) if isinstance(routing, str) else routing
             self._subnet_manager = SubnetManager(self.fabric, self._em_port, routing=paths)
             if subnet_manager == "builtin":
@@ -148,13 +148,13 @@ class World:
         self._crash_handlers: list[CrashHandler] = []
         self._restart_handlers: list[CrashHandler] = []
         self._trap_handlers: list[TrapHandler] = []
-        self.ends = Ends() if ends is None else ends
+        self.cleanups = Cleanups() if cleanups is None else cleanups
         """The cleanups of this world; code that starts something registers its cleanup here."""
-        self.ends.add("MAD stacks", self._end_mads)
+        self.cleanups.add("MAD stacks", self._end_mads)
         if self._subnet_manager is not None:
-            self.ends.add("subnet manager", self._subnet_manager.stop)
-        self.ends.add("subnet administration", self._end_administration)
-        self.ends.add("faults", self.faults.clear)
+            self.cleanups.add("subnet manager", self._subnet_manager.stop)
+        self.cleanups.add("subnet administration", self._end_administration)
+        self.cleanups.add("faults", self.faults.clear)
 
     async def __aenter__(self) -> Self:
         """Return the world; `close` it when the context is left."""
@@ -184,12 +184,12 @@ class World:
 
     async def close(self) -> list[str]:
         """End everything in reverse order; return what failed to stop, and why."""
-        return await self.ends.close()
+        return await self.cleanups.close()
 
-    # --- a deputy ------------------------------------------------------------------------------------------
+    # --- a standby manager ------------------------------------------------------------------------------------------
 
     def take_over(self) -> None:
-        """Let a subnet manager that has waited as a deputy manage the fabric.
+        """Let a subnet manager that has stood by manage the fabric.
 
         Raises:  FabricError: the fabric cannot be managed.
         """
@@ -197,7 +197,7 @@ class World:
         self.subnet_manager.sweep()
 
     def stand_back(self) -> None:
-        """Let it be a deputy again: another one manages the fabric."""
+        """Stand by again: another subnet manager manages the fabric."""
         self._end_administration()
         self.subnet_manager.retire()
 
@@ -353,7 +353,7 @@ class World:
             configured=configured,
         )
         self.vnic_ports[host] = vnic_port
-        self.ends.add(f"VNICs of {host}", partial(self._close_vnic_port, host))
+        self.cleanups.add(f"VNICs of {host}", partial(self._close_vnic_port, host))
         if can_crash:
             self.faults.hook(host, partial(self.crash, host), partial(self.restart, host))
         return vnic_port

@@ -337,7 +337,7 @@ async def test_slow_link_keeps_its_latency() -> None:
 async def test_observer_sees_complete_packets_of_offloaded_sends() -> None:
     async with Lab(model()) as lab:
         seen: list[bytes] = []
-        lab.world.fabric.observe(lambda sighting: seen.append(sighting.packet))
+        lab.world.fabric.observe(lambda observed: seen.append(observed.packet))
         await stream(lab, 1 << 20)
         icrc = lab.world.fabric.icrc
         frames = [packet for packet in seen if packet[8] == 0x78]

@@ -224,8 +224,8 @@ async def test_switch_sends_on_the_service_channel_that_its_two_ports_have(
     heard = {host.name: hear(host.port) for host in (h2, h3)}
     seen: list[tuple[str, int, bytes]] = []
     lab.fabric.observe(
-        lambda sighting: seen.append(
-            (sighting.direction.name, sc_of(sighting.packet), sighting.packet[16:-5].rstrip(b"\0"))
+        lambda observed: seen.append(
+            (observed.direction.name, sc_of(observed.packet), observed.packet[16:-5].rstrip(b"\0"))
         )
     )
 

@@ -48,8 +48,8 @@ class Site:
         self.em = make_em(
             self.topology, self.em_port, clock=self.world.clock, wall_clock=self.world.clock.time
         )
-        self.world.ends.add("session", self.session.close)
-        self.world.ends.add("EM", self.em.stop)
+        self.world.cleanups.add("session", self.session.close)
+        self.world.cleanups.add("EM", self.em.stop)
 
     async def up(self) -> None:
         """Wait until both VNICs have their group."""

@@ -1,4 +1,4 @@
-"""What has to work on either ground: in memory, and with --fabric-real over TAPs, where times are real."""
+"""What has to work on either backend: in memory, and with --fabric-real over TAPs, where times are real."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from opavnic.cluster.protocol.membership import Role
-from opavnic.cluster.protocol.messages import Body, Ends, Packets, Train, build_train, parse
+from opavnic.cluster.protocol.messages import Body, Packets, StreamId, Train, build_train, parse
 from opavnic.cluster.protocol.transport import NodeName
 from opavnic.cluster.protocol.zenoh_config import Address, SessionPlan, config, to_json5
 from opavnic.cluster.zenoh.own_addresses import with_port
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 BATCHES: Final = (1, 4, 16, 64)
 SIZES: Final = (128, 1500, 9000)
-_ENDS: Final = Ends(1, 0, 1, 2, 1)
+_ENDS: Final = StreamId(1, 0, 1, 2, 1)
 _READY: Final = "ready"
 _LINK: Final = "link"
 _START_S: Final = 20.0

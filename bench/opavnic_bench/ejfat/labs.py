@@ -39,7 +39,7 @@ async def _vesw(*hosts: str) -> AsyncIterator[list[MemoryNetdev]]:
     ) as world:
         topology = SmTopology(world.subnet_manager, world.em_port)
         em = make_em(topology, world.em_port, clock=loop, wall_clock=time.time)
-        world.ends.add("Ethernet Manager", em.stop)
+        world.cleanups.add("Ethernet Manager", em.stop)
         vesw = {"id": 8, "name": "daq", "pkey": PKEY, "mtu": _MTU, "members": list(hosts)}
         em.start(parse_config({"vesws": [vesw]}))
         if not await em.wait_converged(_WAIT_S):

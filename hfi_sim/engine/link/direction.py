@@ -56,14 +56,14 @@ class Direction:
         *,
         streams: tuple[RandomStream, RandomStream],
         forwards: bool,
-        shows: Visibility,
+        visibility: Visibility,
         on_stop: Callable[[int, bool], None],
         arrives: bool = False,
     ) -> None:
         """Make an empty direction.
 
         Args:  streams: the random streams of its faults and its jitter. forwards, on_stop: as for `Lanes`.
-               shows: which arrivals may be outputs. arrives: packets come from another engine, which has the wire
+               visibility: which arrivals may be outputs. arrives: packets come from another engine, which has the wire
                and the faults.
         """
         self.number = number
@@ -72,7 +72,7 @@ class Direction:
         self._state = state
         self._arrives = arrives
         self._config = config = self._here(config)
-        self._wire = Wire(state.events, self._arrive, config, streams[1], shows=shows)
+        self._wire = Wire(state.events, self._arrive, config, streams[1], visibility=visibility)
         self._carried = WireTally()
         self._faults = FaultLayer(self, state, streams[0], self._carried.failed)
         self._observer = Observer(number, state.outputs)
@@ -295,9 +295,9 @@ class Direction:
             self._tally = VlTally(vls)
             self._wire.arrive = self._arrive_on_vl
 
-    def set_shows(self, shows: Visibility) -> None:
+    def set_visibility(self, visibility: Visibility) -> None:
         """Set whether arrivals may be outputs at once."""
-        self._wire.set_shows(shows)
+        self._wire.set_visibility(visibility)
 
     # # --- queries -------------------------------------------------------------------------------------------
 
@@ -311,7 +311,7 @@ class Direction:
             return 0
         if self._arrives:  # every entry is an input
             return None
-        return None if self._wire.shows is Visibility.NOTHING else self._config.latency_ns
+        return None if self._wire.visibility is Visibility.NOTHING else self._config.latency_ns
 
     @property
     def is_stopped(self) -> bool:

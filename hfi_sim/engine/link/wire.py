@@ -71,7 +71,7 @@ class Wire:
         "_times",
         "arrive",
         "free_at",
-        "shows",
+        "visibility",
     )
 
     def __init__(
@@ -81,11 +81,12 @@ class Wire:
         config: LinkConfig,
         jitter: RandomStream,
         *,
-        shows: Visibility = Visibility.NOTHING,
+        visibility: Visibility = Visibility.NOTHING,
     ) -> None:
         """Make an empty wire.
 
-        Args:  arrive: receives arriving packets. jitter: the random stream of its delays. shows: as for `Direction`.
+        Args:  arrive: receives arriving packets. jitter: the random stream of its delays. visibility: as in
+               `Direction`.
         """
         self._events = events
         self._happens = self._due
@@ -101,7 +102,7 @@ class Wire:
         self._last_arrival = 0
         self.free_at = 0
         """When everything sent so far has left the near end, rounded down to a nanosecond."""
-        self.shows = shows
+        self.visibility = visibility
         self._remainder = 0
         """What the last packet takes beyond `free_at`, in nanoseconds times the rate."""
         self._rate_bps = config.rate_bps
@@ -143,10 +144,10 @@ class Wire:
             self.enter(now, packet, hops, again=(after_ns, done))
             done = 0
 
-    def set_shows(self, shows: Visibility) -> None:
+    def set_visibility(self, visibility: Visibility) -> None:
         """Set which arrivals may be outputs, including those of packets on the wire."""
-        self.shows = shows
-        if shows is not _NOTHING and self._on_wire:
+        self.visibility = visibility
+        if visibility is not _NOTHING and self._on_wire:
             arrival, number, *_ = self._on_wire[0]
             self._events.make_outward(arrival, number, self._happens)
 
@@ -207,16 +208,16 @@ class Wire:
         is_first = not on_wire
         on_wire.append((arrival, number, packet, hops, after_ns))
         if is_first:
-            shows = self.shows
-            is_outward = shows is _EVERYTHING or (shows is _MADS and packet[8:9] == _FM)
+            visibility = self.visibility
+            is_outward = visibility is _EVERYTHING or (visibility is _MADS and packet[8:9] == _FM)
             events.push(arrival, number, self._happens, is_outward)
 
     def _due(self, now: int, _number: int) -> None:
         on_wire = self._on_wire
         _, _, packet, hops, _ = on_wire.popleft()
         if on_wire:
-            first, shows = on_wire[0], self.shows
-            is_outward = shows is _EVERYTHING or (shows is _MADS and first[2][8:9] == _FM)
+            first, visibility = on_wire[0], self.visibility
+            is_outward = visibility is _EVERYTHING or (visibility is _MADS and first[2][8:9] == _FM)
             self._events.push(first[0], first[1], self._happens, is_outward)
         arrive = self.arrive
         arrive(now, packet, hops)

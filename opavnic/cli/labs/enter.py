@@ -68,11 +68,11 @@ def _run(host: str, command: list[str], lab: str | None, plain: bool, umad: bool
 
     directory, journal = running_lab(lab)
     if journal.machine and host not in journal.hosts:
-        from opavnic.cli.labs.enter_remote import run_elsewhere
+        from opavnic.cli.labs.enter_remote import run_remotely
 
         if plain:
             fail(f"--print: host {host} is on another machine: its plain command is one of that machine")
-        raise typer.Exit(run_elsewhere(directory.control_socket, host, command, umad))
+        raise typer.Exit(run_remotely(directory.control_socket, host, command, umad))
     if plain:
         print_line(plain_command(journal, host, command))
         return

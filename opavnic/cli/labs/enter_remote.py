@@ -26,7 +26,7 @@ _INPUT_S: Final = 1e8
 """How long input may wait: a program may read nothing for days, and the rest of it then."""
 
 
-def run_elsewhere(socket: Path, host: str, command: list[str], umad: bool | None) -> int:
+def run_remotely(socket: Path, host: str, command: list[str], umad: bool | None) -> int:
     """Run a program to its end; return its exit code.
 
     With a terminal on both sides it gets one, of the same size. Ctrl-C goes to the program then; without a terminal it

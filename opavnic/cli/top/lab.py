@@ -69,10 +69,10 @@ class TopLab:
         """Begin to look at the flows of a VNIC, `host/interface`."""
         return FlowWatch(self._client, vnic.partition("/")[0], self._vesws.get(vnic, 0))
 
-    def do(self, deed: Action) -> str:
+    def do(self, action: Action) -> str:
         """Do what a key asked for; return what was wrong with it in a line, or an empty text."""
         try:
-            match deed:
+            match action:
                 case SetFault(text):
                     self._changer.post("/faults", {"fault": text})
                 case RemoveFault(number):

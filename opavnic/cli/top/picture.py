@@ -75,9 +75,9 @@ class Picture:
         self._screen.show(text)
 
     def _press(self, key: str) -> None:
-        self.state, deeds = pressed(self.state, key, self._shown(), room_of(self._screen.size[1]))
-        for deed in deeds:
-            self.state = replace(self.state, said=self._lab.do(deed))
+        self.state, actions = pressed(self.state, key, self._shown(), room_of(self._screen.size[1]))
+        for action in actions:
+            self.state = replace(self.state, said=self._lab.do(action))
             self._faults = self._lab.faults()
         if self.state.opened != self._opened:
             self._opened = self.state.opened

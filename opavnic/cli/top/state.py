@@ -1,4 +1,4 @@
-"""What `opavnic top` shows, and what keys make of it: a state and a key become the next state and deeds. Pure."""
+"""What `opavnic top` shows, and what keys make of it: a state and a key become the next state and actions. Pure."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class State:
     is_helping: bool = False
     has_ended: bool = False
     said: str = field(default="")
-    """What the last deed led to."""
+    """The result of the last action."""
 
     @property
     def look(self) -> Look:

@@ -75,10 +75,10 @@ class Boundary:
         self._transport = transport
         self._loop = loop
         self._leaving = {cut.link.directions[cut.leaving].number: cut for cut in self.links.values()}
-        ends: dict[NodeName, list[DirectionId]] = {}
+        directions: dict[NodeName, list[DirectionId]] = {}
         for direction, cut in self._leaving.items():
-            ends.setdefault(cut.peer, []).append(direction)
-        self._gate = gate_of(fabric, ends, loop)
+            directions.setdefault(cut.peer, []).append(direction)
+        self._gate = gate_of(fabric, directions, loop)
         self._is_closed = False
         for cut in self.links.values():
             fabric.attached[f"{cut.link.directions[cut.leaving].name} network"] = cut.counters
@@ -110,7 +110,7 @@ class Boundary:
         Args:  life: of the peer; a new life restarts the counters that are shown.
         """
         if is_there:
-            self._heed_life(peer, life)
+            self._set_life(peer, life)
         links = [cut.link for cut in self.links.values() if cut.peer == peer]
         if not is_there:
             for cut in self.links.values():
@@ -118,7 +118,7 @@ class Boundary:
                     self._gate.forget(cut.link.directions[cut.leaving].number)
         self._fabric.set_links(links, is_there, by=down_by(peer))
 
-    def _heed_life(self, peer: NodeName, life: int) -> None:
+    def _set_life(self, peer: NodeName, life: int) -> None:
         self.count()
         for cut in self.links.values():
             if cut.peer == peer and cut.life != life:
@@ -160,11 +160,11 @@ class Boundary:
         cut.arrived += body.count
         cut.arrived_bytes += body.size - TAG_SIZE * body.count
         if cut.link.has_credits:
-            self._loop.call_soon_threadsafe(self._heed_credits, cut)
+            self._loop.call_soon_threadsafe(self._update_credits, cut)
 
     # --- credits -------------------------------------------------------------------------------------------
 
-    def _heed_credits(self, cut: CutLink) -> None:
+    def _update_credits(self, cut: CutLink) -> None:
         """Pause the sender while the receiver behind the link has no room for the backlog."""
         if self._is_closed:
             return
@@ -175,7 +175,7 @@ class Boundary:
             act = self._transport.pause if is_full else self._transport.resume
             act(cut.name, 1 - cut.leaving)
         if is_full:
-            self._loop.call_later(LOOK_AGAIN_S, self._heed_credits, cut)
+            self._loop.call_later(LOOK_AGAIN_S, self._update_credits, cut)
 
     # # --- reports ------------------------------------------------------------------------------------------
 

@@ -138,7 +138,7 @@ class ServedCaptures:
         self._timer = loop.call_later(FORGOTTEN_S / 4, self._forget) if self._served else None
 
 
-class CaptureThere:
+class ClusterCapture:
     """A capture on another machine; satisfies `opavnic.world.remote_machines.RemoteCapture`."""
 
     def __init__(self, transport: Transport, machine: NodeName, number: int) -> None:

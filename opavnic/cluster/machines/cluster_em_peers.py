@@ -75,7 +75,7 @@ def _host_for(model: LabModel, placement: Placement, path: str, machine: str, co
     able.sort(key=lambda host: not model.hosts[host].may_manage)
     cut_off = {}
     for host in able:
-        at = _switch_elsewhere(model, placement, host)
+        at = _remote_switch(model, placement, host)
         if at is None or placement.machine_of[at] != coordinator:
             return host
         cut_off[host] = at
@@ -86,7 +86,7 @@ def _host_for(model: LabModel, placement: Placement, path: str, machine: str, co
     )
 
 
-def _switch_elsewhere(model: LabModel, placement: Placement, host: str) -> str | None:
+def _remote_switch(model: LabModel, placement: Placement, host: str) -> str | None:
     """Return the switch that a host's VNICs are cabled to, if another machine carries it."""
     port = (hfi_names(host, model.hosts[host].hfis)[0], 1)
     for cable in placement.cut:

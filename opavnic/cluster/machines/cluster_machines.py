@@ -16,7 +16,7 @@ from hfi_sim.fabric.faults import FaultSpec, parse_fault, spec_text
 from hfi_sim.fabric.faults.targets import directions_of, links_of, node_of
 from hfi_sim.nodes.cable import LinkDirection
 from opavnic.cluster.errors import AskError, ClusterError
-from opavnic.cluster.machines.captures import CaptureThere, ServedCaptures
+from opavnic.cluster.machines.captures import ClusterCapture, ServedCaptures
 from opavnic.cluster.protocol.status import fold_faults
 from opavnic.cluster.protocol.transport import NodeName
 from opavnic.world.parts.fabric import remove_fault
@@ -31,8 +31,8 @@ LOOK_S: Final = 5.0
 """Time limit for a machine to return a view."""
 
 
-class Others:
-    """Satisfies `opavnic.world.remote_machines.Elsewhere`, and serves the same requests of other machines."""
+class ClusterMachines:
+    """Satisfies `opavnic.world.remote_machines.RemoteMachines`, and serves the same requests of other machines."""
 
     def __init__(self, machine: Machine) -> None:
         """Register the request handlers."""
@@ -53,16 +53,16 @@ class Others:
     def _world(self) -> World:
         return self._machine.share_here().world
 
-    def _owner(self, way: LinkDirection) -> NodeName:
+    def _owner(self, direction: LinkDirection) -> NodeName:
         """Return the machine whose engine sends in this direction."""
         placement = self._machine.placement
         assert placement is not None  # noqa: S101 - there is a share
-        return NodeName(placement.machine_of[node_of(way.source)])
+        return NodeName(placement.machine_of[node_of(direction.source)])
 
     # # --- views ---------------------------------------------------------------------------------------------
 
     async def look(self, what: str, query: Mapping[str, str]) -> dict[str, Any]:
-        """See Elsewhere.look."""
+        """See RemoteMachines.look."""
         if what == "lanes":
             return await self._lanes(query)
         if what == "faults":
@@ -88,7 +88,8 @@ class Others:
         """Take the lanes of each direction from the machine whose engine carries it."""
         rows = {row["name"]: row for row in _look(self._world, "lanes", query)["directions"]}
         owners = {
-            way.name: self._owner(way) for way in directions_of(self._world.fabric, query.get("on", ""))
+            direction.name: self._owner(direction)
+            for direction in directions_of(self._world.fabric, query.get("on", ""))
         }
         others = {owner for owner in owners.values() if owner in self._machine.nodes}
         names = sorted(others)
@@ -109,7 +110,7 @@ class Others:
     # --- faults --------------------------------------------------------------------------------------------
 
     async def change_faults(self, change: Mapping[str, Any]) -> int | None:
-        """See Elsewhere.change_faults."""
+        """See RemoteMachines.change_faults."""
         coordinator = self._machine.coordinator
         if coordinator == self._machine.transport.name:
             return await self._change(change)
@@ -214,12 +215,12 @@ class Others:
     # --- captures ------------------------------------------------------------------------------------------
 
     async def captures(
-        self, ways: Iterable[LinkDirection], query: Mapping[str, str]
+        self, directions: Iterable[LinkDirection], query: Mapping[str, str]
     ) -> tuple[list[RemoteCapture], dict[str, str]]:
-        """See Elsewhere.captures."""
+        """See RemoteMachines.captures."""
         found: list[RemoteCapture] = []
         refused: dict[str, str] = {}
-        for name in sorted({self._owner(way) for way in ways}):
+        for name in sorted({self._owner(direction) for direction in directions}):
             if name not in self._machine.nodes:
                 refused[str(name)] = f"machine {name} is not present"
                 continue
@@ -229,7 +230,7 @@ class Others:
             except AskError as error:
                 refused[str(name)] = str(error)
             else:
-                found.append(CaptureThere(self._machine.transport, name, int(answer["number"])))
+                found.append(ClusterCapture(self._machine.transport, name, int(answer["number"])))
         return found, refused
 
     async def _start_capture(self, asker: NodeName, body: dict[str, Any]) -> dict[str, Any]:

@@ -61,7 +61,7 @@ class ClusterPrograms:
         if where == self._machine.transport.name:
             raise ClusterError(f"host {host} is on this machine")
         answer = await self._machine.transport.ask(where, "exec", body)
-        return _ProgramThere(self._machine.transport, where, int(answer["number"]))
+        return _ClusterProgram(self._machine.transport, where, int(answer["number"]))
 
     async def _start(self, asker: NodeName, body: dict[str, Any]) -> dict[str, Any]:
         self._machine.check_trust(asker)
@@ -165,7 +165,7 @@ class ClusterPrograms:
             await program.ended.wait()
 
 
-class _ProgramThere:
+class _ClusterProgram:
     """A program on another machine; satisfies RemoteProgram."""
 
     def __init__(self, transport: Transport, machine: NodeName, number: int) -> None:

@@ -126,11 +126,11 @@ class Coordinator(Machine):
         assert self.boundary is not None  # noqa: S101 - made just now
         loop = asyncio.get_running_loop()
         self._programs = Programs(world, self.transport, self.placement, str(self.transport.name), loop)
-        world.ends.add("programs of other machines", self._programs.close)
+        world.cleanups.add("programs of other machines", self._programs.close)
         if self.em_nodes:
             groups = world.subnet_manager.groups
             self._groups_told = GroupsTold(groups, self.transport, self.em_machines_there, loop)
-            world.ends.add("groups for other machines", self._groups_told.close)
+            world.cleanups.add("groups for other machines", self._groups_told.close)
         for name, state in list(self.nodes.items()):
             self.boundary.set_peer(name, True, state.life)
             self._measure_soon(name)
@@ -191,7 +191,9 @@ class Coordinator(Machine):
 
     async def _is_ready(self, asker: NodeName, _body: dict[str, Any]) -> dict[str, Any]:
         if self._is_running:
-            await self.others.tell_faults(asker)  # it rejoined and has missed the changes made meanwhile
+            await self.remote_machines.tell_faults(
+                asker
+            )  # it rejoined and has missed the changes made meanwhile
         self._ready.add(asker)
         self._changed.set()
         if self._groups_told is not None:

@@ -41,7 +41,7 @@ class Counts(NamedTuple):
     waiting: int = 0
 
 
-Ends = Mapping[NodeName, Sequence[DirectionId]]
+DirectionsToPeers = Mapping[NodeName, Sequence[DirectionId]]
 """The directions that end at each machine."""
 
 
@@ -76,15 +76,19 @@ class Gate(Protocol):
         """Return the counters of a direction."""
 
 
-def gate_of(fabric: Fabric, ends: Ends, loop: asyncio.AbstractEventLoop) -> Gate:
+def gate_of(fabric: Fabric, directions: DirectionsToPeers, loop: asyncio.AbstractEventLoop) -> Gate:
     """Return the gate of a fabric's engine."""
     engine = fabric.driver.engine
-    native = engine.open_gate(list(ends.values())) if isinstance(engine, NativeEngine) else None
-    return PythonGate(fabric, ends, loop) if native is None else NativeGate(fabric, list(ends), native)
+    native = engine.open_gate(list(directions.values())) if isinstance(engine, NativeEngine) else None
+    return (
+        PythonGate(fabric, directions, loop)
+        if native is None
+        else NativeGate(fabric, list(directions), native)
+    )
 
 
-class _End:
-    """Packets at the end of one direction."""
+class _Outgoing:
+    """Packets that wait to leave in one direction."""
 
     def __init__(self) -> None:
         self.lanes: dict[int, Packets] = {}
@@ -104,13 +108,15 @@ class PythonGate:
 
     is_threaded = False
 
-    def __init__(self, fabric: Fabric, ends: Ends, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, fabric: Fabric, directions: DirectionsToPeers, loop: asyncio.AbstractEventLoop
+    ) -> None:
         """Collect what leaves the fabric from now on."""
         self._fabric = fabric
         self._loop = loop
-        self._ends: dict[DirectionId, _End] = {}
-        self._directions = ends
-        self._peers = {direction: peer for peer, directions in ends.items() for direction in directions}
+        self._outgoing: dict[DirectionId, _Outgoing] = {}
+        self._directions = directions
+        self._peers = {direction: peer for peer, leaving in directions.items() for direction in leaving}
         self._offer: Callable[[NodeName], None] = lambda _: None
         self._awake: set[NodeName] = set()
         fabric.on_left = self._left
@@ -134,7 +140,7 @@ class PythonGate:
         self._offer(peer)
 
     def _left(self, left: Left) -> None:
-        end = self._ends.setdefault(left.direction, _End())
+        end = self._outgoing.setdefault(left.direction, _Outgoing())
         size = len(left.record) - TAG_SIZE
         end.add(packets=1, bytes=size)
         if left.token is None and end.waiting_bytes + size > MOST_BYTES:
@@ -150,10 +156,10 @@ class PythonGate:
 
     def waiting(self, peer: NodeName) -> list[tuple[DirectionId, int]]:
         """See Gate."""
-        ends = [(direction, self._ends.get(direction)) for direction in self._directions[peer]]
+        queues = [(direction, self._outgoing.get(direction)) for direction in self._directions[peer]]
         return [
             (direction, sc)
-            for direction, end in ends
+            for direction, end in queues
             if end is not None
             for sc, lane in end.lanes.items()
             if lane
@@ -161,7 +167,7 @@ class PythonGate:
 
     def take(self, direction: DirectionId, sc: int, head: bytes, packets: int, size: int) -> Taken | None:
         """See Gate."""
-        end = self._ends.get(direction)
+        end = self._outgoing.get(direction)
         taken = None if end is None or sc not in end.lanes else end.lanes[sc].take(head, packets, size)
         if taken is None or end is None:
             return None
@@ -181,7 +187,7 @@ class PythonGate:
 
     def forget(self, direction: DirectionId) -> None:
         """See Gate."""
-        end = self._ends.get(direction)
+        end = self._outgoing.get(direction)
         if end is not None:
             end.add(forgotten=end.counts.waiting, waiting=-end.counts.waiting)
             end.lanes.clear()
@@ -192,7 +198,7 @@ class PythonGate:
 
     def counts(self, direction: DirectionId) -> Counts:
         """See Gate."""
-        end = self._ends.get(direction)
+        end = self._outgoing.get(direction)
         return Counts() if end is None else end.counts
 
     def _release(self, tokens: list[BufferToken]) -> None:

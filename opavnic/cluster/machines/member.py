@@ -51,7 +51,7 @@ class Member(Machine):
         """The life of the coordinator that gave this machine its share, or found it running the share."""
         self._has_been_up = False
         self._is_ending = False
-        self._deputy: StandbyCoordinator | None = None
+        self._standby: StandbyCoordinator | None = None
         self._managed_by: NodeName | None = None
         self._task: asyncio.Task[None] | None = None
         self.verbs |= {"start": self._start, "program": self._program, "down": self._down}
@@ -78,9 +78,9 @@ class Member(Machine):
             raise ClusterError(f"{self.transport.name} runs its share of another lab file: end it first")
         self._coordinator, self._obeyed_life = asker, self.nodes[asker].life
         if self._digest:
-            groups = {} if self._deputy is None else self._deputy.groups
+            groups = {} if self._standby is None else self._standby.groups
             if self._follower is not None:
-                self._heed_manager(is_new=True)
+                self._follow_manager(is_new=True)
                 self._ready_soon()
             return {"runs": True, "groups": groups}
         model = parse_lab(str(body["text"]), str(body["file"]))
@@ -97,13 +97,13 @@ class Member(Machine):
 
     def _came(self, name: NodeName, state: NodeState) -> None:
         super()._came(name, state)
-        self._heed_manager(is_new=name == self.manager)
+        self._follow_manager(is_new=name == self.manager)
 
     def _lost(self, name: NodeName) -> None:
         super()._lost(name)
-        self._heed_manager()
-        if self._deputy is not None:
-            self._deputy.lost(name)
+        self._follow_manager()
+        if self._standby is not None:
+            self._standby.lost(name)
 
     @property
     def manager(self) -> NodeName | None:
@@ -122,17 +122,17 @@ class Member(Machine):
             self.check_coordinator(asker)
         raise ClusterError(f"{asker} does not manage this fabric, {self.manager or 'no machine'} does")
 
-    def _heed_manager(self, *, is_new: bool = False) -> None:
+    def _follow_manager(self, *, is_new: bool = False) -> None:
         """Follow the current manager of the fabric. Args: is_new: its process is new, or it was away."""
         before, self._managed_by = self._managed_by, self.manager
         is_over = self._is_ending or self.ended.is_set()
         if is_over or self._follower is None or (before == self._managed_by and not is_new):
             return
-        if self._deputy is not None:
+        if self._standby is not None:
             if self._managed_by != self.transport.name:
-                self._deputy.stand_back()
-            elif not self._deputy.is_acting:
-                self._deputy.take_over()
+                self._standby.stand_back()
+            elif not self._standby.is_acting:
+                self._standby.take_over()
         self._follower.forget()
 
     def _reports_to(self) -> NodeName | None:
@@ -147,11 +147,11 @@ class Member(Machine):
         loop = asyncio.get_running_loop()
         self._managed_by = self.manager
         self._follower = Follower(world, self.transport, self._reports_to, loop)
-        world.ends.add("reports to the coordinator", self._follower.close)
-        if world.managed_by == "deputy":
-            self._deputy = StandbyCoordinator(self, world, self._follower, loop)
-            world.ends.add("deputy of the subnet manager", self._deputy.close)
-        world.ends.add("readiness", self._end_readiness)
+        world.cleanups.add("reports to the coordinator", self._follower.close)
+        if world.managed_by == "standby":
+            self._standby = StandbyCoordinator(self, world, self._follower, loop)
+            world.cleanups.add("standby subnet manager", self._standby.close)
+        world.cleanups.add("readiness", self._end_readiness)
 
     async def _program(self, asker: NodeName, body: dict[str, Any]) -> dict[str, Any]:
         self.check_manager(asker)

@@ -20,7 +20,7 @@ from hfi_sim.base.errors import HfiSimError
 from opavnic.cluster.errors import AskError, ClusterError, ClusterInputError
 from opavnic.cluster.machines.boundary import Boundary
 from opavnic.cluster.machines.cluster_em_peers import ClusterEmPeers, em_nodes
-from opavnic.cluster.machines.cluster_machines import Others
+from opavnic.cluster.machines.cluster_machines import ClusterMachines
 from opavnic.cluster.machines.cluster_programs import ClusterPrograms
 from opavnic.cluster.machines.part import make_boundary
 from opavnic.cluster.protocol.placement import Placement, place
@@ -99,8 +99,8 @@ class Machine:
             "ping": self._pong,
             "status": self._say_status,
         }
-        self.others = Others(self)
-        self.programs_there = ClusterPrograms(self)
+        self.remote_machines = ClusterMachines(self)
+        self.remote_programs = ClusterPrograms(self)
         transport.on_node = self._node
         transport.serve = self._serve
 
@@ -161,9 +161,9 @@ class Machine:
         if trips and self.boundary is not None and name in self.nodes:
             trip, ahead = min(trips)
             self.boundary.set_network(name, trip / 2)
-            self._heed_clock(name, ahead)
+            self._set_clock(name, ahead)
 
-    def _heed_clock(self, name: NodeName, ahead_s: float) -> None:
+    def _set_clock(self, name: NodeName, ahead_s: float) -> None:
         self.clocks[name] = ahead_s
         if abs(ahead_s) > CLOCK_S:
             self.progress(
@@ -174,8 +174,8 @@ class Machine:
     def _lost(self, name: NodeName) -> None:
         log.warning("machine %s has left", name)
         self.clocks.pop(name, None)
-        self.others.served.lost(name)
-        self.programs_there.lost(name)
+        self.remote_machines.served.lost(name)
+        self.remote_programs.lost(name)
         if self.boundary is not None:
             self.boundary.set_peer(name, False)
 
@@ -197,9 +197,9 @@ class Machine:
         share = Share(
             machine=machine,
             hosts=frozenset(placement.hosts[machine]),
-            elsewhere=placement.elsewhere(machine),
+            remote_nodes=placement.remote_nodes(machine),
             manages=manages,
-            deputy=None if manages else self.em_nodes.get(machine),
+            standby=None if manages else self.em_nodes.get(machine),
             em_nodes=self.em_nodes,
             em_peers=self.em_peers,
             attach=self._attach,
@@ -207,8 +207,8 @@ class Machine:
             trouble=lambda: list(self._trouble.values()),
             status=self._status,
             fold=self._fold,
-            others=self.others,
-            programs=self.programs_there,
+            remote_machines=self.remote_machines,
+            programs=self.remote_programs,
         )
         timer_resolution_s = 0.0 if netdev == "memory" else None
         self.lab = Lab(model, file=file, netdev=netdev, share=share, timer_resolution_s=timer_resolution_s)
@@ -219,12 +219,12 @@ class Machine:
         assert self.placement is not None  # noqa: S101 - a lab has been made
         loop = asyncio.get_running_loop()
         self.boundary = make_boundary(world, self.transport, self.placement, str(self.transport.name), loop)
-        world.ends.add("links to other machines", self.boundary.close)
-        world.ends.add("measures of the network", self._end_measures)
+        world.cleanups.add("links to other machines", self.boundary.close)
+        world.cleanups.add("measures of the network", self._end_measures)
         if self.em_peers is not None:
-            world.ends.add("configurations of other Ethernet Managers", self.em_peers.close)
-        world.ends.add("captures for other machines", self.others.served.close)
-        world.ends.add("programs for other machines", self.programs_there.close)
+            world.cleanups.add("configurations of other Ethernet Managers", self.em_peers.close)
+        world.cleanups.add("captures for other machines", self.remote_machines.served.close)
+        world.cleanups.add("programs for other machines", self.remote_programs.close)
 
     async def _end_measures(self) -> None:
         for task in tuple(self._measuring):

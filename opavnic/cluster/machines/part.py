@@ -69,7 +69,7 @@ class Programs:
         Args:  there: machines whose nodes stay on the model's cables until then: they are set up and running.
         """
         self._fabric = world.fabric
-        self._is_ours = world.managed_by in ("builtin", "deputy")
+        self._is_ours = world.managed_by in ("builtin", "standby")
         """Whether the built-in manager sets up nodes; an external fabric manager sets them up where they are."""
         self._transport = transport
         self._loop = loop
@@ -203,8 +203,8 @@ class Follower:
 
         Raises:  ClusterError: a program is malformed, or its node is not here.
         """
-        own = {hfi.name for hfi in self._fabric.hfis.values() if not hfi.is_elsewhere}
-        own |= {switch.name for switch in self._fabric.switches.values() if not switch.is_elsewhere}
+        own = {hfi.name for hfi in self._fabric.hfis.values() if not hfi.is_remote}
+        own |= {switch.name for switch in self._fabric.switches.values() if not switch.is_remote}
         for name, program in programs.items():
             if name not in own:
                 raise ClusterError(f"{name} is not a node of this machine")
@@ -214,11 +214,11 @@ class Follower:
     def _watch_own(self) -> None:
         """Note what an external fabric manager sets up here: the coordinator's model is to follow."""
         for switch in self._fabric.switches.values():
-            if not switch.is_elsewhere:
+            if not switch.is_remote:
                 switch.on_configured = switch.port0.on_configured = partial(self._was_set_up, switch.name)
                 self._set_up.add(switch.name)
         for hfi in self._fabric.hfis.values():
-            if not hfi.is_elsewhere:
+            if not hfi.is_remote:
                 self._set_up.add(hfi.name)
                 for port in hfi.ports.values():
                     port.on_configured = partial(self._was_set_up, hfi.name)

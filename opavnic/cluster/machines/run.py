@@ -38,7 +38,7 @@ class JoinOptions:
     """Allow addresses that other machines can reach to be used without TLS."""
 
 
-def zenoh_transport(way: JoinOptions, *, fabric: int | None, digest: str | None) -> Transport:
+def zenoh_transport(options: JoinOptions, *, fabric: int | None, digest: str | None) -> Transport:
     """Return the transport of a machine; `fabric` makes it a coordinator, which states the fabric's id.
 
     Raises:  ClusterInputError: an address or credentials that cannot be used. ClusterError: Zenoh is not installed.
@@ -55,16 +55,16 @@ def zenoh_transport(way: JoinOptions, *, fabric: int | None, digest: str | None)
     from opavnic.cluster.zenoh.transport import ZenohTransport
 
     credentials = None
-    if way.credentials is not None:
+    if options.credentials is not None:
         from opavnic.cluster.zenoh.credentials import load_credentials
 
-        credentials = load_credentials(way.credentials)
+        credentials = load_credentials(options.credentials)
     plan = SessionPlan(
-        node_name(way.name),
-        listen=tuple(Address.parse(text, is_listen=True) for text in way.listen),
-        join=tuple(Address.parse(text) for text in way.join),
+        node_name(options.name),
+        listen=tuple(Address.parse(text, is_listen=True) for text in options.listen),
+        join=tuple(Address.parse(text) for text in options.join),
         credentials=credentials,
-        is_insecure=way.insecure,
+        is_insecure=options.insecure,
     )
     role = Role.MEMBER if fabric is None else Role.COORDINATOR
     return ZenohTransport(plan, role, fabric=fabric, digest=NO_DIGEST if digest is None else digest)
@@ -74,7 +74,7 @@ async def run_coordinator(
     model: LabModel,
     text: str,
     file: str,
-    way: JoinOptions,
+    options: JoinOptions,
     *,
     wait: int | None,
     progress: Callable[[str], None],
@@ -84,7 +84,7 @@ async def run_coordinator(
 
     Raises:  ClusterError, LabError: the lab could not start, or failed; everything has been removed.
     """
-    transport = zenoh_transport(way, fabric=model.fabric.id, digest=_short(text))
+    transport = zenoh_transport(options, fabric=model.fabric.id, digest=_short(text))
     coordinator = Coordinator(model, text, file, transport, progress=progress, wait=wait)
     end = asyncio.Event()
     call_on_ending_signals(end.set)
@@ -98,13 +98,13 @@ async def run_coordinator(
 
 
 async def run_member(
-    way: JoinOptions, *, expected: str | None, progress: Callable[[str], None], ready: Ready
+    options: JoinOptions, *, expected: str | None, progress: Callable[[str], None], ready: Ready
 ) -> Removed | None:
     """Join a coordinator, run this machine's share of its lab, and remove it; None: there was no share.
 
     Raises:  ClusterError, LabError: refused, could not start, or failed; everything has been removed.
     """
-    transport = zenoh_transport(way, fabric=None, digest=None if expected is None else _short(expected))
+    transport = zenoh_transport(options, fabric=None, digest=None if expected is None else _short(expected))
     member = Member(transport, progress=progress, expected=expected)
     end = member.ended
     call_on_ending_signals(end.set)

@@ -15,13 +15,13 @@ from opavnic.cluster.errors import ClusterInputError, MessageError
 from opavnic.cluster.protocol.messages import (
     SERVICE_CHANNELS,
     Body,
-    Ends,
+    Grant,
     Open,
-    Room,
+    StreamId,
     Take,
     Train,
+    build_grant,
     build_open,
-    build_room,
     parse,
     train_head,
 )
@@ -43,7 +43,7 @@ OPEN_AGAIN_S: Final = 0.5
 class Urgency(IntEnum):
     """Priority of messages to the same peer; lower goes first."""
 
-    ROOM = 0
+    GRANT = 0
     MANAGEMENT = 1
     DATA = 2
 
@@ -211,8 +211,8 @@ class Exchange:
             stream.is_blocked = True
             return None
         rides = self._rides(end, sc, stream, peer)
-        room = None if rides is None else rides.room(self.fabric, sc, self.life)
-        taken = take(train_head(self._ends(sc, stream), stream.next, room), packets, size)
+        grant = None if rides is None else rides.grant(self.fabric, sc, self.life)
+        taken = take(train_head(self._stream_id(sc, stream), stream.next, grant), packets, size)
         stream.is_blocked = taken is not None and taken[1] == 0
         if taken is None or taken[1] == 0:
             return None
@@ -324,38 +324,38 @@ class Exchange:
             )
 
     def _accept(
-        self, sender: NodeName, link: str, direction: int, message: Train | Open | Room, now: float
+        self, sender: NodeName, link: str, direction: int, message: Train | Open | Grant, now: float
     ) -> str | None:
         """Handle a message; return the reason for refusing it, or None."""
-        ends, end, peer = message.ends, self._links.get(link), self._peers.get(sender)
-        if ends.fabric != self.fabric:
+        stream_id, end, peer = message.stream_id, self._links.get(link), self._peers.get(sender)
+        if stream_id.fabric != self.fabric:
             return "other_fabric"
         if end is None:
             return "unknown_link"
         if end.peer != sender:
             return "not_the_peer"
-        if peer is None or ends.from_life != peer.life or ends.to_life != self.life:
+        if peer is None or stream_id.from_life != peer.life or stream_id.to_life != self.life:
             return "stale_life"
         leaves = direction == end.direction
-        if isinstance(message, Room) != leaves or direction not in (0, 1):
+        if isinstance(message, Grant) != leaves or direction not in (0, 1):
             return "wrong_direction"
-        if isinstance(message, Room):
+        if isinstance(message, Grant):
             return self._granted(end, peer, message, now)
-        stream = end.receivers.get(ends.sc)
+        stream = end.receivers.get(stream_id.sc)
         if stream is None:
-            stream = end.receivers[ends.sc] = ReceiveStream()
+            stream = end.receivers[stream_id.sc] = ReceiveStream()
         if isinstance(message, Open):
             if not stream.opened(message):
                 return "stale_era"
-            self._grant(end, ends.sc, stream)
+            self._grant(end, stream_id.sc, stream)
             return None
-        if message.room is not None:
-            refusal = self._granted(end, peer, message.room, now)
+        if message.grant is not None:
+            refusal = self._granted(end, peer, message.grant, now)
             if refusal is not None:
                 self.refused[refusal] += 1
         reason = stream.took(message)
         if reason is None:
-            self._dirty.setdefault((link, ends.sc), now)
+            self._dirty.setdefault((link, stream_id.sc), now)
             peer.owed += message.body.size
             peer.longest = max(peer.longest, message.body.size)
             if peer.wants_grants or stream.owes_a_grant:
@@ -363,13 +363,13 @@ class Exchange:
             self.outputs.append(Arrived(link, direction, message.body))
         return reason
 
-    def _granted(self, end: _LinkEnd, peer: _Peer, room: Room, now: float) -> str | None:
-        sc = room.ends.sc
+    def _granted(self, end: _LinkEnd, peer: _Peer, grant: Grant, now: float) -> str | None:
+        sc = grant.stream_id.sc
         stream = end.senders.get(sc)
         was_open = stream is not None and stream.is_open
-        freed = None if stream is None else stream.granted(room, now)
+        freed = None if stream is None else stream.granted(grant, now)
         if stream is None or freed is None:
-            return "stale_era" if stream is None or room.ends.era != stream.era else "bad_room"
+            return "stale_era" if stream is None or grant.stream_id.era != stream.era else "bad_grant"
         self._asked.pop((end.name, sc), None)
         peer.under_way[urgency_of(sc)] -= freed
         near = self._ends_to[end.peer].values() if freed else [end]
@@ -405,21 +405,21 @@ class Exchange:
         for sc in end.receivers:
             self._dirty.pop((end.name, sc), None)
 
-    def _ends(self, sc: int, stream: SendStream) -> Ends:
-        return Ends(self.fabric, sc, self.life, stream.life, stream.era)
+    def _stream_id(self, sc: int, stream: SendStream) -> StreamId:
+        return StreamId(self.fabric, sc, self.life, stream.life, stream.era)
 
     def _ask(self, end: _LinkEnd, sc: int, stream: SendStream, now: float) -> None:
         self._asked[end.name, sc] = now
-        payload = build_open(self._ends(sc, stream))
-        self.outputs.append(Put(end.peer, end.name, end.direction, Urgency.ROOM, payload))
+        payload = build_open(self._stream_id(sc, stream))
+        self.outputs.append(Put(end.peer, end.name, end.direction, Urgency.GRANT, payload))
 
     def _grant(self, end: _LinkEnd, sc: int, stream: ReceiveStream) -> None:
-        room = stream.room(self.fabric, sc, self.life, paused=end.is_paused)
+        grant = stream.grant(self.fabric, sc, self.life, paused=end.is_paused)
         if end.is_paused:
             self._dirty.pop((end.name, sc), None)
         else:
             self._has_granted(end, sc, stream)
-        self.outputs.append(Put(end.peer, end.name, 1 - end.direction, Urgency.ROOM, build_room(room)))
+        self.outputs.append(Put(end.peer, end.name, 1 - end.direction, Urgency.GRANT, build_grant(grant)))
 
     def _has_granted(self, end: _LinkEnd, sc: int, stream: ReceiveStream) -> None:
         """Note that a stream's grant is sent, alone or with a train."""

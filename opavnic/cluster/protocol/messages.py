@@ -6,8 +6,8 @@ earlier process, another fabric or another version are recognised, counted and n
     common     magic "OV", version u8, kind u8, fabric u32, sc u8, 3 zero bytes, from_life u64, to_life u64, era u32
     TRAIN      first u64, then the body: count u16, count x length u16, the packets
     OPEN       nothing more
-    ROOM       next u64, limit u64, missing u64, before_era u32, before u64
-    BOTH       first u64, the era of the room u32, the fields of ROOM for the link's other direction, then the body
+    GRANT       next u64, limit u64, missing u64, before_era u32, before u64
+    BOTH       first u64, the era of the grant u32, the fields of GRANT for the link's other direction, then the body
 
 In a lab with native threads, native/engine/src/crossing.rs builds and parses the bodies; a test compares the two.
 """
@@ -43,7 +43,7 @@ _MAGIC: Final = b"OV"
 _COMMON: Final = struct.Struct(">2sBBIB3sQQI")
 _FIRST: Final = struct.Struct(">Q")
 _COUNT: Final = struct.Struct(">H")
-_ROOM: Final = struct.Struct(">QQQIQ")
+_GRANT: Final = struct.Struct(">QQQIQ")
 _BOTH: Final = struct.Struct(">QIQQQIQ")
 _ZERO: Final = b"\0\0\0"
 _KIND_AT: Final = 3
@@ -88,20 +88,20 @@ class Kind(IntEnum):
 
     TRAIN = 1
     OPEN = 2
-    ROOM = 3
+    GRANT = 3
     BOTH = 4
     """A train with a grant of room for the other direction."""
 
 
-class Ends(NamedTuple):
-    """What every message says about its two ends and its stream."""
+class StreamId(NamedTuple):
+    """Which stream a message belongs to: fabric, service channel, the lives of both ends, era."""
 
     fabric: int
     sc: int
     from_life: int
     to_life: int
     era: int
-    """Counts how often the sender of the trains lost sight of their receiver; each era numbers packets from 0."""
+    """Counts how often the sender of the trains lost contact with their receiver; each era numbers packets from 0."""
 
 
 Taken = tuple[bytes, int, int]
@@ -137,11 +137,11 @@ class Body:
 class Train(NamedTuple):
     """Packets of one service channel, in order."""
 
-    ends: Ends
+    stream_id: StreamId
     first: int
     """Number of packets of the era that were sent before the first of these."""
     body: Body
-    room: Room | None = None
+    grant: Grant | None = None
     """For the other direction of the link."""
 
 
@@ -175,13 +175,13 @@ class Packets:
 class Open(NamedTuple):
     """The sender of an era's trains asks for room."""
 
-    ends: Ends
+    stream_id: StreamId
 
 
-class Room(NamedTuple):
+class Grant(NamedTuple):
     """The receiver reports what it has received, and how much may be sent."""
 
-    ends: Ends
+    stream_id: StreamId
     next: int
     """Number of the next expected packet: every earlier one has arrived or is missing."""
     limit: int
@@ -194,19 +194,19 @@ class Room(NamedTuple):
     """`next` at the end of that era."""
 
 
-Message = Train | Open | Room
+Message = Train | Open | Grant
 
 
-def build_train(ends: Ends, first: int, packets: Sequence[bytes]) -> bytes:
+def build_train(stream_id: StreamId, first: int, packets: Sequence[bytes]) -> bytes:
     """Return the payload of a train of 1 to MAX_PACKETS packets of 1 to MAX_PACKET bytes."""
-    return train_head(ends, first) + build_body(packets)
+    return train_head(stream_id, first) + build_body(packets)
 
 
-def train_head(ends: Ends, first: int, room: Room | None = None) -> bytes:
-    """Return the head that precedes the body of a train. Args: room: a grant to send along, for the same SC."""
-    if room is None:
-        return _common(Kind.TRAIN, ends) + _FIRST.pack(first)
-    return _common(Kind.BOTH, ends) + _BOTH.pack(first, room.ends.era, *room[1:])
+def train_head(stream_id: StreamId, first: int, grant: Grant | None = None) -> bytes:
+    """Return the head that precedes the body of a train. Args: grant: a grant to send along, for the same SC."""
+    if grant is None:
+        return _common(Kind.TRAIN, stream_id) + _FIRST.pack(first)
+    return _common(Kind.BOTH, stream_id) + _BOTH.pack(first, grant.stream_id.era, *grant[1:])
 
 
 def build_body(packets: Sequence[bytes]) -> bytes:
@@ -215,15 +215,15 @@ def build_body(packets: Sequence[bytes]) -> bytes:
     return b"".join((struct.pack(f">{1 + count}H", count, *map(len, packets)), *packets))
 
 
-def build_open(ends: Ends) -> bytes:
+def build_open(stream_id: StreamId) -> bytes:
     """Return the payload of a request to open."""
-    return _common(Kind.OPEN, ends)
+    return _common(Kind.OPEN, stream_id)
 
 
-def build_room(room: Room) -> bytes:
+def build_grant(grant: Grant) -> bytes:
     """Return the payload of a grant."""
-    return _common(Kind.ROOM, room.ends) + _ROOM.pack(
-        room.next, room.limit, room.missing, room.before_era, room.before
+    return _common(Kind.GRANT, grant.stream_id) + _GRANT.pack(
+        grant.next, grant.limit, grant.missing, grant.before_era, grant.before
     )
 
 
@@ -241,24 +241,32 @@ def parse(data: bytes) -> Message:
         raise MessageError("version", f"{version}, this is version {PROTOCOL}")
     if sc >= SERVICE_CHANNELS or zero != _ZERO:
         raise MessageError("sc", f"{sc}, and {zero.hex()} where zeros belong")
-    ends = Ends(fabric, sc, from_life, to_life, era)
+    stream_id = StreamId(fabric, sc, from_life, to_life, era)
     match kind:
         case Kind.TRAIN:
-            return _train(ends, data)
+            return _train(stream_id, data)
         case Kind.BOTH:
-            return _both(ends, data)
+            return _both(stream_id, data)
         case Kind.OPEN:
             _exactly(data, 0)
-            return Open(ends)
-        case Kind.ROOM:
-            _exactly(data, _ROOM.size)
-            return Room(ends, *_ROOM.unpack_from(data, _COMMON.size))
+            return Open(stream_id)
+        case Kind.GRANT:
+            _exactly(data, _GRANT.size)
+            return Grant(stream_id, *_GRANT.unpack_from(data, _COMMON.size))
     raise MessageError("kind", f"{kind} is not one of {', '.join(f'{one} {one.name}' for one in Kind)}")
 
 
-def _common(kind: Kind, ends: Ends) -> bytes:
+def _common(kind: Kind, stream_id: StreamId) -> bytes:
     return _COMMON.pack(
-        _MAGIC, PROTOCOL, kind, ends.fabric, ends.sc, _ZERO, ends.from_life, ends.to_life, ends.era
+        _MAGIC,
+        PROTOCOL,
+        kind,
+        stream_id.fabric,
+        stream_id.sc,
+        _ZERO,
+        stream_id.from_life,
+        stream_id.to_life,
+        stream_id.era,
     )
 
 
@@ -268,20 +276,20 @@ def _exactly(data: bytes, size: int) -> None:
         raise MessageError("length", f"{found} bytes after the common head, {size} belong there")
 
 
-def _train(ends: Ends, data: bytes) -> Train:
+def _train(stream_id: StreamId, data: bytes) -> Train:
     begin = _COMMON.size + _FIRST.size
     if len(data) < begin:
         raise MessageError("length", f"{len(data)} bytes, the head of a train takes {begin}")
     (first,) = _FIRST.unpack_from(data, _COMMON.size)
-    return Train(ends, first, Body.read(data, begin))
+    return Train(stream_id, first, Body.read(data, begin))
 
 
-def _both(ends: Ends, data: bytes) -> Train:
+def _both(stream_id: StreamId, data: bytes) -> Train:
     begin = _COMMON.size + _BOTH.size
     if len(data) < begin:
-        raise MessageError("length", f"{len(data)} bytes, the heads of a train and of room take {begin}")
-    first, era, *room = _BOTH.unpack_from(data, _COMMON.size)
-    return Train(ends, first, Body.read(data, begin), Room(ends._replace(era=era), *room))
+        raise MessageError("length", f"{len(data)} bytes, the heads of a train and of a grant take {begin}")
+    first, era, *grant = _BOTH.unpack_from(data, _COMMON.size)
+    return Train(stream_id, first, Body.read(data, begin), Grant(stream_id._replace(era=era), *grant))
 
 
 def is_open(data: bytes) -> bool:

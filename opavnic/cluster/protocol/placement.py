@@ -28,7 +28,7 @@ class Placement:
     cut: tuple[Cable, ...]
     """The cables whose ends are on different machines, in the order of the topology."""
 
-    def elsewhere(self, machine: str) -> frozenset[str]:
+    def remote_nodes(self, machine: str) -> frozenset[str]:
         """Return the nodes that `machine` does not carry."""
         return frozenset(node for node, at in self.machine_of.items() if at != machine)
 

@@ -97,16 +97,14 @@ def _apply_to_switch(switch: Switch, program: Program) -> None:
 
 def report_of(fabric: Fabric) -> dict[str, Any]:
     """Return what the subnet manager needs to know of the nodes that this machine carries."""
-    hfis = [hfi for hfi in fabric.hfis.values() if not hfi.is_elsewhere]
+    hfis = [hfi for hfi in fabric.hfis.values() if not hfi.is_remote]
     return {
         "capabilities": {
             port.name: int(port.capability_mask3) for hfi in hfis for port in hfi.ports.values()
         },
         "descriptions": {hfi.name: hfi.description for hfi in hfis if hfi.description != hfi.name},
         "down": sorted(
-            link.name
-            for link in fabric.links
-            if not link.up and any(not is_elsewhere(end) for end in link.ends)
+            link.name for link in fabric.links if not link.up and any(not is_remote(end) for end in link.ends)
         ),
     }
 
@@ -145,7 +143,7 @@ def node_of(end: Any) -> str:
     return str(node.name)
 
 
-def is_elsewhere(end: Any) -> bool:
+def is_remote(end: Any) -> bool:
     """Return whether another machine carries the node of a port."""
     node = end.hfi if isinstance(end, HfiPort) else end.switch
-    return bool(node.is_elsewhere)
+    return bool(node.is_remote)

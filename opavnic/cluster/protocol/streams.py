@@ -2,11 +2,11 @@
 
 The receiver grants room; the sender numbers packets and stays within the grant. Both count packets:
 
-    closed --OPEN(era)--> asked --ROOM(era)--> open --peer gone--> closed, era + 1
+    closed --OPEN(era)--> asked --GRANT(era)--> open --peer gone--> closed, era + 1
 
-An era ends when the sender loses sight of the receiver. A receiver that has answered OPEN of an era refuses trains of
-earlier eras, so nothing that the network held back during a partition is delivered after it. Packets in transit are
-then lost; in its first ROOM of the next era the receiver reports which of them had arrived.
+An era ends when the sender loses contact with the receiver. A receiver that has answered OPEN of an era refuses
+trains of earlier eras, so nothing that the network held back during a partition is delivered after it. Packets in
+transit are then lost; in its first GRANT of the next era the receiver reports which of them had arrived.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Final
 
-from opavnic.cluster.protocol.messages import MAX_PACKETS, MAX_TRAIN, Ends, Open, Room, Train
+from opavnic.cluster.protocol.messages import MAX_PACKETS, MAX_TRAIN, Grant, Open, StreamId, Train
 
 WINDOW: Final = 1 << 14
 """Packets of a stream that may be in transit. Unless packets are very short, bytes are the tighter bound: `Pace`."""
@@ -113,36 +113,39 @@ class SendStream:
         self.bytes_under_way += size
         self._trains.append((self.next, size, now))
 
-    def granted(self, room: Room, now: float) -> int | None:
+    def granted(self, grant: Grant, now: float) -> int | None:
         """Handle a grant; return the bytes that it acknowledges, or None if it is of another era or implausible."""
-        ends = room.ends
-        if not self.life or ends.from_life != self.life or ends.era != self.era:
+        stream_id = grant.stream_id
+        if not self.life or stream_id.from_life != self.life or stream_id.era != self.era:
             return None
-        if self.is_open and room.next <= self.acknowledged and room.limit <= self.limit:
+        if self.is_open and grant.next <= self.acknowledged and grant.limit <= self.limit:
             return 0  # overtaken by a later grant: grants that travel with trains have a lower priority
         if (
-            not self.acknowledged <= room.next <= self.next
-            or not self.limit <= room.limit <= room.next + WINDOW
+            not self.acknowledged <= grant.next <= self.next
+            or not self.limit <= grant.limit <= grant.next + WINDOW
         ):
             return None
         if not self.is_open:
             self.is_open = True
-            self._resolve(room)
+            self._resolve(grant)
         size = 0
-        while self._trains and self._trains[0][0] <= room.next:
+        while self._trains and self._trains[0][0] <= grant.next:
             _, train_size, sent_at = self._trains.popleft()
             size += train_size
             self.round_trip_s = now - sent_at
         self.bytes_under_way -= size
-        self.total_acknowledged += room.next - self.acknowledged
-        self.acknowledged, self.limit = room.next, room.limit
+        self.total_acknowledged += grant.next - self.acknowledged
+        self.acknowledged, self.limit = grant.next, grant.limit
         return size
 
-    def _resolve(self, room: Room) -> None:
+    def _resolve(self, grant: Grant) -> None:
         if self._doubt is not None:
             life, era, acknowledged, sent = self._doubt
-            if (life, era) == (room.ends.from_life, room.before_era) and acknowledged <= room.before <= sent:
-                self.found += room.before - acknowledged
+            if (life, era) == (
+                grant.stream_id.from_life,
+                grant.before_era,
+            ) and acknowledged <= grant.before <= sent:
+                self.found += grant.before - acknowledged
             self._doubt = None
 
 
@@ -168,7 +171,7 @@ class ReceiveStream:
 
     def opened(self, message: Open) -> bool:
         """Begin the era that the sender asks for; return False if it is an earlier one."""
-        life, era = message.ends.from_life, message.ends.era
+        life, era = message.stream_id.from_life, message.stream_id.era
         if life != self.from_life:
             self.from_life, self.era, self.next = life, 0, 0
             self.before_era = self.before = 0
@@ -183,10 +186,10 @@ class ReceiveStream:
 
     def took(self, train: Train) -> str | None:
         """Accept a train; return None, or the reason why its packets may not be delivered."""
-        ends, count = train.ends, train.body.count
-        if ends.from_life != self.from_life or self.era == 0:
+        stream_id, count = train.stream_id, train.body.count
+        if stream_id.from_life != self.from_life or self.era == 0:
             return "stale_life"
-        if ends.era != self.era:
+        if stream_id.era != self.era:
             return "stale_era"
         if train.first < self.next:
             return "duplicate"
@@ -205,10 +208,10 @@ class ReceiveStream:
         """Whether so many packets have arrived that the sender may soon run out of room."""
         return self.next - self.granted_at >= ACK_EVERY
 
-    def room(self, fabric: int, sc: int, life: int, *, paused: bool = False) -> Room:
+    def grant(self, fabric: int, sc: int, life: int, *, paused: bool = False) -> Grant:
         """Return the grant to send now; a paused one acknowledges and grants nothing new."""
-        return Room(
-            Ends(fabric, sc, life, self.from_life, self.era),
+        return Grant(
+            StreamId(fabric, sc, life, self.from_life, self.era),
             self.granted_at if paused else self.next,
             self.limit if paused else self.next + WINDOW,
             self.missing,
@@ -217,6 +220,6 @@ class ReceiveStream:
         )
 
     def has_granted(self) -> None:
-        """Note that the grant returned by `room` is being sent."""
+        """Note that the grant returned by `grant` is being sent."""
         self.granted_at, self.ungranted_bytes = self.next, 0
         self.limit = self.next + WINDOW

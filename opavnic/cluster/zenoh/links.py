@@ -34,7 +34,7 @@ Soon = Callable[..., bool]
 """Runs a function with its arguments in the event loop, in order."""
 
 _PRIORITIES: Final = {
-    Urgency.ROOM: "REAL_TIME",
+    Urgency.GRANT: "REAL_TIME",
     Urgency.MANAGEMENT: "INTERACTIVE_HIGH",
     Urgency.DATA: "DATA",
 }

@@ -248,7 +248,7 @@ class LabModel(Section):
     def _sections_fit(self) -> LabModel:
         problems = (
             cross_problems(self.model_dump())
-            or [*unheeded(self), *standby_problems(self)]
+            or [*unused_settings(self), *standby_problems(self)]
             or fabric_problems(self)
         )
         if problems:
@@ -395,7 +395,7 @@ def _reach_problems(model: LabModel, cut_off: dict[str, str]) -> list[Problem]:
 _OF_THE_EM: Final = ("default_ports", "multicast_lid", "mac", "rc", "qos", "link")
 
 
-def unheeded(model: LabModel) -> list[Problem]:
+def unused_settings(model: LabModel) -> list[Problem]:
     """Return a problem for each key of a virtual switch that only the built-in EM sets, where it does not run."""
     if model.em.mode == "builtin":
         return []

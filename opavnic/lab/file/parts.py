@@ -18,7 +18,7 @@ from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.model import Host, LabModel
 from opavnic.lab.file.name_rules import LabName
 from opavnic.lab.file.sections import HOSTS_SCHEMA, AlsoAccepts, Schema
-from opavnic.world.cleanups import PATIENCE_S, Ends
+from opavnic.world.cleanups import PATIENCE_S, Cleanups
 from opavnic.world.part import (
     AppRequest,
     Part,
@@ -157,22 +157,22 @@ def check_parts(model: LabModel, directory: Path) -> None:
 class RunningParts:
     """The running parts of a lab."""
 
-    def __init__(self, ends: Ends) -> None:
-        """Args:  ends: where their cleanups are registered."""
+    def __init__(self, cleanups: Cleanups) -> None:
+        """Args:  cleanups: where their cleanups are registered."""
         self.own: dict[str, RunningPart] = {}
         """The lab's own parts, by their names in messages."""
         self.apps: dict[str, RunningPart] = {}
         """The apps, by host."""
         self.by_name: dict[str, RunningPart] = {}
         """The parts of installed packages that run for the lab as a whole, by name."""
-        self._ends = ends
+        self._cleanups = cleanups
         self._kinds: dict[str, str] = {}
 
     async def start_own(
         self, what: str, context: AbstractAsyncContextManager[OwnPart], patience_s: float | None = PATIENCE_S
     ) -> OwnPart:
         """Start one of the lab's own parts; messages call it `what`."""
-        part = await self._ends.enter(what, context, patience_s)
+        part = await self._cleanups.enter(what, context, patience_s)
         self.own[what] = part
         return part
 
@@ -189,12 +189,12 @@ class RunningParts:
         for _, (part, app) in sorted(apps.items(), key=lambda item: item[0]):
             one = replace(asked[part], apps=(app,))
             what = f"app {part.name} on {app.host}"
-            self.apps[app.host] = await self._ends.enter(what, part.start(world, one))
+            self.apps[app.host] = await self._cleanups.enter(what, part.start(world, one))
             self._kinds[app.host] = part.name
         for part, all_of_it in asked.items():
             if part.is_asked_for(all_of_it):
                 alone = replace(all_of_it, apps=())
-                self.by_name[part.name] = await self._ends.enter(
+                self.by_name[part.name] = await self._cleanups.enter(
                     f"part {part.name}", part.start(world, alone)
                 )
 

@@ -21,8 +21,8 @@ from opavnic.lab.ownership.journal_entries import GuestEntry, NamespaceEntry, Ne
 from opavnic.lab.ownership.namespaces import NETNS_DIR, create_namespace, end_programs, private_directory
 from opavnic.lab.ownership.owned import Owned, Place, Site
 from opavnic.lab.ownership.runtime import Journal, LabDir
-from opavnic.world.cleanups import Ends
-from opavnic.world.host_backends.backend import GroundHost, Interface, names_asked_for
+from opavnic.world.cleanups import Cleanups
+from opavnic.world.host_backends.backend import HostBackend, Interface, names_asked_for
 from opavnic.world.host_backends.memory import AppHost, InMemoryHost
 from opavnic.world.host_backends.tap import TapHost
 
@@ -39,7 +39,7 @@ class Machine:
         model: LabModel,
         directory: LabDir,
         journal: Journal,
-        ends: Ends,
+        cleanups: Cleanups,
         *,
         netdev: NetdevKind,
         app_hosts: Collection[str],
@@ -49,14 +49,14 @@ class Machine:
 
         Args:  app_hosts: hosts whose VNICs belong to this process, not to a kernel. hosts: those to create.
         """
-        self.hosts: dict[str, GroundHost] = {}
+        self.hosts: dict[str, HostBackend] = {}
         self.removed = Removed(model.name)
         """What has been removed again."""
         self._model = model
         self._names = tuple(hosts)
         self._directory = directory
         self._journal = journal
-        self._ends = ends
+        self._cleanups = cleanups
         self._netdev = netdev
         self._app_hosts = app_hosts
         self._guests: dict[str, Guest] = {}
@@ -68,8 +68,8 @@ class Machine:
         Args:    vnet_hdr: create TAPs that can leave checksums and segmentation to the datapath.
         Raises:  LabError, HfiSimError: a host cannot be created.
         """
-        self._ends.add("namespaces", lambda: remove_namespaces(self._journal, self.removed))
-        self._ends.add(
+        self._cleanups.add("namespaces", lambda: remove_namespaces(self._journal, self.removed))
+        self._cleanups.add(
             "interfaces beside the VNICs", lambda: undo(self._journal, self.removed), patience_s=None
         )
         for name in self._names:
@@ -79,7 +79,7 @@ class Machine:
         for host in machine:
             host.reserved = reserved
 
-    def _make_host(self, name: str, vnet_hdr: bool) -> GroundHost:
+    def _make_host(self, name: str, vnet_hdr: bool) -> HostBackend:
         interfaces = plan_interfaces(self._model, name)
         if name in self._app_hosts:
             return AppHost(name, interfaces)
@@ -95,7 +95,7 @@ class Machine:
         keys = self._model.hosts[name]
         if keys.is_own:
             host = TapHost(name, interfaces, self._make_namespace(name), mark, vnet_hdr=vnet_hdr)
-            self._ends.add(f"host {name}", host.close)
+            self._cleanups.add(f"host {name}", host.close)
             return host
         if self._journal.private:
             where = "is a guest" if keys.netns != "host" else "has netns: host"
@@ -106,7 +106,7 @@ class Machine:
         if not keys.is_machine:
             return self._make_guest_host(name, keys, interfaces, vnet_hdr)
         host = TapHost(name, interfaces, None, mark, vnet_hdr=vnet_hdr)
-        self._ends.add(f"host {name}", host.close)
+        self._cleanups.add(f"host {name}", host.close)
         if keys.tap is not None:
             host.runs_no_programs = f"host {name} is a virtual machine: programs are started inside it"
             identity = proven_namespace(MACHINE, f"host {name}")
@@ -120,13 +120,13 @@ class Machine:
         self, name: str, keys: GuestKeys, interfaces: list[Interface], vnet_hdr: bool
     ) -> TapHost:
         guest = find_guest(name, keys)
-        self._ends.add(f"guest {name}", guest.close)
+        self._cleanups.add(f"guest {name}", guest.close)
         for other in self._guests.values():
             if other.identity == guest.identity:
                 raise LabError(f"host {name}: {guest.what} is in the same network as host {other.host}")
         mark = f"opavnic:{self._model.name}"
         host = TapHost(name, interfaces, guest.held, mark, vnet_hdr=vnet_hdr, where=guest.what)
-        self._ends.add(f"host {name}", host.close)
+        self._cleanups.add(f"host {name}", host.close)
         avoid_taken_names(self._model.name, interfaces, host.has_interface)
         self._guests[name] = guest
         identity = guest.identity
@@ -222,5 +222,5 @@ class Machine:
         self.removed.netdevs = netdev_names(self._journal)
 
 
-def _has_kernel(host: GroundHost) -> bool:
+def _has_kernel(host: HostBackend) -> bool:
     return isinstance(host, TapHost)

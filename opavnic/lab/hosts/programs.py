@@ -14,11 +14,11 @@ from hfi_sim.netdev.namespace import run_in_namespace
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.hosts import descriptors
 from opavnic.lab.hosts.launch import command_with_devices
-from opavnic.world.host_backends.backend import GroundHost
+from opavnic.world.host_backends.backend import HostBackend
 
 
 def start_program(
-    host: GroundHost, command: Sequence[str], devices: Path | None = None, **options: Any
+    host: HostBackend, command: Sequence[str], devices: Path | None = None, **options: Any
 ) -> subprocess.Popen[str]:
     """Start a program on a host, with text streams; `options` are those of subprocess.Popen.
 
@@ -42,7 +42,7 @@ def start_program(
 
 
 async def run_program(
-    host: GroundHost, command: Sequence[str], timeout_s: float, devices: Path | None = None
+    host: HostBackend, command: Sequence[str], timeout_s: float, devices: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run a program on a host to completion without blocking the event loop, and capture its output.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hfi_sim.netdev.base import IpInterface, Netdev
 from opavnic.vnic.adapter import Adapter
 from opavnic.vnic.vnic_port import VnicPort
-from opavnic.world.host_backends.backend import GroundHost, Interface
+from opavnic.world.host_backends.backend import HostBackend, Interface
 from vema.base.types import VportNum
 
 
@@ -51,7 +51,7 @@ class HostVnic:
         return f"{self.host}/{self.interface}" if self.asked is None else str(self.asked)
 
 
-def vnics_of(host: GroundHost, port: VnicPort) -> list[HostVnic]:
+def vnics_of(host: HostBackend, port: VnicPort) -> list[HostVnic]:
     """Return the VNICs of a host: those that the file requests, then all others ever created, by vport number."""
     asked = {VportNum(interface.vport_num): interface for interface in host.interfaces}
     found = []

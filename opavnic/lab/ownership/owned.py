@@ -25,7 +25,7 @@ from opavnic.lab.file.errors import LabError
 from opavnic.lab.ownership.identity import NamespaceId, namespace_at
 from opavnic.lab.ownership.journal_entries import LinkEntry, SettingEntry
 from opavnic.lab.ownership.runtime import Journal
-from opavnic.world.host_backends.backend import GroundHost
+from opavnic.world.host_backends.backend import HostBackend
 
 _MACHINE: Final = Path("/proc/self/ns/net")
 SYSCTL: Final = "sysctl"
@@ -48,7 +48,7 @@ class Place:
 class Site:
     """Where a host with a kernel is."""
 
-    host: GroundHost
+    host: HostBackend
     place: Place
 
 

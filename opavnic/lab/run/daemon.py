@@ -19,7 +19,7 @@ from opavnic.lab.run.logs import LogHub
 from opavnic.lab.run.part_routes import PartRoutes
 from opavnic.lab.run.save import SaveRoutes
 from opavnic.lab.run.vnic_routes import VnicRoutes
-from opavnic.world.cleanups import Ends
+from opavnic.world.cleanups import Cleanups
 from opavnic.world.parts.control import ControlServer, LabRoutes, LogLines
 
 log = logging.getLogger("opavnic.lab")
@@ -41,12 +41,12 @@ async def run_lab(
     """
     keep_large_blocks_out_of_the_heap()
     end = asyncio.Event() if end is None else end
-    ends = Ends()
+    cleanups = Cleanups()
     call_on_ending_signals(end.set)
     try:
-        removed = await _live(lab, ready, end, ends, broken)
+        removed = await _live(lab, ready, end, cleanups, broken)
     finally:
-        failed = await ends.close()
+        failed = await cleanups.close()
     removed.failed += failed
     if lab.failure:
         raise LabError("; ".join([lab.failure, *removed.failed]))
@@ -71,10 +71,10 @@ async def _live(
     lab: Lab,
     ready: Callable[[dict[str, Any]], None],
     end: asyncio.Event,
-    ends: Ends,
+    cleanups: Cleanups,
     broken: Callable[[str], None] | None,
 ) -> Removed:
-    """Run the lab until `end` is set and stop it; the other cleanups are registered in `ends`."""
+    """Run the lab until `end` is set and stop it; the other cleanups are registered in `cleanups`."""
 
     async def down() -> dict[str, Any]:
         removed = await lab.stop()
@@ -82,14 +82,14 @@ async def _live(
         return removed.as_json()
 
     lab.claim()
-    ends.add("directory of the lab", lab.release)
+    cleanups.add("directory of the lab", lab.release)
     hub = LogHub(lab.directory.log_file)
-    ends.add("log", hub.close)
-    ends.add("lab", lab.stop, patience_s=None)
+    cleanups.add("log", hub.close)
+    cleanups.add("lab", lab.stop, patience_s=None)
     if await _start_or_end(lab, end):
         control = ControlServer(lab.directory.control_socket, lab_routes(lab, hub, down))
-        ends.add("control API", control.close)
-        ends.add("readers of the log", hub.end_followers)
+        cleanups.add("control API", control.close)
+        cleanups.add("readers of the log", hub.end_followers)
         await control.start()
         gc.collect()
         gc.freeze()  # these objects live as long as the lab: scanning them repeatedly would delay the fabric

@@ -38,9 +38,9 @@ from opavnic.lab.run.share import Share
 from opavnic.lab.run.status import is_up_to_the_em, lab_status, vnic_state
 from opavnic.lab.run.world_of import carrier_of, has_managers, manages, world_of
 from opavnic.vnic.adapter import Adapter
-from opavnic.world.cleanups import Ends
+from opavnic.world.cleanups import Cleanups
 from opavnic.world.em_peers import EmPeers
-from opavnic.world.host_backends.backend import GroundHost, Interface
+from opavnic.world.host_backends.backend import HostBackend, Interface
 from opavnic.world.host_backends.given import VeswFacts
 from opavnic.world.part import PartHost, PartVnic, PartWorld
 from opavnic.world.parts.capture import Captures
@@ -108,17 +108,17 @@ class Lab:
             model.name, os.getpid(), process_start_time(os.getpid()) or 0, file, private=private
         )
         self._journal.machine = "" if share is None else share.machine
-        self._ends = Ends()
+        self._cleanups = Cleanups()
         self._machine = Machine(
             model,
             self.directory,
             self._journal,
-            self._ends,
+            self._cleanups,
             netdev=netdev,
             app_hosts={*app_hosts, *(app.host for app in model.apps)},
             hosts=self._hosts_here,
         )
-        self.parts = RunningParts(self._ends)
+        self.parts = RunningParts(self._cleanups)
         self._world: World | None = None
         self._ways: Ways | None = None
         self.manager: BuiltinManager | None = None
@@ -214,13 +214,13 @@ class Lab:
         self._world = world_of(
             self.model,
             self.hosts,
-            ends=self._ends,
+            cleanups=self._cleanups,
             share=self.share,
             carrier=self._carrier,
             timer_resolution_s=self._timer_resolution_s,
             forget_netdevs=self._machine.forget_netdevs,
         )
-        self._ends.add(
+        self._cleanups.add(
             "interfaces", lambda: self._machine.give_interfaces_back(self.vnics()), patience_s=None
         )
         self._machine.watch_guests(self._lose_guest)
@@ -268,7 +268,7 @@ class Lab:
         if not led_out or self.netdev != "tap":
             return
         ways = Ways(self.model, self._machine.owned, self._macs_of)
-        self._ends.add("uplinks", ways.close)
+        self._cleanups.add("uplinks", ways.close)
         ways.prepare(self._machine.sites())
         self.parts.own["uplinks"] = self._ways = ways
 
@@ -284,7 +284,7 @@ class Lab:
             return None
         own = {name: host.is_own for name, host in self.model.hosts.items()}
         files = HostFiles(self.directory.host_names, own, self._named_vnics)
-        self._ends.add("names of hosts", files.close)
+        self._cleanups.add("names of hosts", files.close)
         for host in self.hosts.values():
             host.on_change = files.write_soon
         return files
@@ -316,10 +316,10 @@ class Lab:
 
     async def _start_own_parts(self, world: World) -> None:
         own = self.parts.own
-        others = None if self.share is None else self.share.others
+        remote = None if self.share is None else self.share.remote_machines
         if self.share is not None:
             own["programs on other machines"] = ProgramRoutes(self.share.programs)
-        own |= {"fabric": FabricRoutes(world, self.model.name, others), "capture": Captures(world, others)}
+        own |= {"fabric": FabricRoutes(world, self.model.name, remote), "capture": Captures(world, remote)}
         if world.managed_by == "external":
             pkeys = {vesw.name: vesw.pkey for vesw in self.model.vesws}
             await self.parts.start_own("fabric manager", fabric_management(world, pkeys))
@@ -333,7 +333,7 @@ class Lab:
         for_programs = [name for name, host in self.hosts.items() if not host.runs_no_programs]
         device_socket = self.directory.device_socket if self._claimed else None
         await self.parts.start_own("HFI devices", host_devices(world, for_programs, device_socket))
-        self._ends.add("programs", self._machine.end_programs, patience_s=None)
+        self._cleanups.add("programs", self._machine.end_programs, patience_s=None)
         if manages(self.share):  # it is at the port of the managers
             socket = self.directory.mad_socket if self._claimed else None
             await self.parts.start_own("MAD socket", mad_socket(world, socket))
@@ -365,8 +365,8 @@ class Lab:
         deadline = loop.time() + CONVERGENCE_S
         addresses_deadline: float | None = None
         while True:
-            elsewhere = [] if self.share is None else self.share.trouble()
-            if trouble := self._machine.trouble + manager.trouble + elsewhere:
+            remote = [] if self.share is None else self.share.trouble()
+            if trouble := self._machine.trouble + manager.trouble + remote:
                 raise LabError("; ".join(dict.fromkeys(trouble)))
             missing = [vnic for vnic in self.vnics() if vnic.asked is not None and vnic_state(vnic) != "up"]
             if em_peers is not None and em_peers.config is not None:
@@ -445,7 +445,7 @@ class Lab:
         return self._world
 
     @property
-    def hosts(self) -> dict[str, GroundHost]:
+    def hosts(self) -> dict[str, HostBackend]:
         """The hosts created so far, by name."""
         return self._machine.hosts
 
@@ -459,7 +459,7 @@ class Lab:
         for name, port in self.world.vnic_ports.items():
             yield from vnics_of(self.hosts[name], port)
 
-    def host(self, name: str) -> GroundHost:
+    def host(self, name: str) -> HostBackend:
         """Return a host. Raises LabError, suggesting the nearest name, if there is none."""
         if name not in self.hosts:
             raise LabError(f'unknown host "{name}" ({nearest(name, self.hosts)})')
@@ -578,7 +578,7 @@ class Lab:
 
     async def _stop(self) -> Removed:
         removed = self._machine.removed
-        removed.failed = await self._ends.close()
+        removed.failed = await self._cleanups.close()
         if self.netdev == "tap":
             removed.directory = str(self.directory.path)
         return removed

@@ -8,7 +8,7 @@ from typing import Any
 
 from opavnic.lab.run.programs_route import RemotePrograms
 from opavnic.world.em_peers import EmPeers
-from opavnic.world.remote_machines import Elsewhere
+from opavnic.world.remote_machines import RemoteMachines
 from opavnic.world.world import World
 
 
@@ -20,11 +20,11 @@ class Share:
     """The name of this machine in the cluster."""
     hosts: frozenset[str]
     """The hosts that are here."""
-    elsewhere: frozenset[str]
+    remote_nodes: frozenset[str]
     """The nodes of the fabric, HFIs and switches, that other machines carry."""
     manages: bool
     """Whether subnet manager and Ethernet Manager of the lab run here."""
-    deputy: str | None
+    standby: str | None
     """The host on whose port managers here wait to take over; None: there are none."""
     em_nodes: Mapping[str, str]
     """Machine -> node of its Ethernet Manager, the coordinator first; empty: the coordinator has the only one."""
@@ -40,7 +40,7 @@ class Share:
     """Returns the entry `cluster` of the status of this machine."""
     fold: Callable[[dict[str, Any], bool], Awaitable[dict[str, Any]]]
     """Makes the status of this machine that of the whole lab; whether counters are asked for."""
-    others: Elsewhere
+    remote_machines: RemoteMachines
     """The other machines, as the parts of the lab ask them."""
     programs: RemotePrograms
     """Programs on hosts of other machines."""

@@ -16,7 +16,7 @@ from opavnic.lab.file.parts import RunningParts
 from opavnic.lab.hosts.vnics import HostVnic, vnics_of
 from opavnic.vnic.adapter import Adapter
 from opavnic.vnic.vnic_port import VnicPort
-from opavnic.world.host_backends.backend import GroundHost
+from opavnic.world.host_backends.backend import HostBackend
 from opavnic.world.steps import Steps
 from opavnic.world.world import World
 from vema.agent.agent import AgentCounters
@@ -37,7 +37,7 @@ ELEMENTS_AT_ONCE: Final = 256
 def lab_status(
     head: Mapping[str, Any],
     world: World,
-    hosts: Mapping[str, GroundHost],
+    hosts: Mapping[str, HostBackend],
     running: RunningParts,
     *,
     vesw_names: Mapping[int, str],
@@ -132,7 +132,7 @@ def kernel_counters(vnics: Iterable[HostVnic]) -> dict[str, dict[str, int]]:
 
 
 def host_status(
-    host: GroundHost, port: VnicPort, vnics: Iterable[HostVnic], vesw_names: Mapping[int, str], why: Why
+    host: HostBackend, port: VnicPort, vnics: Iterable[HostVnic], vesw_names: Mapping[int, str], why: Why
 ) -> dict[str, Any]:
     """Return one host with its VNICs."""
     return {

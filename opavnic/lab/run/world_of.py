@@ -17,9 +17,9 @@ from opavnic.engine.threaded import ThreadedDriver, carrier_engine, native_carri
 from opavnic.lab.file.model import LabModel, names_that_can_crash
 from opavnic.lab.file.topology import lab_topology
 from opavnic.lab.run.share import Share
-from opavnic.world.cleanups import Ends
+from opavnic.world.cleanups import Cleanups
 from opavnic.world.em_node import EM_NODE
-from opavnic.world.host_backends.backend import GroundHost
+from opavnic.world.host_backends.backend import HostBackend
 from opavnic.world.world import ManagedBy, World
 from vema.em.desired.election import ELECTION_GROUP
 
@@ -34,7 +34,7 @@ def manages(share: Share | None) -> bool:
 
 def has_managers(share: Share | None) -> bool:
     """Return whether managers run here, at work or as standbys."""
-    return share is None or share.manages or share.deputy is not None
+    return share is None or share.manages or share.standby is not None
 
 
 def carrier_of(model: LabModel) -> _native.Carrier:
@@ -49,9 +49,9 @@ def carrier_of(model: LabModel) -> _native.Carrier:
 
 def world_of(
     model: LabModel,
-    hosts: Mapping[str, GroundHost],
+    hosts: Mapping[str, HostBackend],
     *,
-    ends: Ends,
+    cleanups: Cleanups,
     share: Share | None = None,
     carrier: _native.Carrier | None = None,
     timer_resolution_s: float | None = None,
@@ -79,9 +79,9 @@ def world_of(
         timer_resolution_s=resolution_of(loop) if timer_resolution_s is None else timer_resolution_s,
         subnet_manager=_managed_by(model, share),
         routing=model.fabric.routing,
-        ends=ends,
-        elsewhere=() if share is None else share.elsewhere,
-        deputy=None if share is None else share.deputy,
+        cleanups=cleanups,
+        remote_nodes=() if share is None else share.remote_nodes,
+        standby=None if share is None else share.standby,
     )
     if carrier is not None:
         make_world = partial(make_world, engine=carrier_engine(carrier), driver=ThreadedDriver)
@@ -97,14 +97,14 @@ def world_of(
 
 
 def _managed_by(model: LabModel, share: Share | None) -> ManagedBy:
-    if share is not None and share.deputy is not None:
-        return "deputy"
+    if share is not None and share.standby is not None:
+        return "standby"
     asked = model.subnet_manager.mode
-    return "elsewhere" if asked == "builtin" and not manages(share) else asked
+    return "remote" if asked == "builtin" and not manages(share) else asked
 
 
 def _let_manage(world: World, model: LabModel, share: Share | None) -> None:
-    if world.managed_by in ("builtin", "deputy"):
+    if world.managed_by in ("builtin", "standby"):
         _administer(world, model, share)
     elif world.managed_by == "external":
         managing = model.managing_hosts
@@ -132,15 +132,15 @@ def _administer(world: World, model: LabModel, share: Share | None) -> None:
         manager.sweep()
 
 
-def _add_agents(world: World, model: LabModel, hosts: Mapping[str, GroundHost]) -> None:
+def _add_agents(world: World, model: LabModel, hosts: Mapping[str, HostBackend]) -> None:
     """Give each host on this machine its VNIC ports, and let those crash of which the lab file says it."""
     can_crash = names_that_can_crash(model)
-    for name, ground in hosts.items():
-        ground.speed = world.speed_of(name)
+    for name, backend in hosts.items():
+        backend.speed = world.speed_of(name)
         world.add_vnic_port(
             name,
-            netdevs=ground.make_netdev,
-            configured=ground.configured,
+            netdevs=backend.make_netdev,
+            configured=backend.configured,
             can_crash=name in can_crash,
             driver_quirks=model.driver_quirks,
             sets_need_full_member=model.em.sets_need_full_member,

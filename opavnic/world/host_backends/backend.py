@@ -74,7 +74,7 @@ SetUp = Callable[[Interface], None]
 """Sets a new netdev up as an interface of the lab file."""
 
 
-class GroundHost:
+class HostBackend:
     """One machine of the lab. `make_netdev` is the netdev factory of its HFIs."""
 
     namespace: Path | None = None

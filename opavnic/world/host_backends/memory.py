@@ -8,11 +8,11 @@ from ipaddress import IPv4Address
 from hfi_sim.base.errors import NetdevError
 from hfi_sim.netdev.base import Netdev
 from hfi_sim.netdev.memory import MemoryNetdev
-from opavnic.world.host_backends.backend import GroundHost, Interface, SetUp
+from opavnic.world.host_backends.backend import HostBackend, Interface, SetUp
 from opavnic.world.host_backends.memory_host import MemoryHost
 
 
-class InMemoryHost(GroundHost):
+class InMemoryHost(HostBackend):
     """A host without a kernel: memory netdevs, each with a responder."""
 
     runs_no_programs = "hosts in memory run no programs"

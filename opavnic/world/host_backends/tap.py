@@ -14,14 +14,14 @@ from hfi_sim.netdev.base import IpInterface, Netdev
 from hfi_sim.netdev.namespace import run_in_namespace
 from hfi_sim.netdev.tap import TapNetdev
 from hfi_sim.netdev.tap_factory import TapFactory
-from opavnic.world.host_backends.backend import GroundHost, Interface, SetUp
+from opavnic.world.host_backends.backend import HostBackend, Interface, SetUp
 
 log = logging.getLogger("opavnic.world")
 
 _ANNOUNCE: Final = ("ipv4/conf/{}/arp_notify", "ipv6/conf/{}/ndisc_notify")
 
 
-class TapHost(GroundHost):
+class TapHost(HostBackend):
     """A Linux host: a network namespace, or the machine itself."""
 
     def __init__(

@@ -32,7 +32,7 @@ from opavnic.world.openapi import api
 from opavnic.world.part import RunningPart
 from opavnic.world.parts.capture_asked import AskedCapture
 from opavnic.world.parts.capture_joined import write_joined
-from opavnic.world.remote_machines import Elsewhere, RemoteCapture
+from opavnic.world.remote_machines import RemoteCapture, RemoteMachines
 from opavnic.world.world import World
 
 CONTENT_TYPE: Final = "application/x-pcapng"
@@ -43,10 +43,10 @@ _STATISTICS_S: Final = 1.0
 class Captures(RunningPart):
     """Lets programs capture the packets of a world."""
 
-    def __init__(self, world: World, elsewhere: Elsewhere | None = None) -> None:
-        """Prepare. Args: elsewhere: the other machines that carry parts of the fabric."""
+    def __init__(self, world: World, remote: RemoteMachines | None = None) -> None:
+        """Prepare. Args: remote: the other machines that carry parts of the fabric."""
         self._world = world
-        self._elsewhere = elsewhere
+        self._remote = remote
         self._last = 0
         self._running: dict[int, tuple[Capture | None, asyncio.Event]] = {}
         """By number: what captures at this machine, and what the writer is told the end by."""
@@ -117,9 +117,9 @@ class Captures(RunningPart):
     ) -> tuple[list[RemoteCapture], dict[str, str]]:
         """Capture on the machines that carry the rest of what was asked for."""
         ways = [way for way in asked.ways(self._world) if not begins_here(way)]
-        if self._elsewhere is None or not ways:
+        if self._remote is None or not ways:
             return [], {}
-        there, refused = await self._elsewhere.captures(ways, query)
+        there, refused = await self._remote.captures(ways, query)
         if not there and not asked.begins_here(self._world):
             raise OpavnicError("; ".join(refused.values()))
         return there, refused

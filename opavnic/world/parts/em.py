@@ -92,7 +92,7 @@ class BuiltinManager(RunningPart):
 
 def _topology(world: World, ends: contextlib.ExitStack) -> Topology:
     """Return the fabric as the EM of a world sees it."""
-    if world.managed_by in ("builtin", "deputy"):
+    if world.managed_by in ("builtin", "standby"):
         return SmTopology(world.subnet_manager, world.em_port, host_of=world.host_of)
     session = SaSession(world.em_port, world.clock)
     ends.callback(session.close)

@@ -22,19 +22,19 @@ from opavnic.world.json_body import json_object
 from opavnic.world.openapi import api
 from opavnic.world.part import RunningPart
 from opavnic.world.parts.fabric_views import VIEWS
-from opavnic.world.remote_machines import Elsewhere
+from opavnic.world.remote_machines import RemoteMachines
 from opavnic.world.world import World
 
 
 class FabricRoutes(RunningPart):
     """Shows the fabric of a world, and injects faults on request."""
 
-    def __init__(self, world: World, name: str, elsewhere: Elsewhere | None = None) -> None:
+    def __init__(self, world: World, name: str, remote: RemoteMachines | None = None) -> None:
         """Prepare.
 
-        Args:  name: of the lab. elsewhere: the other machines that carry parts of the fabric.
+        Args:  name: of the lab. remote: the other machines that carry parts of the fabric.
         """
-        self._elsewhere = elsewhere
+        self._remote = remote
         self._world = world
         self._name = name
 
@@ -49,8 +49,8 @@ class FabricRoutes(RunningPart):
         ]
 
     async def _look(self, what: str, query: Mapping[str, str] = MappingProxyType({})) -> dict[str, Any]:
-        if self._elsewhere is not None:
-            return await self._elsewhere.look(what, query)
+        if self._remote is not None:
+            return await self._remote.look(what, query)
         return VIEWS[what](self._world, query)
 
     @api("The faults that are set", "faults with their effects so far", ("seed", "faults"))
@@ -65,8 +65,8 @@ class FabricRoutes(RunningPart):
     )
     async def _post_fault(self, request: web.Request) -> web.Response:
         wanted = parse_fault(str((await json_object(request)).get("fault", "")))
-        if self._elsewhere is not None:
-            number = await self._elsewhere.change_faults({"add": spec_text(wanted)})
+        if self._remote is not None:
+            number = await self._remote.change_faults({"add": spec_text(wanted)})
         else:
             number = self._world.faults.add(wanted).number
         return web.json_response({"number": number, **await self._look("faults")})
@@ -79,8 +79,8 @@ class FabricRoutes(RunningPart):
     )
     async def _remove_fault(self, request: web.Request) -> web.Response:
         number = (await json_object(request)).get("number")
-        if self._elsewhere is not None:
-            await self._elsewhere.change_faults({"remove": number})
+        if self._remote is not None:
+            await self._remote.change_faults({"remove": number})
         else:
             remove_fault(self._world.faults, number)
         return web.json_response(await self._look("faults"))

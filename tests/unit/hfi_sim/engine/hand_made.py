@@ -175,7 +175,7 @@ class HandMade:
     def run(self, until: int = FOREVER) -> list[Output]:
         """Do what is due, at each deadline by itself, and return what came of it.
 
-        Nothing of it is late but what is for port 0 of a switch and no MAD, which deadlines do not heed: see
+        Nothing of it is late but what is for port 0 of a switch and no MAD, which deadlines do not cover: see
         `Engine.add_port0`.
         """
         new: list[Output] = []

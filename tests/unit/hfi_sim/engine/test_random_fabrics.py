@@ -718,7 +718,7 @@ class World:
             if isinstance(output, Observed) and output.drop is None:
                 key = output.direction, output.packet[16:]
                 entered.setdefault(key, output.time)
-        for place, data, time in self.sightings():
+        for place, data, time in self.observed_packets():
             if data[16:] in self.strays:
                 continue
             came = [
@@ -731,7 +731,7 @@ class World:
                 continue
             assert time >= min(came)
 
-    def sightings(self) -> Iterator[tuple[int, bytes, int]]:
+    def observed_packets(self) -> Iterator[tuple[int, bytes, int]]:
         """Yield when a packet came out of a switch, or of the cable of a host: the element, the packet, the time."""
         for output in self.bed.outputs:
             if isinstance(output, Delivered):

@@ -42,7 +42,7 @@ def roles(made: Cluster) -> dict[str, tuple[str, str]]:
 
 
 def lids(lab: Lab) -> dict[str, int]:
-    return {port.name: port.lid for port in lab.world.fabric.hfi_ports() if not port.hfi.is_elsewhere}
+    return {port.name: port.lid for port in lab.world.fabric.hfi_ports() if not port.hfi.is_remote}
 
 
 def mtus(made: Cluster) -> dict[str, int]:

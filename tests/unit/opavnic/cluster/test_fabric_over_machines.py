@@ -148,7 +148,7 @@ async def test_machine_cut_off_goes_out_of_service_and_comes_back_with_its_lids(
         await until(is_back)
         after = {port.name: port.lid for port in made.labs["alpha"].world.fabric.hfi_ports()}
         assert after == before
-        assert {port.lid for port in beta.fabric.hfi_ports() if not port.hfi.is_elsewhere} <= set(
+        assert {port.lid for port in beta.fabric.hfi_ports() if not port.hfi.is_remote} <= set(
             before.values()
         )
         await asyncio.sleep(1.0)
@@ -157,7 +157,7 @@ async def test_machine_cut_off_goes_out_of_service_and_comes_back_with_its_lids(
 
 async def test_fault_of_the_coordinator_acts_on_the_machine_that_carries_the_place() -> None:
     async with cluster() as made:
-        assert await made.machines["alpha"].others.change_faults({"add": "link-down on h3"}) == 1
+        assert await made.machines["alpha"].remote_machines.change_faults({"add": "link-down on h3"}) == 1
 
         async def is_down() -> bool:
             return "h3" not in in_service(made)
@@ -168,13 +168,13 @@ async def test_fault_of_the_coordinator_acts_on_the_machine_that_carries_the_pla
 
 async def test_member_changes_faults_of_its_own_nodes_on_all_machines_and_no_others() -> None:
     async with cluster() as made:
-        beta = made.machines["beta"].others
+        beta = made.machines["beta"].remote_machines
         with pytest.raises(
             AskError, match="loss on h5: beta may change faults of its own nodes and their links"
         ):
             await beta.change_faults({"add": "loss on h5 100%"})
         assert made.labs["gamma"].world.faults.show() == []
-        await made.machines["alpha"].others.change_faults({"add": "loss on h5 1%"})
+        await made.machines["alpha"].remote_machines.change_faults({"add": "loss on h5 1%"})
         assert await beta.change_faults({"add": "link-down on h3"}) == 2
         for lab in made.labs.values():
             assert lab.world.faults.specs().keys() == {1, 2}
@@ -182,18 +182,21 @@ async def test_member_changes_faults_of_its_own_nodes_on_all_machines_and_no_oth
             await beta.change_faults({"remove": None})
         await beta.change_faults({"remove": 2})
         for machine in made.machines.values():
-            [fault] = (await machine.others.look("faults", {}))["faults"]
+            [fault] = (await machine.remote_machines.look("faults", {}))["faults"]
             assert (fault["number"], fault["on"]) == (1, "h5")
 
 
 async def test_effects_of_a_fault_are_told_whichever_machine_is_asked() -> None:
     async with cluster() as made:
-        await made.machines["alpha"].others.change_faults({"add": "loss on h5 100%"})
+        await made.machines["alpha"].remote_machines.change_faults({"add": "loss on h5 100%"})
         world = made.host("h5").world
         world.hosts["h5"].port.send(bytes(64))
 
         async def is_told() -> bool:
-            told = [(await machine.others.look("faults", {}))["faults"] for machine in made.machines.values()]
+            told = [
+                (await machine.remote_machines.look("faults", {}))["faults"]
+                for machine in made.machines.values()
+            ]
             return [rows[0]["hits"] > 0 for rows in told] == [True] * 3
 
         await until(is_told)
@@ -201,7 +204,7 @@ async def test_effects_of_a_fault_are_told_whichever_machine_is_asked() -> None:
 
 async def test_machine_that_was_away_gets_the_faults_of_now() -> None:
     async with cluster() as made:
-        coordinator = made.machines["alpha"].others
+        coordinator = made.machines["alpha"].remote_machines
         await coordinator.change_faults({"add": "loss on h1 1%"})
         for peer in ("alpha", "gamma"):
             made.net.part("beta", peer)
@@ -221,22 +224,22 @@ async def test_machine_that_was_away_gets_the_faults_of_now() -> None:
 async def test_lanes_and_routes_are_those_of_the_machine_that_has_them() -> None:
     async with cluster() as made:
         for machine in made.machines.values():
-            found = await machine.others.look("lanes", {"on": "h5--leaf2"})
+            found = await machine.remote_machines.look("lanes", {"on": "h5--leaf2"})
             carried = {
                 row["name"]: sum(lane["packets"] for lane in row["vls"]) for row in found["directions"]
             }
             assert carried.keys() == {"h5:1->leaf2:1", "leaf2:1->h5:1"}
             assert min(carried.values()) > 0, "the EM has configured h5 by MADs, and was answered"
-            ways = await machine.others.look("routes", {"from": "h1", "to": "h5"})
+            ways = await machine.remote_machines.look("routes", {"from": "h1", "to": "h5"})
             assert ways["paths"]
-            assert (await machine.others.look("topology", {}))["lids"]["h5:1"] == made.host("h5").world.hosts[
+            assert (await machine.remote_machines.look("topology", {}))["lids"]["h5:1"] == made.host(
                 "h5"
-            ].port.lid
+            ).world.hosts["h5"].port.lid
 
 
 async def test_capture_of_one_machine_has_the_packets_of_all() -> None:
     async with cluster() as made:
-        others = made.machines["alpha"].others
+        others = made.machines["alpha"].remote_machines
         ways = made.labs["alpha"].world.fabric.links
         asked = [way for link in ways for way in link.directions]
         there, refused = await others.captures(asked, {"l4": "ethernet"})
@@ -263,13 +266,13 @@ async def test_capture_that_nobody_asks_for_any_more_ends_by_itself(monkeypatch:
     monkeypatch.setattr(captures, "FORGOTTEN_S", forgotten_s)
     async with cluster() as made:
         ways = [way for link in made.labs["alpha"].world.fabric.links for way in link.directions]
-        there, _ = await made.machines["alpha"].others.captures(ways, {})
+        there, _ = await made.machines["alpha"].remote_machines.captures(ways, {})
         kept, forgotten = there
         for _ in range(4):
             await asyncio.sleep(forgotten_s / 2)
             await kept.keep()
-        assert len(made.machines[kept.where].others.served) == 1
-        assert len(made.machines[forgotten.where].others.served) == 0
+        assert len(made.machines[kept.where].remote_machines.served) == 1
+        assert len(made.machines[forgotten.where].remote_machines.served) == 0
         fabric = made.labs[forgotten.where].world.fabric
         assert not any(map(fabric.is_observed, fabric.links)), "its links are as fast as before"
         assert await forgotten.more() is None
@@ -345,7 +348,7 @@ async def test_whatever_a_member_asks_it_gets_an_answer() -> None:
 
 async def test_capture_on_the_links_of_others_is_for_the_coordinator() -> None:
     async with cluster() as made:
-        beta = made.machines["beta"].others
+        beta = made.machines["beta"].remote_machines
         ways = made.labs["beta"].world.fabric.hfis["h5"].ports[1].link
         assert ways is not None
         there, refused = await beta.captures(ways.directions, {})
@@ -370,7 +373,7 @@ async def test_coordinator_sees_what_a_fabric_manager_sets_up_on_other_machines(
             return seen.hfis["h5"].ports[1].lid == 77 and 0xF00001 in leaf.mft and leaf.lft.get(77) == 1
 
         await until(follows)
-        assert (await made.machines["beta"].others.look("topology", {}))["lids"]["h5:1"] == 77
+        assert (await made.machines["beta"].remote_machines.look("topology", {}))["lids"]["h5:1"] == 77
 
 
 async def test_clock_that_is_wrong_is_told_and_hurts_nobody() -> None:

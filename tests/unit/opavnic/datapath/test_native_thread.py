@@ -130,7 +130,7 @@ async def test_faults_count_by_the_thread(bench: Bench) -> None:
 
 async def test_observer_sees_what_passes(bench: Bench) -> None:
     seen: list[bytes] = []
-    end = bench.pair.fabric.observe(lambda sighting: seen.append(sighting.packet))
+    end = bench.pair.fabric.observe(lambda observed: seen.append(observed.packet))
     packet = bench.pair.packet()
     bench.pair.a.send(packet)
     await bench.next()

@@ -137,7 +137,7 @@ async def test_close_ends_everything_the_last_one_first() -> None:
         vnic_port = add_vnic_port(world, "h1")
         world.faults.add("crash on h1")
         for name in ("first", "second"):
-            world.ends.add(name, lambda name=name: ended.append(name))  # type: ignore[misc]
+            world.cleanups.add(name, lambda name=name: ended.append(name))  # type: ignore[misc]
     assert ended == ["second", "first"]
     assert not announces(vnic_port), "a fault that ends with the world starts no driver again"
     assert world.faults.show() == []
@@ -149,7 +149,7 @@ async def test_end_that_fails_keeps_nothing_else_from_its_end() -> None:
 
     world = two_hosts(clock=asyncio.get_running_loop())
     vnic_port = add_vnic_port(world, "h1")
-    world.ends.add("a part", fail)
+    world.cleanups.add("a part", fail)
     assert await world.close() == ["a part: RuntimeError: boom"]
     VnicPort(vnic_port.port, world.clock).close()  # its place is free: it has been closed
 
@@ -160,7 +160,7 @@ async def test_context_names_what_did_not_end() -> None:
 
     with pytest.raises(OpavnicError, match=r"^a part: RuntimeError: boom$"):
         async with two_hosts() as world:
-            world.ends.add("a part", fail)
+            world.cleanups.add("a part", fail)
 
 
 async def test_error_inside_the_context_is_not_hidden_by_one_of_an_end() -> None:
@@ -169,7 +169,7 @@ async def test_error_inside_the_context_is_not_hidden_by_one_of_an_end() -> None
 
     async def use() -> None:
         async with two_hosts() as world:
-            world.ends.add("a part", fail)
+            world.cleanups.add("a part", fail)
             raise KeyError("mine")
 
     with pytest.raises(KeyError, match="mine") as caught:
@@ -201,7 +201,7 @@ async def test_context_that_is_entered_is_left_with_the_rest_and_named_where_it_
             raise RuntimeError("boom")
 
     world = two_hosts()
-    assert [await world.ends.enter(name, part(name)) for name in ("good", "bad")] == ["good", "bad"]
+    assert [await world.cleanups.enter(name, part(name)) for name in ("good", "bad")] == ["good", "bad"]
     assert await world.close() == ["bad: RuntimeError: boom"]
     assert steps == ["good starts", "bad starts", "bad ends", "good ends"]
 
@@ -214,7 +214,7 @@ async def test_context_that_cannot_be_entered_is_not_left() -> None:
 
     world = two_hosts()
     with pytest.raises(KeyError, match="no room"):
-        await world.ends.enter("part", part())
+        await world.cleanups.enter("part", part())
     assert await world.close() == []
 
 

@@ -117,7 +117,7 @@ def test_same_lane_behind_a_stalled_host_waits_too() -> None:
     assert len(bed.got["h4"]) == 5
 
 
-def test_sender_that_does_not_heed_the_stop_drops_its_own() -> None:
+def test_sender_that_ignores_the_stop_drops_its_own() -> None:
     bed = Bed()
     link = bed.ports["h1"].link
     assert link is not None

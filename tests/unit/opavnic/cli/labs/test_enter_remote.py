@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opavnic.cli.base.output import EXIT_FAILED
-from opavnic.cli.labs import enter_elsewhere
+from opavnic.cli.labs import enter_remote
 from opavnic.lab.run.programs_route import FRAME, Frame
 
 
@@ -44,7 +44,7 @@ def test_output_and_exit_code_are_those_of_the_program_or_the_lab_has_ended(seed
     end = chance.randrange(len(data) + 1)
     stream = Stream(data[:end], chance, breaks=chance.random() < 0.5)
     written: list[tuple[int, bytes]] = []
-    with patch.object(enter_elsewhere, "_write", lambda fd, text: written.append((fd, text))):
-        found = enter_elsewhere._show(cast(HTTPResponse, stream))
+    with patch.object(enter_remote, "_write", lambda fd, text: written.append((fd, text))):
+        found = enter_remote._show(cast(HTTPResponse, stream))
     assert found == ((code, "") if end == len(data) else (EXIT_FAILED, "the lab has ended"))
     assert written == said[: len(written)]

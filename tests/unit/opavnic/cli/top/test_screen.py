@@ -58,7 +58,7 @@ class Person:
         self.found = found
         self.size = size
         self.faults = faults
-        self.deeds: list[Action] = []
+        self.actions: list[Action] = []
 
     @property
     def grids(self) -> list[Grid]:
@@ -74,8 +74,8 @@ class Person:
 
     def press(self, *keys: str) -> Person:
         for key in keys:
-            self.state, deeds = pressed(self.state, key, self.shown, room_of(self.size[1]))
-            self.deeds += deeds
+            self.state, actions = pressed(self.state, key, self.shown, room_of(self.size[1]))
+            self.actions += actions
         return self
 
     @property
@@ -146,14 +146,14 @@ def test_scrolling_shows_every_row_and_the_chosen_one_stays_chosen_when_the_orde
 
 def test_faults_are_set_on_what_is_chosen_and_removed() -> None:
     person = Person(measured(3), ONE_FAULT).press("down", "f", *["backspace"] * 3, *"20%", "enter")
-    assert person.deeds == [SetFault("loss on h2 20%")]
+    assert person.actions == [SetFault("loss on h2 20%")]
     person.press("2", "down", "x", "d")
-    assert person.deeds[1:] == [SetFault("link-down on h2:1--sw0:2"), ClearFaults("h2:1--sw0:2")]
+    assert person.actions[1:] == [SetFault("link-down on h2:1--sw0:2"), ClearFaults("h2:1--sw0:2")]
     person.press("4", "d")
     assert person.state.table == FAULTS
-    assert person.deeds[3:] == [RemoveFault(3)]
+    assert person.actions[3:] == [RemoveFault(3)]
     person.press("f", "escape")
-    assert len(person.deeds) == 4
+    assert len(person.actions) == 4
 
 
 def test_enter_opens_what_is_chosen_and_escape_leads_back() -> None:

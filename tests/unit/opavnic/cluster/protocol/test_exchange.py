@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from opavnic.cluster.errors import ClusterInputError
 from opavnic.cluster.protocol.exchange import OPEN_AGAIN_S, Exchange, Put, Urgency
 from opavnic.cluster.protocol.messages import (
-    Ends,
-    Room,
+    Grant,
+    StreamId,
     build_body,
+    build_grant,
     build_open,
-    build_room,
     build_train,
     train_head,
 )
@@ -155,8 +155,8 @@ def test_train_whose_grant_is_of_an_earlier_era_is_delivered_and_the_grant_refus
     nodes = opened()
     nodes.answer(b"asks")
     nodes.settle()
-    room = Room(Ends(0x301, 0, 22, 11, 9), 0, WINDOW, 0, 0, 0)
-    train = train_head(Ends(0x301, 0, 22, 11, 1), 1, room) + build_body([b"all the same"])
+    grant = Grant(StreamId(0x301, 0, 22, 11, 9), 0, WINDOW, 0, 0, 0)
+    train = train_head(StreamId(0x301, 0, 22, 11, 1), 1, grant) + build_body([b"all the same"])
     nodes.a.received(B, LINK, 1, train, nodes.now)
     nodes.collect()
     assert nodes.a.refused == {"stale_era": 1}
@@ -168,7 +168,7 @@ def test_earlier_grant_that_a_later_one_overtook_changes_nothing() -> None:
     nodes.send(b"1")
     nodes.settle()
     known = nodes.sender
-    nodes.a.received(B, LINK, 0, build_room(Room(Ends(0x301, 0, 22, 11, 1), 0, 1, 0, 0, 0)), nodes.now)
+    nodes.a.received(B, LINK, 0, build_grant(Grant(StreamId(0x301, 0, 22, 11, 1), 0, 1, 0, 0, 0)), nodes.now)
     assert nodes.sender == known
     assert not nodes.a.refused
 
@@ -257,7 +257,7 @@ def test_lost_train_is_counted_by_its_packets() -> None:
     assert (nodes.receiver.received, nodes.receiver.missing) == (1, 2)
 
 
-ENDS = Ends(0x301, 0, 22, 11, 1)
+ENDS = StreamId(0x301, 0, 22, 11, 1)
 
 
 @pytest.mark.parametrize(
@@ -265,22 +265,28 @@ ENDS = Ends(0x301, 0, 22, 11, 1)
     [
         ("bad_message", B, LINK, 0, b"OV"),
         ("other_version", B, LINK, 0, b"OV\7" + build_open(ENDS)[3:]),
-        ("other_fabric", B, LINK, 1, build_open(Ends(0x302, 0, 22, 11, 1))),
+        ("other_fabric", B, LINK, 1, build_open(StreamId(0x302, 0, 22, 11, 1))),
         ("unknown_link", B, "another", 1, build_open(ENDS)),
         ("not_the_peer", NodeName("c"), LINK, 1, build_open(ENDS)),
-        ("stale_life", B, LINK, 1, build_open(Ends(0x301, 0, 23, 11, 1))),
-        ("stale_life", B, LINK, 1, build_open(Ends(0x301, 0, 22, 12, 1))),
-        ("stale_life", B, LINK, 1, build_train(Ends(0x301, 9, 22, 11, 1), 0, [b"not asked"])),
+        ("stale_life", B, LINK, 1, build_open(StreamId(0x301, 0, 23, 11, 1))),
+        ("stale_life", B, LINK, 1, build_open(StreamId(0x301, 0, 22, 12, 1))),
+        ("stale_life", B, LINK, 1, build_train(StreamId(0x301, 9, 22, 11, 1), 0, [b"not asked"])),
         ("wrong_direction", B, LINK, 0, build_open(ENDS)),
-        ("wrong_direction", B, LINK, 1, build_room(Room(ENDS, 0, 9, 0, 0, 0))),
-        ("stale_era", B, LINK, 0, build_room(Room(Ends(0x301, 0, 22, 11, 9), 0, 9, 0, 0, 0))),
-        ("bad_room", B, LINK, 0, build_room(Room(Ends(0x301, MANAGEMENT_SC, 22, 11, 1), 5, 9, 0, 0, 0))),
+        ("wrong_direction", B, LINK, 1, build_grant(Grant(ENDS, 0, 9, 0, 0, 0))),
+        ("stale_era", B, LINK, 0, build_grant(Grant(StreamId(0x301, 0, 22, 11, 9), 0, 9, 0, 0, 0))),
         (
-            "bad_room",
+            "bad_grant",
             B,
             LINK,
             0,
-            build_room(Room(Ends(0x301, MANAGEMENT_SC, 22, 11, 1), 0, 1 << 40, 0, 0, 0)),
+            build_grant(Grant(StreamId(0x301, MANAGEMENT_SC, 22, 11, 1), 5, 9, 0, 0, 0)),
+        ),
+        (
+            "bad_grant",
+            B,
+            LINK,
+            0,
+            build_grant(Grant(StreamId(0x301, MANAGEMENT_SC, 22, 11, 1), 0, 1 << 40, 0, 0, 0)),
         ),
     ],
 )
@@ -294,7 +300,7 @@ def test_message_of_a_liar_is_refused_by_name(
 
 def test_train_beyond_the_window_is_refused() -> None:
     nodes = opened()
-    far = build_train(Ends(0x301, 0, 11, 22, 1), WINDOW + 5, [b"x"])
+    far = build_train(StreamId(0x301, 0, 11, 22, 1), WINDOW + 5, [b"x"])
     nodes.b.received(A, LINK, 0, far, nodes.now)
     assert nodes.b.refused["over_window"] == 1
     assert nodes.delivered[B] == []

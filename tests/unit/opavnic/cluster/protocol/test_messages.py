@@ -12,13 +12,13 @@ from opavnic.cluster.errors import MessageError
 from opavnic.cluster.protocol.messages import (
     MAX_PACKET,
     PROTOCOL,
-    Ends,
+    Grant,
     Open,
-    Room,
+    StreamId,
     Train,
     build_body,
+    build_grant,
     build_open,
-    build_room,
     build_train,
     parse,
     train_head,
@@ -26,24 +26,26 @@ from opavnic.cluster.protocol.messages import (
 
 U64 = st.integers(0, (1 << 64) - 1)
 U32 = st.integers(0, (1 << 32) - 1)
-ENDS = st.builds(Ends, fabric=U32, sc=st.integers(0, 31), from_life=U64, to_life=U64, era=U32)
+ENDS = st.builds(StreamId, fabric=U32, sc=st.integers(0, 31), from_life=U64, to_life=U64, era=U32)
 PACKETS = st.lists(st.binary(min_size=1, max_size=200), min_size=1, max_size=80)
-END = Ends(0x301, 15, 7, 9, 3)
+END = StreamId(0x301, 15, 7, 9, 3)
 
 
 @given(ENDS, U64, PACKETS)
-def test_train_reads_back_as_built(ends: Ends, first: int, packets: list[bytes]) -> None:
-    train = parse(build_train(ends, first, packets))
+def test_train_reads_back_as_built(stream_id: StreamId, first: int, packets: list[bytes]) -> None:
+    train = parse(build_train(stream_id, first, packets))
     assert isinstance(train, Train)
-    assert (train.ends, train.first, train.body.packets) == (ends, first, packets)
+    assert (train.stream_id, train.first, train.body.packets) == (stream_id, first, packets)
     assert (train.body.count, train.body.size) == (len(packets), sum(map(len, packets)))
 
 
 @given(ENDS, U64, U64, U64, U32, U64)
-def test_room_and_open_read_back_as_built(ends: Ends, a: int, b: int, c: int, era: int, d: int) -> None:
-    room = Room(ends, a, b, c, era, d)
-    assert parse(build_room(room)) == room
-    assert parse(build_open(ends)) == Open(ends)
+def test_room_and_open_read_back_as_built(
+    stream_id: StreamId, a: int, b: int, c: int, era: int, d: int
+) -> None:
+    grant = Grant(stream_id, a, b, c, era, d)
+    assert parse(build_grant(grant)) == grant
+    assert parse(build_open(stream_id)) == Open(stream_id)
 
 
 @given(st.binary(max_size=300))
@@ -63,11 +65,16 @@ def test_any_change_to_a_train_is_a_message_or_a_message_error(data: st.DataObje
 
 
 @given(ENDS, U32, U64, U64)
-def test_train_with_a_grant_reads_back_as_both(ends: Ends, era: int, first: int, limit: int) -> None:
-    room = Room(ends._replace(era=era), 1, limit, 2, 3, 4)
-    train = parse(train_head(ends, first, room) + build_body([b"a", b"bc"]))
+def test_train_with_a_grant_reads_back_as_both(stream_id: StreamId, era: int, first: int, limit: int) -> None:
+    grant = Grant(stream_id._replace(era=era), 1, limit, 2, 3, 4)
+    train = parse(train_head(stream_id, first, grant) + build_body([b"a", b"bc"]))
     assert isinstance(train, Train)
-    assert (train.ends, train.first, train.room, train.body.packets) == (ends, first, room, [b"a", b"bc"])
+    assert (train.stream_id, train.first, train.grant, train.body.packets) == (
+        stream_id,
+        first,
+        grant,
+        [b"a", b"bc"],
+    )
 
 
 @pytest.mark.parametrize(
@@ -75,8 +82,8 @@ def test_train_with_a_grant_reads_back_as_both(ends: Ends, era: int, first: int,
     [
         build_train(END, 0, [b"ab"]),
         build_open(END),
-        build_room(Room(END, 1, 2, 0, 0, 0)),
-        train_head(END, 0, Room(END, 1, 2, 0, 0, 0)) + build_body([b"ab"]),
+        build_grant(Grant(END, 1, 2, 0, 0, 0)),
+        train_head(END, 0, Grant(END, 1, 2, 0, 0, 0)) + build_body([b"ab"]),
     ],
 )
 def test_truncated_and_longer_messages_are_refused(good: bytes) -> None:

@@ -10,7 +10,7 @@ import pytest
 import zenoh
 
 from opavnic.cluster.errors import ClusterError, ClusterInputError
-from opavnic.cluster.protocol.messages import PROTOCOL, Ends, Packets, build_open
+from opavnic.cluster.protocol.messages import PROTOCOL, Packets, StreamId, build_open
 from opavnic.cluster.protocol.transport import NodeName
 from opavnic.cluster.protocol.zenoh_config import Address, SessionPlan, check, config, link_key
 from opavnic.cluster.zenoh.credentials import load_credentials, make_authority
@@ -118,9 +118,9 @@ async def test_member_cannot_speak_as_another_nor_hear_what_is_not_for_it(ca: Pa
             own = liar.liveliness().declare_token(f"opavnic/{FABRIC:x}/live/m2/member/{PROTOCOL}/5/-")
             await saw.until(lambda: saw.saw("m2", "joined"))
             assert not saw.saw("m9", "joined")
-            ends = Ends(FABRIC, 0, 5, c._life, 1)
-            liar.put(link_key(FABRIC, M1, C, "l", 1), build_open(ends))
-            liar.put(link_key(FABRIC, M2, C, "l", 1), build_open(ends))
+            stream_id = StreamId(FABRIC, 0, 5, c._life, 1)
+            liar.put(link_key(FABRIC, M1, C, "l", 1), build_open(stream_id))
+            liar.put(link_key(FABRIC, M2, C, "l", 1), build_open(stream_id))
             # the second comes after the first on one connection: when it is counted, the first was refused
             while not c.counters():  # noqa: ASYNC110 - nobody announces a counter
                 await asyncio.sleep(0)
