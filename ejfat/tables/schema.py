@@ -173,10 +173,6 @@ class TableSet:
             for table in self.of(dialect).values():
                 yield dialect, table
 
-    def uses(self, dialect: Dialect) -> bool:
-        """Return whether any table of this pipeline has an entry."""
-        return any(len(table) for table in self.of(dialect).values())
-
     def clear(self, dialect: Dialect, names: Iterable[str]) -> None:
         """Empty tables of one pipeline.
 

@@ -1,4 +1,4 @@
-"""Read and write table scripts: `table_add TABLE ACTION KEY... => ARG... [PRIORITY]`, `run_traffic NAME`.
+"""Read table scripts: `table_add TABLE ACTION KEY... => ARG... [PRIORITY]`, `run_traffic NAME`.
 
 A command may span several lines, as in the specification; `#` starts a comment. Keys are hexadecimal or
 decimal: plain, VALUE/PREFIX_LENGTH or VALUE&&&MASK, in the order of the table's key.
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ejfat.base.errors import ScriptError, TableError
-from ejfat.tables.match_action import Entry, KeyField, Match, MatchKind, TableSpec, match_text, prefix_match
+from ejfat.tables.match_action import Entry, KeyField, Match, MatchKind, TableSpec, prefix_match
 from ejfat.tables.schema import Dialect, TableSet, spec_for
 
 TABLE_ADD = "table_add"
@@ -82,24 +82,6 @@ def load_script(text: str, path: str = "<script>", tables: TableSet | None = Non
         except TableError as error:
             raise ScriptError(path, command.line, str(error)) from None
     return tables
-
-
-def write_script(tables: TableSet, traffic: str = "packets") -> str:
-    """Return a script for these tables: one line per entry, ending with `run_traffic`."""
-    lines = [entry_line(table.spec, entry) for _, table in tables for entry in table]
-    return "\n".join([*lines, f"{RUN_TRAFFIC} {traffic}", ""])
-
-
-def entry_line(spec: TableSpec, entry: Entry) -> str:
-    """Return the `table_add` line of an entry."""
-    keys = [match_text(key, match) for key, match in zip(spec.keys, entry.matches, strict=True)]
-    params = spec.actions[entry.action].params
-    args = [
-        f"{value:#0{(param.width + 3) // 4 + 2}x}" for param, value in zip(params, entry.args, strict=True)
-    ]
-    if spec.takes_priority:
-        args.append(str(entry.priority))
-    return " ".join([TABLE_ADD, spec.name, entry.action, *keys, "=>", *args])
 
 
 def _tokens(text: str) -> Iterable[Token]:

@@ -305,11 +305,6 @@ class Fabric:
 
         return ring, end
 
-    def is_observed(self, link: Link) -> bool:
-        """Return whether a link is observed or captured in either direction."""
-        seen = [self._watched, *self._captured.values()]
-        return any(direction in those for direction in link.directions for those in seen)
-
     def _dispatch(self, output: Output) -> None:
         if isinstance(output, Delivered):
             _, number, packet, token, in_port = output

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -85,18 +85,15 @@ class SubnetManager:
         port: HfiPort | None = None,
         *,
         routing: Routing | None = None,
-        lids: Mapping[str, int] | None = None,
     ) -> None:
         """Take charge of `fabric`.
 
         Args:    port: where it runs, a full member of the management partition; None sees the whole fabric.
-                 lids: what `lid_table` of an earlier subnet manager returned, so that ports keep their LIDs.
-        Raises:  FabricError: `lids` is not such a table.
         """
         self.fabric = fabric
         self.port = port
         self.routing = routing if routing is not None else Routing()
-        self._lids = LidTable(lids or {})
+        self._lids = LidTable()
         self._pkeys: dict[Guid, tuple[int, ...]] = {}
         self._management: set[Guid] = set() if port is None else {port.guid}
         self.groups = Groups(lambda: self._view)
@@ -125,10 +122,6 @@ class SubnetManager:
             self._lids.lid_of(port.guid, self.routing.lmc)
         for switch in self.fabric.switches.values():
             self._lids.lid_of(switch.node_guid, 0)
-
-    def lid_table(self) -> dict[str, int]:
-        """Return the base LID of every GUID ever seen, fit for JSON: what a successor needs to keep the LIDs."""
-        return self._lids.to_json()
 
     @property
     def view(self) -> View | None:

@@ -121,11 +121,6 @@ class Lnd:
         """Number of messages not yet reported."""
         return len(self._txs) + len(self.rails.table)
 
-    @property
-    def peers_known(self) -> int:
-        """Number of NIDs to which messages were sent and that have answered or may still answer."""
-        return self._txs.peers + len(self.rails.table.remote_peers())
-
     def queues(self) -> list[PeerQueue]:
         """Return the queues of messages to NIDs of networks with channel bonding."""
         return self._txs.queues()

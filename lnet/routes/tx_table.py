@@ -67,11 +67,6 @@ class TxTable:
     def __len__(self) -> int:
         return len(self._txs)
 
-    @property
-    def peers(self) -> int:
-        """Number of NIDs with a queue."""
-        return len(self._queues)
-
     def on_net(self, kib_net: KibNet) -> list[KibTx]:
         """Return the messages of a network."""
         return [tx for tx in self._txs.values() if tx.net is kib_net]

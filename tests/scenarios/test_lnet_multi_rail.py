@@ -103,7 +103,7 @@ def test_unknown_nid_fails_once_and_is_not_kept() -> None:
         a.node.put(Nid.parse(f"10.9.1.{number}@o2ib0"), b"anyone?")
     clock.advance(400)
     assert len(a.failed) == len(a.reports) == 100
-    assert (a.node.lnd.peers_known, a.node.lnd.unreported) == (0, 0)
+    assert (Lnetctl(a.node).peer_list(), a.node.lnd.unreported) == ({"peer list": []}, 0)
 
 
 def test_message_to_a_restarted_peer_discovers_it_again() -> None:

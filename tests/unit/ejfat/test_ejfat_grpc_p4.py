@@ -19,7 +19,8 @@ from ejfat.control.pb import sn_p4_v2_pb2_grpc as pb_grpc
 from ejfat.pipeline import Pipeline
 from ejfat.tables.match_action import MatchKind
 from ejfat.tables.schema import Dialect
-from ejfat.tables.script import read_script, write_script
+from ejfat.tables.script import read_script
+from unit.ejfat.pipelines import entries
 
 VECTORS = Path(__file__).parents[2] / "vectors" / "ejfat"
 TOKEN = (("authorization", "Bearer word"),)
@@ -169,13 +170,13 @@ async def test_bad_rule_is_refused_and_takes_its_whole_request_along(
     client: Client, bad: Any, code: int
 ) -> None:
     assert await client.batch(pb.BOP_INSERT, ask(epoch("0x0", 0, 1), bad)) == [code]
-    assert not client.pipeline.tables.uses(Dialect.V23)
+    assert entries(client.pipeline.tables, Dialect.V23) == 0
 
 
 async def test_table_that_overflows_is_refused_and_unchanged(client: Client) -> None:
     sources = [rule("ipv4_src_filter_table", [only("0x0"), only(hex(n))], "allow_ip_src") for n in range(257)]
     assert await client.batch(pb.BOP_INSERT, ask(*sources)) == [pb.EC_FAILED_INSERT_TABLE_RULE]
-    assert not client.pipeline.tables.uses(Dialect.V23)
+    assert entries(client.pipeline.tables, Dialect.V23) == 0
 
 
 async def test_single_rules_and_clearing(client: Client) -> None:
@@ -183,11 +184,11 @@ async def test_single_rules_and_clearing(client: Client) -> None:
         await client.one("InsertTableRule", ask(epoch("0x0", 0, 1), epoch("0x10", 60, 1)))
     ).error_code == pb.EC_OK
     assert (await client.one("DeleteTableRule", ask(epoch("0x10", 60, 1)))).error_code == pb.EC_OK
-    assert write_script(client.pipeline.tables).count("table_add") == 1
+    assert entries(client.pipeline.tables, Dialect.V23) == 1
     clear = pb.TableRequest(dev_id=0, table_name="nowhere")
     assert (await client.one("ClearTable", clear)).error_code == pb.EC_INVALID_TABLE_NAME
     assert (await client.one("ClearTable", pb.TableRequest(dev_id=-1))).error_code == pb.EC_OK
-    assert not client.pipeline.tables.uses(Dialect.V23)
+    assert entries(client.pipeline.tables, Dialect.V23) == 0
     assert (await client.one("ClearTable", pb.TableRequest(dev_id=3))).error_code == pb.EC_INVALID_DEVICE_ID
     assert (await client.one("InsertTableRule", ask(dev_id=7))).error_code == pb.EC_INVALID_DEVICE_ID
 

@@ -19,6 +19,7 @@ from ejfat.control.pb import sn_p4_v2_pb2_grpc as pb_grpc
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
 from ejfat.live.app import AppConfig, LbApp
 from ejfat.tables.schema import Dialect
+from unit.ejfat.pipelines import entries
 
 LB, SENDER = ip_address("10.0.0.1"), ip_address("10.0.0.2")
 TOKEN = (("authorization", "Bearer word"),)
@@ -118,7 +119,7 @@ async def test_after_a_foreign_control_plane_has_programmed_the_tables_nothing_i
         assert app.status()["tables"] == "foreign"
         with pytest.raises(ControlError, match="a foreign control plane programs the tables"):
             app.reserve("run", [SENDER])
-        assert not app.pipeline.tables.uses(Dialect.V23)
+        assert entries(app.pipeline.tables, Dialect.V23) == 0
 
 
 async def test_tables_are_free_again_when_the_last_reservation_ends() -> None:
@@ -137,7 +138,7 @@ def test_version_1_off_after_a_restart_leaves_none_of_its_tables(tmp_path: Path)
             reserve(app)
         app.advance()
         epochs = app.pipeline.tables.v1["epoch_assign_table"]
-        assert (app.pipeline.tables.uses(Dialect.V1), len(epochs) > 0) == (with_v1, with_v1)
+        assert (entries(app.pipeline.tables, Dialect.V1) > 0, len(epochs) > 0) == (with_v1, with_v1)
         app._save()
         assert app._store is not None
         app._store.close()

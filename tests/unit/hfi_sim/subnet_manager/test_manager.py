@@ -225,32 +225,6 @@ def test_cut_off_half_is_out_of_service_and_comes_back_with_its_lids() -> None:
     assert [port.lid for port in ports] == before
 
 
-def test_lid_table_lets_a_successor_keep_the_lids() -> None:
-    fabric, sm, ports = ring_of_switches(3)
-    table = sm.lid_table()
-    sm.stop()
-    extra = fabric.add_hfi("h9").ports[1]
-    fabric.hfis = {"h9": fabric.hfis["h9"], **fabric.hfis}  # swept first, and still not given an old LID
-    fabric.connect(extra, fabric.switches["sw0"].ports[4])
-    successor = SubnetManager(fabric, ports[0], lids=table)
-    successor.sweep()
-    assert [port.lid for port in ports] == [1, 2, 3]
-    assert extra.lid == 7
-
-
-@pytest.mark.parametrize(
-    ("table", "message"),
-    [
-        ({"0x1": 0}, "a unicast LID is 1 to 0xefffff"),
-        ({"0x1": 5, "0x2": 5}, "LID 0x5 stands at both 0x1 and 0x2"),
-        ({"node": 5}, "'node' is not a GUID"),
-    ],
-)
-def test_lid_table_that_cannot_be_is_refused(table: dict[str, int], message: str) -> None:
-    with pytest.raises(FabricError, match=message):
-        SubnetManager(Fabric(), lids=table)
-
-
 @pytest.mark.parametrize("lmc", [1, 2, 3])
 def test_lmc_gives_aligned_ranges_that_are_routed_apart(lmc: int) -> None:
     fabric = clos(2, 8, hosts_per_leaf=2).build(Fabric())

@@ -209,9 +209,7 @@ def _ring_bed(engine: str) -> Bed:
         topology.cable(f"sw{number}:2", f"sw{(number + 1) % 5}:3")
     bed = Bed(FlowControl(buffer_bytes=16384), topology)
     bed.sm.stop()
-    bed.sm = SubnetManager(
-        bed.fabric, bed.ports["h1"], routing=Routing(engine=engine), lids=bed.sm.lid_table()
-    )
+    bed.sm = SubnetManager(bed.fabric, bed.ports["h1"], routing=Routing(engine=engine))
     bed.sm.sweep()
     for port in bed.ports.values():
         bed.sm.set_pkeys(port, [0x8002])
