@@ -190,10 +190,8 @@ class Coordinator(Machine):
         return self.transport.name
 
     async def _is_ready(self, asker: NodeName, _body: dict[str, Any]) -> dict[str, Any]:
-        if self._is_running:
-            await self.remote_machines.tell_faults(
-                asker
-            )  # it rejoined and has missed the changes made meanwhile
+        # it may have missed changes while it was away, or have faults that were set before this process started
+        await self.remote_machines.tell_faults(asker)
         self._ready.add(asker)
         self._changed.set()
         if self._groups_told is not None:

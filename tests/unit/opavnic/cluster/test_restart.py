@@ -1,0 +1,67 @@
+"""A coordinator whose process is killed and started again with the same lab file: the machines go on with the lab."""
+
+from __future__ import annotations
+
+import pytest
+
+from opavnic.cluster.machines.coordinator import Coordinator
+from opavnic.cluster.protocol.transport import NodeName
+from opavnic.lab.file.loader import parse_lab
+from opavnic.lab.run.lab import Lab
+from opavnic.scenario.virtual import LOOP_OPTIONS
+from unit.opavnic.cluster.test_fabric_over_machines import FILE, Cluster, cluster, in_service, states, until
+
+pytestmark = pytest.mark.looptime(**LOOP_OPTIONS)
+HOSTS = ["h1", "h2", "h3", "h4", "h5", "h6"]
+
+
+def lids(lab: Lab) -> dict[str, int]:
+    return {port.name: port.lid for port in lab.world.fabric.hfi_ports() if not port.hfi.is_remote}
+
+
+def fault_numbers(made: Cluster) -> dict[str, list[int]]:
+    return {name: list(lab.world.faults.specs()) for name, lab in made.labs.items()}
+
+
+async def reaches(made: Cluster, host: str, other: str) -> bool:
+    there, here = (made.host(name).interface(name, "blue") for name in (other, host))
+    assert here.memory_host is not None
+    assert there.address is not None
+    return await here.memory_host.ping(there.address.ip, 1, 1.0) == 1  # type: ignore[arg-type]
+
+
+async def test_coordinator_that_is_started_again_finds_the_machines_as_they_were_and_its_own_faults_alone() -> (
+    None
+):
+    async with cluster() as made:
+        before = {name: lids(lab) for name, lab in made.labs.items()}
+        await made.machines["alpha"].remote_machines.change_faults({"add": "loss on h5 1%"})
+        assert fault_numbers(made) == {name: [1] for name in made.labs}
+        made.net.up[NodeName("alpha")].kill()
+        await made.labs.pop("alpha").stop()
+        assert await reaches(made, "h3", "h4"), "what needs no other machine goes on"
+
+        again = Coordinator(
+            parse_lab(FILE, "lab.yaml"),
+            FILE,
+            "lab.yaml",
+            made.net.transport("alpha", is_coordinator=True),
+            progress=print,
+            netdev="memory",
+        )
+        made.machines["alpha"] = again
+        made.labs["alpha"] = lab = await again.gather()
+        async with lab:
+
+            async def is_one_again() -> bool:
+                return in_service(made) >= set(HOSTS) and set((await states(made)).values()) == {"up"}
+
+            await until(is_one_again)
+            assert {name: lids(lab) for name, lab in made.labs.items()} == before
+            assert fault_numbers(made) == {name: [] for name in made.labs}
+            for host in HOSTS[1:]:
+                assert await reaches(made, "h1", host), host
+            assert lab.manager is not None
+            assert await lab.manager.em.verify() == []
+            assert made.unaccounted() == {}
+            await again.close()
