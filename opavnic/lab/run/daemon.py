@@ -10,10 +10,10 @@ from typing import Any
 
 from aiohttp import web
 
-from opavnic.base.heap import keep_large_blocks_out_of_the_heap
 from opavnic.base.signals import call_on_ending_signals
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.ownership.cleanup import Removed
+from opavnic.lab.run.heap import keep_large_blocks_out_of_the_heap
 from opavnic.lab.run.lab import Lab
 from opavnic.lab.run.logs import LogHub
 from opavnic.lab.run.part_routes import PartRoutes
