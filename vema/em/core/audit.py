@@ -18,6 +18,7 @@ from hfi_sim.wire.mad.message import Mad
 from vema.base.errors import AgentError
 from vema.base.types import AttrId
 from vema.em.core.dialogue import Request, request_for
+from vema.em.core.port_life import SERVED
 from vema.em.core.state import Port, Vesw, Vport
 from vema.em.desired.mac_tables import EMPTY, ENTRY, SECTIONS, digest_of, section_key, section_range
 from vema.em.store.persisted import VportKey
@@ -155,7 +156,7 @@ def _idle(ports: Mapping[int, Port], key: VportKey) -> bool:
     """Return whether a vport is reachable and fully configured, with no request in flight."""
     port = ports.get(key[0])
     vport = None if port is None else port.vports.get(key[1])
-    if port is None or vport is None or not port.in_service or port.blocked or not port.ready:
+    if port is None or vport is None or port.life is not SERVED or not port.ready:
         return False
     return vport.done and not vport.busy
 

@@ -25,6 +25,7 @@ from vema.em.core import dialogue
 from vema.em.core.audit import Audit
 from vema.em.core.dialogue import PORT, Effect, Request
 from vema.em.core.groups import Group
+from vema.em.core.port_life import SERVED
 from vema.em.core.port_lives import PortLives
 from vema.em.core.record_log import RecordLog
 from vema.em.core.state import SCAN_GAP, Desired, Port, Vesw, Vport
@@ -117,7 +118,8 @@ class EmCore:
                 known = self.ports[guid] = self._lives.meet(fact)
                 self._lives.begin(now, known)
             elif not known.in_service or known.facts != fact:
-                self._lives.come_back(now, known, fact)
+                known.facts = fact
+                self._lives.begin(now, known)
         self._by_lid = {port.facts.lid: guid for guid, port in self.ports.items() if port.in_service}
         if not self._vesws.fit(self.config):
             self._vesws.replan(now, self.config)
@@ -189,7 +191,7 @@ class EmCore:
             port = self.ports.get(key)
             if port is not None:
                 if port.wake_at == when:
-                    self._wake_port(now, port)
+                    self._lives.due(now, port)
             elif (vesw := self.vesws.get(-key)) is not None:
                 self._vesws.settle(now, vesw)
         if self.active and (due := self._audit.wake(now, self.ports, self.vesws)) is not None:
@@ -216,7 +218,7 @@ class EmCore:
             guid, num = turn
             turns -= PORT_TURNS if num == PORT else 1
             port = self.ports[guid]
-            if port.blocked:
+            if port.life is not SERVED:
                 continue
             request = self._port_turn(port) if num == PORT else self._vport_turn(port, port.vports.get(num))
             if request is not None:
@@ -297,13 +299,6 @@ class EmCore:
         return all(port.ready and all(vport.done for vport in port.vports.values()) for port in live)
 
     # --- turns ---------------------------------------------------------------------------------------------
-
-    def _wake_port(self, now: float, port: Port) -> None:
-        if port.in_service:
-            self._lives.look(now, port)
-        else:
-            self._lives.forget(port)
-            self._vesws.replan(now, self.config)
 
     def _port_turn(self, port: Port) -> Request | None:
         if port.busy or port.ready:

@@ -1,7 +1,8 @@
-"""The life cycle of ports as seen by an EM: joining, leaving, polls, backoff, isolation. Sans-IO."""
+"""What an EM does in the lives of ports (`port_life`): joining, leaving, polls, backoff, isolation. Sans-IO."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Final
 
@@ -9,6 +10,7 @@ from hfi_sim.base.errors import WireError
 from vema.base.errors import AgentError
 from vema.em.core import dialogue
 from vema.em.core.dialogue import Request
+from vema.em.core.port_life import LIFE, SERVED, Life, LifeEvent
 from vema.em.core.record_log import RecordLog
 from vema.em.core.state import Desired, Port, Vport
 from vema.em.core.turns import Turns
@@ -68,38 +70,27 @@ class PortLives:
 
     def begin(self, now: float, port: Port) -> None:
         """Restart the dialogue with a port that joined, came back or changed, or after this EM became the master."""
-        port.epoch += 1
-        port.doubt()
-        port.busy = port.blocked = False
+        if port.in_service:
+            self._enter(port, LifeEvent.RESTART)
+        else:
+            self._enter(port, LifeEvent.RETURN)
+            port.failures = 0
+            self._log.event("port-joined", port)
+        port.restart()
         if port.scan is not None:
             port.start_scan(port.patience)
-        for vport in port.vports.values():
-            vport.busy = False
         self._vesws.wait_for(port)
         self._turns.mark_port(port)
         self._schedule_look(now, port, first=True)
 
-    def come_back(self, now: float, port: Port, fact: PortFacts) -> None:
-        """Handle a port that came back, or whose facts changed while in service."""
-        was_away = not port.in_service
-        port.facts, port.in_service, port.away_until = fact, True, None
-        port.blocked = False
-        if was_away:
-            port.isolated, port.failures = "", 0
-            self._log.event("port-joined", port)
-        self.begin(now, port)
-
     def leave(self, now: float, port: Port) -> None:
         """Handle a port that left; its addresses stay in the tables of the others for a while."""
-        port.in_service = False
-        port.away_until = now + self._desired.config.limits.leave_hold
-        self._stop(now, port, port.away_until)
+        self._stop(now, port, LifeEvent.LEAVE, self._desired.config.limits.leave_hold)
         self._log.event("port-left", port)
 
-    def forget(self, port: Port) -> None:
-        """Give up waiting for a port that left to come back."""
-        port.away_until = None
-        self._log.event("port-forgotten", port)
+    @staticmethod
+    def _enter(port: Port, event: LifeEvent) -> None:
+        port.life, port.isolated = LIFE.after(port.life, event), ""
 
     def forget_vports(self, port: Port) -> None:
         """Forget the vports of a port and scan for them: another EM may have created others."""
@@ -109,11 +100,15 @@ class PortLives:
 
     # --- polls ---------------------------------------------------------------------------------------------
 
-    def look(self, now: float, port: Port) -> None:
-        """Poll a port in service that is due."""
-        if port.blocked:
-            port.blocked, port.isolated = False, ""
-        elif not all(vport.done for vport in port.vports.values()):
+    def due(self, now: float, port: Port) -> None:
+        """Poll a port in service; give up waiting for one that left to come back."""
+        was_served, port.wake_at = port.life is SERVED, math.inf
+        self._enter(port, LifeEvent.DUE)
+        if port.life is Life.FORGOTTEN:
+            self._log.event("port-forgotten", port)
+            self._vesws.replan(now, self._desired.config)
+            return
+        if was_served and not all(vport.done for vport in port.vports.values()):
             self._turns.schedule(port, self._after_trap(now, port))  # it is already being polled
             return
         port.doubt()
@@ -134,7 +129,7 @@ class PortLives:
     def look_after_trap(self, now: float, port: Port) -> None:
         """Poll again soon, as the agent may suppress the trap for a later change."""
         again = self._after_trap(now, port)
-        if not port.blocked and (port.wake_at <= now or port.wake_at > again):
+        if port.life is SERVED and (port.wake_at <= now or port.wake_at > again):
             self._turns.schedule(port, again)
 
     @staticmethod
@@ -164,7 +159,8 @@ class PortLives:
         port.failures += 1
         if vport is not None:
             dialogue.lost(vport, request)
-        self._stop(now, port, now + min(BACKOFF_S * 2 ** min(port.failures - 1, 10), BACKOFF_MAX_S))
+        backoff_s = min(BACKOFF_S * 2 ** min(port.failures - 1, 10), BACKOFF_MAX_S)
+        self._stop(now, port, LifeEvent.TIMEOUT, backoff_s)
 
     def refused(self, now: float, port: Port, vport: Vport | None, error: AgentError | WireError) -> None:
         """Retry after a refusal; isolate an agent that keeps refusing, or whose response is invalid."""
@@ -178,17 +174,15 @@ class PortLives:
                 self._turns.mark_port(port)
             return
         port.strikes, port.refusals = port.strikes + 1, 0
+        self._log.event("agent-isolated", port, vport, text=str(error))
+        isolation_s = min(ISOLATION_S * 2 ** min(port.strikes - 1, 10), ISOLATION_MAX_S)
+        self._stop(now, port, LifeEvent.FAULT, isolation_s)
         port.isolated = str(error)
-        self._log.event("agent-isolated", port, vport, text=port.isolated)
-        self._stop(now, port, now + min(ISOLATION_S * 2 ** min(port.strikes - 1, 10), ISOLATION_MAX_S))
 
-    def _stop(self, now: float, port: Port, until: float) -> None:
-        """Send nothing to a port until `until`, and ignore responses to earlier requests."""
-        port.epoch += 1
-        port.doubt()
-        port.busy, port.blocked = False, True
+    def _stop(self, now: float, port: Port, event: LifeEvent, pause_s: float) -> None:
+        """Send nothing to a port until `pause_s` have passed."""
+        self._enter(port, event)
+        port.restart()
         self._turns.queue.forget(port.facts.guid)
-        for vport in port.vports.values():
-            vport.busy = False
         self._vesws.do_not_wait_for(now, port)
-        self._turns.schedule(port, until)
+        self._turns.schedule(port, now + pause_s)

@@ -11,6 +11,7 @@ from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.traps import TRAP_BURST, TRAP_WINDOW_MS
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.types import MAX_VPORTS
+from vema.em.core.port_life import IN_SERVICE, Life
 from vema.em.desired.desired import EmConfig, PortFacts
 from vema.em.desired.mac_tables import (
     DIRTY,
@@ -166,7 +167,7 @@ class Port:
     """One HFI port."""
 
     facts: PortFacts
-    in_service: bool = True
+    life: Life = Life.SERVED
     epoch: int = 0
     """Incremented at each restart of the dialogue; responses to requests of an earlier epoch are ignored."""
     class_port_info: ClassPortInfo | None = None
@@ -184,18 +185,14 @@ class Port:
     """Whether a request about the port itself is in flight."""
     failures: int = 0
     """Number of consecutive unanswered requests."""
-    blocked: bool = False
-    """Whether nothing is sent to it until `wake_at`."""
     isolated: str = ""
-    """The faulty response because of which nothing is sent to it; empty if it is not isolated."""
+    """The faulty response because of which it is ISOLATED; otherwise empty."""
     refusals: int = 0
     """Number of consecutive refused requests."""
     strikes: int = 0
     """How often it was isolated."""
-    away_until: float | None = None
-    """Set if it left: until then, its addresses stay in the tables of the others."""
     wake_at: float = 0.0
-    """The time of the next action: a poll, the end of a pause, or the end of `away_until`."""
+    """The time of the next action: a poll, or the end of its state (see `Life`)."""
     _vports: dict[int, Vport] = field(default_factory=dict, init=False)
     _by_vesw: dict[int, list[Vport]] = field(default_factory=dict, init=False)
     """The same vports by virtual switch, in the same order, without those that are to be deleted."""
@@ -236,9 +233,14 @@ class Port:
                 del self._by_vesw[vport.vesw_id]
 
     @property
+    def in_service(self) -> bool:
+        """Whether it is on the fabric."""
+        return self.life in IN_SERVICE
+
+    @property
     def counts(self) -> bool:
         """Whether its addresses belong in MAC tables and the port belongs in groups."""
-        return self.in_service or self.away_until is not None
+        return self.life is not Life.FORGOTTEN
 
     def start_scan(self, patience: int) -> None:
         """Look for vports that are not known, from the first number on; see `patience`."""
@@ -279,6 +281,14 @@ class Port:
         self.ready = False
         for vport in self.vports.values():
             vport.fresh = vport.done = False
+
+    def restart(self) -> None:
+        """Invalidate what is known about its agent, and ignore responses to earlier requests."""
+        self.epoch += 1
+        self.doubt()
+        self.busy = False
+        for vport in self.vports.values():
+            vport.busy = False
 
 
 @dataclass(slots=True)

@@ -6,6 +6,7 @@ import heapq
 from collections.abc import Iterator
 
 from vema.em.core.dialogue import PORT
+from vema.em.core.port_life import SERVED
 from vema.em.core.state import Port, Vport
 from vema.em.core.vport_queue import WorkQueue
 from vema.em.desired.desired import EmConfig
@@ -23,12 +24,12 @@ class Turns:
 
     def mark(self, port: Port, vport: Vport) -> None:
         """Queue a vport, if its port is ready."""
-        if port.ready and not port.blocked:
+        if port.ready and port.life is SERVED:
             self.queue.mark(port.facts.guid, vport.num)
 
     def mark_port(self, port: Port) -> None:
         """Queue the port itself."""
-        if self.active and not port.blocked:
+        if self.active and port.life is SERVED:
             self.queue.mark(port.facts.guid, PORT)
 
     def wake_at(self, when: float, key: int) -> None:

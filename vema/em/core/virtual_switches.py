@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from vema.em.core.groups import Groups
+from vema.em.core.port_life import SERVED
 from vema.em.core.record_log import RecordLog
 from vema.em.core.state import Port, Vesw, Vport, member_addresses, table_events
 from vema.em.core.turns import Turns
@@ -99,7 +100,7 @@ class VirtualSwitches:
         vesw.plan = plan
         vesw.pending &= vesw.guids
         for guid in vesw.guids - before:
-            if self._ports[guid].in_service and not self._ports[guid].blocked:
+            if self._ports[guid].life is SERVED:
                 vesw.pending.add(guid)
         return vesw.guids | before
 
@@ -128,7 +129,7 @@ class VirtualSwitches:
     def watch(self, now: float, port: Port, vport: Vport) -> None:
         """Note whether a member's addresses are being read; a table waits for them."""
         vesw = self.by_id.get(vport.vesw_id)
-        if vesw is None or not vesw.plan.learns or port.blocked:
+        if vesw is None or not vesw.plan.learns or port.life is not SERVED:
             return
         if vport.fresh and vport.unicast.current and vport.multicast.current:
             vesw.pending.discard(port.facts.guid)

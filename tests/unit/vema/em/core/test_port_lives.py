@@ -1,0 +1,69 @@
+"""What becomes of a port that leaves, is silent or answers nonsense, as events and requests show it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from vema.em.core.core import EmCore
+from vema.em.core.dialogue import Request
+from vema.em.desired.desired import PortFacts, parse_config
+from vema.em.store.persisted import EventRecord, Memory
+
+PORT = PortFacts(1, 17, "h1:1", "h1", "h1", 1)
+
+
+def core_with_port() -> EmCore:
+    core = EmCore(parse_config({"vesws": []}), Memory(), now=0.0)
+    core.set_active(0.0, True)
+    core.set_ports(0.0, [PORT])
+    return core
+
+
+def asked(core: EmCore) -> Request:
+    (request,) = core.next_requests(64)
+    return request
+
+
+def events(core: EmCore) -> list[str]:
+    return [record.kind for record in core.take_records() if isinstance(record, EventRecord)]
+
+
+def answers_nonsense(core: EmCore) -> None:
+    request = asked(core)
+    core.answer(0.0, request, replace(request.mad, data=b""))
+
+
+def test_isolated_port_with_other_facts_is_served_and_reported_as_isolated_no_longer() -> None:
+    core = core_with_port()
+    answers_nonsense(core)
+    assert core.ports[1].isolated
+    assert core.next_requests(64) == []
+    core.set_ports(1.0, [replace(PORT, lid=18)])
+    assert asked(core).dlid == 18
+    assert core.ports[1].isolated == ""
+    assert not core.converged
+
+
+def test_port_that_leaves_is_forgotten_once_and_served_when_it_returns() -> None:
+    core = core_with_port()
+    for _ in range(2):  # at one instant, so the ends of all these absences are due together
+        core.set_ports(0.0, [])
+        core.set_ports(0.0, [PORT])
+    core.set_ports(0.0, [])
+    assert core.next_requests(64) == []
+    core.wake(60.0, 100)
+    core.wake(120.0, 100)
+    assert events(core) == [*["port-left", "port-joined"] * 2, "port-left", "port-forgotten"]
+    core.set_ports(121.0, [PORT])
+    assert events(core) == ["port-joined"]
+    assert asked(core).guid == 1
+
+
+def test_silent_port_is_left_alone_and_then_asked_again() -> None:
+    core = core_with_port()
+    core.answer(0.0, asked(core), None)
+    assert events(core) == ["port-silent"]
+    core.wake(0.9, 100)
+    assert core.next_requests(64) == []
+    core.wake(1.0, 100)
+    assert asked(core).guid == 1
