@@ -16,10 +16,10 @@ from typing import Final
 from hfi_sim.base.errors import WireError
 from hfi_sim.wire.mad.message import Mad
 from vema.base.errors import AgentError
-from vema.base.types import AttrId
 from vema.em.core.dialogue import Request, request_for
 from vema.em.core.port_life import SERVED
 from vema.em.core.state import Port, Vesw, Vport
+from vema.em.core.steps import Step
 from vema.em.desired.mac_tables import EMPTY, ENTRY, SECTIONS, digest_of, section_key, section_range
 from vema.em.store.persisted import VportKey
 
@@ -114,7 +114,7 @@ class Audit:
         reading.asked = True
         index = len(reading.keys)
         page = _SECTION_HEADER.pack(*section_range(index), 0)
-        return request_for(port, vport.num, AttrId.MAC_ENTRIES, page=page, section=index)
+        return request_for(port, vport.num, Step.AUDIT, page, section=index)
 
     def take(self, vport: Vport, request: Request, mad: Mad) -> list[int]:
         """Handle a section; at the end of a table that does not match its digest, return the wrong sections.

@@ -5,9 +5,9 @@
     for request in core.next_requests(turns): send it, and hand what comes back to core.answer(...)
     core.wake(now, turns) when core.next_wake() says so; core.trap(now, mad, slid) for each trap
 
-This module connects the others: `dialogue` derives the next request from the desired and the last seen state,
-`virtual_switches` tracks which vports a change affects, `port_lives` handles agents that come, go or do not answer, and
-`turns` decides which port is served when.
+This module connects the others: `dialogue` derives the next request from the desired and the last seen state, by the
+table in `steps`, `virtual_switches` tracks which vports a change affects, `port_lives` handles agents that come, go or
+do not answer, by the table in `port_life`, and `turns` decides which port is served when.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hfi_sim.base.errors import WireError
 from hfi_sim.wire.mad.message import Mad
 from vema.attributes.traps import notice_of
 from vema.base.errors import AgentError
-from vema.base.types import AttrId, EthLinkStatus, TrapOpcode
+from vema.base.types import EthLinkStatus, TrapOpcode
 from vema.em.core import dialogue
 from vema.em.core.audit import Audit
 from vema.em.core.dialogue import PORT, Effect, Request
@@ -29,6 +29,7 @@ from vema.em.core.port_life import SERVED
 from vema.em.core.port_lives import PortLives
 from vema.em.core.record_log import RecordLog
 from vema.em.core.state import SCAN_GAP, Desired, Port, Vesw, Vport
+from vema.em.core.steps import Step
 from vema.em.core.turns import Turns
 from vema.em.core.virtual_switches import VirtualSwitches
 from vema.em.desired.desired import EmConfig, PortFacts
@@ -38,7 +39,7 @@ log = logging.getLogger("vema.em")
 
 PORT_TURNS: Final = 16
 """Cost of a port's turn in turns of vports: it may create all its vports."""
-_COUNTERS: Final = (AttrId.SUMMARY_COUNTERS, AttrId.ERROR_COUNTERS)
+_COUNTERS: Final = (Step.SUMMARY, Step.ERRORS)
 
 
 class EmCore:
@@ -163,7 +164,7 @@ class EmCore:
         if request.epoch != port.epoch:
             return  # sent before the port left or was reset
         vport = port.vports.get(request.vport_num)
-        if request.about_port:
+        if request.step.about_port:
             port.busy = False
         elif vport is not None:
             vport.busy = False
@@ -172,9 +173,9 @@ class EmCore:
             return
         self._lives.answers(port)
         try:
-            if request.about_port:
+            if request.step.about_port:
                 self._take_port_answer(now, port, request, mad)
-            elif vport is not None and request.attr_id == AttrId.MAC_ENTRIES and not request.is_set:
+            elif vport is not None and request.step is Step.AUDIT:
                 self._audited(port, vport, self._audit.take(vport, request, mad))
             elif vport is not None:
                 effect = dialogue.take_vport_answer(vport, request, mad)
@@ -223,7 +224,7 @@ class EmCore:
             request = self._port_turn(port) if num == PORT else self._vport_turn(port, port.vports.get(num))
             if request is not None:
                 self._turns.queue.started(guid)
-                if request.is_set:
+                if request.step.is_set:
                     self.sets += 1
                 else:
                     self.gets += 1

@@ -1,13 +1,9 @@
-"""The dialogue with one agent: the next request to it, and the evaluation of its responses. Level-triggered.
-
-No "next step" is stored: each time, the known state of a port or vport is compared with the desired one, and the first
-difference determines the request. So lost responses, restarted agents and changed configurations need no code of their
-own.
-"""
+"""The dialogue with one agent: the next request to it, and the evaluation of its responses; see `steps`."""
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Flag, auto
 from typing import Final
@@ -19,9 +15,10 @@ from vema.attributes.counters import GROUP, ErrorCounters, SummaryCounters
 from vema.attributes.iface_macs import IfaceMacs
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.errors import AgentError
-from vema.base.types import EMA_CLASS_VERSION, AttrId, EthLinkStatus
+from vema.base.types import EMA_CLASS_VERSION, EthLinkStatus
 from vema.em.core.messages import attribute_in, build_request
-from vema.em.core.state import Desired, MacList, Port, Vport, timeout_of
+from vema.em.core.state import Desired, Port, Vport, timeout_of
+from vema.em.core.steps import Step
 from vema.em.desired.mac_tables import DIRTY, EMPTY, ENTRY, SECTIONS, section_key, section_range
 from vema.em.desired.plan import class_port_info, differences, is_power_on, port_info
 
@@ -70,22 +67,18 @@ class Request:
     vport_num: int
     """`PORT` for the port itself."""
     dlid: int
-    attr_id: int
-    is_set: bool
+    step: Step
     data: bytes
+    """The attribute of a Set, or the selection of a Get."""
     timeout_s: float
-    about_port: bool = False
-    """Whether the response is about the port, even if the request reads one of its vports."""
     section: int = -1
     """The section of the MAC table that the request reads or writes."""
-    expected: VeswPortInfo | ClassPortInfo | None = None
-    """The expected attribute in the response to a Set."""
 
     @property
     def mad(self) -> Mad:
         """The MAD, with transaction id 0 for the sender to replace."""
-        method = Method.SET if self.is_set else Method.GET
-        return build_request(method, self.attr_id, self.data, attr_mod=self.attr_mod)
+        method = Method.SET if self.step.is_set else Method.GET
+        return build_request(method, self.step.attr_id, self.data, attr_mod=self.attr_mod)
 
     @property
     def attr_mod(self) -> int:
@@ -97,7 +90,7 @@ class Request:
 
         Raises:  AgentError: the agent refused, or this is not a response to the request.
         """
-        return attribute_in(response, self.attr_id, self.attr_mod)
+        return attribute_in(response, self.step.attr_id, self.attr_mod)
 
 
 # --- the next request ----------------------------------------------------------------------------------------
@@ -107,35 +100,28 @@ def next_of_port(desired: Desired, port: Port) -> Request | None:
     """Return the next request about the port itself; None if it is ready for its vports."""
     seen = port.class_port_info
     if seen is None:
-        return request_for(port, PORT, AttrId.CLASS_PORT_INFO, about_port=True)
+        return request_for(port, PORT, Step.IDENTIFY)
     wanted = class_port_info(desired.config, desired.sink_lid, seen)
     if wanted != seen:
-        return request_for(
-            port, PORT, AttrId.CLASS_PORT_INFO, wanted.build(), expected=wanted, about_port=True
-        )
-    if port.scan is not None:
-        return request_for(port, port.scan, AttrId.VESW_PORT_INFO, about_port=True)
-    return None
+        return request_for(port, PORT, Step.SUBSCRIBE, wanted.build())
+    return None if port.scan is None else request_for(port, port.scan, Step.SCAN)
 
 
 def next_of_vport(desired: Desired, port: Port, vport: Vport) -> Request | None:
     """Return the next request about a vport; None if there is nothing to do now."""
     info = vport.info
     if info is None or not vport.fresh:
-        return request_for(port, vport.num, AttrId.VESW_PORT_INFO)
+        return request_for(port, vport.num, Step.READ)
     vesw = desired.vesws.get(vport.vesw_id)
     if vesw is None:
-        return None if is_power_on(info) else request_for(port, vport.num, AttrId.DELETE_VESW, b"")
+        return None if is_power_on(info) else request_for(port, vport.num, Step.DELETE)
     wanted = port_info(vesw.plan, port.facts, info)
     if wanted != info:
-        return request_for(port, vport.num, AttrId.VESW_PORT_INFO, wanted.build(), expected=wanted)
+        return request_for(port, vport.num, Step.CONFIGURE, wanted.build())
     if vesw.plan.learns:
-        for attr_id, macs in (
-            (AttrId.IFACE_UCAST_MACS, vport.unicast),
-            (AttrId.IFACE_MCAST_MACS, vport.multicast),
-        ):
+        for step, macs in ((Step.UNICAST, vport.unicast), (Step.MULTICAST, vport.multicast)):
             if not macs.current:
-                return request_for(port, vport.num, attr_id, page=_PAGE.pack(len(macs.pages), 0, 0, 0))
+                return request_for(port, vport.num, step, _PAGE.pack(len(macs.pages), 0, 0, 0))
     if vesw.dirty_since is None:
         request = _next_section(desired, port, vport)
         if request is not None:
@@ -162,34 +148,13 @@ def _next_section(desired: Desired, port: Port, vport: Vport) -> Request | None:
         count = min(count, section_range(index)[1])
         entries = entries[: count * ENTRY.size]
     header = _SECTION_HEADER.pack(first, count, digest if len(changes) == 1 else DIRTY)
-    return request_for(port, vport.num, AttrId.MAC_ENTRIES, header + entries, section=index)
+    return request_for(port, vport.num, Step.TABLE, header + entries, section=index)
 
 
-def request_for(
-    port: Port,
-    vport_num: int,
-    attr_id: int,
-    data: bytes | None = None,
-    *,
-    page: bytes = b"",
-    section: int = -1,
-    expected: VeswPortInfo | ClassPortInfo | None = None,
-    about_port: bool = False,
-) -> Request:
-    """Return a request to a port: a Set if there is `data`, else a Get of the part selected by `page`."""
-    return Request(
-        port.facts.guid,
-        port.epoch,
-        vport_num,
-        port.facts.lid,
-        attr_id,
-        data is not None,
-        page if data is None else data,
-        timeout_of(port.response_time),
-        about_port,
-        section,
-        expected,
-    )
+def request_for(port: Port, vport_num: int, step: Step, data: bytes = b"", *, section: int = -1) -> Request:
+    """Return the request of a step; `data` is the attribute of a Set, or selects the part that a Get reads."""
+    facts, timeout_s = port.facts, timeout_of(port.response_time)
+    return Request(facts.guid, port.epoch, vport_num, facts.lid, step, data, timeout_s, section)
 
 
 # --- what an answer means ------------------------------------------------------------------------------------
@@ -201,14 +166,16 @@ def take_port_answer(port: Port, request: Request, mad: Mad) -> Vport | None:
     Raises:  AgentError: the agent refused, or its response is invalid.
     """
     data = request.answered_by(mad)
-    if request.attr_id == AttrId.CLASS_PORT_INFO:
+    if request.step is not Step.SCAN:
         info = ClassPortInfo.parse(data)
         if (info.base_version, info.class_version) != (0x80, EMA_CLASS_VERSION):
             raise AgentError(
                 f"ClassPortInfo: versions {info.base_version:#x} and {info.class_version:#x}, not 0x80"
             )
-        if request.expected is not None and info != request.expected:
-            raise AgentError(f"ClassPortInfo: does not keep {'; '.join(differences(request.expected, info))}")
+        if request.step is Step.SUBSCRIBE and (
+            broken := differences(ClassPortInfo.parse(request.data), info)
+        ):
+            raise AgentError(f"ClassPortInfo: does not keep {'; '.join(broken)}")
         port.class_port_info = info
         port.response_time = info.cap_mask2_resp_time & 0x1F
         return None
@@ -218,7 +185,7 @@ def take_port_answer(port: Port, request: Request, mad: Mad) -> Vport | None:
     if not exists or is_power_on(seen):
         return None
     found = Vport(port.facts.guid, request.vport_num, seen.vesw_id)
-    _take_info(found, seen)
+    _note_info(found, seen)
     return found
 
 
@@ -227,29 +194,28 @@ def take_vport_answer(vport: Vport, request: Request, mad: Mad) -> Effect:
 
     Raises:  AgentError: the agent refused, or its response is invalid.
     """
-    data = request.answered_by(mad)
-    if request.attr_id == AttrId.VESW_PORT_INFO:
-        info = VeswPortInfo.parse(data)
-        if isinstance(request.expected, VeswPortInfo):
-            broken = differences(request.expected, info)
-            if broken:
-                raise AgentError(f"VeswPortInfo: does not keep {'; '.join(broken)}")
-        effect = _take_info(vport, info)
-        return effect | Effect.CONFIGURED if request.is_set else effect
-    if request.attr_id == AttrId.DELETE_VESW:
-        if not is_power_on(VeswPortInfo.parse(data)):
-            raise AgentError("DeleteVesw: the vport keeps its configuration")
-        vport.fresh = False
-        return Effect.NOTHING
-    if request.attr_id == AttrId.MAC_ENTRIES:
-        return _take_section(vport, request, data)
-    if request.attr_id in (AttrId.SUMMARY_COUNTERS, AttrId.ERROR_COUNTERS):
-        return _take_counters(vport, request.attr_id, data)
-    macs = vport.unicast if request.attr_id == AttrId.IFACE_UCAST_MACS else vport.multicast
-    return _take_page(macs, request, data)
+    return _TAKES[request.step](vport, request, request.answered_by(mad))
 
 
-def _take_info(vport: Vport, info: VeswPortInfo) -> Effect:
+def _take_info(vport: Vport, _request: Request, data: bytes) -> Effect:
+    return _note_info(vport, VeswPortInfo.parse(data))
+
+
+def _take_configured(vport: Vport, request: Request, data: bytes) -> Effect:
+    info = VeswPortInfo.parse(data)
+    if broken := differences(VeswPortInfo.parse(request.data), info):
+        raise AgentError(f"VeswPortInfo: does not keep {'; '.join(broken)}")
+    return _note_info(vport, info) | Effect.CONFIGURED
+
+
+def _take_deleted(vport: Vport, _request: Request, data: bytes) -> Effect:
+    if not is_power_on(VeswPortInfo.parse(data)):
+        raise AgentError("DeleteVesw: the vport keeps its configuration")
+    vport.fresh = False
+    return Effect.NOTHING
+
+
+def _note_info(vport: Vport, info: VeswPortInfo) -> Effect:
     absent = info.eth_link_status not in (EthLinkStatus.UP, EthLinkStatus.DOWN)
     if absent and (info.mac_tbl_digest != EMPTY or not is_power_on(info)):
         raise AgentError(
@@ -315,7 +281,8 @@ def _section_key(entries: bytes, index: int) -> int:
     return section_key(entries.ljust(section_range(index)[1] * ENTRY.size, b"\0"))
 
 
-def _take_page(macs: MacList, request: Request, data: bytes) -> Effect:
+def _take_page(vport: Vport, request: Request, data: bytes) -> Effect:
+    macs = vport.unicast if request.step is Step.UNICAST else vport.multicast
     page = IfaceMacs.parse(data)
     (start,) = struct.unpack_from(">H", request.data)
     if page.start != start or page.num_macs != len(page.macs) or start + page.num_macs > page.total:
@@ -343,8 +310,8 @@ def _take_page(macs: MacList, request: Request, data: bytes) -> Effect:
     return Effect.RECORD | (Effect.ADDRESSES if changed else Effect.NOTHING)
 
 
-def _take_counters(vport: Vport, attr_id: int, data: bytes) -> Effect:
-    if attr_id == AttrId.SUMMARY_COUNTERS:
+def _take_counters(vport: Vport, request: Request, data: bytes) -> Effect:
+    if request.step is Step.SUMMARY:
         summary = SummaryCounters.parse(data)
         values = {
             name: getattr(summary, name)
@@ -358,13 +325,25 @@ def _take_counters(vport: Vport, attr_id: int, data: bytes) -> Effect:
         errors = ErrorCounters.parse(data)
         values = {name: getattr(errors, name) for name in _ERRORS}
     vport.counters = {**vport.counters, **values}
-    if attr_id in vport.counters_due:
-        vport.counters_due.remove(attr_id)
+    if request.step in vport.counters_due:
+        vport.counters_due.remove(request.step)
     return Effect.NOTHING if vport.counters_due else Effect.COUNTERS
+
+
+_TAKES: Final[Mapping[Step, Callable[[Vport, Request, bytes], Effect]]] = {
+    Step.READ: _take_info,
+    Step.DELETE: _take_deleted,
+    Step.CONFIGURE: _take_configured,
+    Step.UNICAST: _take_page,
+    Step.MULTICAST: _take_page,
+    Step.TABLE: _take_section,
+    Step.SUMMARY: _take_counters,
+    Step.ERRORS: _take_counters,
+}
 
 
 def lost(vport: Vport, request: Request) -> None:
     """Handle a request timeout; a Set may or may not have been applied."""
     vport.fresh = False
-    if request.is_set and request.attr_id == AttrId.MAC_ENTRIES:
+    if request.step is Step.TABLE:
         vport.layout = None

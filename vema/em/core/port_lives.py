@@ -155,7 +155,7 @@ class PortLives:
         """Handle a request that timed out after all retries; a Set may or may not have been applied."""
         self.unanswered += 1
         if not port.failures:
-            self._log.event("port-silent", port, text=f"attribute {request.attr_id:#06x} unanswered")
+            self._log.event("port-silent", port, text=f"attribute {request.step.attr_id:#06x} unanswered")
         port.failures += 1
         if vport is not None:
             dialogue.lost(vport, request)

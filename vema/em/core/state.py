@@ -12,6 +12,7 @@ from vema.attributes.traps import TRAP_BURST, TRAP_WINDOW_MS
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.types import MAX_VPORTS
 from vema.em.core.port_life import IN_SERVICE, Life
+from vema.em.core.steps import Step
 from vema.em.desired.desired import EmConfig, PortFacts
 from vema.em.desired.mac_tables import (
     DIRTY,
@@ -120,8 +121,8 @@ class Vport:
     """Whether a request about it is in flight."""
     done: bool = False
     """Whether nothing is left to do for it."""
-    counters_due: list[int] = field(default_factory=list)
-    """Counter attributes to read."""
+    counters_due: list[Step] = field(default_factory=list)
+    """Counters to read."""
     counters: dict[str, int] = field(default_factory=dict)
     """The last reading."""
     traps: TrapWindow = field(default_factory=TrapWindow)

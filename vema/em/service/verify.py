@@ -15,9 +15,10 @@ from vema.attributes.iface_macs import IfaceMacs
 from vema.attributes.mac_entries import MacEntries
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.errors import AgentError
-from vema.base.types import MAX_VPORTS, AttrId, EthLinkStatus
+from vema.base.types import MAX_VPORTS, EthLinkStatus
 from vema.em.core.dialogue import PORT, Request, request_for
 from vema.em.core.state import SCAN_GAP, Desired, MacList, Port, Vport
+from vema.em.core.steps import Step
 from vema.em.desired.desired import EmConfig, Roster
 from vema.em.desired.mac_tables import ENTRY, SECTIONS, MemberTable, section_range
 from vema.em.desired.plan import class_port_info, differences, is_power_on, port_info
@@ -96,11 +97,11 @@ def _absent(config: EmConfig, ports: Iterable[Port]) -> Iterator[Difference]:
                 )
 
 
-async def _ask(asker: Asker, port: Port, num: int, attr_id: int, data: bytes = b"") -> bytes:
-    request = request_for(port, num, attr_id, page=data)
+async def _ask(asker: Asker, port: Port, num: int, step: Step, data: bytes = b"") -> bytes:
+    request = request_for(port, num, step, data)
     response = await asker.request(request, retries=RETRIES)
     if response is None:
-        raise AgentError(f"attribute {attr_id:#06x}: no response")
+        raise AgentError(f"attribute {step.attr_id:#06x}: no response")
     return request.answered_by(response)
 
 
@@ -108,7 +109,7 @@ async def _verify_port(desired: Desired, port: Port, asker: Asker) -> AsyncItera
     name = port.facts.name
     if port.isolated:
         yield Difference(name, None, f"isolated: {port.isolated}")
-    seen = ClassPortInfo.parse(await _ask(asker, port, PORT, AttrId.CLASS_PORT_INFO))
+    seen = ClassPortInfo.parse(await _ask(asker, port, PORT, Step.IDENTIFY))
     for line in differences(class_port_info(desired.config, desired.sink_lid, seen), seen):
         yield Difference(name, None, f"ClassPortInfo {line}")
     wanted = {vesw_id for vesw_id, vesw in desired.vesws.items() if port.facts.guid in vesw.guids}
@@ -116,7 +117,7 @@ async def _verify_port(desired: Desired, port: Port, asker: Asker) -> AsyncItera
         yield Difference(name, None, f"has no vport on virtual switch {vesw_id}")
     absent = 0
     for num in range(1, MAX_VPORTS + 1):
-        info = VeswPortInfo.parse(await _ask(asker, port, num, AttrId.VESW_PORT_INFO))
+        info = VeswPortInfo.parse(await _ask(asker, port, num, Step.READ))
         vport = port.vports.get(num)
         if vport is None and info.eth_link_status not in tuple(EthLinkStatus):
             absent += 1
@@ -150,16 +151,13 @@ async def _verify_lists(
     port: Port, num: int, vport: Vport, info: VeswPortInfo, asker: Asker
 ) -> AsyncIterator[Difference]:
     # the lists of a netdev that is down may change without notice until it is opened
-    for attr_id, macs in (
-        (AttrId.IFACE_UCAST_MACS, vport.unicast),
-        (AttrId.IFACE_MCAST_MACS, vport.multicast),
-    ):
-        same = await _same_list(port, num, attr_id, macs, asker)
+    for step, macs in ((Step.UNICAST, vport.unicast), (Step.MULTICAST, vport.multicast)):
+        same = await _same_list(port, num, step, macs, asker)
         if not same and info.eth_link_status == EthLinkStatus.UP:
             yield Difference(
                 port.facts.name,
                 num,
-                f"has an address list (attribute {attr_id:#06x}) that the EM does not know",
+                f"has an address list (attribute {step.attr_id:#06x}) that the EM does not know",
             )
 
 
@@ -170,7 +168,7 @@ async def _verify_table(
     held: dict[bytes, int] = {}
     for index in range(SECTIONS):
         first, count = section_range(index)
-        data = await _ask(asker, port, num, AttrId.MAC_ENTRIES, _RANGE.pack(first, count, 0))
+        data = await _ask(asker, port, num, Step.AUDIT, _RANGE.pack(first, count, 0))
         for entry in MacEntries.parse(data).entries:
             if entry is not None:
                 if entry.mac in held:
@@ -192,10 +190,10 @@ async def _verify_table(
         yield Difference(name, num, f"MAC table digest {info.mac_tbl_digest:#x} -> {table.digest:#x}")
 
 
-async def _same_list(port: Port, num: int, attr_id: int, macs: MacList, asker: Asker) -> bool:
+async def _same_list(port: Port, num: int, step: Step, macs: MacList, asker: Asker) -> bool:
     held: list[bytes] = []
     while True:
-        page = IfaceMacs.parse(await _ask(asker, port, num, attr_id, _PAGE.pack(len(held), 0, 0, 0)))
+        page = IfaceMacs.parse(await _ask(asker, port, num, step, _PAGE.pack(len(held), 0, 0, 0)))
         held += page.macs
         if not page.macs or len(held) >= page.total:
             return tuple(held) == macs.macs

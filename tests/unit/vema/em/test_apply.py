@@ -10,8 +10,9 @@ from hfi_sim.base.types import MacAddr
 from unit.vema.em.em_fabric import EmFabric, config
 from unit.vema.em.service.test_service import NEW_MAC, converged
 from vema.attributes.vesw_port_info import VeswPortInfo
-from vema.base.types import AttrId, VportNum
+from vema.base.types import VportNum
 from vema.em.core.dialogue import request_for
+from vema.em.core.steps import Step
 from vema.em.desired.desired import EmConfigError, checked, parse_config
 from vema.em.service.service import EthernetService
 
@@ -26,7 +27,7 @@ async def foreign_vport(em: EthernetService, fabric: EmFabric, num: int = 2) -> 
     assert em.core is not None
     port = em.core.ports[fabric.port(1).guid]
     info = VeswPortInfo(vesw_id=2, config_state=3, eth_mtu=1500)
-    assert await em.request(request_for(port, num, AttrId.VESW_PORT_INFO, info.build())) is not None
+    assert await em.request(request_for(port, num, Step.CONFIGURE, info.build())) is not None
 
 
 def events(em: EthernetService, kind: str) -> list[str]:
