@@ -1,7 +1,13 @@
 """The members of a fabric, and which nodes are refused for which reason. Does no I/O.
 
 A node announces itself by a liveliness token. A token has no payload, so its key holds everything that others need to
-know, and they learn all of it at once.
+know, and they learn all of it at once. Each node then judges it by what it knows itself: there is no vote, and no node
+tells another who is a member.
+
+A node that has joined has precedence: of two nodes with the same name, and of two coordinators, the later one is
+refused. Of nodes first seen at the same moment, as by a node that joins, the one with the lower life stays, so that all
+joining nodes decide alike. Only a coordinator with another lab file has precedence over members that came before it.
+A refused node keeps announcing itself, and is judged anew whenever a node that had joined is gone.
 """
 
 from __future__ import annotations
@@ -9,9 +15,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum, StrEnum
 from typing import Final
 
+from hfi_sim.base.state_table import StateTable
 from opavnic.cluster.errors import ClusterInputError, MessageError
 from opavnic.cluster.protocol.messages import PROTOCOL
 from opavnic.cluster.protocol.transport import NodeName, NodeState, Presence
@@ -89,6 +96,21 @@ def _hex(text: str, most: int, field: str) -> int:
     return int(text, 16)
 
 
+class Verdict(Enum):
+    """The events in the membership of a node."""
+
+    ADMISSION = "announced, no objection"
+    OBJECTION = "objection"
+    VANISHED = "token or connection ends"
+
+
+MEMBERSHIP: Final = StateTable(
+    ((Presence.GONE,), Verdict.ADMISSION, Presence.JOINED),
+    ((Presence.GONE, Presence.JOINED), Verdict.OBJECTION, Presence.REFUSED),
+    ((Presence.JOINED, Presence.REFUSED), Verdict.VANISHED, Presence.GONE),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class NodeEvent:
     """A change of membership."""
@@ -98,20 +120,15 @@ class NodeEvent:
 
 
 class Membership:
-    """The nodes of one fabric, as one of them sees it.
-
-    A present node has precedence: of two nodes with the same name, and of two coordinators, the later one is refused.
-    Of nodes first seen at the same moment, as by a node that joins, the one with the lower life stays, so that all
-    joining nodes decide alike.
-    """
+    """The nodes of one fabric, as one of them sees it."""
 
     def __init__(self, own: Hello, coordinators: Collection[NodeName] = ()) -> None:
         """Args:  coordinators: the only nodes that may be coordinator; empty: any."""
         self.own = own
         self._coordinators = coordinators
-        self._present: dict[NodeName, Hello] = {}
-        self._refused: dict[Hello, str] = {}
-        self._reserved: dict[NodeName, tuple[NodeName, int, float]] = {}
+        self._seen: dict[Hello, NodeState] = {}
+        """The nodes that announce themselves, without this one."""
+        self._reserved: dict[NodeName, tuple[int, float]] = {}
         """Admitted names: the life that each is reserved for, and until when."""
 
     @property
@@ -119,23 +136,25 @@ class Membership:
         """The fabric's coordinator; may be this node."""
         if self.own.role is Role.COORDINATOR:
             return self.own
-        return next((one for one in self._present.values() if one.role is Role.COORDINATOR), None)
+        return next((one for one in self._that(Presence.JOINED) if one.role is Role.COORDINATOR), None)
 
     def nodes(self) -> dict[NodeName, Hello]:
         """Return the nodes that are part of the fabric, without this one."""
-        return dict(self._present)
+        return {hello.name: hello for hello in self._that(Presence.JOINED)}
 
     def refused(self) -> dict[NodeName, str]:
         """Return the nodes that announce themselves and are refused, with the reasons."""
-        return {hello.name: reason for hello, reason in self._refused.items()}
+        return {hello.name: self._seen[hello].reason for hello in self._that(Presence.REFUSED)}
+
+    def _that(self, presence: Presence) -> list[Hello]:
+        return [hello for hello, state in self._seen.items() if state.presence is presence]
 
     def appeared(self, hellos: list[Hello]) -> list[NodeEvent]:
         """Handle nodes that announce themselves at one moment."""
         events: list[NodeEvent] = []
         for hello in sorted(hellos, key=lambda one: (one.role is not Role.COORDINATOR, one.life)):
-            if hello == self.own or hello == self._present.get(hello.name) or hello in self._refused:
-                continue
-            events += self._judge(hello)
+            if hello != self.own and hello not in self._seen:
+                events += self._judge(hello)
         return events
 
     def admit(self, hello: Hello, now: float) -> str | None:
@@ -144,26 +163,28 @@ class Membership:
         Members see only the nodes that they have a connection to; the coordinator sees all, and admits the first of two
         that ask at the same time. An admitted name is reserved until the node's token appears.
         """
-        name, life, until = self._reserved.get(hello.name, (hello.name, hello.life, 0.0))
+        life, until = self._reserved.get(hello.name, (hello.life, 0.0))
         if life != hello.life and now < until:
-            return _taken(name)
-        if hello != self._present.get(hello.name):
+            return _taken(hello.name)
+        if hello not in self._that(Presence.JOINED):
             reason = self._objection(hello)
             if reason is not None:
                 return reason
-        self._reserved[hello.name] = (hello.name, hello.life, now + RESERVED_S)
+        self._reserved[hello.name] = hello.life, now + RESERVED_S
         return None
 
     def vanished(self, hello: Hello) -> list[NodeEvent]:
         """Handle a node that has disappeared; nodes refused because of it are judged again."""
-        self._refused.pop(hello, None)
-        if self._present.get(hello.name) != hello:
+        if hello not in self._seen:
             return []
-        del self._present[hello.name]
-        events = [NodeEvent(hello.name, NodeState(Presence.GONE, life=hello.life))]
-        waiting = list(self._refused)
-        self._refused.clear()
-        return events + self.appeared(waiting)
+        was_refused = self._seen[hello].presence is Presence.REFUSED
+        gone = self._enter(hello, Verdict.VANISHED)
+        if was_refused:
+            return []
+        waiting = self._that(Presence.REFUSED)
+        for other in waiting:
+            self._enter(other, Verdict.VANISHED)
+        return [gone, *self.appeared(waiting)]
 
     def own_refusal(self, *, is_announced: bool) -> str | None:
         """Return the reason why this node, about to join, may not be part of the fabric now, or None.
@@ -171,7 +192,7 @@ class Membership:
         Args:    is_announced: other nodes may have seen it; then of two that join at once the one with the lower
                  life stays.
         """
-        for other in (*self._present.values(), *self._refused):
+        for other in (*self._that(Presence.JOINED), *self._that(Presence.REFUSED)):
             if is_announced and other.life > self.own.life:
                 continue
             if other.name == self.own.name:
@@ -184,29 +205,26 @@ class Membership:
         return None
 
     def _judge(self, hello: Hello) -> Iterator[NodeEvent]:
+        """Let a node join, or refuse it; a coordinator that joins refuses the members with another lab file."""
         reason = self._objection(hello)
-        if reason is None:
-            self._present[hello.name] = hello
-            self._reserved.pop(hello.name, None)
-            state = NodeState(Presence.JOINED, is_coordinator=hello.role is Role.COORDINATOR, life=hello.life)
-            if hello.role is Role.COORDINATOR:
-                yield from self._judge_again()
-        else:
-            self._refused[hello] = reason
-            state = NodeState(Presence.REFUSED, reason, hello.role is Role.COORDINATOR, hello.life)
-        yield NodeEvent(hello.name, state)
-
-    def _judge_again(self) -> Iterator[NodeEvent]:
-        """Refuse nodes that joined before the coordinator and have another lab file."""
-        coordinator = self.coordinator
-        for other in list(self._present.values()):
-            if coordinator is not None and not _same_file(other, coordinator):
-                del self._present[other.name]
-                self._refused[other] = _other_file(other, coordinator)
+        if reason is not None:
+            yield self._enter(hello, Verdict.OBJECTION, reason)
+            return
+        self._reserved.pop(hello.name, None)
+        joined = self._enter(hello, Verdict.ADMISSION)
+        for other in self._that(Presence.JOINED) if hello.role is Role.COORDINATOR else ():
+            if not _same_file(other, hello):
                 yield NodeEvent(other.name, NodeState(Presence.GONE, life=other.life))
-                yield NodeEvent(
-                    other.name, NodeState(Presence.REFUSED, self._refused[other], life=other.life)
-                )
+                yield self._enter(other, Verdict.OBJECTION, _other_file(other, hello))
+        yield joined
+
+    def _enter(self, hello: Hello, verdict: Verdict, reason: str = "") -> NodeEvent:
+        before = self._seen.pop(hello, NodeState(Presence.GONE)).presence
+        presence = MEMBERSHIP.after(before, verdict)
+        state = NodeState(presence, reason, hello.role is Role.COORDINATOR, hello.life)
+        if presence is not Presence.GONE:
+            self._seen[hello] = state
+        return NodeEvent(hello.name, state)
 
     def _objection(self, hello: Hello) -> str | None:
         if hello.protocol != PROTOCOL:
@@ -216,7 +234,7 @@ class Membership:
             )
         if hello.role is Role.COORDINATOR and self._coordinators and hello.name not in self._coordinators:
             return f"node {hello.name} may not be coordinator: the credentials name {', '.join(self._coordinators)}"
-        if hello.name == self.own.name or hello.name in self._present:
+        if hello.name == self.own.name or hello.name in self.nodes():
             return _taken(hello.name)
         coordinator = self.coordinator
         if coordinator is not None:
