@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
-from tools.generate import api, cli, counters, docs, lab_file, lua, lua_attributes, metrics, rust
+from tools.generate import api, cli, counters, docs, lab_file, lua, lua_attributes, machines, metrics, rust
 from tools.generate.sections import SectionError
 
 ROOT: Final = Path(__file__).parents[2]
@@ -26,6 +26,7 @@ OUTPUTS: Final[tuple[Output, ...]] = (
     cli.reference,
     api.pages,
     lab_file.pages,
+    machines.pages,
 )
 """Functions that take the root of the repository, and yield the path of each file and what it is to hold."""
 

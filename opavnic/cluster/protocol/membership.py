@@ -1,8 +1,7 @@
 """The members of a fabric, and which nodes are refused for which reason. Does no I/O.
 
 A node announces itself by a liveliness token. A token has no payload, so its key holds everything that others need to
-know, and they learn all of it at once. Each node then judges it by what it knows itself: there is no vote, and no node
-tells another who is a member.
+know, and they learn all of it at once. Each node judges the others by what it knows itself; there is no vote.
 
 A node that has joined has precedence: of two nodes with the same name, and of two coordinators, the later one is
 refused. Of nodes first seen at the same moment, as by a node that joins, the one with the lower life stays, so that all

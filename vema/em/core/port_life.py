@@ -36,7 +36,7 @@ class Life(Enum):
 class LifeEvent(Enum):
     """The events in the life of a port."""
 
-    RESTART = "facts changed, or EM is master"
+    RESTART = "dialogue restarts"
     TIMEOUT = "no answer"
     FAULT = "invalid answer"
     LEAVE = "leaves"
