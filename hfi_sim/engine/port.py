@@ -70,9 +70,9 @@ class EnginePort:
     ) -> None:
         """Make a port without a cable.
 
-        Args:  rx: counters in which a packet passed to the host stays in flight until the host has reported its
-               fate.
-               lend: makes a token for the room that a packet occupies, to pass to the host.
+        Args:  rx: receive counters; a packet passed to the host counts there as in flight until the host reports
+               that it has taken or dropped it. lend: returns a token for the buffer space that a packet occupies; the
+               host gets it with the packet.
         """
         self.errors = PortErrors()
         self.leaving: Leaving | None = None
@@ -126,7 +126,7 @@ class EnginePort:
     def inject(
         self, now: int, packet: bytes, slid: int, dlid: int, pkey: int, way: Leaving | None = None
     ) -> Drop | None:
-        """Send a complete packet; return why the port refused it, or None. Args: way: where to, if not the link."""
+        """Send a complete packet; return why the port refused it, or None. Args: way: takes it in place of the link."""
         tx = self._tx
         size = len(packet)
         tx.in_packets += 1
@@ -157,7 +157,7 @@ class EnginePort:
         return drop
 
     def _answer_congestion(self, packet: bytes) -> bytes:
-        """Return a packet as sent on the link: with BECN set, if its receiver is to get one."""
+        """Return a packet as it goes onto the link: with BECN set if one is due to its destination."""
         if self._becn_due and (dlid := dlid_of(packet)) in self._becn_due:
             self._becn_due.discard(dlid)
             self._congestion.becn_sent += 1

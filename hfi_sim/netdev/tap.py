@@ -33,9 +33,9 @@ log = logging.getLogger("hfi_sim.netdev.tap")
 READ_BATCH: Final = 64
 """Frames read per wake-up of the event loop, before others get their turn."""
 ALONE_IN_A_ROW: Final = 7
-"""After a frame that was alone, so many are taken to be alone as well, unless they come soon."""
+"""Wake-ups that read one frame only, after one at which no second frame waited, while they are not close together."""
 QUIET_S: Final = 0.5e-3
-"""A frame that comes so much later than the one before does not come soon."""
+"""Time between two wake-ups from which on they are not close together."""
 KERNEL_COUNTERS: Final = ("tx_packets", "tx_bytes", "tx_dropped", "rx_packets", "rx_bytes", "rx_dropped")
 VNET_HEADER: Final = bytes(10)
 """The virtio-net header of a frame without offloads."""
@@ -104,14 +104,14 @@ class TapNetdev(Netdev):
         self._ip_handler: Callable[[], None] = _nothing
         self._own_address: MacAddr | None = None
         self._overwritten = 0
-        """How often the adapter has set the address: what the host changed before that is void."""
+        """How often the adapter has set the address; changes that the host made before are ignored."""
         self._transitions = 0
         """Ups and downs of the host that are still to be passed on."""
         self._buffer = bytearray(_READ_BYTES)
         self._view = memoryview(self._buffer)
         self._read_at = 0.0
         self._taken_alone = 0
-        """Of how many more wake-ups the first frame is taken to be alone."""
+        """Number of further wake-ups that read only one frame; see ALONE_IN_A_ROW."""
         self._buffers = (self._buffer,)
         self._skipped = len(VNET_HEADER) if vnet_hdr else 0
         self._reading = False
@@ -147,7 +147,7 @@ class TapNetdev(Netdev):
 
     @property
     def has_usable_addresses(self) -> bool:
-        """Whether the interface runs and none of its IPv6 addresses is tentative; true once it has moved elsewhere."""
+        """Whether the interface runs without tentative IPv6 addresses; also true in another network namespace."""
         return self._usable_addresses or bool(self.moved_to)
 
     def heard_tentative(self, tentative: bool) -> None:
@@ -224,8 +224,8 @@ class TapNetdev(Netdev):
         """Read no frames: those of the host wait in the kernel, txqueuelen of them at most (1000 unless set).
 
         Source: tun_net_xmit(): a frame for which the ring has no room is dropped and counted as TX dropped of the
-        interface (`ip -s link`). The driver does not stop its queue, so the qdisc above never fills and no sender is
-        made to wait: TCP slows down by the loss, UDP loses. What is bounded is the memory, here and there.
+        interface (`ip -s link`). The driver does not stop its queue, so the qdisc above never fills and senders never
+        wait: TCP slows down because of the loss, UDP loses packets. The memory is bounded, here and in the kernel.
         """
         if not self.queue_stopped:
             self.queue_stopped = True
@@ -237,7 +237,7 @@ class TapNetdev(Netdev):
         """Read frames again."""
         if self.queue_stopped:
             self.queue_stopped = False
-            self._taken_alone = 0  # several may wait by now
+            self._taken_alone = 0  # several frames may be waiting
             if self._reading:
                 self._loop.add_reader(self._fd, self._readable)
             self._reader_follows()
@@ -246,7 +246,7 @@ class TapNetdev(Netdev):
         frame, ops = self._read(), self.ops
         if frame is None or ops is None:
             return
-        # most often the first is alone, and it would have to wait until that is known, as would its answer
+        # usually no second frame waits; the first is sent before that is known, so that its reply is not delayed
         ops.ndo_start_xmit(frame)
         now = self._loop.time()
         was_quiet, self._read_at = now > self._read_at + QUIET_S, now
@@ -257,7 +257,7 @@ class TapNetdev(Netdev):
         self._taken_alone = ALONE_IN_A_ROW if frame is None else 0
         if frame is None:
             return
-        # written one after the other, frames find the program that they are for still awake
+        # frames written in a row reach their program while it is still running
         with ops.ndo_xmit_burst():
             left = READ_BATCH - 1
             while frame is not None:
@@ -284,10 +284,10 @@ class TapNetdev(Netdev):
     def receive(self, frame: bytes) -> bool:
         """Hand a frame to the host; False where the interface is down, full, or gone.
 
-        Source: tun_get_user(): the write carries the frame through the kernel's stack up to the socket that it is
-        for, and returns. It neither blocks nor says that a program does not read: that socket drops (UDP) or closes
-        its window (TCP). EAGAIN comes only with a limit set by TUNSETSNDBUF, EIO while the interface is down. So a
-        TAP never stops its senders, and `rx_stopped` stays False.
+        Source: tun_get_user(): the write carries the frame through the kernel's stack to its socket, and returns. It
+        does not block, and does not show that a program is not reading: the socket then drops the frame (UDP) or
+        closes its window (TCP). EAGAIN occurs only with a limit set by TUNSETSNDBUF, EIO while the interface is down.
+        So a TAP never stops its senders, and `rx_stopped` stays False.
         """
         if self._fd < 0 or self.dead is not None:
             return False

@@ -52,7 +52,7 @@ class Lrh16B(WireHeader):
 
     @classmethod
     def parse(cls, data: bytes | bytearray | memoryview) -> Self:
-        """Read the header at the start of `data`; what follows it is not looked at.
+        """Read the header at the start of `data`; the bytes after it are ignored.
 
         Raises:  WireError: fewer than 16 bytes. No value of the fields is refused.
         """
@@ -79,7 +79,7 @@ class Lrh16B(WireHeader):
     def build(self, length_qw: int | None = None) -> bytes:
         """Return the 16 bytes of the header.
 
-        Args:    length_qw: stands for the Length of this header where it is given.
+        Args:    length_qw: written as Length in place of the one of this header, if given.
         Raises:  ValueError: a value does not fit its field.
         """
         length = self.length_qw if length_qw is None else length_qw
@@ -130,7 +130,7 @@ L2_BYTE7: Final = 0x60
 L2_16B_BYTE7: Final = L2_16B << 5
 """Its value in a 16B packet."""
 
-# Fast readers of single fields, for packets of at least 16 bytes: what a switch or a port asks of each one.
+# Fast readers of the fields that switches and ports need of every packet, which has at least 16 bytes.
 
 
 def slid_of(packet: bytes | bytearray | memoryview) -> int:
@@ -149,7 +149,7 @@ def length_qw_of(packet: bytes | bytearray | memoryview) -> int:
 
 
 def length_of_16b(packet: bytes | bytearray | memoryview) -> int:
-    """Return how many bytes the Length field says that a 16B packet has; -1 where L2 says that it is none."""
+    """Return the size of a 16B packet in bytes, by its Length field; -1 if L2 names another format."""
     if packet[7] & L2_BYTE7 != L2_16B_BYTE7:
         return -1
     return (packet[2] >> 4 | (packet[3] & 0x7F) << 4) * 8
@@ -185,7 +185,7 @@ def entropy_of(packet: bytes | bytearray | memoryview) -> int:
     return packet[12] | packet[13] << 8
 
 
-# What changes on the way, and the ICRC does not cover: the service channel and the congestion marks.
+# Fields that change in transit, and so are not covered by the ICRC: the service channel and the congestion marks.
 
 FECN_BYTE7: Final = 0x10
 """FECN within byte 7 of the header."""

@@ -22,8 +22,8 @@ SILENT_S: Final = 1.0
 """Seconds without a reply after which a command says what it is waiting for."""
 _ROUTES_SHOWN: Final = 4
 _HOW_LONG: Final = (
-    "a message fails after the timeout in the lab file; if the peer may have received it, after "
-    "another six times that (at least 20 s)"
+    "a message fails after the timeout in the lab file; one that the peer may have received fails "
+    "only after six more timeouts (at least 20 s)"
 )
 SizeOption = Annotated[
     Any,  # an int; Any because the default is text such as 1M, which --help shows

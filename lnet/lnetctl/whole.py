@@ -23,14 +23,14 @@ _NETS, _PEERS = "2", "3"
 
 
 class WholeCommands(TargetCommands, NetCommands, PeerCommands, GlobalCommands):
-    """Commands on whole configurations, and all others."""
+    """All commands, with those on whole configurations."""
 
     # --- import --add --------------------------------------------------------------------------------------
 
     def import_yaml(self, text: str) -> Document:
-        """Import a configuration completely or, if anything in it is wrong, not at all. What is there is left alone.
+        """Add a configuration to the present one: all of it or, if anything in it is wrong, nothing.
 
-        Returns: what in it is not applied here, and the status that it requested with `net_status`.
+        Returns: the sections that are not applied, and the status requested by `net_status`.
         Raises:  CommandError: EINVAL with the line; EEXIST; ENODEV; ENOENT.
         """
         document = parse_dlc(text)
@@ -57,7 +57,7 @@ class WholeCommands(TargetCommands, NetCommands, PeerCommands, GlobalCommands):
         return _not_applied(document) | ({"net_status": status} if document.net_status else {})
 
     def _bonding_for(self, group: NetworkGroup) -> Bonding:
-        """Return how a network of a document uses its interfaces: one alone does it as the lab says."""
+        """Return the bonding of a network in a document; one with a single interface gets that of the lab file."""
         return self._bonding_of(group.net) if len(group.interfaces) == 1 else group.bonding
 
     def _check_coming_peer(self, peer: PeerEntry, coming: dict[Net, Bonding]) -> bool:
@@ -90,7 +90,7 @@ class WholeCommands(TargetCommands, NetCommands, PeerCommands, GlobalCommands):
     # --- import --del --------------------------------------------------------------------------------------
 
     def remove_yaml(self, text: str) -> Document:
-        """Remove what a configuration has: all of it or, if anything is wrong, nothing. Settings get their defaults.
+        """Remove all parts of a configuration or, if anything in it is wrong, nothing; reset its settings to defaults.
 
         Raises:  CommandError: EINVAL with the line; ENOENT: no such network, peer or target; ENODEV: no such interface.
         """

@@ -1,4 +1,4 @@
-"""What pytest knows of a test before it runs: whether it needs a fabric, an event loop, and which one."""
+"""What is known of a test before it runs: whether it needs a fabric, whether it needs an event loop, and which."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import pytest
 FIXTURES: Final = ("lab", "fabric", "hosts", "em", "mad_simulator")
 LOOP_SCOPES: Final = ("function", "class", "module", "package", "session")
 SHARED_BY: Final = "_fabric_shared_by"
-"""Attribute of a fixture `lab` that is shared: its scope."""
+"""Attribute of a shared `lab` fixture that holds its scope."""
 _PLUGIN: Final = "opavnic.pytest_plugin"
 
 
 def uses_fabric(item: pytest.Function) -> bool:
-    """Return whether a test has one of our fixtures, be it through others."""
+    """Return whether a test uses one of our fixtures, directly or through others."""
     return any(_is_ours(item, name) for name in FIXTURES if name in item.fixturenames)
 
 
@@ -27,12 +27,12 @@ def needs_loop(item: pytest.Function) -> bool:
 
 
 def is_coroutine(item: pytest.Function) -> bool:
-    """Return whether a test is a coroutine, inside of `@given` too."""
+    """Return whether a test is a coroutine, also one in `@given`."""
     return inspect.iscoroutinefunction(inner_test(item) or item.obj)
 
 
 def inner_test(item: pytest.Function) -> Any:
-    """Return what `@given` calls for each example; None: the test is not one of Hypothesis."""
+    """Return the function that `@given` calls for each example; None: not a Hypothesis test."""
     handle = getattr(item.obj, "hypothesis", None)
     return getattr(handle, "inner_test", None)
 
@@ -46,13 +46,13 @@ def has_own_loop(item: pytest.Item) -> bool:
 
 
 def shares_with(item: pytest.Function) -> str | None:
-    """Return the scope in which tests share the fabric of this one; None: it has its own."""
+    """Return the scope in which a test shares its fabric with others; None: it has its own."""
     definitions = _definitions(item, "lab")
     return getattr(definitions[-1].func, SHARED_BY, None) if definitions else None
 
 
 def has_fixtures_on_the_fabric(item: pytest.Function) -> bool:
-    """Return whether a test has fixtures of its project that use ours: made once, they cannot follow another fabric."""
+    """Return whether fixtures of the tested project use ours. They are made once, and so are bound to one fabric."""
     return any(not _is_ours(item, name) and _reaches(item, name) for name in item.fixturenames)
 
 
@@ -90,7 +90,7 @@ def _uses_fabric_in_a_coroutine(item: pytest.Function, name: str) -> bool:
 
 
 def _reaches(item: pytest.Function, name: str) -> bool:
-    """Return whether a fixture uses one of ours, be it through others."""
+    """Return whether a fixture uses one of ours, directly or through others."""
     return any(_is_ours(item, other) for other in _closure(item, name))
 
 

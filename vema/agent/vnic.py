@@ -30,14 +30,14 @@ class Vnic(Protocol):
         ...
 
     def apply(self, info: VeswPortInfo) -> None:
-        """Apply a configuration set by the EM; any is accepted. Read-only fields of `info` are ignored."""
+        """Apply a configuration set by the EM; none is refused. Read-only fields of `info` are ignored."""
 
     def reset(self) -> None:
         """Return to power-on defaults and discard the MAC table; the VNIC continues to exist (DeleteVesw)."""
 
     @property
     def mac_table_digest(self) -> int:
-        """The digest that came with the last update of the MAC table, 32 bits."""
+        """The 32-bit digest that the EM sent with the last update of the MAC table."""
         ...
 
     def mac_section(self, offset: int, num_entries: int) -> tuple[MacEntry | None, ...]:

@@ -31,7 +31,7 @@ def _gid(meaning: str) -> Field:
 @declared("ClassPortInfo", "ClassPortInfo", "big", names_itself=True)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassPortInfo(WireHeader):
-    """One per HFI port. The agent sets the first four fields itself."""
+    """The attribute, one for each HFI port. The first four fields are the agent's; an EM may set the others."""
 
     base_version: Annotated[int, Field(8, "0x80", HEX, access=READ_ONLY)] = 0
     class_version: Annotated[int, Field(8, "0x80", HEX, access=READ_ONLY)] = 0
@@ -50,7 +50,7 @@ class ClassPortInfo(WireHeader):
     trap_gid: Annotated[bytes, _gid("GID of the trap sink; not used")] = bytes(16)
     trap_tc_fl: Annotated[int, _kept(32, "traffic class and flow label of traps; not used")] = 0
     trap_lid: Annotated[int, Field(32, "LID of the trap sink; 0: send no traps", HEX, access=READ_WRITE)] = 0
-    """32 bits on the wire, a LID has 24."""
+    """32 bits on the wire, of which a LID uses 24."""
     trap_hl_qp: Annotated[int, _kept(32, "hop limit and queue pair of traps; not used, it is QP 1")] = 0
     trap_qkey: Annotated[int, _kept(32, "Q_Key of traps; not used")] = 0
     trap_pkey: Annotated[int, _kept(16, "P_Key of traps; not used, it is the port's management P_Key")] = 0

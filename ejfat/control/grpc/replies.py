@@ -18,9 +18,9 @@ from ejfat.tables.schema import SLOTS
 def reservation_reply(
     plane: ControlPlane, reservation: Reservation, *, token: str = "", uri: str = ""
 ) -> pb.ReserveLoadBalancerReply:
-    """Return the addresses of a reservation; one of an IP version that it does not have is empty.
+    """Return the addresses of a reservation; empty for an IP version that it does not use.
 
-    Args:    token: of the reservation, for its owner. uri: with that token.
+    Args:    token: the token of the reservation, for its owner. uri: the EJFAT URI with that token.
     """
     config = plane.config
     addresses, family = config.instances[reservation.instance], reservation.balancer.family
@@ -41,7 +41,7 @@ def reservation_reply(
 
 
 def overview_row(plane: ControlPlane, reservation: Reservation, now: float) -> pb.Overview:
-    """Return a reservation in an overview, in which no address is empty, because E2SAR's `lbadm` parses each."""
+    """Return the overview of a reservation. Absent addresses are 0.0.0.0 or ::, as E2SAR's `lbadm` parses them all."""
     reply = reservation_reply(plane, reservation)
     for kind, none in (("Ipv4", IPv4Address(0)), ("Ipv6", IPv6Address(0))):
         for name in (f"sync{kind}Address", f"data{kind}Address"):

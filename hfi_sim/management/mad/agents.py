@@ -11,14 +11,14 @@ from hfi_sim.wire.mad.header import MadHeader, is_vendor_class, oui_of
 
 @dataclass(frozen=True, slots=True)
 class MadRequest:
-    """A MAD that arrived, with what the port knows of its sender."""
+    """A MAD that arrived, with its source and destination as the packet gives them."""
 
     mad: bytes
     header: MadHeader
     slid: int
     pkey: int
     sl: int
-    """Its service level: that of the packet's service channel, as the port's SCtoSL table says."""
+    """Its service level: the port's SCtoSL table gives it for the service channel of the packet."""
     src_qp: int
     dlid: int = 0
     """The LID that it was sent to: one of the port's."""
@@ -39,7 +39,7 @@ class AgentRegistration:
 
 
 class AgentTable:
-    """The agents of one port, each method of a class with at most one."""
+    """The agents of one port; a method of a class has at most one."""
 
     def __init__(self) -> None:
         self._agents: dict[tuple[int, bytes | None, int], AgentRegistration] = {}
@@ -47,7 +47,7 @@ class AgentTable:
     def register(
         self, mgmt_class: int, oui: bytes | None, methods: Iterable[int], handler: AgentHandler
     ) -> AgentRegistration:
-        """Enter an agent.
+        """Add an agent.
 
         Raises:  FabricError: another agent has one of these methods.
         """
@@ -64,14 +64,14 @@ class AgentTable:
         return any((mgmt_class, oui, method) in self._agents for method in methods)
 
     def unregister(self, registration: AgentRegistration) -> None:
-        """Take an agent off; harmless when it is gone already."""
+        """Remove an agent; do nothing if it has been removed."""
         for method in registration.methods:
             key = (registration.mgmt_class, registration.oui, method)
             if self._agents.get(key) is registration:
                 del self._agents[key]
 
     def handler_of(self, header: MadHeader, mad: bytes) -> AgentHandler | None:
-        """Return what takes a MAD, or None; a MAD of a vendor class is long enough for its OUI."""
+        """Return the handler of a MAD, or None. A MAD of a vendor class must be long enough to hold an OUI."""
         oui = oui_of(mad) if is_vendor_class(header.mgmt_class) else None
         registration = self._agents.get((header.mgmt_class, oui, header.method))
         return None if registration is None else registration.handler

@@ -29,14 +29,14 @@ RMPP_VERSION: Final = 1
 RMPP_END: Final = MadHeader.SIZE + RmppHeader.SIZE
 """Where the RMPP header of a MAD ends."""
 WINDOW: Final = 64
-"""Segments that the receiver lets the sender be ahead."""
+"""Segments that may be in transit before an acknowledgement."""
 _DATA_OFFSET_SA: Final = 56
 _LAYOUT: Final = struct.Struct(">4B2I")  # version, type, rtime and flags, status, segment, length or window
 _RTIME_MASK: Final = 0xF8
 
 
 class RmppType(IntEnum):
-    """What a MAD with RMPP is."""
+    """The types of MADs with RMPP."""
 
     DATA = 1
     ACK = 2
@@ -45,14 +45,14 @@ class RmppType(IntEnum):
 
 
 class RmppStatus(IntEnum):
-    """Why one side wants no more of a message."""
+    """Why one side ends the transfer of a message."""
 
     RESOURCES = 1
-    """With STOP: it is too long, or there are too many."""
+    """With STOP: the message is too long, or too many arrive."""
     BAD_SEGMENT = 120
     """With ABORT: segments contradict each other."""
     VERSION = 125
-    """With ABORT: a version that is not known here."""
+    """With ABORT: unsupported RMPP version."""
 
 
 class RmppFlag(IntFlag):
@@ -112,11 +112,11 @@ class Reassembly:
     def __init__(self) -> None:
         self.complete = False
         self.contradictory = False
-        """Two segments of one number differ, or there is one behind the last: they are not of one message."""
+        """Two segments with the same number differ, or one follows the last: they belong to different messages."""
         self._segments: list[bytes] = []
         self._received = 0
         self._early: dict[int, bytes] = {}
-        """Segments that have come before one that precedes them, by number."""
+        """Segments that arrived out of order, ahead of a missing one, by number."""
         self._window = 1
 
     @property
@@ -153,10 +153,10 @@ class Reassembly:
         return _answer(mad, RmppType.ACK, 0, self._received, self._window)
 
     def take(self) -> bytes:
-        """Return the complete message, once: the first segment, and the data of the others, without what pads the last.
+        """Return the complete message, once: the first segment and the data of the others, without padding at the end.
 
-        In a vendor class the length counts the bytes after the RMPP header, while a segment repeats 4 bytes more; the
-        message then has up to 4 bytes too many for each segment, as it has from the kernel.
+        In a vendor class the length counts the bytes after the RMPP header, while each segment repeats 4 bytes more;
+        the message is then up to 4 bytes too long for each segment, as it is from the kernel.
         """
         segments, self._segments = self._segments, []
         offset, size = data_offset(segments[0][1]), mad_size(segments[0][0])

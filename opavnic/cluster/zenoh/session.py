@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 _VARIABLE: Final = "ZENOH_RUNTIME"
 _RUNTIMES: Final = "(acc: (handover: rx), net: (handover: rx))"
-"""Zenoh's threads: the receiving threads also make connections. Zenoh watches a connection in the threads that made it,
-and with other threads would have to wake them for every message.
+"""Zenoh's threads: the receiving threads also make connections. Zenoh polls a connection in the threads that made it;
+if those were others, each message would wake a second thread.
 """
 
 
 def open_session(plan: SessionPlan, fabric: int | None, life: int = 0) -> zenoh.Session:
-    """Open the session of a plan; with an unknown fabric, for any. See `config`.
+    """Open the session of a plan, for all fabrics if `fabric` is None; see `config`.
 
     Raises:  ClusterError: Zenoh is not installed. ClusterInputError: the session cannot listen.
     """
@@ -42,8 +42,8 @@ def open_session(plan: SessionPlan, fabric: int | None, life: int = 0) -> zenoh.
 
 @contextlib.contextmanager
 def _runtimes() -> Iterator[None]:
-    """Choose Zenoh's threads, unless the user does. Zenoh reads the variable once; programs on hosts need not
-    see it.
+    """Set Zenoh's threads for the time of the body, unless the user has. Zenoh reads the variable once, and programs on
+    hosts do not inherit it.
     """
     if _VARIABLE in os.environ:
         yield

@@ -13,9 +13,9 @@ COUNTERS_S = 10.0
 
 
 def _led_out(model: LabModel, vesw: Vesw) -> dict[str, Any]:
-    """Return the settings of a virtual switch that leads to a bridge: MAC tables, and where unknown addresses go.
+    """Return the settings of a virtual switch that leads to a bridge: MAC tables, and default ports.
 
-    What the file says of these itself is left as it is.
+    Settings that the lab file gives itself are left out.
     """
     bridged = [uplink for uplink in model.uplinks_of(vesw.name).values() if uplink.is_bridged]
     learns = [uplink for uplink in bridged if uplink.mac == "learn"]

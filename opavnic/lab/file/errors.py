@@ -13,7 +13,7 @@ class LabError(OpavnicError):
 
 
 class PrivilegeError(LabError):
-    """The system does not permit this user to do it; the message says what is missing and how to get it."""
+    """The user lacks a privilege; the message names it and says how to get it."""
 
 
 class LabRunningError(LabError):
@@ -25,7 +25,7 @@ class NoLabError(LabError):
 
 
 class JournalError(LabError):
-    """The journal of a lab cannot be read or is of another version: what the lab has made is unknown."""
+    """The journal of a lab cannot be read or is of another version, so it is unknown what is to be removed."""
 
 
 class ProgramError(LabError):

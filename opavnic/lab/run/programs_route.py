@@ -36,34 +36,34 @@ FRAME: Final = struct.Struct(">BI")
 
 
 class Frame(IntEnum):
-    """What a frame has."""
+    """The content of a frame."""
 
     OUT = 1
     ERR = 2
     EXIT = 3
     """The exit code, in decimal digits."""
     LOST = 4
-    """Why nothing more is known of the program."""
+    """Why the connection to the program was lost."""
 
 
 class RemoteProgram(Protocol):
     """A program on another machine."""
 
     async def more(self) -> list[tuple[Frame, bytes]]:
-        """Wait for what it says next; after an EXIT or LOST there is no more."""
+        """Wait for its next output; EXIT or LOST is the last frame."""
 
     async def give(self, data: bytes, *, eof: bool, size: tuple[int, int] | None) -> None:
-        """Give it input; with `eof`, that was all. Args: size: rows and columns of its terminal from now on."""
+        """Write to its standard input, and close it if `eof`. Args: size: new rows and columns of its terminal."""
 
     async def keep(self) -> None:
-        """Keep the program alive without reading: `more` will be called once the reader has room."""
+        """Keep the program alive while its output is not read; `more` is called again once the reader has room."""
 
     async def end(self) -> None:
-        """Hang up on it, if it runs."""
+        """Hang up on it, if it is running."""
 
 
 class RemotePrograms(Protocol):
-    """The other machines, as those that run programs."""
+    """Starts programs on other machines."""
 
     async def start(
         self, host: str, command: list[str], umad: bool | None, terminal: Mapping[str, Any] | None
@@ -72,7 +72,7 @@ class RemotePrograms(Protocol):
 
 
 class ProgramRoutes(RunningPart):
-    """Runs programs wherever in the cluster their host is."""
+    """Runs programs on the machine that carries their host, anywhere in the cluster."""
 
     def __init__(self, programs: RemotePrograms) -> None:
         self._programs = programs
@@ -181,7 +181,7 @@ class ProgramRoutes(RunningPart):
 
 
 async def _keep(program: RemoteProgram) -> None:
-    """Keep a program whose reader is slow: its machine takes silence for the end of the starter."""
+    """Keep a program alive while its reader is slow: without requests, its machine would hang up on it."""
     while True:
         await asyncio.sleep(_KEEP_S)
         await program.keep()

@@ -89,10 +89,10 @@ def lab_status(
 
 
 def engine_status(world: World, name: str, workers_wanted: int | str) -> dict[str, Any]:
-    """Return the engine, how many workers the lab file asks for, and what each carries: VNICs and links.
+    """Return the engine, the number of workers in the lab file, and the VNICs and links that each worker carries.
 
-    `steered` is how many VNICs have hosts that receive on all processors, `missed` how many sightings of packets were
-    not reported because Python was behind.
+    `steered` is the number of VNICs whose received frames are spread over all processors of their host, `missed` the
+    number of packets not reported to observers because Python could not keep up.
 
     Args:  name: native or python. A native worker carries no VNICs of the lab's own process.
     """
@@ -113,7 +113,7 @@ def engine_status(world: World, name: str, workers_wanted: int | str) -> dict[st
 
 
 def _merging(hosts: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    """Return by protocol at how many VNICs received packets are merged."""
+    """Return for each protocol the number of VNICs at which received packets are merged."""
     return dict(Counter(name for host in hosts for vnic in host["vnics"] for name in vnic["merges"]))
 
 

@@ -1,4 +1,4 @@
-"""What a query asks a capture to be."""
+"""The settings of a capture, as a query gives them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MAX_DIGITS: Final = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedCapture:
-    """A capture that is not started."""
+    """The settings of a capture that is to be started."""
 
     place: str
     match: Match
@@ -33,7 +33,7 @@ class AskedCapture:
 
     @classmethod
     def parse(cls, query: Mapping[str, str]) -> Self:
-        """Read a query. Raises InputError: what is wrong with it."""
+        """Read a query. Raises InputError: an invalid value."""
         rest = dict(query)
         place, limit = rest.pop("on", "*"), _count(rest.pop("count", ""))
         snap = _size(rest, "snap", 1, MAX_SNAP, MAX_SNAP)
@@ -47,18 +47,18 @@ class AskedCapture:
         )
 
     def ways(self, world: World) -> list[LinkDirection]:
-        """Return the directions that it looks at, wherever they begin. Raises FaultError: there are none."""
+        """Return the link directions to capture, on all machines. Raises FaultError: there are none."""
         return ways_of(world.fabric, self.place, self.match, once=self.once)
 
     def begins_here(self, world: World) -> bool:
-        """Return whether one of them begins on this machine."""
+        """Return whether one of these directions begins on this machine."""
         return any(map(begins_here, self.ways(world)))
 
     def start(self, world: World, *, ahead_s: float = 0.0) -> Capture:
-        """Start it.
+        """Start the capture.
 
-        Args:    ahead_s: how much the clock of this machine is ahead of that by which times are to be.
-        Raises:  InputError, FaultError: none can be.
+        Args:    ahead_s: seconds by which this machine's clock is ahead of the clock of the timestamps.
+        Raises:  InputError, FaultError: no capture is possible with these settings.
         """
         return Capture(
             world.fabric,

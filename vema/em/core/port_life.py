@@ -1,11 +1,11 @@
 """The life of a port as an EM sees it: states, events and the table of steps between them.
 
-The EM sends requests to a SERVED port only. A port whose agent does not answer (SILENT), or answers what no agent may
-(ISOLATED), is left alone for a while, and then served again to find out whether it has recovered. A port that has left
-the fabric is AWAY: most come back at once, so its addresses stay in the MAC tables of the others for `leave_hold`. Then
-it is FORGOTTEN, and only its vports stay known, for the case that it returns.
+The EM sends requests to SERVED ports only. A port whose agent does not answer (SILENT) or gives invalid answers
+(ISOLATED) is left alone for a while, and then served again to find out whether it has recovered. A port that has left
+the fabric is AWAY: most ports return soon, so its addresses stay in the MAC tables of the others for `leave_hold`. Then
+it is FORGOTTEN; its vports stay known in case it returns.
 
-Each state but FORGOTTEN ends by time at the latest: at `Port.wake_at` the event DUE happens, which is a poll in SERVED.
+Each state except FORGOTTEN has a time limit, `Port.wake_at`. When it is reached, DUE happens; in SERVED that is a poll.
 When a port ceases to be SERVED, or its dialogue restarts, its epoch is incremented, and responses of earlier epochs are
 ignored. So TIMEOUT and FAULT happen in SERVED only.
 """

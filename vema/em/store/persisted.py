@@ -1,4 +1,4 @@
-"""The records of the EM: one for each piece of state that must survive kill -9. `core` creates, `store` keeps them.
+"""The records of the EM: state that must survive `kill -9`. `vema.em.core` creates them, the database keeps them.
 
 After a restart, the digest and the generation counts of an agent show whether its record is still valid.
 """

@@ -1,9 +1,9 @@
-"""A VNIC as the port of a bridge: put there whenever it is made anew, and told what the bridge learns.
+"""A VNIC as a port of a bridge: added whenever the VNIC is made anew, and told which addresses the bridge learns.
 
-What is behind the bridge is reported by the VNIC as further unicast addresses of its own (`bridge fdb add MAC dev VNIC
-self` does the same by hand). The agent counts the change and sends its trap, the EM reads the list and writes the MAC
-tables of the other members: the way that every address goes. Without that, members take a MAC address with the local
-bit, which containers, veths and virtual machines have, for one that contains a LID, as the driver does.
+The VNIC reports addresses behind the bridge as further unicast addresses of its own (`bridge fdb add MAC dev VNIC self`
+does the same by hand). As with any address, the agent counts the change and sends a trap, and the EM reads the list and
+writes the MAC tables of the other members. Otherwise members, like the driver, would take a MAC address with the local
+bit, as containers, veths and virtual machines have it, for one that contains a LID.
 """
 
 from __future__ import annotations
@@ -61,19 +61,19 @@ class BridgedVnic:
         is_reached: bool = True,
         outside: LinkFacts | None = None,
     ) -> None:
-        """Begin to listen to a bridge.
+        """Start to listen to a bridge.
 
         Args:    way: the name of the uplink, or of the virtual machine. held: the namespace of the bridge. learnt,
                  forgotten: told of addresses behind other ports. closed: told once that the bridge is gone. reported:
                  what the VNIC is to report. learns: listen to what the bridge learns. is_reached: the addresses of the
                  bridge and of its ports are behind it too. outside: the interface that the bridge was
-                 made for, without which it leads nowhere.
+                 made for; without it the uplink ends.
         Raises:  NetdevError: the namespace cannot be entered.
         """
         self.way = way
         self.bridge = bridge
         self.gone = ""
-        """Why the way leads nowhere now; empty while it does."""
+        """Why the uplink has ended; empty while it works."""
         self._loop = loop
         self._learnt, self._forgotten, self._closed, self._reported = learnt, forgotten, closed, reported
         self._learns = learns
@@ -100,7 +100,7 @@ class BridgedVnic:
             self._links.close()
 
     def lose(self, reason: str) -> None:
-        """The way leads nowhere any more: say so, forget what is behind it, and let go of its namespace."""
+        """End the uplink, as its bridge is lost: log why, forget the addresses behind it, leave its namespace."""
         self._lose(reason)
         self.close()
 
@@ -121,7 +121,7 @@ class BridgedVnic:
         self.report([Change(self.way, mac, True) for mac in self._reported(self.way)])
 
     def _without_ipv6(self, name: str) -> None:
-        """A port of a bridge has no addresses, not even of its own link."""
+        """Disable IPv6 on the VNIC: a port of a bridge has no addresses, not even link-local ones."""
 
         def write() -> None:
             with contextlib.suppress(OSError):
@@ -130,7 +130,7 @@ class BridgedVnic:
         run_in_namespace(self._held, write)
 
     def report(self, changes: Iterable[Change]) -> None:
-        """Let the VNIC report addresses, or no longer."""
+        """Add addresses to those that the VNIC reports, or remove them."""
         for change in changes:
             if self._port is None:
                 return
@@ -204,7 +204,7 @@ class BridgedVnic:
             self._judge(entry.mac)
 
     def _judge(self, mac: MacAddr) -> None:
-        """Say whether an address is behind a port other than the VNIC."""
+        """Report whether an address is behind a port other than the VNIC."""
         own = self._port
         ports = self._known.get(mac, {})
         is_own = own is not None and mac == own.host_address  # a bridge may have the address of its only port
