@@ -15,6 +15,7 @@ The functions that end in `_text` write what the parser of the same kind reads b
 
 from __future__ import annotations
 
+import math
 import re
 import reprlib
 from collections.abc import Callable, Mapping
@@ -125,10 +126,21 @@ def parse_size(value: object) -> int:
 
 @dataclass(frozen=True, slots=True)
 class SizeOrTime:
-    """A length that is given as a size in bytes or as a time in seconds; the other is None."""
+    """A length as a size in bytes or as a time in seconds; both None: the default of its user.
+
+    Raises:  QuantityError: both are given, or one is out of range.
+    """
 
     size: int | None = None
     time_s: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.size is not None and self.time_s is not None:
+            raise QuantityError(f"a length is {self.size} bytes or {self.time_s:g} s, not both")
+        if self.size is not None and self.size < 0:
+            raise QuantityError(f"a length of {self.size} bytes is below 0")
+        if self.time_s is not None and not 0 < self.time_s < math.inf:
+            raise QuantityError(f"a length of {self.time_s:g} s is not a time above 0")
 
 
 def parse_size_or_time(value: object) -> SizeOrTime:

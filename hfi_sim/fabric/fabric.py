@@ -18,12 +18,13 @@ from hfi_sim.base.counters import Drop, PacketCounters
 from hfi_sim.base.errors import FabricError
 from hfi_sim.base.instants import to_seconds
 from hfi_sim.base.port_state import PortEventKind
+from hfi_sim.base.quantities import SizeOrTime
 from hfi_sim.base.types import Guid
 from hfi_sim.engine.api import Engine, EngineFactory
 from hfi_sim.engine.driver import Driver, DriverFactory, EngineDriver
 from hfi_sim.engine.events.outputs import Delivered, FlowChanged, Left, Observed, Output
 from hfi_sim.engine.link.capture import CaptureConfig, CaptureRing
-from hfi_sim.engine.link.config import DEFAULT_LATENCY_S, DEFAULT_RATE_BPS, FlowControl, QueueLength
+from hfi_sim.engine.link.config import DEFAULT_LATENCY_S, DEFAULT_RATE_BPS, FlowControl
 from hfi_sim.engine.python import PythonEngine
 from hfi_sim.management.mad.stack import MadStack
 from hfi_sim.management.pma.agent import METHODS, PerformanceAgent
@@ -226,7 +227,8 @@ class Fabric:
 
         Args:    queue_bytes: what a direction queues before it drops; queue_s: the same as what it sends in a time;
                  neither: as by default. flow: credits, which make it lossless.
-        Raises:  FabricError: a port has a cable already, or both are the same; a rate of 0; two lengths of a queue.
+        Raises:  FabricError: a port has a cable already, or both are the same; a rate of 0.
+                 QuantityError: two lengths of a queue, or one out of range.
         """
         if a is b:
             raise FabricError(f"port {a.name} cannot be cabled to itself")
@@ -240,7 +242,7 @@ class Fabric:
             rate_bps=rate_bps,
             latency_s=latency_s,
             jitter_s=jitter_s,
-            queue=QueueLength(queue_bytes, queue_s),
+            queue=SizeOrTime(queue_bytes, queue_s),
             flow=flow,
             seed=self.seed,
         )

@@ -8,6 +8,7 @@ from typing import Protocol
 from hfi_sim.base.counters import PacketCounters
 from hfi_sim.base.errors import FabricError
 from hfi_sim.base.instants import to_ns
+from hfi_sim.base.quantities import SizeOrTime
 from hfi_sim.base.random_stream import RandomStream
 from hfi_sim.engine.config import End
 from hfi_sim.engine.driver import Driver
@@ -17,7 +18,7 @@ from hfi_sim.engine.link.config import (
     DEFAULT_RATE_BPS,
     FlowControl,
     LinkConfig,
-    QueueLength,
+    queue_room,
 )
 from hfi_sim.engine.link.credits import LanesStatus
 from hfi_sim.engine.link.rule import FaultRule
@@ -122,7 +123,7 @@ class Link:
         rate_bps: float = DEFAULT_RATE_BPS,
         latency_s: float = DEFAULT_LATENCY_S,
         jitter_s: float = 0.0,
-        queue: QueueLength,
+        queue: SizeOrTime,
         flow: FlowControl | None = None,
         seed: int,
     ) -> None:
@@ -154,7 +155,7 @@ class Link:
             rate_bps=_whole(rate_bps),
             latency_ns=to_ns(latency_s),
             jitter_ns=to_ns(jitter_s),
-            queue_bytes=queue.at(_whole(rate_bps)),
+            queue_bytes=queue_room(queue, _whole(rate_bps)),
             flow=flow,
         )
         ways = (LinkDirection(self, a, b, seed), LinkDirection(self, b, a, seed))
@@ -206,12 +207,12 @@ class Link:
             return
         self._rate_bps = rate_bps
         rate = _whole(rate_bps)
-        self._reconfigure(replace(self._config, rate_bps=rate, queue_bytes=self._queue.at(rate)))
+        self._reconfigure(replace(self._config, rate_bps=rate, queue_bytes=queue_room(self._queue, rate)))
         for port in self.ends:
             port.speed_changed()
 
     @property
-    def queue(self) -> QueueLength:
+    def queue(self) -> SizeOrTime:
         """What may wait at the near end of a direction while its wire is busy; more is dropped.
 
         A length in bytes stays as it is when the rate changes; any other keeps its time, so its bytes change.
@@ -219,9 +220,9 @@ class Link:
         return self._queue
 
     @queue.setter
-    def queue(self, queue: QueueLength) -> None:
+    def queue(self, queue: SizeOrTime) -> None:
         self._queue = queue
-        self._reconfigure(replace(self._config, queue_bytes=queue.at(self._config.rate_bps)))
+        self._reconfigure(replace(self._config, queue_bytes=queue_room(queue, self._config.rate_bps)))
 
     @property
     def queue_bytes(self) -> int:
@@ -230,7 +231,7 @@ class Link:
 
     @queue_bytes.setter
     def queue_bytes(self, queue_bytes: int) -> None:
-        self.queue = QueueLength(size=queue_bytes)
+        self.queue = SizeOrTime(size=queue_bytes)
 
     @property
     def network_s(self) -> float:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from hfi_sim.base.errors import FabricError
+from hfi_sim.base.quantities import SizeOrTime
 from hfi_sim.base.types import SC_MANAGEMENT
 from hfi_sim.engine.link.arbiter import Arbiter
 from hfi_sim.wire.packet import MAX_PACKET
@@ -41,34 +41,14 @@ LAST_VL: Final = MAX_VLS - 1
 """VL15, which carries subnet management."""
 
 
-@dataclass(frozen=True, slots=True)
-class QueueLength:
-    """How much may wait for a wire: a number of bytes, or what the wire sends in a time; neither: the default.
-
-    Raises:  FabricError: both are given, or one is out of range.
-    """
-
-    size: int | None = None
-    """Bytes, at any rate."""
-    time_s: float | None = None
-    """At any rate there is room for the longest packet."""
-
-    def __post_init__(self) -> None:
-        if self.size is not None and self.time_s is not None:
-            raise FabricError(f"the queue is {self.size} bytes or {self.time_s:g} s long, not both")
-        if self.size is not None and self.size < 0:
-            raise FabricError(f"a queue of {self.size} bytes is below 0")
-        if self.time_s is not None and not 0 < self.time_s < math.inf:
-            raise FabricError(f"a queue of {self.time_s:g} s is not a time above 0")
-
-    def at(self, rate_bps: int) -> int:
-        """Return the bytes that may wait for a wire of this rate."""
-        if self.size is not None:
-            return self.size
-        if self.time_s is not None:
-            return max(round(self.time_s * rate_bps / 8), MAX_PACKET)
-        sent = round(DEFAULT_QUEUE_S * rate_bps / 8)
-        return min(max(sent, MIN_DEFAULT_QUEUE_BYTES), MAX_DEFAULT_QUEUE_BYTES)
+def queue_room(queue: SizeOrTime, rate_bps: int) -> int:
+    """Return how many bytes may wait for a wire of this rate; for a time, at least the longest packet."""
+    if queue.size is not None:
+        return queue.size
+    if queue.time_s is not None:
+        return max(round(queue.time_s * rate_bps / 8), MAX_PACKET)
+    sent = round(DEFAULT_QUEUE_S * rate_bps / 8)
+    return min(max(sent, MIN_DEFAULT_QUEUE_BYTES), MAX_DEFAULT_QUEUE_BYTES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,9 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from hfi_sim.base.did_you_mean import unknown_name
-from hfi_sim.base.errors import FabricError, TopologyError
-from hfi_sim.engine.link.config import DEFAULT_LATENCY_S, DEFAULT_RATE_BPS, FlowControl, QueueLength
+from hfi_sim.base.errors import QuantityError, TopologyError
+from hfi_sim.base.quantities import SizeOrTime
+from hfi_sim.engine.link.config import DEFAULT_LATENCY_S, DEFAULT_RATE_BPS, FlowControl
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.nodes.hfi import NetdevFactory
 from hfi_sim.wire.packet import MAX_PACKET
@@ -276,9 +277,9 @@ class Topology:
         if cable.queue_bytes is not None and cable.queue_bytes < MAX_PACKET:
             yield f"{where}a queue of {cable.queue_bytes} bytes cannot hold the longest packet, {MAX_PACKET}"
         try:
-            QueueLength(cable.queue_bytes, cable.queue_s)
-        except FabricError as error:
-            yield f"{where}{error}"
+            SizeOrTime(cable.queue_bytes, cable.queue_s)
+        except QuantityError as error:
+            yield f"{where}queue: {error}"
 
     def check(self) -> None:
         """Refuse a topology that cannot be built.

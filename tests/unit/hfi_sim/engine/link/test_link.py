@@ -8,7 +8,7 @@ import pytest
 
 from hfi_sim.base.clock import ManualClock
 from hfi_sim.base.counters import Drop
-from hfi_sim.base.errors import FabricError
+from hfi_sim.base.errors import FabricError, QuantityError
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.nodes.cable import LinkDirection
 from hfi_sim.nodes.hfi import HfiPort
@@ -153,7 +153,7 @@ def test_queue_of_a_link_that_slows_down_keeps_its_time() -> None:
 
 def test_queue_that_is_no_length_is_refused() -> None:
     for length in ({"queue_bytes": 65536, "queue_s": 0.02}, {"queue_s": 0.0}, {"queue_bytes": -1}):
-        with pytest.raises(FabricError, match=r"queue .*(not both|not a time above 0|below 0)"):
+        with pytest.raises(QuantityError, match=r"a length .*(not both|not a time above 0|below 0)"):
             Watch(Fabric(ManualClock()), **length)
 
 
