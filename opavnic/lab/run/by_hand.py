@@ -81,22 +81,28 @@ def namespaces_by_hand(namespaces: Mapping[str, tuple[Path, frozenset[str]]]) ->
     Sysctls are compared with those of a fresh namespace.
     """
     found: list[str] = []
-    with contextlib.suppress(OSError, NetdevError):
-        fresh = run_in_thread(_fresh_sysctls, "fresh namespace")
-        for host, (namespace, own) in namespaces.items():
-            with contextlib.closing(LinkClient(namespace)) as links:
-                found += [f"{host}: route {route}" for route in links.routes_by_hand()]
-                found += [f"{host}: interface {name}" for name in sorted(set(links.names()) - own)]
-            now = run_in_namespace(namespace, _sysctls)
-            changed = [
-                f"{key} = {now[key]}"
-                for key, value in fresh.items()
-                if now.get(key, value) not in (value, _OWN.get(key)) and not _follows(key, now, fresh)
-            ]
-            found += [f"{host}: sysctl {line}" for line in changed[:_SHOWN]]
-            if (more := len(changed) - _SHOWN) > 0:
-                found.append(f"{host}: {more} more sysctls")
+    fresh = run_in_thread(_fresh_sysctls, "fresh namespace") if namespaces else {}
+    for host, (namespace, own) in namespaces.items():
+        try:
+            found += [f"{host}: {what}" for what in _namespace_by_hand(namespace, own, fresh)]
+        except (OSError, NetdevError) as error:
+            found.append(f"{host}: what was made by hand is unknown: {error}")
     return found
+
+
+def _namespace_by_hand(namespace: Path, own: frozenset[str], fresh: Sysctls) -> Iterator[str]:
+    with contextlib.closing(LinkClient(namespace)) as links:
+        yield from (f"route {route}" for route in links.routes_by_hand())
+        yield from (f"interface {name}" for name in sorted(set(links.names()) - own))
+    now = run_in_namespace(namespace, _sysctls)
+    changed = [
+        f"{key} = {now[key]}"
+        for key, value in fresh.items()
+        if now.get(key, value) not in (value, _OWN.get(key)) and not _follows(key, now, fresh)
+    ]
+    yield from (f"sysctl {line}" for line in changed[:_SHOWN])
+    if (more := len(changed) - _SHOWN) > 0:
+        yield f"{more} more sysctls"
 
 
 def _follows(key: str, now: Sysctls, fresh: Sysctls) -> bool:
