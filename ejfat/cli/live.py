@@ -343,9 +343,7 @@ async def _receive(
         print(json.dumps(asdict(counters) | more))
     else:
         unread = f", {missed} missed: the sockets had no room for them" if missed else ""
-        say(
-            f"{counters.events_complete} events, {counters.events_lost} lost, {counters.packets} packets{unread}"
-        )
+        say(f"{counters.summary()}{unread}")
     return counters.events_lost
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import count
@@ -115,6 +115,30 @@ class ReassemblyCounters:
     """Lost events whose packets contradict each other, or can be of another event."""
     events_no_room: int = 0
     """Lost events that were the oldest when incomplete events took too much memory."""
+
+    def summary(self) -> str:
+        """Return a line such as `2 events, 1 lost (1 contradictory), 90 packets (3 rejected)`."""
+        lost = {
+            "contradictory": self.events_contradictory,
+            "too long": self.events_too_long,
+            "no room": self.events_no_room,
+        }
+        unused = {
+            "malformed": self.malformed,
+            "rejected": self.rejected,
+            "duplicate": self.duplicates,
+            "late": self.late,
+        }
+        return (
+            f"{self.events_complete} events, {self.events_lost} lost{_of_these(lost)}, "
+            f"{self.packets} packets{_of_these(unused)}"
+        )
+
+
+def _of_these(counts: Mapping[str, int]) -> str:
+    """Return the counts above 0 in parentheses."""
+    listed = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+    return f" ({listed})" if listed else ""
 
 
 class _Added(Enum):

@@ -277,6 +277,20 @@ def test_packet_that_contradicts_its_event_is_rejected(header: ReHeader, data: b
     assert reassembler.pending == 1
 
 
+def test_summary_names_what_brought_nothing_and_why_events_were_lost() -> None:
+    reassembler = Reassembler(max_event=249)
+    for payload in (*cut(bytes(250)), *cut(bytes(249), event=2), cut(bytes(10), event=2)[0], bytes(3)):
+        reassembler.receive(payload, 0.0)
+    first = ReHeader(data_id=1, offset=0, length=100, event=3)
+    reassembler.receive(first.build() + bytes(10), 0.0)
+    reassembler.receive(first.build() + bytes([1] * 10), 0.0)
+    reassembler.expire(99.0)
+    assert reassembler.counters.summary() == (
+        "1 events, 2 lost (1 contradictory, 1 too long), 10 packets (1 malformed, 4 rejected, 1 late)"
+    )
+    assert Reassembler().counters.summary() == "0 events, 0 lost, 0 packets"
+
+
 def test_event_that_is_too_long_is_reported_once_with_its_length() -> None:
     reassembler = Reassembler(max_event=249)
     payloads = cut(bytes(250))
