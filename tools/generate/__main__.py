@@ -27,6 +27,7 @@ OUTPUTS: Final[tuple[Output, ...]] = (
     api.pages,
     lab_file.pages,
     machines.pages,
+    lab_file.schemas,
 )
 """Functions that take the root of the repository, and yield the path of each file and what it is to hold."""
 

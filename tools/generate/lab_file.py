@@ -1,4 +1,4 @@
-"""The reference of lab files in docs/: every key with its values, default and meaning."""
+"""The reference of lab files in docs/: every key with its values, default and meaning; JSON schemas for editors."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from opavnic.lab.file.parts import lab_model
 from tools.generate.counters import attribute_docs
 from tools.generate.origins import module_file
 from tools.generate.sections import Section, fill
+from vema.em.desired.desired import EmConfig
 
 PAGE: Final = "docs/reference/lab.md"
 _WHOLE: Final = "A lab file"
@@ -27,6 +28,12 @@ def pages(root: Path) -> Iterator[tuple[str, str]]:
     """Yield the page that lists the keys of lab files."""
     section = Section("\n".join(_lines()) + "\n", module_file(declared.__name__))
     yield PAGE, fill(root / PAGE, {"keys": section})
+
+
+def schemas(_: Path) -> Iterator[tuple[str, str]]:
+    """Yield the JSON schemas of lab files and EM files."""
+    for kind, model in (("lab", lab_model()), ("em", EmConfig)):
+        yield f"docs/{kind}.schema.json", json.dumps(model.model_json_schema(), indent=2) + "\n"
 
 
 def _lines() -> Iterator[str]:

@@ -87,7 +87,8 @@ def _spelling(param: Any) -> str:
     if param.param_type_name == "argument":
         return str(param.metavar or param.name.upper())
     value = param.metavar or max(param.opts, key=len).lstrip("-").upper()
-    names = ", ".join([*param.opts, *param.secondary_opts])
+    # the short one first: typer keeps the names of --help in a set, whose order changes from run to run
+    names = ", ".join([*sorted(param.opts, key=len), *param.secondary_opts])
     return names if param.is_flag else f"{names} {value}"
 
 

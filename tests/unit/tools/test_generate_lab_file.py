@@ -22,6 +22,10 @@ def test_every_key_of_the_schema_has_a_row() -> None:
     assert sorted(re.findall(r"^\| `(\w+)` \|", page(), flags=re.M)) == sorted(keys)
 
 
+def test_schemas_for_editors_are_generated_files() -> None:
+    assert [path for path, _ in lab_file.schemas(ROOT)] == ["docs/lab.schema.json", "docs/em.schema.json"]
+
+
 def test_values_and_defaults_are_as_people_write_them() -> None:
     text = page()
     assert "| `latency` | 300ns, 1us, 2ms; a number is seconds; at most 1h | `300ns` |" in text

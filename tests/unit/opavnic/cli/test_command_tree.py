@@ -12,6 +12,7 @@ import typer
 
 from opavnic.cli.base.errors import ELSEWHERE, RENAMED
 from opavnic.cli.main import app, main
+from opavnic.cli.program.tree import pages
 
 COLUMNS = 80
 NO_DATA = {
@@ -119,6 +120,12 @@ def test_command_that_prints_data_prints_it_in_every_form(words: str) -> None:
     found = names(words)
     assert ("--json" in found) == ("-o" in found)
     assert "--json" in found or words in NO_DATA
+
+
+def test_manual_pages_name_the_short_form_of_an_option_first() -> None:
+    spellings = [spelling for page in pages() for spelling, _ in page.options]
+    assert {spelling for spelling in spellings if "--help" in spelling} == {"-h, --help"}
+    assert [spelling for spelling in spellings if re.match(r"--.*, -\w\b", spelling)] == []
 
 
 def test_list_of_commands_without_data_is_true() -> None:

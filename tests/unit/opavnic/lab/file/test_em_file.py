@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from opavnic.lab.file.em_file import EmFile
 from opavnic.lab.file.errors import ConfigError
-from vema.em.desired.desired import EmConfig
 
 EXAMPLES = Path(__file__).parents[5] / "examples"
 FILES = [file for file in sorted(EXAMPLES.glob("em-*.yaml")) if file.name != "em-lab.yaml"]
@@ -18,11 +16,6 @@ FILES = [file for file in sorted(EXAMPLES.glob("em-*.yaml")) if file.name != "em
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
 def test_example_is_right(file: Path) -> None:
     assert EmFile(file).config.vesws
-
-
-def test_schema_in_docs_is_that_of_the_model() -> None:
-    schema = json.loads((EXAMPLES.parent / "docs" / "em.schema.json").read_text())
-    assert schema == EmConfig.model_json_schema(), "opavnic schema em > docs/em.schema.json"
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from opavnic.lab.file.errors import ConfigError
 from opavnic.lab.file.loader import MAX_FILE_BYTES, load_lab, parse_lab
 from opavnic.lab.file.model import LabModel
-from opavnic.lab.file.parts import lab_model
 from vema.em.desired.subnets import overlaps
 
 ROOT = Path(__file__).parents[5]
@@ -43,10 +42,6 @@ LAB_FILES = [
 @pytest.mark.parametrize("file", LAB_FILES, ids=lambda file: file.name)
 def test_example_is_right(file: Path) -> None:
     assert load_lab(file).name == file.stem
-
-
-def test_schema_in_docs_is_the_model_of_the_code() -> None:
-    assert json.loads((ROOT / "docs/lab.schema.json").read_text()) == lab_model().model_json_schema()
 
 
 def test_host_whose_name_is_no_text_is_the_only_mistake_that_is_told() -> None:
