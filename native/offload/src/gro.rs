@@ -297,8 +297,10 @@ impl Candidate {
         if parsed.l4 == 0 {
             return None;
         }
-        // no options: they would have to be compared, and are rare
-        if parsed.ethertype == IPV4 && frame[parsed.l3] != 0x45 {
+        // no options: they would have to be compared, and are rare; inet_gro_receive takes no flag but one
+        if parsed.ethertype == IPV4
+            && (frame[parsed.l3] != 0x45 || frame[parsed.l3 + 6] & !DONT_FRAGMENT != 0)
+        {
             return None;
         }
         let header_len = if parsed.protocol == TCP {
