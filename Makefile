@@ -21,6 +21,9 @@ GUESTS      := build/guests
 GUEST_FILES := 'boot/vmlinuz-*:linux-image-cloud-amd64' usr/sbin/dockerd:docker.io usr/bin/containerd:containerd \
                usr/sbin/runc:runc
 
+# the module of before, while another is built: hosts and tests go on using it
+OLD_NATIVE := build/native-before.so
+
 # Some environments forbid Python to keep what it compiled. The tests start Python thousands of times, and pytest rewrites
 # 400 modules in each worker: compiled anew each time, that is the larger part of a collection.
 export PYTHONDONTWRITEBYTECODE :=
@@ -44,9 +47,12 @@ $(STAMP): pyproject.toml bench/pyproject.toml Makefile $(wildcard native/Cargo.*
 
 native: ## build the fast datapath again; `make venv` builds it too, where cargo is
 	@command -v cargo >/dev/null || { echo "no cargo here: https://rustup.rs, or Debian's package cargo" >&2; exit 1; }
-	@rm -f opavnic/_native*.so  # a build that fails would leave it, and it would not fit these sources
+	@rm -f $(OLD_NATIVE); mkdir -p $(dir $(OLD_NATIVE)); ln opavnic/_native*.so $(OLD_NATIVE) 2>/dev/null || true
 	$(BIN)/python -m pip install --quiet --no-deps -e .
-	@ls opavnic/_native*.so >/dev/null 2>&1 || { echo "the native module was not built; what cargo says: cd native && cargo build --release" >&2; exit 1; }
+	@# pip passes over a failed build: then the module is missing, or still the file of before
+	@set -- opavnic/_native*.so; test -e "$$1" && ! test "$$1" -ef $(OLD_NATIVE) \
+	  || { echo "the native module was not built, an older one is left as it is; what cargo says: cd native && cargo build --release" >&2; exit 1; }
+	@rm -f $(OLD_NATIVE)
 
 bench-peers: ## install the peers that `opavnic bench datapath` measures beside ours
 	@sh tools/install-packages.sh iperf3:iperf3 vde_switch:vde2 ovs-vswitchd:openvswitch-switch
