@@ -281,6 +281,14 @@ class LinkClient:
         """Give the interface another name."""
         self._set(ifindex, f"name {name}", attrs=[("IFLA_IFNAME", name)])
 
+    def move(self, ifindex: int, namespace: Path) -> None:
+        """Move the interface to another namespace: it arrives down, without IP and further addresses."""
+        fd = os.open(namespace, os.O_RDONLY)
+        try:
+            self._set(ifindex, f"netns {namespace}", attrs=[("IFLA_NET_NS_FD", fd)])
+        finally:
+            os.close(fd)
+
     def set_alias(self, ifindex: int, alias: str) -> None:
         """Write the text that `ip link` shows as alias."""
         self._set(ifindex, f"alias {alias}", attrs=[("IFLA_IFALIAS", alias)])

@@ -296,6 +296,17 @@ class ScenarioVnic:
         """
         self._changed(self._wire.set_mtu(mtu), f"MTU {mtu}")
 
+    def move(self, namespace: str) -> None:
+        """Move the device to another network namespace of the host, as `ip link set blue netns inner`.
+
+        It goes down, and comes up again with its IP addresses, as a container engine has it. On TAPs the namespace is
+        made if need be, and ends with the scenario; in memory there are none, and the fabric sees the same.
+
+        Args:    namespace: any name; "" is where the VNIC was made.
+        Raises:  ScenarioError: the kernel or the VNIC refused it.
+        """
+        self._changed(self._wire.move(namespace), f"namespace {namespace!r}")
+
     def add_address(self, mac: str) -> None:
         """Let the device receive another address too: a unicast one, as a macvlan does, or a multicast group.
 

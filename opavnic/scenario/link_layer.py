@@ -70,6 +70,10 @@ class LinkLayer(Protocol):
         """Set the device up or down; return 0 or a negative errno."""
         ...
 
+    def move(self, namespace: str) -> int:
+        """Move the device to another namespace of its host, "" for the first; return 0 or a negative errno."""
+        ...
+
     def add_address(self, mac: MacAddr) -> int:
         """Let the device receive another unicast address, or a multicast one; return 0 or a negative errno."""
         ...
@@ -132,6 +136,12 @@ class MemoryLink(LinkLayer):
         self._netdev.stop()
         return 0
 
+    def move(self, namespace: str) -> int:
+        if self._netdev.is_up:
+            self._netdev.stop()
+            return self._netdev.open()
+        return 0
+
     def add_address(self, mac: MacAddr) -> int:
         if mac in (*self._netdev.uc_list, *self._netdev.mc_list):
             return -errno.EEXIST
@@ -184,19 +194,25 @@ class TapLink(LinkLayer):
     def __init__(
         self,
         netdev: TapNetdev,
-        namespace: Path,
-        links: LinkClient,
+        namespaces: Callable[[str], Path],
         deliver: Callable[[bytes], None],
         loop: asyncio.AbstractEventLoop,
     ) -> None:
-        self.namespace = namespace
+        """Prepare. Args: namespaces: returns the namespace of a name, and makes it if need be; "": the host's own."""
+        self.namespace = namespaces("")
         self._netdev = netdev
-        self._links = links
+        self._ifindex = netdev.ifindex
+        self._namespaces = namespaces
+        self._links = LinkClient(self.namespace)
         self._deliver = deliver
         self._loop = loop
         self._added: set[MacAddr] = set()
-        self._socket = run_in_namespace(namespace, self._open)
-        loop.add_reader(self._socket, self._readable)
+        self._socket = self._listen()
+
+    def _listen(self) -> socket.socket:
+        opened = run_in_namespace(self.namespace, self._open)
+        self._loop.add_reader(opened, self._readable)
+        return opened
 
     def _open(self) -> socket.socket:
         opened = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETH_P_ALL))
@@ -219,23 +235,43 @@ class TapLink(LinkLayer):
         self._socket.send(frame)
 
     def set_mac(self, mac: MacAddr) -> int:
-        return _tried(lambda: self._links.set_address(self._netdev.ifindex, mac))
+        return _tried(lambda: self._links.set_address(self._ifindex, mac))
 
     def set_mtu(self, mtu: int) -> int:
-        return _tried(lambda: self._links.set_mtu(self._netdev.ifindex, mtu))
+        return _tried(lambda: self._links.set_mtu(self._ifindex, mtu))
 
     @property
     def mtu(self) -> int:
-        state = self._links.get(self._netdev.ifindex)
+        state = self._links.get(self._ifindex)
         return 0 if state is None else state.mtu
 
     @property
     def is_up(self) -> bool:
-        state = self._links.get(self._netdev.ifindex)
+        state = self._links.get(self._ifindex)
         return state is not None and state.up
 
     def set_up(self, up: bool) -> int:
-        return _tried(lambda: self._links.set_up(self._netdev.ifindex, up))
+        return _tried(lambda: self._links.set_up(self._ifindex, up))
+
+    def move(self, namespace: str) -> int:
+        return _tried(lambda: self._move(self._namespaces(namespace)))
+
+    def _move(self, namespace: Path) -> None:
+        was_up, addresses = self.is_up, self._links.ip_addresses().get(self._ifindex, ())
+        self._links.move(self._ifindex, namespace)
+        self.close()
+        self.namespace = namespace
+        self._links = LinkClient(namespace)
+        found = self._links.find(self._netdev.name)
+        if found is None:
+            raise NetdevError(f"{self._netdev.name} is not in {namespace}", errno.ENODEV)
+        self._ifindex = found.ifindex
+        self._socket = self._listen()
+        for mac in self._added:
+            self._change_membership(_PACKET_ADD_MEMBERSHIP, mac)
+        for address in addresses:
+            self._links.add_ip(self._ifindex, address)
+        self._links.set_up(self._ifindex, was_up)
 
     def add_address(self, mac: MacAddr) -> int:
         if mac in self._added:
@@ -252,9 +288,7 @@ class TapLink(LinkLayer):
 
     def _change_membership(self, change: int, mac: MacAddr) -> None:
         kind = _PACKET_MR_MULTICAST if mac[0] & 1 else _PACKET_MR_UNICAST
-        self._socket.setsockopt(
-            _SOL_PACKET, change, _PACKET_MREQ.pack(self._netdev.ifindex, kind, len(mac), mac)
-        )
+        self._socket.setsockopt(_SOL_PACKET, change, _PACKET_MREQ.pack(self._ifindex, kind, len(mac), mac))
 
     async def ping(self, vnic: ScenarioVnic, target: ScenarioVnic, count: int, within_s: float) -> int:
         patience_s = max(_PING_S, round(within_s))  # a slow answer of a busy machine must not count as loss
@@ -280,6 +314,7 @@ class TapLink(LinkLayer):
         if self._socket.fileno() >= 0:
             self._loop.remove_reader(self._socket)
             self._socket.close()
+            self._links.close()
 
 
 def _tried(call: Callable[[], object]) -> int:

@@ -7,6 +7,7 @@ import contextlib
 import ipaddress
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ _PREFIX_LENGTH = 20
 
 
 class TapBackend:
-    """Namespaces `opavnic-test-PID-HOST`, removed by `close`."""
+    """Namespaces `opavnic-test-PID-HOST`, and `opavnic-test-PID-HOST-NAME` for moved VNICs, removed by `close`."""
 
     def __init__(self) -> None:
         self._namespaces: dict[str, tuple[Path, NamespaceId]] = {}
@@ -37,10 +38,16 @@ class TapBackend:
         """
         NETNS_DIR.mkdir(parents=True, exist_ok=True)
         for host in hosts:
-            path = NETNS_DIR / f"opavnic-test-{os.getpid()}-{host}"
-            identity = create_namespace(path, lambda _: None)
-            self._namespaces[host] = (path, identity)
+            path = self._namespace(host, "")
             self._factories[host] = TapFactory(path, asyncio.get_running_loop(), "opavnic test")
+
+    def _namespace(self, host: str, name: str) -> Path:
+        """Return a namespace of a host, and create it the first time; "": the one that its VNICs are made in."""
+        key = f"{host}-{name}" if name else host
+        if key not in self._namespaces:
+            path = NETNS_DIR / f"opavnic-test-{os.getpid()}-{key}"
+            self._namespaces[key] = (path, create_namespace(path, lambda _: None))
+        return self._namespaces[key][0]
 
     def make(
         self, host: str, name: str, vnic: ScenarioVnic, deliver: Callable[[bytes], None]
@@ -49,7 +56,7 @@ class TapBackend:
         factory = self._factories[host]
         netdev = factory(name)
         loop = asyncio.get_running_loop()
-        link = TapLink(netdev, self._namespaces[host][0], factory.watcher.links, deliver, loop)
+        link = TapLink(netdev, partial(self._namespace, host), deliver, loop)
         self._links.append(link)
 
         def set_up() -> None:

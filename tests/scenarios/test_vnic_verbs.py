@@ -32,6 +32,27 @@ async def test_vnic_that_is_down_receives_nothing_until_it_is_up(hosts: Hosts, e
     await h2.expect(Ether(type=0x88B5))
 
 
+async def test_vnic_that_moves_to_another_namespace_goes_on_there_and_when_it_is_back(
+    hosts: Hosts, em: ScenarioEm
+) -> None:
+    await em.vesw("blue", members=hosts, mac="learn")
+    h1, h2 = hosts
+    vnic = h2.vnic()
+    vnic.add_address(MACVLAN)
+    for namespace in ("inner", "other", ""):
+        vnic.move(namespace)
+        await asyncio.sleep(seconds(3))
+        assert vnic.is_up
+        assert await h1.ping(h2) == 1
+        assert MACVLAN in em.addresses(h2)
+        vnic.inbox.clear()
+        h1.send(frame(MACVLAN))
+        await h2.expect(Ether(dst=MACVLAN))
+    vnic.down()
+    vnic.move("inner")
+    assert not vnic.is_up
+
+
 async def test_further_addresses_reach_the_manager_and_go_again(hosts: Hosts, em: ScenarioEm) -> None:
     await em.vesw("blue", members=hosts, mac="learn")
     h1, h2 = hosts
