@@ -7,7 +7,6 @@ import json
 import os
 import socket
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,12 +99,10 @@ def flaps(lab: Soaked, count: int) -> None:
     """A link that goes down and comes up again, a thousand times a second."""
     told = lab.client.post("/faults", {"fault": f"link-down on h1--sw0 for=500us every=1ms count={count}"})
     number = told["faults"][-1]["number"]
-    end = time.monotonic() + PATIENCE_S
-    while True:
-        fault = next(one for one in lab.client.get("/faults")["faults"] if one["number"] == number)
-        if fault["hits"] >= count:
-            break
-        assert time.monotonic() < end, fault
+    while not any(
+        fault["number"] == number and fault["hits"] >= count for fault in lab.client.get("/faults")["faults"]
+    ):
+        pass  # the answers take their time; what never ends is ended by the limit of the tests here
     lab.client.post("/faults/remove", {"number": number})
 
 
