@@ -67,14 +67,15 @@ def _cable(name: str) -> str:
 
 
 @contextlib.contextmanager
-def machines(count: int) -> Iterator[Machines]:
+def machines(count: int, prefix: str = "") -> Iterator[Machines]:
     """Make so many machines on one bridge.
 
+    Args:    prefix: of the names of their namespaces, where this process has others.
     Raises:  PeerError: a namespace or a device cannot be made.
     """
     names = [f"m{number}" for number in range(1, count + 1)]
     with (
-        bench_namespaces("hub", *names) as (hub, *made),
+        bench_namespaces(*(prefix + name for name in ("hub", *names))) as (hub, *made),
         tempfile.TemporaryDirectory(prefix="opavnic-bench-") as directory,
     ):
         run("ip", "-n", hub, "link", "add", "br0", "type", "bridge")
