@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from hfi_sim.wire.decode.describe import Layer
 from hfi_sim.wire.header import Header, WireHeader
 from hfi_sim.wire.mad.attributes import SubnetAttrId
 from hfi_sim.wire.mad.header import BASE_VERSION_IB, RESPONSE_BIT, MadClass, MadHeader, Method, RmppHeader
@@ -16,6 +15,7 @@ from hfi_sim.wire.mad.rmpp import Rmpp, RmppFlag, RmppType
 from hfi_sim.wire.mad.sa_attributes import CLASS_VERSION_OPA
 from hfi_sim.wire.mad.smp_header import DIRECTION, DirectedHeader, IbDirectedHeader, LidRoutedHeader
 from hfi_sim.wire.sa.message import DATA_AT, OFFSET_UNIT, SaHeader
+from opavnic.decode.describe import Layer
 from opavnic.management.management_attributes import (
     ADMINISTRATION,
     ADMINISTRATION_IB,

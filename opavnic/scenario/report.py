@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 from hfi_sim.base.text import xml_text
 from hfi_sim.fabric.topology import Topology
 from hfi_sim.fabric.topology.draw import as_svg
-from hfi_sim.wire.decode.summary import summarize
 from hfi_sim.wire.l4 import L4
 from hfi_sim.wire.lrh16b import l4_of
+from opavnic.decode.summary import summarize
 
 if TYPE_CHECKING:
     from hfi_sim.fabric.trace import TraceRecord

@@ -18,13 +18,13 @@ from hfi_sim.base.errors import FaultError, WireError
 from hfi_sim.base.text import visible
 from hfi_sim.fabric.faults import parse_match
 from hfi_sim.fabric.trace import TraceRecord
-from hfi_sim.wire.decode.summary import summarize
 from opavnic.base.signals import followed
 from opavnic.cli.base.common import AsJson, LabOption, lab_client, size_option
 from opavnic.cli.base.names import place_names
 from opavnic.cli.base.output import EXIT_FAILED, EXIT_USAGE, Form, current_form, fail, print_line, say
 from opavnic.cli.packets.capture_targets import FileTarget, PipeTarget
 from opavnic.cli.packets.capture_write import copy_capture
+from opavnic.decode.summary import summarize
 from opavnic.observe.capture_copy import WITHOUT_HEADER
 from opavnic.observe.trace_file import TraceReader
 

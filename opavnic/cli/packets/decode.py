@@ -13,12 +13,12 @@ import typer
 
 from hfi_sim.base.errors import InputError, WireError
 from hfi_sim.wire.captures import DLT_ETHERNET, DLT_USER0, is_capture, read_capture
-from hfi_sim.wire.decode.describe import Description, describe_frame, describe_packet
 from hfi_sim.wire.icrc import IBA_POLYNOMIAL, Icrc
 from opavnic.base.errors import OpavnicError
 from opavnic.base.files import MAX_CAPTURE, FileError, read_stream
 from opavnic.cli.base.common import AsJson
 from opavnic.cli.base.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, print_table, say
+from opavnic.decode.describe import Description, describe_frame, describe_packet
 from opavnic.management.management_layout import layers
 
 _EXPECTED: Final = "hex digits such as '05 00 b0 00', or a file: a raw packet, hex text, pcap or pcapng"

@@ -109,7 +109,7 @@ def test_backend_without_isal_is_zlib(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_datapath_modules_do_not_import_scapy() -> None:
     # scapy is for people and tests; it is slow to load, and the datapath must not need it.
     program = (
-        "import sys, hfi_sim.wire.packet, hfi_sim.wire.mad.header, hfi_sim.wire.decode.describe,"
+        "import sys, hfi_sim.wire.packet, hfi_sim.wire.mad.header, opavnic.decode.describe,"
         "opavnic.cli.packets.decode;"
         "sys.exit('scapy' in sys.modules)"
     )

@@ -7,7 +7,6 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hfi_sim.wire.decode.describe import Description, describe_packet
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.mad.attributes import PmAttrId, SubnetAttrId
 from hfi_sim.wire.mad.header import MadClass, MadHeader, Method, RmppHeader, build_fm_packet
@@ -17,6 +16,7 @@ from hfi_sim.wire.sa.message import SaHeader, stride
 from hfi_sim.wire.sa.records import NodeRecord
 from hfi_sim.wire.sma.node import NodeInfo
 from hfi_sim.wire.sma.port_info import PortInfo
+from opavnic.decode.describe import Description, describe_packet
 from opavnic.management.management_attributes import ADMINISTRATION, PERFORMANCE, SUBNET
 from opavnic.management.management_layout import layers
 

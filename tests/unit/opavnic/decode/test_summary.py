@@ -9,12 +9,12 @@ from scapy.layers.inet import ICMP, IP
 from scapy.layers.inet6 import UDP, IPv6
 from scapy.layers.l2 import ARP, Dot1Q, Ether
 
-from hfi_sim.wire.decode.summary import summarize
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.l4 import L4, EthernetL4
 from hfi_sim.wire.lrh16b import Lrh16B
 from hfi_sim.wire.mad.header import build_fm_packet
 from hfi_sim.wire.packet import build_packet
+from opavnic.decode.summary import summarize
 
 ETHER = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02")
 ENDS = "0x12345 > 0xf00002 sc 3 vesw 9 02:00:00:00:00:01 > 02:00:00:00:00:02"

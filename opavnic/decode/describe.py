@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from hfi_sim.base.errors import WireError
-from hfi_sim.wire.decode import meanings
 from hfi_sim.wire.field import Place, bytes_where
 from hfi_sim.wire.header import Header
 from hfi_sim.wire.icrc import PAD_COUNT_MASK, TRAILER_SIZE, Icrc
@@ -21,6 +20,7 @@ from hfi_sim.wire.lrh16b import SIZE as HEADER_SIZE
 from hfi_sim.wire.lrh16b import Lrh16B
 from hfi_sim.wire.mad.header import DATA_OFFSET_VENDOR, MadHeader, RmppHeader, VendorHeader, is_vendor_class
 from hfi_sim.wire.packet import MIN_PACKET, QUAD_WORD, Trailer, parse_packet
+from opavnic.decode import meanings
 
 _ETHERNET_HEADER: Final = 14
 _SHOWN_BYTES: Final = 16

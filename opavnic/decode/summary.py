@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from hfi_sim.base.errors import WireError
-from hfi_sim.wire.decode import meanings
 from hfi_sim.wire.icrc import PAD_COUNT_MASK, TRAILER_SIZE
 from hfi_sim.wire.l4 import L4, EthernetL4, FmHeader
 from hfi_sim.wire.lrh16b import SIZE as HEADER_SIZE
 from hfi_sim.wire.lrh16b import Lrh16B
 from hfi_sim.wire.mad.header import MadClass, MadHeader
+from opavnic.decode import meanings
 
 _ARP = 0x0806
 _ARP_OPERATIONS = {1: "who has {1}, asks {0}", 2: "{0} is at {2}"}
