@@ -37,10 +37,11 @@ from opavnic.conformance.result import Difference, Result
 from opavnic.conformance.vectors import Json, read_cases
 from opavnic.conformance.vema import VemaSession
 from opavnic.management.mad_client import MadClient
+from vema.attributes.attr_id import AttrId
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.errors import AgentError
-from vema.base.types import EMA_CLASS_VERSION, EMA_OUI, AttrId
+from vema.base.types import EMA_CLASS_VERSION, EMA_OUI
 from vema.em.core.messages import build_request, read_response
 
 if TYPE_CHECKING:

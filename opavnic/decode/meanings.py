@@ -6,11 +6,15 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import Any, Final
 
 from hfi_sim.base.types import LID_PERMISSIVE, is_multicast_lid
+from hfi_sim.wire.field import Code
 from hfi_sim.wire.l4 import L4, QP_TEXTS
 from hfi_sim.wire.lrh16b import Lrh16B
-from hfi_sim.wire.mad.attributes import AttrId, attribute_text, status_text
-from hfi_sim.wire.mad.header import EMA_OUI, RESPONSE_BIT, MadClass, MadHeader, Method, mad_size
+from hfi_sim.wire.mad.attributes import CommonAttrId, PmAttrId, SubnetAttrId
+from hfi_sim.wire.mad.header import EMA_OUI, RESPONSE_BIT, MadClass, MadHeader, MadStatus, Method, mad_size
+from hfi_sim.wire.mad.pma_attributes import PmStatus
+from hfi_sim.wire.mad.sa_attributes import SaAttrId, SaStatus
 from hfi_sim.wire.packet import QUAD_WORD
+from vema.attributes.attr_id import AttrId
 
 _ETHERTYPES: Final[dict[int, str]] = {
     0x0800: "IPv4",
@@ -20,6 +24,15 @@ _ETHERTYPES: Final[dict[int, str]] = {
     0x88A8: "service VLAN tag (802.1ad)",
     0x88CC: "LLDP",
 }
+_ATTRIBUTES: Final[dict[int, type[Code]]] = {
+    MadClass.EMA: AttrId,
+    MadClass.SUBN_LID: SubnetAttrId,
+    MadClass.SUBN_DIRECTED: SubnetAttrId,
+    MadClass.SUBN_ADM: SaAttrId,
+    MadClass.PERFORMANCE: PmAttrId,
+}
+_STATUSES: Final[dict[int, type[Code]]] = {MadClass.SUBN_ADM: SaStatus, MadClass.PERFORMANCE: PmStatus}
+_DIRECTION: Final = 0x8000
 _OF_PORT: Final = (AttrId.CLASS_PORT_INFO, AttrId.NOTICE)
 VLAN_TYPES: Final = (0x8100, 0x88A8)
 """Ethernet types of a tag, behind which another one follows."""
@@ -88,7 +101,7 @@ def mad_field(name: str, value: int, header: MadHeader) -> str:
         case "method":
             return Method.text_of(value, "unknown method" + (", a response" if value & RESPONSE_BIT else ""))
         case "status":
-            return status_text(header.mgmt_class, value) or "failed"
+            return _status(header.mgmt_class, value) or "failed"
         case "attr_id":
             return attribute(header.mgmt_class, value)
         case "attr_mod":
@@ -99,7 +112,14 @@ def mad_field(name: str, value: int, header: MadHeader) -> str:
 
 def attribute(mgmt_class: int, attr_id: int) -> str:
     """Return the name of an attribute of a management class."""
-    return attribute_text(mgmt_class, attr_id) or "unknown attribute"
+    return _ATTRIBUTES.get(mgmt_class, CommonAttrId).text_of(attr_id, "unknown attribute")
+
+
+def _status(mgmt_class: int, status: int) -> str:
+    if mgmt_class == MadClass.SUBN_DIRECTED:
+        status &= ~_DIRECTION  # the uppermost bit says that it is on its way back
+    own = _STATUSES.get(mgmt_class)
+    return (own.text_of(status) if own else "") or MadStatus.text_of(status)
 
 
 def vendor_field(name: str, value: Any) -> str:

@@ -15,13 +15,13 @@ from hfi_sim.base.errors import QuantityError, WireError
 from hfi_sim.base.quantities import parse_whole
 from hfi_sim.base.types import LID_PERMISSIVE, parse_mac
 from hfi_sim.wire.mad.header import DATA_OFFSET_VENDOR, MadHeader
+from vema.attributes.attr_id import AttrId
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.counters import ErrorCounters, SummaryCounters
 from vema.attributes.iface_macs import IfaceMacs
 from vema.attributes.mac_entries import MacEntries, MacEntry
 from vema.attributes.notice import Notice
 from vema.attributes.vesw_port_info import VeswPortInfo
-from vema.base.types import AttrId
 
 CLASSES: Final[dict[int, Any]] = {
     AttrId.CLASS_PORT_INFO: ClassPortInfo,

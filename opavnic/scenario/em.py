@@ -13,9 +13,9 @@ from hfi_sim.wire.mad.header import Method
 from opavnic.scenario.hosts import ScenarioError, ScenarioHost, ScenarioVnic
 from opavnic.scenario.managers import BEST, CONVERGENCE_S, Converging, EmStandby, Manager, cut_short
 from opavnic.world.em_node import EM_NODE, down_text
+from vema.attributes.attr_id import AttrId
 from vema.attributes.mac_entries import MacEntries, MacEntry
 from vema.base.errors import AgentError
-from vema.base.types import AttrId
 from vema.em.core.core import EmCore
 from vema.em.core.messages import build_request, read_response
 from vema.em.desired.desired import EmConfig, EmConfigError, parse_config

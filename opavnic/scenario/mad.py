@@ -12,9 +12,10 @@ from hfi_sim.base.did_you_mean import unknown_name
 from opavnic.scenario.em import DEFAULT_PKEY
 from opavnic.scenario.hosts import ScenarioError, ScenarioHost, ScenarioVnic
 from opavnic.scenario.managers import CONVERGENCE_S
+from vema.attributes.attr_id import AttrId
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.lmac import Lmac
-from vema.base.types import AttrId, ConfigState
+from vema.base.types import ConfigState
 from vema.em.service.simulator import MadSimulator, Target
 
 if TYPE_CHECKING:

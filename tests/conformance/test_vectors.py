@@ -25,8 +25,8 @@ from opavnic.conformance.encap import run_encap
 from opavnic.conformance.result import Result
 from opavnic.conformance.rx import run_rx
 from opavnic.conformance.vema import run_vema
+from vema.attributes.attr_id import AttrId
 from vema.attributes.vesw_port_info import VeswPortInfo
-from vema.base.types import AttrId
 from vema.em.core.messages import build_request
 
 VECTORS = Path(__file__).parents[1] / "vectors"

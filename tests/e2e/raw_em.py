@@ -12,12 +12,12 @@ from hfi_sim.base.types import MacAddr
 from hfi_sim.wire.mad.header import MadHeader, Method
 from hfi_sim.wire.mad.message import Mad
 from opavnic.management.mad_frames import MadMessage, MessageReader, Outcome
+from vema.attributes.attr_id import AttrId
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.iface_macs import IfaceMacs
 from vema.attributes.notice import Notice
 from vema.attributes.traps import TRAP_WINDOW_MS, notice_of
 from vema.attributes.vesw_port_info import VeswPortInfo
-from vema.base.types import AttrId
 from vema.em.core.messages import build_request, read_response
 
 WINDOW_S = TRAP_WINDOW_MS / 1000

@@ -21,7 +21,7 @@ from opavnic.lab.ownership.client import LabClient
 from opavnic.lab.ownership.runtime import LabDir
 from opavnic.management.mad_client import MadClient
 from opavnic.management.mad_frames import MadMessage, MessageReader
-from vema.base.types import AttrId
+from vema.attributes.attr_id import AttrId
 from vema.em.core.messages import build_request
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]

@@ -28,8 +28,9 @@ from opavnic.lab.file.model import LabModel
 from opavnic.lab.ownership.namespaces import NETNS_DIR
 from opavnic.lab.run.lab import Lab
 from opavnic.vnic.adapter import Adapter
+from vema.attributes.attr_id import AttrId
 from vema.attributes.vesw_port_info import VeswPortInfo
-from vema.base.types import AttrId, ConfigState, EthLinkStatus, VportNum
+from vema.base.types import ConfigState, EthLinkStatus, VportNum
 
 # make test gives a whole file to one worker: labs come one after the other
 

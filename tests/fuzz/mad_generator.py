@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 from hfi_sim.base.types import MacAddr
 from hfi_sim.wire.mad.header import Method
+from vema.attributes.attr_id import AttrId
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.iface_macs import IfaceMacs
 from vema.attributes.mac_entries import MacEntries, MacEntry
 from vema.attributes.vesw_port_info import VeswPortInfo
-from vema.base.types import AttrId
 from vema.em.core.messages import build_request
 
 VPORTS = (0, 1, 2, 3, 0x101, 0xFFFFFFFF)

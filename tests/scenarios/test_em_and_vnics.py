@@ -17,9 +17,10 @@ from hfi_sim.wire.mad.header import MadClass, Method
 from opavnic.management.em_port import SmTopology, make_em
 from opavnic.world.world import World
 from unit.opavnic.vnic.vnic_bench import netdev_of
+from vema.attributes.attr_id import AttrId
 from vema.attributes.iface_macs import IfaceMacs
 from vema.attributes.traps import notice_of
-from vema.base.types import EMA_OUI, AttrId, TrapOpcode, VportNum
+from vema.base.types import EMA_OUI, TrapOpcode, VportNum
 from vema.em.core.messages import build_request, read_response
 from vema.em.desired.desired import EmConfig, parse_config
 

@@ -8,7 +8,7 @@ import pytest
 
 from hfi_sim.base.errors import FaultError
 from opavnic.scenario import Hosts, Scenario, ScenarioEm, ScenarioError, ms, seconds
-from vema.base.types import AttrId
+from vema.attributes.attr_id import AttrId
 
 BOTH = pytest.mark.parametrize("memory", [True, False])
 

@@ -10,9 +10,10 @@ from scapy.layers.l2 import ARP
 from hfi_sim.base.errors import MadTimeoutError
 from hfi_sim.wire.mad.header import Method
 from opavnic.scenario import Hosts, Scenario, ScenarioEm, ScenarioError, ScenarioSimulator, ms
+from vema.attributes.attr_id import AttrId
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.mac_entries import MacEntries, MacEntry
-from vema.base.types import AttrId, ConfigState, MadStatus, TrapOpcode
+from vema.base.types import ConfigState, MadStatus, TrapOpcode
 
 
 async def test_smoke_virtual_switch_by_hand_carries_frames(

@@ -31,9 +31,10 @@ from opavnic.devices import verbs
 from opavnic.devices.kernel import seccomp
 from opavnic.vnic import encap, transmit
 from vema.attributes import class_port_info, iface_macs, mac_entries, notice, traps, vesw_port_info
+from vema.attributes.attr_id import AttrId
 from vema.attributes.counters import ErrorCounters, SummaryCounters
 from vema.base import types as ema
-from vema.base.types import AttrId, ConfigState, EthLinkStatus, MadStatus, TrapOpcode
+from vema.base.types import ConfigState, EthLinkStatus, MadStatus, TrapOpcode
 from vema.em.desired import election
 
 TABLE: list[tuple[str, str, Any, Any]] = [

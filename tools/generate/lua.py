@@ -27,7 +27,7 @@ from hfi_sim.wire.field import BITS_PER_BYTE, Code, Field, Order, Place, Shown
 from hfi_sim.wire.header import Header
 from hfi_sim.wire.l4 import L4, EthernetL4, FmHeader
 from hfi_sim.wire.lrh16b import L2_16B, LT_HEAD, Lrh16B
-from hfi_sim.wire.mad.attributes import AttrId, CommonAttrId, PmAttrId, SubnetAttrId
+from hfi_sim.wire.mad.attributes import CommonAttrId, PmAttrId, SubnetAttrId
 from hfi_sim.wire.mad.header import EMA_OUI, MadClass, MadHeader, MadStatus, Method, RmppHeader, VendorHeader
 from hfi_sim.wire.mad.pma_attributes import PmStatus
 from hfi_sim.wire.mad.sa_attributes import SaAttrId, SaStatus
@@ -40,6 +40,7 @@ from lnet.wire.msg import MAGIC as KIB_MAGIC
 from tools.generate.origins import module_file, origin
 from tools.generate.sections import Section, fill
 from vema.attributes import iface_macs, mac_entries
+from vema.attributes.attr_id import AttrId
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.counters import ErrorCounters, SummaryCounters
 from vema.attributes.iface_macs import IFACE_MAC

@@ -20,13 +20,14 @@ from typing import Final
 from hfi_sim.base.types import PKEY_FULL_MANAGEMENT, PKEY_FULL_MEMBER, MacAddr
 from hfi_sim.wire.mad.header import DATA_OFFSET_VENDOR, MAD_SIZE, METHOD_OFFSET, MadHeader, Method
 from vema.agent.vnic import Vnic, VnicProvider
+from vema.attributes.attr_id import AttrId
 from vema.attributes.class_port_info import CAPABILITY_TRAPS, ClassPortInfo
 from vema.attributes.iface_macs import MAX_MACS, IfaceMacs
 from vema.attributes.mac_entries import MacEntries
 from vema.attributes.traps import Trap, TrapLimiter, TrapSink, build_trap
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.errors import VnicUnavailableError
-from vema.base.types import EMA_CLASS_VERSION, MAX_VPORTS, AttrId, MadStatus, TrapOpcode, VportNum
+from vema.base.types import EMA_CLASS_VERSION, MAX_VPORTS, MadStatus, TrapOpcode, VportNum
 
 log = logging.getLogger("vema.agent.agent")
 

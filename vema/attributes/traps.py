@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from hfi_sim.wire.mad.header import DATA_OFFSET_VENDOR, MadClass, MadHeader, Method, RmppHeader, VendorHeader
+from vema.attributes.attr_id import AttrId
 from vema.attributes.notice import Notice
 from vema.attributes.vesw_port_info import VeswPortInfo
-from vema.base.types import AttrId, TrapOpcode, VportNum
+from vema.base.types import TrapOpcode, VportNum
 
 TRAP_SIZE: Final = 272
 """Bytes of a trap as passed on by the driver; the fabric pads the MAD with zeros."""

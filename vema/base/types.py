@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final, NewType
 
 from hfi_sim.wire.field import Code
-from hfi_sim.wire.mad.attributes import AttrId as AttrId
 from hfi_sim.wire.mad.header import EMA_OUI as EMA_OUI
 from hfi_sim.wire.mad.header import MadStatus as MadStatus
 

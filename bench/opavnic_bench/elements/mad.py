@@ -9,10 +9,11 @@ from hfi_sim.wire.mad.header import Method
 from hfi_sim.wire.mad.message import Mad
 from opavnic_bench.base.bed import PKEY, make_world
 from opavnic_bench.base.turns import Progress, repeat, silent, take_turns
+from vema.attributes.attr_id import AttrId
 from vema.attributes.mac_entries import MAX_SECTION, MacEntries, MacEntry
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.lmac import Lmac
-from vema.base.types import AttrId, ConfigState, VportNum
+from vema.base.types import ConfigState, VportNum
 from vema.em.core.messages import build_request, read_response
 
 _BATCH: Final = 200

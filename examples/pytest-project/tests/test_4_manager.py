@@ -7,7 +7,8 @@ from members import everywhere
 from scapy.layers.l2 import ARP
 
 from opavnic.scenario import ScenarioError, ms
-from vema.base.types import AttrId, TrapOpcode
+from vema.attributes.attr_id import AttrId
+from vema.base.types import TrapOpcode
 
 
 @pytest.mark.topology("single-switch", hosts=3)

@@ -1,27 +1,8 @@
-"""The attributes of the management classes, by number and name."""
+"""The attributes of subnet and performance management, and those of every class, by number and name."""
 
 from __future__ import annotations
 
-from typing import Final
-
 from hfi_sim.wire.field import Code
-from hfi_sim.wire.mad.header import MadClass, MadStatus
-from hfi_sim.wire.mad.pma_attributes import PmStatus
-from hfi_sim.wire.mad.sa_attributes import SaAttrId, SaStatus
-
-
-class AttrId(Code):
-    """Attributes of the EMA class; others stay plain ints."""
-
-    CLASS_PORT_INFO = 0x0001, "ClassPortInfo"
-    NOTICE = 0x0002, "Notice"
-    VESW_PORT_INFO = 0x0011, "VeswPortInfo"
-    MAC_ENTRIES = 0x0012, "MacEntries"
-    IFACE_UCAST_MACS = 0x0013, "IfaceUcastMacs"
-    IFACE_MCAST_MACS = 0x0014, "IfaceMcastMacs"
-    DELETE_VESW = 0x0015, "DeleteVesw"
-    SUMMARY_COUNTERS = 0x0020, "SummaryCounters"
-    ERROR_COUNTERS = 0x0022, "ErrorCounters"
 
 
 class SubnetAttrId(Code):
@@ -76,28 +57,3 @@ class CommonAttrId(Code):
 
     CLASS_PORT_INFO = 0x0001, "ClassPortInfo"
     NOTICE = 0x0002, "Notice"
-
-
-_ATTRIBUTES: Final[dict[int, type[Code]]] = {
-    MadClass.EMA: AttrId,
-    MadClass.SUBN_LID: SubnetAttrId,
-    MadClass.SUBN_DIRECTED: SubnetAttrId,
-    MadClass.SUBN_ADM: SaAttrId,
-    MadClass.PERFORMANCE: PmAttrId,
-}
-
-_STATUSES: Final[dict[int, type[Code]]] = {MadClass.SUBN_ADM: SaStatus, MadClass.PERFORMANCE: PmStatus}
-_DIRECTION: Final = 0x8000
-
-
-def attribute_text(mgmt_class: int, attr_id: int) -> str:
-    """Return the name of an attribute of a management class; empty where it has none here."""
-    return _ATTRIBUTES.get(mgmt_class, CommonAttrId).text_of(attr_id)
-
-
-def status_text(mgmt_class: int, status: int) -> str:
-    """Return what the status of a MAD says; empty where that is unknown."""
-    if mgmt_class == MadClass.SUBN_DIRECTED:
-        status &= ~_DIRECTION  # the uppermost bit says that it is on its way back
-    own = _STATUSES.get(mgmt_class)
-    return (own.text_of(status) if own else "") or MadStatus.text_of(status)

@@ -28,10 +28,10 @@ from opavnic.management.mad_record import Exchange, Pairing, read_record
 from opavnic.management.mad_values import CLASSES, assign, attribute_id, mad_json, to_json
 from opavnic.observe.trace_file import TraceReader, TraceWriter
 from opavnic.world.em_node import EM_NODE
+from vema.attributes.attr_id import AttrId
 from vema.attributes.iface_macs import IfaceMacs
 from vema.attributes.mac_entries import MAX_SECTION, MacEntries
 from vema.base.errors import AgentError
-from vema.base.types import AttrId
 from vema.em.core.messages import build_request, read_response
 
 _MAX_HEX: Final = 1 << 16

@@ -12,7 +12,8 @@ from scapy.layers.l2 import ARP
 
 from hfi_sim.fabric.topology import generate
 from opavnic.scenario import Hosts, Scenario, ScenarioEm, ScenarioError, ScenarioSimulator, ms, seconds
-from vema.base.types import AttrId, MadStatus
+from vema.attributes.attr_id import AttrId
+from vema.base.types import MadStatus
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,9 @@ from hfi_sim.wire.mad.header import (
     VendorHeader,
 )
 from hfi_sim.wire.mad.message import Mad
+from vema.attributes.attr_id import AttrId
 from vema.base.errors import AgentError
-from vema.base.types import EMA_CLASS_VERSION, EMA_OUI, AttrId, MadStatus
+from vema.base.types import EMA_CLASS_VERSION, EMA_OUI, MadStatus
 
 _OUI_AT: Final = OUI_OFFSET - MadHeader.SIZE
 _DATA_AT: Final = DATA_OFFSET_VENDOR - MadHeader.SIZE

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from vema.base.types import AttrId
+from vema.attributes.attr_id import AttrId
 
 GET, SET = False, True
 

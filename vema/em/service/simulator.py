@@ -21,6 +21,7 @@ from hfi_sim.base.text import counted
 from hfi_sim.management.mad.agents import AgentRegistration, MadRequest
 from hfi_sim.management.mad.stack import MadStack
 from hfi_sim.wire.mad.header import DATA_OFFSET_VENDOR, MAD_SIZE, MadClass, Method
+from vema.attributes.attr_id import AttrId
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.counters import ErrorCounters, SummaryCounters
 from vema.attributes.iface_macs import IfaceMacs
@@ -29,7 +30,7 @@ from vema.attributes.notice import Notice
 from vema.attributes.traps import notice_of
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.errors import AgentError
-from vema.base.types import EMA_OUI, AttrId, MadStatus
+from vema.base.types import EMA_OUI, MadStatus
 from vema.em.core.messages import build_request, read_response
 
 PARSERS: Final[dict[int, Callable[[bytes], Any]]] = {

@@ -10,10 +10,11 @@ from hfi_sim.base.types import PKEY_FULL_MANAGEMENT
 from hfi_sim.wire.mad.header import Method
 from opavnic.lab.file.model import LabModel
 from opavnic.lab.run.lab import Lab
+from vema.attributes.attr_id import AttrId
 from vema.attributes.counters import ErrorCounters, SummaryCounters
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.errors import AgentError
-from vema.base.types import AttrId, MadStatus
+from vema.base.types import MadStatus
 from vema.em.core.messages import build_request, read_response
 
 TOTALS = [

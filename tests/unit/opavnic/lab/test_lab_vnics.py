@@ -13,8 +13,9 @@ from hfi_sim.wire.mad.header import Method
 from opavnic.lab.file.model import LabModel
 from opavnic.lab.run.lab import Lab
 from opavnic.observe.rates import Order, Sample, in_order, rates
+from vema.attributes.attr_id import AttrId
 from vema.attributes.vesw_port_info import VeswPortInfo
-from vema.base.types import AttrId, ConfigState
+from vema.base.types import ConfigState
 from vema.em.core.messages import build_request, read_response
 from vema.em.desired.desired import parse_config
 

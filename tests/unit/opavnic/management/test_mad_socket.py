@@ -26,10 +26,11 @@ from opavnic.management.mad_frames import MadMessage, MessageReader, Outcome
 from opavnic.management.mad_socket import MAX_PROGRAMS, MAX_UNREAD, MAX_WAITING, MadSocketServer
 from opavnic.world.world import World
 from unit.opavnic.vnic.vnic_bench import netdev_of
+from vema.attributes.attr_id import AttrId
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.traps import notice_of
 from vema.attributes.vesw_port_info import VeswPortInfo
-from vema.base.types import EMA_OUI, AttrId, VportNum
+from vema.base.types import EMA_OUI, VportNum
 from vema.em.core.messages import build_request, read_response
 
 VECTORS = Path(__file__).parents[3] / "vectors"

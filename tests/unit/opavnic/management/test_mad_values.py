@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from hfi_sim.base.errors import WireError
 from opavnic.management.mad_values import CLASSES, assign, attribute_id, mad_json, to_json
+from vema.attributes.attr_id import AttrId
 from vema.attributes.mac_entries import MacEntries, MacEntry
 from vema.attributes.vesw_port_info import VeswPortInfo
-from vema.base.types import AttrId
 
 
 @pytest.mark.parametrize(("text", "number"), [("vesw-port-info", 0x11), ("0x20", 0x20), ("18", 0x12)])

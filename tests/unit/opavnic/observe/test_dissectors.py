@@ -30,12 +30,13 @@ from opavnic.scenario import Scenario, run_virtual
 from opavnic.vnic.encap import pad_frame
 from unit.opavnic.observe.tshark import Dissected, Tshark, needs_tshark, write_pcap
 from vema.attributes import iface_macs, mac_entries
+from vema.attributes.attr_id import AttrId
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.counters import ErrorCounters, SummaryCounters
 from vema.attributes.mac_entries import MAX_SECTION, MacEntries, MacEntry
 from vema.attributes.notice import Notice
 from vema.attributes.vesw_port_info import VeswPortInfo
-from vema.base.types import EMA_OUI, AttrId, ConfigState, EthLinkStatus, MadStatus
+from vema.base.types import EMA_OUI, ConfigState, EthLinkStatus, MadStatus
 
 pytestmark = needs_tshark
 VECTORS = Path(__file__).parents[3] / "vectors" / "encap-1.jsonl.gz"

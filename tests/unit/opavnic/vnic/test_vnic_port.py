@@ -21,12 +21,13 @@ from hfi_sim.wire.mad.message import Mad
 from opavnic.vnic.vnic_port import VnicPort
 from opavnic.world.world import World
 from unit.opavnic.vnic.vnic_bench import netdev_of
+from vema.attributes.attr_id import AttrId
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.iface_macs import IfaceMacs
 from vema.attributes.traps import notice_of
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.errors import AgentError
-from vema.base.types import EMA_OUI, AttrId, MadStatus, VportNum
+from vema.base.types import EMA_OUI, MadStatus, VportNum
 from vema.em.core.messages import build_request, read_response
 from vema.em.desired.desired import EmConfig, PortFacts, VeswSection
 from vema.em.desired.plan import VeswPlan, port_info

@@ -7,13 +7,14 @@ import pytest
 from hfi_sim.base.types import MacAddr
 from hfi_sim.wire.mad.header import Method
 from unit.vema.agent.fake_vnic import AgentBench
+from vema.attributes.attr_id import AttrId
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.counters import ErrorCounters, SummaryCounters
 from vema.attributes.iface_macs import IfaceMacs
 from vema.attributes.mac_entries import MacEntries, MacEntry
 from vema.attributes.traps import notice_of
 from vema.attributes.vesw_port_info import VeswPortInfo
-from vema.base.types import AttrId, MadStatus, TrapOpcode
+from vema.base.types import MadStatus, TrapOpcode
 
 GET, SET = Method.GET, Method.SET
 UNSUPPORTED, INVALID, DENIED = MadStatus.UNSUPPORTED, MadStatus.INVALID, MadStatus.DENIED

@@ -11,7 +11,7 @@ import pytest
 from hfi_sim.base.types import MacAddr
 from hfi_sim.wire.mad.header import DATA_OFFSET_VENDOR
 from unit.vema.em.em_fabric import EmFabric, config
-from vema.base.types import AttrId
+from vema.attributes.attr_id import AttrId
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 

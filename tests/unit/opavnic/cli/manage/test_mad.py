@@ -22,7 +22,7 @@ from opavnic.lab.run.lab import Lab
 from opavnic.lab.run.logs import LogHub
 from opavnic.management.mad_socket import MadSocketServer
 from opavnic.world.parts.control import ControlServer
-from vema.base.types import AttrId
+from vema.attributes.attr_id import AttrId
 from vema.em.core.messages import build_request
 
 LAB = "name: x\nhosts: {%s}\nvesws: [{id: 2, name: blue, members: [h1]}]\n"

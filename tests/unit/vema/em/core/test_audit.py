@@ -18,8 +18,8 @@ from hfi_sim.base.types import MacAddr
 from hfi_sim.wire.mad.header import Method
 from hfi_sim.wire.mad.message import Mad
 from unit.vema.em.em_fabric import EmFabric, config
+from vema.attributes.attr_id import AttrId
 from vema.base.errors import AgentError
-from vema.base.types import AttrId
 from vema.em.core.audit import MIN_STEP_S, Audit
 from vema.em.core.state import Port, Vesw, Vport
 from vema.em.desired.desired import PortFacts

@@ -14,9 +14,10 @@ from hfi_sim.management.mad.agents import MadRequest
 from hfi_sim.wire.l4 import L4
 from hfi_sim.wire.mad.header import MadHeader, Method
 from unit.vema.em.em_fabric import PKEY, EmFabric, config
+from vema.attributes.attr_id import AttrId
 from vema.attributes.mac_entries import MacEntries, MacEntry
 from vema.base.lmac import Lmac
-from vema.base.types import AttrId, VportNum
+from vema.base.types import VportNum
 from vema.em.core.messages import build_request, read_response
 from vema.em.desired import desired
 from vema.em.desired.desired import EmConfig, EmConfigError, Roster, checked, parse_config

@@ -11,9 +11,10 @@ from hfi_sim.base.errors import MadTimeoutError
 from hfi_sim.base.types import MacAddr
 from hfi_sim.wire.mad.header import Method
 from unit.vema.em.em_fabric import PKEY, EmFabric, config
+from vema.attributes.attr_id import AttrId
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.base.errors import AgentError
-from vema.base.types import AttrId, ConfigState, MadStatus, TrapOpcode
+from vema.base.types import ConfigState, MadStatus, TrapOpcode
 from vema.em.service.simulator import MadSimulator
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
