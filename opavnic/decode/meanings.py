@@ -33,7 +33,7 @@ _ATTRIBUTES: Final[dict[int, type[Code]]] = {
 }
 _STATUSES: Final[dict[int, type[Code]]] = {MadClass.SUBN_ADM: SaStatus, MadClass.PERFORMANCE: PmStatus}
 _DIRECTION: Final = 0x8000
-_OF_PORT: Final = (AttrId.CLASS_PORT_INFO, AttrId.NOTICE)
+_OF_PORT: Final = frozenset(attr_id for attr_id in AttrId if attr_id.row.of_port)
 VLAN_TYPES: Final = (0x8100, 0x88A8)
 """Ethernet types of a tag, behind which another one follows."""
 _IP_PROTOCOLS: Final[dict[int, str]] = {1: "ICMP", 2: "IGMP", 6: "TCP", 17: "UDP", 58: "ICMPv6"}

@@ -15,35 +15,10 @@ from hfi_sim.base.errors import QuantityError, WireError
 from hfi_sim.base.quantities import parse_whole
 from hfi_sim.base.types import LID_PERMISSIVE, parse_mac
 from hfi_sim.wire.mad.header import DATA_OFFSET_VENDOR, MadHeader
-from vema.attributes.attr_id import AttrId
-from vema.attributes.class_port_info import ClassPortInfo
-from vema.attributes.counters import ErrorCounters, SummaryCounters
-from vema.attributes.iface_macs import IfaceMacs
-from vema.attributes.mac_entries import MacEntries, MacEntry
-from vema.attributes.notice import Notice
-from vema.attributes.vesw_port_info import VeswPortInfo
+from vema.attributes.attr_id import VALUE_KINDS, AttrId
+from vema.attributes.mac_entries import MacEntry
 
-CLASSES: Final[dict[int, Any]] = {
-    AttrId.CLASS_PORT_INFO: ClassPortInfo,
-    AttrId.NOTICE: Notice,
-    AttrId.VESW_PORT_INFO: VeswPortInfo,
-    AttrId.MAC_ENTRIES: MacEntries,
-    AttrId.IFACE_UCAST_MACS: IfaceMacs,
-    AttrId.IFACE_MCAST_MACS: IfaceMacs,
-    AttrId.DELETE_VESW: VeswPortInfo,
-    AttrId.SUMMARY_COUNTERS: SummaryCounters,
-    AttrId.ERROR_COUNTERS: ErrorCounters,
-}
-NAMES: Final = {
-    "class-port-info": AttrId.CLASS_PORT_INFO,
-    "vesw-port-info": AttrId.VESW_PORT_INFO,
-    "mac-entries": AttrId.MAC_ENTRIES,
-    "ucast-macs": AttrId.IFACE_UCAST_MACS,
-    "mcast-macs": AttrId.IFACE_MCAST_MACS,
-    "delete-vesw": AttrId.DELETE_VESW,
-    "summary-counters": AttrId.SUMMARY_COUNTERS,
-    "error-counters": AttrId.ERROR_COUNTERS,
-}
+NAMES: Final = {attr_id.command: attr_id for attr_id in AttrId if attr_id.row.get or attr_id.row.set}
 """Names of the attributes on the command line; the names in the documents (VeswPortInfo) and numbers also work."""
 
 
@@ -103,7 +78,7 @@ def mad_json(mad: bytes) -> dict[str, Any]:
     """
     header = MadHeader.parse(mad)
     shown: dict[str, Any] = {"header": to_json(header)}
-    kind = CLASSES.get(header.attr_id)
+    kind = VALUE_KINDS.get(header.attr_id)
     if kind is not None and not header.status:
         try:
             shown["attribute"] = to_json(kind.parse(mad[DATA_OFFSET_VENDOR:]))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import errno
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Protocol
 
@@ -26,6 +26,7 @@ from opavnic.vnic.mac_table import MacTable, SourceFilter
 from opavnic.vnic.receive import Receiver
 from opavnic.vnic.transmit import FramePort, Transmitter
 from vema.agent.vnic import VnicReport
+from vema.attributes.attr_id import Value
 from vema.attributes.counters import ErrorCounters, SummaryCounters
 from vema.attributes.mac_entries import MacEntry
 from vema.attributes.vesw_port_info import VeswPortInfo
@@ -225,14 +226,15 @@ class Adapter:
         """Return the multicast addresses."""
         return self._addresses.multicast()
 
-    def summary_counters(self) -> SummaryCounters:
-        """Return the counters of attribute 0x0020."""
+    def read(self, kind: type[Value]) -> Value:
+        """Return the current value of an attribute that is only read."""
         self._sync()
+        return _READERS[kind](self)
+
+    def _summary_counters(self) -> SummaryCounters:
         return self.counters.summary(self.vport_num, self._config.vesw_id, self._opa_port_num)
 
-    def error_counters(self) -> ErrorCounters:
-        """Return the counters of attribute 0x0022."""
-        self._sync()
+    def _error_counters(self) -> ErrorCounters:
         return self.counters.errors(self.vport_num, self._config.vesw_id, self._opa_port_num)
 
     def _swap_mac_table(self, table: MacTable) -> None:
@@ -369,3 +371,10 @@ class Adapter:
             self._bring_down()
         self.netdev.ops = None
         self.netdev.close()
+
+
+_READERS: Final[Mapping[type[Value], Callable[[Adapter], Value]]] = {
+    SummaryCounters: Adapter._summary_counters,
+    ErrorCounters: Adapter._error_counters,
+}
+"""What returns the value of each attribute that is only read."""

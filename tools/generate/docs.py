@@ -23,14 +23,9 @@ from hfi_sim.wire.mad.pma_attributes import (
 )
 from hfi_sim.wire.packet import Trailer
 from hfi_sim.wire.reliable_header import RcHeader
+from tools.generate import ema
 from tools.generate.origins import module_file, origin
 from tools.generate.sections import Section, fill
-from vema.attributes import iface_macs, mac_entries
-from vema.attributes.class_port_info import ClassPortInfo
-from vema.attributes.counters import ErrorCounters, SummaryCounters
-from vema.attributes.mac_entries import MacEntry
-from vema.attributes.notice import Notice
-from vema.attributes.vesw_port_info import VeswPortInfo
 
 
 def _last_quad_word(place: Place, start: int) -> str:
@@ -71,14 +66,7 @@ PAGES: Final[Mapping[str, Mapping[str, Table]]] = {
         "vendor": OffsetTable(VendorHeader.HEADER, MadHeader.SIZE + RmppHeader.SIZE),
     },
     "docs/ema-attributes.md": {
-        "class-port-info": AttributeTable(ClassPortInfo.HEADER),
-        "vesw-port-info": AttributeTable(VeswPortInfo.HEADER),
-        "mac-entries": AttributeTable(mac_entries.LAYOUT),
-        "mac-entry": AttributeTable(MacEntry.HEADER),
-        "iface-macs": AttributeTable(iface_macs.LAYOUT),
-        "summary-counters": AttributeTable(SummaryCounters.HEADER),
-        "error-counters": AttributeTable(ErrorCounters.HEADER),
-        "notice": AttributeTable(Notice.HEADER),
+        name.replace("_", "-"): AttributeTable(header) for name, header in ema.tables().items()
     },
     "docs/pma.md": {
         "port-status-request": OffsetTable(PortStatusRequest.HEADER, MadHeader.SIZE),

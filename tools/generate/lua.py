@@ -37,20 +37,14 @@ from lnet.base.nid import NetType
 from lnet.wire import layouts
 from lnet.wire.codes import LnetMsgType, MsgType, RejectReason
 from lnet.wire.msg import MAGIC as KIB_MAGIC
+from tools.generate import ema
 from tools.generate.origins import module_file, origin
 from tools.generate.sections import Section, fill
-from vema.attributes import iface_macs, mac_entries
 from vema.attributes.attr_id import AttrId
-from vema.attributes.class_port_info import ClassPortInfo
-from vema.attributes.counters import ErrorCounters, SummaryCounters
-from vema.attributes.iface_macs import IFACE_MAC
-from vema.attributes.mac_entries import MacEntry
-from vema.attributes.notice import Notice
-from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.types import ConfigState, TrapOpcode
 
 _BASES = {Shown.DECIMAL: "base.DEC", Shown.HEX: "base.HEX", Shown.FLAG: "base.DEC"}
-_MAD_CODES = (
+_MAD_CODES: Final[tuple[type[IntEnum], ...]] = (
     MadClass,
     Method,
     MadStatus,
@@ -69,17 +63,6 @@ _INTEGERS = {1: "uint8", 2: "uint16", 3: "uint24", 4: "uint32", 8: "uint64"}
 
 _RDMA = {"kib_desc": "kib.rdma", "kib_frag": "kib.rdma", "kib_rej": "kib.rej"}
 """What the names of filters begin with, where a name of kib_msg is used again."""
-ATTRIBUTES: Final[Mapping[str, Header]] = {
-    "class_port_info": ClassPortInfo.HEADER,
-    "notice": Notice.HEADER,
-    "vesw_port_info": VeswPortInfo.HEADER,
-    "mac_entries": mac_entries.HEADER,
-    "mac_entry": MacEntry.HEADER,
-    "iface_macs": iface_macs.HEADER,
-    "summary_counters": SummaryCounters.HEADER,
-    "error_counters": ErrorCounters.HEADER,
-}
-"""What stands at the start of each attribute, and of an entry of a list."""
 
 
 def scripts(root: Path) -> Iterator[tuple[str, str]]:
@@ -106,10 +89,7 @@ def scripts(root: Path) -> Iterator[tuple[str, str]]:
             rows("rmpp", RmppHeader.HEADER, "ema.rmpp"),
             rows("vendor", VendorHeader.HEADER, "ema", constants={"OUI_EMA": int.from_bytes(EMA_OUI)}),
         ),
-        "attributes": _together(
-            *(rows(name, declared, f"ema.{name}") for name, declared in ATTRIBUTES.items()),
-            rows("iface_mac", IFACE_MAC, "ema.iface_macs"),
-        ),
+        "attributes": attributes(),
     }
     yield f"{lua}/opa_ema.lua", fill(root / lua / "opa_ema.lua", sections)
     sections = {"rc": _together(codes(RcOpcode), rows("header", RcHeader.HEADER, "opa_rc"))}
@@ -152,6 +132,29 @@ def scripts(root: Path) -> Iterator[tuple[str, str]]:
         )
     }
     yield "lnet/lua/lnet.lua", fill(root / "lnet/lua/lnet.lua", sections)
+
+
+def attributes() -> Section:
+    """Return the rows of all EM attributes and of the items of lists; which attribute has which."""
+    made: dict[str, Section] = {}
+    items: dict[str, str] = {}
+    for kind in ema.KINDS:
+        name, item = ema.table_name(kind), ema.item(kind)
+        made[name] = rows(name, kind.HEADER, f"ema.{name}")
+        records = ema.records(kind)
+        made |= {record: rows(record, header, f"ema.{record}") for record, header in records.items()}
+        if item is not None:
+            items[name] = next((record for record in records if records[record] is item), f"{name}_item")
+            if items[name] not in made:
+                made[items[name]] = rows(items[name], item, f"ema.{name}")
+    lines = [f"local attribute_rows = {{{', '.join(made)}}}", "local ATTRIBUTES = {"]
+    for attr_id in AttrId:
+        name = ema.table_name(attr_id.row.kind)
+        listed = f", list = {items[name]}" if name in items else ""
+        of_port = ", of_port = true" if attr_id.row.of_port else ""
+        lines.append(f"  [ATTR_ID.{attr_id.name}] = {{rows = {name}{listed}{of_port}}},")
+    text = "\n".join([*lines, "}"]) + "\n"
+    return _together(*made.values(), Section(text, module_file(AttrId.__module__)))
 
 
 def _together(*sections: Section) -> Section:

@@ -15,12 +15,13 @@ import logging
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from hfi_sim.base.types import PKEY_FULL_MANAGEMENT, PKEY_FULL_MEMBER, MacAddr
 from hfi_sim.wire.mad.header import DATA_OFFSET_VENDOR, MAD_SIZE, METHOD_OFFSET, MadHeader, Method
 from vema.agent.vnic import Vnic, VnicProvider
-from vema.attributes.attr_id import AttrId
+from vema.attributes.attr_id import VNIC, AttrId, Value
 from vema.attributes.class_port_info import CAPABILITY_TRAPS, ClassPortInfo
 from vema.attributes.iface_macs import MAX_MACS, IfaceMacs
 from vema.attributes.mac_entries import MacEntries
@@ -102,19 +103,14 @@ class Agent:
         self._limiters: dict[VportNum, TrapLimiter] = {}
         self._trap_tid = 0
         self._gets: Mapping[int, Handler] = {
-            AttrId.CLASS_PORT_INFO: self._get_class_port_info,
-            AttrId.VESW_PORT_INFO: self._get_vesw_port_info,
-            AttrId.MAC_ENTRIES: self._get_mac_entries,
-            AttrId.IFACE_UCAST_MACS: self._get_ucast_macs,
-            AttrId.IFACE_MCAST_MACS: self._get_mcast_macs,
-            AttrId.SUMMARY_COUNTERS: self._get_summary_counters,
-            AttrId.ERROR_COUNTERS: self._get_error_counters,
+            attr_id: partial(self._get_of_vnic, attr_id.row.kind)
+            if attr_id.row.get == VNIC
+            else getattr(self, f"_get_{attr_id.row.get}")
+            for attr_id in AttrId
+            if attr_id.row.get
         }
         self._sets: Mapping[int, Handler] = {
-            AttrId.CLASS_PORT_INFO: self._set_class_port_info,
-            AttrId.VESW_PORT_INFO: self._set_vesw_port_info,
-            AttrId.MAC_ENTRIES: self._set_mac_entries,
-            AttrId.DELETE_VESW: self._delete_vesw,
+            attr_id: getattr(self, f"_set_{attr_id.row.set}") for attr_id in AttrId if attr_id.row.set
         }
 
     # --- requests ------------------------------------------------------------------------------------------
@@ -226,7 +222,7 @@ class Agent:
         total = len(macs) & _UINT16
         return MadStatus.OK, IfaceMacs(request.start, len(stretch), total, gen_count, stretch).build()
 
-    def _delete_vesw(self, vport_num: VportNum, data: bytes) -> Answer:
+    def _set_delete_vesw(self, vport_num: VportNum, data: bytes) -> Answer:
         vnic = self.vnics.get(vport_num)
         if vnic is None:
             return _INVALID
@@ -234,13 +230,9 @@ class Agent:
         log.info("[%s vport %d] back to power-on defaults", self._name, vport_num)
         return self._get_vesw_port_info(vport_num, data)
 
-    def _get_summary_counters(self, vport_num: VportNum, _data: bytes) -> Answer:
+    def _get_of_vnic(self, kind: type[Value], vport_num: VportNum, _data: bytes) -> Answer:
         vnic = self.vnics.get(vport_num)
-        return _INVALID if vnic is None else (MadStatus.OK, vnic.summary_counters().build())
-
-    def _get_error_counters(self, vport_num: VportNum, _data: bytes) -> Answer:
-        vnic = self.vnics.get(vport_num)
-        return _INVALID if vnic is None else (MadStatus.OK, vnic.error_counters().build())
+        return _INVALID if vnic is None else (MadStatus.OK, vnic.read(kind).build())
 
     def forget(self, vport_num: VportNum) -> None:
         """Forget a vport whose VNIC has been removed: it has never existed."""

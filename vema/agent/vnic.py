@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from hfi_sim.base.types import MacAddr
-from vema.attributes.counters import ErrorCounters, SummaryCounters
+from vema.attributes.attr_id import Value
 from vema.attributes.mac_entries import MacEntry
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.types import TrapOpcode, VportNum
@@ -55,12 +55,8 @@ class Vnic(Protocol):
         """Return the multicast addresses the netdev listens to, and the generation count of the list."""
         ...
 
-    def summary_counters(self) -> SummaryCounters:
-        """Return the counters of attribute 0x0020."""
-        ...
-
-    def error_counters(self) -> ErrorCounters:
-        """Return the counters of attribute 0x0022."""
+    def read(self, kind: type[Value]) -> Value:
+        """Return the current value of an attribute that is only read, a row with `get=VNIC`: SummaryCounters, ..."""
         ...
 
 

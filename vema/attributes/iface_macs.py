@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Final, Self
+from typing import Annotated, ClassVar, Final, Self
 
 from hfi_sim.base.types import MacAddr
 from hfi_sim.wire.field import BITS_PER_BYTE, MAC, Field
@@ -25,6 +25,13 @@ _MAC: Final = Field(_MAC_SIZE * BITS_PER_BYTE, "6 bytes each", MAC, access=READ_
 @dataclass(frozen=True, slots=True)
 class IfaceMacs:
     """A consecutive part of an address list."""
+
+    HEADER: ClassVar[Header]
+    """The fields before the addresses."""
+    ITEM: ClassVar[Header]
+    """An address of the list."""
+    LAYOUT: ClassVar[Header]
+    """The whole attribute with as many addresses as fit."""
 
     start: Annotated[int, Field(16, "index of the first address wanted; echoed", access=READ_WRITE)]
     num_macs: Annotated[
@@ -44,8 +51,9 @@ class IfaceMacs:
         Raises:  WireError: fewer than 8 bytes.
         """
         request = cls.parse_request(data)
-        end = min(HEADER.size + request.num_macs * _MAC_SIZE, len(data) - _MAC_SIZE + 1)
-        macs = tuple(MacAddr(data[at : at + _MAC_SIZE]) for at in range(HEADER.size, end, _MAC_SIZE))
+        head = cls.HEADER.size
+        end = min(head + request.num_macs * _MAC_SIZE, len(data) - _MAC_SIZE + 1)
+        macs = tuple(MacAddr(data[at : at + _MAC_SIZE]) for at in range(head, end, _MAC_SIZE))
         return cls(request.start, request.num_macs, request.total, request.gen_count, macs)
 
     @classmethod
@@ -54,24 +62,21 @@ class IfaceMacs:
 
         Raises:  WireError: fewer than 8 bytes.
         """
-        HEADER.check_size(data)
-        return cls(*HEADER.unpack(data))
+        cls.HEADER.check_size(data)
+        return cls(*cls.HEADER.unpack(data))
 
     def build(self) -> bytes:
         """Return header and addresses.
 
         Raises:  ValueError: a value does not fit its field.
         """
-        return HEADER.pack(self) + b"".join(self.macs)
+        return self.HEADER.pack(self) + b"".join(self.macs)
 
 
 def _header(fields: Mapping[str, Field]) -> Header:
     return Header("IfaceMacs", "IfaceMacs", "big", fields, module=__name__, names_itself=True)
 
 
-HEADER: Final = _header(annotated(IfaceMacs))
-"""The fields before the addresses."""
-IFACE_MAC: Final = _header({"macs": _MAC})
-"""An address of the list."""
-LAYOUT: Final = _header({**HEADER.fields, "macs": dataclasses.replace(_MAC, count=MAX_MACS)})
-"""The whole attribute with as many addresses as fit."""
+IfaceMacs.HEADER = _header(annotated(IfaceMacs))
+IfaceMacs.ITEM = _header({"macs": _MAC})
+IfaceMacs.LAYOUT = _header({**IfaceMacs.HEADER.fields, "macs": dataclasses.replace(_MAC, count=MAX_MACS)})

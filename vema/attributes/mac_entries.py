@@ -12,7 +12,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, Final, Self
+from typing import Annotated, ClassVar, Final, Self
 
 from hfi_sim.base.errors import WireError
 from hfi_sim.base.types import MacAddr
@@ -65,14 +65,13 @@ def _header(fields: Mapping[str, Field]) -> Header:
     return Header(name, name, "big", fields, module=__name__, names_itself=True)
 
 
-HEADER: Final = _header(
+_HEADER: Final = _header(
     {
         "offset": Field(16, "index of the first entry, 0 to 2048", access=READ_WRITE),
         "num_entries": Field(16, "number of entries, 0 to 125", access=READ_WRITE),
         "digest": Field(32, "the EM's digest of the whole table; a Get ignores it", HEX, access=READ_WRITE),
     }
 )
-"""The fields before the entries."""
 _ENTRIES: Final = Field(
     MacEntry.HEADER.bits,
     "16 bytes each, see below",
@@ -80,13 +79,18 @@ _ENTRIES: Final = Field(
     record=MacEntry.HEADER,
     access=READ_WRITE,
 )
-LAYOUT: Final = _header({**HEADER.fields, "entries": _ENTRIES})
-"""The whole attribute with as many entries as fit."""
 
 
 @dataclass(frozen=True, slots=True)
 class MacEntries:
     """A section: entries from index `offset` on; None is a hole (and, in a Set, a removal)."""
+
+    HEADER: ClassVar[Header] = _HEADER
+    """The fields before the entries."""
+    ITEM: ClassVar[Header] = MacEntry.HEADER
+    """An entry."""
+    LAYOUT: ClassVar[Header] = _header({**_HEADER.fields, "entries": _ENTRIES})
+    """The whole attribute with as many entries as fit."""
 
     offset: int
     digest: int
@@ -104,7 +108,7 @@ class MacEntries:
 
         Raises:  WireError: fewer than 8 bytes.
         """
-        offset, num_entries, _ = HEADER.unpack(data)
+        offset, num_entries, _ = _HEADER.unpack(data)
         return offset, num_entries
 
     @staticmethod
@@ -118,24 +122,24 @@ class MacEntries:
 
         Raises:  WireError: truncated, or a range that does not fit.
         """
-        offset, num_entries, digest = HEADER.unpack(data)
+        offset, num_entries, digest = _HEADER.unpack(data)
         if not cls.range_fits(offset, num_entries):
             raise WireError(
                 "num_entries",
                 2,
                 f"{num_entries} entries from {offset}: at most {MAX_SECTION}, and within {MAC_TABLE_ENTRIES}",
             )
-        end = HEADER.size + num_entries * MacEntry.SIZE
+        end = _HEADER.size + num_entries * MacEntry.SIZE
         if len(data) < end:
-            raise WireError(HEADER.name, len(data), f"{len(data)} bytes, {HEADER.name} needs {end}")
-        return cls(offset, digest, _parse_entries(bytes(data[HEADER.size : end])))
+            raise WireError(_HEADER.name, len(data), f"{len(data)} bytes, {_HEADER.name} needs {end}")
+        return cls(offset, digest, _parse_entries(bytes(data[_HEADER.size : end])))
 
     def build(self) -> bytes:
         """Return header and entries; holes are zero.
 
         Raises:  ValueError: a value does not fit its field.
         """
-        return HEADER.pack(self) + _build_entries(self.entries)
+        return _HEADER.pack(self) + _build_entries(self.entries)
 
 
 def _build_entries(entries: Sequence[MacEntry | None]) -> bytes:

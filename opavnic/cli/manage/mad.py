@@ -25,10 +25,10 @@ from opavnic.cli.base.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, p
 from opavnic.lab.ownership.runtime import running_lab
 from opavnic.management.mad_client import MadClient
 from opavnic.management.mad_record import Exchange, Pairing, read_record
-from opavnic.management.mad_values import CLASSES, assign, attribute_id, mad_json, to_json
+from opavnic.management.mad_values import assign, attribute_id, mad_json, to_json
 from opavnic.observe.trace_file import TraceReader, TraceWriter
 from opavnic.world.em_node import EM_NODE
-from vema.attributes.attr_id import AttrId
+from vema.attributes.attr_id import VALUE_KINDS, AttrId
 from vema.attributes.iface_macs import IfaceMacs
 from vema.attributes.mac_entries import MAX_SECTION, MacEntries
 from vema.base.errors import AgentError
@@ -152,7 +152,7 @@ def set_(
         if attr_id == AttrId.MAC_ENTRIES:
             data = assign(MacEntries(0, 0), fields or []).build()
         elif attr_id in (AttrId.CLASS_PORT_INFO, AttrId.VESW_PORT_INFO):
-            now = CLASSES[attr_id].parse(_attribute(client, lid, Method.GET, attr_id, vport))
+            now = VALUE_KINDS[attr_id].parse(_attribute(client, lid, Method.GET, attr_id, vport))
             data = assign(now, fields or []).build()
         elif fields:
             raise ValueError(f"a Set of {attr} takes no fields; send other data with: opavnic mad raw")
@@ -336,5 +336,5 @@ def _part(attr_id: int, fields: list[str]) -> bytes:
 
 
 def _shown(attr_id: int, data: bytes) -> Any:
-    kind = CLASSES.get(attr_id)
+    kind = VALUE_KINDS.get(attr_id)
     return {"data": data.rstrip(b"\0").hex()} if kind is None else to_json(kind.parse(data))

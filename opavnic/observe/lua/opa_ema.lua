@@ -345,7 +345,7 @@ local VENDOR_DATA = MAD_SIZE + RMPP_SIZE + VENDOR_SIZE
 
 -- The start of each attribute, and an entry of a list. A row may also have `count`, how often it is repeated, and
 -- `parts`, fields of single bits of its number.
--- generated: attributes (made by `make generated` from vema/attributes/class_port_info.py, vema/attributes/counters.py, vema/attributes/iface_macs.py, vema/attributes/mac_entries.py, vema/attributes/notice.py, vema/attributes/vesw_port_info.py; do not edit)
+-- generated: attributes (made by `make generated` from vema/attributes/attr_id.py, vema/attributes/class_port_info.py, vema/attributes/counters.py, vema/attributes/iface_macs.py, vema/attributes/mac_entries.py, vema/attributes/notice.py, vema/attributes/vesw_port_info.py; do not edit)
 local CLASS_PORT_INFO_SIZE = 80
 local class_port_info = {
   {"base_version", 0, 1, ProtoField.uint8("ema.class_port_info.base_version", "base_version", base.HEX, nil, nil, "0x80")},
@@ -442,6 +442,10 @@ local iface_macs = {
   {"total", 4, 2, ProtoField.uint16("ema.iface_macs.total", "total", base.DEC, nil, nil, "addresses in the whole list")},
   {"gen_count", 6, 2, ProtoField.uint16("ema.iface_macs.gen_count", "gen_count", base.DEC, nil, nil, "readings of the list by the driver, modulo 2**16")},
 }
+local IFACE_MACS_ITEM_SIZE = 6
+local iface_macs_item = {
+  {"macs", 0, 6, ProtoField.ether("ema.iface_macs.macs", "macs", "6 bytes each")},
+}
 local SUMMARY_COUNTERS_SIZE = 360
 local summary_counters = {
   {"vport_num", 0, 2, ProtoField.uint16("ema.summary_counters.vport_num", "vport_num", base.DEC, nil, nil, "number of the vport")},
@@ -504,9 +508,17 @@ local error_counters = {
   {"rx_logic", 160, 8, ProtoField.uint64("ema.error_counters.rx_logic", "rx_logic", base.DEC, nil, nil, "fifo errors")},
   {"reserved_168", 168, 136, ProtoField.bytes("ema.error_counters.reserved_168", "reserved_168", base.NONE, "reserved")},
 }
-local IFACE_MAC_SIZE = 6
-local iface_mac = {
-  {"macs", 0, 6, ProtoField.ether("ema.iface_macs.macs", "macs", "6 bytes each")},
+local attribute_rows = {class_port_info, notice, vesw_port_info, mac_entries, mac_entry, iface_macs, iface_macs_item, summary_counters, error_counters}
+local ATTRIBUTES = {
+  [ATTR_ID.CLASS_PORT_INFO] = {rows = class_port_info, of_port = true},
+  [ATTR_ID.NOTICE] = {rows = notice, of_port = true},
+  [ATTR_ID.VESW_PORT_INFO] = {rows = vesw_port_info},
+  [ATTR_ID.MAC_ENTRIES] = {rows = mac_entries, list = mac_entry},
+  [ATTR_ID.IFACE_UCAST_MACS] = {rows = iface_macs, list = iface_macs_item},
+  [ATTR_ID.IFACE_MCAST_MACS] = {rows = iface_macs, list = iface_macs_item},
+  [ATTR_ID.DELETE_VESW] = {rows = vesw_port_info},
+  [ATTR_ID.SUMMARY_COUNTERS] = {rows = summary_counters},
+  [ATTR_ID.ERROR_COUNTERS] = {rows = error_counters},
 }
 -- end of generated
 
@@ -519,10 +531,7 @@ local response_in = ProtoField.framenum("ema.response_in", "response in", base.N
 local response_to = ProtoField.framenum("ema.response_to", "response to", base.NONE, frametype.REQUEST)
 local response_time = ProtoField.relative_time("ema.response_time", "time since the request")
 ema.fields = {attr, vport, data, response_in, response_to, response_time}
-local declarations = {
-  mad, rmpp, vendor, class_port_info, notice, vesw_port_info, mac_entries, mac_entry, iface_macs, iface_mac,
-  summary_counters, error_counters,
-}
+local declarations = {mad, rmpp, vendor, table.unpack(attribute_rows)}
 for _, rows in ipairs(declarations) do
   for _, row in ipairs(rows) do
     table.insert(ema.fields, row[4])
@@ -545,8 +554,8 @@ local function ranges_of(rows, buffer, start)
   return ranges
 end
 
--- Attributes by number: the fields at the start, the repeated part after them, and a word for the packet list. In a Get,
--- only the start of a list is meaningful.
+-- Attributes have the fields at the start, the repeated part after them, and a word for the packet list. In a Get, only
+-- the start of a list is meaningful.
 
 local function vesw_port_info_text(buffer)
   local range = ranges_of(vesw_port_info, buffer, 0)
@@ -573,17 +582,12 @@ local function notice_text(buffer)
   return string.format("vport %d, %s", range.vport_num:uint(), TRAP_OPCODE_NAMES[opcode] or "opcode " .. opcode)
 end
 
-local ATTRIBUTES = {
-  [ATTR_ID.CLASS_PORT_INFO] = {rows = class_port_info, of_port = true},
-  [ATTR_ID.NOTICE] = {rows = notice, of_port = true, text = notice_text},
-  [ATTR_ID.VESW_PORT_INFO] = {rows = vesw_port_info, text = vesw_port_info_text},
-  [ATTR_ID.MAC_ENTRIES] = {rows = mac_entries, list = mac_entry, text = mac_entries_text},
-  [ATTR_ID.IFACE_UCAST_MACS] = {rows = iface_macs, list = iface_mac, text = iface_macs_text},
-  [ATTR_ID.IFACE_MCAST_MACS] = {rows = iface_macs, list = iface_mac, text = iface_macs_text},
-  [ATTR_ID.DELETE_VESW] = {rows = vesw_port_info, text = vesw_port_info_text},
-  [ATTR_ID.SUMMARY_COUNTERS] = {rows = summary_counters},
-  [ATTR_ID.ERROR_COUNTERS] = {rows = error_counters},
-}
+ATTRIBUTES[ATTR_ID.NOTICE].text = notice_text
+ATTRIBUTES[ATTR_ID.VESW_PORT_INFO].text = vesw_port_info_text
+ATTRIBUTES[ATTR_ID.DELETE_VESW].text = vesw_port_info_text
+ATTRIBUTES[ATTR_ID.MAC_ENTRIES].text = mac_entries_text
+ATTRIBUTES[ATTR_ID.IFACE_UCAST_MACS].text = iface_macs_text
+ATTRIBUTES[ATTR_ID.IFACE_MCAST_MACS].text = iface_macs_text
 local ATTRIBUTE_NAMES = {
   [MAD_CLASS.EMA] = ATTR_ID_NAMES,
   [MAD_CLASS.SUBN_LID] = SUBNET_ATTR_ID_NAMES,

@@ -79,7 +79,7 @@ def attribute_in(response: Mad, attr_id: int, attr_mod: int) -> bytes:
 
 def attribute_name(attr_id: int) -> str:
     """Return the name of an attribute for messages."""
-    return AttrId(attr_id).name if attr_id in AttrId.__members__.values() else f"attribute {attr_id:#06x}"
+    return next((known.name for known in AttrId if known == attr_id), f"attribute {attr_id:#06x}")
 
 
 def status_name(status: int) -> str:

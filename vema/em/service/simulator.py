@@ -21,38 +21,16 @@ from hfi_sim.base.text import counted
 from hfi_sim.management.mad.agents import AgentRegistration, MadRequest
 from hfi_sim.management.mad.stack import MadStack
 from hfi_sim.wire.mad.header import DATA_OFFSET_VENDOR, MAD_SIZE, MadClass, Method
-from vema.attributes.attr_id import AttrId
+from vema.attributes.attr_id import VALUE_KINDS, AttrId, Value
 from vema.attributes.class_port_info import ClassPortInfo
-from vema.attributes.counters import ErrorCounters, SummaryCounters
-from vema.attributes.iface_macs import IfaceMacs
-from vema.attributes.mac_entries import MacEntries
 from vema.attributes.notice import Notice
 from vema.attributes.traps import notice_of
-from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.errors import AgentError
 from vema.base.types import EMA_OUI, MadStatus
-from vema.em.core.messages import build_request, read_response
+from vema.em.core.messages import attribute_name, build_request, read_response
 
-PARSERS: Final[dict[int, Callable[[bytes], Any]]] = {
-    AttrId.CLASS_PORT_INFO: ClassPortInfo.parse,
-    AttrId.VESW_PORT_INFO: VeswPortInfo.parse,
-    AttrId.MAC_ENTRIES: MacEntries.parse,
-    AttrId.IFACE_UCAST_MACS: IfaceMacs.parse,
-    AttrId.IFACE_MCAST_MACS: IfaceMacs.parse,
-    AttrId.DELETE_VESW: VeswPortInfo.parse,
-    AttrId.SUMMARY_COUNTERS: SummaryCounters.parse,
-    AttrId.ERROR_COUNTERS: ErrorCounters.parse,
-}
 EXPECT_S: Final = 5.0
 _SHOWN: Final = 12
-
-
-class Buildable(Protocol):
-    """An attribute."""
-
-    def build(self) -> bytes:
-        """Return its bytes."""
-        ...
 
 
 class HasLid(Protocol):
@@ -67,7 +45,7 @@ class HasLid(Protocol):
 Target = int | HasLid
 """A LID, or an object that has one."""
 
-Reply = Buildable | bytes | int | None
+Reply = Value | bytes | int | None
 """A response: an attribute, its bytes, a status, or None for no response."""
 
 
@@ -116,7 +94,7 @@ class MadSimulator:
         self,
         lid: Target,
         attr_id: int,
-        value: Buildable | bytes = b"",
+        value: Value | bytes = b"",
         *,
         vport: int = 0,
         pkey: int | None = None,
@@ -200,8 +178,8 @@ class MadSimulator:
     ) -> Any:
         request = build_request(method, attr_id, data, attr_mod=vport)
         answer = read_response(request, await self._mads.request(self.lid_of(lid), request, pkey=pkey))
-        parser = PARSERS.get(attr_id)
-        return answer if parser is None else parser(answer)
+        kind = VALUE_KINDS.get(attr_id)
+        return answer if kind is None else kind.parse(answer)
 
     def lid_of(self, target: Target) -> int:
         """Return the LID of a target."""
@@ -259,15 +237,15 @@ class MadSimulator:
 
         passed_over: list[MadRequest] = []
         if not await self._wait_for(came, timeout_s):
-            wanted = f"{_method_text(method)} of {_attr_text(attr_id)}"
+            wanted = f"{_method_text(method)} of {attribute_name(attr_id)}"
             others = ", ".join(
-                f"{_method_text(request.header.method)} of {_attr_text(request.header.attr_id)}"
+                f"{_method_text(request.header.method)} of {attribute_name(request.header.attr_id)}"
                 for request in passed_over
             )
             raise AssertionError(f"no {wanted} within {timeout_s:g} s; came instead: {others or 'nothing'}")
         data = self._unseen_requests.popleft().mad.ljust(MAD_SIZE, b"\0")[DATA_OFFSET_VENDOR:]
-        parser = PARSERS.get(attr_id)
-        return data if parser is None else parser(data)
+        kind = VALUE_KINDS.get(attr_id)
+        return data if kind is None else kind.parse(data)
 
     def _take_request(self, request: MadRequest) -> bytes | None:
         self.requests.append(request)
@@ -287,11 +265,6 @@ class MadSimulator:
 
 def _method_text(method: int | None) -> str:
     return "Get or Set" if method is None else "Set" if method == Method.SET else "Get"
-
-
-def _attr_text(attr_id: int) -> str:
-    names = {int(attribute): attribute.name for attribute in AttrId}
-    return names.get(attr_id, f"attribute {attr_id:#06x}")
 
 
 def _trap_text(opcode: int | None, lid: int | None) -> str:

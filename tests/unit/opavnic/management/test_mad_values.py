@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hfi_sim.base.errors import WireError
-from opavnic.management.mad_values import CLASSES, assign, attribute_id, mad_json, to_json
-from vema.attributes.attr_id import AttrId
+from opavnic.management.mad_values import assign, attribute_id, mad_json, to_json
+from vema.attributes.attr_id import VALUE_KINDS, AttrId
 from vema.attributes.mac_entries import MacEntries, MacEntry
 from vema.attributes.vesw_port_info import VeswPortInfo
 
@@ -78,7 +78,7 @@ def test_six_reserved_bytes_are_no_address() -> None:
     assert (shown["reserved_4"], shown["base_mac"]) == ("616263646566", "00:00:00:00:00:00")
 
 
-@given(st.sampled_from(sorted(CLASSES)), st.binary(min_size=2008, max_size=2008))
+@given(st.sampled_from(sorted(VALUE_KINDS)), st.binary(min_size=2008, max_size=2008))
 def test_any_attribute_is_plain_data_or_an_error(attr_id: int, data: bytes) -> None:
     mad = bytes.fromhex("80348081") + bytes(12) + attr_id.to_bytes(2, "big") + bytes(22) + data
     assert json.dumps(mad_json(mad))
@@ -115,4 +115,4 @@ def test_section_that_does_not_fit_is_refused_with_its_field(assignment: str, ri
 
 def test_mac_addresses_have_colons() -> None:
     assert to_json(VeswPortInfo())["base_mac"] == "00:00:00:00:00:00"
-    assert AttrId.NOTICE in CLASSES
+    assert AttrId.NOTICE in VALUE_KINDS

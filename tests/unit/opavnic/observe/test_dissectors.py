@@ -29,10 +29,10 @@ from opavnic.conformance.vectors import read_cases
 from opavnic.scenario import Scenario, run_virtual
 from opavnic.vnic.encap import pad_frame
 from unit.opavnic.observe.tshark import Dissected, Tshark, needs_tshark, write_pcap
-from vema.attributes import iface_macs, mac_entries
 from vema.attributes.attr_id import AttrId
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.counters import ErrorCounters, SummaryCounters
+from vema.attributes.iface_macs import IfaceMacs
 from vema.attributes.mac_entries import MAX_SECTION, MacEntries, MacEntry
 from vema.attributes.notice import Notice
 from vema.attributes.vesw_port_info import VeswPortInfo
@@ -45,9 +45,9 @@ ATTRIBUTES = {
     "class-port-info": ClassPortInfo.HEADER,
     "notice": Notice.HEADER,
     "vesw-port-info": VeswPortInfo.HEADER,
-    "mac-entries": mac_entries.LAYOUT,
+    "mac-entries": MacEntries.LAYOUT,
     "mac-entry": MacEntry.HEADER,
-    "iface-macs": iface_macs.LAYOUT,
+    "iface-macs": IfaceMacs.LAYOUT,
     "summary-counters": SummaryCounters.HEADER,
     "error-counters": ErrorCounters.HEADER,
 }

@@ -124,7 +124,7 @@ def test_source_filter_refuses_other_addresses_once_there_are_source_entries() -
 
     assert len(bench.sent) == 2
     assert drops(adapter) == {Drop.VNIC_TX_SMAC: 1}
-    assert ErrorCounters.parse(adapter.error_counters().build()).tx_smac_filt == 1
+    assert ErrorCounters.parse(adapter.read(ErrorCounters).build()).tx_smac_filt == 1
     assert adapter.counters.tx_errors == 0
     assert_law(adapter)
 
@@ -212,7 +212,7 @@ def test_counters_of_the_agent_are_those_of_ethtool() -> None:
     adapter, netdev = bench.add(1, config())
     netdev.transmit(eth(BROADCAST, kind=b"\x81\x00"))
     bench.demux.receive(packet(eth()))
-    summary = SummaryCounters.parse(adapter.summary_counters().build())
+    summary = SummaryCounters.parse(adapter.read(SummaryCounters).build())
     stats = adapter.counters.ethtool_stats()
     assert (summary.vport_num, summary.vesw_id, summary.opa_port_num) == (1, 5, 1)
     assert summary.tx_group.in_order() == tuple(v for k, v in stats.items() if k.startswith("tx_"))[4:15]

@@ -9,6 +9,7 @@ from hfi_sim.base.types import MacAddr
 from hfi_sim.wire.mad.header import Method
 from vema.agent.agent import Agent
 from vema.agent.vnic import VnicReport
+from vema.attributes.attr_id import Value
 from vema.attributes.counters import ErrorCounters, SummaryCounters
 from vema.attributes.mac_entries import MacEntry
 from vema.attributes.traps import Trap
@@ -53,10 +54,9 @@ class FakeVnic:
     def mcast_macs(self) -> tuple[Sequence[MacAddr], int]:
         return self.mc, 9
 
-    def summary_counters(self) -> SummaryCounters:
-        return SummaryCounters(vport_num=self.vport_num, vesw_id=0, opa_port_num=1, tx_packets=5)
-
-    def error_counters(self) -> ErrorCounters:
+    def read(self, kind: type[Value]) -> Value:
+        if kind is SummaryCounters:
+            return SummaryCounters(vport_num=self.vport_num, vesw_id=0, opa_port_num=1, tx_packets=5)
         return ErrorCounters(vport_num=self.vport_num, vesw_id=0, opa_port_num=1, rx_runt=6)
 
     def report(self, opcode: TrapOpcode) -> None:

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from hfi_sim.base.errors import WireError
 from hfi_sim.base.types import MacAddr
-from vema.attributes import iface_macs, mac_entries
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.counters import CounterGroup, ErrorCounters, SummaryCounters
 from vema.attributes.iface_macs import IfaceMacs
@@ -128,7 +127,7 @@ def test_mac_entries_round_trip_with_holes(offset: int, digest: int, wanted: lis
     raw = section.build()
 
     assert MacEntries.parse(raw + bytes(7)) == section
-    declared = mac_entries.LAYOUT.read(raw.ljust(mac_entries.LAYOUT.size, b"\0"))
+    declared = MacEntries.LAYOUT.read(raw.ljust(MacEntries.LAYOUT.size, b"\0"))
     assert (declared["offset"], declared["num_entries"], declared["digest"]) == (offset, len(wanted), digest)
     for item, entry in zip(declared["entries"], wanted, strict=False):
         assert MacEntry.HEADER.write(item) == (entry.build() if entry else bytes(16))
@@ -154,7 +153,7 @@ def test_iface_macs_round_trip(addresses: list[MacAddr], start: int, gen_count: 
     raw = stretch.build().ljust(2008, b"\0")
 
     assert IfaceMacs.parse(raw) == stretch
-    declared = iface_macs.LAYOUT.read(raw)
+    declared = IfaceMacs.LAYOUT.read(raw)
     assert declared == {
         "start": start, "num_macs": len(addresses), "total": 1000, "gen_count": gen_count,
         "macs": (*addresses, *(bytes(6),) * (333 - len(addresses))),
