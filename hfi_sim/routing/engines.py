@@ -198,3 +198,4 @@ ENGINES: Final[dict[str, Callable[[SwitchGraph], Routes]]] = {
     "fat-tree": fat_tree,
 }
 """Engines by the name that lab files and the command line use."""
+DEFAULT_ENGINE: Final = "min-hop"

@@ -27,7 +27,7 @@ from hfi_sim.nodes.cable import LinkPort
 from hfi_sim.nodes.end_port import EndPort
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.nodes.switch import Switch, SwitchPort
-from hfi_sim.routing import ENGINES, Routes, SwitchGraph, build_tables, find_cycle, up_down
+from hfi_sim.routing import DEFAULT_ENGINE, ENGINES, Routes, SwitchGraph, build_tables, find_cycle, up_down
 from hfi_sim.subnet_manager.groups import Groups
 from hfi_sim.subnet_manager.lids import LidTable
 from hfi_sim.subnet_manager.view import View
@@ -62,8 +62,8 @@ class Routing:
     Raises:  FabricError: an unknown engine, an LMC outside 0 to 3.
     """
 
-    engine: str = "min-hop"
-    """min-hop, up-down or fat-tree."""
+    engine: str = DEFAULT_ENGINE
+    """A name in `ENGINES`."""
     adaptive: bool = True
     """Let the entropy of a packet choose among equal paths; off: every LID has one path, and LIDs take turns."""
     lmc: int = 0

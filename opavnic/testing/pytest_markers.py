@@ -53,15 +53,17 @@ def shape(node: Marked) -> dict[str, Any]:
     """Return the arguments for `generate` from the nearest marker."""
     marker = node.get_closest_marker("topology")
     if marker is None:
-        return {"kind": "single-switch"}
+        from hfi_sim.fabric.topology import DEFAULT_SHAPE
+
+        return {"kind": DEFAULT_SHAPE}
     if len(marker.args) > 1 or (marker.args and "kind" in marker.kwargs):
         raise MarkerError(
             f'{_text(marker)}: it takes one kind, and numbers by name, e.g. topology("clos", leaves=2, spines=2)'
         )
     if not marker.args and "kind" not in marker.kwargs:
-        from hfi_sim.fabric.topology import GENERATORS
+        from hfi_sim.fabric.topology import SHAPES
 
-        raise MarkerError(f"{_text(marker)}: the first argument is the kind: {', '.join(GENERATORS)}")
+        raise MarkerError(f"{_text(marker)}: the first argument is the kind: {', '.join(SHAPES)}")
     if marker.kwargs.get("hosts") in (0, []):
         raise MarkerError(f"{_text(marker)}: a scenario needs at least 1 host")
     return {"kind": marker.args[0], **marker.kwargs} if marker.args else dict(marker.kwargs)

@@ -77,6 +77,7 @@ def _meanings(model: type[BaseModel]) -> dict[str, str]:
         if issubclass(kind, BaseModel) and kind is not BaseModel:
             with contextlib.suppress(OSError):  # made at run time, with the sections of installed parts
                 found |= attribute_docs(kind)
+            found |= getattr(kind, "MEANINGS", {})
     return found
 
 

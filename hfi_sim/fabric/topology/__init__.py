@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from hfi_sim.fabric.topology.generators import (
-    GENERATORS,
+    DEFAULT_SHAPE,
+    SHAPES,
     HostSpec,
     clos,
     dragonfly,
@@ -16,7 +17,8 @@ from hfi_sim.fabric.topology.generators import (
 from hfi_sim.fabric.topology.model import Cable, Node, NodeKind, Topology
 
 __all__ = [
-    "GENERATORS",
+    "DEFAULT_SHAPE",
+    "SHAPES",
     "Cable",
     "HostSpec",
     "Node",

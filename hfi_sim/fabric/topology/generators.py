@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from hfi_sim.base.did_you_mean import unknown_name
@@ -217,24 +217,47 @@ def _grid(
     return topology
 
 
-GENERATORS: Final[dict[str, Callable[..., Topology]]] = {
-    "single-switch": single_switch,
-    "fat-tree": fat_tree,
-    "clos": clos,
-    "dragonfly": dragonfly,
-    "mesh": mesh,
-    "torus": torus,
-}
-"""Generators by the name that lab files and the command line use."""
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A kind of topology that is generated from numbers."""
 
-_OPTIONS: Final[dict[str, tuple[str, ...]]] = {
-    "single-switch": (),
-    "fat-tree": ("k", "pods"),
-    "clos": ("leaves", "spines", "hosts_per_leaf", "uplinks"),
-    "dragonfly": ("routers", "hosts_per_router", "global_links", "groups"),
-    "mesh": ("dims", "hosts_per_switch"),
-    "torus": ("dims", "hosts_per_switch"),
+    build: Callable[..., Topology]
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Its numbers, and what they are of; `dims` is text such as 3x3."""
+    grows: bool = False
+    """It has room for any number of HFI ports."""
+
+
+_GRID: Final = {
+    "dims": "switches along each axis: 4x4",
+    "hosts_per_switch": "places for HFI ports on each switch",
 }
+SHAPES: Final[dict[str, Shape]] = {
+    "single-switch": Shape(single_switch, grows=True),
+    "fat-tree": Shape(fat_tree, {"k": "ports of each switch", "pods": "pods, k at most"}),
+    "clos": Shape(
+        clos,
+        {
+            "leaves": "leaf switches",
+            "spines": "spine switches",
+            "hosts_per_leaf": "places for HFI ports on each leaf",
+            "uplinks": "cables from each leaf to each spine",
+        },
+    ),
+    "dragonfly": Shape(
+        dragonfly,
+        {
+            "routers": "switches of each group",
+            "hosts_per_router": "places for HFI ports on each switch",
+            "global_links": "cables from each switch to other groups",
+            "groups": "groups of switches",
+        },
+    ),
+    "mesh": Shape(mesh, _GRID),
+    "torus": Shape(torus, _GRID),
+}
+"""Kinds of topologies by the name that lab files and the command line use."""
+DEFAULT_SHAPE: Final = "single-switch"
 
 
 def generate(kind: str, *, hosts: Hosts | None = None, **options: Any) -> Topology:
@@ -243,11 +266,12 @@ def generate(kind: str, *, hosts: Hosts | None = None, **options: Any) -> Topolo
     Args:    hosts: as many as the shape has room for unless given; options: numbers, `dims` also as "3x3".
     Raises:  TopologyError: an unknown kind or option, or numbers that do not fit together.
     """
-    if not isinstance(kind, str) or kind not in GENERATORS:
-        raise TopologyError(unknown_name("topology", str(kind), GENERATORS))
+    if not isinstance(kind, str) or kind not in SHAPES:
+        raise TopologyError(unknown_name("topology", str(kind), SHAPES))
+    shape = SHAPES[kind]
     for name in options:
-        if name not in _OPTIONS[kind]:
-            raise TopologyError(f"topology {kind}: {unknown_name('option', name, _OPTIONS[kind])}")
+        if name not in shape.options:
+            raise TopologyError(f"topology {kind}: {unknown_name('option', name, shape.options)}")
     if isinstance(options.get("dims"), str):
         options["dims"] = _parse_dims(options["dims"])
     for name, value in options.items():
@@ -263,7 +287,7 @@ def generate(kind: str, *, hosts: Hosts | None = None, **options: Any) -> Topolo
         if isinstance(hosts, int):
             _at_least(f"topology {kind}: hosts", hosts, 0)
         options["hosts"] = hosts
-    return GENERATORS[kind](**options)
+    return shape.build(**options)
 
 
 def _parse_dims(text: str) -> tuple[int, ...]:

@@ -10,7 +10,8 @@ from typing import Annotated, Any, Final
 import typer
 
 from hfi_sim.base.errors import HfiSimError, InputError, TopologyError
-from hfi_sim.fabric.topology import GENERATORS, Topology, generate
+from hfi_sim.fabric.topology import SHAPES, Topology, generate
+from hfi_sim.routing import DEFAULT_ENGINE, ENGINES
 from opavnic.cli.base.common import AsJson, LabOption, lab_client
 from opavnic.cli.base.output import (
     EXIT_FAILED,
@@ -26,7 +27,6 @@ from opavnic.cli.base.output import (
 )
 from opavnic.world.em_node import EM_NODE
 
-DEFAULT_ENGINE: Final = "min-hop"
 _MAX_DIGITS: Final = 9
 
 
@@ -61,6 +61,12 @@ class _Shown:
         return all(path[-1] == self.target for path in self.paths)
 
 
+def _engines_text() -> str:
+    """Return the routing engines: `min-hop (default), up-down or fat-tree`."""
+    names = [f"{name} (default)" if name == DEFAULT_ENGINE else name for name in ENGINES]
+    return f"{', '.join(names[:-1])} or {names[-1]}"
+
+
 def topo(
     source: Annotated[
         str | None, typer.Argument(help="A shape or an ibnetdiscover file; default: a running lab.")
@@ -78,15 +84,15 @@ def topo(
         tuple[str, str] | None, typer.Option(metavar="FROM TO", help="Show the route between two hosts.")
     ] = None,
     engine: Annotated[
-        str | None, typer.Option(help="min-hop (default), up-down or fat-tree; not for a running lab.")
+        str | None,
+        typer.Option(help=f"{_engines_text()}; not for a running lab."),
     ] = None,
     lab: LabOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Show a fabric: nodes, cables, the route between two hosts, whether it could deadlock.
 
-    Shapes: single-switch, fat-tree k= pods=, clos leaves= spines= hosts_per_leaf= uplinks=,
-    dragonfly routers= hosts_per_router= global_links= groups=, mesh dims=3x3, torus dims=4x4; each with hosts=.
+    Shapes: SHAPES; each with hosts=.
 
     \b
     Example:
@@ -142,6 +148,17 @@ def topo(
         raise typer.Exit(EXIT_FAILED)
 
 
+def _shapes_text() -> str:
+    """Return the shapes with their numbers as the help has them: `single-switch, fat-tree k= pods=, ...`."""
+    return ", ".join(
+        " ".join([kind, *("dims=3x3" if name == "dims" else f"{name}=" for name in shape.options)])
+        for kind, shape in SHAPES.items()
+    )
+
+
+topo.__doc__ = str(topo.__doc__).replace("SHAPES", _shapes_text())
+
+
 def _running(lab: str | None, routes: tuple[str, str] | None) -> _Shown:
     from urllib.parse import urlencode
 
@@ -182,7 +199,7 @@ def _planned(source: str, numbers: list[str], routes: tuple[str, str] | None, en
 
 def _read(source: str, numbers: list[str]) -> Topology:
     path = Path(source)
-    if source not in GENERATORS and (path.suffix or path.exists() or "/" in source):
+    if source not in SHAPES and (path.suffix or path.exists() or "/" in source):
         from hfi_sim.fabric.topology.ibnet import loads
         from opavnic.base.files import MAX_DOCUMENT
         from opavnic.lab.file.errors import ConfigError
@@ -193,7 +210,7 @@ def _read(source: str, numbers: list[str]) -> Topology:
                 f'"{numbers[0][:60]}": {path} is a file; only shapes such as clos take numbers'
             )
         if path.is_dir():
-            shapes = ", ".join(GENERATORS)
+            shapes = ", ".join(SHAPES)
             raise TopologyError(f"{path} is a directory; give an ibnetdiscover file or a shape ({shapes})")
         try:
             return loads(read_text(path, MAX_DOCUMENT, "topology file"), source)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import (
     BeforeValidator,
@@ -11,6 +12,7 @@ from pydantic import (
     PlainSerializer,
     PlainValidator,
     WithJsonSchema,
+    create_model,
     model_validator,
 )
 from pydantic_core import CoreSchema
@@ -25,7 +27,9 @@ from hfi_sim.engine.link.config import (
     SERVICE_CHANNELS,
     FlowControl,
 )
-from opavnic.lab.file.sections import AlsoAccepts, Delay
+from hfi_sim.fabric.topology import DEFAULT_SHAPE, SHAPES
+from hfi_sim.routing import DEFAULT_ENGINE, ENGINES
+from opavnic.lab.file.sections import AlsoAccepts, Delay, OneOf
 from vema.base.sections import Rate, Section, Size, empty_is_default
 
 _FLOW: Final = FlowControl()
@@ -182,27 +186,31 @@ def _ends_alone(value: object) -> object:
     return {"ends": value} if isinstance(value, list) else value
 
 
-class Topology(Section):
+EXPLICIT: Final = "explicit"
+"""The kind of topology that lists switches and links."""
+_NUMBERS: Final[dict[str, Any]] = {
+    name: (str | None if name == "dims" else Count, None)
+    for shape in SHAPES.values()
+    for name in shape.options
+}
+_Numbers = create_model(
+    "_Numbers", __base__=Section, kind=(Annotated[str, OneOf(*SHAPES, EXPLICIT)], DEFAULT_SHAPE), **_NUMBERS
+)
+
+
+def _meanings() -> dict[str, str]:
+    """Return what the keys of shapes mean: `mesh, torus: switches along each axis`."""
+    return {"kind": "single-switch: every HFI port on one switch, sw0."} | {
+        name: ", ".join(kind for kind, shape in SHAPES.items() if name in shape.options) + f": {meaning}."
+        for of in SHAPES.values()
+        for name, meaning in of.options.items()
+    }
+
+
+class Topology(_Numbers):  # type: ignore[valid-type, misc]
     """How HFIs are connected: a shape with its numbers, or `explicit` with switches and links."""
 
-    kind: Literal["single-switch", "fat-tree", "clos", "dragonfly", "mesh", "torus", "explicit"] = (
-        "single-switch"
-    )
-    """single-switch: every HFI port on one switch, sw0."""
-    k: Count = None
-    """fat-tree: ports of each switch."""
-    pods: Count = None
-    leaves: Count = None
-    spines: Count = None
-    hosts_per_leaf: Count = None
-    uplinks: Count = None
-    routers: Count = None
-    hosts_per_router: Count = None
-    global_links: Count = None
-    groups: Count = None
-    dims: str | None = None
-    """mesh, torus: 4x4."""
-    hosts_per_switch: Count = None
+    MEANINGS: ClassVar[Mapping[str, str]] = _meanings()
     switches: dict[str, dict[str, Any] | None] | None = None
     """explicit: name -> {ports: 36}."""
     links: list[Annotated[CableModel, BeforeValidator(_ends_alone), _AlsoPair()]] | None = None
@@ -220,4 +228,4 @@ class Fabric(Section):
     """10 bits; part of every locally administered MAC."""
     topology: Annotated[Topology, BeforeValidator(empty_is_default)] = Topology()
     link: Annotated[LinkModel, BeforeValidator(empty_is_default)] = LinkModel()
-    routing: Literal["min-hop", "up-down", "fat-tree"] = "min-hop"
+    routing: Annotated[str, OneOf(*ENGINES)] = DEFAULT_ENGINE

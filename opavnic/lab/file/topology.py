@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
 
-from hfi_sim.fabric.topology import HostSpec, NodeKind, Topology, generate
+from hfi_sim.fabric.topology import SHAPES, HostSpec, NodeKind, Topology, generate
 from hfi_sim.fabric.topology.explicit import from_data, hfi_names
-from opavnic.lab.file.fabric_model import LinkModel
+from opavnic.lab.file.fabric_model import EXPLICIT, LinkModel
 from opavnic.lab.file.fabric_model import Topology as TopologySection
-
-EXPLICIT: Final = "explicit"
 
 HostPorts = Mapping[str, tuple[int, int]]
 """Host -> number of HFIs, number of ports of each."""
@@ -31,7 +28,7 @@ def lab_topology(
     if kind == EXPLICIT:
         return _explicit(section, hosts, first, link)
     specs = [HostSpec(name, hfi_names(name, hfis), ports) for name, (hfis, ports) in hosts.items()]
-    if kind == "single-switch":
+    if SHAPES[kind].grows:
         topology = generate(kind, hosts=[*map(HostSpec, first), *specs], **options)
     else:  # the ports of the shape are for hosts
         topology = _with_first(generate(kind, hosts=specs, **options), first)
