@@ -1,4 +1,4 @@
-"""Names for the plain integers and bytes that cross the fabric, so that a LID is never taken for a P_Key."""
+"""Names for the plain integers and bytes that cross the fabric, so that a LID is no P_Key; their limits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ MacAddr = NewType("MacAddr", bytes)
 LID_NONE: Final = Lid(0)
 """Never a destination, and the LID of a port that the subnet manager has not seen."""
 
-LID_PERMISSIVE: Final = Lid(0xFFFFFF)
+LID_MAX: Final = 0xFFFFFF
+"""The largest number of 24 bits."""
+
+LID_PERMISSIVE: Final = Lid(LID_MAX)
 """The destination of a packet whose sender knows no LID."""
 
 LID_MULTICAST_FIRST: Final = Lid(0xF00000)
@@ -30,6 +33,11 @@ LIDS_OF_JOINED_GROUPS: Final = range(0xF01000, 0xF01400)
 
 SC_MANAGEMENT: Final = 15
 """The service channel of subnet management: SMPs, to and from QP0. Nothing else travels on it."""
+
+ETH_MTU_MIN: Final = 68
+ETH_MTU_DEFAULT: Final = 1500
+ETH_MTU_MAX: Final = 10240
+"""Limits and default of the MTU of Ethernet on a network device of a host, in bytes."""
 
 PKEY_FULL_MANAGEMENT: Final = Pkey(0xFFFF)
 PKEY_LIMITED_MANAGEMENT: Final = Pkey(0x7FFF)

@@ -20,9 +20,6 @@ from hfi_sim.base.types import MacAddr
 
 IpInterface = IPv4Interface | IPv6Interface
 
-ETH_MTU_MIN = 68
-ETH_MTU_MAX = 10240
-
 
 class NetdevOps(Protocol):
     """The adapter's side. Each method that can refuse returns 0 or a negative Linux errno, as the kernel's do."""

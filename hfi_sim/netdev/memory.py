@@ -11,10 +11,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from hfi_sim.base.types import MacAddr
-from hfi_sim.netdev.base import ETH_MTU_MAX, ETH_MTU_MIN, Netdev
+from hfi_sim.base.types import ETH_MTU_DEFAULT, ETH_MTU_MAX, ETH_MTU_MIN, MacAddr
+from hfi_sim.netdev.base import Netdev
 
-DEFAULT_MTU: Final = 1500
 DEFAULT_QUEUE: Final = 1024
 
 
@@ -37,7 +36,7 @@ class MemoryNetdev(Netdev):
         self.address = MacAddr(bytes(6))
         self.uc_list: Sequence[MacAddr] = ()
         self.mc_list: Sequence[MacAddr] = ()
-        self.mtu = DEFAULT_MTU
+        self.mtu = ETH_MTU_DEFAULT
         self.max_mtu = ETH_MTU_MAX
         self.is_up = False
         self.carrier = False

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from hfi_sim.base.errors import NetdevError
-from hfi_sim.base.types import MacAddr, mac_text
-from hfi_sim.netdev.base import ETH_MTU_MAX, IpInterface, Merging, Netdev
+from hfi_sim.base.types import ETH_MTU_MAX, MacAddr, mac_text
+from hfi_sim.netdev.base import IpInterface, Merging, Netdev
 from hfi_sim.netdev.duplicates import detect_again, leave_out_detection
 from hfi_sim.netdev.list_changes import single_changes
 from hfi_sim.netdev.moved import MovedWatcher

@@ -39,9 +39,11 @@ from opavnic.conformance.vema import VemaSession
 from opavnic.management.mad_client import MadClient
 from vema.attributes.attr_id import AttrId
 from vema.attributes.class_port_info import ClassPortInfo
+from vema.attributes.counters import SummaryCounters
+from vema.attributes.iface_macs import IfaceMacs
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.errors import AgentError
-from vema.base.types import EMA_CLASS_VERSION, EMA_OUI
+from vema.base.types import EMA_CLASS_VERSION, EMA_OUI, MAX_VPORTS
 from vema.em.core.messages import build_request, read_response
 
 if TYPE_CHECKING:
@@ -49,12 +51,15 @@ if TYPE_CHECKING:
 
 MAX_FRESH: Final = 16
 """Number of vports to create on the target; later sessions reuse them."""
-_VPORT_AT: Final = 23
+_VPORT_AT: Final = MadHeader.HEADER.place("attr_mod").in_slice.stop - 1
 """The low byte of the attribute modifier."""
-_HOSTS_FIELDS: Final = (156, 167, *range(268, 272))
+_HOSTS_FIELDS: Final = tuple(
+    VeswPortInfo.HEADER.place(name).in_slice
+    for name in ("eth_link_status", "oper_state", "uc_macs_gen_count", "mc_macs_gen_count")
+)
 """Bytes of VeswPortInfo that hosts change."""
-_LIST_COMPARED: Final = 2
-_COUNTERS_COMPARED: Final = 8
+_LIST_COMPARED: Final = IfaceMacs.HEADER.place("start").size
+_COUNTERS_COMPARED: Final = SummaryCounters.HEADER.place("tx_errors").offset
 
 
 class _Target:
@@ -71,7 +76,7 @@ class _Target:
 
     def _find_fresh(self) -> list[int]:
         fresh = []
-        for vport_num in range(255, 0, -1):
+        for vport_num in range(MAX_VPORTS, 0, -1):
             info = VeswPortInfo.parse(self.ask(Method.GET, AttrId.VESW_PORT_INFO, b"", vport_num))
             if not info.eth_link_status:
                 fresh.append(vport_num)
@@ -229,8 +234,8 @@ def _comparable(attr_id: int, response: bytes, vport_num: int) -> bytes:
     start = DATA_OFFSET_VENDOR
     if attr_id in (AttrId.VESW_PORT_INFO, AttrId.DELETE_VESW):
         masked = bytearray(response)
-        for offset in _HOSTS_FIELDS:
-            masked[start + offset] = 0
+        for place in _HOSTS_FIELDS:
+            masked[start + place.start : start + place.stop] = bytes(place.stop - place.start)
         return bytes(masked)
     if attr_id in (AttrId.IFACE_UCAST_MACS, AttrId.IFACE_MCAST_MACS):
         return response[: start + _LIST_COMPARED]

@@ -15,6 +15,7 @@ from hfi_sim.wire.mad.pma_attributes import PmStatus
 from hfi_sim.wire.mad.sa_attributes import SaAttrId, SaStatus
 from hfi_sim.wire.packet import QUAD_WORD
 from vema.attributes.attr_id import AttrId
+from vema.base.types import MAX_FABRIC_ID
 
 _ETHERTYPES: Final[dict[int, str]] = {
     0x0800: "IPv4",
@@ -139,7 +140,7 @@ def mac(address: bytes) -> str:
         return ""
     ids = address[0] >> 2 | address[1] << 6 | address[2] << 14
     port_lid = int.from_bytes(address[3:], "little")
-    return f"locally administered; a VNIC's says fabric {ids & 0x3FF:#x}, vesw {ids >> 10}, LID {port_lid}"
+    return f"locally administered; a VNIC's says fabric {ids & MAX_FABRIC_ID:#x}, vesw {ids >> 10}, LID {port_lid}"
 
 
 def ethertype(value: int) -> str:

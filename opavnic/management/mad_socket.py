@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from hfi_sim.base.errors import HfiSimError, WireError
+from hfi_sim.base.types import LID_MAX
 from hfi_sim.management.mad.agents import MadRequest
 from hfi_sim.management.mad.stack import MadStack
 from hfi_sim.wire.mad.header import MAD_SIZE, awaits_response
@@ -39,7 +40,6 @@ MAX_LIDS: Final = MAD_SIZE // 4
 """LIDs in one answer to a query for agents."""
 _READ_SIZE: Final = 65536
 _SL_MAX: Final = 31
-_LID_MAX: Final = 0xFFFFFF
 
 
 class MadSocketServer:
@@ -127,7 +127,7 @@ class MadSocketServer:
             return
         try:
             mad = Mad.parse(message.mad)
-            if message.lid > _LID_MAX or message.sl > _SL_MAX:
+            if message.lid > LID_MAX or message.sl > _SL_MAX:
                 raise ValueError(f"LID {message.lid:#x} or service level {message.sl} is too large")
             pkey = message.pkey or None
             if not awaits_response(mad.header.method):

@@ -14,12 +14,13 @@ from typing import Any, Final, Literal, Self
 from hfi_sim.base.clock import Clock, ManualClock
 from hfi_sim.base.errors import NetdevError
 from hfi_sim.base.port_state import CapabilityMask3
+from hfi_sim.base.types import ETH_MTU_MAX
 from hfi_sim.engine.api import EngineFactory
 from hfi_sim.engine.link.config import FlowControl
 from hfi_sim.engine.python import PythonEngine
 from hfi_sim.fabric.topology import Topology
 from hfi_sim.fabric.trace import Trace
-from hfi_sim.netdev.base import ETH_MTU_MAX, Netdev
+from hfi_sim.netdev.base import Netdev
 from hfi_sim.netdev.memory import MemoryNetdev
 from hfi_sim.subnet_manager import Routing
 from opavnic.scenario.clock import LoopClock

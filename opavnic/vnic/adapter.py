@@ -16,8 +16,8 @@ from dataclasses import replace
 from typing import Final, Protocol
 
 from hfi_sim.base.counters import PacketCounters
-from hfi_sim.base.types import MacAddr, mac_text
-from hfi_sim.netdev.base import ETH_MTU_MIN, Merging, Netdev
+from hfi_sim.base.types import ETH_MTU_MIN, MacAddr, mac_text
+from hfi_sim.netdev.base import Merging, Netdev
 from opavnic.vnic.address_lists import AddressLists
 from opavnic.vnic.counters import VnicCounters
 from opavnic.vnic.demux import VnicDemux

@@ -12,16 +12,16 @@ from typing import Final, Protocol
 
 from hfi_sim.base.counters import Drop
 from hfi_sim.engine.events.outputs import BufferToken
-from hfi_sim.wire.l4 import L4
+from hfi_sim.wire.l4 import L4, EthernetL4
+from hfi_sim.wire.lrh16b import Lrh16B
+from vema.base.types import MAX_VESW_ID
 
-VESW_ID_MASK: Final = 0xFFF
-"""The bits of the 16-bit field in the L4 header that identify a virtual switch."""
 DRIVER_VESW_ID_MASK: Final = 0xFF
-"""The bits that the driver uses."""
+"""The bits of a virtual switch's id that the driver uses."""
 _ETHERNET: Final = int(L4.ETHERNET)
-_L4_AT: Final = 8
-_VESW_ID_AT: Final = 18
-_HEADER_SIZE: Final = 20
+_L4_AT: Final = Lrh16B.HEADER.place("l4").offset
+_VESW_ID_AT: Final = Lrh16B.SIZE + EthernetL4.HEADER.place("vesw_id").offset
+_HEADER_SIZE: Final = Lrh16B.SIZE + EthernetL4.SIZE
 
 
 class VnicReceiver(Protocol):
@@ -38,7 +38,7 @@ class VnicDemux:
     """The VNICs of one HFI port that are up, by virtual switch."""
 
     def __init__(self, *, driver_quirks: bool = False) -> None:
-        self.mask = DRIVER_VESW_ID_MASK if driver_quirks else VESW_ID_MASK
+        self.mask = DRIVER_VESW_ID_MASK if driver_quirks else MAX_VESW_ID
         """The bits of the virtual switch id that the table uses as key."""
         self._table: dict[int, VnicReceiver] = {}
 

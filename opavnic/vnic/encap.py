@@ -15,10 +15,12 @@ import struct
 from collections.abc import Mapping
 from typing import Final
 
+from hfi_sim.base.types import LID_MAX
+from hfi_sim.wire.header import WireHeader
 from hfi_sim.wire.icrc import TRAILER_SIZE
 from hfi_sim.wire.l4 import L4, EthernetL4
 from hfi_sim.wire.lrh16b import L2_16B, LT_HEAD, Lrh16B
-from hfi_sim.wire.packet import MAX_PACKET
+from hfi_sim.wire.packet import MAX_PACKET, QUAD_WORD
 from opavnic.vnic.flow import IPV4, IPV6, VLAN_TPIDS, without_tags
 from opavnic.vnic.mac_table import MacTable
 from vema.attributes.vesw_port_info import RcShift, VeswPortInfo
@@ -31,10 +33,28 @@ MAX_FRAME: Final = MAX_PACKET - HEADER_SIZE - TRAILER_SIZE
 """Bytes of the longest frame that the Length field allows."""
 FLOW_TABLE_SIZE: Final = 32
 
+_WORD_BITS: Final = 32
 _HEADER: Final = struct.Struct("<5I")
-_L2_AND_LT: Final = L2_16B << 29 | LT_HEAD << 31
+
+
+def _shift(header: type[WireHeader], name: str) -> int:
+    """Return the lowest bit of a field in its word."""
+    return header.HEADER.place(name).offset_bits % _WORD_BITS
+
+
+_LOW_BITS: Final = Lrh16B.HEADER.place("slid_low").width_bits
+"""Bits of a LID in the word of its low part."""
+_LOW: Final = (1 << _LOW_BITS) - 1
+_SLID_HIGH: Final = _shift(Lrh16B, "slid_high")
+_DLID_HIGH: Final = _shift(Lrh16B, "dlid_high")
+_LENGTH: Final = _shift(Lrh16B, "length_qw")
+_SC: Final = _shift(Lrh16B, "sc")
+_RC: Final = _shift(Lrh16B, "rc")
+_PKEY: Final = _shift(Lrh16B, "pkey")
+_VESW_ID: Final = _shift(EthernetL4, "vesw_id")
+_L2_AND_LT: Final = L2_16B << _shift(Lrh16B, "l2") | LT_HEAD << _shift(Lrh16B, "lt")
+_ROUNDED_UP: Final = HEADER_SIZE + TRAILER_SIZE + QUAD_WORD - 1
 _UINT32: Final = 0xFFFFFFFF
-_LID_BITS: Final = 0xFFFFFF
 _TCP: Final = 6
 _UDP: Final = 17
 
@@ -79,13 +99,13 @@ class Forwarding:
         self._non_vlan_sc = info.non_vlan_sc_uc, info.non_vlan_sc_mc
         """For frames to one address, and to a group."""
         self._pcp_to_sc = info.pcp_to_sc_uc, info.pcp_to_sc_mc
-        self.slid = info.encap_slid & _LID_BITS
+        self.slid = info.encap_slid & LID_MAX
         """The SLID of every packet, 24 bits."""
         self.pkey = info.pkey
         """The P_Key of every packet."""
-        self._word0 = self.slid & 0xFFFFF
-        self._word2 = L4.ETHERNET | (self.slid >> 20) << 8 | info.pkey << 16
-        self._word4 = info.vesw_id << 16
+        self._word0 = self.slid & _LOW
+        self._word2 = L4.ETHERNET | (self.slid >> _LOW_BITS) << _SLID_HIGH | info.pkey << _PKEY
+        self._word4 = info.vesw_id << _VESW_ID
 
     @property
     def info(self) -> VeswPortInfo:
@@ -127,15 +147,15 @@ class Forwarding:
         if not dlid:
             return None
         sc, rc = self._sc_and_rc(frame)
-        length_qw = (len(frame) + 32) >> 3  # 20 bytes before it, 5 behind it, rounded up
+        length_qw = (len(frame) + _ROUNDED_UP) // QUAD_WORD
         header = _HEADER.pack(
-            self._word0 | length_qw << 20 & _UINT32,
-            (dlid & 0xFFFFF | sc << 20 | rc << 25 | _L2_AND_LT) & _UINT32,
-            self._word2 | (dlid >> 20 & 0xF) << 12,
+            self._word0 | length_qw << _LENGTH & _UINT32,
+            (dlid & _LOW | sc << _SC | rc << _RC | _L2_AND_LT) & _UINT32,
+            self._word2 | (dlid >> _LOW_BITS & 0xF) << _DLID_HIGH,
             entropy,
             self._word4,
         )
-        return header, dlid & _LID_BITS
+        return header, dlid & LID_MAX
 
     def _sc_and_rc(self, frame: bytes) -> tuple[int, int]:
         """Return the service channel (a whole byte, as configured) and the routing control (3 bits)."""

@@ -11,13 +11,12 @@ from typing import Final
 from hfi_sim.base.counters import Drop, PacketCounters
 from hfi_sim.engine.events.outputs import BufferToken
 from hfi_sim.netdev.base import Netdev
+from hfi_sim.wire.icrc import PAD_COUNT_MASK, TRAILER_SIZE
 from opavnic.vnic.counters import VnicCounters
 from opavnic.vnic.encap import HEADER_SIZE, MIN_FRAME
 from opavnic.vnic.transmit import FramePort
 
 _VLAN_ETH_HEADER: Final = 18
-_TRAILER: Final = 5
-"""ICRC and tail."""
 
 
 class Receiver:
@@ -77,7 +76,7 @@ class Receiver:
             counters.rx_drop_state += 1
             conservation.drop(Drop.VNIC_RX_STATE)
             return
-        end = len(packet) - _TRAILER - (packet[-1] & 7)
+        end = len(packet) - TRAILER_SIZE - (packet[-1] & PAD_COUNT_MASK)
         length = end - HEADER_SIZE
         if length > netdev.mtu + _VLAN_ETH_HEADER:
             counters.rx_oversize += 1

@@ -12,12 +12,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import Final
 
 from hfi_sim.base.clock import Clock
 from hfi_sim.base.counters import PacketCounters
 from hfi_sim.base.errors import NetdevError
 from hfi_sim.base.port_state import CapabilityMask3, PortEventKind
+from hfi_sim.base.types import LID_MAX
 from hfi_sim.management.mad.agents import MadRequest
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.nodes.port_event import PortEvent
@@ -32,8 +32,6 @@ from vema.base.errors import VnicUnavailableError
 from vema.base.types import EMA_CLASS_VERSION, EMA_OUI, VportNum
 
 log = logging.getLogger("opavnic.vnic.vnic_port")
-
-_MAX_LID: Final = 0xFFFFFF
 
 
 class VnicPort:
@@ -180,7 +178,7 @@ class VnicPort:
         return self.agent.receive(request.mad, pkey=request.pkey)
 
     def _send_trap(self, trap: Trap) -> None:
-        if trap.dlid > _MAX_LID:
+        if trap.dlid > LID_MAX:
             log.warning("[%s] trap sink %#x is not a LID of 24 bits", self.port.name, trap.dlid)
             return
         drop = self.port.mad.send(trap.dlid, trap.mad, sl=trap.sl)

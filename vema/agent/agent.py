@@ -28,7 +28,7 @@ from vema.attributes.mac_entries import MacEntries
 from vema.attributes.traps import Trap, TrapLimiter, TrapSink, build_trap
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.errors import VnicUnavailableError
-from vema.base.types import EMA_CLASS_VERSION, MAX_VPORTS, MadStatus, TrapOpcode, VportNum
+from vema.base.types import EMA_CLASS_VERSION, MAX_VPORT_NUM, MAX_VPORTS, MadStatus, TrapOpcode, VportNum
 
 log = logging.getLogger("vema.agent.agent")
 
@@ -39,7 +39,6 @@ _DATA_SIZE: Final = MAD_SIZE - DATA_OFFSET_VENDOR
 _RESPONSE: Final = bytes([Method.GET_RESP])
 _CAP_MASK: Final = MAX_VPORTS << 8 | CAPABILITY_TRAPS
 _RESPONSE_TIME: Final = 18
-_VPORT_MASK: Final = 0xFF
 _UINT16: Final = 0xFFFF
 
 Answer = tuple[int, bytes]
@@ -127,7 +126,7 @@ class Agent:
             return None
         attr_id, _, attr_mod = _ATTRIBUTE.unpack_from(mad, _ATTRIBUTE_AT)
         status, data = self._dispatch(
-            mad[METHOD_OFFSET], attr_id, VportNum(attr_mod & _VPORT_MASK), mad, pkey
+            mad[METHOD_OFFSET], attr_id, VportNum(attr_mod & MAX_VPORT_NUM), mad, pkey
         )
         if status:
             self.counters.refused += 1

@@ -147,6 +147,8 @@ _SUMMARY: Final = annotated(SummaryCounters) | {
     for name, meaning in GROUP
 }
 _ERRORS: Final = annotated(ErrorCounters)
+REASONS: Final = tuple(_ERRORS)[5:]
+"""The counters of ErrorCounters that say why."""
 _WORD: Final = (8,)
 _UNUSED: Final = b""
 """Value of reserved bytes: struct pads it with zeros."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Final, Self
 
-from hfi_sim.base.types import MacAddr
+from hfi_sim.base.types import ETH_MTU_DEFAULT, MacAddr
 from hfi_sim.wire.field import BITS_PER_BYTE, BYTES, DECIMAL, HEX, MAC, Field, Shown
 from hfi_sim.wire.header import WireHeader, declared
 from vema.attributes.access import READ_ONLY, READ_WRITE, reserved
@@ -21,7 +21,6 @@ DEF_PORTS: Final = 16
 """Default ports of a virtual Ethernet switch."""
 PCP_VALUES: Final = 8
 """Priorities of a VLAN tag."""
-POWER_ON_MTU: Final = 1500
 
 _NO_DLIDS: Final = (0,) * DEF_PORTS
 _NO_MAC: Final = MacAddr(bytes(6))
@@ -139,7 +138,7 @@ class VeswPortInfo(WireHeader):
         Source: the public driver's vema_get_pod_values().
         """
         return cls(
-            eth_mtu=POWER_ON_MTU,
+            eth_mtu=ETH_MTU_DEFAULT,
             config_state=ConfigState.DROP_ALL,
             oper_state=ConfigState.DROP_ALL,
             max_mac_tbl_ent=MAC_TABLE_ENTRIES,

@@ -14,6 +14,7 @@ from typing import Final, Self
 
 from hfi_sim.base.errors import WireError
 from hfi_sim.base.types import MacAddr
+from vema.base.types import MAX_FABRIC_ID
 
 LOCAL_BIT: Final = 0x02
 """Bit of byte 0: locally administered."""
@@ -49,7 +50,9 @@ class Lmac:
                 "mac", 0, f"{mac.hex(':')} is not locally administered (bit 0x02 of the first byte)"
             )
         ids = mac[0] >> 2 | mac[1] << 6 | mac[2] << 14
-        return cls(ids & 0x3FF, ids >> 10, int.from_bytes(mac[3:6], "little"), bool(mac[0] & GROUP_BIT))
+        return cls(
+            ids & MAX_FABRIC_ID, ids >> 10, int.from_bytes(mac[3:6], "little"), bool(mac[0] & GROUP_BIT)
+        )
 
     def build(self) -> MacAddr:
         """Return the 6 bytes.

@@ -11,6 +11,12 @@ from hfi_sim.wire.mad.header import MadStatus as MadStatus
 VportNum = NewType("VportNum", int)
 """Number of a vport on its HFI port, 0 to 255: the low byte of the attribute modifier."""
 
+MAX_VPORT_NUM: Final = 0xFF
+MAX_VESW_ID: Final = 0xFFF
+"""12 bits; 0 is no virtual switch, so a fabric has as many at most."""
+MAX_FABRIC_ID: Final = 0x3FF
+"""10 bits; a part of every locally administered MAC address."""
+
 EMA_CLASS_VERSION: Final = 0x80
 
 MAX_VPORTS: Final = 255

@@ -10,6 +10,7 @@ from typing import Final
 
 from hfi_sim.base.port_state import PortEventKind, PortState
 from hfi_sim.base.types import LID_MULTICAST_FIRST, LID_PERMISSIVE, Lid
+from hfi_sim.engine.link.config import MAX_MTU
 from hfi_sim.management.sma.facts import Port, pkey_drops_of, port_info_of, port_state_info_of
 from hfi_sim.management.sma.lanes import arbitrate
 from hfi_sim.management.sma.node import ALL_PORTS, Node, Question, RefusedError
@@ -21,7 +22,6 @@ PORT_INFO_STEP: Final = 248
 """Bytes from one PortInfo to the next."""
 SM_START: Final = 0x200
 """Bit of the modifier: the subnet manager begins to set the port up."""
-_UNLIMITED: Final = 10240
 _VL15_MTU: Final = 2048
 _VL15: Final = 15
 _VLS: Final = 16
@@ -140,7 +140,7 @@ def _tell_host(port: HfiPort, wanted: PortInfo) -> None:
 def _set_mtus(port: HfiPort | SwitchPort, wanted: PortInfo) -> None:
     mtus = [wanted.mtu_of_vl(vl) for vl in range(_VLS)]
     mtus[_VL15] = max(mtus[_VL15], _VL15_MTU)  # or the port could never be managed again
-    port.set_vl_mtus(() if all(mtu == _UNLIMITED for mtu in mtus[:_VL15]) else mtus)
+    port.set_vl_mtus(() if all(mtu == MAX_MTU for mtu in mtus[:_VL15]) else mtus)
 
 
 def _set_states(node: Node, port: Port, physical: int, state: int, question: Question) -> None:

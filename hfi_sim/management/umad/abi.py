@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hfi_sim.base.errors import HfiSimError
+from hfi_sim.base.types import LID_PERMISSIVE
 from hfi_sim.wire.mad.header import EMA_OUI
 
 ABI_VERSION: Final = 5
@@ -45,7 +46,6 @@ ID: Final = struct.Struct("<I")
 """The id of an agent: argument of UNREGISTER_AGENT, and first field of the others."""
 
 _LID_PERMISSIVE_16: Final = 0xFFFF
-_LID_PERMISSIVE: Final = 0xFFFFFF
 _MULTICAST_16: Final = 0xC000
 _MULTICAST: Final = 0xF00000
 _OPA_GID: Final = int.from_bytes(EMA_OUI) << 40
@@ -107,7 +107,7 @@ class UmadHeader:
 
     def build(self, *, with_pkey: bool) -> bytes:
         """Return the bytes that a program reads; a LID that 16 bits do not hold stands in an OPA GID as well."""
-        wide = _MULTICAST_16 <= self.lid < _LID_PERMISSIVE
+        wide = _MULTICAST_16 <= self.lid < LID_PERMISSIVE
         gid = struct.pack(">QQ", _SUBNET_PREFIX, _OPA_GID | self.lid) if wide else bytes(16)
         address = (self.qpn, 0, self.lid & 0xFFFF, self.sl, self.path_bits, int(wide), 0, 0, 0, gid, 0)
         data = _HEAD.pack(self.agent_id, self.status, self.timeout_ms, self.retries, self.length)
@@ -127,7 +127,7 @@ def _wide_lid(lid: int, gid: bytes | None) -> int:
         if interface_id >> 40 == _OPA_GID >> 40:
             return interface_id & 0xFFFFFF
     if lid == _LID_PERMISSIVE_16:
-        return _LID_PERMISSIVE
+        return LID_PERMISSIVE
     if lid >= _MULTICAST_16:
         return _MULTICAST + lid - _MULTICAST_16
     return lid

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from hfi_sim.base.types import PKEY_FULL_MEMBER
+from hfi_sim.engine.link.config import MAX_MTU
 from hfi_sim.management.sma.facts import neighbour_of, port_num_of
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.nodes.switch import Switch, SwitchPort0
@@ -22,7 +23,6 @@ from hfi_sim.wire.sma.node import NodeType
 
 MAX_PATHS: Final = 4096
 """Paths in an answer; the rest is left out."""
-_MTU_BYTES: Final = 10240
 _RATE_BPS: Final = 100e9
 _End = HfiPort | SwitchPort0
 """What a path begins or ends at."""
@@ -73,7 +73,7 @@ def _between(source: _End, target: _End) -> Iterator[IbPathRecord]:
     """Yield the paths from a port to another: one for each LID of the target, in each partition of both."""
     hfi_ports = [port for port in (source, target) if isinstance(port, HfiPort)]
     rates = [port.link.rate_bps for port in hfi_ports if port.link is not None] or [_RATE_BPS]
-    mtus = [max(port.vl_mtus, default=0) or _MTU_BYTES for port in hfi_ports] or [_MTU_BYTES]
+    mtus = [max(port.vl_mtus, default=0) or MAX_MTU for port in hfi_ports] or [MAX_MTU]
     for pkey in _common(source, target):
         for lid in range(target.lid, target.lid + (1 << target.lmc)):
             yield IbPathRecord(

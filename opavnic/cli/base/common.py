@@ -12,9 +12,6 @@ from hfi_sim.base.errors import QuantityError
 if TYPE_CHECKING:
     from opavnic.lab.ownership.client import LabClient
 
-MAX_LID: Final = 0xFFFFFF
-MAX_VPORT: Final = 255
-MAX_VESW_ID: Final = 0xFFF
 METAVAR: Final = "NUMBER"
 Quantity = TypeVar("Quantity")
 

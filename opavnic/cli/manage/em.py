@@ -14,7 +14,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from opavnic.base.signals import followed
-from opavnic.cli.base.common import MAX_VESW_ID, METAVAR, AsJson, LabOption, lab_client, number
+from opavnic.cli.base.common import METAVAR, AsJson, LabOption, lab_client, number
 from opavnic.cli.base.group import command_group
 from opavnic.cli.base.names import vesw_names
 from opavnic.cli.base.output import (
@@ -35,6 +35,7 @@ from opavnic.cli.base.output import (
 from opavnic.lab.file.em_file import EmFile
 from opavnic.lab.file.errors import ConfigError, LabError
 from opavnic.lab.ownership.client import RefusedFileError
+from vema.base.types import MAX_VESW_ID
 from vema.em.desired.problems import Problem
 
 MAX_LIMIT = 1_000_000

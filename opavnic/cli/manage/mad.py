@@ -14,12 +14,13 @@ import typer
 
 from hfi_sim.base.errors import WireError
 from hfi_sim.base.quantities import parse_whole
+from hfi_sim.base.types import LID_MAX
 from hfi_sim.fabric.trace import TraceRecord
 from hfi_sim.wire.mad.header import MAD_SIZE, TID, MadHeader, Method, awaits_response, method_of
 from hfi_sim.wire.mad.message import Mad
 from opavnic.base.files import read_stream
 from opavnic.base.signals import interruptible
-from opavnic.cli.base.common import MAX_LID, MAX_VPORT, METAVAR, AsJson, LabOption, lab_client, number
+from opavnic.cli.base.common import METAVAR, AsJson, LabOption, lab_client, number
 from opavnic.cli.base.group import command_group
 from opavnic.cli.base.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, print_line, print_table, say
 from opavnic.lab.ownership.runtime import running_lab
@@ -32,6 +33,7 @@ from vema.attributes.attr_id import VALUE_KINDS, AttrId
 from vema.attributes.iface_macs import IfaceMacs
 from vema.attributes.mac_entries import MAX_SECTION, MacEntries
 from vema.base.errors import AgentError
+from vema.base.types import MAX_VPORT_NUM
 from vema.em.core.messages import build_request, read_response
 
 _MAX_HEX: Final = 1 << 16
@@ -45,13 +47,13 @@ Lid = Annotated[
     typer.Option(
         "--lid",
         metavar=METAVAR,
-        parser=number(1, MAX_LID),
+        parser=number(1, LID_MAX),
         help="LID of the agent's port; may be left out if the fabric has one agent.",
     ),
 ]
 Vport = Annotated[
     int,
-    typer.Option("--vport", metavar=METAVAR, parser=number(0, MAX_VPORT), help="Number of the vport."),
+    typer.Option("--vport", metavar=METAVAR, parser=number(0, MAX_VPORT_NUM), help="Number of the vport."),
 ]
 Target = Annotated[
     Path | None, typer.Option("--target", metavar="SOCKET", help="Raw MAD socket to use instead of a lab's.")
@@ -246,7 +248,7 @@ def replay(
     lid: Annotated[
         int | None,
         typer.Option(
-            "--lid", metavar=METAVAR, parser=number(1, MAX_LID), help="Send all requests to this LID."
+            "--lid", metavar=METAVAR, parser=number(1, LID_MAX), help="Send all requests to this LID."
         ),
     ] = None,
     compare: Annotated[bool, typer.Option(help="Compare responses with the recorded ones.")] = True,
@@ -325,7 +327,7 @@ def _part(attr_id: int, fields: list[str]) -> bytes:
                 raise ValueError(f'"{field}": a Get of mac-entries takes offset=N and num=N')
             wanted[name] = parse_whole(value)
         try:
-            return struct.pack(">HHI", wanted["offset"], wanted["num"], 0)
+            return MacEntries.HEADER.codec.pack(wanted["offset"], wanted["num"], 0)
         except struct.error:
             raise ValueError(f"offset and num have 16 bits: {wanted}") from None
     if attr_id in _LISTS:

@@ -12,8 +12,9 @@ from typing import Annotated, Final
 
 import typer
 
+from hfi_sim.base.types import LID_MAX
 from opavnic.base.errors import DatapathUnavailableError
-from opavnic.cli.base.common import MAX_LID, METAVAR, AsJson, number
+from opavnic.cli.base.common import METAVAR, AsJson, number
 from opavnic.cli.base.group import command_group
 from opavnic.cli.base.output import EXIT_USAGE, fail
 from opavnic.cli.base.plugin_group import JoinedGroup
@@ -51,7 +52,7 @@ TargetLid = Annotated[
     typer.Option(
         "--lid",
         metavar=METAVAR,
-        parser=number(1, MAX_LID),
+        parser=number(1, LID_MAX),
         help="LID of the agent behind --target; default: the lowest.",
     ),
 ]

@@ -31,6 +31,7 @@ from hfi_sim.fabric.topology import DEFAULT_SHAPE, SHAPES
 from hfi_sim.routing import DEFAULT_ENGINE, ENGINES
 from opavnic.lab.file.sections import AlsoAccepts, Delay, OneOf
 from vema.base.sections import Rate, Section, Size, empty_is_default
+from vema.base.types import MAX_FABRIC_ID
 
 _FLOW: Final = FlowControl()
 
@@ -224,7 +225,7 @@ class Topology(_Numbers):  # type: ignore[valid-type, misc]
 class Fabric(Section):
     """The fabric that connects all hosts."""
 
-    id: Annotated[int, Field(strict=True, ge=0, le=0x3FF)] = 0x001
+    id: Annotated[int, Field(strict=True, ge=0, le=MAX_FABRIC_ID)] = 0x001
     """10 bits; part of every locally administered MAC."""
     topology: Annotated[Topology, BeforeValidator(empty_is_default)] = Topology()
     link: Annotated[LinkModel, BeforeValidator(empty_is_default)] = LinkModel()

@@ -22,9 +22,10 @@ from pydantic import (
 from hfi_sim.base.did_you_mean import hint, nearest
 from hfi_sim.base.errors import FabricError, FaultError, InputError
 from hfi_sim.base.quantities import share_text
+from hfi_sim.base.types import ETH_MTU_DEFAULT, ETH_MTU_MAX, ETH_MTU_MIN
 from hfi_sim.fabric.fabric import Fabric as FabricOfNodes
 from hfi_sim.fabric.faults import Faults, parse_fault, spec_from_data, spec_text
-from hfi_sim.netdev.base import ETH_MTU_MAX, ETH_MTU_MIN, IpInterface
+from hfi_sim.netdev.base import IpInterface
 from opavnic.base.errors import OpavnicError
 from opavnic.datapath.selection import EngineWanted
 from opavnic.lab.file.cluster_model import Cluster, standby_problems
@@ -37,12 +38,11 @@ from opavnic.lab.file.topology import cut_off, lab_topology
 from opavnic.lab.file.uplink_model import Uplink, uplink_problems
 from opavnic.world.em_node import EM_NODE
 from vema.base.sections import PartitionKey, Section, Subnet, empty_is_default
+from vema.base.types import MAX_VPORTS
 from vema.em.desired.desired import AUTO, VeswSection, default_port_problems
 from vema.em.desired.problems import KeyPath, Problem, path_text, repeated
-from vema.em.desired.subnets import DEFAULT_MTU, subnet_problems
+from vema.em.desired.subnets import subnet_problems
 
-MAX_VPORTS: Final = 255
-"""VNICs on one HFI port, as in ClassPortInfo."""
 MAX_WORKERS: Final = 256
 SWITCH: Final = "sw0"
 """A node of every fabric, like that of the EM; no host may have the name of either."""
@@ -128,7 +128,7 @@ class Vesw(VeswSection):
     """Also the name of its interface on every member."""
     pkey: PartitionKey = 0x8001
     """The partition of its members. 0xffff is the management partition: its members may configure every agent."""
-    mtu: Annotated[int, Field(strict=True, ge=ETH_MTU_MIN, le=ETH_MTU_MAX)] = DEFAULT_MTU
+    mtu: Annotated[int, Field(strict=True, ge=ETH_MTU_MIN, le=ETH_MTU_MAX)] = ETH_MTU_DEFAULT
     """Bytes of Ethernet payload."""
     members: Annotated[list[str], AfterValidator(_check_members), Schema(MEMBERS_SCHEMA)]
     """`all`, or names of hosts and ranges of them: `h[1-16]`."""

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hfi_sim.base.errors import NetdevError
-from hfi_sim.netdev.base import ETH_MTU_MAX, ETH_MTU_MIN, IpInterface, Netdev
+from hfi_sim.base.types import ETH_MTU_MAX, ETH_MTU_MIN
+from hfi_sim.netdev.base import IpInterface, Netdev
 from hfi_sim.netdev.memory import MemoryNetdev
 from opavnic.world.host_backends.given import (
     FindVesw,

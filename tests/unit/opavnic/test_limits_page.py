@@ -21,7 +21,7 @@ from opavnic.management.mad_frames import MAX_MESSAGE
 from opavnic.observe import capture
 from opavnic.world import connections, json_body
 from opavnic.world.parts import devices
-from vema.em.desired.desired import VESWS_MAX
+from vema.base.types import MAX_VESW_ID
 
 PAGE = (Path(__file__).parents[3] / "docs" / "limits.md").read_text(encoding="utf-8")
 
@@ -32,7 +32,7 @@ PAGE = (Path(__file__).parents[3] / "docs" / "limits.md").read_text(encoding="ut
         f"| lab file | {loader.MAX_FILE_BYTES} bytes, {yaml_source.MAX_NODES} values (aliases followed), "
         f"{yaml_source.MAX_DEPTH} levels |",
         f"| EM file | {em_file.MAX_FILE_BYTES} bytes, {yaml_source.MAX_NODES} values, {yaml_source.MAX_DEPTH} levels, "
-        f"{VESWS_MAX} virtual switches |",
+        f"{MAX_VESW_ID} virtual switches |",
         f"`ejfat sim`) | {files.MAX_CAPTURE} bytes, unpacked |",
         f"`vema`) | {files.MAX_LINES} bytes, unpacked; {files.MAX_LINE} bytes a line |",
         f"metadata | {files.MAX_DOCUMENT} bytes, unpacked |",

@@ -11,8 +11,9 @@ from typing import Final
 from hfi_sim.wire.mad.header import Method
 from hfi_sim.wire.mad.message import Mad
 from vema.attributes.class_port_info import ClassPortInfo
-from vema.attributes.counters import GROUP, ErrorCounters, SummaryCounters
+from vema.attributes.counters import GROUP, REASONS, ErrorCounters, SummaryCounters
 from vema.attributes.iface_macs import IfaceMacs
+from vema.attributes.mac_entries import MacEntries
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.errors import AgentError
 from vema.base.types import EMA_CLASS_VERSION, EthLinkStatus
@@ -30,12 +31,8 @@ LIST_RESTARTS: Final = 32
 DIGESTS_LOST: Final = 3
 """Number of consecutive polls that find another digest than was written, after which the agent counts as faulty."""
 
-_SECTION_HEADER: Final = struct.Struct(">HHI")
-_PAGE: Final = struct.Struct(">HHHH")
-_ERRORS: Final = (
-    "tx_smac_filt", "tx_dlid_zero", "tx_logic", "tx_drop_state", "rx_bad_veswid", "rx_runt", "rx_oversize",
-    "rx_eth_down", "rx_drop_state", "rx_logic",
-)  # fmt: skip
+_SECTION_HEADER: Final = MacEntries.HEADER.codec
+_PAGE: Final = IfaceMacs.HEADER.codec
 
 
 class Effect(Flag):
@@ -323,7 +320,7 @@ def _take_counters(vport: Vport, request: Request, data: bytes) -> Effect:
             }
     else:
         errors = ErrorCounters.parse(data)
-        values = {name: getattr(errors, name) for name in _ERRORS}
+        values = {name: getattr(errors, name) for name in REASONS}
     vport.counters = {**vport.counters, **values}
     if request.step in vport.counters_due:
         vport.counters_due.remove(request.step)

@@ -22,18 +22,23 @@ from pydantic import (
 from hfi_sim.base.did_you_mean import hint
 from hfi_sim.base.errors import InputError
 from hfi_sim.base.quantities import parse_time
-from hfi_sim.base.types import LID_MULTICAST_FIRST, LIDS_OF_JOINED_GROUPS, is_multicast_lid
+from hfi_sim.base.types import (
+    ETH_MTU_DEFAULT,
+    ETH_MTU_MAX,
+    ETH_MTU_MIN,
+    LID_MULTICAST_FIRST,
+    LIDS_OF_JOINED_GROUPS,
+    is_multicast_lid,
+)
 from vema.attributes.vesw_port_info import DEF_PORTS, PCP_VALUES
 from vema.base.errors import VemaError
 from vema.base.sections import PartitionKey, Section, SubnetOrNone, Time, empty_is_default
-from vema.base.types import MAC_TABLE_ENTRIES, MAX_VPORTS
+from vema.base.types import MAC_TABLE_ENTRIES, MAX_FABRIC_ID, MAX_VESW_ID, MAX_VPORTS
 from vema.em.desired.election import ELECTION_GROUP
 from vema.em.desired.problems import KeyPath, Problem, model_problems, repeated
 from vema.em.desired.ranges import ALL, Spread, spread_vesws
-from vema.em.desired.subnets import DEFAULT_MTU, subnet_problems
+from vema.em.desired.subnets import subnet_problems
 
-MTU_MIN: Final = 68
-MTU_MAX: Final = 10240
 AUTO: Final = "auto"
 
 
@@ -88,16 +93,12 @@ MacPolicy = Literal["learn", "locally-administered"]
 _Empty = BeforeValidator(empty_is_default)
 
 
-VESWS_MAX: Final = 4095
-"""The number of ids."""
-
-
 class FabricSection(Section):
     """Properties of the whole fabric."""
 
-    id: Annotated[int, Field(strict=True, ge=0, le=0x3FF)] = 0x001
+    id: Annotated[int, Field(strict=True, ge=0, le=MAX_FABRIC_ID)] = 0x001
     """10 bits; part of every locally administered MAC."""
-    mtu: Annotated[int, Field(strict=True, ge=MTU_MIN, le=MTU_MAX)] = MTU_MAX
+    mtu: Annotated[int, Field(strict=True, ge=ETH_MTU_MIN, le=ETH_MTU_MAX)] = ETH_MTU_MAX
     """Largest Ethernet MTU that its links carry, in bytes."""
 
 
@@ -181,10 +182,10 @@ class Qos(Section):
 class VeswSection(Section):
     """One virtual Ethernet switch."""
 
-    id: Annotated[int, Field(strict=True, ge=1, le=4095)]
+    id: Annotated[int, Field(strict=True, ge=1, le=MAX_VESW_ID)]
     name: Annotated[str, Field(min_length=1, max_length=64)]
     pkey: PartitionKey = 0xFFFF
-    mtu: Annotated[int, Field(strict=True, ge=MTU_MIN, le=MTU_MAX)] = DEFAULT_MTU
+    mtu: Annotated[int, Field(strict=True, ge=ETH_MTU_MIN, le=ETH_MTU_MAX)] = ETH_MTU_DEFAULT
     """Bytes of Ethernet payload."""
     subnet: SubnetOrNone = None
     """The n-th host of the lab gets the n-th address, without it none. The EM makes no use of it."""
@@ -273,9 +274,9 @@ def _parse_spread(data: dict[str, Any]) -> EmConfig:
 def _too_many_vesws(data: Mapping[str, Any]) -> Problem | None:
     """Return a problem if there are more virtual switches than ids; then nothing else about them is checked."""
     vesws = data.get("vesws")
-    if not isinstance(vesws, list) or len(vesws) <= VESWS_MAX:
+    if not isinstance(vesws, list) or len(vesws) <= MAX_VESW_ID:
         return None
-    message = f"{len(vesws)} virtual switches; an id has 12 bits, so a fabric has at most {VESWS_MAX}"
+    message = f"{len(vesws)} virtual switches; an id has 12 bits, so a fabric has at most {MAX_VESW_ID}"
     return Problem(("vesws",), message)
 
 
@@ -537,7 +538,7 @@ def checked(data: Any, roster: Roster) -> Checked:
 def _also_wrong(data: Any, found: Sequence[Problem], roster: Roster) -> list[Problem]:
     """Return the problems on the fabric of data that has other mistakes, `found`."""
     vesws = data.get("vesws") if isinstance(data, dict) else None
-    if not isinstance(vesws, list) or len(vesws) > VESWS_MAX:
+    if not isinstance(vesws, list) or len(vesws) > MAX_VESW_ID:
         return []
     mac: MacPolicy = "learn" if data.get("mac") == "learn" else "locally-administered"
     spread = Spread({"vesws": vesws})

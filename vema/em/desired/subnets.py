@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
 
+from hfi_sim.base.types import ETH_MTU_DEFAULT
 from vema.base.sections import Subnet, parse_subnet
 from vema.em.desired.problems import KeyPath, Problem
 
-DEFAULT_MTU: Final = 1500
 IPV6_MTU_MIN: Final = 1280
 """RFC 8200, section 5: Linux disables IPv6 on an interface with a lower MTU."""
 
@@ -35,7 +35,7 @@ def subnet_problems(entries: list[tuple[int, dict[str, Any]]], hosts: int = 0) -
         with suppress(ValueError):
             subnets[index] = parse_subnet(vesw.get("subnet"))
     overlapping = overlaps(subnets)
-    mtus = {index: vesw.get("mtu", DEFAULT_MTU) for index, vesw in entries}
+    mtus = {index: vesw.get("mtu", ETH_MTU_DEFAULT) for index, vesw in entries}
     problems = []
     for index, subnet in subnets.items():
         path: KeyPath = ("vesws", index, "subnet")

@@ -26,7 +26,7 @@ from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.notice import Notice
 from vema.attributes.traps import notice_of
 from vema.base.errors import AgentError
-from vema.base.types import EMA_OUI, MadStatus
+from vema.base.types import EMA_OUI, MAX_VPORT_NUM, MadStatus
 from vema.em.core.messages import attribute_name, build_request, read_response
 
 EXPECT_S: Final = 5.0
@@ -227,7 +227,7 @@ class MadSimulator:
             return (
                 header.attr_id == attr_id
                 and method in (None, header.method)
-                and vport in (None, header.attr_mod & 0xFF)
+                and vport in (None, header.attr_mod & MAX_VPORT_NUM)
             )
 
         def came() -> bool:
