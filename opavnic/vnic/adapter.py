@@ -29,7 +29,6 @@ from vema.agent.vnic import VnicReport
 from vema.attributes.attr_id import Value
 from vema.attributes.counters import ErrorCounters, SummaryCounters
 from vema.attributes.mac_entries import MacEntry
-from vema.attributes.netdev_info import NetdevInfo
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.types import ConfigState, EthLinkStatus, TrapOpcode, VportNum
 
@@ -377,6 +376,5 @@ class Adapter:
 _READERS: Final[Mapping[type[Value], Callable[[Adapter], Value]]] = {
     SummaryCounters: Adapter._summary_counters,
     ErrorCounters: Adapter._error_counters,
-    NetdevInfo: lambda adapter: NetdevInfo(mtu=adapter.netdev.mtu, up=adapter.netdev.is_up),
 }
 """What returns the value of each attribute that is only read."""

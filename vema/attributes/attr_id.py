@@ -15,7 +15,6 @@ from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.counters import ErrorCounters, SummaryCounters
 from vema.attributes.iface_macs import IfaceMacs
 from vema.attributes.mac_entries import MacEntries
-from vema.attributes.netdev_info import NetdevInfo
 from vema.attributes.notice import Notice
 from vema.attributes.vesw_port_info import VeswPortInfo
 
@@ -82,7 +81,6 @@ class AttrId(Code):
     DELETE_VESW = Row(0x0015, "DeleteVesw", VeswPortInfo, set="delete_vesw")
     SUMMARY_COUNTERS = Row(0x0020, "SummaryCounters", SummaryCounters, get=VNIC)
     ERROR_COUNTERS = Row(0x0022, "ErrorCounters", ErrorCounters, get=VNIC)
-    NETDEV_INFO = Row(0x0023, "NetdevInfo", NetdevInfo, get=VNIC)
 
     @property
     def command(self) -> str:

@@ -101,7 +101,6 @@ local ATTR_ID = {
   DELETE_VESW = 0x15,
   SUMMARY_COUNTERS = 0x20,
   ERROR_COUNTERS = 0x22,
-  NETDEV_INFO = 0x23,
 }
 local ATTR_ID_NAMES = {
   [0x01] = "ClassPortInfo",
@@ -113,7 +112,6 @@ local ATTR_ID_NAMES = {
   [0x15] = "DeleteVesw",
   [0x20] = "SummaryCounters",
   [0x22] = "ErrorCounters",
-  [0x23] = "NetdevInfo",
 }
 local SUBNET_ATTR_ID = {
   NOTICE = 0x02,
@@ -347,7 +345,7 @@ local VENDOR_DATA = MAD_SIZE + RMPP_SIZE + VENDOR_SIZE
 
 -- The start of each attribute, and an entry of a list. A row may also have `count`, how often it is repeated, and
 -- `parts`, fields of single bits of its number.
--- generated: attributes (made by `make generated` from vema/attributes/attr_id.py, vema/attributes/class_port_info.py, vema/attributes/counters.py, vema/attributes/iface_macs.py, vema/attributes/mac_entries.py, vema/attributes/netdev_info.py, vema/attributes/notice.py, vema/attributes/vesw_port_info.py; do not edit)
+-- generated: attributes (made by `make generated` from vema/attributes/attr_id.py, vema/attributes/class_port_info.py, vema/attributes/counters.py, vema/attributes/iface_macs.py, vema/attributes/mac_entries.py, vema/attributes/notice.py, vema/attributes/vesw_port_info.py; do not edit)
 local CLASS_PORT_INFO_SIZE = 80
 local class_port_info = {
   {"base_version", 0, 1, ProtoField.uint8("ema.class_port_info.base_version", "base_version", base.HEX, nil, nil, "0x80")},
@@ -510,13 +508,7 @@ local error_counters = {
   {"rx_logic", 160, 8, ProtoField.uint64("ema.error_counters.rx_logic", "rx_logic", base.DEC, nil, nil, "fifo errors")},
   {"reserved_168", 168, 136, ProtoField.bytes("ema.error_counters.reserved_168", "reserved_168", base.NONE, "reserved")},
 }
-local NETDEV_INFO_SIZE = 8
-local netdev_info = {
-  {"mtu", 0, 4, ProtoField.uint32("ema.netdev_info.mtu", "mtu", base.DEC, nil, nil, "MTU in bytes")},
-  {"reserved", 4, 4, ProtoField.uint32("ema.netdev_info.reserved", "reserved", base.DEC, nil, 0xFFFFFFFE, "reserved"), shift = 1, bits = 31},
-  {"up", 7, 1, ProtoField.bool("ema.netdev_info.up", "up", 8, nil, 0x1, "whether it is up"), shift = 0, bits = 1},
-}
-local attribute_rows = {class_port_info, notice, vesw_port_info, mac_entries, mac_entry, iface_macs, iface_macs_item, summary_counters, error_counters, netdev_info}
+local attribute_rows = {class_port_info, notice, vesw_port_info, mac_entries, mac_entry, iface_macs, iface_macs_item, summary_counters, error_counters}
 local ATTRIBUTES = {
   [ATTR_ID.CLASS_PORT_INFO] = {rows = class_port_info, of_port = true},
   [ATTR_ID.NOTICE] = {rows = notice, of_port = true},
@@ -527,7 +519,6 @@ local ATTRIBUTES = {
   [ATTR_ID.DELETE_VESW] = {rows = vesw_port_info},
   [ATTR_ID.SUMMARY_COUNTERS] = {rows = summary_counters},
   [ATTR_ID.ERROR_COUNTERS] = {rows = error_counters},
-  [ATTR_ID.NETDEV_INFO] = {rows = netdev_info},
 }
 -- end of generated
 
