@@ -217,24 +217,6 @@ def _grid(
     return topology
 
 
-def star(arms: int = 3, *, hosts_per_arm: int = 2, hosts: Hosts | None = None) -> Topology:
-    """Arms of one switch each around a switch in the middle.
-
-    Raises:  TopologyError: a number below 1, too many hosts.
-    """
-    _at_least("star: arms", arms, 1)
-    _at_least("star: hosts_per_arm", hosts_per_arm, 0)
-    _check_size(f"star {arms}", 1 + 2 * arms * (1 + hosts_per_arm))
-    topology = Topology(f"star {arms}")
-    topology.switch("hub", ports=arms)
-    names = [topology.switch(f"arm{n}", ports=hosts_per_arm + 1).name for n in range(arms)]
-    places = [arm for arm in names for _ in range(hosts_per_arm)]
-    _attach(topology, len(places) if hosts is None else hosts, places)
-    for arm in names:
-        topology.join(arm, "hub")
-    return topology
-
-
 @dataclass(frozen=True, slots=True)
 class Shape:
     """A kind of topology that is generated from numbers."""
@@ -273,9 +255,6 @@ SHAPES: Final[dict[str, Shape]] = {
     ),
     "mesh": Shape(mesh, _GRID),
     "torus": Shape(torus, _GRID),
-    "star": Shape(
-        star, {"arms": "switches around the hub", "hosts_per_arm": "places for HFI ports on each arm"}
-    ),
 }
 """Kinds of topologies by the name that lab files and the command line use."""
 DEFAULT_SHAPE: Final = "single-switch"
