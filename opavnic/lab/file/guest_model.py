@@ -86,9 +86,15 @@ class GuestKeys(Section):
         return self
 
     @property
+    def guest(self) -> str:
+        """The key that makes it a guest; empty: it is a namespace of the lab's own, or the machine itself."""
+        given = [key for key in _KEYS if getattr(self, key) is not None]
+        return given[0] if given else "" if self.netns in ("own", "host") else "netns"
+
+    @property
     def is_own(self) -> bool:
         """Whether the lab makes a namespace for it."""
-        return self.netns == "own" and all(getattr(self, key) is None for key in _KEYS)
+        return self.netns == "own" and not self.guest
 
     @property
     def is_machine(self) -> bool:

@@ -8,7 +8,6 @@ import os
 import shlex
 import signal
 import socket
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NoReturn
@@ -19,8 +18,9 @@ from opavnic.base import signals
 from opavnic.devices.kernel.entry import EntryError
 from opavnic.lab.file.errors import LabError, LabInputError, PrivilegeError, ProgramError
 from opavnic.lab.hosts.device_entry import enter_devices
+from opavnic.lab.hosts.guests.kinds import KINDS
 from opavnic.lab.hosts.names import ETC_HOSTS
-from opavnic.lab.ownership.identity import current_namespace, namespace_at
+from opavnic.lab.ownership.identity import current_namespace
 from opavnic.lab.ownership.journal_entries import GuestEntry
 from opavnic.lab.ownership.namespaces import NETNS_DIR
 from opavnic.lab.ownership.runtime import Journal, LabDir
@@ -40,8 +40,6 @@ _OPEN_TREE_CLONE: Final = 1
 _MOVE_MOUNT_F_EMPTY_PATH: Final = 4
 _NOT_FOUND: Final = 127
 _NOT_RUNNABLE: Final = 126
-_ID_SHOWN: Final = 12
-"""As many digits of a container's id as the engines show."""
 
 
 def host_namespace(journal: Journal, host: str) -> Path | None:
@@ -53,11 +51,9 @@ def host_namespace(journal: Journal, host: str) -> Path | None:
         if entry.host == host:
             return Path(entry.path)
     guest = _guest(journal, host)
-    if guest is not None and guest.kind == "vm":
-        raise LabInputError(
-            f"host {host} is a virtual machine: programs are started inside it, with ssh for example"
-        )
     if guest is not None:
+        if refused := KINDS[guest.kind].no_programs(host):
+            raise LabInputError(f"{refused}, with ssh for example")
         return Path(guest.namespace)
     known = journal.hosts
     if host in known:
@@ -73,12 +69,10 @@ def plain_command(journal: Journal, host: str, command: list[str]) -> str:
     """Return the equivalent command with the system's own tools."""
     path = host_namespace(journal, host)
     guest = _guest(journal, host)
-    if guest is not None and guest.container:
-        return shlex.join([guest.engine, "exec", guest.container, *command])
     words = command if path is None else ["ip", "netns", "exec", path.name, *command]
-    if guest is not None and path is not None and path.parent != NETNS_DIR:
-        words = ["nsenter", f"--net={path}", *command]
-    if journal.private and path is not None:
+    if guest is not None:
+        words = KINDS[guest.kind].command(guest, command)
+    elif journal.private and path is not None:
         words = ["nsenter", f"--target={journal.pid}", "--user", "--mount", f"--net={path}", *command]
     return shlex.join(words)
 
@@ -96,8 +90,8 @@ def become(
     """
     path = host_namespace(journal, host)
     guest = _guest(journal, host)
-    if guest is not None and guest.container:
-        _become_in_container(journal, guest, command)
+    if guest is not None:
+        KINDS[guest.kind].become(guest, journal.lab, command)
     with _same_directory():
         if path is not None:
             _enter(journal, host, path)
@@ -155,22 +149,6 @@ def _enter(journal: Journal, host: str, path: Path) -> None:
         raise LabError(
             f"{path} is not the network namespace that host {host} of lab {journal.lab} was; it is left alone"
         )
-
-
-def _become_in_container(journal: Journal, guest: GuestEntry, command: list[str]) -> NoReturn:
-    """Let the container engine start a program in its container, with its files, users and limits."""
-    found = namespace_at(guest.namespace)
-    if found is None or (found.mark and found != guest.identity):
-        raise LabError(
-            f"host {guest.host} is lost: container {guest.container[:_ID_SHOWN]} of {guest.engine} has ended, or was "
-            f"started anew since it joined lab {journal.lab}; `opavnic down`, then `opavnic up` join it"
-        )
-    terminal = ["--tty"] if sys.stdin.isatty() and sys.stdout.isatty() else []
-    words = [guest.engine, "exec", "--interactive", *terminal, guest.container, *command]
-    try:
-        os.execvp(words[0], words)  # noqa: S606 - an argument list, no shell
-    except OSError as error:
-        raise ProgramError(f"{guest.engine}: cannot be run: {error.strerror}", _NOT_FOUND) from error
 
 
 def name_host(lab: LabDir, host: str, is_private: bool) -> None:

@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from pathlib import Path
-from typing import Final, Literal
+from typing import Literal
 
 from hfi_sim.netdev.tun import close_descriptors
 from opavnic.lab.file.errors import LabError, PrivilegeError
 from opavnic.lab.file.guest_model import GuestKeys
 from opavnic.lab.file.model import LabModel
-from opavnic.lab.hosts.guests import MACHINE, Guest, find_guest, proven_namespace
+from opavnic.lab.hosts.guests.guest import MACHINE, Guest, proven_namespace
+from opavnic.lab.hosts.guests.kinds import KINDS
 from opavnic.lab.hosts.interfaces import avoid_taken_names, plan_interfaces
 from opavnic.lab.hosts.vnics import HostVnic
 from opavnic.lab.ownership.cleanup import Removed, netdev_names, remove_namespaces, undo
@@ -27,8 +28,6 @@ from opavnic.world.host_backends.memory import AppHost, InMemoryHost
 from opavnic.world.host_backends.tap import TapHost
 
 NetdevKind = Literal["tap", "memory"]
-VM: Final = "vm"
-"""The kind of guest that has no network namespace: a virtual machine."""
 
 
 class Machine:
@@ -107,10 +106,10 @@ class Machine:
             return self._make_guest_host(name, keys, interfaces, vnet_hdr)
         host = TapHost(name, interfaces, None, mark, vnet_hdr=vnet_hdr)
         self._cleanups.add(f"host {name}", host.close)
-        if keys.tap is not None:
-            host.runs_no_programs = f"host {name} is a virtual machine: programs are started inside it"
+        if keys.guest:
+            host.runs_no_programs = KINDS[keys.guest].no_programs(name)
             identity = proven_namespace(MACHINE, f"host {name}")
-            self._journal.guests.append(GuestEntry(name, VM, "", identity.inode, identity.mark))
+            self._journal.guests.append(GuestEntry(name, keys.guest, "", identity.inode, identity.mark))
         machine = (other for other in self.hosts.values() if other.is_machine)
         others = {item.name for other in machine for item in other.interfaces}
         avoid_taken_names(lab, interfaces, lambda wanted: wanted in others or host.has_interface(wanted))
@@ -119,7 +118,7 @@ class Machine:
     def _make_guest_host(
         self, name: str, keys: GuestKeys, interfaces: list[Interface], vnet_hdr: bool
     ) -> TapHost:
-        guest = find_guest(name, keys)
+        guest = KINDS[keys.guest].find(name, keys)
         self._cleanups.add(f"guest {name}", guest.close)
         for other in self._guests.values():
             if other.identity == guest.identity:

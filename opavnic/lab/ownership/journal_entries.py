@@ -70,7 +70,7 @@ class GuestEntry:
 
     host: str
     kind: str
-    """netns, pid, container or vm."""
+    """The key of the lab file that made it one."""
     namespace: str
     """Its network namespace; empty: that of the machine."""
     inode: int

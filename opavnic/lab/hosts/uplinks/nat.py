@@ -24,7 +24,7 @@ from hfi_sim.netdev.namespace import run_in_namespace
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.model import LabModel
 from opavnic.lab.file.uplink_model import Uplink
-from opavnic.lab.hosts.guests import proven_namespace
+from opavnic.lab.hosts.guests.guest import proven_namespace
 from opavnic.lab.ownership.owned import Owned, Place, random_mac
 from opavnic.world.host_backends.given import INTERFACE_NAME_MAX
 

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.guest_model import GuestKeys
-from opavnic.lab.hosts import guests
-from opavnic.lab.hosts.guests import find_guest
+from opavnic.lab.hosts.guests import container, guest, process
+from opavnic.lab.hosts.guests.guest import Guest
+from opavnic.lab.hosts.guests.kinds import KINDS
 from opavnic.lab.ownership.identity import NamespaceId
+
+
+def find_guest(host: str, keys: GuestKeys) -> Guest:
+    return KINDS[keys.guest].find(host, keys)
 
 
 def open_files() -> list[str]:
@@ -27,14 +33,14 @@ def open_files() -> list[str]:
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """The network namespace of any guest is another one than that of the machine."""
-    own = guests.namespace_at(guests.MACHINE)
-    monkeypatch.setattr(guests, "proven_namespace", lambda path, what: NamespaceId(7, "cookie 7"))
+    own = guest.namespace_at(guest.MACHINE)
+    monkeypatch.setattr(guest, "proven_namespace", lambda path, what: NamespaceId(7, "cookie 7"))
     assert own != NamespaceId(7, "cookie 7")
 
 
 @pytest.mark.usefixtures("elsewhere")
 def test_process_that_ends_while_the_lab_joins_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guests, "_has_ended", lambda pidfd: True)
+    monkeypatch.setattr(process, "_has_ended", lambda pidfd: True)
     before = open_files()
     with pytest.raises(LabError, match=rf"^host h2: process {os.getpid()} ended while the lab joined it$"):
         find_guest("h2", GuestKeys(pid=os.getpid()))
@@ -44,8 +50,8 @@ def test_process_that_ends_while_the_lab_joins_it_is_told(monkeypatch: pytest.Mo
 @pytest.mark.usefixtures("elsewhere")
 def test_container_that_is_started_anew_meanwhile_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = iter([(os.getpid(), "1234"), (os.getpid() + 1, "1234")])
-    monkeypatch.setattr(guests, "_inspect", lambda engine, name: next(answers))
-    monkeypatch.setattr(guests.shutil, "which", lambda name: name)
+    monkeypatch.setattr(container, "_inspect", lambda engine, name: next(answers))
+    monkeypatch.setattr(shutil, "which", lambda name: name)
     before = open_files()
     with pytest.raises(LabError, match=r"^host h2: container web of podman ended while the lab joined it$"):
         find_guest("h2", GuestKeys(container="web"))
@@ -53,8 +59,8 @@ def test_container_that_is_started_anew_meanwhile_is_told(monkeypatch: pytest.Mo
 
 
 def test_container_that_does_not_run_is_told_with_what_starts_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guests, "_inspect", lambda engine, name: (0, "1234"))
-    monkeypatch.setattr(guests.shutil, "which", lambda name: name)
+    monkeypatch.setattr(container, "_inspect", lambda engine, name: (0, "1234"))
+    monkeypatch.setattr(shutil, "which", lambda name: name)
     with pytest.raises(LabError, match='container "web" of docker does not run; start it: docker start web'):
         find_guest("h2", GuestKeys(container="web", engine="docker"))
 

@@ -1,0 +1,1 @@
+"""Guests, hosts that were there before the lab: a module for each kind, and `kinds` for all."""
