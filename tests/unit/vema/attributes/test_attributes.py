@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 
 from hfi_sim.base.errors import WireError
 from hfi_sim.base.types import MacAddr
+from vema.attributes.attr_id import AttrId
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.counters import CounterGroup, ErrorCounters, SummaryCounters
 from vema.attributes.iface_macs import IfaceMacs
@@ -170,3 +173,10 @@ def test_any_bytes_give_a_value_or_a_wire_error(raw: bytes) -> None:
 def test_notice_of_a_dlid_entry_says_lid_and_kind() -> None:
     entry = MacEntry(MacAddr(b"\x02" * 6), b"\xff" * 6, 0x00123420)
     assert (entry.dlid, entry.is_source) == (0x001234, True)
+
+
+def test_the_page_lists_every_attribute_with_the_methods_that_its_row_allows() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "ema-attributes.md").read_text()
+    rows = re.findall(r"^\| \w+ \| (0x\w{4}) \| (.*?) ?\| (.*?) ?\|", page, re.MULTILINE)
+    listed = {int(number, 16): (get == "yes", set_ == "yes") for number, get, set_ in rows}
+    assert listed == {int(known): (bool(known.row.get), bool(known.row.set)) for known in AttrId}
