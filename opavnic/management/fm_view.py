@@ -18,19 +18,18 @@ from hfi_sim.management.sma.facts import Port, port_guid_of, port_num_of
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.nodes.switch import Switch, SwitchPort
 from hfi_sim.wire.mad.sa_attributes import SaAttrId
-from hfi_sim.wire.sa.record import SaRecord
 from hfi_sim.wire.sa.records import LinkRecord, NodeRecord, PortInfoRecord, SmInfoRecord, VfInfoRecord
 from hfi_sim.wire.sma.node import NodeInfo, NodeType
 from hfi_sim.wire.sma.port_info import MTU_BYTES, MtuCode, PortInfo
 from hfi_sim.wire.sma.tables import SmInfo
 
-TABLES: Final[dict[int, type[SaRecord]]] = {
-    SaAttrId.NODE_RECORD: NodeRecord,
-    SaAttrId.PORT_INFO_RECORD: PortInfoRecord,
-    SaAttrId.LINK_RECORD: LinkRecord,
-    SaAttrId.SM_INFO_RECORD: SmInfoRecord,
-    SaAttrId.VF_INFO_RECORD: VfInfoRecord,
-}
+TABLES: Final = (
+    SaAttrId.NODE_RECORD,
+    SaAttrId.PORT_INFO_RECORD,
+    SaAttrId.LINK_RECORD,
+    SaAttrId.SM_INFO_RECORD,
+    SaAttrId.VF_INFO_RECORD,
+)
 """The tables of subnet administration that a view is made of."""
 _SM_STATES: Final = {0: "not active", 1: "discovering", 2: "standby", 3: "master"}
 _NOT_YET: Final = "the fabric manager does not have it yet"

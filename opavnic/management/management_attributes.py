@@ -13,7 +13,8 @@ from hfi_sim.wire.header import Header, WireHeader
 from hfi_sim.wire.mad import pma_attributes as pm
 from hfi_sim.wire.mad.attributes import PmAttrId, SubnetAttrId
 from hfi_sim.wire.mad.sa_attributes import SaAttrId
-from hfi_sim.wire.sa import records, records_ib, records_tables
+from hfi_sim.wire.sa import records
+from hfi_sim.wire.sa.by_attribute import RECORDS, RECORDS_IB
 from hfi_sim.wire.sma.congestion import (
     CongestionInfo,
     HfiCongestionControl,
@@ -92,50 +93,12 @@ SUBNET_IB: Final[dict[int, Kind]] = {SubnetAttrId.NODE_INFO: _kind(IbNodeInfo)}
 """The same, in MADs of base version 1."""
 
 ADMINISTRATION: Final[dict[int, Kind]] = {
-    SaAttrId.CLASS_PORT_INFO: _kind(records.ClassPortInfo),
     SaAttrId.NOTICE: _kind(Notice),
-    SaAttrId.INFORM_INFO: _kind(records.InformInfo),
-    SaAttrId.NODE_RECORD: _kind(records.NodeRecord),
-    SaAttrId.PORT_INFO_RECORD: _kind(records.PortInfoRecord),
-    SaAttrId.SWITCH_INFO_RECORD: _kind(records.SwitchInfoRecord),
-    SaAttrId.LFT_RECORD: _kind(records.LftRecord),
-    SaAttrId.MFT_RECORD: _kind(records.MftRecord),
-    SaAttrId.SM_INFO_RECORD: _kind(records.SmInfoRecord),
-    SaAttrId.LINK_RECORD: _kind(records.LinkRecord),
-    SaAttrId.SERVICE_RECORD: _kind(records.ServiceRecord),
-    SaAttrId.PARTITION_TABLE_RECORD: _kind(records.PartitionTableRecord),
-    SaAttrId.PATH_RECORD: _kind(records_ib.IbPathRecord),
-    SaAttrId.VL_ARBITRATION_RECORD: _kind(records_tables.VlArbitrationRecord),
-    SaAttrId.SC_TO_SC_RECORD: _kind(records_tables.ScToScRecord),
-    SaAttrId.BUFFER_CONTROL_RECORD: _kind(records_tables.BufferControlRecord),
-    SaAttrId.CABLE_INFO_RECORD: _kind(records_tables.CableInfoRecord),
-    SaAttrId.CONGESTION_INFO_RECORD: _kind(records_tables.CongestionInfoRecord),
-    SaAttrId.SWITCH_CONGESTION_RECORD: _kind(records_tables.SwitchCongestionRecord),
-    SaAttrId.SWITCH_PORT_CONGESTION_RECORD: _kind(records_tables.SwitchPortCongestionRecord),
-    SaAttrId.HFI_CONGESTION_RECORD: _kind(records_tables.HfiCongestionRecord),
-    SaAttrId.HFI_CONGESTION_CONTROL_RECORD: _kind(records_tables.HfiCongestionControlRecord),
-    SaAttrId.MC_MEMBER_RECORD: _kind(records.McMemberRecord),
-    SaAttrId.TRACE_RECORD: _kind(records.TraceRecord),
-    SaAttrId.SL_TO_SC_RECORD: _kind(records.SlToScRecord),
-    SaAttrId.SC_TO_VLNT_RECORD: _kind(records.ScToVlRecord),
-    SaAttrId.SC_TO_VLT_RECORD: _kind(records.ScToVlRecord),
-    SaAttrId.SC_TO_VLR_RECORD: _kind(records.ScToVlRecord),
-    SaAttrId.VF_INFO_RECORD: _kind(records.VfInfoRecord),
-    SaAttrId.FABRIC_INFO_RECORD: _kind(records.FabricInfoRecord),
-    SaAttrId.INFORM_INFO_RECORD: _kind(records.InformInfoRecord),
+    **{number: _kind(record) for number, record in RECORDS.items()},
 }
 """Records of subnet administration, class version 0x80."""
 
-ADMINISTRATION_IB: Final[dict[int, Kind]] = {
-    SaAttrId.CLASS_PORT_INFO: _kind(records_ib.IbClassPortInfo),
-    SaAttrId.NOTICE: _kind(records_ib.IbNotice),
-    SaAttrId.INFORM_INFO: _kind(records_ib.IbInformInfo),
-    SaAttrId.NODE_RECORD: _kind(records_ib.IbNodeRecord),
-    SaAttrId.SERVICE_RECORD: _kind(records_ib.IbServiceRecord),
-    SaAttrId.PATH_RECORD: _kind(records_ib.IbPathRecord),
-    SaAttrId.MC_MEMBER_RECORD: _kind(records_ib.IbMcMemberRecord),
-    SaAttrId.INFORM_INFO_RECORD: _kind(records_ib.IbInformInfoRecord),
-}
+ADMINISTRATION_IB: Final[dict[int, Kind]] = {number: _kind(record) for number, record in RECORDS_IB.items()}
 """The same, class version 2."""
 
 

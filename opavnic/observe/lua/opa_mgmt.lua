@@ -880,8 +880,8 @@ local SUBNET_IB = {
   [0x11] = {attributes.ib_node_info, 40},
 }
 local ADMINISTRATION = {
-  [0x01] = {attributes.sa_class_port_info, 80},
   [0x02] = {attributes.sm_notice, 96},
+  [0x01] = {attributes.sa_class_port_info, 80},
   [0x03] = {attributes.inform_info, 40},
   [0x11] = {attributes.node_record, 116},
   [0x12] = {attributes.port_info_record, 378},

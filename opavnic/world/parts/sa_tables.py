@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from hfi_sim.base.errors import FabricError, WireError
@@ -14,6 +14,7 @@ from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.wire.mad.header import MadStatus
 from hfi_sim.wire.mad.message import Mad
 from hfi_sim.wire.mad.sa_attributes import SaAttrId, SaStatus
+from hfi_sim.wire.sa.by_attribute import RECORDS
 from hfi_sim.wire.sa.message import SaMessage
 from hfi_sim.wire.sa.record import SaRecord
 
@@ -22,22 +23,22 @@ RETRIES: Final = 2
 
 
 async def ask_tables(
-    port: HfiPort, kinds: Mapping[int, type[SaRecord]]
+    port: HfiPort, wanted: Sequence[SaAttrId]
 ) -> tuple[dict[int, Iterable[Any]], dict[int, str]]:
     """Ask the administration that a port knows for whole tables, all at once.
 
-    Args:    kinds: records of the tables, by attribute.
+    Args:    wanted: the attributes of their records.
     Returns: the records by attribute, and for each table that was not given why.
     """
     if port.state is not PortState.ACTIVE or port.sm_lid == LID_NONE:
         why = f"{port.name} is {port.state.name}: no fabric manager has activated it"
-        return {}, dict.fromkeys(kinds, why)
-    answers = await asyncio.gather(*(_ask(port, attr_id) for attr_id in kinds))
+        return {}, dict.fromkeys(wanted, why)
+    answers = await asyncio.gather(*(_ask(port, attr_id) for attr_id in wanted))
     tables: dict[int, Iterable[Any]] = {}
     errors: dict[int, str] = {}
-    for (attr_id, kind), mad in zip(kinds.items(), answers, strict=True):
+    for attr_id, mad in zip(wanted, answers, strict=True):
         try:
-            tables[attr_id] = _records(mad, kind)
+            tables[attr_id] = _records(mad, RECORDS[attr_id])
         except (FabricError, WireError) as error:
             errors[attr_id] = str(error)
     return tables, errors
