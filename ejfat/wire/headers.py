@@ -9,7 +9,6 @@ Source: seed 002, "Load Balancer Meta-Data" and "Reassembly Engine Meta-Data"; v
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final, Self
 
@@ -38,9 +37,30 @@ def _check_magic(data: WireBytes, magic: int, versions: tuple[int, ...]) -> None
         raise WireError("version", 2, f"{data[2]}, expected {' or '.join(map(str, versions))}")
 
 
+class _LbHeader(WireHeader):
+    """A load balancer header of the version `VERSION`."""
+
+    __slots__ = ()
+
+    VERSION: ClassVar[int]
+    magic: int
+    version: int
+
+    @classmethod
+    def parse(cls, data: WireBytes) -> Self:
+        """Read the header at the start of `data`.
+
+        Raises:  WireError: too few bytes, another magic or version.
+        """
+        header = cls.HEADER.make(cls, data)
+        if header.magic != LB_MAGIC or header.version != cls.VERSION:
+            _check_magic(data, LB_MAGIC, (cls.VERSION,))
+        return header
+
+
 @declared("udplb", "load balancer header", "big", source="seed 002, the P4 listing (`udplb_t`)")
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LbHeaderV1(WireHeader):
+class LbHeaderV1(_LbHeader):
     """Version 1: a tick only.
 
     Source: seed 002, the P4 listing (`udplb_t`), the pcap generator and the Lua dissector.
@@ -59,21 +79,10 @@ class LbHeaderV1(WireHeader):
         """The 16 bits that choose the calendar slot: the low bits of the tick."""
         return self.tick & 0xFFFF
 
-    @classmethod
-    def parse(cls, data: WireBytes) -> Self:
-        """Read the header at the start of `data`.
-
-        Raises:  WireError: fewer than 12 bytes, another magic or version.
-        """
-        magic, version, protocol, tick = cls.HEADER.unpack(data)
-        if magic != LB_MAGIC or version != cls.VERSION:
-            _check_magic(data, LB_MAGIC, (cls.VERSION,))
-        return cls(tick=tick, protocol=protocol)
-
 
 @declared("udplb", "load balancer header", "big", source="seed 002, the header drawn in the text")
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LbHeaderV2(WireHeader):
+class LbHeaderV2(_LbHeader):
     """Version 2: the slot comes from the tick, the port at the worker from the entropy.
 
     Source: seed 002, the header drawn in the text, which version 2 of the public P4 program implements.
@@ -93,21 +102,10 @@ class LbHeaderV2(WireHeader):
         """The 16 bits that choose the calendar slot: the low bits of the tick."""
         return self.tick & 0xFFFF
 
-    @classmethod
-    def parse(cls, data: WireBytes) -> Self:
-        """Read the header at the start of `data`.
-
-        Raises:  WireError: fewer than 16 bytes, another magic or version.
-        """
-        magic, version, protocol, reserved, entropy, tick = cls.HEADER.unpack(data)
-        if magic != LB_MAGIC or version != cls.VERSION:
-            _check_magic(data, LB_MAGIC, (cls.VERSION,))
-        return cls(tick=tick, entropy=entropy, protocol=protocol, reserved=reserved)
-
 
 @declared("udplb", "load balancer header", "big")
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LbHeaderV3(WireHeader):
+class LbHeaderV3(_LbHeader):
     """Version 3: slot and port have their own fields; the tick only selects the epoch."""
 
     magic: Annotated[int, _MAGIC] = LB_MAGIC
@@ -118,17 +116,6 @@ class LbHeaderV3(WireHeader):
     tick: Annotated[int, Field(64, "number of the event, by which the epoch is chosen")]
 
     VERSION: ClassVar[int] = 3
-
-    @classmethod
-    def parse(cls, data: WireBytes) -> Self:
-        """Read the header at the start of `data`.
-
-        Raises:  WireError: fewer than 16 bytes, another magic or version.
-        """
-        magic, version, protocol, slot_select, port_select, tick = cls.HEADER.unpack(data)
-        if magic != LB_MAGIC or version != cls.VERSION:
-            _check_magic(data, LB_MAGIC, (cls.VERSION,))
-        return cls(tick=tick, slot_select=slot_select, port_select=port_select, protocol=protocol)
 
 
 LbHeader = LbHeaderV1 | LbHeaderV2 | LbHeaderV3
@@ -169,39 +156,6 @@ class SegmentHeader(WireHeader):
     data_id: Annotated[int, _DATA_ID]
     offset: Annotated[int, Field(32, "first byte in the event (or number of the packet, by agreement)")]
 
-    STRUCT: ClassVar[struct.Struct] = struct.Struct(">HHI")
-
-    @classmethod
-    def parse(cls, data: WireBytes) -> Self:
-        """Read the header at the start of `data`.
-
-        Raises:  WireError: fewer than 8 bytes.
-        """
-        if len(data) < cls.SIZE:
-            cls.HEADER.check_size(data)
-        word, data_id, offset = cls.STRUCT.unpack_from(data)
-        return cls(
-            version=word >> 12,
-            reserved=word >> 2 & 0x3FF,
-            first=bool(word & 2),
-            last=bool(word & 1),
-            data_id=data_id,
-            offset=offset,
-        )
-
-    def build(self) -> bytes:
-        """Return the 8 bytes.
-
-        Raises:  ValueError: a field does not fit its width.
-        """
-        if self.version >> 4 or self.reserved >> 10 or self.first >> 1 or self.last >> 1:
-            raise self.HEADER.misfit(self)
-        word = self.version << 12 | self.reserved << 2 | self.first << 1 | self.last
-        try:
-            return self.STRUCT.pack(word, self.data_id, self.offset)
-        except struct.error:
-            raise self.HEADER.misfit(self) from None
-
 
 @declared("re", "reassembly header", "big")
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,33 +169,17 @@ class ReHeader(WireHeader):
     length: Annotated[int, Field(32, "bytes of the whole event, not of this segment")]
     event: Annotated[int, Field(64, "number of the event")]
 
-    STRUCT: ClassVar[struct.Struct] = struct.Struct(">HHIIQ")
-
     @classmethod
     def parse(cls, data: WireBytes) -> Self:
         """Read the header at the start of `data`.
 
         Raises:  WireError: fewer than 20 bytes, a version other than 1, or flags that are not 0.
         """
-        if len(data) < cls.SIZE:
-            cls.HEADER.check_size(data)
-        word, data_id, offset, length, event = cls.STRUCT.unpack_from(data)
-        if word != 0x1000:
+        header = cls.HEADER.make(cls, data)
+        if header.version != 1 or header.flags:
+            word = int.from_bytes(data[:2])
             raise WireError("re.version", 0, f"{word:#06x}, expected 0x1000: version 1, no other bit")
-        return cls(data_id=data_id, offset=offset, length=length, event=event)
-
-    def build(self) -> bytes:
-        """Return the 20 bytes.
-
-        Raises:  ValueError: a field does not fit its width.
-        """
-        if self.version >> 4 or self.flags >> 12:
-            raise self.HEADER.misfit(self)
-        word = self.version << 12 | self.flags
-        try:
-            return self.STRUCT.pack(word, self.data_id, self.offset, self.length, self.event)
-        except struct.error:
-            raise self.HEADER.misfit(self) from None
+        return header
 
 
 @declared("sync", "sync message", "big")
@@ -263,9 +201,9 @@ class SyncHeader(WireHeader):
 
         Raises:  WireError: another length, magic or version.
         """
-        magic, version, reserved, source_id, event, rate_hz, unix_ns = cls.HEADER.unpack(data)
+        header = cls.HEADER.make(cls, data)
         if len(data) > cls.SIZE:
             raise WireError("sync", cls.SIZE, f"{len(data) - cls.SIZE} bytes after the message")
-        if magic != SYNC_MAGIC or version != 2:
+        if header.magic != SYNC_MAGIC or header.version != 2:
             _check_magic(data, SYNC_MAGIC, (2,))
-        return cls(source_id=source_id, event=event, rate_hz=rate_hz, unix_ns=unix_ns, reserved=reserved)
+        return header

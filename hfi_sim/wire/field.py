@@ -134,47 +134,6 @@ class Field:
         kind = "signed bits" if self.signed else "bits"
         return [f"{name} {value:#x} does not fit {self.bits} {kind} ({first} to {last - 1})"]
 
-    def to_bits(self, value: Any, order: Order) -> int:
-        """Return the bits of a value that fits, as one number."""
-        if self.is_number:
-            return int(value) & (1 << self.bits) - 1
-        return int.from_bytes(self.to_bytes(value, order), order)
-
-    def from_bits(self, bits: int, order: Order) -> Any:
-        """Return the value whose bits are `bits`; the inverse of `to_bits`."""
-        if not self.is_number:
-            return self.from_bytes(bits.to_bytes(self.width // BITS_PER_BYTE, order), order)
-        if self.shown is Shown.FLAG:
-            return bool(bits)
-        return bits - (1 << self.bits) if self.signed and bits >> self.bits - 1 else bits
-
-    def to_bytes(self, value: Any, order: Order) -> bytes:
-        """Return the bytes of a value that fits; only for fields of whole bytes."""
-        if self.count:
-            return b"".join(self._item_to_bytes(item, order) for item in value)
-        return self._item_to_bytes(value, order)
-
-    def from_bytes(self, data: bytes, order: Order) -> Any:
-        """Return the value whose bytes are `data`; the inverse of `to_bytes`."""
-        if not self.count:
-            return self._item_from_bytes(data, order)
-        size = self.bits // BITS_PER_BYTE
-        return tuple(self._item_from_bytes(data[at : at + size], order) for at in range(0, len(data), size))
-
-    def _item_to_bytes(self, value: Any, order: Order) -> bytes:
-        if self.record is not None:
-            return self.record.write(value)
-        if self.shown in (Shown.BYTES, Shown.MAC):
-            return bytes(value)
-        return int(value).to_bytes(self.bits // BITS_PER_BYTE, order, signed=self.signed)
-
-    def _item_from_bytes(self, data: bytes, order: Order) -> Any:
-        if self.record is not None:
-            return self.record.read(data)
-        if self.shown in (Shown.BYTES, Shown.MAC):
-            return data
-        return int.from_bytes(data, order, signed=self.signed)
-
 
 @dataclass(frozen=True, slots=True)
 class Place:

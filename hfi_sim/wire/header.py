@@ -9,25 +9,28 @@
 Fields follow each other and skip the bits that another field claims with `at` or `split`. Bits are counted in wire
 order: from the least significant bit in little-endian headers, from the most significant bit in big-endian ones.
 
-`parse` and `build` come from the declaration. A class on a hot path may override them with hand-written code;
-tests/unit/test_wire_formats.py checks every class against `Header.read` and `Header.write`, the reference codec.
+`parse` and `build` are compiled from the declaration (`hfi_sim.wire.codec`). The reference codec is `Header.construct`,
+which `Header.read` and `Header.write` use; tests/unit/test_wire_formats.py checks every header against it.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import functools
 import struct
 from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from typing import Any, ClassVar, Final, Self, TypeVar, get_type_hints
 
 from hfi_sim.base.errors import WireError
-from hfi_sim.wire.field import BITS_PER_BYTE, Field, Order, Place, Shown
+from hfi_sim.wire.codec import Codec
+from hfi_sim.wire.field import BITS_PER_BYTE, Field, Order, Place
 
 WireBytes = bytes | bytearray | memoryview
-T = TypeVar("T", bound="WireHeader")
+T = TypeVar("T")
+Declared = TypeVar("Declared", bound="WireHeader")
 
-_LETTERS: Final = {8: "B", 16: "H", 32: "I", 64: "Q"}
+_MISFITS: Final = (struct.error, TypeError, ValueError, OverflowError)
+"""What the fast codec raises for values that do not fit."""
 
 
 class Header:
@@ -43,12 +46,13 @@ class Header:
         module: str,
         source: str = "",
         names_itself: bool = False,
+        defaults: Mapping[str, Any] | None = None,
     ) -> None:
         """Place the fields.
 
         Args:    name: what a `WireError` calls the header. title: what people call it. module: where it is declared.
                  source: the document that defines it. names_itself: the error of a value that does not fit
-                 begins with `name`.
+                 begins with `name`. defaults: values of fields that need not be given to the construct.
         Raises:  ValueError: fields overlap, leave a gap, or do not end with a byte.
         """
         self.name = name
@@ -63,13 +67,19 @@ class Header:
         self.size: Final = self.bits // BITS_PER_BYTE
         """Bytes of the header."""
         self.names: Final = tuple(self.fields)
-        self._codec = _codec(order, self.places)
-        self._convert = [
-            (index, convert)
-            for index, field in enumerate(self.fields.values())
-            if (convert := _reader(field, order)) is not None
-        ]
-        self._pack = self._packer()
+        self.defaults: Final = dict(defaults or {})
+        """The values of fields that need not be given, to build a header."""
+
+    @cached_property
+    def construct(self) -> Any:
+        """The header as a construct, to build and parse by hand; see `hfi_sim.wire.constructs`."""
+        from hfi_sim.wire.constructs import construct_of  # only then is construct imported
+
+        return construct_of(self)
+
+    @cached_property
+    def _codec(self) -> Codec:
+        return Codec(self)
 
     @property
     def codec(self) -> struct.Struct:
@@ -77,9 +87,9 @@ class Header:
 
         Raises:  ValueError: a field is not of whole bytes, or stands elsewhere than in the order of declaration.
         """
-        if self._codec is None:
+        if not self._codec.is_in_order:
             raise ValueError(f"{self.name} has fields that struct cannot read in their order")
-        return self._codec
+        return self._codec.struct
 
     def place(self, name: str) -> Place:
         """Return where a field stands; of a split one, `slid_low` or `slid_high`."""
@@ -105,20 +115,18 @@ class Header:
         said = "; ".join(self.faults(values)) or f"{values} does not fit the {self.title}"
         return ValueError(f"{self.name}: {said}" if self.names_itself else said)
 
-    # The reference codec: any declaration, bit by bit.
+    # The reference codec: construct.
 
     def read(self, data: WireBytes) -> dict[str, Any]:
         """Return the values of the header at the start of `data`.
 
         Raises:  WireError: the data end inside it.
         """
+        from hfi_sim.wire.constructs import values_of
+
         self.check_size(data)
-        whole = int.from_bytes(data[: self.size], self.order)
-        bits = dict.fromkeys(self.fields, 0)
-        for place in self.places:
-            part = whole >> self._lowest(place) & (1 << place.width_bits) - 1
-            bits[place.field_name] |= part << place.shift
-        return {name: field.from_bits(bits[name], self.order) for name, field in self.fields.items()}
+        found = values_of(self.construct.parse(bytes(data[: self.size])))
+        return {name: found[name] for name in self.names}
 
     def write(self, values: Any) -> bytes:
         """Return the bytes of `values`, an object or a mapping.
@@ -128,11 +136,71 @@ class Header:
         if self.faults(values):
             raise self.misfit(values)
         get = values.__getitem__ if isinstance(values, Mapping) else lambda name: getattr(values, name)
-        bits = {name: field.to_bits(get(name), self.order) for name, field in self.fields.items()}
-        whole = 0
-        for place in self.places:
-            part = bits[place.field_name] >> place.shift & (1 << place.width_bits) - 1
-            whole |= part << self._lowest(place)
+        return bytes(self.construct.build({name: get(name) for name in self.names}))
+
+    # The fast codec: struct, and shifts within its words.
+
+    @cached_property
+    def _unpack(self) -> Callable[..., tuple[Any, ...]]:
+        if self._codec.is_plain:
+            return self._codec.struct.unpack_from
+        return self._codec.reader("".join(f"{{{name}}}, " for name in self.names).join("()"))
+
+    @cached_property
+    def _make(self) -> Callable[[WireBytes, Callable[..., T]], T]:
+        return self._codec.reader(f"made({', '.join(f'{name}={{{name}}}' for name in self.names)})")
+
+    @cached_property
+    def _pack(self) -> Callable[[Any], bytes]:
+        return self._codec.writer("value.{}")
+
+    @cached_property
+    def _pack_values(self) -> Callable[[Any], bytes]:
+        return self._codec.writer("value['{}']")
+
+    def unpack(self, data: WireBytes) -> tuple[Any, ...]:
+        """Return the values in the order of the fields; the same values as `read`, but faster."""
+        try:
+            return self._unpack(data)
+        except struct.error:
+            self.check_size(data)
+            raise
+
+    def unpack_all(self, data: bytes) -> Iterable[tuple[Any, ...]]:
+        """Yield what `unpack` returns of each header, where whole ones follow each other."""
+        if self._codec.is_plain:
+            return self._codec.struct.iter_unpack(data)
+        return (self.unpack(data[at:]) for at in range(0, len(data), self.size))
+
+    def make(self, made: Callable[..., T], data: WireBytes) -> T:
+        """Return what `made` returns for the values, given by name.
+
+        Raises:  WireError: the data end inside the header.
+        """
+        try:
+            return self._make(data, made)
+        except struct.error:
+            self.check_size(data)
+            raise
+
+    def pack(self, value: object) -> bytes:
+        """Return the bytes of an object; the same as `write`, but faster."""
+        try:
+            return self._pack(value)
+        except _MISFITS:
+            raise self.misfit(value) from None
+
+    def pack_values(self, values: Mapping[str, Any]) -> bytes:
+        """Return the bytes of values by name, as `pack` does."""
+        try:
+            return self._pack_values(values)
+        except _MISFITS:
+            raise self.misfit(values) from None
+
+    def variable_mask(self) -> bytes:
+        """Return a mask of the header's size, with ones at the bits that a switch may change on the way."""
+        changing = [place for place in self.places if place.field.may_change]
+        whole = sum((1 << place.width_bits) - 1 << self._lowest(place) for place in changing)
         return whole.to_bytes(self.size, self.order)
 
     def _lowest(self, place: Place) -> int:
@@ -140,69 +208,6 @@ class Header:
         if self.order == "little":
             return place.offset_bits
         return self.bits - place.offset_bits - place.width_bits
-
-    # The codec of the datapath: through struct where all fields are whole bytes.
-
-    def unpack(self, data: WireBytes) -> tuple[Any, ...]:
-        """Return the values in the order of the fields; the same values as `read`, but faster."""
-        if len(data) < self.size:
-            self.check_size(data)
-        if self._codec is None:
-            return tuple(self.read(data).values())
-        values = self._codec.unpack_from(data)
-        if not self._convert:
-            return values
-        converted = list(values)
-        for index, convert in self._convert:
-            converted[index] = convert(converted[index])
-        return tuple(converted)
-
-    def unpack_all(self, data: bytes) -> Iterable[tuple[Any, ...]]:
-        """Yield what `unpack` returns of each header, where whole ones follow each other."""
-        if self._codec is not None and not self._convert:
-            return self._codec.iter_unpack(data)
-        return (self.unpack(data[at:]) for at in range(0, len(data), self.size))
-
-    def pack(self, value: object) -> bytes:
-        """Return the bytes of an object; the same as `write`, but faster."""
-        try:
-            return self._pack(value)
-        except (struct.error, TypeError):
-            raise self.misfit(value) from None
-
-    def _packer(self) -> Callable[[object], bytes]:
-        """Return the function behind `pack`.
-
-        It is compiled, as the methods of a dataclass are: `operator.attrgetter` takes several times as long. struct
-        cuts bytes that are too long and fills up those that are too short, so their lengths are compared first.
-        """
-        if self._codec is None:
-            return self.write
-        known: dict[str, Any] = {"pack": self._codec.pack, "write": self.write}
-        values, fits = [], []
-        for name, field in self.fields.items():
-            value = f"value.{name}"
-            if _is_plain_bytes(field):
-                fits.append(f"len({value}) == {field.bits // BITS_PER_BYTE}")
-            elif field.count and _is_plain_number(field):
-                known[f"pack_{name}"] = _items(field, self.order).pack
-                value = f"pack_{name}(*{value})"
-            elif not _is_plain_number(field):
-                return self.write
-            values.append(value)
-        packed = f"pack({', '.join(values)})"
-        source = f"lambda value: {packed} if {' and '.join(fits)} else write(value)" if fits else None
-        pack: Callable[[object], bytes] = eval(source or f"lambda value: {packed}", known)  # noqa: S307
-        return pack
-
-    def variable_mask(self) -> bytes:
-        """Return a mask of the header's size, with ones at the bits that a switch may change on the way."""
-        whole = sum(
-            ((1 << place.width_bits) - 1) << self._lowest(place)
-            for place in self.places
-            if place.field.may_change
-        )
-        return whole.to_bytes(self.size, self.order)
 
 
 class WireHeader:
@@ -221,8 +226,7 @@ class WireHeader:
 
         Raises:  WireError: the data end inside it. No value of the fields is refused.
         """
-        header = cls.HEADER
-        return cls(**dict(zip(header.names, header.unpack(data), strict=True)))
+        return cls.HEADER.make(cls, data)
 
     def build(self) -> bytes:
         """Return the bytes of the header.
@@ -245,10 +249,10 @@ def annotated(cls: type) -> dict[str, Field]:
 
 def declared(
     name: str, title: str, order: Order, *, source: str = "", names_itself: bool = False
-) -> Callable[[type[T]], type[T]]:
+) -> Callable[[type[Declared]], type[Declared]]:
     """Make the declaration of a dataclass whose attributes are annotated with `Field`; see `Header`."""
 
-    def declare(cls: type[T]) -> type[T]:
+    def declare(cls: type[Declared]) -> type[Declared]:
         cls.HEADER = Header(
             name,
             title,
@@ -257,38 +261,16 @@ def declared(
             module=cls.__module__,
             source=source,
             names_itself=names_itself,
+            defaults={
+                item.name: item.default
+                for item in dataclasses.fields(cls)  # type: ignore[arg-type]
+                if item.default is not dataclasses.MISSING
+            },
         )
         cls.SIZE = cls.HEADER.size
         return cls
 
     return declare
-
-
-def _is_plain_bytes(field: Field) -> bool:
-    """Return whether struct takes and gives the value of a field as bytes, without a conversion."""
-    return not field.count and field.record is None and field.shown in (Shown.BYTES, Shown.MAC)
-
-
-def _is_plain_number(field: Field) -> bool:
-    """Return whether struct has a number of this width; it may be repeated."""
-    is_bytes = field.shown in (Shown.BYTES, Shown.MAC)
-    return field.record is None and not is_bytes and field.bits in _LETTERS
-
-
-def _items(field: Field, order: Order) -> struct.Struct:
-    """Return the struct of a field of several plain numbers."""
-    letter = _LETTERS[field.bits]
-    letter = letter.lower() if field.signed else letter
-    return struct.Struct(f"{'>' if order == 'big' else '<'}{field.count}{letter}")
-
-
-def _reader(field: Field, order: Order) -> Callable[[bytes], Any] | None:
-    """Return what makes the value of a field of what struct gives; None where that is the value."""
-    if _is_plain_bytes(field) or (_is_plain_number(field) and not field.count):
-        return None
-    if _is_plain_number(field):
-        return _items(field, order).unpack
-    return functools.partial(field.from_bytes, order=order)
 
 
 def _place(header: str, fields: Mapping[str, Field]) -> tuple[Place, ...]:
@@ -326,20 +308,3 @@ def _claimed(name: str, field: Field) -> Iterable[Place]:
         yield Place(f"{name}_high", name, field, high, high_width, low_width)
     elif field.at is not None:
         yield Place(name, name, field, field.at, field.width)
-
-
-def _codec(order: Order, places: Iterable[Place]) -> struct.Struct | None:
-    """Return the struct of a header whose fields are whole bytes in declaration order; None for any other header."""
-    letters = []
-    for place in places:
-        field = place.field
-        if (
-            field.at is not None
-            or place.offset_bits % BITS_PER_BYTE
-            or place.width_bits % BITS_PER_BYTE
-            or field.split
-        ):
-            return None
-        letter = _LETTERS.get(field.bits) if field.is_number else None
-        letters.append(f"{place.size}s" if letter is None else letter.lower() if field.signed else letter)
-    return struct.Struct((">" if order == "big" else "<") + "".join(letters))

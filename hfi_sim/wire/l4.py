@@ -6,9 +6,8 @@ destination and source queue pair, 24 bits of each used.
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
-from typing import Annotated, Final, Self
+from typing import Annotated, Final
 
 from hfi_sim.wire.field import HEX, Code, Field
 from hfi_sim.wire.header import WireHeader, declared
@@ -27,8 +26,6 @@ class L4(Code):
 
 QP_TEXTS: Final = {0: "the subnet manager's QP", 1: "the management QP"}
 """The queue pairs that have a name."""
-_ETHERNET: Final = struct.Struct("<HH")
-_FM: Final = struct.Struct(">II")
 
 
 @declared("ethernet_l4", "Ethernet L4 header", "little", source="seed 000, the packet table, quad word 2")
@@ -38,27 +35,6 @@ class EthernetL4(WireHeader):
 
     vesw_id: Annotated[int, Field(16, "virtual Ethernet switch id, 12 bits used", at=16)]
     reserved: Annotated[int, Field(16, "0; given on as received", HEX)] = 0
-
-    @classmethod
-    def parse(cls, data: bytes | bytearray | memoryview) -> Self:
-        """Read the header at the start of `data`.
-
-        Raises:  WireError: fewer than 4 bytes.
-        """
-        if len(data) < cls.SIZE:
-            cls.HEADER.check_size(data)
-        reserved, vesw_id = _ETHERNET.unpack_from(data)
-        return cls(vesw_id, reserved)
-
-    def build(self) -> bytes:
-        """Return the 4 bytes.
-
-        Raises:  ValueError: a value does not fit 16 bits.
-        """
-        try:
-            return _ETHERNET.pack(self.reserved, self.vesw_id)
-        except struct.error:
-            raise self.HEADER.misfit(self) from None
 
 
 @declared("fm_header", "FM header", "big", source="the public hfi1 driver: two words, 24 bits of each used")
@@ -73,23 +49,3 @@ class FmHeader(WireHeader):
     src_qp: Annotated[int, Field(24, "source queue pair", codes=QP_TEXTS, at=40)]
     dest_reserved: Annotated[int, Field(8, "0; given on as received", HEX)] = 0
     src_reserved: Annotated[int, Field(8, "0; given on as received", HEX)] = 0
-
-    @classmethod
-    def parse(cls, data: bytes | bytearray | memoryview) -> Self:
-        """Read the header at the start of `data`.
-
-        Raises:  WireError: fewer than 8 bytes.
-        """
-        if len(data) < cls.SIZE:
-            cls.HEADER.check_size(data)
-        dest, src = _FM.unpack_from(data)
-        return cls(dest & 0xFFFFFF, src & 0xFFFFFF, dest >> 24, src >> 24)
-
-    def build(self) -> bytes:
-        """Return the 8 bytes.
-
-        Raises:  ValueError: a value does not fit its field.
-        """
-        if (self.dest_qp | self.src_qp) >> 24 | (self.dest_reserved | self.src_reserved) >> 8:
-            raise self.HEADER.misfit(self)
-        return _FM.pack(self.dest_reserved << 24 | self.dest_qp, self.src_reserved << 24 | self.src_qp)

@@ -7,8 +7,8 @@ low eight of the 16 bits that the table calls reserved.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, replace
-from typing import Annotated, Final, Self
+from dataclasses import dataclass
+from typing import Annotated, Final
 
 from hfi_sim.wire.field import FLAG, HEX, Field
 from hfi_sim.wire.header import WireHeader, declared
@@ -21,7 +21,6 @@ LT_HEAD: Final = 1
 
 _L2_TEXTS: Final = {value: "16B" if value == L2_16B else "not 16B" for value in range(4)}
 _LT_TEXTS: Final = {0: "not a head flit", LT_HEAD: "head flit"}
-_QUAD_WORDS: Final = struct.Struct("<QQ")
 _ROUTE: Final = struct.Struct("<HBxHBxxBH")
 """SLID 0 to 15, SLID 16 to 19 in the lower half, DLID likewise, both from 20 on (DLID in the upper half), P_Key."""
 
@@ -49,72 +48,6 @@ class Lrh16B(WireHeader):
     entropy: Annotated[int, Field(16, "spreads flows over paths; a VNIC uses the low 8 bits", HEX)] = 0
     age: Annotated[int, Field(8, "age of the packet", may_change=True)] = 0
     reserved: Annotated[int, Field(8, "0; given on as received", HEX)] = 0
-
-    @classmethod
-    def parse(cls, data: bytes | bytearray | memoryview) -> Self:
-        """Read the header at the start of `data`; the bytes after it are ignored.
-
-        Raises:  WireError: fewer than 16 bytes. No value of the fields is refused.
-        """
-        if len(data) < SIZE:
-            cls.HEADER.check_size(data)
-        qw0, qw1 = _QUAD_WORDS.unpack_from(data)
-        return cls(
-            slid=(qw0 & 0xFFFFF) | (qw1 >> 8 & 0xF) << 20,
-            dlid=(qw0 >> 32 & 0xFFFFF) | (qw1 >> 12 & 0xF) << 20,
-            length_qw=qw0 >> 20 & 0x7FF,
-            becn=bool(qw0 >> 31 & 1),
-            sc=qw0 >> 52 & 0x1F,
-            rc=qw0 >> 57 & 0x7,
-            fecn=bool(qw0 >> 60 & 1),
-            l2=qw0 >> 61 & 0x3,
-            lt=qw0 >> 63,
-            l4=qw1 & 0xFF,
-            pkey=qw1 >> 16 & 0xFFFF,
-            entropy=qw1 >> 32 & 0xFFFF,
-            age=qw1 >> 48 & 0xFF,
-            reserved=qw1 >> 56,
-        )
-
-    def build(self, length_qw: int | None = None) -> bytes:
-        """Return the 16 bytes of the header.
-
-        Args:    length_qw: written as Length in place of the one of this header, if given.
-        Raises:  ValueError: a value does not fit its field.
-        """
-        length = self.length_qw if length_qw is None else length_qw
-        if (
-            (self.slid | self.dlid) >> 24
-            | (self.pkey | self.entropy) >> 16
-            | length >> 11
-            | (self.l4 | self.age | self.reserved) >> 8
-            | self.sc >> 5
-            | self.rc >> 3
-            | self.l2 >> 2
-            | (self.lt | self.becn | self.fecn) >> 1
-        ):
-            raise self.HEADER.misfit(replace(self, length_qw=length))
-        qw0 = (
-            (self.slid & 0xFFFFF)
-            | length << 20
-            | self.becn << 31
-            | (self.dlid & 0xFFFFF) << 32
-            | self.sc << 52
-            | self.rc << 57
-            | self.fecn << 60
-            | self.l2 << 61
-            | self.lt << 63
-        )
-        qw1 = (
-            self.l4
-            | (self.slid >> 20) << 8
-            | (self.dlid >> 20) << 12
-            | self.pkey << 16
-            | self.entropy << 32
-            | self.age << 48
-            | self.reserved << 56
-        )
-        return _QUAD_WORDS.pack(qw0, qw1)
 
 
 SIZE: Final = Lrh16B.SIZE
@@ -206,3 +139,9 @@ def with_becn(packet: bytes) -> bytes:
 def with_sc(packet: bytes, sc: int) -> bytes:
     """Return the packet on another service channel, 0 to 31."""
     return packet[:6] + bytes((packet[6] & 0x0F | (sc & 0xF) << 4, packet[7] & 0xFE | sc >> 4)) + packet[8:]
+
+
+def with_length_qw(packet: bytes, length_qw: int) -> bytes:
+    """Return the packet, or its header, with another Length, 0 to 2047."""
+    length = bytes((packet[2] & 0x0F | (length_qw & 0xF) << 4, packet[3] & 0x80 | length_qw >> 4))
+    return packet[:2] + length + packet[4:]

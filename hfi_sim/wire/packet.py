@@ -21,7 +21,7 @@ from hfi_sim.wire.field import HEX, Field
 from hfi_sim.wire.header import WireHeader, declared
 from hfi_sim.wire.icrc import ICRC_SIZE, PAD_COUNT_MASK, TAIL_SIZE, TRAILER_SIZE, Icrc
 from hfi_sim.wire.l4 import L4, EthernetL4, FmHeader
-from hfi_sim.wire.lrh16b import L2_16B, LT_HEAD, Lrh16B
+from hfi_sim.wire.lrh16b import L2_16B, LT_HEAD, Lrh16B, with_length_qw
 from hfi_sim.wire.lrh16b import SIZE as HEADER_SIZE
 
 _TAIL_LT_TEXTS: Final = {
@@ -165,7 +165,9 @@ def build_packet(lrh: Lrh16B, payload: WireBytes, icrc: Icrc) -> bytes:
         raise ValueError(
             f"payload of {len(payload)} bytes is longer than a 16B packet can carry, {MAX_PAYLOAD}"
         )
-    return seal_packet(lrh.build(wire_length_qw(HEADER_SIZE + len(payload))) + payload, icrc)
+    return seal_packet(
+        with_length_qw(lrh.build(), wire_length_qw(HEADER_SIZE + len(payload))) + payload, icrc
+    )
 
 
 def seal_packet(header_and_payload: bytes, icrc: Icrc) -> bytes:

@@ -76,7 +76,7 @@ class RcHeader(WireHeader):
 
         Raises:  WireError: shorter than 28 bytes, or an opcode that does not exist.
         """
-        header = cls(*cls.HEADER.unpack(data))
+        header = cls.HEADER.make(cls, data)
         if not RcOpcode.REQ <= header.opcode <= RcOpcode.RESET:
             raise WireError("rc_opcode", 0, f"unknown opcode {header.opcode:#04x}")
         return header

@@ -83,7 +83,7 @@ class Description:
         Args:    where: how its positions are written. meaning: what a value says, where that takes more than the
                  declaration; empty: what the declaration says.
         """
-        values = header.read(data[start:])
+        values = dict(zip(header.names, header.unpack(data[start:]), strict=True))
         for place in header.places:
             value = values[place.field_name]
             if isinstance(value, tuple):

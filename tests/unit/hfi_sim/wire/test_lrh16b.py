@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
 from hypothesis import given
 
 from hfi_sim.wire import lrh16b
-from hfi_sim.wire.lrh16b import Lrh16B
+from hfi_sim.wire.lrh16b import Lrh16B, with_length_qw
 from unit.hfi_sim.wire.wire_strategies import bits, headers
 
 # The positions of the document's table, in bits from the start of the header.
@@ -86,7 +85,6 @@ def test_header_default_is_a_16b_head_flit() -> None:
     assert header.build()[7] >> 5 == 0b110
 
 
-def test_build_length_given_beside_the_header_is_checked_as_well() -> None:
-    assert Lrh16B.parse(Lrh16B(5, 7, length_qw=3).build(9)).length_qw == 9
-    with pytest.raises(ValueError, match="length_qw 0x800 does not fit 11 bits"):
-        Lrh16B(5, 7).build(2048)
+@given(headers(), bits(11))
+def test_another_length_changes_no_other_field(header: Lrh16B, length_qw: int) -> None:
+    assert with_length_qw(header.build(), length_qw) == replace(header, length_qw=length_qw).build()
