@@ -85,6 +85,9 @@ COMMANDS: Final = {
     "install-dissectors": LazyCommand(
         "opavnic.cli.program.dissectors:install_dissectors", "Install dissectors for Wireshark and tshark."
     ),
+    "scapy-layers": LazyCommand(
+        "opavnic.cli.program.dissectors:scapy_layers", "Write layers for scapy, as one file."
+    ),
     "completion": LazyCommand(
         "opavnic.cli.program.completion:completion", "Print a script that completes commands."
     ),

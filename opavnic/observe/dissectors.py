@@ -17,6 +17,8 @@ from opavnic.base.errors import OpavnicError
 ENTRY_POINTS: Final = "opavnic.dissectors"
 SCRIPTS: Final = Path(__file__).parent / "lua"
 """The dissectors of 16B packets and of the MADs between the Ethernet Manager and its agents."""
+LAYERS: Final = Path(__file__).parent / "opa_scapy.py"
+"""The scapy layers of the same packets."""
 
 
 class DissectorError(OpavnicError):

@@ -17,7 +17,7 @@ from scapy.utils import PcapNgReader
 
 from e2e.conftest import Program
 from hfi_sim.wire.captures import read_capture
-from hfi_sim.wire.decode.layers import OPA16B, OPAEthernet
+from opavnic.observe.opa_scapy import OPA16B, OPAEthernet
 from processes import child
 from unit.opavnic.observe.tshark import Tshark, needs_tshark
 

@@ -25,6 +25,7 @@ MODULES = sorted(itertools.chain.from_iterable((ROOT / name).rglob("*.py") for n
 HAND_WRITTEN = [path for path in MODULES if not path.name.endswith(("_pb2.py", "_pb2_grpc.py"))]
 
 MAX_LINES = 600
+GENERATED = re.compile(r"^ *# generated: .*?^ *# end of generated$", re.DOTALL | re.MULTILINE)
 
 
 def _name(path: Path) -> str:
@@ -34,7 +35,8 @@ def _name(path: Path) -> str:
 @pytest.mark.parametrize("path", HAND_WRITTEN, ids=_name)
 def test_module_is_short_and_explained(path: Path) -> None:
     source = path.read_text()
-    assert len(source.splitlines()) <= MAX_LINES, f"{_name(path)}: split it by duty"
+    by_hand = GENERATED.sub("", source).splitlines()
+    assert len(by_hand) <= MAX_LINES, f"{_name(path)}: split it by duty"
     assert path.name != "utils.py"
     tree = ast.parse(source)
     missing = [] if ast.get_docstring(tree) else ["module"]

@@ -8,7 +8,19 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
-from tools.generate import api, cli, counters, docs, lab_file, lua, lua_attributes, machines, metrics, rust
+from tools.generate import (
+    api,
+    cli,
+    counters,
+    docs,
+    lab_file,
+    lua,
+    lua_attributes,
+    machines,
+    metrics,
+    rust,
+    scapy,
+)
 from tools.generate.sections import SectionError
 
 ROOT: Final = Path(__file__).parents[2]
@@ -19,6 +31,7 @@ OUTPUTS: Final[tuple[Output, ...]] = (
     lua.scripts,
     lua_attributes.scripts,
     rust.sources,
+    scapy.modules,
     counters.sources,
     counters.stubs,
     counters.pages,

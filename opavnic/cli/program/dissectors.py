@@ -1,7 +1,8 @@
-"""`opavnic install-dissectors`: the Wireshark dissectors of all installed packages."""
+"""`opavnic install-dissectors` and `opavnic scapy-layers`: what lets Wireshark and scapy read 16B packets."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +10,13 @@ from typing import Annotated
 import typer
 
 from opavnic.cli.base.output import fail, say
-from opavnic.observe.dissectors import DissectorError, install, personal_directory, script_directories
+from opavnic.observe.dissectors import (
+    LAYERS,
+    DissectorError,
+    install,
+    personal_directory,
+    script_directories,
+)
 
 
 def install_dissectors(
@@ -25,6 +32,22 @@ def install_dissectors(
     Example: opavnic install-dissectors
     """
     install_scripts(script_directories(), directory)
+
+
+def scapy_layers(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Python file to write, such as opa.py.")],
+) -> None:
+    """Write the scapy layers of 16B packets and MADs as one file that needs nothing but scapy.
+
+    The file has the form of scapy's contributed layers. Captures of link type USER0 then open as 16B packets.
+
+    Example: opavnic scapy-layers opa.py
+    """
+    try:
+        shutil.copyfile(LAYERS, file)
+    except OSError as error:
+        fail(f"scapy-layers: {file}: {error.strerror}")
+    say(f"written {file}")
 
 
 def install_scripts(directories: Iterable[Path], to: Path | None) -> None:

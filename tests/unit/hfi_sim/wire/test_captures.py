@@ -30,7 +30,7 @@ from hfi_sim.wire.captures import (
     pcap_record,
     read_capture,
 )
-from hfi_sim.wire.decode.layers import OPA16B
+from opavnic.observe.opa_scapy import OPA16B
 
 PACKETS = [bytes(OPA16B(slid=5, dlid=7, l4=0x55) / bytes(size)) for size in (3, 64, 1500)]
 EXPECTED = [CapturedPacket(DLT_USER0, packet, len(packet)) for packet in PACKETS]

@@ -51,6 +51,7 @@ NO_DATA = {
     "man": "writes files",
     "metrics": "prints the text format of Prometheus",
     "save": "writes a lab file",
+    "scapy-layers": "says what it wrote",
     "schema": "prints JSON and nothing else",
     "shell": "a shell",
     "web": "prints a URL",
