@@ -12,7 +12,7 @@ from ejfat.pipeline.native import NativePipeline
 
 if TYPE_CHECKING:  # the stand-alone program starts faster without these imports
     from hfi_sim.netdev.base import Netdev
-    from opavnic.world.carrier import NativeCarrier as Carrier
+    from opavnic.datapath.native_thread import NativeDatapath
 
 
 class NativeCarrier:
@@ -81,7 +81,7 @@ class LabCarrier:
         self,
         pipeline: NativePipeline,
         netdev: Netdev,
-        datapath: Carrier,
+        datapath: NativeDatapath,
         receive: Callable[[bytes], None],
     ) -> None:
         """Args:  receive: called with the frames for Python."""

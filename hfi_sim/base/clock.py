@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 
 class TimerHandle(Protocol):
@@ -31,18 +31,6 @@ class Clock(Protocol):
 
     def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> TimerHandle:
         """Run `callback(*args)` in `delay` seconds."""
-        ...
-
-
-@runtime_checkable
-class SkippingClock(Clock, Protocol):
-    """A clock of virtual time, which a callback may move itself as long as nothing else is due."""
-
-    def skip_to(self, when: float) -> bool:
-        """Move on to `when`, in seconds, unless something else is due by then or time is not to go that far.
-
-        Return whether it did: a callback that did is where a timer of its own would have brought it.
-        """
         ...
 
 

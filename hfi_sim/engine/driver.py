@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from math import inf
 from typing import Final, Protocol
 
-from hfi_sim.base.clock import Clock, SkippingClock, TimerHandle
+from hfi_sim.base.clock import Clock, ManualClock, TimerHandle
 from hfi_sim.base.counters import Drop
 from hfi_sim.base.instants import FOREVER, NS_PER_S, to_ns, to_seconds
 from hfi_sim.engine.api import Engine
@@ -95,7 +95,7 @@ class EngineDriver:
         self.engine = engine
         self._clock = clock
         self._time = clock.time
-        self._skip_to = clock.skip_to if isinstance(clock, SkippingClock) else _never
+        self._skip_to = clock.skip_to if isinstance(clock, ManualClock) else _never
         self._is_timeless = timer_resolution_s == inf
         self._early_ns = 0 if self._is_timeless else to_ns(timer_resolution_s)
         """How far ahead of the clock events may run that an input has caused."""

@@ -30,12 +30,13 @@ from hfi_sim.netdev.base import Netdev
 from hfi_sim.netdev.memory import MemoryNetdev
 from hfi_sim.nodes.hfi import HfiPort
 from opavnic.base.errors import PartError
-from opavnic.world.carrier import NativeCarrier
 from vema.em.desired.problems import KeyPath, Problem
 
 if TYPE_CHECKING:
     from aiohttp import web
     from pydantic import BaseModel
+
+    from opavnic.datapath.native_thread import NativeDatapath
 
 ENTRY_POINTS: Final = "opavnic.parts"
 
@@ -155,7 +156,7 @@ class PartWorld:
     """The same for hosts that come back."""
     runtime: Path | None = None
     """The directory of the running lab, removed when it ends; None: it has none."""
-    native: NativeCarrier | None = None
+    native: NativeDatapath | None = None
     """The native datapath, if one carries the frames."""
 
     def rng(self, name: str) -> random.Random:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from hfi_sim.base.clock import Clock
 from hfi_sim.base.did_you_mean import unknown_name
@@ -38,10 +38,12 @@ from hfi_sim.wire.mad.header import MadClass, Method
 from opavnic.base.errors import OpavnicError
 from opavnic.vnic.adapter import Configured, no_host
 from opavnic.vnic.vnic_port import VnicPort
-from opavnic.world.carrier import Carrier
 from opavnic.world.cleanups import Cleanups
 from opavnic.world.em_node import EM_NODE
 from vema.base.types import EMA_OUI
+
+if TYPE_CHECKING:
+    from opavnic.datapath.native_thread import NativeDatapath
 
 CrashHandler = Callable[[str], None]
 """Called with the name of a host whose driver has just been unloaded."""
@@ -143,7 +145,7 @@ class World:
         self.faults = Faults(self.fabric)
         self.vnic_ports: dict[str, VnicPort] = {}
         """The management agent and the VNICs of each host that has any."""
-        self.carrier: Carrier | None = None
+        self.carrier: NativeDatapath | None = None
         """What carries frames of VNICs instead of Python; None: Python carries all."""
         self._crash_handlers: list[CrashHandler] = []
         self._restart_handlers: list[CrashHandler] = []

@@ -16,7 +16,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from ipaddress import IPv4Address, IPv6Address
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from hfi_sim.netdev.neighbours import NeighbourTable
 
 IPV4_HEADERS: Final = 20 + 8
 IPV6_HEADERS: Final = 40 + 8
@@ -31,22 +34,6 @@ LEAST_ROOM: Final = 8
 UNTOLD_ROOM: Final = 256
 """Those that are taken where the limits of the tables are not known: half of what kernels begin with."""
 Address = IPv4Address | IPv6Address
-
-
-class Table(Protocol):
-    """A neighbour table of the machine."""
-
-    @property
-    def entries(self) -> int:
-        """How many there are."""
-
-    @property
-    def soft_limit(self) -> int:
-        """Beyond it, the kernel begins to remove them."""
-
-    @property
-    def hard_limit(self) -> int:
-        """Beyond it, it makes no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +156,7 @@ def _pairs(members: Sequence[Place]) -> Iterator[tuple[Place, Place]]:
             yield members[number], members[(number + distance) % count]
 
 
-def room_for(tables: Iterable[Table], own: int) -> int:
+def room_for(tables: Iterable[NeighbourTable], own: int) -> int:
     """Return how many neighbour entries may be there at a time.
 
     Others on the machine keep room: with theirs it is no more than the kernel's soft limit, beyond which the kernel

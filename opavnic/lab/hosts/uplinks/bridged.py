@@ -14,13 +14,14 @@ import errno
 import logging
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from hfi_sim.base.errors import NetdevError
 from hfi_sim.base.types import MacAddr
 from hfi_sim.netdev.bridging import BridgeClient, FdbEntry, LinkFacts, fdb_entry, parse_facts
 from hfi_sim.netdev.namespace import run_in_namespace
 from hfi_sim.netdev.netlink import RTM_DELLINK, RTM_NEWLINK, is_of_bridge, messages, open_notifications
+from hfi_sim.netdev.tap import TapNetdev
 from opavnic.lab.hosts.uplinks.learning import Change
 
 log = logging.getLogger("opavnic.lab.hosts.uplinks")
@@ -30,17 +31,6 @@ _PORT_OCTET: Final = 0xFE
 """First octet of the address of a VNIC in a bridge: the highest unicast one. A bridge without an address of its own
 takes
 the lowest of its ports, and must not change it because of the VNIC."""
-
-
-class PortNetdev(Protocol):
-    """A VNIC's netdev in the kernel."""
-
-    name: str
-    ifindex: int
-
-    @property
-    def host_address(self) -> MacAddr:
-        """Its address."""
 
 
 class BridgedVnic:
@@ -80,7 +70,7 @@ class BridgedVnic:
         self._is_reached = is_reached
         self._outside = outside
         self._held = held
-        self._port: PortNetdev | None = None
+        self._port: TapNetdev | None = None
         self._known: dict[MacAddr, dict[int, int]] = {}
         """Addresses in the forwarding database: VLAN -> port."""
         self._links = BridgeClient(held)
@@ -106,7 +96,7 @@ class BridgedVnic:
 
     # the VNIC
 
-    def attach(self, netdev: PortNetdev) -> None:
+    def attach(self, netdev: TapNetdev) -> None:
         """Make a VNIC that has just been set up a port of the bridge.
 
         Raises:  NetdevError: the kernel refuses.
