@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Final
 
 from hfi_sim.base.did_you_mean import nearest
-from lnet.base.errors import ConfigError, NidError
+from lnet.base.errors import LnetConfigError, NidError
 from lnet.base.nid import Net
 from lnet.settings.networks import parse_networks
 from lnet.settings.section import LnetModel, read_targets
@@ -36,7 +36,7 @@ class LnetPart(Part):
             yield from _network_problems(path, section)
             try:
                 read_targets(section, asked.directory)
-            except ConfigError as error:
+            except LnetConfigError as error:
                 yield Problem((*path, "targets"), str(error))
 
     @contextlib.asynccontextmanager

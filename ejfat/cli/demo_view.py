@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from ejfat.demo.run import WORKERS, DemoResult, DemoState
+from ejfat.demo.run import WORKERS, DemoState, EjfatDemoResult
 from hfi_sim.base.text import visible
 from opavnic.cli.base.output import print_rich, print_table
 
@@ -39,7 +39,7 @@ def _table(state: DemoState) -> Table:
     return table
 
 
-def summary(result: DemoResult) -> None:
+def summary(result: EjfatDemoResult) -> None:
     """Print the result of the run."""
     phases = list(result.shares)
     rows = [[name, *(f"{result.shares[phase][name]:.1%}" for phase in phases)] for name in WORKERS]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ejfat.control.pb import loadbalancer_pb2 as pb
     from ejfat.events.reassembly import Event, LostEvent
     from ejfat.events.uri import EjfatUri, Endpoint
-    from ejfat.live.sockets import Receiver
+    from ejfat.live.sockets import ReceiverThreads
 
 _DIGITS = 18
 """Maximum number of digits of a slot number."""
@@ -214,7 +214,7 @@ def recv(
     from ejfat.control.names import check_name
     from ejfat.control.pb import loadbalancer_pb2 as pb
     from ejfat.events.uri import EjfatUri, parse_endpoint
-    from ejfat.live.sockets import ReceivePlan, Receiver
+    from ejfat.live.sockets import ReceivePlan, ReceiverThreads
 
     endpoint = parse_endpoint(listen, listen, default_port=None)
     if out is not None and str(out) != "-":
@@ -240,7 +240,7 @@ def recv(
             maxFactor=max_factor,
             slotDemands=[pb.SlotRange(index=index, length=length) for index, length in parse_slots(slots)],
         )
-    receiver = Receiver(plan)
+    receiver = ReceiverThreads(plan)
     parsed = EjfatUri.parse(uri) if uri else None
     gains = Gains(proportional=kp)
     lost = asyncio.run(_receive(receiver, out, count, duration, parsed, control, ca, request, gains, as_json))
@@ -292,7 +292,7 @@ def _make_directory(path: Path) -> None:
 
 
 async def _receive(
-    receiver: Receiver,
+    receiver: ReceiverThreads,
     out: Path | None,
     count: int,
     duration: float,
@@ -359,7 +359,7 @@ def _why(lost: LostEvent) -> str:
     return lost.reason if lost.limit is None else f"{lost.reason} (--max-event)"
 
 
-async def _consume(receiver: Receiver, out: Path | None, count: int) -> None:
+async def _consume(receiver: ReceiverThreads, out: Path | None, count: int) -> None:
     from ejfat.events.reassembly import LostEvent
 
     done = 0

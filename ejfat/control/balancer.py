@@ -20,8 +20,8 @@ from ejfat.control.epochs.calendar import Claim, apportion, shares, spread
 from ejfat.control.epochs.demands import UNASSIGNED, SlotRange
 from ejfat.control.epochs.epochs import EpochManager
 from ejfat.control.epochs.prefixes import TICKS
-from ejfat.control.epochs.programming import Rewrite, Target
-from ejfat.control.epochs.ticks import Sample, TickPredictor
+from ejfat.control.epochs.programming import Rewrite, TableTarget
+from ejfat.control.epochs.ticks import TickPredictor, TickSample
 from ejfat.control.feedback import Report, reweigh
 from ejfat.control.members import Session, SessionState, Worker
 from ejfat.tables.schema import SLOTS, Op, Update
@@ -66,7 +66,7 @@ class Policy:
 class ReservedInstance:
     """A reserved instance."""
 
-    target: Target
+    target: TableTarget
     name: str
     policy: Policy = field(default_factory=Policy)
     strategy: Strategy = Strategy.DYNAMIC
@@ -295,7 +295,7 @@ class ReservedInstance:
             self._restart(now)
         self.ticks.observe(tick, now)
 
-    def sync(self, sender: IpAddress, source_id: int, sample: Sample) -> Drop | None:
+    def sync(self, sender: IpAddress, source_id: int, sample: TickSample) -> Drop | None:
         """Accept a sync message, or return the reason for refusing it. Only messages from senders are accepted."""
         refusal: Drop | None = Drop.SYNC_SENDER
         if sender in self.senders:

@@ -51,7 +51,7 @@ _REPORT_LATENCY_S = 2.0
 _PATH = re.compile(r"/lb/(\d+)/(?:session/(\d+|\*)(?:/([^/]+))?|(\*|epoch/boundary_event|[^/]+))")
 
 
-class Sample(NamedTuple):
+class HistorySample(NamedTuple):
     """The values of a reservation or a session at one time."""
 
     at: float
@@ -112,8 +112,8 @@ class Stall(NamedTuple):
 class History:
     """Samples of the last `RETENTION_S`."""
 
-    _reservations: dict[str, deque[Sample]] = field(default_factory=dict)
-    _sessions: dict[tuple[str, str], deque[Sample]] = field(default_factory=dict)
+    _reservations: dict[str, deque[HistorySample]] = field(default_factory=dict)
+    _sessions: dict[tuple[str, str], deque[HistorySample]] = field(default_factory=dict)
     _lb_bases: dict[str, list[float]] = field(default_factory=dict)
     """Counters of an instance when its reservation began: those of the data plane go on from one to the next."""
     _member_bases: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
@@ -196,7 +196,11 @@ class History:
 
 
 def _lb_values(
-    balancer: ReservedInstance, lb: LbCounters, base: list[float] | None, before: deque[Sample], now: float
+    balancer: ReservedInstance,
+    lb: LbCounters,
+    base: list[float] | None,
+    before: deque[HistorySample],
+    now: float,
 ) -> list[float]:
     tick = balancer.ticks.latest(now) or 0
     rate = 0.0
@@ -214,15 +218,15 @@ def _lb_counts(lb: LbCounters) -> list[float]:
     return [float(count) for count in (lb.rx_packets, lb.rx_bytes, *drops)]
 
 
-def _add(samples: deque[Sample], now: float, values: list[float]) -> deque[Sample]:
-    samples.append(Sample(now, tuple(values)))
+def _add(samples: deque[HistorySample], now: float, values: list[float]) -> deque[HistorySample]:
+    samples.append(HistorySample(now, tuple(values)))
     while samples[0].at < now - RETENTION_S:
         samples.popleft()
     return samples
 
 
 def _series(
-    path: str, names: tuple[str, ...], samples: deque[Sample], metric: str | None, since: float
+    path: str, names: tuple[str, ...], samples: deque[HistorySample], metric: str | None, since: float
 ) -> Iterator[Series]:
     for index, name in enumerate(names):
         if metric in (None, name):

@@ -12,7 +12,7 @@ from ejfat.base.drops import PipelineCounters
 from ejfat.base.errors import BadRequestError, ControlError, ExhaustedError, ForbiddenError, UnknownError
 from ejfat.control.balancer import Policy, ReservedInstance, Strategy
 from ejfat.control.epochs import programming
-from ejfat.control.epochs.programming import Target
+from ejfat.control.epochs.programming import TableTarget
 from ejfat.control.health import Conflict
 from ejfat.control.history import History
 from ejfat.control.members import Session, Worker
@@ -90,9 +90,9 @@ class PlaneConfig:
                 raise BadRequestError(f"{address} appears twice: each instance needs its own address")
             seen.add(address)
 
-    def target(self, lb_id: int) -> Target:
+    def target(self, lb_id: int) -> TableTarget:
         """Return the tables that an instance uses."""
-        return Target(lb_id, self.with_v1 and lb_id == 0)
+        return TableTarget(lb_id, self.with_v1 and lb_id == 0)
 
 
 @dataclass(slots=True)

@@ -21,7 +21,7 @@ _OLDER = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'st
 """Finds the only table of the format before this one."""
 
 
-class Store:
+class StateStore:
     """Parts of the state by key. Changes that wait are written in one transaction, so that a reader gets the state
     before or after them.
 

@@ -19,7 +19,7 @@ from ejfat.control.balancer import Policy, ReservedInstance, Strategy
 from ejfat.control.chains import Chain, snapshot
 from ejfat.control.epochs.epochs import Epoch, EpochManager, Retiring
 from ejfat.control.epochs.prefixes import Prefix
-from ejfat.control.epochs.programming import Rewrite, Target
+from ejfat.control.epochs.programming import Rewrite, TableTarget
 from ejfat.control.members import Session
 
 Parts = dict[str, Any]
@@ -103,7 +103,7 @@ class Written:
 
 
 def restore(
-    parts: Mapping[str, Any], target: Callable[[int], Target], policy: Policy, now: float
+    parts: Mapping[str, Any], target: Callable[[int], TableTarget], policy: Policy, now: float
 ) -> ReservedInstance:
     """Return the reservation from its parts.
 

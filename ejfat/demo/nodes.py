@@ -95,7 +95,7 @@ class Source:
         self._timer = loop.call_later(_SEND_PERIOD_S, self._turn, stream, mac)
 
 
-class Worker:
+class WorkerNode:
     """Reassembles events, processes them at a given rate and reports the fill level of its queue."""
 
     def __init__(

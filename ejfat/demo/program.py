@@ -17,7 +17,7 @@ import grpc
 
 from ejfat.demo.hosts import SocketUdpHost
 from ejfat.demo.ledger import Ledger, event_data
-from ejfat.demo.nodes import Source, Stream, Worker
+from ejfat.demo.nodes import Source, Stream, WorkerNode
 
 _NEWS_PERIOD_S = 0.1
 
@@ -57,7 +57,7 @@ async def run_worker(config: dict[str, Any], orders: asyncio.StreamReader) -> No
         done.append((tick, data_id, data == event_data(tick, data_id, config["size"])))
 
     host = SocketUdpHost(IPv4Address(config["ip"]), config["port"])
-    worker = Worker(
+    worker = WorkerNode(
         config["name"],
         host,
         weight=config["weight"],

@@ -21,7 +21,7 @@ from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
 from ejfat.demo.ledger import Ledger
-from ejfat.demo.nodes import Source, Stream, Worker
+from ejfat.demo.nodes import Source, Stream, WorkerNode
 from ejfat.demo.processes import ProcessSource, ProcessWorker
 from ejfat.live.app import AppConfig, LbApp
 from opavnic.lab.file.model import LabModel
@@ -73,7 +73,7 @@ class DemoState:
 
 
 @dataclass(slots=True)
-class DemoResult:
+class EjfatDemoResult:
     """The result of the demonstration."""
 
     ok: bool
@@ -112,7 +112,7 @@ async def run_demo(
     *,
     netdev: NetdevKind = "memory",
     private: bool = False,
-) -> DemoResult:
+) -> EjfatDemoResult:
     """Run the demonstration.
 
     Args:    netdev: with tap, sources and workers are programs on their own hosts with TAPs; with memory, they run in
@@ -137,7 +137,7 @@ class _Demo:
         self.ledger = Ledger()
         self.state = DemoState()
         self.sources: list[Source | ProcessSource] = []
-        self.workers: dict[str, Worker | ProcessWorker] = {}
+        self.workers: dict[str, WorkerNode | ProcessWorker] = {}
         self._show = show
         self._ends = contextlib.AsyncExitStack()
         self.lb_ip = self._address(LB)
@@ -201,8 +201,8 @@ class _Demo:
     def _capacity_hz(self) -> float:
         return 3 * self.plan.rate_hz * len(SOURCES)
 
-    def _local_worker(self, name: str) -> Worker | ProcessWorker:
-        return Worker(
+    def _local_worker(self, name: str) -> WorkerNode | ProcessWorker:
+        return WorkerNode(
             name,
             self._memory_host(name),
             weight=WORKERS[name],
@@ -212,7 +212,7 @@ class _Demo:
             on_event=partial(self.ledger.arrived, size=self.plan.size),
         )
 
-    def _program_worker(self, control: str, name: str) -> Worker | ProcessWorker:
+    def _program_worker(self, control: str, name: str) -> WorkerNode | ProcessWorker:
         config = {
             "ip": str(self._address(name)),
             "port": _PORT,
@@ -240,7 +240,7 @@ class _Demo:
         """Stop everything that was started, even if one part fails."""
         await self._ends.aclose()
 
-    async def phases(self) -> DemoResult:
+    async def phases(self) -> EjfatDemoResult:
         loop = asyncio.get_running_loop()
         start_in = 0.05 if self.lab.netdev == "memory" else _PROGRAMS_START_S
         stream = Stream(self.plan.rate_hz, self.plan.size, 1_000_000, loop.time() + start_in)
@@ -307,7 +307,7 @@ class _Demo:
         if worker is not None:
             self.ledger.forwarded(tick, worker)
 
-    def _judge(self, shares: dict[str, dict[str, float]]) -> DemoResult:
+    def _judge(self, shares: dict[str, dict[str, float]]) -> EjfatDemoResult:
         ledger, counters = self.ledger, self.app.pipeline.counters
         lost = ledger.lost(KILLED)
         problems = []
@@ -333,7 +333,7 @@ class _Demo:
             problems.append(f"{counters.balance} frames are neither forwarded nor counted as dropped")
         if self.lab.world.fabric.balance():
             problems.append(f"the fabric misses packets: {self.lab.world.fabric.balance()}")
-        return DemoResult(
+        return EjfatDemoResult(
             ok=not problems,
             events=ledger.events,
             split_events=len(ledger.split),

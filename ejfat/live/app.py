@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 from ejfat.base.addresses import IpAddress
 from ejfat.base.drops import Drop
 from ejfat.base.errors import BadRequestError, ControlError, EjfatError
-from ejfat.control.epochs.ticks import Sample
+from ejfat.control.epochs.ticks import TickSample
 from ejfat.control.grpc.listening import probe
 from ejfat.control.plane import ControlPlane, PlaneConfig
-from ejfat.control.store import Store
+from ejfat.control.store import StateStore
 from ejfat.control.tokens import Action, Resource
 from ejfat.control.view import plane_view
 from ejfat.events.uri import EjfatUri
@@ -115,7 +115,7 @@ class LbApp:
         self.control = ControlAddress(listen, tls=config.tls is not None)
         self.p4_port = 0
         self._now = now
-        self._store = Store(config.state, self._tell_storing) if config.state is not None else None
+        self._store = StateStore(config.state, self._tell_storing) if config.state is not None else None
         self._servers: list[grpc.aio.Server] = []
         self._chains: ChainReports | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -371,7 +371,7 @@ class LbApp:
         if reservation is None:
             refusal: Drop | None = Drop.SYNC_NO_RESERVATION
         else:
-            sample = Sample(sync.event, self._now(), float(sync.rate_hz), sync.unix_ns)
+            sample = TickSample(sync.event, self._now(), float(sync.rate_hz), sync.unix_ns)
             refusal = reservation.balancer.sync(sender, sync.source_id, sample)
         if refusal is not None:
             self._refused_sender = sender

@@ -23,7 +23,7 @@ from ejfat.events.reassembly import Event
 from ejfat.events.segmentation import Segmenter
 from ejfat.events.uri import EjfatUri, Endpoint
 from ejfat.live.feedback import Measured, Reporter, call, channel_to, check_version
-from ejfat.live.sockets import ReceivePlan, Receiver, SendPlan, send_events
+from ejfat.live.sockets import ReceivePlan, ReceiverThreads, SendPlan, send_events
 
 _LOOK_S = 0.2
 """Seconds between two looks at the status."""
@@ -120,7 +120,7 @@ async def _examine(plan: DoctorPlan, found: Examination, stack: contextlib.Async
     others = [worker.name for worker in status.workers]
     if not found.note("workers", not others, f"present: {', '.join(others) or 'none but this one'}"):
         return
-    receiver = Receiver(
+    receiver = ReceiverThreads(
         ReceivePlan(listen=Endpoint(plan.address, plan.port), port_bits=plan.port_bits, timeout_s=2.0)
     )
     receiver.start()
@@ -166,7 +166,9 @@ async def _wait_for_slots(plan: DoctorPlan, stub: Any, question: pb.LoadBalancer
         await asyncio.sleep(_LOOK_S)
 
 
-async def _send_and_count(plan: DoctorPlan, data: Endpoint, receiver: Receiver, found: Examination) -> None:
+async def _send_and_count(
+    plan: DoctorPlan, data: Endpoint, receiver: ReceiverThreads, found: Examination
+) -> None:
     """Send events with every entropy and count what arrives: whole events, packets, ports."""
     entropies = random.Random(plan.events)
     what = SendPlan(
@@ -194,7 +196,7 @@ async def _send_and_count(plan: DoctorPlan, data: Endpoint, receiver: Receiver, 
     found.note("ports", len(ports) == wanted, f"{len(ports)} of {wanted} ports got events")
 
 
-async def _collect(receiver: Receiver, count: int) -> int:
+async def _collect(receiver: ReceiverThreads, count: int) -> int:
     whole = 0
     async for what in receiver.results():
         whole += isinstance(what, Event)

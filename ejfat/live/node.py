@@ -10,7 +10,7 @@ from ipaddress import ip_address
 from ejfat.base.addresses import IpAddress
 from ejfat.base.drops import Drop
 from ejfat.live.neighbors import Neighbors
-from ejfat.live.watch import Watch
+from ejfat.live.watch import FrameWatch
 from ejfat.pipeline import Pipeline, Verdict
 from ejfat.pipeline.packet import Packet, parse_packet
 from ejfat.wire.headers import SyncHeader
@@ -41,7 +41,7 @@ class LbNode:
     ) -> None:
         self.pipeline = pipeline
         self.neighbors = Neighbors(send, mac, addresses)
-        self.watch = Watch(mac, addresses, now)
+        self.watch = FrameWatch(mac, addresses, now)
         self.on_forward: OnForward | None = None
         self.send = send
         """Sends a frame from the port."""

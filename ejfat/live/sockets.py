@@ -218,7 +218,7 @@ class ReceivePlan:
 
 
 @dataclass(slots=True)
-class Receiver:
+class ReceiverThreads:
     """Receiver threads, and the queue of their events."""
 
     plan: ReceivePlan

@@ -41,7 +41,7 @@ _UNREACHABLE6, _TOO_BIG6 = 1, 2
 _SOLICITATION, _ADVERTISEMENT = 135, 136
 
 
-class Watch:
+class FrameWatch:
     """Looks at frames that are handled elsewhere; counts nothing twice."""
 
     def __init__(self, mac: Callable[[], bytes], own: Iterable[IpAddress], now: Callable[[], float]) -> None:

@@ -25,27 +25,29 @@ Backend = Literal["python", "native"]
 Wanted = Literal["auto", "python", "native"]
 
 
-class Choice(NamedTuple):
+class PipelineChoice(NamedTuple):
     """A pipeline, and the reason if it is not the native one."""
 
     pipeline: Pipeline
     reason: str = ""
 
 
-def make_pipeline(wanted: Wanted = "auto", tables: TableSet | None = None, *, workers: int = 1) -> Choice:
+def make_pipeline(
+    wanted: Wanted = "auto", tables: TableSet | None = None, *, workers: int = 1
+) -> PipelineChoice:
     """Return the requested pipeline; `auto` selects the native one if it is built.
 
     Args:    workers: threads that the native one may have on an interface.
     Raises:  BadRequestError: `native` was requested but is not built.
     """
     if wanted == "python":
-        return Choice(Pipeline(tables), "asked for")
+        return PipelineChoice(Pipeline(tables), "asked for")
     if not has_native():
         reason = NOT_BUILT.replace("datapath", "pipeline")
         if wanted == "native":
             raise BadRequestError(reason)
-        return Choice(Pipeline(tables), reason)
-    return Choice(NativePipeline(tables, workers=workers))
+        return PipelineChoice(Pipeline(tables), reason)
+    return PipelineChoice(NativePipeline(tables, workers=workers))
 
 
 def has_native() -> bool:

@@ -17,7 +17,7 @@ _LB_SIZE = 16
 _ARP_REQUEST = bytes.fromhex("0001080006040001")
 
 
-class Kind(IntEnum):
+class FrameKind(IntEnum):
     """Kinds of frames that the pipeline distinguishes."""
 
     OTHER = 0
@@ -36,7 +36,7 @@ class Kind(IntEnum):
 class Parsed(NamedTuple):
     """A successfully parsed frame."""
 
-    kind: Kind
+    kind: FrameKind
     ip: int
     """IP version 4 or 6; 0 for ARP and OTHER."""
     l4: int
@@ -53,9 +53,9 @@ def parse(packet: Packet) -> Parsed | Drop:
     if ether_type == ETH_ARP:
         if len(frame) < 42:
             return Drop.PARSER_SHORT_ARP
-        return Parsed(Kind.ARP, 0, 14) if frame[14:22] == _ARP_REQUEST else Drop.PARSER_ARP
+        return Parsed(FrameKind.ARP, 0, 14) if frame[14:22] == _ARP_REQUEST else Drop.PARSER_ARP
     if ether_type in (ETH_SLOW, ETH_LLDP):
-        return Parsed(Kind.OTHER, 0, 14)
+        return Parsed(FrameKind.OTHER, 0, 14)
     return Drop.PARSER_ETHER_TYPE
 
 
@@ -71,8 +71,8 @@ def _behind_ipv4(packet: Packet, ip: Ip) -> Parsed | Drop:
     if length < l4 + 4:
         return Drop.PARSER_SHORT_ICMP
     if frame[l4 : l4 + 2] != b"\x08\x00":
-        return Parsed(Kind.ICMPV4_OTHER, 4, l4)
-    return Parsed(Kind.ICMPV4_ECHO, 4, l4) if length >= l4 + 8 else Drop.PARSER_SHORT_ICMP
+        return Parsed(FrameKind.ICMPV4_OTHER, 4, l4)
+    return Parsed(FrameKind.ICMPV4_ECHO, 4, l4) if length >= l4 + 8 else Drop.PARSER_SHORT_ICMP
 
 
 def _behind_ipv6(packet: Packet, ip: Ip) -> Parsed | Drop:
@@ -84,9 +84,9 @@ def _behind_ipv6(packet: Packet, ip: Ip) -> Parsed | Drop:
     if len(frame) < 58:
         return Drop.PARSER_SHORT_ICMP
     if frame[54] == 1:
-        return Parsed(Kind.ICMPV6_OTHER, 6, 54)
+        return Parsed(FrameKind.ICMPV6_OTHER, 6, 54)
     if frame[54:56] == b"\x80\x00":
-        return Parsed(Kind.ICMPV6_ECHO, 6, 54) if len(frame) >= 62 else Drop.PARSER_SHORT_ICMP
+        return Parsed(FrameKind.ICMPV6_ECHO, 6, 54) if len(frame) >= 62 else Drop.PARSER_SHORT_ICMP
     if frame[54:56] == b"\x87\x00":
         return _solicitation(frame)
     return Drop.PARSER_PROTOCOL
@@ -94,7 +94,7 @@ def _behind_ipv6(packet: Packet, ip: Ip) -> Parsed | Drop:
 
 def _solicitation(frame: bytes) -> Parsed | Drop:
     return (
-        Parsed(Kind.NEIGHBOR_SOLICITATION, 6, 54)
+        Parsed(FrameKind.NEIGHBOR_SOLICITATION, 6, 54)
         if len(frame) >= solicitation_end(frame)
         else Drop.PARSER_SHORT_ICMP
     )
@@ -116,7 +116,7 @@ def _udp(packet: Packet, ip: Ip) -> Parsed | Drop:
         return Drop.PARSER_SHORT_UDP
     length = len(frame)
     if packet.port >> 14 != 1:
-        return Parsed(Kind.UDP, ip.version, l4)
+        return Parsed(FrameKind.UDP, ip.version, l4)
     lb = l4 + UDP_SIZE
     if length < lb + 4:
         return Drop.PARSER_SHORT_UDPLB
@@ -129,4 +129,4 @@ def _udp(packet: Packet, ip: Ip) -> Parsed | Drop:
     shortest = UDP_SIZE + _LB_SIZE
     if ip.claimed < shortest or int.from_bytes(frame[l4 + 4 : l4 + 6], "big") < shortest:
         return Drop.PARSER_BAD_LENGTH
-    return Parsed(Kind.LB, ip.version, l4)
+    return Parsed(FrameKind.LB, ip.version, l4)

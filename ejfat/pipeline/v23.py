@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from ejfat.base.drops import Drop, LbCounters, PipelineCounters, Reply
 from ejfat.pipeline import responder
 from ejfat.pipeline.packet import ETH_VLAN, Packet
-from ejfat.pipeline.parse23 import Kind, Parsed, parse
+from ejfat.pipeline.parse23 import FrameKind, Parsed, parse
 from ejfat.pipeline.verdict import Verdict
 from ejfat.tables.match_action import Entry, Table
 from hfi_sim.wire.internet_checksum import update, update_udp
@@ -60,7 +60,7 @@ class PipelineV23:
             mac = entry.args[0]
         if parsed.ip:
             ip_dst = packet.destination
-        elif parsed.kind is Kind.ARP:
+        elif parsed.kind is FrameKind.ARP:
             ip_dst = frame[38:42]
         else:
             return self._drop(Drop.NOT_IP)
@@ -69,20 +69,20 @@ class PipelineV23:
             return self._drop(Drop.IP_DST_MISS)
         our_ip, lb_id = entry.args
         our_mac = mac.to_bytes(6, "big")
-        if parsed.kind < Kind.UDP:
+        if parsed.kind < FrameKind.UDP:
             return self._respond(frame, parsed, our_mac, our_ip.to_bytes(16, "big"))
         return self._balance(packet, parsed, our_mac, our_ip, lb_id)
 
     def _respond(self, frame: bytes, parsed: Parsed, mac: bytes, ip: bytes) -> Verdict:
         out: bytes | Drop
         kind = parsed.kind
-        if kind is Kind.ARP:
+        if kind is FrameKind.ARP:
             reply, out = Reply.ARP, responder.answer_arp(frame, mac, ip)
-        elif kind is Kind.ICMPV4_ECHO:
+        elif kind is FrameKind.ICMPV4_ECHO:
             reply, out = Reply.ICMPV4_ECHO, responder.answer_echo4(frame, parsed.l4, mac, ip)
-        elif kind is Kind.ICMPV6_ECHO:
+        elif kind is FrameKind.ICMPV6_ECHO:
             reply, out = Reply.ICMPV6_ECHO, responder.answer_echo6(frame, mac, ip)
-        elif kind is Kind.NEIGHBOR_SOLICITATION:
+        elif kind is FrameKind.NEIGHBOR_SOLICITATION:
             reply, out = Reply.NEIGHBOR, responder.answer_solicitation(frame, mac, ip)
         else:
             return self._drop(Drop.ICMPV4_UNHANDLED if parsed.ip == 4 else Drop.ICMPV6_UNHANDLED)
@@ -98,7 +98,7 @@ class PipelineV23:
         lb.rx_bytes += len(frame)
         if self.sources[parsed.ip].lookup(lb_id, int.from_bytes(packet.source, "big")) is None:
             return self._drop(Drop.SRC_BLOCKED, lb)
-        if parsed.kind is not Kind.LB:
+        if parsed.kind is not FrameKind.LB:
             return self._drop(Drop.NOT_UDPLB_PORT, lb)
         at = parsed.l4 + 8
         tick = int.from_bytes(frame[at + 8 : at + 16], "big")

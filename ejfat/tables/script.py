@@ -23,7 +23,7 @@ _FAMILIES = {"do_ipv4_member_rewrite": 0x0800, "do_ipv6_member_rewrite": 0x86DD}
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class Word:
     """A word of the script and its line."""
 
     text: str
@@ -84,14 +84,14 @@ def load_script(text: str, path: str = "<script>", tables: TableSet | None = Non
     return tables
 
 
-def _tokens(text: str) -> Iterable[Token]:
+def _tokens(text: str) -> Iterable[Word]:
     for number, line in enumerate(text.splitlines(), 1):
         for word in line.partition("#")[0].split():
-            yield Token(word, number)
+            yield Word(word, number)
 
 
-def _commands(tokens: Iterable[Token], path: str) -> Iterable[list[Token]]:
-    current: list[Token] = []
+def _commands(tokens: Iterable[Word], path: str) -> Iterable[list[Word]]:
+    current: list[Word] = []
     for token in tokens:
         if token.text in _COMMANDS:
             if current:
@@ -105,7 +105,7 @@ def _commands(tokens: Iterable[Token], path: str) -> Iterable[list[Token]]:
         yield current
 
 
-def _table_add(words: list[Token], path: str) -> TableAdd:
+def _table_add(words: list[Word], path: str) -> TableAdd:
     head = words[0]
     texts = [word.text for word in words]
     if "=>" not in texts:
@@ -149,7 +149,7 @@ def _table_add(words: list[Token], path: str) -> TableAdd:
     return TableAdd(dialect, spec, Entry(matches, action.text, values, priority_value), head.line)
 
 
-def _match(key: KeyField, word: Token, path: str) -> Match:
+def _match(key: KeyField, word: Word, path: str) -> Match:
     if key.kind is MatchKind.LPM:
         value, slash, length = word.text.partition("/")
         if not slash or not length.isdecimal() or int(length) > key.width:
@@ -159,18 +159,18 @@ def _match(key: KeyField, word: Token, path: str) -> Match:
                 f"{key.name} {word.text!r}, expected VALUE/PREFIX_LENGTH with a length of 0 to {key.width}",
             )
         return prefix_match(
-            _number(Token(value, word.line), key.width, key.name, path), int(length), key.width
+            _number(Word(value, word.line), key.width, key.name, path), int(length), key.width
         )
     if key.kind is MatchKind.FIELD_MASK:
         value, ampersands, mask_text = word.text.partition("&&&")
         if not ampersands:
             raise ScriptError(path, word.line, f"{key.name} {word.text!r}, expected VALUE&&&MASK")
-        mask = _number(Token(mask_text, word.line), key.width, f"mask of {key.name}", path)
-        return Match(_number(Token(value, word.line), key.width, key.name, path) & mask, mask)
+        mask = _number(Word(mask_text, word.line), key.width, f"mask of {key.name}", path)
+        return Match(_number(Word(value, word.line), key.width, key.name, path) & mask, mask)
     return Match(_number(word, key.width, key.name, path), key.full_mask)
 
 
-def _number(word: Token, width: int, name: str, path: str) -> int:
+def _number(word: Word, width: int, name: str, path: str) -> int:
     text = word.text
     try:
         value = int(text, 16) if text[:2].lower() == "0x" else int(text, 10)

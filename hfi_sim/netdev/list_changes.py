@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hfi_sim.base.types import MacAddr
-from hfi_sim.netdev.netlink import AddressLists
+from hfi_sim.netdev.netlink import KernelAddressLists
 
 
-def single_changes(before: AddressLists, after: AddressLists) -> Iterator[AddressLists]:
+def single_changes(before: KernelAddressLists, after: KernelAddressLists) -> Iterator[KernelAddressLists]:
     """Yield the lists after each change that leads from `before` to `after`; nothing where they are equal.
 
     The order is that of a macvlan: it takes multicast addresses away before its own, and adds its own before
@@ -22,13 +22,13 @@ def single_changes(before: AddressLists, after: AddressLists) -> Iterator[Addres
     """
     kept_uc, kept_mc = _kept(before.uc, after.uc), _kept(before.mc, after.mc)
     for mc in _without(before.mc, kept_mc):
-        yield AddressLists(before.uc, mc)
+        yield KernelAddressLists(before.uc, mc)
     for uc in _without(before.uc, kept_uc):
-        yield AddressLists(uc, kept_mc)
+        yield KernelAddressLists(uc, kept_mc)
     for end in range(len(kept_uc) + 1, len(after.uc) + 1):
-        yield AddressLists(after.uc[:end], kept_mc)
+        yield KernelAddressLists(after.uc[:end], kept_mc)
     for end in range(len(kept_mc) + 1, len(after.mc) + 1):
-        yield AddressLists(after.uc, after.mc[:end])
+        yield KernelAddressLists(after.uc, after.mc[:end])
 
 
 def _without(macs: tuple[MacAddr, ...], kept: tuple[MacAddr, ...]) -> Iterator[tuple[MacAddr, ...]]:

@@ -16,7 +16,7 @@ from typing import Final, Protocol, TypeVar
 from hfi_sim.base.errors import NetdevError
 from hfi_sim.netdev.base import IpInterface
 from hfi_sim.netdev.namespace import namespace_text
-from hfi_sim.netdev.netlink import AddressLists, LinkClient, LinkState
+from hfi_sim.netdev.netlink import KernelAddressLists, LinkClient, LinkState
 from hfi_sim.netdev.tun import tap_name, tap_namespace
 
 Result = TypeVar("Result")
@@ -37,7 +37,7 @@ class MovedDevice(Protocol):
     def on_link(self, state: LinkState) -> None:
         """The kernel's view of the interface."""
 
-    def on_address_lists(self, lists: AddressLists) -> None:
+    def on_address_lists(self, lists: KernelAddressLists) -> None:
         """The secondary addresses as they are now."""
 
     def heard_ip_addresses(self, addresses: tuple[IpInterface, ...]) -> None:
@@ -98,7 +98,7 @@ class MovedWatcher:
                     state = links.find(tap_name(device.fileno()))
                     if state is None:
                         return  # it is being moved or renamed this moment
-                    lists = links.address_lists().get(state.ifindex, AddressLists())
+                    lists = links.address_lists().get(state.ifindex, KernelAddressLists())
                     addresses = links.ip_addresses().get(state.ifindex, ())
         except OSError as error:
             device.on_lost(error)

@@ -113,7 +113,7 @@ class LinkState:
 
 
 @dataclass(frozen=True, slots=True)
-class AddressLists:
+class KernelAddressLists:
     """Secondary addresses of one interface, in the kernel's order."""
 
     uc: tuple[MacAddr, ...] = ()
@@ -372,7 +372,7 @@ class LinkClient:
                     found.add(ifindex)
         return found
 
-    def address_lists(self) -> dict[int, AddressLists]:
+    def address_lists(self) -> dict[int, KernelAddressLists]:
         """Return the secondary addresses of every interface in the namespace, by interface index."""
         body = NDMSG.pack(_AF_BRIDGE, 0, 0, 0, 0)
         uc: dict[int, list[MacAddr]] = {}
@@ -383,7 +383,7 @@ class LinkClient:
                 ifindex, mac = entry
                 (mc if mac[0] & 1 else uc).setdefault(ifindex, []).append(mac)
         return {
-            index: AddressLists(tuple(uc.get(index, ())), tuple(mc.get(index, ())))
+            index: KernelAddressLists(tuple(uc.get(index, ())), tuple(mc.get(index, ())))
             for index in uc.keys() | mc.keys()
         }
 

@@ -21,7 +21,7 @@ from hfi_sim.netdev.duplicates import detect_again, leave_out_detection
 from hfi_sim.netdev.list_changes import single_changes
 from hfi_sim.netdev.moved import MovedWatcher
 from hfi_sim.netdev.namespace import run_in_namespace
-from hfi_sim.netdev.netlink import AddressLists, LinkClient, LinkState
+from hfi_sim.netdev.netlink import KernelAddressLists, LinkClient, LinkState
 from hfi_sim.netdev.steering import ReceiveSteering
 from hfi_sim.netdev.tun import check_tap, open_tap, set_tap_carrier, tap_name
 from hfi_sim.netdev.watch import NamespaceWatcher
@@ -89,7 +89,7 @@ class TapNetdev(Netdev):
             self.ifindex = state.ifindex
             if alias:
                 watcher.links.set_alias(self.ifindex, alias)
-            lists = watcher.links.address_lists().get(self.ifindex, AddressLists())
+            lists = watcher.links.address_lists().get(self.ifindex, KernelAddressLists())
             self.merges = watcher.links.merging(name)
         except BaseException:
             os.close(self._fd)
@@ -442,7 +442,7 @@ class TapNetdev(Netdev):
         self._home.want_lists()
         self._home.want_tentative()
 
-    def on_address_lists(self, lists: AddressLists) -> None:
+    def on_address_lists(self, lists: KernelAddressLists) -> None:
         """Take over the lists; the adapter hears of every change made while the device is up.
 
         While an up or down is on its way the lists are left alone, to be read after it: the driver is first told
@@ -450,7 +450,7 @@ class TapNetdev(Netdev):
         """
         if self._transitions:
             return
-        for now in single_changes(AddressLists(self.uc_list, self.mc_list), lists):
+        for now in single_changes(KernelAddressLists(self.uc_list, self.mc_list), lists):
             self.uc_list, self.mc_list = now.uc, now.mc
             if self.is_up and self.ops is not None:
                 self.ops.ndo_set_rx_mode()

@@ -25,7 +25,7 @@ from hfi_sim.netdev.netlink import (
     RTM_NEWLINK,
     RTM_NEWMULTICAST,
     RTM_NEWNEIGH,
-    AddressLists,
+    KernelAddressLists,
     LinkClient,
     LinkState,
     ifindex_of,
@@ -58,7 +58,7 @@ class WatchedDevice(Protocol):
     def on_link_gone(self) -> None:
         """The interface left the namespace: deleted, or moved to another."""
 
-    def on_address_lists(self, lists: AddressLists) -> None:
+    def on_address_lists(self, lists: KernelAddressLists) -> None:
         """The secondary addresses as they are now; the same lists may come again."""
 
     def heard_ip_addresses(self, addresses: tuple[IpInterface, ...]) -> None:
@@ -223,7 +223,7 @@ class NamespaceWatcher:
         self._lists_stale = False
         self.drain()  # a device that changed its state before the reading must know it before it sees the lists
         for ifindex, device in list(self._devices.items()):
-            device.on_address_lists(lists.get(ifindex, AddressLists()))
+            device.on_address_lists(lists.get(ifindex, KernelAddressLists()))
 
     def _poll(self) -> None:
         if self._closed:

@@ -26,7 +26,7 @@ class Announced:
     """Bytes of payload that it is to carry."""
 
 
-class Groups:
+class MulticastGroups:
     """The multicast groups of a subnet."""
 
     def __init__(self, view: Callable[[], View | None]) -> None:

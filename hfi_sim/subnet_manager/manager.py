@@ -28,7 +28,7 @@ from hfi_sim.nodes.end_port import EndPort
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.nodes.switch import Switch, SwitchPort
 from hfi_sim.routing import DEFAULT_ENGINE, ENGINES, Routes, SwitchGraph, build_tables, find_cycle, up_down
-from hfi_sim.subnet_manager.groups import Groups
+from hfi_sim.subnet_manager.groups import MulticastGroups
 from hfi_sim.subnet_manager.lids import LidTable
 from hfi_sim.subnet_manager.view import View
 
@@ -96,7 +96,7 @@ class SubnetManager:
         self._lids = LidTable()
         self._pkeys: dict[Guid, tuple[int, ...]] = {}
         self._management: set[Guid] = set() if port is None else {port.guid}
-        self.groups = Groups(lambda: self._view)
+        self.groups = MulticastGroups(lambda: self._view)
         """The multicast groups."""
         self._in_service: dict[Guid, HfiPort] = {}
         self._handlers: list[Callable[[SmNotice], None]] = []

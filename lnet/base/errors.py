@@ -16,7 +16,7 @@ class NidError(LnetError, InputError, ValueError):
     """Text that is not a valid NID, network or address."""
 
 
-class ConfigError(LnetError, InputError):
+class LnetConfigError(LnetError, InputError):
     """A configuration file that cannot be used: the file, the line (0: the whole file), and the reason."""
 
     def __init__(self, path: str, line: int, reason: str) -> None:

@@ -16,7 +16,7 @@ from lnet.base.nid import Net, Nid
 from lnet.host.questions import Answer, Questions
 from lnet.lnetctl import COMMANDS, Document, Lnetctl, OwnerOf, no_owner
 from lnet.lnetctl.status import connection_document
-from lnet.node.node import Interface, LnetNode, Resolver
+from lnet.node.node import LnetInterface, LnetNode, Resolver
 from lnet.node.selftest import MATCH_BITS, Selftest, SelftestResult
 from lnet.objects.tx import Report, SendDone, SendFailed, TxKind
 from lnet.settings.config import LndConfig
@@ -33,7 +33,7 @@ class LnetHost:
     def __init__(
         self,
         name: str,
-        interfaces: Iterable[Interface],
+        interfaces: Iterable[LnetInterface],
         resolve: Resolver,
         clock: Clock,
         rng: random.Random,

@@ -23,7 +23,7 @@ from lnet.base.errors import CommandError, NidError
 from lnet.base.nid import Nid
 from lnet.host.host import LnetHost
 from lnet.host.questions import exit_of
-from lnet.node.node import Interface
+from lnet.node.node import LnetInterface
 from lnet.objects.tx import TxKind
 from lnet.settings.networks import parse_networks
 from lnet.settings.section import LnetModel, read_targets
@@ -47,7 +47,7 @@ class LnetLab(RunningPart):
     def __init__(self, world: PartWorld, asked: PartRequest) -> None:
         """Start LNet on every host that has a section for it.
 
-        Raises:  ConfigError: a targets file cannot be read.
+        Raises:  LnetConfigError: a targets file cannot be read.
         """
         self.hosts: dict[str, LnetHost] = {}
         self._world = world
@@ -90,7 +90,7 @@ class LnetLab(RunningPart):
             self.hosts[name] = self._start(name)
             log.info("[%s] LNet starts as incarnation %d", name, self.hosts[name].node.lnd.stamp)
 
-    def _make_interfaces(self, name: str, section: LnetModel) -> list[Interface]:
+    def _make_interfaces(self, name: str, section: LnetModel) -> list[LnetInterface]:
         interfaces = []
         for index, (text, port) in enumerate(
             zip(section.addresses, self._world.hosts[name].ports, strict=False)
@@ -98,7 +98,7 @@ class LnetLab(RunningPart):
             addr = IPv4Address(text)
             self._ports[addr] = port
             self._world.add_pkey(port, section.pkey)
-            interfaces.append(Interface(f"ib{index}", addr, port))
+            interfaces.append(LnetInterface(f"ib{index}", addr, port))
         return interfaces
 
     def _start(self, name: str) -> LnetHost:

@@ -15,7 +15,7 @@ from lnet.lnetctl.documents import LO_NID
 from lnet.node.node import LnetNode
 from lnet.objects.tx import Report, SendDone, SendFailed
 from lnet.routes.rail_table import is_multi_rail
-from lnet.settings.dlc import Question, parse_dlc
+from lnet.settings.dlc import DiscoveryRequest, parse_dlc
 from lnet.settings.yaml_text import format_yaml
 from lnet.wire.ping import MAX_REPLY, PING_MATCH_BITS, RESERVED_PORTAL, PingInfo
 
@@ -190,7 +190,7 @@ class Questions:
             await answers.add("discover", self.discover(question.nid, force=question.force))
         return answers.answer()
 
-    def _asked(self, question: Question) -> Awaitable[Document]:
+    def _asked(self, question: DiscoveryRequest) -> Awaitable[Document]:
         return self.ping(question.nid, question.timeout_s, question.source)
 
     COMMANDS: ClassVar[Mapping[str, Callable[[Questions, Mapping[str, Any]], Awaitable[Answer]]]] = {

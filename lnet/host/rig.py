@@ -14,7 +14,7 @@ from hfi_sim.management.reliable.service import DEFAULT_PKEY
 from hfi_sim.nodes.hfi import HfiPort
 from lnet.base.nid import Nid
 from lnet.node.deliveries import GetHandler, nothing_to_get
-from lnet.node.node import Interface, LnetNode
+from lnet.node.node import LnetInterface, LnetNode
 from lnet.objects.tx import Received, Report, SendDone, SendFailed
 from lnet.settings.config import LndConfig
 from lnet.settings.networks import Bonding, parse_networks
@@ -105,7 +105,7 @@ class LnetRig:
         names = [f"ib{index}" for index in range(len(addresses))]
         host = self.world.add_host(name, [f"{name}-{ifname}" for ifname in names])
         interfaces = [
-            Interface(ifname, IPv4Address(addr), port)
+            LnetInterface(ifname, IPv4Address(addr), port)
             for ifname, addr, port in zip(names, addresses, host.ports, strict=True)
         ]
         for interface in interfaces:
@@ -117,7 +117,7 @@ class LnetRig:
     def _start(
         self,
         name: str,
-        interfaces: Iterable[Interface],
+        interfaces: Iterable[LnetInterface],
         networks: str,
         targets: str,
         config: LndConfig | None,

@@ -50,7 +50,7 @@ Resolver = Callable[[IPv4Address], int | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Interface:
+class LnetInterface:
     """A named interface of a host: an HFI port with an address."""
 
     name: str
@@ -64,7 +64,7 @@ class LnetNode:
     def __init__(
         self,
         name: str,
-        interfaces: Iterable[Interface],
+        interfaces: Iterable[LnetInterface],
         resolve: Resolver,
         clock: Clock,
         rng: Random,

@@ -13,8 +13,8 @@ from lnet.base.errors import ProtocolError
 from lnet.base.nid import Net, Nid
 from lnet.o2iblnd.actions import AcceptConn, Action, CloseConn, OpenConn, RejectConn
 from lnet.o2iblnd.handshake import (
+    ConnectRefusedError,
     Identity,
-    RefusedError,
     announced,
     build_connect,
     check_params,
@@ -204,7 +204,7 @@ class ConnTable:
             request = check_request(private, self._stamp, self._config)
             net, dev, nid = self._addressee(request, dev_name)
             check_params(request, self._stamp, params_of(self._config, net.tunables, request.version))
-        except RefusedError as error:
+        except ConnectRefusedError as error:
             log.info("[%s] connection from lid %#x refused: %s", dev_name, remote_lid, error)
             self._emit(RejectConn(key, error.rej.build()))
             return
@@ -227,9 +227,9 @@ class ConnTable:
         self._emit(AcceptConn(key, reply))
 
     def _addressee(self, request: KibMsg, dev_name: str) -> tuple[KibNet, KibDev, Nid]:
-        def refuse(why: RejectReason, text: str) -> RefusedError:
+        def refuse(why: RejectReason, text: str) -> ConnectRefusedError:
             cp = ConnParams(0, self._config.max_frags, IBLND_MSG_SIZE)
-            return RefusedError(KibRej(why, self._config.version, self._stamp, cp), text)
+            return ConnectRefusedError(KibRej(why, self._config.version, self._stamp, cp), text)
 
         nid, wanted = Nid.from_wire(request.srcnid), Nid.from_wire(request.dstnid)
         ni = self._nis.get(wanted.net)

@@ -29,7 +29,7 @@ class Identity:
     stamp: int
 
 
-class RefusedError(ProtocolError):
+class ConnectRefusedError(ProtocolError):
     """A connection request that is rejected; `rej` is sent back to the peer."""
 
     def __init__(self, rej: KibRej, text: str) -> None:
@@ -89,12 +89,12 @@ def check_request(private: bytes, stamp: int, config: LndConfig) -> KibMsg:
 
     A version that is not spoken here is refused as fatal, with the version that is: the peer concludes the rest.
 
-    Raises:  RefusedError: with the reject message for the peer.
+    Raises:  ConnectRefusedError: with the reject message for the peer.
     """
 
-    def refuse(why: RejectReason, text: str, version: int = config.version) -> RefusedError:
+    def refuse(why: RejectReason, text: str, version: int = config.version) -> ConnectRefusedError:
         rej = KibRej(why, version, stamp, ConnParams(0, config.max_frags, IBLND_MSG_SIZE))
-        return RefusedError(rej, text)
+        return ConnectRefusedError(rej, text)
 
     try:
         request = KibMsg.parse(private)
@@ -114,13 +114,13 @@ def check_request(private: bytes, stamp: int, config: LndConfig) -> KibMsg:
 def check_params(request: KibMsg, stamp: int, own: ConnParams) -> None:
     """Check the parameters of a CONNREQ against those of the network that it is for.
 
-    Raises:  RefusedError: with the reject message for the peer.
+    Raises:  ConnectRefusedError: with the reject message for the peer.
     """
     params, version = request.connparams, request.version
     assert params is not None  # noqa: S101 - checked by check_request
 
-    def refuse(why: RejectReason, text: str) -> RefusedError:
-        return RefusedError(KibRej(why, version, stamp, own), text)
+    def refuse(why: RejectReason, text: str) -> ConnectRefusedError:
+        return ConnectRefusedError(KibRej(why, version, stamp, own), text)
 
     if not 1 <= params.queue_depth <= own.queue_depth:
         text = f"queue depth {params.queue_depth}, at most {own.queue_depth} here"

@@ -25,7 +25,7 @@ from lnet.o2iblnd.actions import Action, MsgTag, SendMsg
 from lnet.o2iblnd.credits import Credits
 from lnet.o2iblnd.handshake import Identity
 from lnet.o2iblnd.rdma import RegionTable, rdma_writes
-from lnet.o2iblnd.responder import Receiver, Responder
+from lnet.o2iblnd.responder import RequestReceiver, Responder
 from lnet.objects.objects import KibDev, KibNet, KibRoute
 from lnet.objects.stats import Traffic
 from lnet.objects.tx import KibTx, TxKind
@@ -38,7 +38,7 @@ SILENCE: Final = 3
 """Keepalive intervals of silence after which a connection that a peer made is closed."""
 
 
-class PeerUser(Receiver, Protocol):
+class PeerUser(RequestReceiver, Protocol):
     """The interface to the LND that a connection needs."""
 
     def tx_done(self, tx: KibTx, data: bytes) -> None:

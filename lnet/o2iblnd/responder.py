@@ -27,7 +27,7 @@ _RANGES_SHOWN = 4
 """Of the written bytes, in the error that not all were written."""
 
 
-class Receiver(Protocol):
+class RequestReceiver(Protocol):
     """The interface to the LND that the answering side needs."""
 
     def has(self, peer: KibPeer, hdr: LnetHdr) -> bool:
@@ -43,7 +43,7 @@ class Receiver(Protocol):
         ...
 
 
-class Wire(Protocol):
+class MessageSender(Protocol):
     """The interface to the connection: it sends messages."""
 
     def __call__(self, kind: MsgType, **fields: object) -> None:
@@ -69,14 +69,14 @@ class Responder:
     def __init__(
         self,
         peer: KibPeer,
-        user: Receiver,
+        user: RequestReceiver,
         config: LndConfig,
         traffic: Traffic,
         *,
         local: Nid,
         regions: RegionTable,
         cookies: Iterator[int],
-        send: Wire,
+        send: MessageSender,
         transmit: Transmit,
     ) -> None:
         """Make it. Args: local: the NID of this end. regions, cookies: those of the connection."""

@@ -70,7 +70,7 @@ class PeerEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class DiscoveryRequest:
     """A ping or a discovery to execute."""
 
     nid: str
@@ -92,8 +92,8 @@ class DlcDocument:
     o2ibs: list[KibTarget] = field(default_factory=list)
     net_status: list[Net | None] = field(default_factory=list)
     """Networks to show; None: all."""
-    pings: list[Question] = field(default_factory=list)
-    discoveries: list[Question] = field(default_factory=list)
+    pings: list[DiscoveryRequest] = field(default_factory=list)
+    discoveries: list[DiscoveryRequest] = field(default_factory=list)
     sections: tuple[str, ...] = ()
     """The names of its sections, in order."""
     ignored: set[str] = field(default_factory=set)
@@ -230,11 +230,13 @@ def _read_target(reader: DlcReader, data: Any, path: KeyPath) -> KibTarget:
         raise reader.wrong((*path, "ips"), str(error)) from None
 
 
-def _read_question(reader: DlcReader, data: Any, path: KeyPath) -> Question:
+def _read_question(reader: DlcReader, data: Any, path: KeyPath) -> DiscoveryRequest:
     known = {"primary nid", "timeout", "source_nid", "force"}
     state = frozenset({"seq_no", "Multi-Rail", "peer ni", "errno", "descr"})
     entry = reader.mapping(data, path, known, {"primary nid"}, state)
     source = entry.get("source_nid")
     timeout_s = reader.number(entry, "timeout", path) / 1000 if "timeout" in entry else PING_S
     force = reader.flag(entry, "force", path, default=False)
-    return Question(str(entry["primary nid"]), timeout_s, None if source is None else str(source), force)
+    return DiscoveryRequest(
+        str(entry["primary nid"]), timeout_s, None if source is None else str(source), force
+    )

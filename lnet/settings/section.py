@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from hfi_sim.base.quantities import time_text
-from lnet.base.errors import ConfigError
+from lnet.base.errors import LnetConfigError
 from lnet.base.nid import Net
 from lnet.settings.config import MAX_RDMA_FRAGS, LndConfig
 from lnet.settings.networks import LNET_MAX_INTERFACES, Bonding
@@ -142,7 +142,7 @@ class LnetModel(Section):
 def read_targets(section: LnetModel, directory: Path) -> list[KibTarget]:
     """Return the targets of the section's targets file; an empty list if it has none.
 
-    Raises:  ConfigError: the file cannot be read or has an invalid line.
+    Raises:  LnetConfigError: the file cannot be read or has an invalid line.
     """
     if section.targets is None:
         return []
@@ -150,5 +150,5 @@ def read_targets(section: LnetModel, directory: Path) -> list[KibTarget]:
     try:
         text = read_text(file, MAX_TEXT, "targets file")
     except FileError as error:
-        raise ConfigError(error.name, 0, error.reason) from error
+        raise LnetConfigError(error.name, 0, error.reason) from error
     return parse_targets(text, str(file))

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 
-from lnet.base.errors import ConfigError, NidError
+from lnet.base.errors import LnetConfigError, NidError
 from lnet.base.nid import Net, Nid, parse_addr
 from lnet.settings.networks import LNET_MAX_INTERFACES
 
@@ -80,7 +80,7 @@ class TargetTable:
 def parse_targets(text: str, path: str = "targets") -> list[KibTarget]:
     """Read a targets file.
 
-    Raises:  ConfigError: with file and line: a bad NID, a bad address, no address or more than 16, or a NID that
+    Raises:  LnetConfigError: with file and line: a bad NID, a bad address, no address or more than 16, or a NID that
              appears twice.
     """
     targets: dict[Nid, KibTarget] = {}
@@ -91,8 +91,8 @@ def parse_targets(text: str, path: str = "targets") -> list[KibTarget]:
         try:
             target = KibTarget.of(words[0], words[1:])
         except NidError as error:
-            raise ConfigError(path, line, str(error)) from None
+            raise LnetConfigError(path, line, str(error)) from None
         if target.tg_nid in targets:
-            raise ConfigError(path, line, f"target {target.tg_nid} appears twice")
+            raise LnetConfigError(path, line, f"target {target.tg_nid} appears twice")
         targets[target.tg_nid] = target
     return list(targets.values())

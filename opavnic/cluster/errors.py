@@ -23,7 +23,7 @@ class MessageError(ClusterError):
         self.reason = reason
 
 
-class RefusedError(ClusterError):
+class JoinRefusedError(ClusterError):
     """This node may not join: its name is taken, its version differs, or the fabric already has a coordinator."""
 
 

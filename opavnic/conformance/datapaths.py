@@ -6,21 +6,21 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from opavnic.base.errors import DatapathUnavailableError
-from opavnic.conformance.native_datapath import NativeDatapath
+from opavnic.conformance.native_datapath import NativeVectorDatapath
 from opavnic.conformance.python_datapath import PythonDatapath
-from opavnic.conformance.vector_setup import Datapath
+from opavnic.conformance.vector_setup import VectorDatapath
 
 AUTO: Final = "auto"
 """The fastest available datapath."""
 
-DATAPATHS: Final[Mapping[str, Callable[[], Datapath]]] = {
-    "native": NativeDatapath,
+DATAPATHS: Final[Mapping[str, Callable[[], VectorDatapath]]] = {
+    "native": NativeVectorDatapath,
     "python": PythonDatapath,
 }
 """Factories of datapaths, fastest first; each raises DatapathUnavailableError if its datapath is not available."""
 
 
-def find_datapath(name: str) -> Datapath:
+def find_datapath(name: str) -> VectorDatapath:
     """Return the datapath of that name, or the fastest for `auto`.
 
     Raises:  DatapathUnavailableError: no datapath has that name, or it is not installed.

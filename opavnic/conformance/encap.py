@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from hfi_sim.base.types import MacAddr
 from hfi_sim.wire.lrh16b import length_qw_of
-from opavnic.conformance.result import Difference, Result, compare
-from opavnic.conformance.vector_setup import Datapath, EncapOutcome, EncapSituation
+from opavnic.conformance.result import CaseDifference, Result, compare
+from opavnic.conformance.vector_setup import EncapOutcome, EncapSituation, VectorDatapath
 from opavnic.conformance.vectors import Json, read_cases
 from opavnic.vnic.encap import HEADER_SIZE, pad_frame, pbc
 from opavnic.vnic.flow import innermost_ethertype_at
@@ -86,7 +86,7 @@ def _parse_batch(batch: Json) -> MacEntries:
     return section
 
 
-def run_encap(path: Path, datapath: Datapath) -> Result:
+def run_encap(path: Path, datapath: VectorDatapath) -> Result:
     """Run every case of a file against `datapath`.
 
     Raises:  VectorFileError: the file cannot be read, or does not hold encapsulation vectors.
@@ -97,7 +97,7 @@ def run_encap(path: Path, datapath: Datapath) -> Result:
     return result
 
 
-def _check(case: EncapCase, outcome: EncapOutcome) -> list[Difference]:
+def _check(case: EncapCase, outcome: EncapOutcome) -> list[CaseDifference]:
     expect = dict(case.expect)
     tag_in_frame = innermost_ethertype_at(pad_frame(case.situation.frame)) > 12
     if expect.get("hdr_frame_tag") is not None:

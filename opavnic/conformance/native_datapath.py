@@ -24,7 +24,7 @@ from opavnic.vnic.encap import pad_frame
 from opavnic.vnic.flow import entropy_of
 
 
-class NativeDatapath:
+class NativeVectorDatapath:
     """Encapsulation and receipt by the native module."""
 
     name = "native"

@@ -11,7 +11,7 @@ _ROW: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class CaseDifference:
     """One field of one case that differs from the recording."""
 
     case: int
@@ -47,7 +47,7 @@ class Result:
     failed: int = 0
     skipped: int = 0
     """Steps that the target cannot do (a running lab takes no host operations from here)."""
-    differences: list[Difference] = field(default_factory=list)
+    differences: list[CaseDifference] = field(default_factory=list)
     kept: int = DEFAULT_KEPT
 
     @property
@@ -55,7 +55,7 @@ class Result:
         """Whether there were cases and all passed."""
         return self.total > 0 and not self.failed
 
-    def add(self, differences: list[Difference]) -> None:
+    def add(self, differences: list[CaseDifference]) -> None:
         """Count one case with these differences."""
         self.total += 1
         if differences:
@@ -82,11 +82,11 @@ class Result:
         }
 
 
-def compare(case: int, where: str, expected: dict[str, Any], got: dict[str, Any]) -> list[Difference]:
+def compare(case: int, where: str, expected: dict[str, Any], got: dict[str, Any]) -> list[CaseDifference]:
     """Return a difference for each key of `expected` that has another value in `got`."""
     prefix = f"{where}, " if where else ""
     return [
-        Difference(case, prefix + key, value, got.get(key))
+        CaseDifference(case, prefix + key, value, got.get(key))
         for key, value in expected.items()
         if value != got.get(key)
     ]

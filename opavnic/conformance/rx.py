@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from opavnic.conformance.result import Difference, Result, compare
-from opavnic.conformance.vector_setup import Datapath, RxOutcome, VportSetup, VportState
+from opavnic.conformance.result import CaseDifference, Result, compare
+from opavnic.conformance.vector_setup import RxOutcome, VectorDatapath, VportSetup, VportState
 from opavnic.conformance.vectors import Json, read_cases
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class RxCase:
         return cls(int(document["id"]), vports, packet, expect)
 
 
-def run_rx(path: Path, datapath: Datapath) -> Result:
+def run_rx(path: Path, datapath: VectorDatapath) -> Result:
     """Run every case of a file against `datapath`.
 
     Raises:  VectorFileError: the file cannot be read, or does not hold receive vectors.
@@ -60,7 +60,7 @@ def run_rx(path: Path, datapath: Datapath) -> Result:
     return result
 
 
-def _check(case: RxCase, outcome: RxOutcome) -> list[Difference]:
+def _check(case: RxCase, outcome: RxOutcome) -> list[CaseDifference]:
     drop: str | None = None if outcome.frames else "uncounted"
     drop_vport: int | None = None
     for vport_num, counters in outcome.counters.items():
@@ -78,5 +78,7 @@ def _check(case: RxCase, outcome: RxOutcome) -> list[Difference]:
     }
     differences = compare(case.case, "", case.expect, observed)
     if len(outcome.frames) > 1:
-        differences.append(Difference(case.case, "delivered on several vports", 1, sorted(outcome.frames)))
+        differences.append(
+            CaseDifference(case.case, "delivered on several vports", 1, sorted(outcome.frames))
+        )
     return differences

@@ -33,7 +33,7 @@ from hfi_sim.wire.mad.header import (
 )
 from hfi_sim.wire.mad.message import Mad
 from opavnic.base.errors import VectorFileError
-from opavnic.conformance.result import Difference, Result
+from opavnic.conformance.result import CaseDifference, Result
 from opavnic.conformance.vectors import Json, read_cases
 from opavnic.conformance.vema import VemaSession
 from opavnic.management.mad_client import MadClient
@@ -173,7 +173,7 @@ def run_vema_target(
     return result
 
 
-def _run_session(session: VemaSession, target: _Target, result: Result) -> list[Difference]:
+def _run_session(session: VemaSession, target: _Target, result: Result) -> list[CaseDifference]:
     for number, step in enumerate(session.steps):
         if step["op"] != "mad" or not _can_be_sent(step["in"]):
             result.skipped += 1
@@ -185,7 +185,7 @@ def _run_session(session: VemaSession, target: _Target, result: Result) -> list[
         expected, got = expected_got
         if expected != got:
             return [
-                Difference(session.case, f"step {number} ({step.get('note', 'mad')}), out", expected, got)
+                CaseDifference(session.case, f"step {number} ({step.get('note', 'mad')}), out", expected, got)
             ]
     return []
 

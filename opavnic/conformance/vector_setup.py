@@ -73,7 +73,7 @@ class RxOutcome:
     """Receive counters that are not 0, by vport."""
 
 
-class Datapath(Protocol):
+class VectorDatapath(Protocol):
     """An implementation of encapsulation and receipt, as the vectors drive it."""
 
     name: str

@@ -11,7 +11,7 @@ from hfi_sim.base.types import MacAddr
 from hfi_sim.netdev.memory import MemoryNetdev, memory_netdev
 from opavnic.base.errors import VectorFileError
 from opavnic.conformance.hfi_stub import HfiStub
-from opavnic.conformance.result import Difference, Result, compare
+from opavnic.conformance.result import CaseDifference, Result, compare
 from opavnic.conformance.vector_setup import group_counters
 from opavnic.conformance.vectors import Json, read_cases
 from opavnic.vnic.adapter import Adapter
@@ -128,7 +128,7 @@ class _SessionRun:
         )
         self._states: dict[str, dict[str, Any]] = {}
 
-    def run(self) -> list[Difference]:
+    def run(self) -> list[CaseDifference]:
         """Run all steps; stop at the first that differs, as later differences may only be its consequences."""
         for number, step in enumerate(self._session.steps):
             where = f"step {number} ({step.get('note', step['op'])})"
@@ -137,7 +137,7 @@ class _SessionRun:
                 return differences
         return []
 
-    def _step(self, step: Json, where: str) -> list[Difference]:
+    def _step(self, step: Json, where: str) -> list[CaseDifference]:
         case = self._session.case
         self._port.traps.clear()
         observed = self._do(step)

@@ -22,7 +22,7 @@ NOT_BUILT: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class DatapathChoice:
     """The datapath that runs, and why where it is not the fastest."""
 
     name: DatapathName
@@ -48,14 +48,16 @@ def why_not_native() -> str:
     return ""
 
 
-def choose_datapath(wanted: EngineWanted, *, tap: bool = True, polynomial: int = IBA_POLYNOMIAL) -> Choice:
+def choose_datapath(
+    wanted: EngineWanted, *, tap: bool = True, polynomial: int = IBA_POLYNOMIAL
+) -> DatapathChoice:
     """Return the datapath to run on.
 
     Args:    tap: whether netdevs are TAPs. polynomial: that of the fabric's ICRC.
     Raises:  DatapathUnavailableError: `native` was asked for and cannot be had.
     """
     if wanted == "python":
-        return Choice("python")
+        return DatapathChoice("python")
     if not tap:
         obstacle = "the native datapath works on TAPs, these netdevs are in memory"
     elif load_native() is None:
@@ -63,10 +65,10 @@ def choose_datapath(wanted: EngineWanted, *, tap: bool = True, polynomial: int =
     elif polynomial != IBA_POLYNOMIAL:
         obstacle = f"the native datapath knows no ICRC polynomial but {IBA_POLYNOMIAL:#010x}"
     else:
-        return Choice("native")
+        return DatapathChoice("native")
     if wanted == "native":
         raise DatapathUnavailableError(obstacle)
-    return Choice("python", obstacle)
+    return DatapathChoice("python", obstacle)
 
 
 def choose_workers(wanted: int | Literal["auto"], hosts: int, processors: int) -> int:

@@ -22,7 +22,7 @@ from hfi_sim.management.umad.abi import UmadError
 from opavnic.devices import fuse
 from opavnic.devices.fuse import Attributes, Opcode, Request
 from opavnic.devices.pieces import MAY_BE_PART, Deposit, Fetch, Pieces
-from opavnic.devices.tree import DeviceFile, Directory, Handle, Node, Symlink, Text, Tree
+from opavnic.devices.tree import DeviceFile, Directory, FileNode, Handle, Symlink, Text, Tree
 
 MAX_HANDLES: Final = 4096
 """Files that the programs of one mount may have open."""
@@ -428,7 +428,7 @@ _HANDLERS: Final[dict[int, Callable[[FileSystem, Request], bytes | None]]] = {
 }
 
 
-def attributes_of(node: Node) -> Attributes:
+def attributes_of(node: FileNode) -> Attributes:
     """Return what stat(2) shows of a node."""
     if isinstance(node, Directory):
         return Attributes(node.ino, stat.S_IFDIR | 0o755)

@@ -41,23 +41,23 @@ class Handle(Protocol):
         """End it: the program has closed its last descriptor, or has been killed."""
 
 
-class Node:
+class FileNode:
     """One file; its number is its place in the tree."""
 
     def __init__(self) -> None:
         self.ino = 0
 
 
-class Directory(Node):
+class Directory(FileNode):
     """A directory; `parent` is itself at the root."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.entries: dict[str, Node] = {}
+        self.entries: dict[str, FileNode] = {}
         self.parent = self
 
 
-class Text(Node):
+class Text(FileNode):
     """A file whose content is made when it is opened; one that takes what is written can be written by root."""
 
     def __init__(self, content: Callable[[], str], take: Callable[[bytes], None] | None = None) -> None:
@@ -66,7 +66,7 @@ class Text(Node):
         self.take = take
 
 
-class Symlink(Node):
+class Symlink(FileNode):
     """A symbolic link."""
 
     def __init__(self, target: str) -> None:
@@ -74,7 +74,7 @@ class Symlink(Node):
         self.target = target
 
 
-class DeviceFile(Node):
+class DeviceFile(FileNode):
     """A device; `open` makes the handle of one opening.
 
     It may raise UmadError: EAGAIN where another opening must end first.
@@ -98,15 +98,15 @@ class Tree:
 
     def __init__(self) -> None:
         self._numbers = itertools.count(ROOT_INO)
-        self.nodes: dict[int, Node] = {}
+        self.nodes: dict[int, FileNode] = {}
         self.root = Directory()
         self._enter(self.root)
 
-    def _enter(self, node: Node) -> None:
+    def _enter(self, node: FileNode) -> None:
         node.ino = next(self._numbers)
         self.nodes[node.ino] = node
 
-    def add(self, path: str, node: Node) -> None:
+    def add(self, path: str, node: FileNode) -> None:
         """Put a node at a path such as `infiniband/hfi1_0/node_guid`; directories on the way are made.
 
         Raises:  ValueError: something is there already.

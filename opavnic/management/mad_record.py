@@ -31,7 +31,7 @@ class RecordError(OpavnicError, InputError):
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class MadExchange:
     """A request and its response, or an unsolicited MAD."""
 
     lid: int
@@ -52,7 +52,7 @@ class Exchange:
         return awaits_response(method_of(self.mad))
 
 
-def read_record(file: Path) -> Iterator[Exchange]:
+def read_record(file: Path) -> Iterator[MadExchange]:
     """Yield the exchanges in a file, in order.
 
     Raises:  RecordError: it cannot be read, or contains invalid data.
@@ -64,7 +64,7 @@ def read_record(file: Path) -> Iterator[Exchange]:
     return _of_capture(file, data) if is_capture(data) else _of_lines(file, data)
 
 
-def _of_lines(file: Path, data: bytes) -> Iterator[Exchange]:
+def _of_lines(file: Path, data: bytes) -> Iterator[MadExchange]:
     for number, line in enumerate(data.splitlines(), start=1):
         if not line.strip():
             continue
@@ -74,7 +74,7 @@ def _of_lines(file: Path, data: bytes) -> Iterator[Exchange]:
             response = bytes.fromhex(item["response"]) if item.get("response") else None
             if len(mad) < MadHeader.SIZE:
                 raise ValueError(f"MAD of {len(mad)} bytes")
-            yield Exchange(int(item["lid"]), mad, response)
+            yield MadExchange(int(item["lid"]), mad, response)
         except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise RecordError(f"{file}:{number}: not a recorded MAD{_why(error)}; {_FORM}") from error
 
@@ -88,7 +88,7 @@ def _why(error: Exception) -> str:
     return ""
 
 
-def _of_capture(file: Path, data: bytes) -> Iterator[Exchange]:
+def _of_capture(file: Path, data: bytes) -> Iterator[MadExchange]:
     pairing = Pairing()
     try:
         for packet in read_capture(data):
@@ -103,9 +103,9 @@ class Pairing:
     """Pairs the requests among 16B packets with their responses, by LIDs and transaction id."""
 
     def __init__(self) -> None:
-        self._waiting: dict[tuple[int, int, int], Exchange] = {}
+        self._waiting: dict[tuple[int, int, int], MadExchange] = {}
 
-    def take(self, data: bytes) -> Iterator[Exchange]:
+    def take(self, data: bytes) -> Iterator[MadExchange]:
         """Take one packet; yield the exchange that it completes, if any. Retries and other packets are skipped."""
         try:
             packet = parse_packet(data)
@@ -119,15 +119,15 @@ class Pairing:
         if header.method & RESPONSE_BIT:
             request = self._waiting.pop((slid, dlid, header.tid), None)
             if request is not None:
-                yield Exchange(request.lid, request.mad, mad)
+                yield MadExchange(request.lid, request.mad, mad)
         elif not awaits_response(header.method):
-            yield Exchange(slid, mad)
+            yield MadExchange(slid, mad)
         else:
-            self._waiting.setdefault((dlid, slid, header.tid), Exchange(dlid, mad))
+            self._waiting.setdefault((dlid, slid, header.tid), MadExchange(dlid, mad))
             if len(self._waiting) > MAX_UNANSWERED:
                 yield self._waiting.pop(next(iter(self._waiting)))
 
-    def rest(self) -> Iterator[Exchange]:
+    def rest(self) -> Iterator[MadExchange]:
         """Yield the requests that were never answered."""
         yield from self._waiting.values()
         self._waiting = {}

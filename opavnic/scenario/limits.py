@@ -51,7 +51,7 @@ class TimeLimits:
     """By the clock on the wall."""
 
 
-class Watch:
+class LimitWatch:
     """Watches what runs on the event loop of a scenario, a test or a coroutine fixture, and ends it at a limit.
 
     What is ended is cancelled, and raises TimeLimitError: its traceback has the lines of the user alone.

@@ -17,7 +17,7 @@ from opavnic.testing.pytest_items import FIXTURES, inner_test, is_coroutine, sha
 if TYPE_CHECKING:
     from hfi_sim.engine.api import EngineFactory
     from opavnic.scenario import Scenario, ScenarioEm
-    from opavnic.scenario.limits import TimeLimits, Watch
+    from opavnic.scenario.limits import LimitWatch, TimeLimits
 
 OWN_LOOP: Final = (
     "unittest.IsolatedAsyncioTestCase runs its tests on an event loop of its own, which fixtures do not have; make the "
@@ -102,14 +102,14 @@ def make_scenario(order: FabricOrder, engine: EngineFactory | None, *, on_loop: 
 @contextlib.asynccontextmanager
 async def running_scenario(order: FabricOrder, engine: EngineFactory | None) -> AsyncIterator[Scenario]:
     """Run a scenario on this event loop, on virtual time, within the limits of the test; check it at the end."""
-    from opavnic.scenario.limits import Watch
+    from opavnic.scenario.limits import LimitWatch
 
     __tracebackhide__ = True
     node = order.node
     limits = _limits(node)
     with _time_of(node):
         scenario = make_scenario(order, engine, on_loop=True)
-        with Watch(scenario, limits) as watch:
+        with LimitWatch(scenario, limits) as watch:
             node.stash[_WATCH] = watch
             async with scenario:
                 yield scenario
@@ -241,7 +241,7 @@ def refuse_marks_on_shared(item: pytest.Function, scope: str) -> None:
 
 def begin_test(item: pytest.Function) -> None:
     """Let the limits of a test count for a fabric that it shares."""
-    watch: Watch | None = _stashed(item, _WATCH)
+    watch: LimitWatch | None = _stashed(item, _WATCH)
     if watch is not None and shares_with(item) is not None:
         watch.limits = _limits(item)
 

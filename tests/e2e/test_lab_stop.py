@@ -172,7 +172,7 @@ async def end_of(lab: Lab) -> Removed:
         ("opavnic.world.parts.control.ControlServer.close", "control API: RuntimeError: boom"),
         ("vema.em.service.service.EthernetService.stop", "Ethernet Manager: RuntimeError: boom"),
         ("opavnic.management.mad_socket.MadSocketServer.close", "MAD socket: RuntimeError: boom"),
-        ("opavnic.lab.hosts.machine.Machine.end_programs", "programs: RuntimeError: boom"),
+        ("opavnic.lab.hosts.machine.LabHosts.end_programs", "programs: RuntimeError: boom"),
         ("opavnic.lab.run.logs.LogHub.end_followers", "readers of the log: RuntimeError: boom"),
         ("ejfat.live.app.LbApp.stop", "app ejfat-lb on n1: RuntimeError: boom"),
     ],

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from ejfat.demo.run import KILLED, SLOW, WORKERS, DemoPlan, DemoResult, run_demo
+from ejfat.demo.run import KILLED, SLOW, WORKERS, DemoPlan, EjfatDemoResult, run_demo
 from opavnic.cli.main import main
 from opavnic.lab.file.errors import PrivilegeError
 from opavnic.lab.ownership.privileges import check_tun, has_capabilities
@@ -14,7 +14,7 @@ from opavnic.lab.ownership.privileges import check_tun, has_capabilities
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 
-def check(result: DemoResult) -> None:
+def check(result: EjfatDemoResult) -> None:
     assert result.problems == []
     assert result.ok
     assert (result.split_events, result.lost_events) == (0, 0)

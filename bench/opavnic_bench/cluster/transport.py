@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from opavnic.cluster.protocol.membership import Role
+from opavnic.cluster.protocol.membership import MachineRole
 from opavnic.cluster.protocol.messages import Body, Packets, StreamId, Train, build_train, parse
 from opavnic.cluster.protocol.transport import NodeName
 from opavnic.cluster.protocol.zenoh_config import Address, SessionPlan, config, to_json5
@@ -219,7 +219,7 @@ def _wheel_sends(plan: SessionPlan, size: int, seconds: float, batches: Sequence
 
 
 async def _transport_receives(plan: SessionPlan) -> None:
-    node = ZenohTransport(plan, Role.COORDINATOR, fabric=1)
+    node = ZenohTransport(plan, MachineRole.COORDINATOR, fabric=1)
     counted, gone, pongs = [0], asyncio.Event(), Packets()
 
     def send_pongs(link: str, direction: int) -> None:
@@ -250,7 +250,7 @@ async def _transport_receives(plan: SessionPlan) -> None:
 
 
 async def _transport_sends(plan: SessionPlan, size: int, seconds: float, batches: Sequence[int]) -> None:
-    node, peer = ZenohTransport(plan, Role.MEMBER), NodeName("receiver")
+    node, peer = ZenohTransport(plan, MachineRole.MEMBER), NodeName("receiver")
     room, back, returned = asyncio.Event(), asyncio.Event(), [0]
 
     def on_train(link: str, direction: int, body: Body) -> None:

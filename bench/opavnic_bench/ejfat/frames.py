@@ -7,7 +7,7 @@ from ipaddress import IPv4Address
 from ejfat.control.epochs import programming
 from ejfat.control.epochs.calendar import spread
 from ejfat.control.epochs.epochs import EpochManager
-from ejfat.control.epochs.programming import Rewrite, Target
+from ejfat.control.epochs.programming import Rewrite, TableTarget
 from ejfat.events.segmentation import Segmenter
 from ejfat.tables.schema import Op, TableSet
 
@@ -19,7 +19,7 @@ _LB_MAC = 0x020000000001
 def make_tables(members: int = 4, *, worker: Rewrite | None = None, mac: int = _LB_MAC) -> TableSet:
     """Return tables that serve all versions with `members` members, or with one given worker."""
     tables = TableSet()
-    target = Target(0, with_v1=True)
+    target = TableTarget(0, with_v1=True)
     rewrites = (
         [worker]
         if worker

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from ejfat.base.errors import ControlError, ExhaustedError
 from ejfat.control.epochs import programming
 from ejfat.control.epochs.prefixes import EVERYTHING, TICKS, Prefix, cover
-from ejfat.control.epochs.programming import Target
+from ejfat.control.epochs.programming import TableTarget
 from ejfat.tables.schema import SLOTS, Op, Update
 
 MAX_LIVE = 4
@@ -50,7 +50,7 @@ class Retiring:
 class EpochManager:
     """The epochs of one instance. Methods that change epochs return table updates in the order to apply them."""
 
-    def __init__(self, target: Target, *, next_number: int = 0) -> None:
+    def __init__(self, target: TableTarget, *, next_number: int = 0) -> None:
         self.target = target
         self.current: Epoch | None = None
         self.retiring: list[Retiring] = []

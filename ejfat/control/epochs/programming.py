@@ -38,7 +38,7 @@ _ALL_NODES_MAC = 0x333300000001
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class TableTarget:
     """The tables to update: an instance, and whether it also uses the v1 tables."""
 
     lb_id: int
@@ -62,7 +62,9 @@ def _update(op: Op, dialect: Dialect, spec: TableSpec, entry: Entry) -> Update:
     return Update(op, dialect, spec.name, entry)
 
 
-def own_addresses(target: Target, mac: int, addresses: Iterable[IpAddress], op: Op = Op.PUT) -> list[Update]:
+def own_addresses(
+    target: TableTarget, mac: int, addresses: Iterable[IpAddress], op: Op = Op.PUT
+) -> list[Update]:
     """Return the filter updates that admit frames to the load balancer: its MAC, its groups, its addresses."""
     updates: list[Update] = []
     macs = [mac, _BROADCAST, _ALL_NODES_MAC]
@@ -88,13 +90,13 @@ def own_addresses(target: Target, mac: int, addresses: Iterable[IpAddress], op: 
     return updates
 
 
-def sender(target: Target, address: IpAddress, op: Op) -> Update:
+def sender(target: TableTarget, address: IpAddress, op: Op) -> Update:
     """Return the update of the source filter for one sender."""
     spec = V23_IPV4_SRC if address.version == 4 else V23_IPV6_SRC
     return _update(op, Dialect.V23, spec, Entry(exact(spec, target.lb_id, int(address)), "allow_ip_src"))
 
 
-def member(target: Target, rewrite: Rewrite, op: Op) -> list[Update]:
+def member(target: TableTarget, rewrite: Rewrite, op: Op) -> list[Update]:
     """Return the updates of one member's rewrite."""
     version = rewrite.ip.version
     action = f"do_ipv{version}_member_rewrite"
@@ -112,7 +114,7 @@ def member(target: Target, rewrite: Rewrite, op: Op) -> list[Update]:
     return updates
 
 
-def calendar(target: Target, epoch: int, members: Sequence[int], op: Op) -> list[Update]:
+def calendar(target: TableTarget, epoch: int, members: Sequence[int], op: Op) -> list[Update]:
     """Return the updates of all slots of an epoch's calendar."""
     updates: list[Update] = []
     for slot, member_id in enumerate(members):
@@ -125,7 +127,7 @@ def calendar(target: Target, epoch: int, members: Sequence[int], op: Op) -> list
     return updates
 
 
-def assignment(target: Target, prefix: Prefix, epoch: int, op: Op) -> list[Update]:
+def assignment(target: TableTarget, prefix: Prefix, epoch: int, op: Op) -> list[Update]:
     """Return the updates that assign the ticks of a prefix to an epoch (longer prefix: lower priority number)."""
     tick = prefix_match(prefix.value, prefix.length)
     args, priority = (epoch,), 64 - prefix.length

@@ -41,7 +41,7 @@ CLOCK_SLACK_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class TickSample:
     """A tick, when it was current (seconds, local clock), and the rate given by the sender (0: unknown)."""
 
     tick: int
@@ -59,13 +59,13 @@ class TickPredictor:
     """Predicts the largest tick that any source will have reached at a given time."""
 
     def __init__(self) -> None:
-        self._sources: dict[Source, deque[Sample]] = {}
-        self._passed: deque[Sample] = deque(maxlen=SAMPLES)
+        self._sources: dict[Source, deque[TickSample]] = {}
+        self._passed: deque[TickSample] = deque(maxlen=SAMPLES)
         """The last maxima of the ticks that the data plane has seen."""
         self.seen = 0
         """The largest believed tick that the data plane has seen since the ticks last went backwards."""
 
-    def sample(self, source: Source, sample: Sample) -> Drop | None:
+    def sample(self, source: Source, sample: TickSample) -> Drop | None:
         """Accept a sample of a source, or return the reason for refusing it.
 
         If the ticks of a source went backwards, it has restarted, and its older samples are dropped. An unknown source
@@ -108,7 +108,7 @@ class TickPredictor:
         del self._sources[min(of_it, key=lambda one: self._sources[one][-1].at)]
         return True
 
-    def _is_within_reach(self, sample: Sample, known: deque[Sample]) -> bool:
+    def _is_within_reach(self, sample: TickSample, known: deque[TickSample]) -> bool:
         """Return whether ticks can have advanced this far, judged by the data plane or, without it, by the sources."""
         if self._is_seeing(sample.at):
             witnesses = [self._passed]
@@ -146,7 +146,7 @@ class TickPredictor:
         tick = min(tick, furthest)
         if tick > self.seen:
             self.seen = tick
-            self._passed.append(Sample(tick, now))
+            self._passed.append(TickSample(tick, now))
 
     def passed(self, now: float) -> int:
         """Return the tick that data has passed for certain: seen, and reached as the sources say, if they do."""
@@ -186,7 +186,7 @@ class TickPredictor:
             said.append(self.seen)
         return min(max(said), TICKS - 2) if said else None
 
-    def _fresh(self, now: float) -> list[deque[Sample]]:
+    def _fresh(self, now: float) -> list[deque[TickSample]]:
         """Return the samples of each source that sent a message within the last minute."""
         return [samples for samples in self._sources.values() if now - samples[-1].at <= FRESH_S]
 
@@ -195,7 +195,7 @@ class TickPredictor:
         return bool(self._passed) and now - self._passed[-1].at <= FRESH_S
 
 
-def _reach(samples: deque[Sample], when: float, headroom: float, slack_s: float = 0.0) -> int:
+def _reach(samples: deque[TickSample], when: float, headroom: float, slack_s: float = 0.0) -> int:
     """Return the furthest tick possible at `when` if the rate grows at most by the factor `headroom`."""
     last = samples[-1]
     pace = _slope(samples)
@@ -205,7 +205,7 @@ def _reach(samples: deque[Sample], when: float, headroom: float, slack_s: float 
     return last.tick + round(bound * (max(0.0, when - last.at) + slack_s))
 
 
-def _rate(samples: deque[Sample]) -> float | None:
+def _rate(samples: deque[TickSample]) -> float | None:
     """Return the rate of a source; None if it is unknown."""
     pace = _slope(samples)
     rate = samples[-1].rate_hz or pace
@@ -214,19 +214,19 @@ def _rate(samples: deque[Sample]) -> float | None:
     return rate
 
 
-def _data_reach(samples: deque[Sample], when: float) -> int:
+def _data_reach(samples: deque[TickSample], when: float) -> int:
     """Return the furthest tick in data that the messages of a source allow at `when`."""
     last, rate = samples[-1], _rate(samples)
     bound = FASTEST_HZ if rate is None else max(SLOWEST_HZ, PACE * rate)
     return last.tick + round(bound * (max(0.0, when - last.at) + DATA_SLACK_S))
 
 
-def _extrapolate(samples: deque[Sample], when: float) -> int:
+def _extrapolate(samples: deque[TickSample], when: float) -> int:
     last = samples[-1]
     return max(last.tick, last.tick + round((_rate(samples) or 0.0) * (when - last.at)))
 
 
-def _slope(samples: Iterable[Sample]) -> float | None:
+def _slope(samples: Iterable[TickSample]) -> float | None:
     """Return ticks per second by linear regression; None if all samples have the same time."""
     points = [(sample.at, sample.tick) for sample in samples]
     base_at, base_tick = points[0]

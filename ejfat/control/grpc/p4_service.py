@@ -17,7 +17,7 @@ import grpc
 from ejfat.base.errors import ControlError, EjfatError
 from ejfat.control.grpc import rules
 from ejfat.control.grpc.metrics import Metrics
-from ejfat.control.grpc.rules import Fault, Rule, RuleError, RuleMatch
+from ejfat.control.grpc.rules import Rule, RuleError, RuleFault, RuleMatch
 from ejfat.control.grpc.serving import require_token
 from ejfat.control.grpc.stats import is_selected, stats_of
 from ejfat.control.pb import sn_p4_v2_pb2 as pb
@@ -29,17 +29,17 @@ from ejfat.tables.schema import V23_SPECS, Dialect, Update
 log = logging.getLogger("ejfat.control.grpc")
 Context = grpc.aio.ServicerContext[Any, Any]
 _FAULTS = {
-    Fault.TABLE: pb.EC_INVALID_TABLE_NAME,
-    Fault.ACTION: pb.EC_INVALID_ACTION_NAME,
-    Fault.TOO_FEW_MATCHES: pb.EC_TABLE_RULE_TOO_FEW_MATCHES,
-    Fault.TOO_MANY_MATCHES: pb.EC_TABLE_RULE_TOO_MANY_MATCHES,
-    Fault.TOO_FEW_PARAMETERS: pb.EC_TABLE_RULE_TOO_FEW_ACTION_PARAMETERS,
-    Fault.TOO_MANY_PARAMETERS: pb.EC_TABLE_RULE_TOO_MANY_ACTION_PARAMETERS,
-    Fault.PARAMETER: pb.EC_TABLE_RULE_INVALID_ACTION_PARAMETER_FORMAT,
-    Fault.KEY: pb.EC_TABLE_RULE_MATCH_INVALID_KEY_FORMAT,
-    Fault.MASK: pb.EC_TABLE_RULE_MATCH_INVALID_MASK_FORMAT,
-    Fault.PREFIX_LENGTH: pb.EC_TABLE_RULE_MATCH_INVALID_PREFIX_LENGTH,
-    Fault.MATCH_TYPE: pb.EC_UNKNOWN_TABLE_RULE_MATCH_TYPE,
+    RuleFault.TABLE: pb.EC_INVALID_TABLE_NAME,
+    RuleFault.ACTION: pb.EC_INVALID_ACTION_NAME,
+    RuleFault.TOO_FEW_MATCHES: pb.EC_TABLE_RULE_TOO_FEW_MATCHES,
+    RuleFault.TOO_MANY_MATCHES: pb.EC_TABLE_RULE_TOO_MANY_MATCHES,
+    RuleFault.TOO_FEW_PARAMETERS: pb.EC_TABLE_RULE_TOO_FEW_ACTION_PARAMETERS,
+    RuleFault.TOO_MANY_PARAMETERS: pb.EC_TABLE_RULE_TOO_MANY_ACTION_PARAMETERS,
+    RuleFault.PARAMETER: pb.EC_TABLE_RULE_INVALID_ACTION_PARAMETER_FORMAT,
+    RuleFault.KEY: pb.EC_TABLE_RULE_MATCH_INVALID_KEY_FORMAT,
+    RuleFault.MASK: pb.EC_TABLE_RULE_MATCH_INVALID_MASK_FORMAT,
+    RuleFault.PREFIX_LENGTH: pb.EC_TABLE_RULE_MATCH_INVALID_PREFIX_LENGTH,
+    RuleFault.MATCH_TYPE: pb.EC_UNKNOWN_TABLE_RULE_MATCH_TYPE,
 }
 _MATCH_TYPES = {
     MatchKind.EXACT: pb.MATCH_TYPE_CONSTANT,
@@ -318,4 +318,6 @@ def _rule_match(match: pb.Match) -> RuleMatch:
         return RuleMatch(match.key_prefix.key, prefix_length=match.key_prefix.prefix_length)
     if kind == "unused":
         return RuleMatch()
-    raise RuleError(Fault.MATCH_TYPE, f"match type {kind}, expected key_only, key_mask, key_prefix or unused")
+    raise RuleError(
+        RuleFault.MATCH_TYPE, f"match type {kind}, expected key_only, key_mask, key_prefix or unused"
+    )

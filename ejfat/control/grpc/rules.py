@@ -17,7 +17,7 @@ from ejfat.tables.schema import V23_SPECS, Dialect, Op, TableSet, Update
 _SPECS = {spec.name: spec for spec in V23_SPECS}
 
 
-class Fault(Enum):
+class RuleFault(Enum):
     """Kinds of invalid rules."""
 
     TABLE = "table"
@@ -36,7 +36,7 @@ class Fault(Enum):
 class RuleError(EjfatError):
     """A rule that does not fit any table."""
 
-    def __init__(self, fault: Fault, reason: str) -> None:
+    def __init__(self, fault: RuleFault, reason: str) -> None:
         super().__init__(reason)
         self.fault = fault
 
@@ -70,14 +70,14 @@ def insertion(rule: Rule) -> Update:
     action = spec.actions.get(rule.action)
     if action is None:
         raise RuleError(
-            Fault.ACTION, f"{spec.name}: no action {rule.action!r}, expected {' or '.join(spec.actions)}"
+            RuleFault.ACTION, f"{spec.name}: no action {rule.action!r}, expected {' or '.join(spec.actions)}"
         )
     given, wanted = len(rule.parameters), len(action.params)
     if given != wanted:
-        fault = Fault.TOO_FEW_PARAMETERS if given < wanted else Fault.TOO_MANY_PARAMETERS
+        fault = RuleFault.TOO_FEW_PARAMETERS if given < wanted else RuleFault.TOO_MANY_PARAMETERS
         raise RuleError(fault, f"{spec.name}: {action.name} takes {wanted} parameters, not {given}")
     args = tuple(
-        _number(text, param.width, Fault.PARAMETER, f"{spec.name}: {param.name}")
+        _number(text, param.width, RuleFault.PARAMETER, f"{spec.name}: {param.name}")
         for param, text in zip(action.params, rule.parameters, strict=True)
     )
     return Update(Op.PUT, Dialect.V23, spec.name, Entry(matches, action.name, args, rule.priority))
@@ -96,10 +96,10 @@ def deletion(rule: Rule, tables: TableSet) -> Update | None:
 def _key(rule: Rule) -> tuple[TableSpec, tuple[Match, ...]]:
     spec = _SPECS.get(rule.table)
     if spec is None:
-        raise RuleError(Fault.TABLE, f"no table {rule.table!r}, expected one of {', '.join(_SPECS)}")
+        raise RuleError(RuleFault.TABLE, f"no table {rule.table!r}, expected one of {', '.join(_SPECS)}")
     given, wanted = len(rule.matches), len(spec.keys)
     if given != wanted:
-        fault = Fault.TOO_FEW_MATCHES if given < wanted else Fault.TOO_MANY_MATCHES
+        fault = RuleFault.TOO_FEW_MATCHES if given < wanted else RuleFault.TOO_MANY_MATCHES
         raise RuleError(fault, f"{spec.name}: {given} matches, expected {wanted} ({spec.describe_keys()})")
     return spec, _matches(spec, rule.matches)
 
@@ -112,28 +112,30 @@ def _match(spec: TableSpec, key: KeyField, match: RuleMatch) -> Match:
     name = f"{spec.name}: {key.name}"
     if match.key is None:
         if key.kind is MatchKind.EXACT:
-            raise RuleError(Fault.MATCH_TYPE, f"{name} needs a key")
+            raise RuleError(RuleFault.MATCH_TYPE, f"{name} needs a key")
         return Match(0, 0)
-    value = _number(match.key, key.width, Fault.KEY, name)
+    value = _number(match.key, key.width, RuleFault.KEY, name)
     if match.prefix_length is not None:
         if not 0 <= match.prefix_length <= key.width:
-            raise RuleError(Fault.PREFIX_LENGTH, f"{name}/{match.prefix_length}, expected 0 to {key.width}")
+            raise RuleError(
+                RuleFault.PREFIX_LENGTH, f"{name}/{match.prefix_length}, expected 0 to {key.width}"
+            )
         found = prefix_match(value, match.prefix_length, key.width)
     else:
         mask = (
             key.full_mask
             if match.mask is None
-            else _number(match.mask, key.width, Fault.MASK, f"{name} mask")
+            else _number(match.mask, key.width, RuleFault.MASK, f"{name} mask")
         )
         found = Match(value & mask, mask)
     if key.kind is MatchKind.EXACT and found.mask != key.full_mask:
-        raise RuleError(Fault.MATCH_TYPE, f"{name} is an exact key; its mask must have all bits set")
+        raise RuleError(RuleFault.MATCH_TYPE, f"{name} is an exact key; its mask must have all bits set")
     if key.kind is MatchKind.LPM and found.mask != prefix_match(0, found.prefix_length, key.width).mask:
-        raise RuleError(Fault.MASK, f"{name} mask {found.mask:#x} is not a prefix")
+        raise RuleError(RuleFault.MASK, f"{name} mask {found.mask:#x} is not a prefix")
     return found
 
 
-def _number(text: str, width: int, fault: Fault, name: str) -> int:
+def _number(text: str, width: int, fault: RuleFault, name: str) -> int:
     try:
         value = int(text, 16) if text[:2].lower() == "0x" else int(text, 10)
     except ValueError:

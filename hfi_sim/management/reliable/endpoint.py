@@ -30,7 +30,7 @@ from hfi_sim.management.reliable.config import (
     RcEvent,
     Rejected,
 )
-from hfi_sim.management.reliable.receiver import MessageTooLongError, Receiver
+from hfi_sim.management.reliable.receiver import MessageReceiver, MessageTooLongError
 from hfi_sim.management.reliable.sender import Sender
 from hfi_sim.wire.reliable_header import RcHeader, RcOpcode
 
@@ -52,7 +52,7 @@ class _Connection:
     service: int
     private: bytes
     sender: Sender
-    receiver: Receiver
+    receiver: MessageReceiver
     remote_conn: int = 0
     next_message_id: int = 1
     handshake: RcOpcode | None = None
@@ -325,7 +325,7 @@ class RcEndpoint:
         while conn_id == 0 or conn_id in self._connections:
             conn_id = self._random_bits(32)
         sender = Sender(self.config, FIRST_PSN)
-        receiver = Receiver(FIRST_PSN, self.config.max_message)
+        receiver = MessageReceiver(FIRST_PSN, self.config.max_message)
         connection = _Connection(conn_id, remote_lid, state, service, private, sender, receiver)
         self._connections[conn_id] = connection
         self._dirty[conn_id] = None

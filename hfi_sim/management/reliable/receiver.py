@@ -14,7 +14,7 @@ class MessageTooLongError(HfiSimError):
     """The peer sends a message beyond the agreed length."""
 
 
-class Receiver:
+class MessageReceiver:
     """Numbered packets in, messages in order out; says what to acknowledge."""
 
     def __init__(self, first_psn: int, max_message: int) -> None:

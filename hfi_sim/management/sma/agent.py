@@ -10,8 +10,8 @@ from hfi_sim.base.core_runner import CoreRunner
 from hfi_sim.base.counters import Drop
 from hfi_sim.management.sma.answers import answer
 from hfi_sim.management.sma.facts import node_info_of, port_info_of
-from hfi_sim.management.sma.node import Node, Question, SetLinks
-from hfi_sim.management.sma.rights import MkeyGuard, Verdict, may_manage
+from hfi_sim.management.sma.node import AttributeRequest, SetLinks, SmaNode
+from hfi_sim.management.sma.rights import MkeyGuard, SmpVerdict, may_manage
 from hfi_sim.management.sma.traps import TrapQueue
 from hfi_sim.management.smp.interface import NOT_MINE, NotMine, SmpRequest
 from hfi_sim.nodes.hfi import HfiPort
@@ -48,7 +48,7 @@ class SubnetManagementAgent:
     def __init__(self, port: HfiPort | SwitchPort0, clock: Clock, set_links: SetLinks) -> None:
         """Take the SMPs that end at a port."""
         self._port = port
-        self._node = Node(port, set_links)
+        self._node = SmaNode(port, set_links)
         self._guard = MkeyGuard(port.settings)
         self._traps = TrapQueue()
         self._next_tid = 1
@@ -76,11 +76,11 @@ class SubnetManagementAgent:
     def _take(self, asked: SmpRequest) -> bool | Drop | NotMine:
         smp, header = asked.smp, asked.request.header
         verdict = may_manage(header.method, asked.request.pkey, is_local=asked.is_local)
-        if verdict is Verdict.DENY:
+        if verdict is SmpVerdict.DENY:
             self._tell_bad_pkey(asked)
             return Drop.MAD_DENIED
         is_managers = header.attr_id == SubnetAttrId.SM_INFO and smp.base_version != BASE_VERSION_IB
-        if verdict is Verdict.PASS_ON or (is_managers and self._has_manager):
+        if verdict is SmpVerdict.PASS_ON or (is_managers and self._has_manager):
             return NOT_MINE
         now = self._runner.time()
         if not self._guard.admits(now, smp.mkey, header.method):
@@ -107,7 +107,7 @@ class SubnetManagementAgent:
             return self._answer_ib(asked)
         if header.class_version != CLASS_VERSION:
             return MadStatus.BAD_VERSION, b""
-        question = Question(
+        question = AttributeRequest(
             attr_id=header.attr_id,
             attr_mod=header.attr_mod,
             is_set=header.method == Method.SET,

@@ -13,11 +13,11 @@ from typing import Final
 from hfi_sim.base.errors import WireError
 from hfi_sim.management.sma import extras, forwarding, lanes, port_attributes, tables
 from hfi_sim.management.sma.facts import node_description_of, node_info_of
-from hfi_sim.management.sma.node import Node, Question, RefusedError
+from hfi_sim.management.sma.node import AttributeRefusedError, AttributeRequest, SmaNode
 from hfi_sim.wire.mad.attributes import SubnetAttrId
 from hfi_sim.wire.mad.header import MadStatus
 
-Answer = Callable[[Node, Question], bytes]
+Answer = Callable[[SmaNode, AttributeRequest], bytes]
 
 _MEMBER: Final = struct.Struct(">HHI")  # attribute, error and length in 8 bytes, modifier
 _ERROR: Final = 0x8000
@@ -26,15 +26,15 @@ MAX_MEMBERS: Final = 117
 """Attributes in an Aggregate."""
 
 
-def _node_info(node: Node, question: Question) -> bytes:
+def _node_info(node: SmaNode, question: AttributeRequest) -> bytes:
     if question.attr_mod:
-        raise RefusedError
+        raise AttributeRefusedError
     return node_info_of(node.port, question.in_port).build()
 
 
-def _node_description(node: Node, question: Question) -> bytes:
+def _node_description(node: SmaNode, question: AttributeRequest) -> bytes:
     if question.attr_mod:
-        raise RefusedError
+        raise AttributeRefusedError
     return node_description_of(node.port).build()
 
 
@@ -76,7 +76,7 @@ _READ_ONLY: Final = frozenset(
 )
 
 
-def answer(node: Node, question: Question) -> tuple[MadStatus, bytes]:
+def answer(node: SmaNode, question: AttributeRequest) -> tuple[MadStatus, bytes]:
     """Return the status and what the data of the response begin with; the rest of the data is as it was sent.
 
     Args:  question: with the whole data of the SMP.
@@ -85,24 +85,24 @@ def answer(node: Node, question: Question) -> tuple[MadStatus, bytes]:
         return _aggregate(node, question)
     try:
         return MadStatus.OK, _one(node, question)
-    except RefusedError as refused:
+    except AttributeRefusedError as refused:
         return refused.status, b""
 
 
-def _one(node: Node, question: Question) -> bytes:
+def _one(node: SmaNode, question: AttributeRequest) -> bytes:
     how = _ANSWERS.get(question.attr_id)
     if how is None or (question.is_set and question.attr_id in _READ_ONLY):
-        raise RefusedError(MadStatus.UNSUPPORTED)
+        raise AttributeRefusedError(MadStatus.UNSUPPORTED)
     try:
         data = how(node, question)
     except WireError:
-        raise RefusedError from None  # shorter than the attribute
+        raise AttributeRefusedError from None  # shorter than the attribute
     if len(data) > len(question.data):
-        raise RefusedError
+        raise AttributeRefusedError
     return data
 
 
-def _aggregate(node: Node, question: Question) -> tuple[MadStatus, bytes]:
+def _aggregate(node: SmaNode, question: AttributeRequest) -> tuple[MadStatus, bytes]:
     """Answer a sequence of attributes, as far as the first that is refused."""
     members = question.attr_mod & 0xFF
     if not 1 <= members <= MAX_MEMBERS:
@@ -120,7 +120,7 @@ def _aggregate(node: Node, question: Question) -> tuple[MadStatus, bytes]:
         member = replace(question, attr_id=attr_id, attr_mod=attr_mod, data=bytes(data[start:at]))
         try:
             given = _one(node, member)
-        except RefusedError as refused:
+        except AttributeRefusedError as refused:
             struct.pack_into(">H", data, start - 6, length | _ERROR)
             return refused.status, bytes(data)
         data[start:at] = given.ljust(at - start, b"\0")

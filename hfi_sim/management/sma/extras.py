@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from hfi_sim.management.sma import cable
-from hfi_sim.management.sma.node import Node, Question, RefusedError
+from hfi_sim.management.sma.node import AttributeRefusedError, AttributeRequest, SmaNode
 from hfi_sim.nodes.switch import SwitchPort0
 from hfi_sim.wire.mad.attributes import SubnetAttrId
 from hfi_sim.wire.mad.header import MadStatus
@@ -25,7 +25,7 @@ _HFI_LOG_SIZE: Final = 1548
 _PORT_SETTING_SIZE: Final = 4
 
 
-def led_info(node: Node, question: Question) -> bytes:
+def led_info(node: SmaNode, question: AttributeRequest) -> bytes:
     """Answer for LedInfo: the beacon of consecutive ports."""
     ports = node.ports(question)
     blocks = question.blocks(LedInfo.SIZE, len(ports))
@@ -36,31 +36,31 @@ def led_info(node: Node, question: Question) -> bytes:
     return b"".join(LedInfo(_LED_ON if port.settings.info.led_enabled else 0).build() for port in ports)
 
 
-def cable_info(node: Node, question: Question) -> bytes:
+def cable_info(node: SmaNode, question: AttributeRequest) -> bytes:
     """Answer for CableInfo: up to 64 bytes of the memory of a cable, within a page of 128."""
     modifier = question.attr_mod
     start, count = modifier >> 19 & 0xFFF, (modifier >> 13 & 0x3F) + 1
     port = node.port_at(modifier & 0xFF)
     if isinstance(port, SwitchPort0) or port.link is None:
-        raise RefusedError(MadStatus.UNSUPPORTED)
+        raise AttributeRefusedError(MadStatus.UNSUPPORTED)
     if start // cable.PAGE != (start + count - 1) // cable.PAGE:
-        raise RefusedError
+        raise AttributeRefusedError
     memory = cable.memory(port.link.name, port.link.latency_s)
     return memory[start : start + count].ljust(CABLE_INFO_SIZE, b"\0")
 
 
-def congestion_info(node: Node, _question: Question) -> bytes:
+def congestion_info(node: SmaNode, _question: AttributeRequest) -> bytes:
     """Answer for CongestionInfo."""
     return CongestionInfo(control_table_cap=0 if node.switch is not None else _CONTROL_BLOCKS).build()
 
 
-def switch_congestion_setting(node: Node, question: Question) -> bytes:
+def switch_congestion_setting(node: SmaNode, question: AttributeRequest) -> bytes:
     """Answer for the congestion setting of a switch."""
     node.the_switch()
     return _kept(node, question, SwitchCongestionSetting.SIZE)
 
 
-def switch_port_congestion_setting(node: Node, question: Question) -> bytes:
+def switch_port_congestion_setting(node: SmaNode, question: AttributeRequest) -> bytes:
     """Answer for the congestion settings of consecutive ports of a switch."""
     node.the_switch()
     ports = node.ports(question)
@@ -72,17 +72,17 @@ def switch_port_congestion_setting(node: Node, question: Question) -> bytes:
     return b"".join(port.settings.tables.get(key, bytes(_PORT_SETTING_SIZE)) for port in ports)
 
 
-def hfi_congestion_setting(node: Node, question: Question) -> bytes:
+def hfi_congestion_setting(node: SmaNode, question: AttributeRequest) -> bytes:
     """Answer for the congestion setting of an HFI, or of port 0."""
     return _kept(node, question, HfiCongestionSetting.SIZE)
 
 
-def hfi_congestion_control(node: Node, question: Question) -> bytes:
+def hfi_congestion_control(node: SmaNode, question: AttributeRequest) -> bytes:
     """Answer for blocks of the congestion control table of an HFI: the limit, then 64 entries each."""
     count = max(question.count, 1)
     first = question.attr_mod & 0xFF
     if first + count > _CONTROL_BLOCKS:
-        raise RefusedError
+        raise AttributeRefusedError
     size = 2 * CCT_BLOCK
     limit, blocks = question.data[:2], question.blocks(2 + count * size, 1)[0][2:]
     tables = node.port.settings.tables
@@ -95,24 +95,24 @@ def hfi_congestion_control(node: Node, question: Question) -> bytes:
     return tables.get((attr_id, -1), bytes(2)) + b"".join(shown)
 
 
-def switch_congestion_log(node: Node, question: Question) -> bytes:
+def switch_congestion_log(node: SmaNode, question: AttributeRequest) -> bytes:
     """Answer for the congestion log of a switch, which is empty."""
     node.the_switch()
     return _log(question, 1, _SWITCH_LOG_SIZE)
 
 
-def hfi_congestion_log(_node: Node, question: Question) -> bytes:
+def hfi_congestion_log(_node: SmaNode, question: AttributeRequest) -> bytes:
     """Answer for the congestion log of an HFI, which is empty."""
     return _log(question, 2, _HFI_LOG_SIZE)
 
 
-def _log(question: Question, kind: int, size: int) -> bytes:
+def _log(question: AttributeRequest, kind: int, size: int) -> bytes:
     if question.is_set:
-        raise RefusedError(MadStatus.UNSUPPORTED)
+        raise AttributeRefusedError(MadStatus.UNSUPPORTED)
     return bytes([kind]).ljust(size, b"\0")
 
 
-def _kept(node: Node, question: Question, size: int) -> bytes:
+def _kept(node: SmaNode, question: AttributeRequest, size: int) -> bytes:
     tables = node.port.settings.tables
     if question.is_set:
         (tables[question.attr_id, 0],) = question.blocks(size, 1)

@@ -9,7 +9,7 @@ from typing import Final
 
 from hfi_sim.base.types import LID_MULTICAST_FIRST
 from hfi_sim.management.sma.facts import switch_info_of
-from hfi_sim.management.sma.node import Node, Question, RefusedError
+from hfi_sim.management.sma.node import AttributeRefusedError, AttributeRequest, SmaNode
 from hfi_sim.nodes.switch import Switch
 from hfi_sim.routing.table import LinearTable
 from hfi_sim.wire.sma.node import SwitchInfo
@@ -31,14 +31,14 @@ _KEPT: Final = tuple(
 )
 
 
-def switch_info(node: Node, question: Question) -> bytes:
+def switch_info(node: SmaNode, question: AttributeRequest) -> bytes:
     """Answer for SwitchInfo."""
     switch = node.the_switch()
     if question.is_set:
         wanted = SwitchInfo.parse(question.data)
         info = switch.settings.info
         if wanted.linear_fdb_top >= max(info.linear_fdb_cap, len(switch.lft.entries)):
-            raise RefusedError
+            raise AttributeRefusedError
         info = replace(info, **{name: getattr(wanted, name) for name in _KEPT})
         if wanted.routing_enabled:
             info = replace(info, routing_enabled=wanted.routing_enabled)
@@ -48,7 +48,7 @@ def switch_info(node: Node, question: Question) -> bytes:
     return switch_info_of(switch).build()
 
 
-def linear_table(node: Node, question: Question) -> bytes:
+def linear_table(node: SmaNode, question: AttributeRequest) -> bytes:
     """Answer for blocks of the linear forwarding table."""
     switch = node.the_switch()
     blocks = question.blocks(LinearBlock.SIZE)
@@ -56,7 +56,7 @@ def linear_table(node: Node, question: Question) -> bytes:
     end = first + len(blocks) * LIDS_PER_BLOCK
     info = switch_info_of(switch)
     if end > -(-info.linear_fdb_cap // LIDS_PER_BLOCK) * LIDS_PER_BLOCK:
-        raise RefusedError
+        raise AttributeRefusedError
     if question.is_set:
         ports = b"".join(blocks)
         if question.attr_mod & _ALL_LINEAR:
@@ -82,7 +82,7 @@ def _set_routes(switch: Switch, first: int, ports: bytes) -> None:
     switch.program(LinearTable(entries, switch.lft.groups), switch.mft)
 
 
-def multicast_table(node: Node, question: Question) -> bytes:
+def multicast_table(node: SmaNode, question: AttributeRequest) -> bytes:
     """Answer for blocks of the multicast forwarding table: 64 of the ports of 8 groups each."""
     switch = node.the_switch()
     blocks = question.blocks(MulticastBlock.SIZE)
@@ -92,7 +92,7 @@ def multicast_table(node: Node, question: Question) -> bytes:
     if question.attr_mod & _ALL_MULTICAST:
         first &= 0xFFFFF
     if end > switch.settings.info.multicast_fdb_cap:
-        raise RefusedError
+        raise AttributeRefusedError
     if question.is_set:
         masks = [mask for block in blocks for mask in MulticastBlock.parse(block).masks]
         if question.attr_mod & _ALL_MULTICAST:

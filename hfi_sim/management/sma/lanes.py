@@ -10,7 +10,7 @@ from typing import Final
 
 from hfi_sim.engine.link.config import MAX_VLS, Arbitration, Buffers, FlowControl
 from hfi_sim.management.sma.facts import BUFFER_UNIT, Port
-from hfi_sim.management.sma.node import Node, Question, RefusedError, of_ports
+from hfi_sim.management.sma.node import AttributeRefusedError, AttributeRequest, SmaNode, of_ports
 from hfi_sim.nodes.switch import SwitchPort0
 from hfi_sim.wire.mad.attributes import SubnetAttrId
 from hfi_sim.wire.sma.tables import BUFFER_CONTROL_BLOCK, BufferControl, VlArb
@@ -29,11 +29,11 @@ _ANY: Final = BufferControl(
 """What a port without credits says that it has."""
 
 
-def vl_arbitration(node: Node, question: Question) -> bytes:
+def vl_arbitration(node: SmaNode, question: AttributeRequest) -> bytes:
     """Answer for a section of VLArb."""
     section = question.attr_mod >> 16 & 0xFF
     if section >= _SECTIONS:
-        raise RefusedError
+        raise AttributeRefusedError
 
     def read(port: Port) -> bytes:
         return _section_of(port, section)
@@ -67,7 +67,7 @@ def _weights(section: bytes) -> tuple[int, ...]:
     return tuple(weights[:MAX_VLS])
 
 
-def buffer_control(node: Node, question: Question) -> bytes:
+def buffer_control(node: SmaNode, question: AttributeRequest) -> bytes:
     """Answer for BufferControl."""
     key = (SubnetAttrId.BUFFER_CONTROL, 0)
 

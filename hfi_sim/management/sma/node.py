@@ -20,7 +20,7 @@ SetLinks = Callable[[Iterable[Link], bool, str], None]
 """Brings links up or down for a requester that has a name; see `Fabric.set_links`."""
 
 
-class RefusedError(HfiSimError):
+class AttributeRefusedError(HfiSimError):
     """An attribute, or its modifier, that the agent does not take; the status says why."""
 
     def __init__(self, status: MadStatus = MadStatus.INVALID) -> None:
@@ -29,7 +29,7 @@ class RefusedError(HfiSimError):
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class AttributeRequest:
     """One attribute of an SMP, or of an Aggregate in it."""
 
     attr_id: int
@@ -50,16 +50,16 @@ class Question:
     def blocks(self, size: int, count: int | None = None, step: int | None = None) -> list[bytes]:
         """Return the blocks that were sent. Args: step: bytes from one to the next, if more than `size`.
 
-        Raises:  RefusedError: they do not fit an SMP.
+        Raises:  AttributeRefusedError: they do not fit an SMP.
         """
         step = size if step is None else step
         count = max(self.count, 1) if count is None else count
         if (count - 1) * step + size > len(self.data):
-            raise RefusedError
+            raise AttributeRefusedError
         return [self.data[at : at + size] for at in range(0, count * step, step)]
 
 
-class Node:
+class SmaNode:
     """One HFI port, or a switch with all its ports."""
 
     def __init__(self, port: HfiPort | SwitchPort0, set_links: SetLinks) -> None:
@@ -75,37 +75,37 @@ class Node:
     def the_switch(self) -> Switch:
         """Return the switch.
 
-        Raises:  RefusedError: an HFI has no such attribute.
+        Raises:  AttributeRefusedError: an HFI has no such attribute.
         """
         if self.switch is None:
-            raise RefusedError(MadStatus.UNSUPPORTED)
+            raise AttributeRefusedError(MadStatus.UNSUPPORTED)
         return self.switch
 
     def port_at(self, number: int) -> Port:
         """Return a port of the switch, 0 included; of an HFI the one that there is.
 
-        Raises:  RefusedError: there is none with this number.
+        Raises:  AttributeRefusedError: there is none with this number.
         """
         switch = self.switch
         if switch is None or number == 0:
             return self.port
         if number not in switch.ports:
-            raise RefusedError
+            raise AttributeRefusedError
         return switch.ports[number]
 
-    def ports(self, question: Question, first: int | None = None) -> list[Port]:
+    def ports(self, question: AttributeRequest, first: int | None = None) -> list[Port]:
         """Return the ports that the modifier names: as many as its upper byte says, from its lowest byte on.
 
-        Raises:  RefusedError: one of them is not there; an HFI was asked for more or less than one.
+        Raises:  AttributeRefusedError: one of them is not there; an HFI was asked for more or less than one.
         """
         if self.switch is None:
             if question.count > 1:
-                raise RefusedError
+                raise AttributeRefusedError
             return [self.port]
         first = question.attr_mod & 0xFF if first is None else first
         return [self.port_at(number) for number in range(first, first + max(question.count, 1))]
 
-    def all_ports(self, question: Question) -> list[Port]:
+    def all_ports(self, question: AttributeRequest) -> list[Port]:
         """Return the ports from the modifier's lowest byte on, for a Set with the bit for all of them."""
         switch = self.switch
         if switch is None:
@@ -117,17 +117,17 @@ class Node:
     def external(self, number: int) -> SwitchPort:
         """Return a port of the switch that has a cable.
 
-        Raises:  RefusedError: there is none with this number, or this is no switch.
+        Raises:  AttributeRefusedError: there is none with this number, or this is no switch.
         """
         port = self.the_switch().ports.get(number)
         if port is None:
-            raise RefusedError
+            raise AttributeRefusedError
         return port
 
 
 def of_ports(
-    node: Node,
-    question: Question,
+    node: SmaNode,
+    question: AttributeRequest,
     size: int,
     read: Callable[[Port], bytes],
     write: Callable[[Port, bytes], None],
@@ -145,5 +145,5 @@ def of_ports(
                 for port, block in zip(ports, blocks, strict=True):
                     write(port, block)
         except FabricError:
-            raise RefusedError from None
+            raise AttributeRefusedError from None
     return b"".join(read(port).ljust(step or size, b"\0") for port in ports)

@@ -13,7 +13,7 @@ from hfi_sim.base.types import LID_MULTICAST_FIRST, LID_PERMISSIVE, Lid
 from hfi_sim.engine.link.config import MAX_MTU
 from hfi_sim.management.sma.facts import Port, pkey_drops_of, port_info_of, port_state_info_of
 from hfi_sim.management.sma.lanes import arbitrate
-from hfi_sim.management.sma.node import ALL_PORTS, Node, Question, RefusedError
+from hfi_sim.management.sma.node import ALL_PORTS, AttributeRefusedError, AttributeRequest, SmaNode
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.nodes.switch import SwitchPort, SwitchPort0
 from hfi_sim.wire.sma.port_info import PhysicalState, PortInfo, PortStateInfo
@@ -48,12 +48,12 @@ _KEPT: Final = tuple(
 _NOT_FORWARDED: Final = frozenset({PhysicalState.NOP, PhysicalState.POLLING, PhysicalState.DISABLED})
 
 
-def port_info(node: Node, question: Question) -> bytes:
+def port_info(node: SmaNode, question: AttributeRequest) -> bytes:
     """Answer a Get or a Set of PortInfo."""
     ports = node.ports(question)
     room = [PORT_INFO_STEP] * (len(ports) - 1) + [PortInfo.SIZE]
     if sum(room) > len(question.data):
-        raise RefusedError
+        raise AttributeRefusedError
     if question.is_set:
         if question.attr_mod & ALL_PORTS and node.switch is not None:
             wanted = PortInfo.parse(question.data)
@@ -66,7 +66,7 @@ def port_info(node: Node, question: Question) -> bytes:
     return b"".join(_shown(port, question).build().ljust(PORT_INFO_STEP, b"\0") for port in ports)
 
 
-def port_state_info(node: Node, question: Question) -> bytes:
+def port_state_info(node: SmaNode, question: AttributeRequest) -> bytes:
     """Answer a Get or a Set of PortStateInfo."""
     ports = node.ports(question)
     blocks = question.blocks(PortStateInfo.SIZE, len(ports))
@@ -77,16 +77,16 @@ def port_state_info(node: Node, question: Question) -> bytes:
     return b"".join(port_state_info_of(port).build() for port in ports)
 
 
-def _shown(port: Port, question: Question) -> PortInfo:
+def _shown(port: Port, question: AttributeRequest) -> PortInfo:
     info = port_info_of(port, question.in_port)
     return info if question.shows_mkey else replace(info, mkey=0)
 
 
-def _set(node: Node, port: Port, wanted: PortInfo, question: Question) -> None:
+def _set(node: SmaNode, port: Port, wanted: PortInfo, question: AttributeRequest) -> None:
     invalid = False
     if isinstance(port, HfiPort | SwitchPort0):
         if (wanted.lid | wanted.master_sm_lid) & ~LID_PERMISSIVE:
-            raise RefusedError
+            raise AttributeRefusedError
         invalid = not _may_have(port, wanted.master_sm_lid)
     before = port.settings.info
     port.settings.info = replace(
@@ -116,7 +116,7 @@ def _set(node: Node, port: Port, wanted: PortInfo, question: Question) -> None:
         arbitrate(port)
     _set_states(node, port, wanted.physical_state, wanted.state, question)
     if invalid:
-        raise RefusedError
+        raise AttributeRefusedError
 
 
 def _may_have(port: HfiPort | SwitchPort0, lid: int) -> bool:
@@ -143,7 +143,7 @@ def _set_mtus(port: HfiPort | SwitchPort, wanted: PortInfo) -> None:
     port.set_vl_mtus(() if all(mtu == MAX_MTU for mtu in mtus[:_VL15]) else mtus)
 
 
-def _set_states(node: Node, port: Port, physical: int, state: int, question: Question) -> None:
+def _set_states(node: SmaNode, port: Port, physical: int, state: int, question: AttributeRequest) -> None:
     if question.attr_mod & SM_START and port.state is PortState.INIT:
         port.settings.info = replace(port.settings.info, is_sm_configuration_started=True)
     if isinstance(port, SwitchPort0):
@@ -156,7 +156,7 @@ def _set_states(node: Node, port: Port, physical: int, state: int, question: Que
     elif state == PortState.ACTIVE and port.state in (PortState.ARMED, PortState.ACTIVE):
         _enter(port, PortState.ACTIVE)
     else:
-        raise RefusedError
+        raise AttributeRefusedError
 
 
 def _enter(port: HfiPort | SwitchPort, state: PortState) -> None:
@@ -166,10 +166,10 @@ def _enter(port: HfiPort | SwitchPort, state: PortState) -> None:
         port.state = state
 
 
-def _set_physical(node: Node, port: HfiPort | SwitchPort, physical: int) -> None:
+def _set_physical(node: SmaNode, port: HfiPort | SwitchPort, physical: int) -> None:
     """Disable a port, or let it train anew: its link goes down, and comes up unless something else holds it down."""
     if physical not in _NOT_FORWARDED:
-        raise RefusedError
+        raise AttributeRefusedError
     disabled = physical == PhysicalState.DISABLED
     port.settings.physical_state = PhysicalState.DISABLED if disabled else PhysicalState.POLLING
     if port.link is None:

@@ -17,7 +17,7 @@ _REQUESTS = frozenset({Method.GET, Method.SET, Method.TRAP_REPRESS, Method.REPOR
 _MOST_VIOLATIONS = 0xFFFF
 
 
-class Verdict(Enum):
+class SmpVerdict(Enum):
     """What becomes of an SMP."""
 
     ANSWER = "answer"
@@ -26,17 +26,17 @@ class Verdict(Enum):
     DENY = "deny"
 
 
-def may_manage(method: int, pkey: int, *, is_local: bool) -> Verdict:
+def may_manage(method: int, pkey: int, *, is_local: bool) -> SmpVerdict:
     """Return what becomes of an SMP, by its method and its packet's P_Key."""
     if is_local:
         if pkey not in (PKEY_FULL_MANAGEMENT, PKEY_LIMITED_MANAGEMENT):
-            return Verdict.DENY
-        return Verdict.ANSWER if method in _REQUESTS else Verdict.PASS_ON
+            return SmpVerdict.DENY
+        return SmpVerdict.ANSWER if method in _REQUESTS else SmpVerdict.PASS_ON
     if method & RESPONSE_BIT or method == Method.TRAP:
-        return Verdict.PASS_ON
+        return SmpVerdict.PASS_ON
     if pkey != PKEY_FULL_MANAGEMENT:
-        return Verdict.DENY
-    return Verdict.ANSWER if method in _REQUESTS else Verdict.PASS_ON
+        return SmpVerdict.DENY
+    return SmpVerdict.ANSWER if method in _REQUESTS else SmpVerdict.PASS_ON
 
 
 class MkeyGuard:

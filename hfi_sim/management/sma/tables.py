@@ -11,7 +11,7 @@ from typing import Final
 from hfi_sim.base.pkeys import PkeyTable
 from hfi_sim.engine.link.config import MAX_VLS, SERVICE_CHANNELS, vls_without_table
 from hfi_sim.management.sma.facts import Port, partition_cap_of
-from hfi_sim.management.sma.node import Node, Question, RefusedError, of_ports
+from hfi_sim.management.sma.node import AttributeRefusedError, AttributeRequest, SmaNode, of_ports
 from hfi_sim.nodes.port_settings import ONE_TO_ONE
 from hfi_sim.nodes.switch import SwitchPort, SwitchPort0
 from hfi_sim.wire.mad.attributes import SubnetAttrId
@@ -30,14 +30,14 @@ _ONE_VL: Final = bytes(vls_without_table(None))
 # --- partitions ----------------------------------------------------------------------------------------------
 
 
-def partition_table(node: Node, question: Question) -> bytes:
+def partition_table(node: SmaNode, question: AttributeRequest) -> bytes:
     """Answer for PartitionTable: consecutive blocks of one port."""
     port = node.port_at(question.attr_mod >> 16 & 0xFF)
     blocks = question.blocks(PartitionTable.SIZE)
     first = (question.attr_mod & 0x7FF) * PKEYS_PER_BLOCK
     end = first + len(blocks) * PKEYS_PER_BLOCK
     if end > partition_cap_of(port):
-        raise RefusedError
+        raise AttributeRefusedError
     table = list(_pkeys(port))
     table += [0] * (end - len(table))
     if question.is_set:
@@ -67,7 +67,7 @@ def _set_pkeys(port: Port, pkeys: Iterable[int]) -> None:
 # --- service levels and channels -----------------------------------------------------------------------------
 
 
-def sl_to_sc(node: Node, question: Question) -> bytes:
+def sl_to_sc(node: SmaNode, question: AttributeRequest) -> bytes:
     """Answer for SLtoSC."""
     settings = node.port.settings
     if question.is_set:
@@ -75,7 +75,7 @@ def sl_to_sc(node: Node, question: Question) -> bytes:
     return bytes(settings.sl_to_sc)
 
 
-def sc_to_sl(node: Node, question: Question) -> bytes:
+def sc_to_sl(node: SmaNode, question: AttributeRequest) -> bytes:
     """Answer for SCtoSL."""
     settings = node.port.settings
     if question.is_set:
@@ -83,18 +83,18 @@ def sc_to_sl(node: Node, question: Question) -> bytes:
     return bytes(settings.sc_to_sl)
 
 
-def _channels(question: Question) -> tuple[int, ...]:
+def _channels(question: AttributeRequest) -> tuple[int, ...]:
     (block,) = question.blocks(SERVICE_CHANNELS, 1)
     return _channels_in(block)
 
 
 def _channels_in(block: bytes) -> tuple[int, ...]:
     if max(block) >= SERVICE_CHANNELS:
-        raise RefusedError
+        raise AttributeRefusedError
     return tuple(block)
 
 
-def sc_to_sc(node: Node, question: Question) -> bytes:
+def sc_to_sc(node: SmaNode, question: AttributeRequest) -> bytes:
     """Answer for SCtoSC: of one ingress port to consecutive egress ports, or the other way round."""
     switch = node.the_switch()
     modifier = question.attr_mod
@@ -122,7 +122,7 @@ _Tables = Sequence[tuple[Sequence[int], Sequence[int], tuple[int, ...]]]
 """Tables SCtoSC, each of all pairs of some ingress and some egress ports."""
 
 
-def _set_sc_to_sc(node: Node, tables: _Tables) -> None:
+def _set_sc_to_sc(node: SmaNode, tables: _Tables) -> None:
     """Set tables at the ports by which packets come in, all or, where a port is not there, none."""
     of_ports: dict[int, dict[int, tuple[int, ...]]] = {}
     for into, out, table in tables:
@@ -146,11 +146,11 @@ def _sc_to_sc_of(port: SwitchPort, egress: int) -> bytes:
     return bytes(port.sc_to_sc.get(egress, ONE_TO_ONE))
 
 
-def sc_to_sc_multiset(node: Node, question: Question) -> bytes:
+def sc_to_sc_multiset(node: SmaNode, question: AttributeRequest) -> bytes:
     """Answer for SCtoSCMultiSet: blocks with a table each, for every pair of an ingress and an egress port."""
     node.the_switch()
     if not question.is_set:
-        raise RefusedError(MadStatus.UNSUPPORTED)
+        raise AttributeRefusedError(MadStatus.UNSUPPORTED)
     blocks = question.blocks(ScToScMultiSet.SIZE)
     wanted = [ScToScMultiSet.parse(block) for block in blocks]
     tables = [(_bits(each.ingress), _bits(each.egress), _channels_in(bytes(each.scs))) for each in wanted]
@@ -167,12 +167,12 @@ def _bits(ports: bytes) -> list[int]:
 # --- the lanes of service channels ----------------------------------------------------------------------------
 
 
-def sc_to_vlt(node: Node, question: Question) -> bytes:
+def sc_to_vlt(node: SmaNode, question: AttributeRequest) -> bytes:
     """Answer for SCtoVLt: by which virtual lane a port sends."""
 
     def write(port: Port, block: bytes) -> None:
         if max(block) >= MAX_VLS:
-            raise RefusedError
+            raise AttributeRefusedError
         if isinstance(port, SwitchPort0):
             port.settings.tables[SubnetAttrId.SC_TO_VLT, 0] = block
         else:
@@ -189,7 +189,7 @@ def _sc_to_vl_of(port: Port) -> bytes:
     return bytes(vls_without_table(None if port.link is None else port.link.flow))
 
 
-def sc_to_vl_kept(node: Node, question: Question) -> bytes:
+def sc_to_vl_kept(node: SmaNode, question: AttributeRequest) -> bytes:
     """Answer for SCtoVLr and SCtoVLnt, which say how others send."""
 
     def read(port: Port) -> bytes:
@@ -197,7 +197,7 @@ def sc_to_vl_kept(node: Node, question: Question) -> bytes:
 
     def write(port: Port, block: bytes) -> None:
         if max(block) >= SERVICE_CHANNELS:
-            raise RefusedError
+            raise AttributeRefusedError
         port.settings.tables[question.attr_id, 0] = block
 
     return of_ports(node, question, SERVICE_CHANNELS, read, write)

@@ -28,7 +28,7 @@ IsTaken = Callable[[int, bytes | None, Iterable[int]], bool]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Agent(Generic[Owner]):
+class ProgramAgent(Generic[Owner]):
     """One agent of a program."""
 
     owner: Owner
@@ -49,14 +49,14 @@ class AgentRegistry(Generic[Owner]):
 
     def __init__(self, is_taken: IsTaken) -> None:
         self._is_taken = is_taken
-        self._by_tid: dict[int, Agent[Owner]] = {}
-        self._by_method: dict[tuple[int, int, bytes | None, int], Agent[Owner]] = {}
+        self._by_tid: dict[int, ProgramAgent[Owner]] = {}
+        self._by_method: dict[tuple[int, int, bytes | None, int], ProgramAgent[Owner]] = {}
         self._last_tid = 0
 
     def __len__(self) -> int:
         return len(self._by_tid)
 
-    def register(self, owner: Owner, id_: int, asked: Registration) -> Agent[Owner]:
+    def register(self, owner: Owner, id_: int, asked: Registration) -> ProgramAgent[Owner]:
         """Enter an agent.
 
         Raises:  UmadError: EINVAL, as the kernel says to a registration that makes no sense or whose methods are taken.
@@ -68,7 +68,7 @@ class AgentRegistry(Generic[Owner]):
             asked.mgmt_class, oui, asked.methods
         ):
             raise UmadError(errno.EINVAL, f"a method of class {asked.mgmt_class:#04x} has an agent already")
-        agent = Agent(owner, id_, self._next_tid(), asked)
+        agent = ProgramAgent(owner, id_, self._next_tid(), asked)
         self._by_tid[agent.hi_tid] = agent
         self._by_method.update(dict.fromkeys(keys, agent))
         return agent
@@ -79,17 +79,17 @@ class AgentRegistry(Generic[Owner]):
             if self._last_tid not in self._by_tid:
                 return self._last_tid
 
-    def unregister(self, agent: Agent[Owner]) -> None:
+    def unregister(self, agent: ProgramAgent[Owner]) -> None:
         """Take an agent off."""
         del self._by_tid[agent.hi_tid]
         for key in _keys(agent.asked):
             del self._by_method[key]
 
-    def of_response(self, header: MadHeader) -> Agent[Owner] | None:
+    def of_response(self, header: MadHeader) -> ProgramAgent[Owner] | None:
         """Return the agent whose request a response answers, by its transaction id."""
         return self._by_tid.get(header.tid >> 32)
 
-    def of_request(self, header: MadHeader, mad: bytes) -> Agent[Owner] | None:
+    def of_request(self, header: MadHeader, mad: bytes) -> ProgramAgent[Owner] | None:
         """Return the agent that has registered for an unsolicited MAD."""
         oui = oui_of(mad) if is_vendor_class(header.mgmt_class) else None
         return self._by_method.get((header.mgmt_class, header.class_version, oui, header.method))

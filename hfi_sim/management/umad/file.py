@@ -21,7 +21,7 @@ from hfi_sim.management.umad.abi import (
     UmadHeader,
     with_status,
 )
-from hfi_sim.management.umad.agents import MAX_AGENTS, Agent, AgentRegistry
+from hfi_sim.management.umad.agents import MAX_AGENTS, AgentRegistry, ProgramAgent
 from hfi_sim.wire.mad.header import mad_size
 from hfi_sim.wire.mad.rmpp import RMPP_END
 
@@ -33,11 +33,11 @@ class Device(Protocol):
     """What a file needs of its device."""
 
     def send(
-        self, now: float, agent: Agent[UmadFile], header: UmadHeader, as_written: bytes, message: bytes
+        self, now: float, agent: ProgramAgent[UmadFile], header: UmadHeader, as_written: bytes, message: bytes
     ) -> None:
         """Send what a program has written. Raises UmadError."""
 
-    def forget(self, agent: Agent[UmadFile]) -> None:
+    def forget(self, agent: ProgramAgent[UmadFile]) -> None:
         """Drop what an agent that is gone still waits for."""
 
     def closed(self, file: UmadFile) -> None:
@@ -54,7 +54,7 @@ class UmadFile:
         """Of its MADs that wait for a response; kept by the device."""
         self._port = port
         self._registry = agents
-        self._agents: dict[int, Agent[UmadFile]] = {}
+        self._agents: dict[int, ProgramAgent[UmadFile]] = {}
         self._unread: deque[tuple[bytes, bytes]] = deque()
         self._unread_bytes = 0
         self._with_pkey = False

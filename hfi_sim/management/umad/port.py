@@ -22,7 +22,7 @@ from hfi_sim.management.mad.agents import MadRequest
 from hfi_sim.management.mad.timers import Timers
 from hfi_sim.management.mad.transfers import ACK_S, MAX_MESSAGE, Arrivals, MessageKey
 from hfi_sim.management.umad.abi import UmadError, UmadHeader
-from hfi_sim.management.umad.agents import Agent, AgentRegistry, IsTaken
+from hfi_sim.management.umad.agents import AgentRegistry, IsTaken, ProgramAgent
 from hfi_sim.management.umad.file import UmadFile
 from hfi_sim.wire.mad.header import RESPONSE_BIT, SMP_CLASSES, TID, MadHeader, Method, mad_size
 from hfi_sim.wire.mad.rmpp import RMPP_VERSION, Rmpp, RmppType, Segmented, data_offset, has_rmpp
@@ -55,7 +55,7 @@ class PortFacts(Protocol):
         """Its partitions."""
 
 
-class Outgoing(NamedTuple):
+class OutgoingUmad(NamedTuple):
     """A MAD to send."""
 
     mad: bytes
@@ -65,7 +65,7 @@ class Outgoing(NamedTuple):
     pkey: int
 
 
-FileAgent = Agent[UmadFile]
+FileAgent = ProgramAgent[UmadFile]
 _SendKey = tuple[int, int, int]
 """Transaction id, class, and of a response the LID of the requester: two requesters may have chosen one id."""
 
@@ -79,7 +79,7 @@ class _Send:
     as_written: bytes
     """The header in bytes."""
     mad_header: bytes
-    outgoing: Outgoing
+    outgoing: OutgoingUmad
     retries_left: int
     size: int
     """Bytes that it counts for among what its file has waiting."""
@@ -91,7 +91,7 @@ class UmadPort:
 
     def __init__(self, facts: PortFacts, is_taken: IsTaken) -> None:
         """Make it for a port. Args:  is_taken: whether methods have an agent in this process already."""
-        self.outgoing: deque[Outgoing] = deque()
+        self.outgoing: deque[OutgoingUmad] = deque()
         """MADs to send, in order; the caller takes them."""
         self.files: set[UmadFile] = set()
         self._facts = facts
@@ -159,7 +159,7 @@ class UmadPort:
         segments = Segmented(message) if in_segments and rmpp.type == RmppType.DATA else None
         if (waits or segments) and agent.owner.waiting_bytes + max(len(message), size) > MAX_WAITING:
             raise UmadError(errno.ENOMEM, f"{agent.owner.waiting_bytes} bytes wait for responses")
-        outgoing = Outgoing(
+        outgoing = OutgoingUmad(
             message[:size].ljust(size, b"\0"),
             dlid,
             header.sl,
@@ -289,7 +289,7 @@ class UmadPort:
         arrival = self._arrivals.receive(now, key, mad)
         if arrival.answer is not None:
             pkey = self._facts.pkeys.answering(request.pkey)
-            self.outgoing.append(Outgoing(arrival.answer, request.slid, request.sl, 1, pkey))
+            self.outgoing.append(OutgoingUmad(arrival.answer, request.slid, request.sl, 1, pkey))
         if arrival.refused:
             return Drop.MAD_UNMATCHED if arrival.answer is None else Drop.MAD_UNREAD
         send_key = header.tid, header.mgmt_class, _ANYBODY

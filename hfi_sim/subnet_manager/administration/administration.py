@@ -21,7 +21,7 @@ from hfi_sim.subnet_manager.administration import node_records as nodes
 from hfi_sim.subnet_manager.administration import paths
 from hfi_sim.subnet_manager.administration.codes import rate_code
 from hfi_sim.subnet_manager.administration.membership import Membership
-from hfi_sim.subnet_manager.administration.question import Answer, Question, RefusedError, gid_of
+from hfi_sim.subnet_manager.administration.question import Answer, SaRefusedError, SaRequest, gid_of
 from hfi_sim.subnet_manager.administration.services import Services
 from hfi_sim.subnet_manager.administration.subscriptions import Subscription, Subscriptions
 from hfi_sim.subnet_manager.manager import SubnetManager
@@ -75,7 +75,7 @@ _EMPTY: Final = (
 """Tables that exist but stay empty: no node is quarantined, groups of ports and devices are not made."""
 _OF_THE_ASKER: Final = {int(SaAttrId.CABLE_INFO_RECORD): CableInfoRecord.mask("length", "address")}
 """Components that say what is wanted of each record, and select none."""
-Reader = Callable[[Question], Answer]
+Reader = Callable[[SaRequest], Answer]
 
 
 class Administration:
@@ -133,7 +133,7 @@ class Administration:
             (False, SaAttrId.SERVICE_RECORD): lambda question: self.services.records(question.now, ib=False),
             (True, SaAttrId.SERVICE_RECORD): lambda question: self.services.records(question.now, ib=True),
         }
-        self._setters: dict[tuple[int, int], Callable[[Question], SaRecord]] = {
+        self._setters: dict[tuple[int, int], Callable[[SaRequest], SaRecord]] = {
             (Method.SET, SaAttrId.MC_MEMBER_RECORD): self.membership.join,
             (Method.DELETE, SaAttrId.MC_MEMBER_RECORD): self.membership.leave,
             (Method.SET, SaAttrId.SERVICE_RECORD): self.services.enter,
@@ -151,7 +151,7 @@ class Administration:
             return None
         try:
             return self._respond(message, self._records(now, request, message, asker))
-        except RefusedError as refused:
+        except SaRefusedError as refused:
             return _refused(message, refused.status)
         except WireError:
             return _refused(message, SaStatus.INVALID)
@@ -159,10 +159,10 @@ class Administration:
     def _records(self, now: float, request: MadRequest, message: SaMessage, asker: HfiPort) -> list[SaRecord]:
         header = message.header
         if (header.base_version, header.class_version) not in _VERSIONS:
-            raise RefusedError(MadStatus.BAD_VERSION)
+            raise SaRefusedError(MadStatus.BAD_VERSION)
         if request.pkey & PKEY_LIMITED_MANAGEMENT != PKEY_LIMITED_MANAGEMENT:
-            raise RefusedError(SaStatus.DENIED)
-        question = Question(message, asker, request.pkey == PKEY_FULL_MANAGEMENT, now)
+            raise SaRefusedError(SaStatus.DENIED)
+        question = SaRequest(message, asker, request.pkey == PKEY_FULL_MANAGEMENT, now)
         self.services.expire(now)
         method, attr_id = header.method, header.attr_id
         if method in (Method.GET, Method.GET_TABLE):
@@ -171,10 +171,10 @@ class Administration:
             return list(paths.trace(self._view(), question))
         setter = self._setters.get((method, attr_id))
         if setter is None:
-            raise RefusedError(MadStatus.UNSUPPORTED)
+            raise SaRefusedError(MadStatus.UNSUPPORTED)
         return [setter(question)]
 
-    def _get(self, question: Question) -> list[SaRecord]:
+    def _get(self, question: SaRequest) -> list[SaRecord]:
         header = question.message.header
         if header.attr_id == SaAttrId.CLASS_PORT_INFO and header.method == Method.GET:
             return [_class_port_info(question.ib)]
@@ -190,12 +190,12 @@ class Administration:
             if header.attr_id == SaAttrId.MC_MEMBER_RECORD:
                 found = _one_a_group(found, question)
         else:
-            raise RefusedError(MadStatus.UNSUPPORTED)
+            raise SaRefusedError(MadStatus.UNSUPPORTED)
         if not found:
-            raise RefusedError(SaStatus.NO_RECORDS)
+            raise SaRefusedError(SaStatus.NO_RECORDS)
         if header.method == Method.GET and len(found) > 1:
             if header.attr_id != SaAttrId.PATH_RECORD:
-                raise RefusedError(SaStatus.TOO_MANY_RECORDS)
+                raise SaRefusedError(SaStatus.TOO_MANY_RECORDS)
             del found[1:]  # any of the paths will do
         return found
 
@@ -204,7 +204,7 @@ class Administration:
         step = stride(max(record.SIZE for record in records))
         data = b"".join(record.build().ljust(step * OFFSET_UNIT, b"\0") for record in records)
         if len(data) > MAX_MESSAGE - DATA_AT:
-            raise RefusedError(SaStatus.NO_RESOURCES)
+            raise SaRefusedError(SaStatus.NO_RESOURCES)
         is_table = header.method in (Method.GET_TABLE, SaMethod.GET_TRACE_TABLE)
         method = Method.GET_TABLE_RESP if is_table else _response_method(header.method)
         return SaMessage(
@@ -222,7 +222,7 @@ class Administration:
     def _view(self) -> View:
         view = self._manager.view
         if view is None:
-            raise RefusedError(MadStatus.BUSY)
+            raise SaRefusedError(MadStatus.BUSY)
         return view
 
     def _in_service(self, guid: Guid) -> HfiPort | None:
@@ -243,10 +243,10 @@ class Administration:
             state=_MASTER,
         )
 
-    def _sm_infos(self, question: Question) -> Answer:
+    def _sm_infos(self, question: SaRequest) -> Answer:
         return [SmInfoRecord(lid=self._port.lid, sm_info=self.sm_info(question.now).build())]
 
-    def _virtual_fabrics(self, question: Question) -> Iterator[SaRecord]:
+    def _virtual_fabrics(self, question: SaRequest) -> Iterator[SaRecord]:
         """Yield the partition of management, then each other partition of the subnet."""
         asked = question.message.one(VfInfoRecord)
         mgid = VfInfoRecord.mask("mgid")
@@ -363,12 +363,12 @@ class Administration:
         self.services.expire(now)
 
 
-def _none(_question: Question) -> Answer:
+def _none(_question: SaRequest) -> Answer:
     """Return no records: a fabric has no records of this kind."""
     return ()
 
 
-def _one_a_group(records: list[SaRecord], question: Question) -> list[SaRecord]:
+def _one_a_group(records: list[SaRecord], question: SaRequest) -> list[SaRecord]:
     """Leave one record for each group, where no group is asked for by its MGID.
 
     Source: the InfiniBand architecture, 15-0.2.5; opa-fm, sa_McMemberRecord_GetTable.

@@ -15,8 +15,8 @@ from hfi_sim.base.types import LIDS_OF_JOINED_GROUPS, Guid, Lid
 from hfi_sim.management.sma.facts import multicast_lid_32
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.subnet_manager.administration.codes import LIFE, MTUS, RATES, choose, is_wanted, rate_code
-from hfi_sim.subnet_manager.administration.question import Question, RefusedError, gid_of, guid_of
-from hfi_sim.subnet_manager.groups import Announced, Groups
+from hfi_sim.subnet_manager.administration.question import SaRefusedError, SaRequest, gid_of, guid_of
+from hfi_sim.subnet_manager.groups import Announced, MulticastGroups
 from hfi_sim.wire.mad.sa_attributes import SaStatus
 from hfi_sim.wire.sa.record import SaRecord
 from hfi_sim.wire.sa.records import JOIN_FULL, JOIN_NON_MEMBER, JOIN_SEND_ONLY, McMemberRecord
@@ -62,7 +62,9 @@ class _Group:
 class Membership:
     """The groups that are known by an MGID."""
 
-    def __init__(self, groups: Groups, find: Callable[[Guid], HfiPort | None], announce: Announce) -> None:
+    def __init__(
+        self, groups: MulticastGroups, find: Callable[[Guid], HfiPort | None], announce: Announce
+    ) -> None:
         """Begin without any. Args: find: returns the port in service that has a GUID."""
         self._groups = groups
         self._find = find
@@ -90,35 +92,35 @@ class Membership:
     def _announced(self, mgid: bytes) -> Announced | None:
         return next((group for group in self._groups.announced.values() if group.mgid == mgid), None)
 
-    def join(self, question: Question) -> SaRecord:
+    def join(self, question: SaRequest) -> SaRecord:
         """Let a port join a group; return what the group is like.
 
-        Raises:  RefusedError.
+        Raises:  SaRefusedError.
         """
         asked, has, port = self._read(question)
         if not asked.join_state:
-            raise RefusedError(SaStatus.INVALID)
+            raise SaRefusedError(SaStatus.INVALID)
         group = self._by_mgid.get(asked.mgid)
         if group is None and self._announced(asked.mgid) is not None:
-            raise RefusedError(SaStatus.DENIED)  # its members are those of a virtual switch
+            raise SaRefusedError(SaStatus.DENIED)  # its members are those of a virtual switch
         if group is None:
             group = self._create(asked, has, port)
         elif not _agrees(asked, has, group.qualities) or not port.pkeys.admits(group.qualities.pkey):
-            raise RefusedError(SaStatus.INVALID)
+            raise SaRefusedError(SaStatus.INVALID)
         state = group.states[port.guid] = group.states.get(port.guid, 0) | asked.join_state
         self._groups.join(group.mlid, port, receives=bool(state & _RECEIVES))
         return _record(group, port.guid, state, question.ib)
 
-    def leave(self, question: Question) -> SaRecord:
+    def leave(self, question: SaRequest) -> SaRecord:
         """Take a port out of a group, as far as it names bits of JoinState; return what it was.
 
-        Raises:  RefusedError.
+        Raises:  SaRefusedError.
         """
         asked, _, port = self._read(question)
         group = self._by_mgid.get(asked.mgid)
         state = 0 if group is None else group.states.get(port.guid, 0)
         if group is None or not state & asked.join_state:
-            raise RefusedError(SaStatus.INVALID)
+            raise SaRefusedError(SaStatus.INVALID)
         record = _record(group, port.guid, state & asked.join_state, question.ib)
         state &= ~asked.join_state
         if state:
@@ -147,27 +149,27 @@ class Membership:
         group = self._by_mgid.get(mgid)
         return None if group is None else group.qualities.pkey
 
-    def _read(self, question: Question) -> tuple[_Record, set[str], HfiPort]:
+    def _read(self, question: SaRequest) -> tuple[_Record, set[str], HfiPort]:
         message = question.message
         asked = message.one(IbMcMemberRecord) if question.ib else message.one(McMemberRecord)
         has = asked.names(question.mask)
         if not has.issuperset(_NEEDED):
-            raise RefusedError(SaStatus.INSUFFICIENT_COMPONENTS)
+            raise SaRefusedError(SaStatus.INSUFFICIENT_COMPONENTS)
         guid = guid_of(asked.port_gid)
         port = None if guid is None else self._find(guid)
         if port is None:
-            raise RefusedError(SaStatus.INVALID_GID)
+            raise SaRefusedError(SaStatus.INVALID_GID)
         if not question.may_speak_for(port):
-            raise RefusedError(SaStatus.DENIED)
+            raise SaRefusedError(SaStatus.DENIED)
         return asked, has, port
 
     def _create(self, asked: _Record, has: set[str], port: HfiPort) -> _Group:
         if asked.join_state == JOIN_SEND_ONLY:
-            raise RefusedError(SaStatus.INVALID)
+            raise SaRefusedError(SaStatus.INVALID)
         if not has.issuperset(_NEEDED_TO_CREATE):
-            raise RefusedError(SaStatus.INSUFFICIENT_COMPONENTS)
+            raise SaRefusedError(SaStatus.INSUFFICIENT_COMPONENTS)
         if not asked.pkey & 0x7FFF or not port.pkeys.admits(asked.pkey):
-            raise RefusedError(SaStatus.INVALID)
+            raise SaRefusedError(SaStatus.INVALID)
         mtu: int | None = int(MtuCode.MTU_2048)
         rate: int | None = rate_code(_DEFAULT_RATE_BPS)
         if "mtu" in has:
@@ -175,16 +177,16 @@ class Membership:
         if "rate" in has:
             rate = choose(asked.rate_selector, asked.rate, RATES)
         if mtu is None or rate is None:
-            raise RefusedError(SaStatus.INVALID)
+            raise SaRefusedError(SaStatus.INVALID)
         mgid = asked.mgid if "mgid" in has and any(asked.mgid) else self._new_mgid()
         if mgid[0] != 0xFF:
-            raise RefusedError(SaStatus.INVALID_GID)
+            raise SaRefusedError(SaStatus.INVALID_GID)
         if len(self._by_mgid) >= MAX_GROUPS:
-            raise RefusedError(SaStatus.NO_RESOURCES)
+            raise SaRefusedError(SaStatus.NO_RESOURCES)
         try:
             mlid = self._groups.create(among=LIDS_OF_JOINED_GROUPS)
         except FabricError:
-            raise RefusedError(SaStatus.NO_RESOURCES) from None
+            raise SaRefusedError(SaStatus.NO_RESOURCES) from None
         qualities = _Qualities(
             asked.pkey, asked.q_key, asked.sl, asked.traffic_class, mtu, rate, asked.hop_limit, mgid[1] & 0x0F
         )

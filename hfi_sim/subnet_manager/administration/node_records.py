@@ -10,12 +10,12 @@ from typing import Final
 
 from hfi_sim.management.sma import answers
 from hfi_sim.management.sma.facts import Port, port_num_of
-from hfi_sim.management.sma.node import Node
-from hfi_sim.management.sma.node import Question as Smp
+from hfi_sim.management.sma.node import AttributeRequest as Smp
+from hfi_sim.management.sma.node import SmaNode
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.nodes.switch import SwitchPort, SwitchPort0
 from hfi_sim.subnet_manager.administration.fabric_records import ends, lid_of, ports
-from hfi_sim.subnet_manager.administration.question import Question, RefusedError
+from hfi_sim.subnet_manager.administration.question import SaRefusedError, SaRequest
 from hfi_sim.subnet_manager.view import View
 from hfi_sim.wire.mad.attributes import SubnetAttrId
 from hfi_sim.wire.mad.header import MAD_SIZE, MadStatus
@@ -49,7 +49,7 @@ def _end_of(port: Port) -> HfiPort | SwitchPort0:
 
 def _told(port: Port, attr_id: int, attr_mod: int, size: int) -> bytes | None:
     """Return what the agent of a port's node answers to a Get; None: it has no such thing."""
-    node = Node(_end_of(port), _no_links)
+    node = SmaNode(_end_of(port), _no_links)
     smp = Smp(attr_id=attr_id, attr_mod=attr_mod, is_set=False, data=bytes(MAD_SIZE), in_port=0)
     status, data = answers.answer(node, smp)
     return data[:size].ljust(size, b"\0") if status is MadStatus.OK else None
@@ -101,18 +101,18 @@ def buffer_control(view: View) -> Iterator[BufferControlRecord]:
             yield BufferControlRecord(lid=lid_of(port), port_num=number, table=table)
 
 
-def cables(view: View, question: Question) -> Iterator[CableInfoRecord]:
+def cables(view: View, question: SaRequest) -> Iterator[CableInfoRecord]:
     """Yield what a request wants to read of each port's cable, 64 bytes a record.
 
-    Raises:  RefusedError: it does not say what, or that is outside of the plug's upper page.
+    Raises:  SaRefusedError: it does not say what, or that is outside of the plug's upper page.
     Source:  opa-fm, sa_CableInfoRecord.c.
     """
     asked = question.message.one(CableInfoRecord)
     if not CableInfoRecord.names(question.mask) >= {"length", "address"}:
-        raise RefusedError(SaStatus.INSUFFICIENT_COMPONENTS)
+        raise SaRefusedError(SaStatus.INSUFFICIENT_COMPONENTS)
     first, last = asked.address, asked.address + asked.length
     if not _PLUG_FIRST <= first <= last <= _PLUG_LAST:
-        raise RefusedError(SaStatus.INVALID)
+        raise SaRefusedError(SaStatus.INVALID)
     for port in ports(view):
         if isinstance(port, SwitchPort0):
             continue

@@ -16,7 +16,7 @@ SUBNET_PREFIX: Final = 0xFE80000000000000
 Answer = Iterable[SaRecord]
 
 
-class RefusedError(HfiSimError):
+class SaRefusedError(HfiSimError):
     """A question that gets a status instead of records."""
 
     def __init__(self, status: int) -> None:
@@ -25,7 +25,7 @@ class RefusedError(HfiSimError):
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class SaRequest:
     """A request and its requester."""
 
     message: SaMessage

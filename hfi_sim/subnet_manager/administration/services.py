@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from hfi_sim.base.types import Guid
 from hfi_sim.management.mad.timers import Timers
 from hfi_sim.nodes.hfi import HfiPort
-from hfi_sim.subnet_manager.administration.question import Question, RefusedError, gid_of, guid_of
+from hfi_sim.subnet_manager.administration.question import SaRefusedError, SaRequest, gid_of, guid_of
 from hfi_sim.wire.mad.sa_attributes import SaStatus
 from hfi_sim.wire.sa.record import SaRecord
 from hfi_sim.wire.sa.records import LEASE_FOREVER, ServiceRecord
@@ -54,23 +54,23 @@ class Services:
         for key in self._services:
             yield self._record(now, key, ib)
 
-    def enter(self, question: Question) -> SaRecord:
+    def enter(self, question: SaRequest) -> SaRecord:
         """Offer a service, or renew it.
 
-        Raises:  RefusedError.
+        Raises:  SaRefusedError.
         """
         asked, has = self._read(question)
         if not has.issuperset({"service_id", "gid"}):
-            raise RefusedError(SaStatus.INSUFFICIENT_COMPONENTS)
+            raise SaRefusedError(SaStatus.INSUFFICIENT_COMPONENTS)
         guid = guid_of(asked.gid)
         port = None if guid is None else self._find(guid)
         if port is None:
-            raise RefusedError(SaStatus.INVALID_GID)
+            raise SaRefusedError(SaStatus.INVALID_GID)
         if not question.may_speak_for(port):
-            raise RefusedError(SaStatus.DENIED)
+            raise SaRefusedError(SaStatus.DENIED)
         key = _Key(asked.service_id, port.guid, asked.pkey if "pkey" in has else 0)
         if key not in self._services and len(self._services) >= MAX_SERVICES:
-            raise RefusedError(SaStatus.NO_RESOURCES)
+            raise SaRefusedError(SaStatus.NO_RESOURCES)
         lease = asked.lease if "lease" in has else LEASE_FOREVER
         ends_at = None if lease == LEASE_FOREVER else question.now + lease
         self._services[key] = _Service(port, asked.key, asked.name, asked.data, ends_at)
@@ -79,19 +79,19 @@ class Services:
             self._leases.set(key, ends_at)
         return self._record(question.now, key, question.ib)
 
-    def delete(self, question: Question) -> SaRecord:
+    def delete(self, question: SaRequest) -> SaRecord:
         """Take the one service away that a request names.
 
-        Raises:  RefusedError: none fits, or several do.
+        Raises:  SaRefusedError: none fits, or several do.
         """
         asked, _ = self._read(question)
         mask = question.mask & ~type(asked).mask("lease")
         select = type(asked).selects(asked.build(), mask)
         found = [key for key in self._services if select(self._record(question.now, key, question.ib))]
         if len(found) != 1:
-            raise RefusedError(SaStatus.TOO_MANY_RECORDS if found else SaStatus.NO_RECORDS)
+            raise SaRefusedError(SaStatus.TOO_MANY_RECORDS if found else SaStatus.NO_RECORDS)
         if not question.may_speak_for(self._services[found[0]].port):
-            raise RefusedError(SaStatus.DENIED)
+            raise SaRefusedError(SaStatus.DENIED)
         record = self._record(question.now, found[0], question.ib)
         self._services.pop(found[0])
         self._leases.cancel(found[0])
@@ -106,7 +106,7 @@ class Services:
         for key in self._leases.due(now):
             self._services.pop(key, None)
 
-    def _read(self, question: Question) -> tuple[ServiceRecord | IbServiceRecord, set[str]]:
+    def _read(self, question: SaRequest) -> tuple[ServiceRecord | IbServiceRecord, set[str]]:
         message = question.message
         asked = message.one(IbServiceRecord) if question.ib else message.one(ServiceRecord)
         has = asked.names(question.mask)

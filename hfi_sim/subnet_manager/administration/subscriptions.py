@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from hfi_sim.base.types import Guid
 from hfi_sim.nodes.hfi import HfiPort
-from hfi_sim.subnet_manager.administration.question import Question, RefusedError, gid_of
+from hfi_sim.subnet_manager.administration.question import SaRefusedError, SaRequest, gid_of
 from hfi_sim.wire.mad.sa_attributes import SaStatus
 from hfi_sim.wire.sa.record import SaRecord
 from hfi_sim.wire.sa.records import InformInfo, InformInfoRecord
@@ -80,14 +80,14 @@ class Subscriptions:
     def __len__(self) -> int:
         return len(self._by_key)
 
-    def change(self, question: Question) -> SaRecord:
+    def change(self, question: SaRequest) -> SaRecord:
         """Take a subscription, or end it.
 
-        Raises:  RefusedError.
+        Raises:  SaRefusedError.
         """
         info = question.message.one(IbInformInfo) if question.ib else question.message.one(InformInfo)
         if info.is_generic != 1 or info.subscribe > 1 or info.qpn not in _QUEUE_PAIRS:
-            raise RefusedError(SaStatus.INVALID)
+            raise SaRefusedError(SaStatus.INVALID)
         port = question.asker
         key = _Key(
             port.guid,
@@ -101,12 +101,12 @@ class Subscriptions:
         )
         if not info.subscribe:
             if key not in self._by_key:
-                raise RefusedError(SaStatus.INVALID)
+                raise SaRefusedError(SaStatus.INVALID)
             self._end(key)
         elif key not in self._by_key:
             of_one = sum(other.guid == port.guid for other in self._by_key)
             if len(self._by_key) >= MAX_SUBSCRIPTIONS or of_one >= MAX_OF_ONE:
-                raise RefusedError(SaStatus.NO_RESOURCES)
+                raise SaRefusedError(SaStatus.NO_RESOURCES)
             self._by_key[key] = Subscription(port, question.ib, info, next(self._number) & 0xFFFF)
         return info
 

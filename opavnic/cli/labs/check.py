@@ -21,7 +21,7 @@ from opavnic.cli.base.output import (
 )
 
 if TYPE_CHECKING:
-    from opavnic.lab.run.reach_plan import Place, Report
+    from opavnic.lab.run.reach_plan import ReachReport, VnicPlace
 
 _FAILURES_SHOWN: Final = 20
 _MARKS: Final = {"ipv4": "4", "ipv6": "6", "mtu": "M"}
@@ -110,7 +110,7 @@ def _not_asked(status: dict[str, Any], pairs: list[dict[str, Any]]) -> Iterator[
                 yield {"vesw": vnic["vesw"], "host": host["name"]}
 
 
-def check_items(report: Report, data: dict[str, Any]) -> Iterator[Sheet | str]:
+def check_items(report: ReachReport, data: dict[str, Any]) -> Iterator[Sheet | str]:
     """Yield the tables and lines of a check: a matrix for each virtual switch, failures, the verdict.
 
     Args:  data: the same as --json prints.
@@ -122,7 +122,7 @@ def check_items(report: Report, data: dict[str, Any]) -> Iterator[Sheet | str]:
     }
     asked = {(one["vesw"], one["from"], one["to"]) for one in data["pairs"]}
     silent = {(one["vesw"], one["host"]) for one in data["not_asked"]}
-    vesws: dict[str, list[Place]] = {}
+    vesws: dict[str, list[VnicPlace]] = {}
     for place in report.places:
         if (place.vesw, place.host) not in silent:
             vesws.setdefault(place.vesw, []).append(place)

@@ -25,7 +25,7 @@ from opavnic.cli.base.group import command_group
 from opavnic.cli.base.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, print_line, print_table, say
 from opavnic.lab.ownership.runtime import running_lab
 from opavnic.management.mad_client import MadClient
-from opavnic.management.mad_record import Exchange, Pairing, read_record
+from opavnic.management.mad_record import MadExchange, Pairing, read_record
 from opavnic.management.mad_values import assign, attribute_id, mad_json, to_json
 from opavnic.observe.trace_file import TraceReader, TraceWriter
 from opavnic.world.em_node import EM_NODE
@@ -235,7 +235,7 @@ def _writer(
         return lambda record: write(writer.packet(record)), lambda: None
     pairing = Pairing()
 
-    def put(exchanges: Iterator[Exchange]) -> None:
+    def put(exchanges: Iterator[MadExchange]) -> None:
         for exchange in exchanges:
             write(exchange.to_json().encode() + b"\n")
 

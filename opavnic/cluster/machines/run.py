@@ -50,7 +50,7 @@ def zenoh_transport(options: JoinOptions, *, fabric: int | None, digest: str | N
             f"a fabric over several machines needs Zenoh ({error}): {advice('cluster')}"
         ) from error
     zenoh.try_init_log_from_env()  # RUST_LOG then shows, for example, what access control refuses
-    from opavnic.cluster.protocol.membership import NO_DIGEST, Role, node_name
+    from opavnic.cluster.protocol.membership import NO_DIGEST, MachineRole, node_name
     from opavnic.cluster.protocol.zenoh_config import Address, SessionPlan
     from opavnic.cluster.zenoh.transport import ZenohTransport
 
@@ -66,7 +66,7 @@ def zenoh_transport(options: JoinOptions, *, fabric: int | None, digest: str | N
         credentials=credentials,
         is_insecure=options.insecure,
     )
-    role = Role.MEMBER if fabric is None else Role.COORDINATOR
+    role = MachineRole.MEMBER if fabric is None else MachineRole.COORDINATOR
     return ZenohTransport(plan, role, fabric=fabric, digest=NO_DIGEST if digest is None else digest)
 
 

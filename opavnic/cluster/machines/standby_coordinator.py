@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from hfi_sim.base.errors import FabricError
-from hfi_sim.subnet_manager.groups import Groups
+from hfi_sim.subnet_manager.groups import MulticastGroups
 from opavnic.cluster.errors import AskError, ClusterError
 from opavnic.cluster.machines.part import AGAIN_S, Follower, Programs
 from opavnic.cluster.protocol.transport import NodeName, Transport
@@ -33,7 +33,7 @@ class GroupsTold:
 
     def __init__(
         self,
-        groups: Groups,
+        groups: MulticastGroups,
         transport: Transport,
         others: Callable[[], Iterable[NodeName]],
         loop: asyncio.AbstractEventLoop,

@@ -32,7 +32,7 @@ _MAX_LIFE: Final = (1 << 64) - 1
 _MAX_FABRIC: Final = (1 << 32) - 1
 
 
-class Role(StrEnum):
+class MachineRole(StrEnum):
     """The role of a node in the fabric."""
 
     COORDINATOR = "coordinator"
@@ -54,7 +54,7 @@ class Hello:
     """What a node announces about itself."""
 
     name: NodeName
-    role: Role
+    role: MachineRole
     fabric: int
     life: int
     """Drawn at each start."""
@@ -80,13 +80,13 @@ class Hello:
         protocol, name = int(parts[2][:9]), NodeName(parts[0])
         number = _hex(fabric, _MAX_FABRIC, "fabric")
         if protocol != PROTOCOL:  # the format of later fields in another version is unknown
-            return cls(name, Role.MEMBER, number, 0, protocol=protocol)
-        if len(parts) != 5 or parts[1] not in list(Role) or not _DIGEST.fullmatch(parts[4]):
+            return cls(name, MachineRole.MEMBER, number, 0, protocol=protocol)
+        if len(parts) != 5 or parts[1] not in list(MachineRole) or not _DIGEST.fullmatch(parts[4]):
             raise MessageError("token", f'"{chunks[:200]}" is not name/role/protocol/life/digest')
         life = _hex(parts[3], _MAX_LIFE, "life")
         if life == 0:
             raise MessageError("life", "0 is not a life")
-        return cls(name, Role(parts[1]), number, life, parts[4], protocol)
+        return cls(name, MachineRole(parts[1]), number, life, parts[4], protocol)
 
 
 def _hex(text: str, most: int, field: str) -> int:
@@ -118,7 +118,7 @@ class NodeEvent:
     state: NodeState
 
 
-class Membership:
+class ClusterMembership:
     """The nodes of one fabric, as one of them sees it."""
 
     def __init__(self, own: Hello, coordinators: Collection[NodeName] = ()) -> None:
@@ -133,9 +133,9 @@ class Membership:
     @property
     def coordinator(self) -> Hello | None:
         """The fabric's coordinator; may be this node."""
-        if self.own.role is Role.COORDINATOR:
+        if self.own.role is MachineRole.COORDINATOR:
             return self.own
-        return next((one for one in self._that(Presence.JOINED) if one.role is Role.COORDINATOR), None)
+        return next((one for one in self._that(Presence.JOINED) if one.role is MachineRole.COORDINATOR), None)
 
     def nodes(self) -> dict[NodeName, Hello]:
         """Return the nodes that are part of the fabric, without this one."""
@@ -151,7 +151,7 @@ class Membership:
     def appeared(self, hellos: list[Hello]) -> list[NodeEvent]:
         """Handle nodes that announce themselves at one moment."""
         events: list[NodeEvent] = []
-        for hello in sorted(hellos, key=lambda one: (one.role is not Role.COORDINATOR, one.life)):
+        for hello in sorted(hellos, key=lambda one: (one.role is not MachineRole.COORDINATOR, one.life)):
             if hello != self.own and hello not in self._seen:
                 events += self._judge(hello)
         return events
@@ -196,7 +196,7 @@ class Membership:
                 continue
             if other.name == self.own.name:
                 return _taken(other.name)
-            if other.protocol == PROTOCOL and {other.role, self.own.role} == {Role.COORDINATOR}:
+            if other.protocol == PROTOCOL and {other.role, self.own.role} == {MachineRole.COORDINATOR}:
                 return _second_coordinator(self.own, other)
         coordinator = self.coordinator
         if coordinator is not None and not _same_file(self.own, coordinator):
@@ -211,7 +211,7 @@ class Membership:
             return
         self._reserved.pop(hello.name, None)
         joined = self._enter(hello, Verdict.ADMISSION)
-        for other in self._that(Presence.JOINED) if hello.role is Role.COORDINATOR else ():
+        for other in self._that(Presence.JOINED) if hello.role is MachineRole.COORDINATOR else ():
             if not _same_file(other, hello):
                 yield NodeEvent(other.name, NodeState(Presence.GONE, life=other.life))
                 yield self._enter(other, Verdict.OBJECTION, _other_file(other, hello))
@@ -220,7 +220,7 @@ class Membership:
     def _enter(self, hello: Hello, verdict: Verdict, reason: str = "") -> NodeEvent:
         before = self._seen.pop(hello, NodeState(Presence.GONE)).presence
         presence = MEMBERSHIP.after(before, verdict)
-        state = NodeState(presence, reason, hello.role is Role.COORDINATOR, hello.life)
+        state = NodeState(presence, reason, hello.role is MachineRole.COORDINATOR, hello.life)
         if presence is not Presence.GONE:
             self._seen[hello] = state
         return NodeEvent(hello.name, state)
@@ -231,13 +231,17 @@ class Membership:
                 f"node {hello.name} uses version {hello.protocol} of the protocol, this node version {PROTOCOL}: "
                 "install the same opavnic on both"
             )
-        if hello.role is Role.COORDINATOR and self._coordinators and hello.name not in self._coordinators:
+        if (
+            hello.role is MachineRole.COORDINATOR
+            and self._coordinators
+            and hello.name not in self._coordinators
+        ):
             return f"node {hello.name} may not be coordinator: the credentials name {', '.join(self._coordinators)}"
         if hello.name == self.own.name or hello.name in self.nodes():
             return _taken(hello.name)
         coordinator = self.coordinator
         if coordinator is not None:
-            if hello.role is Role.COORDINATOR:
+            if hello.role is MachineRole.COORDINATOR:
                 return _second_coordinator(hello, coordinator)
             if not _same_file(hello, coordinator):
                 return _other_file(hello, coordinator)

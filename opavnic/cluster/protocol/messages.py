@@ -83,7 +83,7 @@ _native_size: Callable[[bytes, int], tuple[int, int] | None] = (
 """Native fast path: returns the number and bytes of packets, or None to leave the check to the Python code."""
 
 
-class Kind(IntEnum):
+class MessageKind(IntEnum):
     """The kind of a message."""
 
     TRAIN = 1
@@ -205,8 +205,8 @@ def build_train(stream_id: StreamId, first: int, packets: Sequence[bytes]) -> by
 def train_head(stream_id: StreamId, first: int, grant: Grant | None = None) -> bytes:
     """Return the head that precedes the body of a train. Args: grant: a grant to send along, for the same SC."""
     if grant is None:
-        return _common(Kind.TRAIN, stream_id) + _FIRST.pack(first)
-    return _common(Kind.BOTH, stream_id) + _BOTH.pack(first, grant.stream_id.era, *grant[1:])
+        return _common(MessageKind.TRAIN, stream_id) + _FIRST.pack(first)
+    return _common(MessageKind.BOTH, stream_id) + _BOTH.pack(first, grant.stream_id.era, *grant[1:])
 
 
 def build_body(packets: Sequence[bytes]) -> bytes:
@@ -217,12 +217,12 @@ def build_body(packets: Sequence[bytes]) -> bytes:
 
 def build_open(stream_id: StreamId) -> bytes:
     """Return the payload of a request to open."""
-    return _common(Kind.OPEN, stream_id)
+    return _common(MessageKind.OPEN, stream_id)
 
 
 def build_grant(grant: Grant) -> bytes:
     """Return the payload of a grant."""
-    return _common(Kind.GRANT, grant.stream_id) + _GRANT.pack(
+    return _common(MessageKind.GRANT, grant.stream_id) + _GRANT.pack(
         grant.next, grant.limit, grant.missing, grant.before_era, grant.before
     )
 
@@ -243,20 +243,22 @@ def parse(data: bytes) -> Message:
         raise MessageError("sc", f"{sc}, and {zero.hex()} where zeros belong")
     stream_id = StreamId(fabric, sc, from_life, to_life, era)
     match kind:
-        case Kind.TRAIN:
+        case MessageKind.TRAIN:
             return _train(stream_id, data)
-        case Kind.BOTH:
+        case MessageKind.BOTH:
             return _both(stream_id, data)
-        case Kind.OPEN:
+        case MessageKind.OPEN:
             _exactly(data, 0)
             return Open(stream_id)
-        case Kind.GRANT:
+        case MessageKind.GRANT:
             _exactly(data, _GRANT.size)
             return Grant(stream_id, *_GRANT.unpack_from(data, _COMMON.size))
-    raise MessageError("kind", f"{kind} is not one of {', '.join(f'{one} {one.name}' for one in Kind)}")
+    raise MessageError(
+        "kind", f"{kind} is not one of {', '.join(f'{one} {one.name}' for one in MessageKind)}"
+    )
 
 
-def _common(kind: Kind, stream_id: StreamId) -> bytes:
+def _common(kind: MessageKind, stream_id: StreamId) -> bytes:
     return _COMMON.pack(
         _MAGIC,
         PROTOCOL,
@@ -294,4 +296,4 @@ def _both(stream_id: StreamId, data: bytes) -> Train:
 
 def is_open(data: bytes) -> bool:
     """Return whether the bytes can be a request for room."""
-    return len(data) > _KIND_AT and data[_KIND_AT] == Kind.OPEN
+    return len(data) > _KIND_AT and data[_KIND_AT] == MessageKind.OPEN

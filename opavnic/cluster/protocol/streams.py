@@ -18,11 +18,11 @@ from typing import Final
 from opavnic.cluster.protocol.messages import MAX_PACKETS, MAX_TRAIN, Grant, Open, StreamId, Train
 
 WINDOW: Final = 1 << 14
-"""Packets of a stream that may be in transit. Unless packets are very short, bytes are the tighter bound: `Pace`."""
+"""Packets of a stream that may be in transit. Bytes are the tighter bound (`SendPace`) unless packets are short."""
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class SendPace:
     """How much is sent at a time."""
 
     train: int
@@ -36,11 +36,11 @@ class Pace:
         return 4 * self.train
 
 
-ONE_FOR_ALL: Final = Pace(240 << 10)
+ONE_FOR_ALL: Final = SendPace(240 << 10)
 """When one thread sends to all peers. The budget fits Zenoh's queue for a peer (zenoh_config.QUEUE_BATCHES),
 so a stalled peer cannot block a thread that has packets for others.
 """
-ONE_EACH: Final = Pace(MAX_TRAIN)
+ONE_EACH: Final = SendPace(MAX_TRAIN)
 """When each peer has a sending thread of its own, which may block."""
 ACK_EVERY: Final = WINDOW // 8
 """Packets of a stream after which the receiver grants again without waiting for a pause."""

@@ -69,7 +69,7 @@ class Transport(Protocol):
     async def start(self) -> None:
         """Join the fabric.
 
-        Raises:  RefusedError: this node may not be in it. ClusterInputError: an address or credentials that cannot
+        Raises:  JoinRefusedError: this node may not be in it. ClusterInputError: an address or credentials that cannot
                  be used. ClusterError: no coordinator answers.
         """
 

@@ -16,10 +16,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from hfi_sim.base.errors import HfiSimError
-from opavnic.cluster.errors import AskError, ClusterError, ClusterInputError, MessageError, RefusedError
+from opavnic.cluster.errors import AskError, ClusterError, ClusterInputError, JoinRefusedError, MessageError
 from opavnic.cluster.protocol.exchange import Exchange
 from opavnic.cluster.protocol.liveness import Liveness
-from opavnic.cluster.protocol.membership import NO_DIGEST, Hello, Membership, NodeEvent, Role
+from opavnic.cluster.protocol.membership import NO_DIGEST, ClusterMembership, Hello, MachineRole, NodeEvent
 from opavnic.cluster.protocol.messages import Body, Take
 from opavnic.cluster.protocol.transport import LinkReport, NodeName, NodeState, Presence
 from opavnic.cluster.protocol.zenoh_config import (
@@ -55,7 +55,7 @@ class ZenohTransport:
     """One node's end of the transport; satisfies Transport."""
 
     def __init__(
-        self, plan: SessionPlan, role: Role, *, fabric: int | None = None, digest: str = NO_DIGEST
+        self, plan: SessionPlan, role: MachineRole, *, fabric: int | None = None, digest: str = NO_DIGEST
     ) -> None:
         """Args:    fabric: its id; a member may omit it and gets the coordinator's. digest: of the lab file.
 
@@ -63,10 +63,10 @@ class ZenohTransport:
         """
         plan = with_listen(plan)
         check(plan)
-        if role is Role.COORDINATOR and fabric is None:
+        if role is MachineRole.COORDINATOR and fabric is None:
             raise ClusterInputError(f"node {plan.name}: a coordinator has a fabric id")
         may = plan.credentials.coordinators if plan.credentials is not None else ()
-        if role is Role.COORDINATOR and may and plan.name not in may:
+        if role is MachineRole.COORDINATOR and may and plan.name not in may:
             raise ClusterInputError(
                 f"node {plan.name}: the credentials name {', '.join(may)} as coordinator: start it there, or make "
                 "others with `opavnic cluster ca --coordinator`"
@@ -138,7 +138,7 @@ class ZenohTransport:
         return self._fabric
 
     @property
-    def membership(self) -> Membership:
+    def membership(self) -> ClusterMembership:
         """The other members, and the nodes that are refused."""
         return self._membership
 
@@ -247,10 +247,10 @@ class ZenohTransport:
         reason = answer.get("error") if answer is not None else None
         raise AskError(f"node {node}: {verb}: {reason if isinstance(reason, str) else 'malformed reply'}")
 
-    def _see_nobody(self) -> Membership:
+    def _see_nobody(self) -> ClusterMembership:
         credentials = self._plan.credentials
         own = Hello(self.name, self._role, self._fabric or 0, self._life, self._digest)
-        return Membership(own, credentials.coordinators if credentials is not None else ())
+        return ClusterMembership(own, credentials.coordinators if credentials is not None else ())
 
     async def _ask_in_the_lobby(self) -> None:
         """Ask the coordinator, over a session that does not listen, whether this node may join, and for the
@@ -273,7 +273,7 @@ class ZenohTransport:
                     return
                 # the token of a machine that died under this name disappears after its lease
                 if refusal and self._loop.time() >= name_free_by:
-                    raise RefusedError(refusal)
+                    raise JoinRefusedError(refusal)
                 if self._loop.time() >= deadline:
                     raise ClusterError(f"node {self.name}: the coordinator {coordinator} does not answer")
                 await asyncio.sleep(_LOOK_AGAIN_S)
@@ -290,7 +290,9 @@ class ZenohTransport:
             if self._fabric is not None:
                 self._membership = self._see_nobody()
                 self._membership.appeared([hello for hello in seen if hello.fabric == self._fabric])
-                found = [one for one in seen if one.role is Role.COORDINATOR and one.fabric == self._fabric]
+                found = [
+                    one for one in seen if one.role is MachineRole.COORDINATOR and one.fabric == self._fabric
+                ]
                 if found:
                     return found[0].name
             if self._loop.time() >= deadline:
@@ -325,7 +327,7 @@ class ZenohTransport:
 
     def _asked_to_join(self, asker: NodeName, body: dict[str, Any]) -> dict[str, Any]:
         """Answer a node's request to join."""
-        if self._role is not Role.COORDINATOR:
+        if self._role is not MachineRole.COORDINATOR:
             return {"refusal": f"node {self.name} is not the coordinator: join that"}
         try:
             hello = Hello.parse(f"{self.fabric:x}", str(body.get("hello", "")))
@@ -371,7 +373,7 @@ class ZenohTransport:
             found.append(hello)
 
     def _choose_fabric(self, seen: list[Hello]) -> None:
-        fabrics = sorted({one.fabric for one in seen if one.role is Role.COORDINATOR})
+        fabrics = sorted({one.fabric for one in seen if one.role is MachineRole.COORDINATOR})
         if len(fabrics) > 1:
             names = ", ".join(f"{fabric:#x}" for fabric in fabrics)
             raise ClusterInputError(
@@ -383,7 +385,7 @@ class ZenohTransport:
         other = next((one for one in seen if one.life == 0), None)
         if other is not None:  # of another version, where only the name and the version are known
             self._membership.appeared([other])
-            raise RefusedError(self._membership.refused()[other.name])
+            raise JoinRefusedError(self._membership.refused()[other.name])
 
     def _declare(self) -> None:
         import zenoh
@@ -539,7 +541,7 @@ def _addresses(texts: object, most: int) -> list[Address]:
 
 
 def _joined(hello: Hello) -> NodeState:
-    return NodeState(Presence.JOINED, is_coordinator=hello.role is Role.COORDINATOR, life=hello.life)
+    return NodeState(Presence.JOINED, is_coordinator=hello.role is MachineRole.COORDINATOR, life=hello.life)
 
 
 def _settle(future: asyncio.Future[tuple[bool, bytes]], is_good: bool, data: bytes) -> None:

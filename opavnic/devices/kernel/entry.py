@@ -30,7 +30,7 @@ class EntryError(OpavnicError):
 
 
 @dataclass(slots=True)
-class Arrival:
+class DeviceRequest:
     """A program that wants the devices of a host, with its descriptors."""
 
     host: str
@@ -47,7 +47,7 @@ def send_arrival(
     socket.send_fds(connected, [json.dumps({"host": host, "device": device}).encode()], descriptors)
 
 
-def receive_arrival(connected: socket.socket) -> Arrival:
+def receive_arrival(connected: socket.socket) -> DeviceRequest:
     """Receive what `send_arrival` sends; on an error nothing stays open.
 
     Raises:  EntryError: it is something else. OSError: the connection failed.
@@ -69,7 +69,7 @@ def receive_arrival(connected: socket.socket) -> Arrival:
         if isinstance(error, ValueError | TypeError | LookupError | RecursionError):
             raise EntryError("not a request for devices") from error
         raise
-    return Arrival(host, device, descriptors[0], listener)
+    return DeviceRequest(host, device, descriptors[0], listener)
 
 
 def _is_fuse(fd: int) -> bool:

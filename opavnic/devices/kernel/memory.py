@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, Self
 
 
-class Transfer(Enum):
+class BufferCall(Enum):
     """A system call that has a descriptor, a buffer and its length as arguments."""
 
     READ = "read(2)"
@@ -19,8 +19,8 @@ class Transfer(Enum):
 
 
 _NUMBERS: Final = {
-    Transfer.READ: {"x86_64": 0, "aarch64": 63, "riscv64": 63},
-    Transfer.WRITE: {"x86_64": 1, "aarch64": 64, "riscv64": 64},
+    BufferCall.READ: {"x86_64": 0, "aarch64": 63, "riscv64": 63},
+    BufferCall.WRITE: {"x86_64": 1, "aarch64": 64, "riscv64": 64},
 }
 
 
@@ -40,7 +40,7 @@ class WaitingCall:
     length: int
 
     @classmethod
-    def find(cls, tid: int, device: int, number: Transfer) -> Self | None:
+    def find(cls, tid: int, device: int, number: BufferCall) -> Self | None:
         """Return the call that a thread waits in; None: it waits in another one, or may not be inspected.
 
         Args:  device: the number of the file system that the call must be about (st_dev): a thread of another program

@@ -16,7 +16,7 @@ from typing import Final
 
 from hfi_sim.base.errors import WireError
 from opavnic.devices.filesystem import FileSystem
-from opavnic.devices.kernel.memory import Transfer, WaitingCall
+from opavnic.devices.kernel.memory import BufferCall, WaitingCall
 from opavnic.devices.kernel.seccomp import answer_one
 from opavnic.devices.pieces import MAX_WRITTEN, Deposit, Fetch
 from opavnic.devices.tree import Tree
@@ -27,7 +27,7 @@ _TURN: Final = 64
 """Requests that one session is served in a row."""
 
 
-class Session:
+class MountSession:
     """Serves one mount until its mount namespace has gone, or `close`."""
 
     def __init__(
@@ -38,7 +38,7 @@ class Session:
         listener: int | None,
         device: int,
         buffer: bytearray,
-        on_end: Callable[[Session], None],
+        on_end: Callable[[MountSession], None],
     ) -> None:
         """Take over both descriptors.
 
@@ -111,7 +111,7 @@ class Session:
 
     def _deposit(self, deposit: Deposit) -> int:
         """Fill the buffer of a read, unless it is longer than is known; return its length."""
-        call = WaitingCall.find(deposit.tid, self._device, Transfer.READ)
+        call = WaitingCall.find(deposit.tid, self._device, BufferCall.READ)
         if call is None:
             return deposit.size
         if call.length == deposit.size:
@@ -120,7 +120,7 @@ class Session:
 
     def _fetch(self, fetch: Fetch) -> bytes | None:
         """Return all that a write is about; None: that is not known, or too much."""
-        call = WaitingCall.find(fetch.tid, self._device, Transfer.WRITE)
+        call = WaitingCall.find(fetch.tid, self._device, BufferCall.WRITE)
         if call is None or call.length > MAX_WRITTEN:
             return None
         return fetch.data if call.length <= len(fetch.data) else call.read()

@@ -30,7 +30,7 @@ from opavnic.world.host_backends.tap import TapHost
 NetdevKind = Literal["tap", "memory"]
 
 
-class Machine:
+class LabHosts:
     """The hosts of one lab and what they occupy on the machine."""
 
     def __init__(

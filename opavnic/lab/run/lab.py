@@ -18,14 +18,14 @@ from hfi_sim.base.errors import HfiSimError
 from hfi_sim.base.text import counted
 from hfi_sim.base.types import MacAddr
 from opavnic.base.errors import DatapathUnavailableError
-from opavnic.datapath.selection import Choice, choose_datapath
+from opavnic.datapath.selection import DatapathChoice, choose_datapath
 from opavnic.lab.file.em_config import em_config
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.model import LabModel, losses
 from opavnic.lab.file.parts import RunningParts, check_parts
 from opavnic.lab.hosts import descriptors
 from opavnic.lab.hosts.host_files import HostFiles, named_vnics
-from opavnic.lab.hosts.machine import Machine, NetdevKind
+from opavnic.lab.hosts.machine import LabHosts, NetdevKind
 from opavnic.lab.hosts.names import NamedVnic
 from opavnic.lab.hosts.programs import run_program, start_program
 from opavnic.lab.hosts.uplinks.ways import Ways
@@ -109,7 +109,7 @@ class Lab:
         )
         self._journal.machine = "" if share is None else share.machine
         self._cleanups = Cleanups()
-        self._machine = Machine(
+        self._machine = LabHosts(
             model,
             self.directory,
             self._journal,
@@ -125,7 +125,7 @@ class Lab:
         """The lab's own Ethernet Manager; None if the lab file has `em: external` or `em: off`."""
         self._stopping: asyncio.Future[Removed] | None = None
         self._carrier: _native.Carrier | None = None
-        self.datapath = Choice("python")
+        self.datapath = DatapathChoice("python")
         """The datapath that carries frames; chosen by `start`."""
         self.failure = ""
         """Why a lab that was ready cannot go on; empty while it can."""

@@ -49,7 +49,7 @@ class _Formatter(logging.Formatter):
         return text
 
 
-class Follower:
+class LogFollower:
     """The lines for one reader: the recent ones, then new ones. A reader that is too slow misses the oldest."""
 
     def __init__(self, kept: deque[str]) -> None:
@@ -97,7 +97,7 @@ class LogHub(logging.Handler):
         self._thread = threading.get_ident()
         self._file = LogFile(file)
         self._limit: RateLimit[logging.LogRecord] = RateLimit()
-        self._followers: list[Follower] = []
+        self._followers: list[LogFollower] = []
         self._timer: TimerHandle | None = None
         self._lost = 0
         """Records since `_lost_since` that are missing from the file."""
@@ -191,13 +191,13 @@ class LogHub(logging.Handler):
         """Number of followers."""
         return len(self._followers)
 
-    def subscribe(self) -> Follower:
+    def subscribe(self) -> LogFollower:
         """Return the recent lines and all new ones, for one reader."""
-        follower = Follower(self.lines)
+        follower = LogFollower(self.lines)
         self._followers.append(follower)
         return follower
 
-    def unsubscribe(self, follower: Follower) -> None:
+    def unsubscribe(self, follower: LogFollower) -> None:
         """Stop sending lines to a reader."""
         self._followers.remove(follower)
 

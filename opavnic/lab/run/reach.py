@@ -31,12 +31,12 @@ from opavnic.lab.hosts.enter import enter_private, host_namespace
 from opavnic.lab.ownership.runtime import Journal
 from opavnic.lab.run.reach_plan import (
     Address,
-    Kind,
-    Outcome,
-    Place,
+    EchoKind,
     Probe,
-    Report,
+    ProbeOutcome,
+    ReachReport,
     Task,
+    VnicPlace,
     plan,
     room_for,
     tasks,
@@ -90,14 +90,14 @@ class _State:
     sent_at: float = 0.0
     rtt_s: float | None = None
     refused: bool = False
-    heard: list[Place] = field(default_factory=list)
+    heard: list[VnicPlace] = field(default_factory=list)
     error: str = ""
     """Why the last attempt was not sent."""
     reason: str = ""
 
     @property
-    def outcome(self) -> Outcome:
-        return Outcome(
+    def outcome(self) -> ProbeOutcome:
+        return ProbeOutcome(
             self.probe, self.rtt_s, self.refused, tuple(dict.fromkeys(self.heard)), self.reason or self.error
         )
 
@@ -111,7 +111,7 @@ class _Running:
     """Its probes that are not over."""
     held: range
     """The numbers of its probes that wait for the first to be answered, or to be lost."""
-    made: list[tuple[Place, Address]]
+    made: list[tuple[VnicPlace, Address]]
     """Neighbours that were not in the kernel's tables before."""
     refusals: dict[int, int]
     """Of the neighbour tables when it began, by IP version."""
@@ -123,7 +123,7 @@ def check_reach(
     *,
     timeout_s: float,
     progress: Callable[[int, int], None] = lambda done, total: None,
-) -> Report:
+) -> ReachReport:
     """Send all echoes and wait for their answers. Call it in a process without other threads.
 
     Args:    status: of the lab. timeout_s: how long an answer may take. progress: called with the number of probes
@@ -134,7 +134,7 @@ def check_reach(
     if journal.private:
         enter_private(Libc(), journal.pid)
     with contextlib.ExitStack() as ends:
-        places: list[Place] = []
+        places: list[VnicPlace] = []
         hosts: dict[str, _Sockets] = {}
         for host in status["hosts"]:
             try:
@@ -186,7 +186,7 @@ def _open(ends: contextlib.ExitStack) -> _Sockets:
     return _Sockets(ipv4, ipv6, neighbours)
 
 
-def _places(host: Mapping[str, Any]) -> Iterable[Place]:
+def _places(host: Mapping[str, Any]) -> Iterable[VnicPlace]:
     """Yield the VNICs of the host whose namespace this thread is in, as its kernel has them."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         for vnic in host["vnics"]:
@@ -198,7 +198,9 @@ def _places(host: Mapping[str, Any]) -> Iterable[Place]:
                 continue  # it is not there: its state says why
             if not vnic["vesw"] or vnic["state"] != "up":
                 continue
-            yield Place(host["name"], vnic["vesw"], name, index, mtu, _ipv4(asking, name), _link_local(name))
+            yield VnicPlace(
+                host["name"], vnic["vesw"], name, index, mtu, _ipv4(asking, name), _link_local(name)
+            )
 
 
 def _ask(asking: socket.socket, request: int, interface: str) -> bytes:
@@ -234,7 +236,7 @@ def _link_local(interface: str) -> IPv6Address | None:
 class _Run:
     """All tasks, as many at a time as the neighbour tables have room for."""
 
-    def __init__(self, hosts: Mapping[str, _Sockets], places: Iterable[Place], timeout_s: float) -> None:
+    def __init__(self, hosts: Mapping[str, _Sockets], places: Iterable[VnicPlace], timeout_s: float) -> None:
         self._hosts = hosts
         self._places = tuple(places)
         self._at = {(place.host, place.index): place for place in self._places}
@@ -254,7 +256,7 @@ class _Run:
         self._tables: dict[int, NeighbourTable] = {}
         self._tables_at = 0.0
 
-    def run(self, progress: Callable[[int, int], None]) -> Report:
+    def run(self, progress: Callable[[int, int], None]) -> ReachReport:
         began = time.monotonic()
         total = len(self._states)
         self._look_at_tables(began)
@@ -286,7 +288,7 @@ class _Run:
                 -1 if outcome.probe.target is None else order[outcome.probe.target],
             ),
         )
-        return Report(self._places, tuple(outcomes), time.monotonic() - began)
+        return ReachReport(self._places, tuple(outcomes), time.monotonic() - began)
 
     def _look_at_tables(self, now: float) -> None:
         self._tables_at = now
@@ -371,7 +373,7 @@ class _Run:
     def _send_echo(self, number: int, probe: Probe) -> None:
         version = probe.address.version
         body = _TOKEN.pack(self._nonce, number).ljust(probe.payload, b"\0")
-        kind = (_ECHO_REPLY if probe.kind is Kind.ISOLATION else _ECHO_REQUEST)[version]
+        kind = (_ECHO_REPLY if probe.kind is EchoKind.ISOLATION else _ECHO_REQUEST)[version]
         header = _ICMP.pack(kind, 0, 0, number >> 16 & 0xFFFF, number & 0xFFFF)
         source = probe.source
         sockets = self._hosts[source.host]
@@ -410,7 +412,7 @@ class _Run:
         source = state.probe.source
         if size != _ICMP.size + state.probe.payload:
             return
-        if state.probe.kind is Kind.ISOLATION:
+        if state.probe.kind is EchoKind.ISOLATION:
             place = self._at.get((host, interface))
             if place is not None and place.vesw != source.vesw:
                 state.heard.append(place)

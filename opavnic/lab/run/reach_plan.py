@@ -37,7 +37,7 @@ Address = IPv4Address | IPv6Address
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class VnicPlace:
     """One VNIC as the kernel of its host has it."""
 
     host: str
@@ -54,7 +54,7 @@ class Place:
         return f"{self.host}.{self.vesw}"
 
 
-class Kind(StrEnum):
+class EchoKind(StrEnum):
     """What an echo is to show."""
 
     IPV4 = "ipv4"
@@ -71,22 +71,22 @@ class Kind(StrEnum):
 class Probe:
     """One echo request."""
 
-    kind: Kind
-    source: Place
-    target: Place | None
+    kind: EchoKind
+    source: VnicPlace
+    target: VnicPlace | None
     """None: all stations on the link."""
     address: Address
     payload: int
     """Bytes after the ICMP header."""
 
     @property
-    def neighbours(self) -> tuple[tuple[Place, Address], ...]:
+    def neighbours(self) -> tuple[tuple[VnicPlace, Address], ...]:
         """Where it makes an entry, and for which address: at its source, and at its target, which answers.
 
         IPv6 also makes one for the multicast group in which it looks an address up.
         """
         source, target = self.source, self.target
-        if self.kind is Kind.OVERSIZE:
+        if self.kind is EchoKind.OVERSIZE:
             return ()
         own = source.ipv4 if self.address.version == 4 else source.ipv6
         if target is None or own is None:
@@ -97,7 +97,7 @@ class Probe:
     @property
     def wants_answer(self) -> bool:
         """Whether all is well if there is an answer."""
-        return self.kind in (Kind.IPV4, Kind.IPV6, Kind.MTU)
+        return self.kind in (EchoKind.IPV4, EchoKind.IPV6, EchoKind.MTU)
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Task:
         return sum(probe.source == self.probes[0].source for probe in self.probes)
 
     @cached_property
-    def neighbours(self) -> tuple[tuple[Place, Address], ...]:
+    def neighbours(self) -> tuple[tuple[VnicPlace, Address], ...]:
         """The entries that it makes, each once."""
         return tuple(dict.fromkeys(entry for probe in self.probes for entry in probe.neighbours))
 
@@ -123,32 +123,32 @@ class Task:
         return max(versions.count(4), versions.count(6))
 
 
-def plan(places: Sequence[Place]) -> Iterator[Probe]:
+def plan(places: Sequence[VnicPlace]) -> Iterator[Probe]:
     """Yield the probes of all tasks, in their order."""
     return (probe for task in tasks(places) for probe in task.probes)
 
 
-def tasks(places: Sequence[Place]) -> Iterator[Task]:
+def tasks(places: Sequence[VnicPlace]) -> Iterator[Task]:
     """Yield what is to be asked of these VNICs; neighbouring tasks are of different hosts, as far as possible."""
-    members: dict[str, list[Place]] = {}
+    members: dict[str, list[VnicPlace]] = {}
     for place in places:
         members.setdefault(place.vesw, []).append(place)
     for source in places:
         address = _address(source)
         if address is not None:
             target = _any_address(source, members[source.vesw])
-            yield Task((Probe(Kind.OVERSIZE, source, None, target, _full(source, address) + 1),))
+            yield Task((Probe(EchoKind.OVERSIZE, source, None, target, _full(source, address) + 1),))
         if source.ipv4 and len(members) > 1:
-            yield Task((Probe(Kind.ISOLATION, source, None, ALL_HOSTS, SMALL),))
+            yield Task((Probe(EchoKind.ISOLATION, source, None, ALL_HOSTS, SMALL),))
         if source.ipv6:
-            yield Task((Probe(Kind.ISOLATION, source, None, ALL_NODES, SMALL),))
+            yield Task((Probe(EchoKind.ISOLATION, source, None, ALL_NODES, SMALL),))
     for here in members.values():
         for a, b in _pairs(here):
             if probes := (*_pair(a, b), *_pair(b, a)):
                 yield Task(probes)
 
 
-def _pairs(members: Sequence[Place]) -> Iterator[tuple[Place, Place]]:
+def _pairs(members: Sequence[VnicPlace]) -> Iterator[tuple[VnicPlace, VnicPlace]]:
     """Yield each pair once: all that are one apart, then two, and so on in a circle."""
     count = len(members)
     for distance in range(1, count // 2 + 1):
@@ -172,7 +172,7 @@ def room_for(tables: Iterable[NeighbourTable], own: int) -> int:
     return max(min(rooms, default=UNTOLD_ROOM), LEAST_ROOM)
 
 
-def _address(place: Place) -> Address | None:
+def _address(place: VnicPlace) -> Address | None:
     return place.ipv4 or place.ipv6
 
 
@@ -181,7 +181,7 @@ def _solicited(address: IPv6Address) -> IPv6Address:
     return IPv6Address(_SOLICITED_NODE | int(address) & 0xFFFFFF)
 
 
-def _any_address(source: Place, members: Sequence[Place]) -> Address:
+def _any_address(source: VnicPlace, members: Sequence[VnicPlace]) -> Address:
     """Return an address that a packet of a VNIC may be for; the packet is refused before it leaves."""
     found = next((_address(place) for place in members if place is not source and _address(place)), None)
     address = found or _address(source)
@@ -189,22 +189,22 @@ def _any_address(source: Place, members: Sequence[Place]) -> Address:
     return address
 
 
-def _full(place: Place, address: Address) -> int:
+def _full(place: VnicPlace, address: Address) -> int:
     return place.mtu - (IPV4_HEADERS if address.version == 4 else IPV6_HEADERS)
 
 
-def _pair(source: Place, target: Place) -> Iterator[Probe]:
+def _pair(source: VnicPlace, target: VnicPlace) -> Iterator[Probe]:
     if source.ipv4 and target.ipv4:
-        yield Probe(Kind.IPV4, source, target, target.ipv4, SMALL)
+        yield Probe(EchoKind.IPV4, source, target, target.ipv4, SMALL)
     if source.ipv6 and target.ipv6:
-        yield Probe(Kind.IPV6, source, target, target.ipv6, SMALL)
+        yield Probe(EchoKind.IPV6, source, target, target.ipv6, SMALL)
     best = target.ipv4 if source.ipv4 and target.ipv4 else target.ipv6 if source.ipv6 else None
     if best is not None:
-        yield Probe(Kind.MTU, source, target, best, _full(source, best))
+        yield Probe(EchoKind.MTU, source, target, best, _full(source, best))
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ProbeOutcome:
     """The result of a probe."""
 
     probe: Probe
@@ -212,7 +212,7 @@ class Outcome:
     """None: no answer."""
     refused: bool = False
     """Whether the kernel refused the packet as too long."""
-    heard: tuple[Place, ...] = ()
+    heard: tuple[VnicPlace, ...] = ()
     """Where else a message to all hosts arrived than on the virtual switch of its sender."""
     reason: str = ""
     """Why there was no answer, if that is known."""
@@ -224,20 +224,20 @@ class Outcome:
             if self.rtt_s is not None:
                 return ""
             return "too long to send" if self.refused else self.reason or "no answer"
-        if probe.kind is Kind.OVERSIZE:
+        if probe.kind is EchoKind.OVERSIZE:
             return "" if self.refused else f"{probe.payload} bytes of payload are sent in spite of the MTU"
         return f"heard by {', '.join(map(str, self.heard))}" if self.heard else ""
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ReachReport:
     """The result of a whole check."""
 
-    places: tuple[Place, ...]
-    outcomes: tuple[Outcome, ...]
+    places: tuple[VnicPlace, ...]
+    outcomes: tuple[ProbeOutcome, ...]
     seconds: float
 
-    def failures(self) -> list[tuple[Outcome, str]]:
+    def failures(self) -> list[tuple[ProbeOutcome, str]]:
         """Return each outcome that is wrong, with what is wrong."""
         return [(outcome, said) for outcome in self.outcomes if (said := outcome.verdict())]
 
@@ -261,8 +261,10 @@ class Report:
             "seconds": round(self.seconds, 3),
             "probes": len(self.outcomes),
             "pairs": list(pairs.values()),
-            "oversize_refused": not any(id(o.probe) in wrong for o in asked if o.probe.kind is Kind.OVERSIZE),
-            "isolated": not any(id(o.probe) in wrong for o in asked if o.probe.kind is Kind.ISOLATION),
+            "oversize_refused": not any(
+                id(o.probe) in wrong for o in asked if o.probe.kind is EchoKind.OVERSIZE
+            ),
+            "isolated": not any(id(o.probe) in wrong for o in asked if o.probe.kind is EchoKind.ISOLATION),
             "failures": [
                 {
                     "kind": outcome.probe.kind.value,

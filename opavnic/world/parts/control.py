@@ -38,7 +38,7 @@ _http_log = logging.getLogger("opavnic.world.control.http")
 _http_log.addFilter(lambda record: not _is_peers_mistake(record))
 
 
-class Lines(Protocol):
+class LogReader(Protocol):
     """The lines of a log for one reader."""
 
     @property
@@ -59,7 +59,7 @@ class LogLines(Protocol):
     def followers(self) -> int:
         """Number of followers."""
 
-    def subscribe(self) -> Lines:
+    def subscribe(self) -> LogReader:
         """Return the recent lines and all new ones, for one reader."""
 
     def unsubscribe(self, follower: Any) -> None:

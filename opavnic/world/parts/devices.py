@@ -22,7 +22,7 @@ from opavnic.base.socket_peer import foreign_peer
 from opavnic.devices.fuse import REQUEST_MAX
 from opavnic.devices.hfi_tree import DEV, SYS_CLASSES, hfi_tree
 from opavnic.devices.kernel.entry import EntryError, receive_arrival, why_no_fuse
-from opavnic.devices.kernel.session import Session
+from opavnic.devices.kernel.session import MountSession
 from opavnic.devices.tree import Tree
 from opavnic.world.part import RunningPart
 from opavnic.world.world import World
@@ -40,7 +40,7 @@ class HostDevices(RunningPart):
     """The devices of all hosts, and the programs that have them."""
 
     def __init__(self, trees: dict[str, Tree], services: Iterable[UmadService]) -> None:
-        self.sessions: set[Session] = set()
+        self.sessions: set[MountSession] = set()
         self.unavailable = ""
         """Why programs cannot have the devices; empty: they can."""
         self._trees = trees
@@ -68,7 +68,7 @@ class HostDevices(RunningPart):
                 os.close(arrival.listener)
             full = f"{MAX_SESSIONS} programs have devices, the most a lab allows"
             return _refusal(full if tree is not None else unknown_name("host", arrival.host, self._trees))
-        session = Session(
+        session = MountSession(
             tree,
             fuse_fd=arrival.fuse_fd,
             listener=arrival.listener,

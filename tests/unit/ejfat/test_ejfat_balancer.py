@@ -10,7 +10,7 @@ import pytest
 from ejfat.base.errors import BadRequestError, ControlError, ExhaustedError
 from ejfat.control.balancer import Policy, ReservedInstance, Strategy
 from ejfat.control.epochs import programming
-from ejfat.control.epochs.programming import Target
+from ejfat.control.epochs.programming import TableTarget
 from ejfat.control.members import ReceiverCounters, Session, SessionState, Worker
 from ejfat.control.stored import parts_of, restore
 from ejfat.events.segmentation import Segmenter
@@ -33,12 +33,12 @@ class Bench:
 
     def __init__(self, policy: Policy = POLICY) -> None:
         self.pipeline = Pipeline()
-        self.balancer = ReservedInstance(Target(0, with_v1=True), "bench", policy)
+        self.balancer = ReservedInstance(TableTarget(0, with_v1=True), "bench", policy)
         self.now = 0.0
         self.tick = 0
         self.events: dict[int, set[str]] = {}
         self.lost: list[int] = []
-        self.pipeline.tables.apply(programming.own_addresses(Target(0, True), 1, [LB]))
+        self.pipeline.tables.apply(programming.own_addresses(TableTarget(0, True), 1, [LB]))
         self.pipeline.tables.apply(self.balancer.add_senders([SENDER]))
 
     def register(self, *workers: Worker) -> list[Session]:
@@ -330,7 +330,7 @@ def test_restored_balancer_goes_on_without_moving_an_event() -> None:
     bench.advance()  # a transition has just begun
     bench.send(20)
     before = bench.balancer
-    bench.balancer = restore(parts_of(before), lambda lb_id: Target(lb_id, True), POLICY, bench.now)
+    bench.balancer = restore(parts_of(before), lambda lb_id: TableTarget(lb_id, True), POLICY, bench.now)
     bench.pipeline.tables.apply(bench.balancer.program())
     assert bench.shares() == before.slots()
     for _ in range(20):
@@ -349,7 +349,7 @@ def test_restored_balancer_goes_on_without_moving_an_event() -> None:
 
 def test_restore_of_other_data_is_refused() -> None:
     with pytest.raises(BadRequestError, match="stored state"):
-        restore({"": {"lb_id": 0}}, Target, POLICY, 0.0)
+        restore({"": {"lb_id": 0}}, TableTarget, POLICY, 0.0)
 
 
 def test_clear_leaves_nothing_in_the_tables() -> None:
@@ -359,4 +359,4 @@ def test_clear_leaves_nothing_in_the_tables() -> None:
     bench.pipeline.tables.apply(bench.balancer.clear())
     left = {table.spec.name for _, table in bench.pipeline.tables if len(table)}
     assert left == {"dst_filter_table", "mac_dst_filter_table", "ip_dst_filter_table"}
-    assert all(u.op is not Op.DELETE for u in programming.own_addresses(Target(0), 1, [LB]))
+    assert all(u.op is not Op.DELETE for u in programming.own_addresses(TableTarget(0), 1, [LB]))

@@ -13,7 +13,7 @@ from ejfat.control.balancer import ReservedInstance, Strategy
 from ejfat.control.epochs.calendar import Claim
 from ejfat.control.epochs.demands import UNASSIGNED, SlotRange, check, fill, place
 from ejfat.control.epochs.demands import ranges as ranges_of
-from ejfat.control.epochs.programming import Target
+from ejfat.control.epochs.programming import TableTarget
 from ejfat.control.members import ReceiverCounters, Worker
 from ejfat.control.stored import parts_of, restore
 
@@ -79,7 +79,7 @@ def worker(number: int, *wanted: SlotRange, weight: float = 1.0) -> Worker:
 
 
 def test_slots_of_a_worker_that_leaves_are_given_away_and_come_back_with_it() -> None:
-    balancer = ReservedInstance(Target(0, with_v1=True), "run", strategy=Strategy.STATIC)
+    balancer = ReservedInstance(TableTarget(0, with_v1=True), "run", strategy=Strategy.STATIC)
     first, _ = balancer.register(worker(1, SlotRange(0, 100), weight=0), 0.0)
     second, _ = balancer.register(worker(2), 0.0)
     balancer.advance(0.0)
@@ -100,10 +100,10 @@ def test_slots_of_a_worker_that_leaves_are_given_away_and_come_back_with_it() ->
 
 
 def test_demands_and_strategy_outlive_a_restart() -> None:
-    balancer = ReservedInstance(Target(0, with_v1=True), "run", strategy=Strategy.EXPLICIT, family=4)
+    balancer = ReservedInstance(TableTarget(0, with_v1=True), "run", strategy=Strategy.EXPLICIT, family=4)
     balancer.register(worker(1, SlotRange(7, 3), SlotRange(-1, 2)), 0.0)
     balancer.advance(0.0)
-    again = restore(parts_of(balancer), Target, balancer.policy, 10.0)
+    again = restore(parts_of(balancer), TableTarget, balancer.policy, 10.0)
     assert (again.strategy, again.family) == (Strategy.EXPLICIT, 4)
     assert again.sessions[1].worker.slot_demands == (SlotRange(7, 3), SlotRange(-1, 2))
     assert again.slots() == {1: 5}
@@ -111,7 +111,7 @@ def test_demands_and_strategy_outlive_a_restart() -> None:
 
 
 def test_explicit_without_demands_is_an_empty_calendar() -> None:
-    balancer = ReservedInstance(Target(0, with_v1=True), "run", strategy=Strategy.EXPLICIT)
+    balancer = ReservedInstance(TableTarget(0, with_v1=True), "run", strategy=Strategy.EXPLICIT)
     session, _ = balancer.register(worker(1), 0.0)
     balancer.advance(0.0)
     assert balancer.slots() == {1: 0}

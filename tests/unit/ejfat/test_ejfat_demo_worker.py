@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from ejfat.demo.hosts import UdpHost
-from ejfat.demo.nodes import Worker
+from ejfat.demo.nodes import WorkerNode
 
 
 class _Host:
@@ -22,7 +22,7 @@ async def test_worker_that_is_woken_late_works_through_what_its_pace_allows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     host = cast(UdpHost, _Host())
-    worker = Worker("w1", host, weight=1, port=1, capacity_hz=100, queue=500, on_event=lambda *_: None)
+    worker = WorkerNode("w1", host, weight=1, port=1, capacity_hz=100, queue=500, on_event=lambda *_: None)
     worker._queue.extend([None] * 200)
     sleep = asyncio.sleep
     monkeypatch.setattr(asyncio, "sleep", lambda _period: sleep(0.2))

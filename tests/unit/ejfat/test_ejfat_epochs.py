@@ -11,8 +11,8 @@ from ejfat.base.errors import ControlError, ExhaustedError
 from ejfat.control.balancer import ReservedInstance
 from ejfat.control.epochs.epochs import MAX_LIVE, EpochManager
 from ejfat.control.epochs.prefixes import TICKS
-from ejfat.control.epochs.programming import Target
-from ejfat.control.epochs.ticks import Sample
+from ejfat.control.epochs.programming import TableTarget
+from ejfat.control.epochs.ticks import TickSample
 from ejfat.control.members import Worker
 from ejfat.tables.schema import Dialect, Op, TableSet, Update
 from unit.ejfat.pipelines import entries
@@ -59,7 +59,7 @@ def plane() -> DataPlane:
 
 @pytest.fixture
 def manager() -> EpochManager:
-    return EpochManager(Target(0, with_v1=True))
+    return EpochManager(TableTarget(0, with_v1=True))
 
 
 def transition(manager: EpochManager, members: Sequence[int], boundary: int) -> list[Update]:
@@ -96,7 +96,7 @@ def test_transition_moves_ticks_at_the_boundary_and_no_other(plane: DataPlane, m
 def test_transition_applied_one_update_at_a_time_never_moves_a_tick_before_the_boundary(
     steps: list[int], probes: list[int]
 ) -> None:
-    plane, manager = DataPlane(), EpochManager(Target(0))
+    plane, manager = DataPlane(), EpochManager(TableTarget(0))
     plane.apply(manager.begin(calendar(0)))
     boundary = 0
     for number, step in enumerate(steps):
@@ -185,7 +185,7 @@ def test_transition_after_ticks_went_backwards_covers_from_zero(
 def test_withdraw_applied_one_update_at_a_time_moves_no_tick_below_the_boundary(
     start: int, boundary: int, probes: list[int]
 ) -> None:
-    plane, manager = DataPlane(), EpochManager(Target(0, with_v1=True))
+    plane, manager = DataPlane(), EpochManager(TableTarget(0, with_v1=True))
     plane.apply(manager.begin(calendar(0)))
     if start:
         plane.apply(transition(manager, calendar(10), start))
@@ -215,7 +215,7 @@ def test_withdraw_of_the_first_epoch_is_refused(manager: EpochManager) -> None:
 
 
 def test_boundary_that_no_tick_will_reach_is_moved_when_newer_syncs_say_so() -> None:
-    tables, balancer, now = TableSet(), ReservedInstance(Target(0), "run"), 100.0
+    tables, balancer, now = TableSet(), ReservedInstance(TableTarget(0), "run"), 100.0
     sender = ip_address("10.0.0.2")
     balancer.add_senders([sender])
 
@@ -224,7 +224,7 @@ def test_boundary_that_no_tick_will_reach_is_moved_when_newer_syncs_say_so() -> 
         tables.apply(balancer.register(worker, now)[1])
 
     def sync(source: int, tick: int) -> None:
-        assert balancer.sync(sender, source, Sample(tick, now, 1000.0)) is None
+        assert balancer.sync(sender, source, TickSample(tick, now, 1000.0)) is None
 
     register(1)
     tables.apply(balancer.advance(now))
@@ -251,7 +251,7 @@ def test_calendar_with_an_empty_slot_is_refused(manager: EpochManager) -> None:
     with pytest.raises(ControlError, match="already has epoch 0"):
         manager.begin(calendar(0))
     with pytest.raises(ControlError, match="no epoch to follow"):
-        EpochManager(Target(1)).prepare(calendar(0))
+        EpochManager(TableTarget(1)).prepare(calendar(0))
 
 
 def test_program_after_loss_of_the_tables_restores_them(plane: DataPlane, manager: EpochManager) -> None:

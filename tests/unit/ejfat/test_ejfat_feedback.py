@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ejfat.control.epochs.prefixes import TICKS
-from ejfat.control.epochs.ticks import Sample, TickPredictor
+from ejfat.control.epochs.ticks import TickPredictor, TickSample
 from ejfat.control.feedback import FillController, Gains, Report, reweigh
 
 weights = st.dictionaries(st.integers(0, 20), st.floats(0, 5000), min_size=1, max_size=9)
@@ -52,22 +52,22 @@ def test_fill_controller_without_gains_never_asks() -> None:
 
 def test_predict_goes_on_at_the_rate_the_sender_claims() -> None:
     ticks = TickPredictor()
-    ticks.sample(("sender", 1), Sample(1_000_000, at=10.0, rate_hz=1000))
+    ticks.sample(("sender", 1), TickSample(1_000_000, at=10.0, rate_hz=1000))
     assert ticks.predict(12.0, 10.5) == 1_002_000
 
 
 def test_predict_without_a_rate_fits_a_line() -> None:
     ticks = TickPredictor()
     for second in range(12):
-        ticks.sample(("sender", 1), Sample(500 * second, at=float(second)))
+        ticks.sample(("sender", 1), TickSample(500 * second, at=float(second)))
     assert ticks.predict(13.0, 11.0) == 6500
 
 
 def test_predict_the_furthest_source_counts_and_the_seen_tick_bounds_it() -> None:
     ticks = TickPredictor()
     assert ticks.predict(1.0, 0.0) is None
-    ticks.sample(("sender", 1), Sample(100, at=0.0, rate_hz=10))
-    ticks.sample(("sender", 2), Sample(50, at=0.0, rate_hz=1000))
+    ticks.sample(("sender", 1), TickSample(100, at=0.0, rate_hz=10))
+    ticks.sample(("sender", 2), TickSample(50, at=0.0, rate_hz=1000))
     assert ticks.predict(1.0, 0.0) == 1050
     ticks.observe(2000, 0.0)
     assert ticks.predict(1.0, 0.0) == 2000
@@ -77,18 +77,18 @@ def test_predict_the_furthest_source_counts_and_the_seen_tick_bounds_it() -> Non
 
 def test_predict_old_samples_say_nothing() -> None:
     ticks = TickPredictor()
-    ticks.sample(("sender", 1), Sample(100, at=0.0, rate_hz=10))
+    ticks.sample(("sender", 1), TickSample(100, at=0.0, rate_hz=10))
     assert ticks.predict(100.0, 100.0) is None
 
 
 def test_predict_at_the_end_of_the_tick_space_stays_inside() -> None:
     ticks = TickPredictor()
-    ticks.sample(("sender", 1), Sample(TICKS - 5, at=0.0, rate_hz=1e9))
+    ticks.sample(("sender", 1), TickSample(TICKS - 5, at=0.0, rate_hz=1e9))
     assert ticks.predict(10.0, 0.0) == TICKS - 2
 
 
 def test_sample_that_goes_backwards_forgets_the_past() -> None:
     ticks = TickPredictor()
     for second, tick in ((0.0, 1000), (1.0, 2000), (2.0, 7)):
-        ticks.sample(("sender", 1), Sample(tick, at=second))
+        ticks.sample(("sender", 1), TickSample(tick, at=second))
     assert ticks.predict(3.0, 2.0) == 7

@@ -21,7 +21,7 @@ from ejfat.control.grpc.serving import Tls, start_server
 from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
 from ejfat.control.plane import ControlPlane, InstanceAddresses, PlaneConfig
-from ejfat.control.store import Store
+from ejfat.control.store import StateStore
 from ejfat.control.tokens import Action, Resource
 from ejfat.pipeline import Pipeline
 
@@ -515,7 +515,7 @@ async def test_state_in_sqlite_survives_a_restart_and_no_tick_moves(world: World
     await world.register(reservation, 1)
     await world.register(reservation, 2, weight=2)
     world.plane.advance(world.now)
-    store = Store(tmp_path / "state.db")
+    store = StateStore(tmp_path / "state.db")
     store.put(world.plane.take_changes())
     assert world.plane.take_changes() == {}, "nothing has changed"
     store.close()
@@ -523,7 +523,7 @@ async def test_state_in_sqlite_survives_a_restart_and_no_tick_moves(world: World
     def members(pipeline: Pipeline) -> list[int]:
         return [entry.args[0] for entry in pipeline.tables.v23["load_balance_calendar_table"]]
 
-    again = Store(tmp_path / "state.db")
+    again = StateStore(tmp_path / "state.db")
     pipeline = Pipeline()
     plane = ControlPlane(CONFIG, pipeline.tables.apply)
     plane.restore(again.load(), world.now + 100)

@@ -27,7 +27,7 @@ from ejfat.events.uri import Endpoint
 from ejfat.live.app import AppConfig, LbApp
 from ejfat.live.feedback import Measured, Reporter
 from ejfat.live.offload import frames_of
-from ejfat.live.sockets import ReceivePlan, Receiver, SendPlan, send_events
+from ejfat.live.sockets import ReceivePlan, ReceiverThreads, SendPlan, send_events
 from ejfat.wire.headers import SyncHeader, parse_lb
 
 LB, SENDER, WORKER = (ip_address(f"10.0.0.{n}") for n in (1, 2, 3))
@@ -219,7 +219,7 @@ async def test_control_plane_that_is_not_there_is_an_error() -> None:
 
 async def test_events_sent_over_the_loopback_arrive_on_several_ports_and_threads() -> None:
     rng = random.Random(3)
-    receiver = Receiver(ReceivePlan(listen=Endpoint(LOOPBACK, 20480), port_bits=1, threads=2))
+    receiver = ReceiverThreads(ReceivePlan(listen=Endpoint(LOOPBACK, 20480), port_bits=1, threads=2))
     receiver.start()
     wanted = {tick: rng.randbytes(5000) for tick in range(100, 120)}
     for port in (20480, 20481):
@@ -256,7 +256,7 @@ async def test_sender_whose_ticks_come_to_their_end_says_so() -> None:
 
 
 async def test_event_with_a_missing_packet_is_reported_lost() -> None:
-    receiver = Receiver(ReceivePlan(listen=Endpoint(LOOPBACK, 20490), timeout_s=0.01))
+    receiver = ReceiverThreads(ReceivePlan(listen=Endpoint(LOOPBACK, 20490), timeout_s=0.01))
     receiver.start()
     loop = asyncio.get_running_loop()
     transport, _ = await loop.create_datagram_endpoint(
@@ -272,7 +272,7 @@ async def test_event_with_a_missing_packet_is_reported_lost() -> None:
 
 
 async def test_event_longer_than_the_receiver_takes_is_reported_lost_at_once() -> None:
-    receiver = Receiver(ReceivePlan(listen=Endpoint(LOOPBACK, 20490), timeout_s=3600, max_event=499))
+    receiver = ReceiverThreads(ReceivePlan(listen=Endpoint(LOOPBACK, 20490), timeout_s=3600, max_event=499))
     receiver.start()
     plan = SendPlan(target=Endpoint(LOOPBACK, 20490), segmenter=Segmenter(mtu=200), first_tick=3)
     await send_events(plan, iter([bytes(500), bytes(499)]), lambda: 0)
@@ -285,10 +285,10 @@ async def test_event_longer_than_the_receiver_takes_is_reported_lost_at_once() -
 
 
 async def test_receiver_on_a_port_in_use_is_refused() -> None:
-    receiver = Receiver(ReceivePlan(listen=Endpoint(LOOPBACK, 20495)))
+    receiver = ReceiverThreads(ReceivePlan(listen=Endpoint(LOOPBACK, 20495)))
     receiver.start()
     with pytest.raises(EjfatError, match=r"cannot listen on 127\.0\.0\.1 port 20495"):
-        Receiver(ReceivePlan(listen=Endpoint(LOOPBACK, 20494), port_bits=1)).start()
+        ReceiverThreads(ReceivePlan(listen=Endpoint(LOOPBACK, 20494), port_bits=1)).start()
     receiver.close()
 
 

@@ -16,7 +16,7 @@ import pytest
 from ejfat.base.errors import EjfatError
 from ejfat.control.members import Session, Worker
 from ejfat.control.plane import ControlPlane, InstanceAddresses, PlaneConfig
-from ejfat.control.store import Store
+from ejfat.control.store import StateStore
 from ejfat.control.stored import parts_of
 from ejfat.live.app import AppConfig, LbApp
 from processes import child
@@ -33,22 +33,22 @@ def test_store_belongs_to_one_process_and_is_free_when_that_ends(tmp_path: Path)
         assert other.stdout is not None
         assert other.stdout.readline() == "up\n"
         with pytest.raises(EjfatError, match=r"state\.db: another process uses this state file"):
-            Store(path)
+            StateStore(path)
         other.kill()
-    store = Store(path)
+    store = StateStore(path)
     assert store.load() == {"a": 1}
     with pytest.raises(EjfatError, match="another process"):
-        Store(path)
+        StateStore(path)
     store.close()
-    Store(path).close()
+    StateStore(path).close()
 
 
 def test_store_of_other_bytes_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.db").write_bytes(b"no database at all, just some text that is long enough" * 30)
     with pytest.raises(EjfatError, match=r"x\.db: "):
-        Store(tmp_path / "x.db")
+        StateStore(tmp_path / "x.db")
     with pytest.raises(EjfatError, match=r"none.*unable to open"):
-        Store(tmp_path / "none" / "x.db")
+        StateStore(tmp_path / "none" / "x.db")
     config = PlaneConfig(mac=0x020000000001, instances=(InstanceAddresses(ip_address("10.0.0.1")),))
     plane = ControlPlane(config, lambda updates: None)
     with pytest.raises(EjfatError, match="stored state of format None"):
@@ -60,7 +60,7 @@ def test_store_of_other_bytes_is_refused(tmp_path: Path) -> None:
 def test_state_is_for_its_user_alone_from_the_start(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
-        store = Store(tmp_path / "state.db")
+        store = StateStore(tmp_path / "state.db")
         store.put({"token": "secret"})
         store.flush()
         modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
@@ -73,9 +73,9 @@ def test_state_is_for_its_user_alone_from_the_start(tmp_path: Path) -> None:
 
 def test_state_that_others_could_read_is_closed_to_them(tmp_path: Path) -> None:
     file = tmp_path / "state.db"
-    Store(file).close()
+    StateStore(file).close()
     file.chmod(0o644)
-    Store(file).close()
+    StateStore(file).close()
     assert file.stat().st_mode & 0o777 == 0o600
 
 
@@ -221,7 +221,7 @@ def test_state_of_the_format_before_is_refused_in_a_line(tmp_path: Path) -> None
     db.execute("CREATE TABLE state (id INTEGER PRIMARY KEY, data TEXT NOT NULL)")
     db.close()
     with pytest.raises(EjfatError, match=r"state\.db: state of format 1, .*; remove the file"):
-        Store(tmp_path / "state.db")
+        StateStore(tmp_path / "state.db")
 
 
 @pytest.mark.parametrize("turn", range(3))
@@ -243,7 +243,7 @@ def test_changes_reported_as_written_outlive_kill_9(tmp_path: Path, turn: int) -
             last = int(writer.stdout.readline())
         writer.kill()
         writer.wait()
-    store = Store(tmp_path / "state.db")
+    store = StateStore(tmp_path / "state.db")
     kept = store.load()
     store.close()
     assert all(kept[f"token/{number}"] == number for number in range(last + 1))

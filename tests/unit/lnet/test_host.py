@@ -16,7 +16,7 @@ from lnet.base.errors import CommandError, ProtocolError
 from lnet.base.nid import NetType, Nid
 from lnet.host.host import LnetHost
 from lnet.host.questions import Answer
-from lnet.node.node import Interface
+from lnet.node.node import LnetInterface
 from lnet.objects.tx import TxKind
 from lnet.settings.networks import parse_networks
 from lnet.wire.ping import FEATURE_BASE, PingInfo
@@ -43,7 +43,7 @@ def make_hosts() -> dict[str, LnetHost]:
     lnet_hosts = {}
     for index, name in enumerate("ab"):
         own = list(ports.items())[index * 2 : index * 2 + 2]
-        interfaces = [Interface(f"ib{i}", addr, port) for i, (addr, port) in enumerate(own)]
+        interfaces = [LnetInterface(f"ib{i}", addr, port) for i, (addr, port) in enumerate(own)]
         lnet = LnetHost(name, interfaces, resolve, loop, random.Random(1), stamp=1, pkey=PKEY)
         lnet.node.add_net(parse_networks("o2ib0(ib0,ib1)")[0])
         lnet_hosts[name] = lnet

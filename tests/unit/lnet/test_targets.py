@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lnet.base.errors import ConfigError
+from lnet.base.errors import LnetConfigError
 from lnet.base.nid import Net, Nid
 from lnet.settings.targets import KibTarget, TargetTable, parse_targets
 
@@ -40,7 +40,7 @@ SEVENTEEN = "10.1.1.2@o2ib0 " + " ".join(f"10.1.2.{i}" for i in range(17))
     ],
 )
 def test_bad_line_is_refused_with_file_and_line(line: str, reason: str) -> None:
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(LnetConfigError) as caught:
         parse_targets(f"# head\n10.9.9.9@o2ib0 10.1.1.1\n{line}\n", "o2ibs.conf")
     assert str(caught.value).startswith("o2ibs.conf:3: ")
     assert reason in str(caught.value)
@@ -55,7 +55,7 @@ def test_sixteen_addresses_are_allowed() -> None:
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:
         targets = parse_targets(text)
-    except ConfigError:
+    except LnetConfigError:
         return
     assert parse_targets("\n".join(map(str, targets))) == targets
 

@@ -7,21 +7,21 @@ from hypothesis import strategies as st
 
 from hfi_sim.base.types import MacAddr
 from hfi_sim.netdev.list_changes import single_changes
-from hfi_sim.netdev.netlink import AddressLists
+from hfi_sim.netdev.netlink import KernelAddressLists
 
 A, B, C, D = (MacAddr(bytes([2, 0, 0, 0, 0, last])) for last in range(4))
 macs = st.lists(st.integers(0, 9), unique=True).map(
     lambda lasts: tuple(MacAddr(bytes([2, 0, 0, 0, 0, last])) for last in lasts)
 )
-lists = st.builds(AddressLists, macs, macs)
+lists = st.builds(KernelAddressLists, macs, macs)
 
 
-def changes(before: AddressLists, after: AddressLists) -> list[tuple[tuple[MacAddr, ...], ...]]:
+def changes(before: KernelAddressLists, after: KernelAddressLists) -> list[tuple[tuple[MacAddr, ...], ...]]:
     return [(lists.uc, lists.mc) for lists in single_changes(before, after)]
 
 
 def test_each_added_address_is_a_change_own_address_first() -> None:
-    assert changes(AddressLists((A,), (B,)), AddressLists((A, D), (B, C, D))) == [
+    assert changes(KernelAddressLists((A,), (B,)), KernelAddressLists((A, D), (B, C, D))) == [
         ((A, D), (B,)),
         ((A, D), (B, C)),
         ((A, D), (B, C, D)),
@@ -29,7 +29,7 @@ def test_each_added_address_is_a_change_own_address_first() -> None:
 
 
 def test_each_removed_address_is_a_change_multicast_first() -> None:
-    assert changes(AddressLists((A, B), (B, C, D)), AddressLists((A,), (C,))) == [
+    assert changes(KernelAddressLists((A, B), (B, C, D)), KernelAddressLists((A,), (C,))) == [
         ((A, B), (C, D)),
         ((A, B), (C,)),
         ((A,), (C,)),
@@ -37,7 +37,7 @@ def test_each_removed_address_is_a_change_multicast_first() -> None:
 
 
 def test_address_that_went_and_came_again_stands_last() -> None:
-    assert changes(AddressLists(mc=(A, B, C)), AddressLists(mc=(A, C, B))) == [
+    assert changes(KernelAddressLists(mc=(A, B, C)), KernelAddressLists(mc=(A, C, B))) == [
         ((), (A, C)),
         ((), (A, C, B)),
     ]
@@ -45,7 +45,7 @@ def test_address_that_went_and_came_again_stands_last() -> None:
 
 @given(before=lists, after=lists)
 def test_changes_lead_from_one_to_the_other_and_each_changes_one_list(
-    before: AddressLists, after: AddressLists
+    before: KernelAddressLists, after: KernelAddressLists
 ) -> None:
     last = before
     for now in single_changes(before, after):

@@ -18,7 +18,7 @@ from ejfat.files.conformance import VectorError, load_vectors
 from ejfat.files.pcap import read_pcap
 from ejfat.files.simulator import read_text as read_script
 from hfi_sim.base.text import with_article
-from lnet.base.errors import ConfigError as LnetConfigError
+from lnet.base.errors import LnetConfigError
 from lnet.settings.section import LnetModel, read_targets
 from opavnic.base import files
 from opavnic.base.errors import VectorFileError

@@ -13,7 +13,7 @@ from typing import Any
 
 import zenoh
 
-from opavnic.cluster.protocol.membership import Role
+from opavnic.cluster.protocol.membership import MachineRole
 from opavnic.cluster.protocol.messages import Body
 from opavnic.cluster.protocol.transport import NodeName, NodeState
 from opavnic.cluster.protocol.zenoh_config import Address, SessionPlan, config
@@ -83,7 +83,10 @@ async def coordinator(
 ) -> AsyncIterator[tuple[ZenohTransport, Events]]:
     digest = more.pop("digest", "-")
     one = ZenohTransport(
-        plan("c", port, joins=False, folder=folder, **more), Role.COORDINATOR, fabric=FABRIC, digest=digest
+        plan("c", port, joins=False, folder=folder, **more),
+        MachineRole.COORDINATOR,
+        fabric=FABRIC,
+        digest=digest,
     )
     events = Events().listen(one)
     await one.start()
@@ -99,7 +102,9 @@ async def member(
 ) -> AsyncIterator[tuple[ZenohTransport, Events]]:
     digest = more.pop("digest", "-")
     more.setdefault("join_timeout_s", GETS_IN_S)
-    one = ZenohTransport(plan(name, port, joins=True, folder=folder, **more), Role.MEMBER, digest=digest)
+    one = ZenohTransport(
+        plan(name, port, joins=True, folder=folder, **more), MachineRole.MEMBER, digest=digest
+    )
     events = Events().listen(one)
     await one.start()
     try:

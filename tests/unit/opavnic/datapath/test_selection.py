@@ -7,7 +7,7 @@ import pytest
 from native_module import BUILT, REQUIRED, skip_unless
 from opavnic.base.errors import DatapathUnavailableError
 from opavnic.datapath import selection
-from opavnic.datapath.selection import Choice, choose_datapath, choose_workers
+from opavnic.datapath.selection import DatapathChoice, choose_datapath, choose_workers
 
 
 @pytest.fixture
@@ -25,13 +25,13 @@ def built(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("built")
 def test_auto_where_native_is_built_takes_it() -> None:
-    assert choose_datapath("auto") == Choice("native")
-    assert choose_datapath("native") == Choice("native")
+    assert choose_datapath("auto") == DatapathChoice("native")
+    assert choose_datapath("native") == DatapathChoice("native")
 
 
 @pytest.mark.usefixtures("built")
 def test_python_when_asked_for_is_taken_without_a_reason() -> None:
-    assert choose_datapath("python") == Choice("python")
+    assert choose_datapath("python") == DatapathChoice("python")
 
 
 @pytest.mark.usefixtures("unbuilt")

@@ -10,7 +10,7 @@ from hfi_sim.fabric.trace import TraceRecord
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.mad.header import Method, build_fm_packet
 from opavnic.management import mad_record
-from opavnic.management.mad_record import Exchange, Pairing, RecordError, read_record
+from opavnic.management.mad_record import MadExchange, Pairing, RecordError, read_record
 from opavnic.observe.trace_file import write_trace
 from vema.em.core.messages import build_request
 
@@ -30,7 +30,7 @@ PACKETS = [
     packet(2, 1, TRAP),
     packet(1, 3, REQUEST),
 ]
-EXCHANGES = [Exchange(2, REQUEST, RESPONSE), Exchange(2, TRAP), Exchange(3, REQUEST)]
+EXCHANGES = [MadExchange(2, REQUEST, RESPONSE), MadExchange(2, TRAP), MadExchange(3, REQUEST)]
 
 
 def test_requests_are_paired_with_their_responses_and_retries_passed_over() -> None:
@@ -44,8 +44,8 @@ def test_requests_that_nobody_answers_do_not_wait_for_ever(monkeypatch: pytest.M
     requests = [build_request(Method.GET, 0x11, attr_mod=1, tid=tid).build() for tid in range(1, 5)]
     pairing = Pairing()
     given_up = [exchange for mad in requests for exchange in pairing.take(packet(1, 2, mad))]
-    assert given_up == [Exchange(2, mad) for mad in requests[:2]]
-    assert list(pairing.rest()) == [Exchange(2, mad) for mad in requests[2:]]
+    assert given_up == [MadExchange(2, mad) for mad in requests[:2]]
+    assert list(pairing.rest()) == [MadExchange(2, mad) for mad in requests[2:]]
 
 
 def test_pcapng_is_read_back(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_json_lines_are_read_back_without_zeros(tmp_path: Path) -> None:
     file = tmp_path / "mads.jsonl"
     file.write_text("\n".join(exchange.to_json() for exchange in EXCHANGES) + "\n\n")
     back = [
-        Exchange(e.lid, e.mad.ljust(2048, b"\0"), e.response and e.response.ljust(2048, b"\0"))
+        MadExchange(e.lid, e.mad.ljust(2048, b"\0"), e.response and e.response.ljust(2048, b"\0"))
         for e in read_record(file)
     ]
     assert back == EXCHANGES

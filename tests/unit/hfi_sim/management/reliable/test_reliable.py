@@ -24,7 +24,7 @@ from hfi_sim.management.reliable import (
     RcOpcode,
     Rejected,
 )
-from hfi_sim.management.reliable.receiver import Receiver
+from hfi_sim.management.reliable.receiver import MessageReceiver
 from hfi_sim.management.reliable.sender import Sender
 from hfi_sim.wire.reliable_header import SACK_BITS, RcFlags
 
@@ -310,7 +310,7 @@ def test_message_is_what_its_parts_were_in_order_whatever_comes_between(seed: in
             at += step
             if is_last:
                 break
-    receiver = Receiver(first, 1 << 20)
+    receiver = MessageReceiver(first, 1 << 20)
     got: list[bytes] = []
     while (received := (receiver.ack - first) & 0xFFFFFFFF) < len(packets):
         for _ in range(20):
@@ -322,7 +322,7 @@ def test_message_is_what_its_parts_were_in_order_whatever_comes_between(seed: in
 
 
 def test_parts_without_bytes_take_no_memory() -> None:
-    receiver = Receiver(0, 100)
+    receiver = MessageReceiver(0, 100)
     for psn in range(10_000):
         assert list(receiver.receive(psn, 0, 0, b"")) == []
     assert len(receiver._parts) == 0
@@ -331,7 +331,7 @@ def test_parts_without_bytes_take_no_memory() -> None:
 
 def test_sequence_numbers_go_round() -> None:
     config = RcConfig(max_payload=1, window=8)
-    sender, receiver = Sender(config, 0xFFFFFFF0), Receiver(0xFFFFFFF0, 1 << 20)
+    sender, receiver = Sender(config, 0xFFFFFFF0), MessageReceiver(0xFFFFFFF0, 1 << 20)
     message = bytes(range(100))
     sender.push(1, 0, message)
     received: list[bytes] = []

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from opavnic.cluster.protocol.liveness import Liveness
-from opavnic.cluster.protocol.membership import Hello, Role
+from opavnic.cluster.protocol.membership import Hello, MachineRole
 from opavnic.cluster.protocol.transport import NodeName
 
 
 def hello(name: str, life: int) -> Hello:
-    return Hello(NodeName(name), Role.MEMBER, 0x301, life)
+    return Hello(NodeName(name), MachineRole.MEMBER, 0x301, life)
 
 
 M1, M2 = hello("m1", 5), hello("m2", 7)

@@ -9,18 +9,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opavnic.cluster.errors import ClusterInputError, MessageError
-from opavnic.cluster.protocol.membership import RESERVED_S, Hello, Membership, NodeEvent, Role, node_name
+from opavnic.cluster.protocol.membership import (
+    RESERVED_S,
+    ClusterMembership,
+    Hello,
+    MachineRole,
+    NodeEvent,
+    node_name,
+)
 from opavnic.cluster.protocol.messages import PROTOCOL
 from opavnic.cluster.protocol.transport import NodeName, Presence
 
 LAB, OTHER_LAB = "aa" * 16, "bb" * 16
 
 
-def hello(name: str, life: int, role: Role = Role.MEMBER, digest: str = "-") -> Hello:
+def hello(name: str, life: int, role: MachineRole = MachineRole.MEMBER, digest: str = "-") -> Hello:
     return Hello(NodeName(name), role, 0x301, life, digest)
 
 
-COORDINATOR = hello("c", 1, Role.COORDINATOR, LAB)
+COORDINATOR = hello("c", 1, MachineRole.COORDINATOR, LAB)
 
 
 def said(events: list[NodeEvent]) -> list[tuple[str, Presence, str]]:
@@ -42,7 +49,7 @@ def test_any_token_is_a_hello_or_a_message_error(chunks: str, fabric: str) -> No
 
 
 def test_nodes_join_and_go_once() -> None:
-    fabric = Membership(hello("m1", 5))
+    fabric = ClusterMembership(hello("m1", 5))
     assert said(fabric.appeared([hello("m2", 6), COORDINATOR])) == [
         ("c", Presence.JOINED, ""),
         ("m2", Presence.JOINED, ""),
@@ -54,7 +61,7 @@ def test_nodes_join_and_go_once() -> None:
 
 
 def test_second_node_of_a_name_is_refused_by_name_until_the_first_has_gone() -> None:
-    fabric = Membership(COORDINATOR)
+    fabric = ClusterMembership(COORDINATOR)
     first, second = hello("m1", 9), hello("m1", 2)
     fabric.appeared([first])
     line = "node m1: the fabric has a node of this name already: choose another one with --name"
@@ -64,9 +71,9 @@ def test_second_node_of_a_name_is_refused_by_name_until_the_first_has_gone() -> 
 
 
 def test_second_coordinator_is_refused_with_what_to_do() -> None:
-    fabric = Membership(hello("m1", 5))
+    fabric = ClusterMembership(hello("m1", 5))
     fabric.appeared([COORDINATOR])
-    (event,) = fabric.appeared([hello("d", 7, Role.COORDINATOR, LAB)])
+    (event,) = fabric.appeared([hello("d", 7, MachineRole.COORDINATOR, LAB)])
     assert event.state.presence is Presence.REFUSED
     assert event.state.reason == (
         "node d: fabric 0x301 has a coordinator already, c: join it with `opavnic node --join`, or give the other lab "
@@ -75,22 +82,22 @@ def test_second_coordinator_is_refused_with_what_to_do() -> None:
 
 
 def test_member_that_says_it_is_coordinator_is_refused_where_credentials_name_another() -> None:
-    fabric = Membership(hello("m1", 5), coordinators=[NodeName("c")])
-    (event,) = fabric.appeared([hello("m2", 1, Role.COORDINATOR)])
+    fabric = ClusterMembership(hello("m1", 5), coordinators=[NodeName("c")])
+    (event,) = fabric.appeared([hello("m2", 1, MachineRole.COORDINATOR)])
     assert event.state.reason == "node m2 may not be coordinator: the credentials name c"
     assert said(fabric.appeared([COORDINATOR])) == [("c", Presence.JOINED, "")]
 
 
 def test_node_of_another_version_is_refused_with_both_versions() -> None:
     old = Hello.parse("301", "m9/member/7/whatever/that/means")
-    (event,) = Membership(COORDINATOR).appeared([old])
+    (event,) = ClusterMembership(COORDINATOR).appeared([old])
     assert event.state.reason == (
         f"node m9 uses version 7 of the protocol, this node version {PROTOCOL}: install the same opavnic on both"
     )
 
 
 def test_node_with_another_lab_file_is_refused_and_one_without_is_not() -> None:
-    fabric = Membership(COORDINATOR)
+    fabric = ClusterMembership(COORDINATOR)
     events = fabric.appeared([hello("m1", 5, digest=LAB), hello("m2", 6, digest=OTHER_LAB), hello("m3", 7)])
     assert [(name, presence) for name, presence, _ in said(events)] == [
         ("m1", Presence.JOINED),
@@ -104,7 +111,7 @@ def test_node_with_another_lab_file_is_refused_and_one_without_is_not() -> None:
 
 
 def test_node_that_was_here_before_a_coordinator_with_another_file_goes() -> None:
-    fabric = Membership(hello("m1", 5))
+    fabric = ClusterMembership(hello("m1", 5))
     fabric.appeared([hello("m2", 6, digest=OTHER_LAB)])
     events = said(fabric.appeared([COORDINATOR]))
     assert [(name, presence) for name, presence, _ in events] == [
@@ -118,12 +125,16 @@ def test_node_that_was_here_before_a_coordinator_with_another_file_goes() -> Non
     ("own", "there", "line"),
     [
         (hello("m1", 5), hello("m1", 9), "node m1: the fabric has a node of this name"),
-        (hello("d", 5, Role.COORDINATOR), COORDINATOR, "node d: fabric 0x301 has a coordinator already, c"),
+        (
+            hello("d", 5, MachineRole.COORDINATOR),
+            COORDINATOR,
+            "node d: fabric 0x301 has a coordinator already, c",
+        ),
         (hello("m1", 5, digest=OTHER_LAB), COORDINATOR, "node m1 brings another lab file"),
     ],
 )
 def test_node_that_joins_learns_why_it_may_not(own: Hello, there: Hello, line: str) -> None:
-    fabric = Membership(own)
+    fabric = ClusterMembership(own)
     fabric.appeared([there])
     refusal = fabric.own_refusal(is_announced=False)
     assert refusal is not None
@@ -132,7 +143,7 @@ def test_node_that_joins_learns_why_it_may_not(own: Hello, there: Hello, line: s
 
 def test_of_two_that_announce_one_name_at_one_moment_the_lower_life_stays() -> None:
     low, high = hello("m1", 3), hello("m1", 8)
-    stays, goes = Membership(low), Membership(high)
+    stays, goes = ClusterMembership(low), ClusterMembership(high)
     stays.appeared([high])
     goes.appeared([low])
     assert stays.own_refusal(is_announced=True) is None
@@ -140,7 +151,7 @@ def test_of_two_that_announce_one_name_at_one_moment_the_lower_life_stays() -> N
 
 
 def test_coordinator_admits_the_first_of_two_that_ask_for_one_name() -> None:
-    fabric = Membership(COORDINATOR)
+    fabric = ClusterMembership(COORDINATOR)
     first, second = hello("m1", 9), hello("m1", 2)
     assert fabric.admit(first, 0.0) is None
     assert fabric.admit(first, 0.1) is None
@@ -154,14 +165,16 @@ def test_coordinator_admits_the_first_of_two_that_ask_for_one_name() -> None:
 
 
 def test_name_of_a_node_that_was_admitted_and_never_came_is_free_again() -> None:
-    fabric = Membership(COORDINATOR)
+    fabric = ClusterMembership(COORDINATOR)
     fabric.admit(hello("m1", 9), 0.0)
     assert fabric.admit(hello("m1", 2), RESERVED_S) is None
 
 
-@given(st.permutations([COORDINATOR, hello("d", 4, Role.COORDINATOR, LAB), hello("m", 6), hello("m", 5)]))
+@given(
+    st.permutations([COORDINATOR, hello("d", 4, MachineRole.COORDINATOR, LAB), hello("m", 6), hello("m", 5)])
+)
 def test_all_who_see_the_same_at_once_agree(order: list[Hello]) -> None:
-    fabric = Membership(hello("me", 99))
+    fabric = ClusterMembership(hello("me", 99))
     fabric.appeared(order)
     assert fabric.nodes() == {"c": COORDINATOR, "m": hello("m", 5)}
 

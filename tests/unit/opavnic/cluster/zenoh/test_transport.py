@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from opavnic.cluster.errors import AskError, ClusterError, ClusterInputError, RefusedError
-from opavnic.cluster.protocol.membership import Role
+from opavnic.cluster.errors import AskError, ClusterError, ClusterInputError, JoinRefusedError
+from opavnic.cluster.protocol.membership import MachineRole
 from opavnic.cluster.protocol.messages import Body, Packets
 from opavnic.cluster.protocol.streams import ONE_EACH, WINDOW
 from opavnic.cluster.protocol.transport import NodeName
@@ -217,7 +217,7 @@ async def test_question_is_answered_with_the_name_of_who_asked() -> None:
 async def test_second_node_of_a_name_is_refused_on_its_own_side() -> None:
     port = free_port()
     async with coordinator(port), member("m1", port):
-        with pytest.raises(RefusedError, match="the fabric has a node of this name already"):
+        with pytest.raises(JoinRefusedError, match="the fabric has a node of this name already"):
             async with member("m1", port, lease_s=0.5):
                 pass
 
@@ -227,13 +227,13 @@ async def test_second_coordinator_and_other_lab_file_are_refused() -> None:
     async with coordinator(port, digest="aa" * 8):
         second = ZenohTransport(
             plan("d", port, joins=True, lease_s=0.5, join_timeout_s=GETS_IN_S),
-            Role.COORDINATOR,
+            MachineRole.COORDINATOR,
             fabric=FABRIC,
             digest="aa" * 8,
         )
-        with pytest.raises(RefusedError, match="fabric 0x301 has a coordinator already, c"):
+        with pytest.raises(JoinRefusedError, match="fabric 0x301 has a coordinator already, c"):
             await second.start()
-        with pytest.raises(RefusedError, match="brings another lab file"):
+        with pytest.raises(JoinRefusedError, match="brings another lab file"):
             async with member("m1", port, lease_s=0.5, digest="bb" * 8):
                 pass
 
@@ -260,7 +260,7 @@ async def test_listening_where_it_cannot_is_a_line_about_that_and_not_about_the_
     for listen in ("tcp/192.0.2.77:0", f"tcp/127.0.0.1:{port}"):
         async with coordinator(port):
             wanted = replace(plan("m1", port, joins=True), listen=(Address.parse(listen, is_listen=True),))
-            one = ZenohTransport(replace(wanted, is_insecure=True), Role.MEMBER)
+            one = ZenohTransport(replace(wanted, is_insecure=True), MachineRole.MEMBER)
             with pytest.raises(ClusterInputError, match=rf"cannot listen on {listen}: "):
                 await one.start()
 
@@ -276,7 +276,7 @@ async def test_node_that_is_started_before_its_coordinator_gets_in(is_secure: bo
         lambda _, writer: (writer.close(), tried.set())[0], "127.0.0.1", port
     )
     one = ZenohTransport(
-        plan("m1", port, joins=True, folder=folders["m1"], join_timeout_s=GETS_IN_S), Role.MEMBER
+        plan("m1", port, joins=True, folder=folders["m1"], join_timeout_s=GETS_IN_S), MachineRole.MEMBER
     )
     joining = asyncio.create_task(one.start())
     await tried.wait()

@@ -13,7 +13,7 @@ import pytest
 from hfi_sim.management.umad.abi import UmadError
 from opavnic.devices.fuse import REQUEST_MAX, Opcode
 from opavnic.devices.kernel.memory import WaitingCall
-from opavnic.devices.kernel.session import Session
+from opavnic.devices.kernel.session import MountSession
 from opavnic.devices.tree import DeviceFile, Tree
 
 
@@ -51,11 +51,11 @@ def kernel() -> Iterator[socket.socket]:
 _other_ends: dict[socket.socket, socket.socket] = {}
 
 
-def serve(kernel: socket.socket, ended: Callable[[Session], None]) -> Session:
+def serve(kernel: socket.socket, ended: Callable[[MountSession], None]) -> MountSession:
     tree = Tree()
     tree.text("hello", "world")
     tree.add("table", DeviceFile(Table))
-    return Session(
+    return MountSession(
         tree,
         fuse_fd=_other_ends.pop(kernel).detach(),
         listener=None,
@@ -73,7 +73,7 @@ async def ask(kernel: socket.socket, opcode: int, ino: int, body: bytes, unique:
 
 
 async def test_requests_are_answered_until_the_mount_has_gone(kernel: socket.socket) -> None:
-    ended: asyncio.Queue[Session] = asyncio.Queue()
+    ended: asyncio.Queue[MountSession] = asyncio.Queue()
     session = serve(kernel, ended.put_nowait)
     reply = await ask(kernel, Opcode.LOOKUP, 1, b"hello\0")
     assert struct.unpack_from("<IiQ", reply) == (len(reply), 0, 2)

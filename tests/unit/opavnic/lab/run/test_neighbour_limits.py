@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hfi_sim.netdev.neighbours import NeighbourTable
 from opavnic.lab.file.loader import parse_lab
 from opavnic.lab.run.neighbour_limits import too_small
-from opavnic.lab.run.reach_plan import LEAST_ROOM, Kind, Outcome, Place, plan, room_for, tasks
+from opavnic.lab.run.reach_plan import LEAST_ROOM, EchoKind, ProbeOutcome, VnicPlace, plan, room_for, tasks
 
 LAB = "name: many\nhosts: {hosts}\nvesws: [{{id: 2, name: net, subnet: {subnet}, members: all}}]\n"
 
@@ -35,8 +35,8 @@ def test_lab_that_needs_more_neighbours_than_the_machine_holds_names_the_sysctls
     assert "net.ipv4" not in said(64, "fd00::/64")
 
 
-def place(number: int, vesw: str = "blue") -> Place:
-    return Place(
+def place(number: int, vesw: str = "blue") -> VnicPlace:
+    return VnicPlace(
         f"h{number}", vesw, vesw, 2, 1500, IPv4Address(f"10.0.0.{number}"), IPv6Address(f"fe80::{number}")
     )
 
@@ -47,7 +47,7 @@ def test_every_pair_is_asked_both_ways_and_counts_each_entry_that_it_makes(count
     asked = [(probe.kind, probe.source, probe.target) for probe in plan(places) if probe.wants_answer]
     expected = {
         (kind, a, b)
-        for kind in (Kind.IPV4, Kind.IPV6, Kind.MTU)
+        for kind in (EchoKind.IPV4, EchoKind.IPV6, EchoKind.MTU)
         for a in places
         for b in places
         if a is not b
@@ -69,14 +69,14 @@ def test_room_leaves_the_others_theirs(entries: int, own: int, hard: int) -> Non
 
 def test_full_table_is_the_reason_instead_of_no_answer() -> None:
     probe = next(probe for probe in plan([place(1), place(2)]) if probe.wants_answer)
-    assert Outcome(probe).verdict() == "no answer"
-    assert Outcome(probe, reason="neighbour table full").verdict() == "neighbour table full"
+    assert ProbeOutcome(probe).verdict() == "no answer"
+    assert ProbeOutcome(probe, reason="neighbour table full").verdict() == "neighbour table full"
 
 
 def test_message_to_all_that_another_virtual_switch_hears_is_a_leak() -> None:
     stranger = place(9, "red")
-    probes = [probe for probe in plan([place(1), stranger]) if probe.kind is Kind.ISOLATION]
+    probes = [probe for probe in plan([place(1), stranger]) if probe.kind is EchoKind.ISOLATION]
     assert {(str(probe.source), probe.address.version) for probe in probes} == {
         (f"{host}", version) for host in ("h1.blue", "h9.red") for version in (4, 6)
     }
-    assert Outcome(probes[0], heard=(stranger,)).verdict() == "heard by h9.red"
+    assert ProbeOutcome(probes[0], heard=(stranger,)).verdict() == "heard by h9.red"
