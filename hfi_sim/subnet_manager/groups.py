@@ -38,8 +38,6 @@ class MulticastGroups:
         self._announced: dict[Lid, Announced] = {}
         self.on_announced: Callable[[Announced, bool], None] | None = None
         """Called with a group that is announced, or (False) no longer."""
-        self.on_changed: Callable[[], None] = _nobody
-        """Called when members have come or gone."""
 
     @property
     def announced(self) -> Mapping[Lid, Announced]:
@@ -134,35 +132,6 @@ class MulticastGroups:
         """Return the GUIDs of the ports in a group; none where there is no such group."""
         return frozenset(self._groups.get(Lid(mlid), ()))
 
-    def to_json(self) -> dict[str, dict[str, bool]]:
-        """Return the members of each group and whether they receive, fit for JSON, as `follow` takes it."""
-        return {
-            f"{mlid:#x}": {f"{guid:#x}": guid not in self._senders.get(mlid, ()) for guid in members}
-            for mlid, members in self._groups.items()
-        }
-
-    def follow(self, groups: Mapping[str, Mapping[str, bool]], ports: Iterable[HfiPort]) -> None:
-        """Have the groups that another subnet manager had, as its `to_json` says; `ports` are those of the fabric.
-
-        Raises:  FabricError: not a multicast LID. ValueError: a malformed number. Nothing is changed.
-        """
-        by_guid = {int(port.guid): port for port in ports}
-        wanted = {
-            int(mlid, 16): {int(guid, 16): bool(receives) for guid, receives in members.items()}
-            for mlid, members in groups.items()
-        }
-        gone: dict[int, list[HfiPort]] = {mlid: [] for mlid in self._groups if mlid not in wanted}
-        self.assign(
-            gone
-            | {
-                mlid: [by_guid[guid] for guid in members if guid in by_guid]
-                for mlid, members in wanted.items()
-            }
-        )
-        for mlid, members in wanted.items():
-            for guid in [guid for guid, receives in members.items() if not receives and guid in by_guid]:
-                self.join(mlid, by_guid[guid], receives=False)
-
     def trees(self, view: View) -> list[dict[int, frozenset[int]]]:
         """Return the multicast table of each switch of a view."""
         tables: list[dict[int, frozenset[int]]] = [{} for _ in view.switches]
@@ -184,7 +153,6 @@ class MulticastGroups:
 
     def program(self, mlids: Iterable[int]) -> None:
         """Bring the trees of some groups to the switches: each switch is programmed once, or not at all."""
-        self.on_changed()
         view = self._view()
         if view is None:
             return
@@ -197,10 +165,6 @@ class MulticastGroups:
             mft = {mlid: ports for mlid, ports in switch.mft.items() if mlid not in changed}
             mft.update((mlid, ports) for mlid, ports in changed.items() if ports is not None)
             switch.program(switch.lft, mft)
-
-
-def _nobody() -> None:
-    """Default handler of changes: do nothing."""
 
 
 def _check(mlid: int) -> None:

@@ -108,11 +108,6 @@ class SubnetManager:
         """Let go of the fabric: it keeps its tables, and this manager sweeps no more."""
         self._unsubscribe()
 
-    def retire(self) -> None:
-        """Leave the fabric to another subnet manager: it keeps its tables, and this manager is idle until `sweep`."""
-        self._view = None
-        self._update_service([])
-
     def reserve_lids(self) -> None:
         """Give every node its LID, cabled or not: in any order of arrival, each subnet manager gives the same one.
 

@@ -48,9 +48,9 @@ if TYPE_CHECKING:
 CrashHandler = Callable[[str], None]
 """Called with the name of a host whose driver has just been unloaded."""
 TrapHandler = Callable[[MadRequest], None]
-ManagedBy = Literal["builtin", "external", "remote", "standby"]
-"""Manager that brings a fabric up: the built-in subnet manager, a fabric manager started in a host, the built-in
-subnet manager on another machine of the cluster, or the one here once that is gone (`take_over`)."""
+ManagedBy = Literal["builtin", "external", "remote"]
+"""Manager that brings a fabric up: the built-in subnet manager, a fabric manager started in a host, or the
+built-in subnet manager on another machine of the cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,6 @@ class World:
         driver: DriverFactory = EngineDriver,
         cleanups: Cleanups | None = None,
         remote_nodes: Collection[str] = (),
-        standby: str | None = None,
     ) -> None:
         """Build the fabric. No packet passes until a subnet manager sweeps, which is left to the caller.
 
@@ -102,8 +101,7 @@ class World:
                  their own. em_node: the node of the managers, attached to a switch if the topology lacks it; None: no
                  EM, and a subnet manager that sees the whole fabric. engine: makes what carries the packets, see
                  `opavnic.engine.engine_factory`. driver: makes what drives the engine. cleanups: where to register
-                 cleanups, if not in a list of its own. remote_nodes: nodes that other machines carry. standby: the
-                 host on whose first port the managers here run; another machine carries the managers' own node.
+                 cleanups, if not in a list of its own. remote_nodes: nodes that other machines carry.
         Raises:  TopologyError: the topology cannot be built. FabricError: an unknown routing engine, a wrong jitter.
         """
         self.fabric = Fabric(
@@ -127,17 +125,15 @@ class World:
             if name != em_node:
                 self._enter_host(name, [self.fabric.hfis[node.name] for node in nodes])
         self._em_port = None if em_node is None else self.fabric.hfis[em_node].ports[1]
-        if standby is not None:
-            self._em_port = self.hosts[standby].port
         self.managed_by = subnet_manager
         self._subnet_manager: SubnetManager | None = None
         self.administration: AdministrationService | None = None
         """Answers queries about the subnet; None without a port to answer on."""
-        if subnet_manager in ("builtin", "standby"):
+        if subnet_manager == "builtin":
             paths = Routing(engine=routing) if isinstance(routing, str) else routing
             self._subnet_manager = SubnetManager(self.fabric, self._em_port, routing=paths)
-            if subnet_manager == "builtin":
-                self._start_administration()
+            if self._em_port is not None:
+                self.administration = AdministrationService(self._subnet_manager, self._em_port, self.clock)
         elif subnet_manager == "external":
             for port in self.fabric.hfi_ports():
                 port.take_any_group()
@@ -155,7 +151,8 @@ class World:
         self.cleanups.add("MAD stacks", self._end_mads)
         if self._subnet_manager is not None:
             self.cleanups.add("subnet manager", self._subnet_manager.stop)
-        self.cleanups.add("subnet administration", self._end_administration)
+        if self.administration is not None:
+            self.cleanups.add("subnet administration", self.administration.stop)
         self.cleanups.add("faults", self.faults.clear)
 
     async def __aenter__(self) -> Self:
@@ -188,30 +185,6 @@ class World:
         """End everything in reverse order; return what failed to stop, and why."""
         return await self.cleanups.close()
 
-    # --- a standby manager ------------------------------------------------------------------------------------------
-
-    def take_over(self) -> None:
-        """Let a subnet manager that has stood by manage the fabric.
-
-        Raises:  FabricError: the fabric cannot be managed.
-        """
-        self._start_administration()
-        self.subnet_manager.sweep()
-
-    def stand_back(self) -> None:
-        """Stand by again: another subnet manager manages the fabric."""
-        self._end_administration()
-        self.subnet_manager.retire()
-
-    def _start_administration(self) -> None:
-        if self._em_port is not None and self.administration is None:
-            self.administration = AdministrationService(self.subnet_manager, self._em_port, self.clock)
-
-    def _end_administration(self) -> None:
-        if self.administration is not None:
-            self.administration.stop()
-            self.administration = None
-
     # --- hosts ---------------------------------------------------------------------------------------------
 
     @property
@@ -236,10 +209,6 @@ class World:
                 "fabric manager gives LIDs, P_Keys and routes"
             )
         return self._subnet_manager
-
-    def manager_port(self, node: str) -> HfiPort:
-        """Return the port that managers use on a host, or on the node of the managers."""
-        return self.hosts[node].port if node in self.hosts else self.fabric.hfis[node].ports[1]
 
     def host(self, name: str) -> WorldHost:
         """Return a host.

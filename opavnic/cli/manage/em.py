@@ -28,7 +28,6 @@ from opavnic.cli.base.output import (
     print_json,
     print_line,
     print_table,
-    say,
     write_file,
     wrong,
 )
@@ -155,12 +154,6 @@ def show(
             print_json(data)
             return
         _SHOW[topic](next(iter(data.values())))
-        standing = data.get("manager", {})
-        if standing and standing["role"] != "master":
-            master = f"the master is on {standing['master']}" if standing["master"] else "no master is known"
-            say(
-                f"this Ethernet Manager, on {standing['machine']}, is a standby and has only planned; {master}"
-            )
 
     if not watch:
         poll()

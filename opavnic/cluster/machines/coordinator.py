@@ -10,7 +10,6 @@ from typing import Any, Final
 from opavnic.cluster.errors import AskError, ClusterError, ClusterInputError
 from opavnic.cluster.machines.node import Machine, digest_of, place_lab
 from opavnic.cluster.machines.part import Programs
-from opavnic.cluster.machines.standby_coordinator import GroupData, GroupsTold, follow_groups, has_own_groups
 from opavnic.cluster.protocol.transport import NodeName, NodeState, Transport
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.model import LabModel
@@ -67,7 +66,6 @@ class Coordinator(Machine):
         self._ready: set[NodeName] = set()
         self._changed = asyncio.Event()
         self._programs: Programs | None = None
-        self._groups_told: GroupsTold | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.verbs |= {"report": self._report, "ready": self._is_ready}
 
@@ -87,7 +85,6 @@ class Coordinator(Machine):
             placement,
             manages=True,
             file=self._file,
-            digest=digest_of(self._text),
             netdev=self._netdev,
         )
 
@@ -117,8 +114,6 @@ class Coordinator(Machine):
             self._changed.set()
         if self._programs is not None:
             self._programs.gone(name)
-        if self._groups_told is not None:
-            self._groups_told.forget(name)
 
     def _attach(self, world: World) -> None:
         super()._attach(world)
@@ -127,10 +122,6 @@ class Coordinator(Machine):
         loop = asyncio.get_running_loop()
         self._programs = Programs(world, self.transport, self.placement, str(self.transport.name), loop)
         world.cleanups.add("programs of other machines", self._programs.close)
-        if self.em_nodes:
-            groups = world.subnet_manager.groups
-            self._groups_told = GroupsTold(groups, self.transport, self.em_machines_there, loop)
-            world.cleanups.add("groups for other machines", self._groups_told.close)
         for name, state in list(self.nodes.items()):
             self.boundary.set_peer(name, True, state.life)
             self._measure_soon(name)
@@ -157,21 +148,11 @@ class Coordinator(Machine):
             "netdev": self._netdev,
         }
         try:
-            answer = await self.transport.ask(name, "start", body)
-            self._take_back(name, answer.get("groups") or {})
+            await self.transport.ask(name, "start", body)
         except ClusterError as error:
             log.warning("%s does not start: %s", name, error)
             self._trouble[name] = str(error)
             self._changed.set()
-
-    def _take_back(self, name: NodeName, groups: GroupData) -> None:
-        """Restore the groups of a standby subnet manager that managed the fabric before this process did."""
-        if self._groups_told is None:
-            return
-        self._groups_told.forget(name)
-        world = self.share_here().world
-        if groups and str(name) in self.em_nodes and not has_own_groups(world):
-            follow_groups(world, groups)
 
     async def _report(self, asker: NodeName, body: dict[str, Any]) -> dict[str, Any]:
         if self._programs is None or asker not in self._programs.carried:
@@ -194,8 +175,6 @@ class Coordinator(Machine):
         await self.remote_machines.tell_faults(asker)
         self._ready.add(asker)
         self._changed.set()
-        if self._groups_told is not None:
-            self._groups_told.forget(asker)
         return {}
 
     async def _await_others(self) -> None:

@@ -11,7 +11,6 @@ from typing import Any, Final
 from opavnic.cluster.errors import AskError, ClusterError
 from opavnic.cluster.machines.node import Machine, digest_of, place_lab
 from opavnic.cluster.machines.part import Follower
-from opavnic.cluster.machines.standby_coordinator import StandbyCoordinator
 from opavnic.cluster.protocol.transport import NodeName, NodeState, Transport
 from opavnic.lab.file.loader import parse_lab
 from opavnic.lab.hosts.machine import NetdevKind
@@ -50,9 +49,6 @@ class Member(Machine):
         self._obeyed_life = 0
         """The life of the coordinator that gave this machine its share, or found it running the share."""
         self._has_been_up = False
-        self._is_ending = False
-        self._standby: StandbyCoordinator | None = None
-        self._managed_by: NodeName | None = None
         self._task: asyncio.Task[None] | None = None
         self.verbs |= {"start": self._start, "program": self._program, "down": self._down}
 
@@ -78,17 +74,14 @@ class Member(Machine):
             raise ClusterError(f"{self.transport.name} runs its share of another lab file: end it first")
         self._coordinator, self._obeyed_life = asker, self.nodes[asker].life
         if self._digest:
-            groups = {} if self._standby is None else self._standby.groups
             if self._follower is not None:
-                self._follow_manager(is_new=True)
+                self._follower.forget()
                 self._ready_soon()
-            return {"runs": True, "groups": groups}
+            return {"runs": True}
         model = parse_lab(str(body["text"]), str(body["file"]))
         placement = place_lab(model, [str(name) for name in body["machines"]])
         netdev: NetdevKind = "memory" if body["netdev"] == "memory" else "tap"
-        lab = self._make_lab(
-            model, placement, manages=False, file=str(body["file"]), digest=digest, netdev=netdev
-        )
+        lab = self._make_lab(model, placement, manages=False, file=str(body["file"]), netdev=netdev)
         self._digest = digest
         hosts = ", ".join(placement.hosts[str(self.transport.name)]) or "no hosts"
         self.progress(f"lab {model.name}: {hosts}")
@@ -97,46 +90,14 @@ class Member(Machine):
 
     def _came(self, name: NodeName, state: NodeState) -> None:
         super()._came(name, state)
-        self._follow_manager(is_new=name == self.manager)
-
-    def _lost(self, name: NodeName) -> None:
-        super()._lost(name)
-        self._follow_manager()
-        if self._standby is not None:
-            self._standby.lost(name)
+        if self._follower is not None and name == self.manager:
+            self._follower.forget()
 
     @property
     def manager(self) -> NodeName | None:
-        """The coordinator; without it, the first machine present in the lab file's `em_standby`."""
-        coordinator, own = self.coordinator, self.transport.name
-        if coordinator is not None and self.nodes[coordinator].life == self._obeyed_life:
-            return coordinator
-        standbys = (NodeName(name) for name in list(self.em_nodes)[1:])
-        return next((name for name in standbys if name == own or name in self.nodes), None)
-
-    def check_manager(self, asker: NodeName) -> None:
-        """Refuse a machine that does not manage the fabric. Raises ClusterError."""
-        if asker == self.manager:
-            return
-        if not self.em_nodes:
-            self.check_coordinator(asker)
-        raise ClusterError(f"{asker} does not manage this fabric, {self.manager or 'no machine'} does")
-
-    def _follow_manager(self, *, is_new: bool = False) -> None:
-        """Follow the current manager of the fabric. Args: is_new: its process is new, or it was away."""
-        before, self._managed_by = self._managed_by, self.manager
-        is_over = self._is_ending or self.ended.is_set()
-        if is_over or self._follower is None or (before == self._managed_by and not is_new):
-            return
-        if self._standby is not None:
-            if self._managed_by != self.transport.name:
-                self._standby.stand_back()
-            elif not self._standby.is_acting:
-                self._standby.take_over()
-        self._follower.forget()
-
-    def _reports_to(self) -> NodeName | None:
-        return None if self.manager == self.transport.name else self.manager
+        """The coordinator, once its process has given this machine its share, or has found it running the share."""
+        name = self.coordinator
+        return name if name is not None and self.nodes[name].life == self._obeyed_life else None
 
     def _attach(self, world: World) -> None:
         super()._attach(world)
@@ -145,16 +106,12 @@ class Member(Machine):
             self.boundary.set_peer(name, True, state.life)
             self._measure_soon(name)
         loop = asyncio.get_running_loop()
-        self._managed_by = self.manager
-        self._follower = Follower(world, self.transport, self._reports_to, loop)
+        self._follower = Follower(world, self.transport, lambda: self.manager, loop)
         world.cleanups.add("reports to the coordinator", self._follower.close)
-        if world.managed_by == "standby":
-            self._standby = StandbyCoordinator(self, world, self._follower, loop)
-            world.cleanups.add("standby subnet manager", self._standby.close)
         world.cleanups.add("readiness", self._end_readiness)
 
     async def _program(self, asker: NodeName, body: dict[str, Any]) -> dict[str, Any]:
-        self.check_manager(asker)
+        self.check_coordinator(asker)
         if self._follower is None:
             raise ClusterError(f"{self.transport.name} has no share of the lab yet")
         nodes = body.get("nodes")
@@ -194,7 +151,6 @@ class Member(Machine):
         return self.lab is not None and self.lab.model.subnet_manager.mode == "builtin"
 
     async def _end_readiness(self) -> None:
-        self._is_ending = True
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

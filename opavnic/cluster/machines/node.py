@@ -12,14 +12,13 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.base.errors import HfiSimError
 from opavnic.cluster.errors import AskError, ClusterError, ClusterInputError
 from opavnic.cluster.machines.boundary import Boundary
-from opavnic.cluster.machines.cluster_em_peers import ClusterEmPeers, em_nodes
 from opavnic.cluster.machines.cluster_machines import ClusterMachines
 from opavnic.cluster.machines.cluster_programs import ClusterPrograms
 from opavnic.cluster.machines.part import make_boundary
@@ -88,13 +87,9 @@ class Machine:
         """The machines that are present."""
         self.clocks: dict[NodeName, float] = {}
         """Seconds by which each machine's clock is ahead of this one's. Only captures and reports to people use it."""
-        self.em_peers: ClusterEmPeers | None = None
-        """The machines with an Ethernet Manager, if this is one of several."""
         self.lab: Lab | None = None
         self.boundary: Boundary | None = None
         self.placement: Placement | None = None
-        self.em_nodes: Mapping[str, str] = {}
-        """Machine -> node of its Ethernet Manager, the coordinator first; empty: only the coordinator runs one."""
         self.verbs: dict[str, Verb] = {
             "ping": self._pong,
             "status": self._say_status,
@@ -135,8 +130,6 @@ class Machine:
 
     def _came(self, name: NodeName, state: NodeState) -> None:
         log.info("machine %s has joined (life %#x)", name, state.life)
-        if self.em_peers is not None:
-            self.em_peers.came(name)
         if self.boundary is not None:
             self.boundary.set_peer(name, True, state.life)
             self._measure_soon(name)
@@ -186,22 +179,15 @@ class Machine:
         *,
         manages: bool,
         file: str,
-        digest: str,
         netdev: NetdevKind,
     ) -> Lab:
         machine = str(self.transport.name)
-        self.em_nodes = em_nodes(model, placement)
         self.placement = placement
-        if machine in self.em_nodes:
-            self.em_peers = ClusterEmPeers(self, self.em_nodes, digest)
         share = Share(
             machine=machine,
             hosts=frozenset(placement.hosts[machine]),
             remote_nodes=placement.remote_nodes(machine),
             manages=manages,
-            standby=None if manages else self.em_nodes.get(machine),
-            em_nodes=self.em_nodes,
-            em_peers=self.em_peers,
             attach=self._attach,
             await_others=self._await_others,
             trouble=lambda: list(self._trouble.values()),
@@ -221,8 +207,6 @@ class Machine:
         self.boundary = make_boundary(world, self.transport, self.placement, str(self.transport.name), loop)
         world.cleanups.add("links to other machines", self.boundary.close)
         world.cleanups.add("measures of the network", self._end_measures)
-        if self.em_peers is not None:
-            world.cleanups.add("configurations of other Ethernet Managers", self.em_peers.close)
         world.cleanups.add("captures for other machines", self.remote_machines.served.close)
         world.cleanups.add("programs for other machines", self.remote_programs.close)
 
@@ -243,12 +227,8 @@ class Machine:
 
     @property
     def manager(self) -> NodeName | None:
-        """The machine whose subnet manager manages the fabric, or None; may be this machine."""
+        """The machine whose subnet manager manages the nodes here: the coordinator, or None while it is away."""
         raise NotImplementedError
-
-    def em_machines_there(self) -> list[NodeName]:
-        """Return the other machines with an Ethernet Manager that are present."""
-        return [name for name in self.nodes if str(name) in self.em_nodes]
 
     def share_here(self) -> Lab:
         """Return this machine's share of the lab. Raises ClusterError if it has none yet."""
@@ -293,7 +273,6 @@ class Machine:
             "placed": placed,
             "there": sorted([own, *map(str, self.nodes)]),
             "manager": str(self.manager or ""),
-            "em_standby": list(self.em_nodes)[1:],
             "links": links,
             "clocks": {str(name): round(ahead, 3) for name, ahead in sorted(self.clocks.items())},
         }

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -61,15 +61,10 @@ class Programs:
         placement: Placement,
         machine: str,
         loop: asyncio.AbstractEventLoop,
-        *,
-        there: Collection[NodeName] = (),
     ) -> None:
-        """Watch the model; nothing is sent to a machine before its first report.
-
-        Args:  there: machines whose nodes stay on the model's cables until then: they are set up and running.
-        """
+        """Watch the model; nothing is sent to a machine before its first report."""
         self._fabric = world.fabric
-        self._is_ours = world.managed_by in ("builtin", "standby")
+        self._is_ours = world.managed_by == "builtin"
         """Whether the built-in manager sets up nodes; an external fabric manager sets them up where they are."""
         self._transport = transport
         self._loop = loop
@@ -85,7 +80,7 @@ class Programs:
                 self.carried[node] = self.carried.get(node, frozenset()) | {name}
                 if self._is_ours:
                     self._watch(node, name)
-        for node in self.carried.keys() - set(there):
+        for node in self.carried:
             self.gone(node)
 
     def _watch(self, node: NodeName, name: str) -> None:
@@ -145,12 +140,6 @@ class Programs:
     def _links_of(self, node: NodeName) -> list[Link]:
         carried = self.carried.get(node, frozenset())
         return [link for link in self._fabric.links if any(node_of(end) in carried for end in link.ends)]
-
-    def release(self) -> None:
-        """Stop following machines: another one manages the fabric."""
-        self._known.clear()
-        for node in self.carried:
-            self._fabric.set_links(self._links_of(node), True, by=_report_of(node))
 
     async def close(self) -> None:
         """Stop sending."""
@@ -249,10 +238,6 @@ class Follower:
         self._set_up |= self._told.keys()
         self._told.clear()
         self.report_soon()
-
-    def stand_aside(self) -> None:
-        """Stop applying programs: this machine's own subnet manager sets up the nodes."""
-        self._programs.clear()
 
     def report_soon(self) -> None:
         """Report after the current change is complete."""

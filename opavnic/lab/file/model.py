@@ -28,7 +28,7 @@ from hfi_sim.fabric.faults import Faults, parse_fault, spec_from_data, spec_text
 from hfi_sim.netdev.base import IpInterface
 from opavnic.base.errors import OpavnicError
 from opavnic.datapath.selection import EngineWanted
-from opavnic.lab.file.cluster_model import Cluster, standby_problems
+from opavnic.lab.file.cluster_model import Cluster
 from opavnic.lab.file.fabric_model import Fabric
 from opavnic.lab.file.guest_model import GuestKeys, guest_problems, is_guest
 from opavnic.lab.file.name_rules import InterfaceName, LabName
@@ -246,11 +246,7 @@ class LabModel(Section):
 
     @model_validator(mode="after")
     def _sections_fit(self) -> LabModel:
-        problems = (
-            cross_problems(self.model_dump())
-            or [*unused_settings(self), *standby_problems(self)]
-            or fabric_problems(self)
-        )
+        problems = cross_problems(self.model_dump()) or unused_settings(self) or fabric_problems(self)
         if problems:
             raise CrossError(problems)
         return self

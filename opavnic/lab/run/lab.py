@@ -36,10 +36,9 @@ from opavnic.lab.run.neighbour_limits import too_small_here
 from opavnic.lab.run.programs_route import ProgramRoutes
 from opavnic.lab.run.share import Share
 from opavnic.lab.run.status import is_up_to_the_em, lab_status, vnic_state
-from opavnic.lab.run.world_of import carrier_of, has_managers, manages, world_of
+from opavnic.lab.run.world_of import carrier_of, manages, world_of
 from opavnic.vnic.adapter import Adapter
 from opavnic.world.cleanups import Cleanups
-from opavnic.world.em_peers import EmPeers
 from opavnic.world.host_backends.backend import HostBackend, Interface
 from opavnic.world.host_backends.given import VeswFacts
 from opavnic.world.part import PartHost, PartVnic, PartWorld
@@ -338,29 +337,24 @@ class Lab:
             socket = self.directory.mad_socket if self._claimed else None
             await self.parts.start_own("MAD socket", mad_socket(world, socket))
         em = self.model.em.mode
-        if em != "builtin" or not has_managers(self.share):
+        if em != "builtin" or not manages(self.share):
             reason = f"lab {self.model.name} has no Ethernet Manager of its own (em: {em})"
             if em == "builtin":
-                standbys = ", ".join([] if self.share is None else list(self.share.em_nodes)[1:])
-                also = f", with standbys on {standbys}" if standbys else ""
-                reason = f"the Ethernet Manager of lab {self.model.name} runs on the coordinator{also}"
+                reason = f"the Ethernet Manager of lab {self.model.name} runs on the coordinator"
             own["Ethernet Manager"] = NoManager(reason)
             return
         self.progress(
             "the Ethernet Manager configures "
             + counted(len(self.model.vesws), "virtual switch", "virtual switches")
         )
-        em_peers = None if self.share is None else self.share.em_peers
-        applied = None if em_peers is None else em_peers.config
-        manager = ethernet_manager(world, applied or em_config(self.model), em_peers)
+        manager = ethernet_manager(world, em_config(self.model))
         self.manager = await self.parts.start_own("Ethernet Manager", manager)
         self.manager.em.on_applied = self._vesws_changed
         self.manager.em.hosts_ready = self._hosts_ready
-        self._vesws_changed()  # of what was applied on another machine
         if world.managed_by == "builtin":
-            await self._wait_ready(self.manager, em_peers)
+            await self._wait_ready(self.manager)
 
-    async def _wait_ready(self, manager: BuiltinManager, em_peers: EmPeers | None) -> None:
+    async def _wait_ready(self, manager: BuiltinManager) -> None:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + CONVERGENCE_S
         addresses_deadline: float | None = None
@@ -369,8 +363,6 @@ class Lab:
             if trouble := self._machine.trouble + manager.trouble + remote:
                 raise LabError("; ".join(dict.fromkeys(trouble)))
             missing = [vnic for vnic in self.vnics() if vnic.asked is not None and vnic_state(vnic) != "up"]
-            if em_peers is not None and em_peers.config is not None:
-                return  # what was applied elsewhere need not be what the lab file says
             if not missing:
                 tentative = [str(vnic) for vnic in self.vnics() if not vnic.has_usable_addresses]
                 if not tentative:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
 from opavnic.lab.run.programs_route import RemotePrograms
-from opavnic.world.em_peers import EmPeers
 from opavnic.world.remote_machines import RemoteMachines
 from opavnic.world.world import World
 
@@ -24,12 +23,6 @@ class Share:
     """The nodes of the fabric, HFIs and switches, that other machines carry."""
     manages: bool
     """Whether subnet manager and Ethernet Manager of the lab run here."""
-    standby: str | None
-    """The host on whose port managers here wait to take over; None: there are none."""
-    em_nodes: Mapping[str, str]
-    """Machine -> node of its Ethernet Manager, the coordinator first; empty: the coordinator has the only one."""
-    em_peers: EmPeers | None
-    """The Ethernet Managers of all machines, if one of several is here."""
     attach: Callable[[World], None]
     """Called with the world once it is wired, before anything runs on it."""
     await_others: Callable[[], Awaitable[None]]

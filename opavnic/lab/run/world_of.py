@@ -21,7 +21,6 @@ from opavnic.world.cleanups import Cleanups
 from opavnic.world.em_node import EM_NODE
 from opavnic.world.host_backends.backend import HostBackend
 from opavnic.world.world import ManagedBy, World
-from vema.em.desired.election import ELECTION_GROUP
 
 if TYPE_CHECKING:
     from opavnic import _native
@@ -30,11 +29,6 @@ if TYPE_CHECKING:
 def manages(share: Share | None) -> bool:
     """Return whether the subnet manager and the Ethernet Manager at work are on this machine."""
     return share is None or share.manages
-
-
-def has_managers(share: Share | None) -> bool:
-    """Return whether managers run here, at work or as standbys."""
-    return share is None or share.manages or share.standby is not None
 
 
 def carrier_of(model: LabModel) -> _native.Carrier:
@@ -81,14 +75,13 @@ def world_of(
         routing=model.fabric.routing,
         cleanups=cleanups,
         remote_nodes=() if share is None else share.remote_nodes,
-        standby=None if share is None else share.standby,
     )
     if carrier is not None:
         make_world = partial(make_world, engine=carrier_engine(carrier), driver=ThreadedDriver)
     world = make_world()
     _let_manage(world, model, share)
     _add_agents(world, model, hosts)
-    for name in set(model.hosts) - hosts.keys() if has_managers(share) else ():
+    for name in set(model.hosts) - hosts.keys() if manages(share) else ():
         world.hosts[name].port.announce(CapabilityMask3.ETH_ON_FABRIC_SUPPORTED)  # as its machine will
     world.on_crash(forget_netdevs)
     if share is not None:
@@ -97,14 +90,12 @@ def world_of(
 
 
 def _managed_by(model: LabModel, share: Share | None) -> ManagedBy:
-    if share is not None and share.standby is not None:
-        return "standby"
     asked = model.subnet_manager.mode
     return "remote" if asked == "builtin" and not manages(share) else asked
 
 
 def _let_manage(world: World, model: LabModel, share: Share | None) -> None:
-    if world.managed_by in ("builtin", "standby"):
+    if world.managed_by == "builtin":
         _administer(world, model, share)
     elif world.managed_by == "external":
         managing = model.managing_hosts
@@ -114,7 +105,7 @@ def _let_manage(world: World, model: LabModel, share: Share | None) -> None:
 
 
 def _administer(world: World, model: LabModel, share: Share | None) -> None:
-    """Tell the subnet manager the partitions; if it does not wait for the end of another one, let it begin."""
+    """Tell the subnet manager the partitions, and let it begin."""
     manager = world.subnet_manager
     for name in model.hosts:
         if pkeys := [vesw.pkey for vesw in model.vesws_of(name)]:
@@ -124,12 +115,7 @@ def _administer(world: World, model: LabModel, share: Share | None) -> None:
             manager.set_management(port, name in model.managing_hosts)
     if share is not None:
         manager.reserve_lids()
-        for node in share.em_nodes.values():
-            port = world.manager_port(node)
-            manager.set_management(port, True)
-            manager.groups.join(ELECTION_GROUP, port)
-    if world.managed_by == "builtin":
-        manager.sweep()
+    manager.sweep()
 
 
 def _add_agents(world: World, model: LabModel, hosts: Mapping[str, HostBackend]) -> None:

@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import AsyncIterator
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from aiohttp import web
 
@@ -18,31 +18,22 @@ from opavnic.base.errors import OpavnicError
 from opavnic.management.em_port import SmTopology, make_em
 from opavnic.management.sa_topology import SaTopology
 from opavnic.world.em_node import EM_NODE, down_text
-from opavnic.world.em_peers import EmPeers
 from opavnic.world.part import RunningPart
-from opavnic.world.parts.em_election_status import ElectionStatus
 from opavnic.world.parts.em_routes import em_routes, failed_text
 from opavnic.world.world import World
 from vema.base.errors import VemaError
 from vema.em.core.reasons import given_pkeys_missing
-from vema.em.desired.desired import ElectionSection, EmConfig
-from vema.em.service.service import Candidacy, EthernetService, Topology
+from vema.em.desired.desired import EmConfig
+from vema.em.service.service import EthernetService, Topology
 
 log = logging.getLogger("opavnic.world.em")
-
-HEARTBEAT_S: Final = 0.5
-DEAD_AFTER_S: Final = 3.0
-"""Silence of the master after which a standby on another machine takes its place."""
-_BEST: Final = 15
 
 
 class BuiltinManager(RunningPart):
     """An Ethernet Manager at work on a world."""
 
-    def __init__(self, em: EthernetService, faults: Faults, standing: ElectionStatus | None = None) -> None:
-        """Show a manager. Args: standing: its place among the managers of other machines."""
+    def __init__(self, em: EthernetService, faults: Faults) -> None:
         self.em = em
-        self.standing = standing
         self._faults = faults
 
     def _held(self) -> list[int]:
@@ -79,33 +70,21 @@ class BuiltinManager(RunningPart):
     def status(self) -> dict[str, Any]:
         if self.em.failure is not None:
             return {"failed": failure_text(self.em.failure)}
-        down = {"down": down_text(self._held())} if self.em.core is None else {}
-        if self.standing is not None:
-            return {**down, **self.standing.status()}
-        if down:
-            return down
+        if self.em.core is None:
+            return {"down": down_text(self._held())}
         return {"trouble": "; ".join(self.trouble)} if self.em.topology.given else {}
 
     def routes(self) -> list[web.RouteDef]:
-        return em_routes(self.em, self.standing, self._held)
+        return em_routes(self.em, self._held)
 
 
 def _topology(world: World, ends: contextlib.ExitStack) -> Topology:
     """Return the fabric as the EM of a world sees it."""
-    if world.managed_by in ("builtin", "standby"):
+    if world.managed_by == "builtin":
         return SmTopology(world.subnet_manager, world.em_port, host_of=world.host_of)
     session = SaSession(world.em_port, world.clock)
     ends.callback(session.close)
     return SaTopology(session, world.em_port, world.fabric.hfi_ports, world.host_of)
-
-
-def _candidacy(world: World, em_peers: EmPeers) -> Candidacy:
-    """Return how the manager here stands for election: machines are as good as the lab file lists them early."""
-    priority = _BEST - list(em_peers.nodes).index(em_peers.machine)
-    election = ElectionSection(priority=priority, heartbeat=HEARTBEAT_S, dead_after=DEAD_AFTER_S)
-    return Candidacy(
-        election, frozenset(int(world.manager_port(node).guid) for node in em_peers.nodes.values())
-    )
 
 
 def _come_back(em: EthernetService) -> None:
@@ -116,12 +95,9 @@ def _come_back(em: EthernetService) -> None:
 
 
 @contextlib.asynccontextmanager
-async def ethernet_manager(
-    world: World, config: EmConfig, em_peers: EmPeers | None = None
-) -> AsyncIterator[BuiltinManager]:
+async def ethernet_manager(world: World, config: EmConfig) -> AsyncIterator[BuiltinManager]:
     """Configure every member of every virtual switch; the VNICs stay as they are when the context is left.
 
-    Args:    em_peers: the managers on other machines, of which, with this one, the best that is alive is the master.
     Raises:  OpavnicError: the manager cannot apply `config`.
     """
     with contextlib.ExitStack() as ends:
@@ -132,20 +108,13 @@ async def ethernet_manager(
             clock=world.clock,
             wall_clock=time.time,
             hear_traps=False,
-            candidacy=None if em_peers is None else _candidacy(world, em_peers),
         )
         ends.callback(em.stop)
         ends.callback(world.on_trap(em.trap))
-        if em_peers is None or em_peers.nodes[em_peers.machine] == EM_NODE:
-            world.faults.hook(EM_NODE, em.halt, partial(_come_back, em))
-            ends.callback(world.faults.unhook, EM_NODE)
+        world.faults.hook(EM_NODE, em.halt, partial(_come_back, em))
+        ends.callback(world.faults.unhook, EM_NODE)
         try:
             em.start(config)
         except VemaError as error:
             raise OpavnicError("; ".join(str(error).splitlines())) from error
-        if em_peers is None:
-            yield BuiltinManager(em, world.faults)
-            return
-        em_peers.enter(em)
-        machines = {int(world.manager_port(node).guid): name for name, node in em_peers.nodes.items()}
-        yield BuiltinManager(em, world.faults, ElectionStatus(em, em_peers, machines))
+        yield BuiltinManager(em, world.faults)

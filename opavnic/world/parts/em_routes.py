@@ -23,7 +23,6 @@ from opavnic.world.em_node import down_text
 from opavnic.world.json_body import json_answer, json_body, json_object
 from opavnic.world.openapi import api
 from opavnic.world.part import RunningPart
-from opavnic.world.parts.em_election_status import ElectionStatus
 from vema.base.types import EthLinkStatus
 from vema.em.core.core import EmCore
 from vema.em.core.state import Port, Vesw, Vport
@@ -66,13 +65,8 @@ def failed_text(failure: Exception) -> str:
     return f"the Ethernet Manager has failed ({failure_text(failure)}); the log says where"
 
 
-def em_routes(
-    service: EthernetService, standing: ElectionStatus | None, held: Callable[[], Sequence[int]]
-) -> list[web.RouteDef]:
-    """Return the routes of a manager.
-
-    Args:    standing: its place among those of other machines. held: returns the faults that hold it down.
-    """
+def em_routes(service: EthernetService, held: Callable[[], Sequence[int]]) -> list[web.RouteDef]:
+    """Return the routes of a manager. Args: held: returns the faults that hold it down."""
 
     def running() -> tuple[EthernetService, EmCore]:
         if service.core is None:
@@ -80,9 +74,6 @@ def em_routes(
         if service.failure is not None:
             raise OpavnicError(failed_text(service.failure))
         return service, service.core
-
-    def said() -> dict[str, Any]:
-        return {} if standing is None else {"manager": standing.status()}
 
     one_at_a_time = asyncio.Lock()
 
@@ -104,7 +95,7 @@ def em_routes(
             if request.query.get("diff") == "1":
                 return web.json_response({"changes": changes})
             sets = core.sets
-            (em if standing is None else standing).apply(config)
+            em.apply(config)
         except EmConfigError as error:
             said = list(error.problems[:PROBLEMS_SAID])
             if more := len(error.problems) - len(said):
@@ -118,13 +109,13 @@ def em_routes(
 
     @api("Virtual switches", "virtual switches as the manager has planned them", ("vesws",))
     async def vesws(_: web.Request) -> web.Response:
-        return await json_answer({"vesws": _vesw_rows(running()[1]), **said()})
+        return await json_answer({"vesws": _vesw_rows(running()[1])})
 
     @api("Vports", "vports and how far each is configured", ("vports",))
     async def vports(_: web.Request) -> web.Response:
         core = running()[1]
         rows = (_vport_row(port, vport) for port, vport in list(core.vports()))
-        return await json_answer({"vports": rows, **said()})
+        return await json_answer({"vports": rows})
 
     @api("MAC tables", "entries", ("mac_table",), query={"vesw": "id of a virtual switch; default: all"})
     async def mac_table(request: web.Request) -> web.Response:
@@ -136,7 +127,7 @@ def em_routes(
                 known = ", ".join(map(str, sorted(core.vesws))) or "none"
                 raise InputError(f"no virtual switch has id {vesw_id} (known: {known})")
             shown = {vesw_id: shown[vesw_id]}
-        return await json_answer({"mac_table": _table_rows(core, shown), **said()})
+        return await json_answer({"mac_table": _table_rows(core, shown)})
 
     @api("Readings of counters", "readings, oldest first", ("counters",), query={"limit": "how many"})
     async def counters(request: web.Request) -> web.Response:
@@ -151,7 +142,7 @@ def em_routes(
             }
             for stored in em.store.counters(limit=_number(request, "limit", 100))
         )
-        return await json_answer({"counters": readings, **said()})
+        return await json_answer({"counters": readings})
 
     @api(
         "Events",
@@ -174,7 +165,7 @@ def em_routes(
             }
             for stored in em.store.events(after=after, limit=limit)
         )
-        return await json_answer({"events": rows, **said()})
+        return await json_answer({"events": rows})
 
     @api("Read everything from every agent", "differences from the configuration", ("differences",))
     async def verify(_: web.Request) -> web.Response:

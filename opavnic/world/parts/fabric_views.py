@@ -28,7 +28,7 @@ def faults(world: World, _query: Mapping[str, str]) -> dict[str, Any]:
 def topology(world: World, query: Mapping[str, str]) -> dict[str, Any]:
     """Return the fabric as ibnetdiscover text, links that are down, the routing engine, a possible deadlock, LIDs."""
     fabric, engine = world.fabric, "of the fabric manager"
-    if world.managed_by in ("builtin", "standby"):
+    if world.managed_by == "builtin":
         engine, cycle = world.subnet_manager.routing.engine, world.subnet_manager.deadlock()
     else:
         cycle = deadlock(fabric)
