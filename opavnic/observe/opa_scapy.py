@@ -2333,8 +2333,8 @@ SUBNET: dict[int, Any] = {
 }
 SUBNET_IB: dict[int, Any] = {0x11: (OPAIBNodeInfo, 40)}
 ADMINISTRATION: dict[int, Any] = {
-    0x01: (OPASaClassPortInfo, 80),
     0x02: (OPASmNotice, 96),
+    0x01: (OPASaClassPortInfo, 80),
     0x03: (OPAInformInfo, 40),
     0x11: (OPANodeRecord, 116),
     0x12: (OPAPortInfoRecord, 378),

@@ -10,16 +10,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from ejfat.wire import headers as ejfat
-from hfi_sim.wire.field import BITS_PER_BYTE, Field, Place, Shown
+from hfi_sim.wire.field import BITS_PER_BYTE, Code, Field, Place, Shown
 from hfi_sim.wire.header import Header, WireHeader
 from hfi_sim.wire.l4 import L4, EthernetL4, FmHeader
 from hfi_sim.wire.lrh16b import Lrh16B
-from hfi_sim.wire.mad.attributes import AttrId, PmAttrId, SubnetAttrId
+from hfi_sim.wire.mad.attributes import PmAttrId, SubnetAttrId
 from hfi_sim.wire.mad.header import MadClass, MadHeader, Method, RmppHeader, VendorHeader
 from hfi_sim.wire.mad.sa_attributes import SaAttrId
 from hfi_sim.wire.mad.smp_header import DirectedHeader, IbDirectedHeader, LidRoutedHeader
 from hfi_sim.wire.sa.message import SaHeader
-from opavnic.management.mad_values import CLASSES
 from opavnic.management.management_attributes import (
     ADMINISTRATION,
     ADMINISTRATION_IB,
@@ -30,15 +29,12 @@ from opavnic.management.management_attributes import (
 )
 from tools.generate.origins import origin
 from tools.generate.sections import Section, fill
-from vema.attributes import iface_macs, mac_entries
-from vema.attributes.iface_macs import IfaceMacs
-from vema.attributes.mac_entries import MacEntries
+from vema.attributes.attr_id import VALUE_KINDS, AttrId
 
 OPA: Final = "opavnic/observe/opa_scapy.py"
 EJFAT: Final = "ejfat/wire/layers.py"
-_WITH_LISTS: Final[Mapping[Any, Header]] = {MacEntries: mac_entries.LAYOUT, IfaceMacs: iface_macs.LAYOUT}
 ETHERNET: Final[Mapping[int, Header]] = {
-    number: getattr(kind, "HEADER", None) or _WITH_LISTS[kind] for number, kind in CLASSES.items()
+    number: getattr(kind, "LAYOUT", kind.HEADER) for number, kind in VALUE_KINDS.items()
 }
 """The attributes of Ethernet management; lists with as many items as fit."""
 _LISTS: Final = {"entries": "num_entries", "macs": "num_macs"}
@@ -51,7 +47,7 @@ _TABLES: Final[Mapping[str, Mapping[int, Kind]]] = {
     "ADMINISTRATION_IB": ADMINISTRATION_IB,
 }
 _TEXTS: Final = {"L4_TYPES": L4, "CLASSES": MadClass, "METHODS": Method}
-_ATTRIBUTES: Final = {
+_ATTRIBUTES: Final[Mapping[MadClass, type[Code]]] = {
     MadClass.EMA: AttrId,
     MadClass.SUBN_LID: SubnetAttrId,
     MadClass.SUBN_DIRECTED: SubnetAttrId,
