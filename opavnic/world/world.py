@@ -27,7 +27,7 @@ from hfi_sim.engine.driver import DriverFactory, EngineDriver
 from hfi_sim.engine.link.config import FlowControl
 from hfi_sim.engine.python import PythonEngine
 from hfi_sim.fabric.fabric import Fabric
-from hfi_sim.fabric.faults import Faults
+from hfi_sim.fabric.faults.manager import Faults
 from hfi_sim.fabric.topology import Topology
 from hfi_sim.management.mad.agents import MadRequest
 from hfi_sim.nodes.hfi import Hfi, HfiPort, NetdevFactory

@@ -12,7 +12,7 @@ from hfi_sim.base.port_state import PortState
 from hfi_sim.engine.events.outputs import BufferToken
 from hfi_sim.engine.link.config import FlowControl
 from hfi_sim.fabric.fabric import Fabric
-from hfi_sim.fabric.faults import Faults
+from hfi_sim.fabric.faults.manager import Faults
 from hfi_sim.management.pma.agent import PerformanceAgent
 from hfi_sim.management.pma.ports import counted_switch
 from hfi_sim.nodes.hfi import HfiPort

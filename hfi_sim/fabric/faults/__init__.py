@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from hfi_sim.engine.link.rule import FaultKind, Match
-from hfi_sim.fabric.faults.manager import ActiveFault, Faults, FaultState
 from hfi_sim.fabric.faults.spec import FaultSpec
 from hfi_sim.fabric.faults.syntax import parse_fault, parse_match, spec_from_data, spec_text
 
 __all__ = [
-    "ActiveFault",
     "FaultKind",
     "FaultSpec",
-    "FaultState",
-    "Faults",
     "Match",
     "parse_fault",
     "parse_match",

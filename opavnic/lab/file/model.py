@@ -24,7 +24,8 @@ from hfi_sim.base.errors import FabricError, FaultError, InputError
 from hfi_sim.base.quantities import share_text
 from hfi_sim.base.types import ETH_MTU_DEFAULT, ETH_MTU_MAX, ETH_MTU_MIN
 from hfi_sim.fabric.fabric import Fabric as FabricOfNodes
-from hfi_sim.fabric.faults import Faults, parse_fault, spec_from_data, spec_text
+from hfi_sim.fabric.faults import parse_fault, spec_from_data, spec_text
+from hfi_sim.fabric.faults.manager import Faults
 from hfi_sim.netdev.base import IpInterface
 from opavnic.base.errors import OpavnicError
 from opavnic.datapath.selection import EngineWanted

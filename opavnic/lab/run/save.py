@@ -14,7 +14,7 @@ import yaml
 from aiohttp import web
 from pydantic import ValidationError
 
-from hfi_sim.fabric.faults import FaultState
+from hfi_sim.fabric.faults.manager import FaultState
 from opavnic.lab.file.em_config import em_config
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.model import Em

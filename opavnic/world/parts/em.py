@@ -12,7 +12,7 @@ from typing import Any
 from aiohttp import web
 
 from hfi_sim.base.core_runner import failure_text
-from hfi_sim.fabric.faults import Faults
+from hfi_sim.fabric.faults.manager import Faults
 from hfi_sim.management.sa.session import SaSession
 from opavnic.base.errors import OpavnicError
 from opavnic.management.em_port import SmTopology, make_em

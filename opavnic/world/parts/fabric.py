@@ -17,7 +17,8 @@ from typing import Any
 from aiohttp import web
 
 from hfi_sim.base.errors import FaultError
-from hfi_sim.fabric.faults import Faults, parse_fault, spec_text
+from hfi_sim.fabric.faults import parse_fault, spec_text
+from hfi_sim.fabric.faults.manager import Faults
 from opavnic.world.json_body import json_object
 from opavnic.world.openapi import api
 from opavnic.world.part import RunningPart

@@ -12,7 +12,7 @@ from hfi_sim.base.counters import Drop
 from hfi_sim.engine.forwarding import is_astray
 from hfi_sim.engine.link.config import FlowControl
 from hfi_sim.fabric.fabric import Fabric, ObservedPacket
-from hfi_sim.fabric.faults import Faults
+from hfi_sim.fabric.faults.manager import Faults
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.wire.lrh16b import Lrh16B
 from hfi_sim.wire.packet import build_packet

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from hfi_sim.base.clock import ManualClock
 from hfi_sim.fabric.fabric import Fabric
-from hfi_sim.fabric.faults import Faults
+from hfi_sim.fabric.faults.manager import Faults
 from hfi_sim.fabric.topology import clos
 from hfi_sim.management.mad.agents import MadRequest
 from hfi_sim.nodes.hfi import HfiPort

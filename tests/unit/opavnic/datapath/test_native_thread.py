@@ -11,7 +11,7 @@ import pytest
 
 from hfi_sim.base.counters import Drop
 from hfi_sim.fabric.fabric import Fabric
-from hfi_sim.fabric.faults import Faults
+from hfi_sim.fabric.faults.manager import Faults
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.wire.lrh16b import Lrh16B
 from native_module import needs_native

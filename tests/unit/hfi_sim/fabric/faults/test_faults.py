@@ -11,7 +11,7 @@ from hfi_sim.base.counters import Drop
 from hfi_sim.base.errors import FaultError
 from hfi_sim.base.port_state import PortEventKind, PortState
 from hfi_sim.fabric.fabric import Fabric
-from hfi_sim.fabric.faults import Faults, FaultState
+from hfi_sim.fabric.faults.manager import Faults, FaultState
 from hfi_sim.fabric.topology import clos
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.subnet_manager import SubnetManager

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hfi_sim.base.clock import ManualClock
 from hfi_sim.base.counters import Drop
 from hfi_sim.fabric.fabric import Fabric
-from hfi_sim.fabric.faults import Faults
+from hfi_sim.fabric.faults.manager import Faults
 from hfi_sim.management.mad.agents import MadRequest
 from hfi_sim.management.mad.transfers import (
     ACK_S,
