@@ -5,6 +5,7 @@ from typing import Literal, TypedDict
 
 from hfi_sim.base.counters import Drop
 from hfi_sim.engine.events.outputs import Output
+from hfi_sim.engine.link.rule import FaultRule, Match
 
 VNET_HEADER_SIZE: int
 
@@ -123,30 +124,6 @@ class FabricSwitchPort(TypedDict):
     sc_to_sc: Sequence[tuple[int, Sequence[int]]]
     """By the port by which it leaves."""
 
-class FabricMatch(TypedDict):
-    l4: int | None
-    lid: int | None
-    slid: int | None
-    dlid: int | None
-    sc: int | None
-    vesw_id: int | None
-    attr_id: int | None
-    method: int | None
-
-class FabricRule(TypedDict):
-    number: int
-    kind: str
-    chance: int
-    fits: FabricMatch
-    tally: int
-    skip: int
-    count: int | None
-    delay_ns: int
-    bits: int
-    copies: int
-    behind: int
-    hold_ns: int
-
 FabricEnd = tuple[int, int | None] | None
 """An HFI port and None, or a switch and the number of its port."""
 
@@ -165,7 +142,7 @@ from a worker that does not carry it."""
 
 class FabricCapture(TypedDict):
     interfaces: int
-    fits: FabricMatch
+    fits: Match
     snap: int
     limit: int | None
     epoch_ns: int
@@ -207,7 +184,7 @@ class FabricEngine:
     def set_link(self, now: int, direction: int, config: FabricLink) -> None: ...
     def set_flow(self, now: int, direction: int, flow: FabricFlow) -> None: ...
     def set_tally(self, tally: int, seen: int, hits: int) -> None: ...
-    def set_rules(self, now: int, direction: int, rules: Sequence[FabricRule]) -> None: ...
+    def set_rules(self, now: int, direction: int, rules: Sequence[tuple[FaultRule, int]]) -> None: ...
     def observe(self, now: int, direction: int, on: bool) -> None: ...
     def attach(self, now: int, direction: int, ring: CaptureRing, interface: int) -> None: ...
     def detach(self, now: int, direction: int, ring: CaptureRing) -> None: ...

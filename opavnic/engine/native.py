@@ -17,7 +17,7 @@ from hfi_sim.engine.events.outputs import BufferToken, DirectionId, Output, Port
 from hfi_sim.engine.link.capture import CaptureConfig, CaptureRing
 from hfi_sim.engine.link.config import Egress, FlowControl, LinkConfig
 from hfi_sim.engine.link.credits import LanesStatus
-from hfi_sim.engine.link.rule import FaultRule, Match, Tally
+from hfi_sim.engine.link.rule import FaultRule, Tally
 from hfi_sim.engine.link.vl_counters import Uncounted, VlCounters, vl_counters
 from hfi_sim.engine.link.wire_counters import WireCounters
 from hfi_sim.engine.port_errors import PortError
@@ -161,9 +161,7 @@ class NativeEngine(Engine):
         slots = self._tallies.use(direction, [rule.tally for rule in rules])
         for slot, rule in zip(slots, rules, strict=True):
             self._native.set_tally(slot, rule.tally.seen, rule.tally.hits)
-        self._native.set_rules(
-            now, direction, [_rule(rule, slot) for slot, rule in zip(slots, rules, strict=True)]
-        )
+        self._native.set_rules(now, direction, list(zip(rules, slots, strict=True)))
 
     def observe(self, now: int, direction: DirectionId, on: bool) -> None:
         self._native.observe(now, direction, on)
@@ -172,7 +170,7 @@ class NativeEngine(Engine):
         return self._make_ring(
             {
                 "interfaces": config.interfaces,
-                "fits": _match(config.match),
+                "fits": config.match,
                 "snap": config.snap,
                 "limit": config.limit,
                 "epoch_ns": config.epoch_ns,
@@ -364,36 +362,6 @@ def _flow(flow: FlowControl) -> _native.FabricFlow:
         "high": tuple(flow.high),
         "high_limit_bytes": flow.high_limit_bytes,
         "shared_bytes": flow.shared_bytes,
-    }
-
-
-def _match(match: Match) -> _native.FabricMatch:
-    return {
-        "l4": match.l4,
-        "lid": match.lid,
-        "slid": match.slid,
-        "dlid": match.dlid,
-        "sc": match.sc,
-        "vesw_id": match.vesw_id,
-        "attr_id": match.attr_id,
-        "method": match.method,
-    }
-
-
-def _rule(rule: FaultRule, tally: int) -> _native.FabricRule:
-    return {
-        "number": rule.number,
-        "kind": rule.kind.value,
-        "chance": rule.chance,
-        "fits": _match(rule.match),
-        "tally": tally,
-        "skip": rule.skip,
-        "count": rule.count,
-        "delay_ns": rule.delay_ns,
-        "bits": rule.bits,
-        "copies": rule.copies,
-        "behind": rule.behind,
-        "hold_ns": rule.hold_ns,
     }
 
 

@@ -18,6 +18,7 @@ from tools.generate import (
     lua_attributes,
     machines,
     metrics,
+    options,
     rust,
     scapy,
 )
@@ -34,7 +35,8 @@ OUTPUTS: Final[tuple[Output, ...]] = (
     scapy.modules,
     counters.sources,
     counters.stubs,
-    counters.pages,
+    options.sources,
+    options.pages,
     metrics.pages,
     cli.reference,
     api.pages,

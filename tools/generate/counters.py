@@ -81,16 +81,15 @@ def stubs(root: Path) -> Iterator[tuple[str, str]]:
     yield path, fill(root / path, {"counters": Section("\n".join(lines) + "\n", _ORIGINS)})
 
 
-def pages(root: Path) -> Iterator[tuple[str, str]]:
-    """Yield the page that lists drop reasons."""
-    path = "docs/fabric.md"
+def drop_section() -> Section:
+    """Return the table of drop reasons."""
     docs = attribute_docs(Drop)
     for reason in Drop:
         if reason.name not in docs:
-            raise SectionError(f"{module_file(Drop.__module__)}: {reason.name} needs a docstring for {path}")
+            raise SectionError(f"{module_file(Drop.__module__)}: {reason.name} needs a docstring for docs/")
     rows = ["| drop | why a packet ends there |", "|---|---|"]
     rows += [f"| `{reason}` | {docs[reason.name].removesuffix('.')} |" for reason in Drop]
-    yield path, fill(root / path, {"drops": Section("\n".join(rows) + "\n", module_file(Drop.__module__))})
+    return Section("\n".join(rows) + "\n", module_file(Drop.__module__))
 
 
 def attribute_docs(declared: type) -> dict[str, str]:
@@ -107,10 +106,10 @@ def attribute_docs(declared: type) -> dict[str, str]:
 
 def _rust_drops(reasons: type[StrEnum]) -> Iterator[str]:
     docs = attribute_docs(reasons)
-    yield from _comment("", inspect.getdoc(reasons) or "")
+    yield from comment("", inspect.getdoc(reasons) or "")
     yield from ("#[derive(Clone, Copy, Debug, PartialEq, Eq)]", "#[repr(u8)]", "pub enum Drop {")
     for reason in reasons:
-        yield from _comment("    ", docs.get(reason.name, ""))
+        yield from comment("    ", docs.get(reason.name, ""))
         yield f"    {reason.name.title().replace('_', '')},"
     yield from ("}", "", "/// Their names, by number.", f"pub const DROP_NAMES: [&str; {len(reasons)}] = [")
     yield from (f'    "{reason}",' for reason in reasons)
@@ -119,12 +118,12 @@ def _rust_drops(reasons: type[StrEnum]) -> Iterator[str]:
 
 def _rust_structure(counters: Counters) -> Iterator[str]:
     docs = attribute_docs(counters.declared)
-    yield from _comment("", inspect.getdoc(counters.declared) or "")
+    yield from comment("", inspect.getdoc(counters.declared) or "")
     yield from counters.attributes
     yield from ("#[derive(Clone, Debug, Default, PartialEq, Eq)]", f"pub struct {counters.rust} {{")
     defaults = counters.defaults()
     for name, value in defaults.items():
-        yield from _comment("    ", docs.get(name, ""))
+        yield from comment("    ", docs.get(name, ""))
         yield f"    pub {name}: {_rust_type(value)},"
     numbers = [name for name, value in defaults.items() if isinstance(value, int)]
     yield from ("}", "", f"impl {counters.rust} {{")
@@ -142,7 +141,8 @@ def _rust_type(value: object) -> str:
     return next((it.rust for it in COUNTERS if isinstance(value, it.declared)), "u64")
 
 
-def _comment(indent: str, text: str) -> list[str]:
+def comment(indent: str, text: str) -> list[str]:
+    """Return lines of a Rust comment."""
     return [
         f"{indent}/// {line}".rstrip()
         for paragraph in text.split("\n\n")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -11,9 +11,9 @@ from typing import Any
 from hfi_sim.base.clock import TimerHandle
 from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.base.errors import FaultError
-from hfi_sim.base.instants import to_ns
+from hfi_sim.base.options import options_of
 from hfi_sim.base.random_stream import threshold
-from hfi_sim.engine.link.rule import PACKET_KINDS, FaultKind, FaultRule, Tally
+from hfi_sim.engine.link.rule import PACKET_KINDS, FaultKind, FaultRule, FaultTarget, PacketOptions, Tally
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.fabric.faults.spec import FaultSpec
 from hfi_sim.fabric.faults.syntax import parse_fault, spec_text
@@ -167,15 +167,17 @@ class Faults:
         return sorted(self._crashed.get(name, ()))
 
     def _check_place(self, spec: FaultSpec) -> None:
-        fabric = self.fabric
-        if spec.kind is FaultKind.SWITCH_REBOOT and spec.on not in fabric.switches:
-            raise FaultError(unknown_name("switch", spec.on, fabric.switches))
-        if spec.kind is FaultKind.HFI_REMOVAL and spec.on not in fabric.hfis:
-            raise FaultError(unknown_name("HFI", spec.on, fabric.hfis))
-        if spec.kind is FaultKind.CRASH:
-            if spec.on not in self._hooks:
-                raise FaultError(unknown_name("agent or manager that can crash", spec.on, self._hooks))
-        elif spec.kind is FaultKind.PARTITION:
+        fabric, target = self.fabric, spec.kind.target
+        named: Mapping[FaultTarget, tuple[str, Collection[str]]] = {
+            FaultTarget.SWITCH: ("switch", fabric.switches),
+            FaultTarget.HFI: ("HFI", fabric.hfis),
+            FaultTarget.PROGRAM: ("agent or manager that can crash", self._hooks),
+        }
+        if target in named:
+            what, known = named[target]
+            if spec.on not in known:
+                raise FaultError(unknown_name(what, spec.on, known))
+        elif target is FaultTarget.NODES:
             cut_between(fabric, _nodes(spec))
         else:
             directions_of(fabric, spec.on, spec.match.direction)
@@ -229,13 +231,7 @@ class Faults:
             fault.chance,
             spec.match,
             fault.tally,
-            skip=spec.skip,
-            count=spec.count,
-            delay_ns=to_ns(spec.delay_s),
-            bits=spec.bits,
-            copies=spec.copies,
-            behind=spec.behind,
-            hold_ns=to_ns(spec.hold_s),
+            **{option.field: getattr(spec, option.field) for option in options_of(PacketOptions)},
         )
         ways = directions_of(self.fabric, spec.on, spec.match.direction)
         for way in ways:

@@ -11,70 +11,17 @@ The same as a mapping: {kind: loss, on: h1, probability: 20%, l4: mad, for: 2s}.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.base.errors import FaultError, QuantityError
-from hfi_sim.base.quantities import (
-    parse_rate,
-    parse_share,
-    parse_time,
-    parse_whole,
-    rate_text,
-    share_text,
-    time_text,
-)
+from hfi_sim.base.options import Option, options_of
+from hfi_sim.base.quantities import parse_share
 from hfi_sim.engine.link.rule import FaultKind, Match
-from hfi_sim.fabric.faults.spec import FaultSpec
-from hfi_sim.wire.l4 import L4
+from hfi_sim.fabric.faults.spec import FAULT_OPTIONS, FaultSpec
 
-_L4_NAMES: Final = {"ethernet": L4.ETHERNET, "eth": L4.ETHERNET, "mad": L4.FM, "fm": L4.FM}
-
-
-def _l4(value: object) -> int:
-    if isinstance(value, str) and value.lower() in _L4_NAMES:
-        return int(_L4_NAMES[value.lower()])
-    try:
-        return parse_whole(value)
-    except QuantityError:
-        raise FaultError(
-            f"{unknown_name('L4 type', str(value), _L4_NAMES)}, or a number such as 0x55"
-        ) from None
-
-
-_Reader = Callable[[object], Any]
-_OPTIONS: Final[dict[str, tuple[str, _Reader]]] = {
-    "probability": ("probability", parse_share),
-    "after": ("after_s", parse_time),
-    "for": ("for_s", parse_time),
-    "every": ("every_s", parse_time),
-    "count": ("count", parse_whole),
-    "skip": ("skip", parse_whole),
-    "delay": ("delay_s", parse_time),
-    "rate": ("rate_bps", parse_rate),
-    "bits": ("bits", parse_whole),
-    "copies": ("copies", parse_whole),
-    "behind": ("behind", parse_whole),
-    "hold": ("hold_s", parse_time),
-}
-_MATCHES: Final[dict[str, tuple[str, _Reader]]] = {
-    "l4": ("l4", _l4),
-    "lid": ("lid", parse_whole),
-    "slid": ("slid", parse_whole),
-    "dlid": ("dlid", parse_whole),
-    "sc": ("sc", parse_whole),
-    "vesw": ("vesw_id", parse_whole),
-    "attr": ("attr_id", parse_whole),
-    "method": ("method", parse_whole),
-    "direction": ("direction", str),
-}
-_WRITERS: Final[dict[_Reader, Callable[[float], str]]] = {
-    parse_share: share_text,
-    parse_time: time_text,
-    parse_rate: rate_text,
-}
-_HEX: Final = frozenset({"l4", "attr", "method"})
+_MATCHES: Final = {option.key: option for option in options_of(Match)}
 
 
 def parse_fault(text: str) -> FaultSpec:
@@ -121,24 +68,23 @@ def spec_from_data(data: Mapping[Any, Any]) -> FaultSpec:
     for key, value in data.items():
         if key in ("kind", "on"):
             continue
-        if key not in _OPTIONS and key not in _MATCHES:
-            raise FaultError(f"fault {kind}: {unknown_name('option', str(key), [*_OPTIONS, *_MATCHES])}")
-        (options if key in _OPTIONS else matches)[key] = value
+        if key not in FAULT_OPTIONS and key not in _MATCHES:
+            raise FaultError(f"fault {kind}: {unknown_name('option', str(key), [*FAULT_OPTIONS, *_MATCHES])}")
+        (options if key in FAULT_OPTIONS else matches)[key] = value
     try:
-        chosen = _read(_OPTIONS, options)
+        chosen = _read(FAULT_OPTIONS, options)
         match = Match(**_read(_MATCHES, matches))
     except FaultError as error:
         raise FaultError(f"fault {kind}: {error}") from None
     return FaultSpec(FaultKind(kind), place, match=match, **chosen)
 
 
-def _read(table: Mapping[str, tuple[str, _Reader]], data: Mapping[str, Any]) -> dict[str, Any]:
+def _read(table: Mapping[str, Option], data: Mapping[str, Any]) -> dict[str, Any]:
     """Return fields and values of what people wrote. Raises FaultError: a value that cannot be read, with its key."""
     values: dict[str, Any] = {}
     for key, value in data.items():
-        name, reader = table[key]
         try:
-            values[name] = reader(value)
+            values[table[key].field] = table[key].quantity.parse(value)
         except (FaultError, QuantityError) as error:
             raise FaultError(f"{key}: {error}") from None
     return values
@@ -164,19 +110,10 @@ def parse_match(words: Iterable[str]) -> Match:
 
 def spec_text(spec: FaultSpec) -> str:
     """Return the line that `parse_fault` reads as the same fault."""
-    default = FaultSpec.__dataclass_fields__
     words = [spec.kind.value, "on", spec.on]
-    for key, (name, reader) in _OPTIONS.items():
-        value = getattr(spec, name)
-        if value is not None and value != default[name].default:
-            words.append(f"{key}={_text(value, reader)}")
-    for key, (name, _) in _MATCHES.items():
-        value = getattr(spec.match, name)
-        if value is not None:
-            words.append(f"{key}={value:#x}" if key in _HEX else f"{key}={value}")
+    for options, values in ((FAULT_OPTIONS, spec), (_MATCHES, spec.match)):
+        for key, option in options.items():
+            value = getattr(values, option.field)
+            if value is not None and value != option.default:
+                words.append(f"{key}={option.quantity.text(value)}")
     return " ".join(words)
-
-
-def _text(value: float, reader: _Reader) -> str:
-    writer = _WRITERS.get(reader)
-    return str(value) if writer is None else writer(value)

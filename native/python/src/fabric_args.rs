@@ -192,8 +192,8 @@ fn port_state(number: u8) -> PyResult<PortState> {
 }
 
 #[derive(FromPyObject)]
-#[pyo3(from_item_all)]
 pub struct MatchArgs {
+    // generated: match-arguments (made by `make generated` from hfi_sim/engine/link/rule.py; do not edit)
     l4: Option<u32>,
     lid: Option<u32>,
     slid: Option<u32>,
@@ -202,34 +202,46 @@ pub struct MatchArgs {
     vesw_id: Option<u32>,
     attr_id: Option<u32>,
     method: Option<u32>,
-}
-
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-pub struct RuleArgs {
-    number: u64,
-    kind: String,
-    chance: u64,
-    fits: MatchArgs,
-    tally: u32,
-    skip: u64,
-    count: Option<u64>,
-    delay_ns: u64,
-    bits: u64,
-    copies: u32,
-    behind: u64,
-    hold_ns: u64,
+    // end of generated
 }
 
 impl MatchArgs {
     pub fn build(self) -> Match {
-        let MatchArgs { l4, lid, slid, dlid, sc, vesw_id, attr_id, method } = self;
-        Match { l4, lid, slid, dlid, sc, vesw_id, attr_id, method }
+        Match {
+            // generated: match-values (made by `make generated` from hfi_sim/engine/link/rule.py; do not edit)
+            l4: self.l4,
+            lid: self.lid,
+            slid: self.slid,
+            dlid: self.dlid,
+            sc: self.sc,
+            vesw_id: self.vesw_id,
+            attr_id: self.attr_id,
+            method: self.method,
+            // end of generated
+        }
     }
 }
 
+#[derive(FromPyObject)]
+pub struct RuleArgs {
+    number: u64,
+    kind: String,
+    chance: u64,
+    #[pyo3(attribute("match"))]
+    fits: MatchArgs,
+    // generated: fault-option-arguments (made by `make generated` from hfi_sim/engine/link/rule.py; do not edit)
+    count: Option<u64>,
+    skip: u64,
+    delay_ns: u64,
+    bits: u64,
+    copies: u64,
+    behind: u64,
+    hold_ns: u64,
+    // end of generated
+}
+
 impl RuleArgs {
-    pub fn build(self) -> PyResult<FaultRule> {
+    pub fn build(self, tally: u32) -> PyResult<FaultRule> {
         let kind = FaultKind::named(&self.kind)
             .ok_or_else(|| PyValueError::new_err(format!("no fault of packets is a {:?}", self.kind)))?;
         Ok(FaultRule {
@@ -237,14 +249,16 @@ impl RuleArgs {
             kind,
             chance: self.chance,
             fits: self.fits.build(),
-            tally: self.tally,
-            skip: self.skip,
+            tally,
+            // generated: fault-option-values (made by `make generated` from hfi_sim/engine/link/rule.py; do not edit)
             count: self.count,
+            skip: self.skip,
             delay_ns: self.delay_ns,
             bits: self.bits,
             copies: self.copies,
             behind: self.behind,
             hold_ns: self.hold_ns,
+            // end of generated
         })
     }
 }

@@ -297,9 +297,16 @@ impl FabricEngine {
         self.each(py, |engine| engine.set_tally(tally, Arc::clone(&shared)));
     }
 
-    fn set_rules(&mut self, py: Python<'_>, now: u64, direction: u32, rules: Vec<RuleArgs>) -> PyResult<()> {
+    fn set_rules(
+        &mut self,
+        py: Python<'_>,
+        now: u64,
+        direction: u32,
+        rules: Vec<(RuleArgs, u32)>,
+    ) -> PyResult<()> {
         self.direction(direction)?;
-        let rules: Vec<FaultRule> = rules.into_iter().map(RuleArgs::build).collect::<PyResult<_>>()?;
+        let rules: Vec<FaultRule> =
+            rules.into_iter().map(|(rule, tally)| rule.build(tally)).collect::<PyResult<_>>()?;
         for rule in &rules {
             known("tallies", rule.tally, self.tallies)?;
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar, Final
 
 import typer
@@ -63,3 +64,23 @@ class OptionalValueCommand(TyperCommand):
                 words.append(self.default)
         parsed: list[str] = super().parse_args(ctx, words)
         return parsed
+
+
+class LateHelpCommand(TyperCommand):
+    """A command whose help is made when it is shown, from declarations that not every command is to import."""
+
+    make_help: ClassVar[Callable[[], str]]
+
+    @classmethod
+    def of(cls, make_help: Callable[[], str]) -> type[LateHelpCommand]:
+        """Return the class of a command with this help."""
+        return type("LateHelpCommand", (cls,), {"make_help": staticmethod(make_help)})
+
+    @property
+    def help(self) -> str:
+        """The text."""
+        return type(self).make_help()
+
+    @help.setter  # noqa: A003 - as typer calls it
+    def help(self, _text: str | None) -> None:
+        """Ignore what typer finds: the function has no docstring."""

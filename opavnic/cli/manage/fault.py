@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from opavnic.cli.base.common import AsJson, LabOption, lab_client
-from opavnic.cli.base.group import command_group
+from opavnic.cli.base.group import LateHelpCommand, command_group
 from opavnic.cli.base.names import fault_words
 from opavnic.cli.base.output import pick, print_json, print_line, print_table
 
@@ -27,7 +27,30 @@ def _print(data: dict[str, Any], as_json: bool) -> None:
         print_table(("number", "fault", "state", "seen", "hits"), rows, title=f"seed {data['seed']}")
 
 
-@app.command(epilog="Example: opavnic fault add loss on h1 20% l4=mad for=2s")
+def _help() -> str:
+    from hfi_sim.base.options import options_of
+    from hfi_sim.fabric.faults import FaultKind, Match
+    from hfi_sim.fabric.faults.spec import FAULT_OPTIONS
+
+    named = [option for option in FAULT_OPTIONS.values() if option.key != "probability"]  # written as 20%
+    general, by_kind, matches = (
+        ", ".join(f"{option.key}=" for option in options)
+        for options in (
+            [option for option in named if len(option.kinds) > 1],
+            [option for option in named if len(option.kinds) == 1],
+            options_of(Match),
+        )
+    )
+    return f"""Inject a fault; others stay as they are.
+
+    Kinds: {", ".join(FaultKind)} (the driver of a host ends, with its agent and VNICs, and restarts; on em it is
+    the Ethernet Manager). Places: a host, switch or port (h1, sw0, h1:1), a link (h1--sw0), one direction of it
+    (h1->sw0), * for all.
+    Options: 20%, {general}, and {matches}; by kind {by_kind}.
+    """
+
+
+@app.command(cls=LateHelpCommand.of(_help), epilog="Example: opavnic fault add loss on h1 20% l4=mad for=2s")
 def add(
     fault: Annotated[
         list[str], typer.Argument(metavar="KIND on PLACE [OPTION=VALUE ...]", autocompletion=fault_words)
@@ -35,15 +58,6 @@ def add(
     lab: LabOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Inject a fault; others stay as they are.
-
-    Kinds: loss, duplicate, reorder, corrupt, delay, rate, link-down, port-error, switch-reboot, hfi-removal,
-    partition, crash (the driver of a host ends, with its agent and VNICs, and restarts; on em it is the
-    Ethernet Manager). Places: a host, switch or port (h1, sw0, h1:1), a link (h1--sw0), one direction of it
-    (h1->sw0), * for all.
-    Options: 20%, count=, skip=, after=, for=, every=, and l4=, lid=, slid=, dlid=, sc=, vesw=, attr=, method=,
-    direction=; by kind delay=, rate=, bits=, copies=, behind=, hold=.
-    """
     from hfi_sim.fabric.faults import parse_fault
 
     text = " ".join(fault)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from hfi_sim.base.errors import InputError
-from hfi_sim.engine.link.rule import FaultKind
+from hfi_sim.engine.link.rule import FaultTarget
 from hfi_sim.fabric.faults import FaultSpec, parse_fault, spec_text
 from hfi_sim.fabric.faults.targets import directions_of, links_of, node_of
 from hfi_sim.nodes.cable import LinkDirection
@@ -170,12 +170,13 @@ class ClusterMachines:
 
     def _is_own(self, asker: NodeName, spec: FaultSpec) -> bool:
         placement = self._machine.placement
-        if placement is None or spec.kind is FaultKind.PARTITION:
+        target = spec.kind.target
+        if placement is None or target is FaultTarget.NODES:
             return False
         carried = {name for name, machine in placement.machine_of.items() if machine == str(asker)}
-        if spec.kind is FaultKind.CRASH:
+        if target is FaultTarget.PROGRAM:
             return spec.on in placement.hosts.get(str(asker), ())
-        if spec.kind in (FaultKind.SWITCH_REBOOT, FaultKind.HFI_REMOVAL):
+        if target in (FaultTarget.SWITCH, FaultTarget.HFI):
             return spec.on in carried
         links = links_of(self._world.fabric, spec.on)
         return all(any(node_of(end) in carried for end in link.ends) for link in links)

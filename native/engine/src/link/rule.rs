@@ -6,7 +6,8 @@ use wire::{HEADER, L4_ETHERNET, L4_FM, VNIC_HEADER, ethernet_l4, l4};
 
 use crate::packet::{Packet, dlid, sc, slid};
 
-/// What a fault does to the packets that it hits.
+// generated: fault-kinds (made by `make generated` from hfi_sim/engine/link/rule.py; do not edit)
+/// What a fault does to packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
     Loss,
@@ -17,7 +18,7 @@ pub enum FaultKind {
 }
 
 impl FaultKind {
-    /// Return the kind of this name, as hfi_sim/engine/link/rule.py writes it.
+    /// Return the kind of this name.
     pub fn named(name: &str) -> Option<Self> {
         Some(match name {
             "loss" => FaultKind::Loss,
@@ -29,6 +30,7 @@ impl FaultKind {
         })
     }
 }
+// end of generated
 
 /// Behind the 16B header and the FM header.
 const MAD_AT: usize = HEADER + 8;
@@ -38,18 +40,24 @@ const ATTR_ID_AT: usize = MAD_AT + 16;
 /// The packets that a fault selects; all given conditions must hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Match {
+    // generated: match (made by `make generated` from hfi_sim/engine/link/rule.py; do not edit)
+    /// L4 type: `ethernet`, `mad`, or a number.
     pub l4: Option<u32>,
-    /// Either the source or the destination.
+    /// LID of the source or of the destination.
     pub lid: Option<u32>,
+    /// LID of the source.
     pub slid: Option<u32>,
+    /// LID of the destination.
     pub dlid: Option<u32>,
+    /// Service channel.
     pub sc: Option<u32>,
-    /// Ethernet packets of one virtual switch.
+    /// Ethernet packets of this virtual switch.
     pub vesw_id: Option<u32>,
-    /// MADs of one attribute.
+    /// MADs of this attribute.
     pub attr_id: Option<u32>,
-    /// MADs of one method.
+    /// MADs of this method.
     pub method: Option<u32>,
+    // end of generated
 }
 
 impl Match {
@@ -132,17 +140,22 @@ pub struct FaultRule {
     pub fits: Match,
     /// Which of the engine's tallies counts for it.
     pub tally: u32,
-    /// Packets that fit and are spared first.
-    pub skip: u64,
-    /// The most packets to hit; None: no limit.
+    // generated: fault-options (made by `make generated` from hfi_sim/engine/link/rule.py; do not edit)
+    /// Packets to hit, or beginnings, after which it is over.
     pub count: Option<u64>,
+    /// Packets to spare first.
+    pub skip: u64,
+    /// How much longer a packet takes.
     pub delay_ns: u64,
+    /// Bits that flip, between header and tail, where the ICRC covers them.
     pub bits: u64,
-    pub copies: u32,
-    /// reorder: how many later packets overtake it.
+    /// Additional packets that arrive.
+    pub copies: u64,
+    /// Later packets that overtake it.
     pub behind: u64,
-    /// reorder: at the latest it goes on after this.
+    /// The longest time that it is held back.
     pub hold_ns: u64,
+    // end of generated
 }
 
 /// One packet that the rules let pass, perhaps changed.

@@ -1,0 +1,146 @@
+"""Options of faults: structures of native/, and tables in docs/."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, get_args, get_type_hints
+
+from hfi_sim.base.options import options_of
+from hfi_sim.engine.link import rule
+from hfi_sim.engine.link.rule import PACKET_KINDS, FaultKind, Match, PacketOptions
+from hfi_sim.fabric.faults import spec
+from hfi_sim.fabric.faults.spec import FAULT_OPTIONS
+from tools.generate.counters import comment, drop_section
+from tools.generate.origins import module_file
+from tools.generate.sections import Section, fill
+
+_ENGINE: Final = "native/engine/src/link"
+_ARGUMENTS: Final = "native/python/src/fabric_args.rs"
+_PAGE: Final = "docs/fabric.md"
+_RULE: Final = module_file(rule.__name__)
+_RULES: Final = f"{_RULE}, {module_file(spec.__name__)}"
+_BODY: Final = " " * 4
+_VALUE: Final = " " * 12
+"""Indentation of the fields of a structure, and of those of a value in a method."""
+
+
+def sources(root: Path) -> Iterator[tuple[str, str]]:
+    """Yield the Rust files: the fields of the engine's structures, and of the arguments that they are built from."""
+    conditions, options = _numbers(Match, "u32"), _numbers(PacketOptions, "u64")
+    fields = {
+        "fault-kinds": Section("\n".join(_kinds()) + "\n", _RULE),
+        "match": _fields(conditions),
+        "fault-options": _fields(options),
+    }
+    yield f"{_ENGINE}/rule.rs", fill(root / _ENGINE / "rule.rs", fields)
+    arguments = {
+        "match-arguments": _arguments(conditions),
+        "match-values": _values(conditions),
+        "fault-option-arguments": _arguments(options),
+        "fault-option-values": _values(options),
+    }
+    yield _ARGUMENTS, fill(root / _ARGUMENTS, arguments)
+
+
+def pages(root: Path) -> Iterator[tuple[str, str]]:
+    """Yield the page about fabrics with its tables made anew."""
+    sections = {
+        "drops": drop_section(),
+        "fault-kinds": Section("\n".join(_kind_table()) + "\n", _RULE),
+        "fault-options": Section("\n".join(_option_table()) + "\n", _RULES),
+        "fault-matches": Section("\n".join(_match_table()) + "\n", _RULE),
+    }
+    yield _PAGE, fill(root / _PAGE, sections)
+
+
+# --- native/ -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Number:
+    """An option that an engine works by."""
+
+    name: str
+    kind: str
+    """Its type in Rust."""
+    meaning: str
+
+
+def _numbers(declared: type, kind: str) -> list[_Number]:
+    hints = get_type_hints(declared)
+    return [
+        _Number(
+            option.field,
+            f"Option<{kind}>" if type(None) in get_args(hints[option.field]) else kind,
+            option.meaning,
+        )
+        for option in options_of(declared)
+        if int in (hints[option.field], *get_args(hints[option.field]))
+    ]
+
+
+def _fields(numbers: Iterable[_Number]) -> Section:
+    lines = [
+        line
+        for number in numbers
+        for line in (
+            *comment(_BODY, f"{number.meaning[0].upper()}{number.meaning[1:]}."),
+            f"{_BODY}pub {number.name}: {number.kind},",
+        )
+    ]
+    return Section("\n".join(lines) + "\n", _RULE)
+
+
+def _arguments(numbers: Iterable[_Number]) -> Section:
+    return Section("".join(f"{_BODY}{number.name}: {number.kind},\n" for number in numbers), _RULE)
+
+
+def _values(numbers: Iterable[_Number]) -> Section:
+    return Section("".join(f"{_VALUE}{number.name}: self.{number.name},\n" for number in numbers), _RULE)
+
+
+def _kinds() -> Iterator[str]:
+    kinds = [kind for kind in FaultKind if kind in PACKET_KINDS]
+    yield from (
+        "/// What a fault does to packets.",
+        "#[derive(Clone, Copy, Debug, PartialEq, Eq)]",
+        "pub enum FaultKind {",
+    )
+    yield from (f"    {_variant(kind)}," for kind in kinds)
+    yield from ("}", "", "impl FaultKind {", "    /// Return the kind of this name.")
+    yield from ("    pub fn named(name: &str) -> Option<Self> {", "        Some(match name {")
+    yield from (f'            "{kind}" => FaultKind::{_variant(kind)},' for kind in kinds)
+    yield from ("            _ => return None,", "        })", "    }", "}")
+
+
+def _variant(kind: FaultKind) -> str:
+    return kind.name.title().replace("_", "")
+
+
+# --- docs/ -------------------------------------------------------------------------------------------------
+
+
+def _kind_table() -> Iterator[str]:
+    yield from ("| kind | what happens | on |", "|---|---|---|")
+    before = ""
+    for kind in FaultKind:
+        places = kind.target.places
+        yield f"| `{kind}` | {kind.text} | {'the same' if places == before else places} |"
+        before = places
+
+
+def _option_table() -> Iterator[str]:
+    yield from ("| option | of | value | default | meaning |", "|---|---|---|---|---|")
+    for option in FAULT_OPTIONS.values():
+        kinds = ", ".join(f"`{kind}`" for kind in FaultKind if kind in option.kinds)
+        of = {frozenset(FaultKind): "all", PACKET_KINDS: "faults of packets"}.get(option.kinds, kinds)
+        default = "required" if option.required else option.written(option.default)
+        yield f"| `{option.key}` | {of} | {option.range_text()} | {default} | {option.meaning} |"
+
+
+def _match_table() -> Iterator[str]:
+    yield from ("| selects by | bits | meaning |", "|---|---|---|")
+    for option in options_of(Match):
+        yield f"| `{option.key}` | {getattr(option, 'bits', 0) or ''} | {option.meaning} |"
