@@ -5,6 +5,7 @@ from typing import Literal, TypedDict
 
 from hfi_sim.base.counters import Drop
 from hfi_sim.engine.events.outputs import Output
+from hfi_sim.engine.link.config import LinkConfig
 from hfi_sim.engine.link.rule import FaultRule, Match
 
 VNET_HEADER_SIZE: int
@@ -69,13 +70,6 @@ class VportCounts(VnicCounts):
     rx_balance: ElementCounts
 
 # the fabric engine (native/engine); `opavnic.engine.native` adapts it
-
-class FabricLink(TypedDict):
-    up: bool
-    rate_bps: int
-    latency_ns: int
-    jitter_ns: int
-    queue_bytes: int
 
 class FabricFlow(TypedDict):
     buffer_bytes: int
@@ -165,7 +159,7 @@ class FabricEngine:
     def add_link(
         self,
         ends: tuple[FabricEnd, FabricEnd],
-        config: FabricLink,
+        config: LinkConfig,
         flow: FabricFlow | None,
         streams: tuple[tuple[int, int], tuple[int, int]],
     ) -> int: ...
@@ -181,7 +175,7 @@ class FabricEngine:
         groups: Sequence[Sequence[int]],
         mft: Sequence[tuple[int, Sequence[int]]],
     ) -> None: ...
-    def set_link(self, now: int, direction: int, config: FabricLink) -> None: ...
+    def set_link(self, now: int, direction: int, config: LinkConfig) -> None: ...
     def set_flow(self, now: int, direction: int, flow: FabricFlow) -> None: ...
     def set_tally(self, tally: int, seen: int, hits: int) -> None: ...
     def set_rules(self, now: int, direction: int, rules: Sequence[tuple[FaultRule, int]]) -> None: ...

@@ -1,7 +1,7 @@
 """The pytest plugin: fabrics as fixtures, on virtual time, seeded, checked after each test.
 
 Fixtures:  lab (everything in one object), fabric, hosts, em; or mad_simulator instead of em; fabric_engine.
-Markers:   topology("clos", leaves=2, spines=2), fabric_seed(7), fabric_options(routing=..., flow=..., jitter_s=...),
+Markers:   topology("clos", leaves=2, spines=2), fabric_seed(7), fabric_options(routing=..., link=LinkConfig(...)),
            fabric_time_limit("5s", real="1min").
 Options:   --fabric-engine=python|native, --fabric-seed, --fabric-pcap=failed|always|never, --fabric-real.
 Ini file:  fabric_time_limit, fabric_real_time_limit.

@@ -20,10 +20,14 @@ from hfi_sim.base.instants import NS_PER_S, to_ns
 from hfi_sim.base.quantities import (
     parse_rate,
     parse_share,
+    parse_size,
+    parse_size_or_time,
     parse_time,
     parse_whole,
     rate_text,
     share_text,
+    size_or_time_text,
+    size_text,
     time_text,
 )
 
@@ -37,19 +41,19 @@ class Quantity:
     parse: Callable[[object], Any]
     """Takes text, or a number as YAML and JSON give it; raises QuantityError or an error of the package."""
     text: Callable[[Any], str] = str
-    unit: str = ""
-    """What messages count it in."""
     scale: int = 1
-    """How much of the field's value is one unit."""
+    """The field's value that limits count as 1."""
 
 
 WHOLE: Final = Quantity(parse_whole)
+SIZE: Final = Quantity(parse_size, size_text)
+SIZE_OR_TIME: Final = Quantity(parse_size_or_time, size_or_time_text)
 HEX: Final = Quantity(parse_whole, hex)
 SHARE: Final = Quantity(parse_share, share_text)
-RATE: Final = Quantity(parse_rate, rate_text, "bit/s")
-TIME: Final = Quantity(parse_time, time_text, "s")
+RATE: Final = Quantity(parse_rate, rate_text)
+TIME: Final = Quantity(parse_time, time_text)
 NANOSECONDS: Final = Quantity(
-    lambda value: to_ns(parse_time(value)), lambda ns: time_text(ns / NS_PER_S), "s", NS_PER_S
+    lambda value: to_ns(parse_time(value)), lambda ns: time_text(ns / NS_PER_S), NS_PER_S
 )
 """A time that people write as any other, in a field of whole nanoseconds."""
 
@@ -65,14 +69,18 @@ class Option:
     """A line for helps and docs/, without a full stop."""
     least: float = 0
     most: float = math.inf
-    """Its range, in the quantity's unit."""
+    """Its range: of a time in seconds, of any other as the field has it."""
+    shown_default: str = ""
+    """For docs/, where the default of the dataclass says nothing."""
     field: str = ""
     default: Any = None
     """Both as the dataclass has them; `options_of` adds them."""
 
-    def written(self, value: Any) -> str:
-        """Return a value as people write it; empty: it is not set."""
-        return "" if value is None else self.quantity.text(value)
+    def default_text(self) -> str:
+        """Return the default as people write it; empty: it is not set."""
+        if self.shown_default or self.default is None:
+            return self.shown_default
+        return self.quantity.text(self.default) if self.default else "0"
 
     def range_text(self) -> str:
         """Return its range: `1 to 1000`, or `0 or more`."""
@@ -83,17 +91,22 @@ class Option:
         )
         return f"{least} or more" if self.most == math.inf else f"{least} to {most}"
 
-    def problem(self, value: Any) -> str | None:
-        """Return what is wrong with a value that is out of range; None: it is in range, or is not set."""
+    def misfit(self, value: Any) -> str | None:
+        """Return `2000, not 1 to 1000` for a number that is out of range; None: the value fits."""
         scale = self.quantity.scale
-        if value is None or self.least * scale <= value <= self.most * scale:
+        if not isinstance(value, int | float) or self.least * scale <= value <= self.most * scale:
             return None
         shown = (
             self.quantity.text(value)
             if 0 <= value < _SHOWN * scale
             else short(value if scale == 1 else value / scale)
         )
-        return f"{self.key} is {shown}, not {self.range_text()}"
+        return f"{shown}, not {self.range_text()}"
+
+    def problem(self, value: Any) -> str | None:
+        """Return the same as a sentence: `copies is 2000, not 1 to 1000`."""
+        misfit = self.misfit(value)
+        return misfit and f"{self.key} is {misfit}"
 
 
 @functools.cache

@@ -18,13 +18,12 @@ from hfi_sim.base.counters import Drop, PacketCounters
 from hfi_sim.base.errors import FabricError
 from hfi_sim.base.instants import to_seconds
 from hfi_sim.base.port_state import PortEventKind
-from hfi_sim.base.quantities import SizeOrTime
 from hfi_sim.base.types import Guid
 from hfi_sim.engine.api import Engine, EngineFactory
 from hfi_sim.engine.driver import Driver, DriverFactory, EngineDriver
 from hfi_sim.engine.events.outputs import Delivered, FlowChanged, Left, Observed, Output
 from hfi_sim.engine.link.capture import CaptureConfig, CaptureRing
-from hfi_sim.engine.link.config import DEFAULT_LATENCY_S, DEFAULT_RATE_BPS, FlowControl
+from hfi_sim.engine.link.config import PLAIN_LINK, LinkConfig
 from hfi_sim.engine.python import PythonEngine
 from hfi_sim.management.mad.stack import MadStack
 from hfi_sim.management.pma.agent import METHODS, PerformanceAgent
@@ -210,47 +209,22 @@ class Fabric:
         self._guids[known] = name
         return Guid(guid)
 
-    def connect(
-        self,
-        a: LinkPort,
-        b: LinkPort,
-        *,
-        rate_bps: float = DEFAULT_RATE_BPS,
-        latency_s: float = DEFAULT_LATENCY_S,
-        jitter_s: float = 0.0,
-        queue_bytes: int | None = None,
-        queue_s: float | None = None,
-        flow: FlowControl | None = None,
-        up: bool = True,
-    ) -> Link:
+    def connect(self, a: LinkPort, b: LinkPort, config: LinkConfig = PLAIN_LINK) -> Link:
         """Lay a cable between two free ports; it comes up unless told otherwise.
 
-        Args:    queue_bytes: what a direction queues before it drops; queue_s: the same as what it sends in a time;
-                 neither: as by default. flow: credits, which make it lossless.
-        Raises:  FabricError: a port has a cable already, or both are the same; a rate of 0.
-                 QuantityError: two lengths of a queue, or one out of range.
+        Raises:  FabricError: a port has a cable already, or both are the same; an option is out of range.
         """
         if a is b:
             raise FabricError(f"port {a.name} cannot be cabled to itself")
         for port in (a, b):
             if port.link is not None:
                 raise FabricError(f"port {port.name} is already cabled ({port.link.name})")
-        link = Link(
-            a,
-            b,
-            self.driver,
-            rate_bps=rate_bps,
-            latency_s=latency_s,
-            jitter_s=jitter_s,
-            queue=SizeOrTime(queue_bytes, queue_s),
-            flow=flow,
-            seed=self.seed,
-        )
+        link = Link(a, b, self.driver, config, seed=self.seed)
         self.links.append(link)
         self._directions += link.directions
         for direction in link.directions:
             self._watch(direction, list(self._observers))
-        self.set_link(link, up)
+        self.set_link(link, config.up)
         return link
 
     def observe(

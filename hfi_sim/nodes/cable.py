@@ -13,13 +13,7 @@ from hfi_sim.base.random_stream import RandomStream
 from hfi_sim.engine.config import End
 from hfi_sim.engine.driver import Driver
 from hfi_sim.engine.events.outputs import DirectionId
-from hfi_sim.engine.link.config import (
-    DEFAULT_LATENCY_S,
-    DEFAULT_RATE_BPS,
-    FlowControl,
-    LinkConfig,
-    queue_room,
-)
+from hfi_sim.engine.link.config import FlowControl, LinkConfig
 from hfi_sim.engine.link.credits import LanesStatus
 from hfi_sim.engine.link.rule import FaultRule
 from hfi_sim.engine.link.vl_counters import VlCounters
@@ -114,55 +108,28 @@ class LinkDirection:
 class Link:
     """A cable. `up` is its state; `hold_down` changes it and tells both ports."""
 
-    def __init__(
-        self,
-        a: LinkPort,
-        b: LinkPort,
-        driver: Driver,
-        *,
-        rate_bps: float = DEFAULT_RATE_BPS,
-        latency_s: float = DEFAULT_LATENCY_S,
-        jitter_s: float = 0.0,
-        queue: SizeOrTime,
-        flow: FlowControl | None = None,
-        seed: int,
-    ) -> None:
+    def __init__(self, a: LinkPort, b: LinkPort, driver: Driver, config: LinkConfig, *, seed: int) -> None:
         """Lay it, down. Args: as for `Fabric.connect`."""
         name = f"{a.name}--{b.name}"
-        if rate_bps <= 0:
-            raise FabricError(f"link {name}: rate {rate_bps:g} bit/s is not above 0")
-        if latency_s < 0:
-            raise FabricError(f"link {name}: latency {latency_s:g} s is below 0")
-        if jitter_s < 0:
-            raise FabricError(f"link {name}: jitter {jitter_s:g} s is below 0")
+        for problem in config.problems():
+            raise FabricError(f"link {name}: {problem}")
         self.name = name
         self.ends = (a, b)
         self.driver = driver
-        self.latency_s = latency_s
-        self.jitter_s = jitter_s
-        """Maximum of an extra delay drawn for each packet; packets still arrive in order."""
+        self.config = replace(config, up=False)
+        """What it is set to; engines get less latency where a network between machines adds some (`network_s`)."""
         self.downed_by: set[str] = {"admin"}
         """Reasons that hold the link down; it is up if this is empty."""
         self.times_downed = 0
         """How often it went down."""
-        self.has_credits = flow is not None
+        self.has_credits = config.flow is not None
         """Whether it has credits, which stop a sender; they are set when the link is made."""
-        self._rate_bps = rate_bps
         self._network_s = 0.0
-        self._queue = queue
-        self._config = LinkConfig(
-            up=False,
-            rate_bps=_whole(rate_bps),
-            latency_ns=to_ns(latency_s),
-            jitter_ns=to_ns(jitter_s),
-            queue_bytes=queue_room(queue, _whole(rate_bps)),
-            flow=flow,
-        )
         ways = (LinkDirection(self, a, b, seed), LinkDirection(self, b, a, seed))
         self.directions = ways
         first = driver.engine.add_link(
             (a.engine_end, b.engine_end),
-            self._config,
+            self.config,
             (ways[0].counters, ways[1].counters),
             ((ways[0].stream, ways[0].jitter_stream), (ways[1].stream, ways[1].jitter_stream)),
         )
@@ -171,20 +138,25 @@ class Link:
         a.link = b.link = self
 
     def _reconfigure(self, config: LinkConfig) -> None:
-        if config != self._config:
-            self._config = config
-            self.driver.engine.set_link(self.driver.now, self.directions[0].number, config)
-            self.driver.run_soon()
+        if config != self.config:
+            self.config = config
+            self._tell()
+
+    def _tell(self) -> None:
+        left_ns = max(self.config.latency_ns - to_ns(self._network_s), 0)
+        config = replace(self.config, latency_ns=left_ns)
+        self.driver.engine.set_link(self.driver.now, self.directions[0].number, config)
+        self.driver.run_soon()
 
     @property
     def up(self) -> bool:
         """Whether nothing holds it down."""
-        return self._config.up
+        return self.config.up
 
     @property
     def flow(self) -> FlowControl | None:
         """How its credits are set up, each way, where the ports have nothing else; None: it has none."""
-        return self._config.flow
+        return self.config.flow
 
     @flow.setter
     def flow(self, flow: FlowControl | None) -> None:
@@ -194,44 +166,33 @@ class Link:
         """
         if (flow is not None) != self.has_credits:
             raise FabricError(f"link {self.name}: a link gets credits when it is laid, or never")
-        self._reconfigure(replace(self._config, flow=flow))
+        self._reconfigure(replace(self.config, flow=flow))
 
     @property
     def rate_bps(self) -> float:
         """Bits per second, each way."""
-        return self._rate_bps
+        return self.config.rate_bps
 
     @rate_bps.setter
     def rate_bps(self, rate_bps: float) -> None:
-        if rate_bps == self._rate_bps:
+        if rate_bps == self.rate_bps:
             return
-        self._rate_bps = rate_bps
-        rate = _whole(rate_bps)
-        self._reconfigure(replace(self._config, rate_bps=rate, queue_bytes=queue_room(self._queue, rate)))
+        self._reconfigure(replace(self.config, rate_bps=rate_bps))
         for port in self.ends:
             port.speed_changed()
 
     @property
-    def queue(self) -> SizeOrTime:
-        """What may wait at the near end of a direction while its wire is busy; more is dropped.
+    def queue_bytes(self) -> int:
+        """What may wait at the near end of a direction while its wire is busy, in bytes; more is dropped.
 
         A length in bytes stays as it is when the rate changes; any other keeps its time, so its bytes change.
+        Setting it sets a length in bytes.
         """
-        return self._queue
-
-    @queue.setter
-    def queue(self, queue: SizeOrTime) -> None:
-        self._queue = queue
-        self._reconfigure(replace(self._config, queue_bytes=queue_room(queue, self._config.rate_bps)))
-
-    @property
-    def queue_bytes(self) -> int:
-        """The length of `queue` at the current rate, in bytes; setting it sets a queue of so many bytes."""
-        return self._config.queue_bytes
+        return self.config.queue_bytes
 
     @queue_bytes.setter
     def queue_bytes(self, queue_bytes: int) -> None:
-        self.queue = SizeOrTime(size=queue_bytes)
+        self._reconfigure(replace(self.config, queue=SizeOrTime(size=queue_bytes)))
 
     @property
     def network_s(self) -> float:
@@ -240,9 +201,9 @@ class Link:
 
     @network_s.setter
     def network_s(self, network_s: float) -> None:
-        self._network_s = network_s
-        left = max(self.latency_s - network_s, 0.0)
-        self._reconfigure(replace(self._config, latency_ns=to_ns(left)))
+        if network_s != self._network_s:
+            self._network_s = network_s
+            self._tell()
 
     def hold_down(self, by: str, down: bool) -> bool:
         """Record whether `by` holds the link down; return whether the link changed.
@@ -254,7 +215,7 @@ class Link:
         if up == self.up:
             return False
         self.times_downed += not up
-        self._reconfigure(replace(self._config, up=up))
+        self._reconfigure(replace(self.config, up=up))
         for port in self.ends:
             port.link_changed(up)
         return True
@@ -266,8 +227,3 @@ class Link:
     def far_end(self, port: LinkPort) -> LinkPort:
         """Return the port at the other end."""
         return self.ends[1] if port is self.ends[0] else self.ends[0]
-
-
-def _whole(rate_bps: float) -> int:
-    """Return a rate as engines take it: whole bits per second, at least one."""
-    return max(round(rate_bps), 1)

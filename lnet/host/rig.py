@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Address
 
 from hfi_sim.base.clock import Clock
+from hfi_sim.engine.link.config import LinkConfig
 from hfi_sim.fabric.topology import Topology
 from hfi_sim.management.reliable import RcConfig
 from hfi_sim.management.reliable.service import DEFAULT_PKEY
@@ -156,5 +157,5 @@ class LnetRig:
     def _cable(self, port: HfiPort, rate_bps: float) -> None:
         self._switch_ports += 1
         fabric = self.world.fabric
-        fabric.connect(port, fabric.switches["sw0"].ports[self._switch_ports], rate_bps=rate_bps)
+        fabric.connect(port, fabric.switches["sw0"].ports[self._switch_ports], LinkConfig(rate_bps=rate_bps))
         self.world.set_pkeys(port, [DEFAULT_PKEY])

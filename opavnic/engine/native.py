@@ -92,7 +92,7 @@ class NativeEngine(Engine):
         (a, b), (there, back) = ends, streams
         first = self._native.add_link(
             (_end(a), _end(b)),
-            _link(config),
+            config,
             None if config.flow is None else _flow(config.flow),
             ((there[0].state, there[1].state), (back[0].state, back[1].state)),
         )
@@ -150,7 +150,7 @@ class NativeEngine(Engine):
         before = self._flows[direction >> 1]
         if (config.flow is None) != (before is None):
             raise ValueError("a link gets credits when it is laid, or never")
-        self._native.set_link(now, direction, _link(config))
+        self._native.set_link(now, direction, config)
         if config.flow is not None and config.flow != before:
             self._flows[direction >> 1] = config.flow
             self._native.set_flow(now, direction, _flow(config.flow))
@@ -340,16 +340,6 @@ def _egress(egress: Egress) -> _native.FabricEgress:
             "shared": buffers.shared,
             "overall_shared": buffers.overall_shared,
         },
-    }
-
-
-def _link(config: LinkConfig) -> _native.FabricLink:
-    return {
-        "up": config.up,
-        "rate_bps": min(config.rate_bps, _MOST),
-        "latency_ns": config.latency_ns,
-        "jitter_ns": config.jitter_ns,
-        "queue_bytes": max(0, min(config.queue_bytes, _MOST)),
     }
 
 

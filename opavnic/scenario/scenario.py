@@ -16,7 +16,7 @@ from hfi_sim.base.errors import NetdevError
 from hfi_sim.base.port_state import CapabilityMask3
 from hfi_sim.base.types import ETH_MTU_MAX
 from hfi_sim.engine.api import EngineFactory
-from hfi_sim.engine.link.config import FlowControl
+from hfi_sim.engine.link.config import PLAIN_LINK, LinkConfig
 from hfi_sim.engine.python import PythonEngine
 from hfi_sim.fabric.topology import Topology
 from hfi_sim.fabric.trace import Trace
@@ -49,8 +49,7 @@ class Scenario:
         *,
         seed: int = DEFAULT_SEED,
         routing: Routing | str | None = None,
-        flow: FlowControl | None = None,
-        jitter_s: float = 0.0,
+        link: LinkConfig = PLAIN_LINK,
         fabric_id: int = DEFAULT_FABRIC_ID,
         clock: Clock | None = None,
         engine: EngineFactory = PythonEngine,
@@ -60,11 +59,12 @@ class Scenario:
         """Build the fabric; needs no running event loop yet.
 
         Args:    topology: gets one more HFI, `em`, on a switch. seed: of all randomness.
-                 routing: a Routing, or the name of an engine. flow, jitter_s: of every link.
+                 routing: a Routing, or the name of an engine. link: options of every link.
                  clock: for tests without an event loop, a ManualClock. engine: makes what carries the packets.
                  real: TAPs in network namespaces instead of memory; needs privilege. manager: what configures the
                  VNICs: the Ethernet Manager, or the test itself through `mad_simulator`.
-        Raises:  TopologyError: the topology cannot be built. FabricError: an unknown routing engine, a wrong jitter.
+        Raises:  TopologyError: the topology cannot be built. FabricError: an unknown routing
+                 engine, a link's option out of range.
         """
         self.seed = seed
         self.fabric_id = fabric_id
@@ -78,8 +78,7 @@ class Scenario:
             seed=seed,
             timer_resolution_s=1e-3 if real else 0.0,
             routing=routing,
-            flow=flow,
-            jitter_s=jitter_s,
+            link=link,
         )
         """The fabric, the subnet manager, the faults and the VNIC ports."""
         self.fabric = self.world.fabric

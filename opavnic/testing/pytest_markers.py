@@ -17,7 +17,7 @@ from opavnic.base.errors import OpavnicError
 if TYPE_CHECKING:
     from opavnic.scenario.limits import TimeLimits
 
-OPTIONS: Final = ("routing", "flow", "jitter_s", "fabric_id")
+OPTIONS: Final = ("routing", "link", "fabric_id")
 _DEFAULT_SEED: Final = 1
 
 
@@ -71,7 +71,7 @@ def shape(node: Marked) -> dict[str, Any]:
 
 def fabric_options(node: Marked) -> dict[str, Any]:
     """Return the options of all markers, the nearest first; values that would fail far from the marker are refused."""
-    from hfi_sim.engine.link.config import FlowControl
+    from hfi_sim.engine.link.config import LinkConfig
     from hfi_sim.subnet_manager import Routing
 
     options: dict[str, Any] = {}
@@ -79,8 +79,7 @@ def fabric_options(node: Marked) -> dict[str, Any]:
         options.update(marker.kwargs)
     kinds: dict[str, tuple[type[Any], ...]] = {
         "routing": (Routing, str),
-        "flow": (FlowControl,),
-        "jitter_s": (int, float),
+        "link": (LinkConfig,),
         "fabric_id": (int,),
     }
     for name, value in options.items():

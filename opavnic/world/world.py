@@ -24,7 +24,7 @@ from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.base.types import PKEY_DEFAULT, PKEY_FULL_MANAGEMENT, PKEY_LIMITED_MANAGEMENT
 from hfi_sim.engine.api import EngineFactory
 from hfi_sim.engine.driver import DriverFactory, EngineDriver
-from hfi_sim.engine.link.config import FlowControl
+from hfi_sim.engine.link.config import PLAIN_LINK, LinkConfig
 from hfi_sim.engine.python import PythonEngine
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.fabric.faults.manager import Faults
@@ -84,8 +84,7 @@ class World:
         timer_resolution_s: float | None = None,
         subnet_manager: ManagedBy = "builtin",
         routing: Routing | str | None = None,
-        flow: FlowControl | None = None,
-        jitter_s: float = 0.0,
+        link: LinkConfig = PLAIN_LINK,
         em_node: str | None = EM_NODE,
         engine: EngineFactory = PythonEngine,
         driver: DriverFactory = EngineDriver,
@@ -97,12 +96,13 @@ class World:
         Args:    clock: an event loop or another clock; None: packets arrive at once. seed: of all randomness.
                  timer_resolution_s: shorter link delays are skipped; see Fabric. subnet_manager: external: no sweep is
                  made here; ports stay in INIT until a fabric manager on some port activates them. routing: a Routing,
-                 or the name of an engine, for the built-in subnet manager. flow, jitter_s: for links that do not set
-                 their own. em_node: the node of the managers, attached to a switch if the topology lacks it; None: no
+                 or the name of an engine, for the built-in subnet manager. link: options that links do not set
+                 themselves. em_node: the node of the managers, attached to a switch if the topology lacks it; None: no
                  EM, and a subnet manager that sees the whole fabric. engine: makes what carries the packets, see
                  `opavnic.engine.engine_factory`. driver: makes what drives the engine. cleanups: where to register
                  cleanups, if not in a list of its own. remote_nodes: nodes that other machines carry.
-        Raises:  TopologyError: the topology cannot be built. FabricError: an unknown routing engine, a wrong jitter.
+        Raises:  TopologyError: the topology cannot be built. FabricError: an unknown routing
+                 engine, a link's option out of range.
         """
         self.fabric = Fabric(
             clock,
@@ -117,7 +117,7 @@ class World:
         self.topology = topology
         if em_node is not None and em_node not in topology.nodes:
             topology.attach(em_node)
-        topology.build(self.fabric, flow=flow, jitter_s=jitter_s)
+        topology.build(self.fabric, link=link)
         self.hosts: dict[str, WorldHost] = {}
         """All hosts by name, without the EM's node."""
         self._host_of: dict[int, str] = {}

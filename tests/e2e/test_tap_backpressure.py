@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 
-from hfi_sim.engine.link.config import FlowControl
+from hfi_sim.engine.link.config import FlowControl, LinkConfig
 from hfi_sim.fabric.topology import generate
 from hfi_sim.netdev.namespace import run_in_namespace
 from opavnic.scenario import Scenario, ScenarioHost
@@ -36,7 +36,7 @@ def dropped(host: ScenarioHost) -> int:
 
 
 async def test_tap_whose_way_out_is_blocked_holds_a_bounded_number_of_frames() -> None:
-    async with Scenario(generate("single-switch"), flow=FLOW, real=True) as lab:
+    async with Scenario(generate("single-switch"), link=LinkConfig(flow=FLOW), real=True) as lab:
         await lab.em.vesw("blue", members=lab.hosts)
         h1, h2 = lab.hosts
         link = h1.vnic().link

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from hfi_sim.base.types import MacAddr
+from hfi_sim.engine.link.config import LinkConfig
 from hfi_sim.fabric.topology import Topology
 from hfi_sim.management.mad.agents import MadRequest
 from hfi_sim.netdev.memory import MemoryNetdev, memory_netdev
@@ -28,7 +29,7 @@ pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 BLUE, RED = VportNum(1), VportNum(2)
 BROADCAST = b"\xff" * 6
-LATENCY_S = 0.001
+LATENCY_NS = 1_000_000
 
 
 class Site:
@@ -39,8 +40,8 @@ class Site:
         for name, switch in (("em", "left"), ("h1", "left"), ("h2", "right")):
             topology.nodes.get(switch) or topology.switch(switch)
             topology.hfi(name)
-            topology.join(name, switch, latency_s=LATENCY_S)
-        topology.join("left", "right", latency_s=LATENCY_S)
+            topology.join(name, switch, LinkConfig(latency_ns=LATENCY_NS))
+        topology.join("left", "right", LinkConfig(latency_ns=LATENCY_NS))
         world = World(topology, clock=asyncio.get_running_loop())
         self.fabric, self.em, self.subnet_manager = world.fabric, world.em_port, world.subnet_manager
         self.hosts = [host.port for host in world.hosts.values()]

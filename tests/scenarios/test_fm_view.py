@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from hfi_sim.engine.link.config import LinkConfig
 from hfi_sim.fabric.topology import Topology
 from opavnic.management.fm_view import TABLES, Said, fm_view
 from opavnic.world.parts.sa_tables import ask_tables
@@ -28,8 +29,8 @@ class Site:
             topology.switch(switch)
         for name, switch in (("em", "sw0"), ("h1", "sw0"), ("h3", "sw0"), ("h2", "sw1")):
             topology.hfi(name)
-            topology.join(name, switch, latency_s=1e-4)
-        topology.join("sw0", "sw1", latency_s=1e-4)
+            topology.join(name, switch, LinkConfig(latency_ns=100_000))
+        topology.join("sw0", "sw1", LinkConfig(latency_ns=100_000))
         self.world = World(topology, clock=asyncio.get_running_loop())
         self.ports = {name: host.port for name, host in self.world.hosts.items()}
         self.asker = self.ports["h3"]

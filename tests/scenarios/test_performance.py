@@ -10,7 +10,7 @@ from hfi_sim.base.clock import ManualClock
 from hfi_sim.base.counters import Drop
 from hfi_sim.base.port_state import PortState
 from hfi_sim.engine.events.outputs import BufferToken
-from hfi_sim.engine.link.config import FlowControl
+from hfi_sim.engine.link.config import FlowControl, LinkConfig
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.fabric.faults.manager import Faults
 from hfi_sim.management.pma.agent import PerformanceAgent
@@ -49,7 +49,7 @@ class Bed:
 
     def _host(self, name: str, port_num: int, flow: FlowControl | None) -> HfiPort:
         port = self.fabric.add_hfi(name).ports[1]
-        self.fabric.connect(port, self.switch.ports[port_num], rate_bps=GBIT, latency_s=0, flow=flow)
+        self.fabric.connect(port, self.switch.ports[port_num], LinkConfig(GBIT, latency_ns=0, flow=flow))
         port.register_l4(L4, self._take)
         return port
 

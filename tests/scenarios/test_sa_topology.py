@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from hfi_sim.base.port_state import PortEventKind
+from hfi_sim.engine.link.config import LinkConfig
 from hfi_sim.fabric.topology import Topology
 from hfi_sim.management.sa.session import SaSession
 from hfi_sim.netdev.memory import MemoryNetdev, memory_netdev
@@ -32,7 +33,7 @@ class Site:
         topology.switch("sw0")
         for name in ("em", "h1", "h2", "h3"):
             topology.hfi(name)
-            topology.join(name, "sw0", latency_s=1e-4)
+            topology.join(name, "sw0", LinkConfig(latency_ns=100_000))
         self.world = World(topology, clock=asyncio.get_running_loop())
         self.ports = {name: host.port for name, host in self.world.hosts.items()}
         self.em_port = self.ports["h3"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hfi_sim.base.clock import ManualClock
 from hfi_sim.engine.events.outputs import BufferToken
-from hfi_sim.engine.link.config import FlowControl
+from hfi_sim.engine.link.config import FlowControl, LinkConfig
 from hfi_sim.engine.link.vl_counters import VlCounters
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.nodes.cable import LinkDirection
@@ -29,7 +29,7 @@ class Bed:
         self.ports: list[HfiPort] = []
         for number in (1, 2, 3):
             port = self.fabric.add_hfi(f"h{number}").ports[1]
-            self.fabric.connect(port, self.switch.ports[number], rate_bps=1e9, latency_s=0, flow=flow)
+            self.fabric.connect(port, self.switch.ports[number], LinkConfig(1e9, latency_ns=0, flow=flow))
             port.register_l4(L4, self._take)
             self.ports.append(port)
         sm = SubnetManager(self.fabric)

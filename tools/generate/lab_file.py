@@ -10,6 +10,7 @@ from typing import Any, Final, get_args
 
 from pydantic import BaseModel
 
+from hfi_sim.base.options import Option
 from hfi_sim.base.quantities import rate_text, size_text, time_text
 from opavnic.lab.file import model as declared
 from opavnic.lab.file.parts import lab_model
@@ -75,10 +76,21 @@ def _meanings(model: type[BaseModel]) -> dict[str, str]:
     found: dict[str, str] = {}
     for kind in reversed(model.__mro__):
         if issubclass(kind, BaseModel) and kind is not BaseModel:
+            found |= {
+                key: _meaning(row)
+                for key, field in kind.model_fields.items()
+                for row in field.metadata
+                if isinstance(row, Option)
+            }
             with contextlib.suppress(OSError):  # made at run time, with the sections of installed parts
                 found |= attribute_docs(kind)
             found |= getattr(kind, "MEANINGS", {})
     return found
+
+
+def _meaning(row: Option) -> str:
+    default = f" Default: {row.shown_default}." if row.shown_default else ""
+    return f"{row.meaning[0].upper()}{row.meaning[1:]}.{default}"
 
 
 def _title(name: str) -> str:

@@ -1,14 +1,16 @@
-"""Options of faults: structures of native/, and tables in docs/."""
+"""Options of links and faults: structures of native/, and tables in docs/."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, get_args, get_type_hints
 
 from hfi_sim.base.options import options_of
-from hfi_sim.engine.link import rule
+from hfi_sim.engine.link import config, rule
+from hfi_sim.engine.link.config import LINK_OPTIONS, LinkConfig
 from hfi_sim.engine.link.rule import PACKET_KINDS, FaultKind, Match, PacketOptions
 from hfi_sim.fabric.faults import spec
 from hfi_sim.fabric.faults.spec import FAULT_OPTIONS
@@ -20,6 +22,7 @@ _ENGINE: Final = "native/engine/src/link"
 _ARGUMENTS: Final = "native/python/src/fabric_args.rs"
 _PAGE: Final = "docs/fabric.md"
 _RULE: Final = module_file(rule.__name__)
+_LINK: Final = module_file(config.__name__)
 _RULES: Final = f"{_RULE}, {module_file(spec.__name__)}"
 _BODY: Final = " " * 4
 _VALUE: Final = " " * 12
@@ -28,14 +31,21 @@ _VALUE: Final = " " * 12
 
 def sources(root: Path) -> Iterator[tuple[str, str]]:
     """Yield the Rust files: the fields of the engine's structures, and of the arguments that they are built from."""
-    conditions, options = _numbers(Match, "u32"), _numbers(PacketOptions, "u64")
+    conditions, options, links = (
+        _numbers(declared, kind)
+        for declared, kind in ((Match, "u32"), (PacketOptions, "u64"), (LinkConfig, "u64"))
+    )
     fields = {
         "fault-kinds": Section("\n".join(_kinds()) + "\n", _RULE),
         "match": _fields(conditions),
         "fault-options": _fields(options),
     }
     yield f"{_ENGINE}/rule.rs", fill(root / _ENGINE / "rule.rs", fields)
+    fields = {"link-options": _fields(links, _LINK)}
+    yield f"{_ENGINE}/config.rs", fill(root / _ENGINE / "config.rs", fields)
     arguments = {
+        "link-option-arguments": _arguments(links, _LINK, "    #[pyo3(from_py_with = whole)]\n"),
+        "link-option-values": _values(links, _LINK),
         "match-arguments": _arguments(conditions),
         "match-values": _values(conditions),
         "fault-option-arguments": _arguments(options),
@@ -48,6 +58,7 @@ def pages(root: Path) -> Iterator[tuple[str, str]]:
     """Yield the page about fabrics with its tables made anew."""
     sections = {
         "drops": drop_section(),
+        "link-options": Section("\n".join(_link_table()) + "\n", _LINK),
         "fault-kinds": Section("\n".join(_kind_table()) + "\n", _RULE),
         "fault-options": Section("\n".join(_option_table()) + "\n", _RULES),
         "fault-matches": Section("\n".join(_match_table()) + "\n", _RULE),
@@ -72,16 +83,17 @@ def _numbers(declared: type, kind: str) -> list[_Number]:
     hints = get_type_hints(declared)
     return [
         _Number(
-            option.field,
+            name,
             f"Option<{kind}>" if type(None) in get_args(hints[option.field]) else kind,
             option.meaning,
         )
         for option in options_of(declared)
-        if int in (hints[option.field], *get_args(hints[option.field]))
+        if (name := getattr(option, "engine", "") or option.field)
+        if name != option.field or {int, float} & {hints[name], *get_args(hints[name])}
     ]
 
 
-def _fields(numbers: Iterable[_Number]) -> Section:
+def _fields(numbers: Iterable[_Number], origin: str = _RULE) -> Section:
     lines = [
         line
         for number in numbers
@@ -90,15 +102,15 @@ def _fields(numbers: Iterable[_Number]) -> Section:
             f"{_BODY}pub {number.name}: {number.kind},",
         )
     ]
-    return Section("\n".join(lines) + "\n", _RULE)
+    return Section("\n".join(lines) + "\n", origin)
 
 
-def _arguments(numbers: Iterable[_Number]) -> Section:
-    return Section("".join(f"{_BODY}{number.name}: {number.kind},\n" for number in numbers), _RULE)
+def _arguments(numbers: Iterable[_Number], origin: str = _RULE, before: str = "") -> Section:
+    return Section("".join(f"{before}{_BODY}{number.name}: {number.kind},\n" for number in numbers), origin)
 
 
-def _values(numbers: Iterable[_Number]) -> Section:
-    return Section("".join(f"{_VALUE}{number.name}: self.{number.name},\n" for number in numbers), _RULE)
+def _values(numbers: Iterable[_Number], origin: str = _RULE) -> Section:
+    return Section("".join(f"{_VALUE}{number.name}: self.{number.name},\n" for number in numbers), origin)
 
 
 def _kinds() -> Iterator[str]:
@@ -122,6 +134,13 @@ def _variant(kind: FaultKind) -> str:
 # --- docs/ -------------------------------------------------------------------------------------------------
 
 
+def _link_table() -> Iterator[str]:
+    yield from ("| key | value | default |", "|---|---|---|")
+    for option in LINK_OPTIONS:
+        limit = "" if option.most == math.inf else f", {option.range_text()}"
+        yield f"| `{option.key}` | {option.meaning}{limit} | {option.default_text()} |"
+
+
 def _kind_table() -> Iterator[str]:
     yield from ("| kind | what happens | on |", "|---|---|---|")
     before = ""
@@ -136,7 +155,7 @@ def _option_table() -> Iterator[str]:
     for option in FAULT_OPTIONS.values():
         kinds = ", ".join(f"`{kind}`" for kind in FaultKind if kind in option.kinds)
         of = {frozenset(FaultKind): "all", PACKET_KINDS: "faults of packets"}.get(option.kinds, kinds)
-        default = "required" if option.required else option.written(option.default)
+        default = "required" if option.required else option.default_text()
         yield f"| `{option.key}` | {of} | {option.range_text()} | {default} | {option.meaning} |"
 
 

@@ -1,21 +1,22 @@
-"""The configuration of a link, and of how packets leave by it, as an engine sees it: immutable, replaced whole."""
+"""The options of links, each one row, and how packets leave by a link; immutable, replaced whole."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Final
 
 from hfi_sim.base.errors import FabricError
+from hfi_sim.base.options import NANOSECONDS, RATE, SIZE_OR_TIME, Option, Quantity, options_of
 from hfi_sim.base.quantities import SizeOrTime
 from hfi_sim.base.types import SC_MANAGEMENT
 from hfi_sim.engine.link.arbiter import Arbiter
 from hfi_sim.wire.packet import MAX_PACKET
 
-DEFAULT_RATE_BPS: Final = 100e9
 INSTANT_BPS: Final = 1 << 62
 """The highest rate of a wire, at which a packet takes no time."""
-DEFAULT_LATENCY_S: Final = 300e-9
+MAX_DELAY_S: Final = 3600.0
+"""Limit for the delay of a link. A longer one is a wrong unit, and would make a fabric that never answers."""
 DEFAULT_QUEUE_S: Final = 0.05
 """What the queue of a link holds unless told otherwise: what its wire sends in this time..."""
 MIN_DEFAULT_QUEUE_BYTES: Final = 64 << 10
@@ -39,32 +40,6 @@ MAX_ROOM: Final = (1 << 32) - 1
 """More than the tables of a port can express."""
 LAST_VL: Final = MAX_VLS - 1
 """VL15, which carries subnet management."""
-
-
-def queue_room(queue: SizeOrTime, rate_bps: int) -> int:
-    """Return how many bytes may wait for a wire of this rate; for a time, at least the longest packet."""
-    if queue.size is not None:
-        return queue.size
-    if queue.time_s is not None:
-        return max(round(queue.time_s * rate_bps / 8), MAX_PACKET)
-    sent = round(DEFAULT_QUEUE_S * rate_bps / 8)
-    return min(max(sent, MIN_DEFAULT_QUEUE_BYTES), MAX_DEFAULT_QUEUE_BYTES)
-
-
-@dataclass(frozen=True, slots=True)
-class LinkConfig:
-    """A link as an engine sees it, the same in both directions."""
-
-    up: bool
-    rate_bps: int
-    """1 and more."""
-    latency_ns: int
-    jitter_ns: int
-    """Maximum of a random extra delay of each packet; packets still arrive in order."""
-    queue_bytes: int
-    """Bytes that may wait at the near end while the wire is busy; further packets are dropped (link_overflow)."""
-    flow: FlowControl | None
-    """Credits, which make the link lossless; None: it has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +96,100 @@ class FlowControl:
     def map(self) -> tuple[int, ...]:
         """Return the VL of each service channel."""
         return tuple(self.sc_to_vl) or tuple(sc % self.vls for sc in range(SERVICE_CHANNELS))
+
+
+@dataclass(frozen=True, slots=True)
+class LinkOption(Option):
+    """The row of an option of links: a key in lab files, and what engines work by."""
+
+    engine: str = ""
+    """The number that engines read, where it is not the field itself."""
+
+
+def _flow(value: object) -> FlowControl | None:
+    if isinstance(value, bool):  # YAML 1.1 reads `on` as true, `off` as false
+        return FlowControl() if value else None
+    if not isinstance(value, FlowControl):
+        raise FabricError(f"{value!r} is not the credits of a link: a FlowControl, or on or off")
+    return value
+
+
+CREDITS: Final = Quantity(_flow)
+_DEFAULT_QUEUE: Final = SizeOrTime()
+
+
+@dataclass(frozen=True, slots=True)
+class LinkConfig:
+    """A link, the same in both directions. A new option is a row here; what it does is in a layer of each engine."""
+
+    rate_bps: Annotated[float, LinkOption("rate", RATE, "bits per second, above 0")] = 100e9
+    latency_ns: Annotated[
+        int, LinkOption("latency", NANOSECONDS, "delay of every packet", 0, MAX_DELAY_S)
+    ] = 300
+    jitter_ns: Annotated[
+        int,
+        LinkOption(
+            "jitter",
+            NANOSECONDS,
+            "additional delay from 0 to this value, drawn for each packet; packets stay in order",
+            0,
+            MAX_DELAY_S,
+        ),
+    ] = 0
+    queue: Annotated[
+        SizeOrTime,
+        LinkOption(
+            "queue",
+            SIZE_OR_TIME,
+            "what may wait for the wire in one direction, `64K` or `20ms`; more is dropped (`link_overflow`)",
+            shown_default="50 ms, from 64K to 16M",
+            engine="queue_bytes",
+        ),
+    ] = _DEFAULT_QUEUE
+    flow: Annotated[
+        FlowControl | None,
+        LinkOption(
+            "credits",
+            CREDITS,
+            "`on`, `off`, or a section; with credits the link loses nothing",
+            shown_default="off",
+        ),
+    ] = None
+    up: bool = True
+
+    @property
+    def whole_rate_bps(self) -> int:
+        """The rate in whole bits per second, at least one."""
+        return max(round(self.rate_bps), 1)
+
+    @property
+    def queue_bytes(self) -> int:
+        """What may wait at its rate, in bytes; for a time, at least the longest packet."""
+        queue, rate_bps = self.queue, self.whole_rate_bps
+        if queue.size is not None:
+            return queue.size
+        if queue.time_s is not None:
+            return max(round(queue.time_s * rate_bps / 8), MAX_PACKET)
+        sent = round(DEFAULT_QUEUE_S * rate_bps / 8)
+        return min(max(sent, MIN_DEFAULT_QUEUE_BYTES), MAX_DEFAULT_QUEUE_BYTES)
+
+    def over(self, others: LinkConfig) -> LinkConfig:
+        """Return it with the values of `others` for the options that have their default here."""
+        options = ((option.field, getattr(self, option.field), option.default) for option in LINK_OPTIONS)
+        return replace(others, **{name: value for name, value, default in options if value != default})
+
+    def problems(self) -> Iterator[str]:
+        """Yield what is wrong with its options."""
+        if self.rate_bps <= 0:
+            yield f"rate {self.rate_bps:g} bit/s is not above 0"
+        for option in LINK_OPTIONS:
+            if option.field != "rate_bps" and (problem := option.problem(getattr(self, option.field))):
+                yield problem
+
+
+LINK_OPTIONS: Final = tuple(option for option in options_of(LinkConfig) if isinstance(option, LinkOption))
+PLAIN_LINK: Final = LinkConfig()
+"""A link with the default of every option."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,8 +105,8 @@ class Wire:
         self.visibility = visibility
         self._remainder = 0
         """What the last packet takes beyond `free_at`, in nanoseconds times the rate."""
-        self._rate_bps = config.rate_bps
-        self._times = _times_at(config.rate_bps)
+        self._rate_bps = config.whole_rate_bps
+        self._times = _times_at(self._rate_bps)
         self._latency_ns = config.latency_ns
         self._jitter_ns = config.jitter_ns
 
@@ -118,8 +118,8 @@ class Wire:
         """
         self._latency_ns = config.latency_ns
         self._jitter_ns = config.jitter_ns
-        if config.rate_bps != self._rate_bps:
-            self._change_rate(now, config.rate_bps)
+        if config.whole_rate_bps != self._rate_bps:
+            self._change_rate(now, config.whole_rate_bps)
 
     def _change_rate(self, now: int, rate_bps: int) -> None:
         left = (self.free_at - now) * self._rate_bps + self._remainder

@@ -70,7 +70,7 @@ def as_text(topology: Topology, *, is_down: Mark = _none, apart: Collection[str]
     for cable in topology.cables:
         state = "  (down)" if is_down(cable.name) else ""
         for near, far in ((cable.a, cable.b), (cable.b, cable.a)):
-            cables[near[0]].append((near[1], f"{far[0]}:{far[1]}  {rate_text(cable.rate_bps)}{state}"))
+            cables[near[0]].append((near[1], f"{far[0]}:{far[1]}  {rate_text(cable.link.rate_bps)}{state}"))
     for node in topology.nodes.values():
         if node.kind is NodeKind.SWITCH or not _touches_switch(topology, cables[node.name]):
             lines.append(f"{node.name}")
@@ -171,14 +171,14 @@ def _cable_lines(topology: Topology, drawing: Picture, is_down: Mark | None) -> 
         drawn[pair] = drawn.get(pair, 0) + 1
         down = is_down is not None and is_down(cable.name)
         style = f'stroke="{_DOWN_COLOUR}" stroke-dasharray="5 4"' if down else 'stroke="#888"'
-        title = xml_text(f"{cable.name} {rate_text(cable.rate_bps)}{' down' if down else ''}")
+        title = xml_text(f"{cable.name} {rate_text(cable.link.rate_bps)}{' down' if down else ''}")
         yield (
             f'<line x1="{ax + shift:.1f}" y1="{ay:.1f}" x2="{bx + shift:.1f}" y2="{by:.1f}" {style}>'
             f"<title>{title}</title></line>"
         )
         if len(topology.cables) <= _LABELLED_CABLES:
             way = ((ax + shift, ay), (bx + shift, by))
-            state = "down" if down else rate_text(cable.rate_bps)
+            state = "down" if down else rate_text(cable.link.rate_bps)
             yield _label(way, 0.5, state, _DOWN_COLOUR if down else _LABEL_COLOUR)
             yield _label(way, _PORT_AT, str(cable.a[1]), _LABEL_COLOUR)
             yield _label(way, 1 - _PORT_AT, str(cable.b[1]), _LABEL_COLOUR)

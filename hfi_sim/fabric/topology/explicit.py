@@ -16,8 +16,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from hfi_sim.base.did_you_mean import unknown_name
-from hfi_sim.base.errors import TopologyError
-from hfi_sim.engine.link.config import DEFAULT_LATENCY_S, DEFAULT_RATE_BPS
+from hfi_sim.base.errors import FabricError, QuantityError, TopologyError
+from hfi_sim.engine.link.config import LINK_OPTIONS, LinkConfig
 from hfi_sim.fabric.topology.model import Topology
 
 _DEFAULT_SWITCH_PORTS: Final = 64
@@ -29,7 +29,7 @@ def hfi_names(host: str, hfis: int) -> tuple[str, ...]:
 
 
 def from_data(data: Mapping[str, Any], name: str = "fabric") -> Topology:
-    """Make a topology from plain data; rates are in bits per second, times in seconds.
+    """Make a topology from plain data; options of links are as in lab files.
 
     Raises:  TopologyError: each message starts with the path, such as `links[2].ends[0]`.
     """
@@ -63,17 +63,18 @@ def _add_link(topology: Topology, link: Any, path: str) -> None:
     options: Mapping[str, Any] = {"ends": link} if isinstance(link, list) else link
     if not isinstance(options, Mapping):
         raise TopologyError(f"{path}: {link!r} is neither [END, END] nor {{ends: [END, END]}}")
-    _only(options, ("ends", "rate", "latency", "jitter"), path)
+    _only(options, ("ends", *(option.key for option in LINK_OPTIONS)), path)
     ends = options.get("ends")
     if not isinstance(ends, list) or len(ends) != 2 or not all(isinstance(end, str) for end in ends):
         raise TopologyError(f"{path}.ends: two ends such as [h1:1, sw0:3] are expected, not {ends!r}")
-    try:
-        rate = float(options.get("rate", DEFAULT_RATE_BPS))
-        latency = float(options.get("latency", DEFAULT_LATENCY_S))
-        jitter = float(options.get("jitter", 0.0))
-    except (TypeError, ValueError) as error:
-        raise TopologyError(f"{path}: {error}") from None
-    topology.cable(ends[0], ends[1], rate_bps=rate, latency_s=latency, jitter_s=jitter, place=path)
+    values = {}
+    for option in LINK_OPTIONS:
+        if option.key in options:
+            try:
+                values[option.field] = option.quantity.parse(options[option.key])
+            except (QuantityError, FabricError) as error:
+                raise TopologyError(f"{path}: {option.key}: {error}") from None
+    topology.cable(ends[0], ends[1], LinkConfig(**values), place=path)
 
 
 def _section(data: Mapping[str, Any], key: str) -> dict[str, Mapping[str, Any]]:

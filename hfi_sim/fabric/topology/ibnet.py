@@ -18,7 +18,8 @@ from typing import Final
 
 from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.base.errors import TopologyError
-from hfi_sim.engine.link.config import DEFAULT_LATENCY_S, DEFAULT_RATE_BPS
+from hfi_sim.base.instants import to_ns, to_seconds
+from hfi_sim.engine.link.config import PLAIN_LINK, LinkConfig
 from hfi_sim.fabric.topology.model import MAX_HFI_PORTS, Cable, End, Node, NodeKind, Topology
 
 LANE_BPS: Final = {
@@ -53,8 +54,7 @@ class _Port:
     line: int
     far: str
     far_port: int
-    rate_bps: float
-    latency_s: float
+    link: LinkConfig
 
 
 @dataclass(slots=True)
@@ -101,8 +101,7 @@ def loads(text: str, source: str = "<text>") -> Topology:
                 topology.cable(
                     (names[ident], number),
                     (names[port.far], port.far_port),
-                    rate_bps=port.rate_bps,
-                    latency_s=port.latency_s,
+                    port.link,
                     place=f"{source}:{port.line}",
                 )
     topology.check()
@@ -186,19 +185,18 @@ def _add_port(block: _Block, match: re.Match[str], number: int, place: str) -> N
         raise TopologyError(
             f'{place}: port {port} of "{block.ident}" is already cabled in line {block.cabled[port].line}'
         )
-    rate, latency = _speed(match[6] or "", place)
-    block.cabled[port] = _Port(number, match[3], int(match[4]), rate, latency)
+    block.cabled[port] = _Port(number, match[3], int(match[4]), _link(match[6] or "", place))
 
 
-def _speed(comment: str, place: str) -> tuple[float, float]:
+def _link(comment: str, place: str) -> LinkConfig:
     if own := _OWN_RATE.search(comment):
         try:
-            return float(own[1]), float(own[2])
+            return LinkConfig(float(own[1]), to_ns(float(own[2])))
         except ValueError:
             raise TopologyError(f"{place}: {own[0]!r} is not rate=BPS latency=SECONDS") from None
     if (width := _WIDTH.search(comment)) and width[2] in LANE_BPS:
-        return int(width[1]) * LANE_BPS[width[2]], DEFAULT_LATENCY_S
-    return DEFAULT_RATE_BPS, DEFAULT_LATENCY_S
+        return LinkConfig(int(width[1]) * LANE_BPS[width[2]])
+    return PLAIN_LINK
 
 
 def _check_names(blocks: dict[str, _Block], source: str, last_line: int) -> None:
@@ -278,8 +276,9 @@ def dumps(topology: Topology) -> str:
     for node in topology.nodes.values():
         lines += ["", *_node_lines(node, idents[node.name])]
         for number, (far, far_port), cable in sorted(cabled[node.name], key=lambda entry: entry[0]):
-            width = _width_text(cable.rate_bps)
-            comment = f'# "{far}"{width} rate={cable.rate_bps!r} latency={cable.latency_s!r}'
+            link = cable.link
+            own = f"rate={link.rate_bps!r} latency={to_seconds(link.latency_ns)!r}"
+            comment = f'# "{far}"{_width_text(link.rate_bps)} {own}'
             lines.append(f'[{number}]\t"{idents[far]}"[{far_port}]\t\t{comment}')
     return "\n".join(lines) + "\n"
 

@@ -3,7 +3,7 @@
 topology = Topology("two-hosts")
 topology.switch("sw0", ports=36)
 topology.hfi("h1")
-topology.cable("h1:1", "sw0:1", rate_bps=25e9)
+topology.cable("h1:1", "sw0:1", LinkConfig(rate_bps=25e9))
 topology.build(fabric)
 """
 
@@ -15,9 +15,9 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from hfi_sim.base.did_you_mean import unknown_name
-from hfi_sim.base.errors import QuantityError, TopologyError
-from hfi_sim.base.quantities import SizeOrTime
-from hfi_sim.engine.link.config import DEFAULT_LATENCY_S, DEFAULT_RATE_BPS, FlowControl
+from hfi_sim.base.errors import TopologyError
+from hfi_sim.base.instants import to_seconds
+from hfi_sim.engine.link.config import PLAIN_LINK, LinkConfig
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.nodes.hfi import NetdevFactory
 from hfi_sim.wire.packet import MAX_PACKET
@@ -61,16 +61,9 @@ class Cable:
 
     a: End
     b: End
-    rate_bps: float = DEFAULT_RATE_BPS
-    latency_s: float = DEFAULT_LATENCY_S
+    link: LinkConfig = PLAIN_LINK
+    """Options that have their default are as `build` is told."""
     place: str = ""
-    jitter_s: float | None = None
-    """None: as `build` is told."""
-    queue_bytes: int | None = None
-    queue_s: float | None = None
-    """Either may be given; neither: the default."""
-    flow: FlowControl | None = None
-    """None: as `build` is told."""
 
     @property
     def name(self) -> str:
@@ -131,28 +124,16 @@ class Topology:
             self.nodes[node.name] = node
         return node
 
-    def cable(
-        self,
-        a: str | End,
-        b: str | End,
-        *,
-        rate_bps: float = DEFAULT_RATE_BPS,
-        latency_s: float = DEFAULT_LATENCY_S,
-        jitter_s: float | None = None,
-        queue_bytes: int | None = None,
-        queue_s: float | None = None,
-        flow: FlowControl | None = None,
-        place: str = "",
-    ) -> Cable:
-        """Lay a cable between two ports, each `NODE:PORT` or a pair; the options are those of `Fabric.connect`."""
+    def cable(self, a: str | End, b: str | End, link: LinkConfig = PLAIN_LINK, *, place: str = "") -> Cable:
+        """Lay a cable between two ports, each `NODE:PORT` or a pair."""
         ends = [parse_end(end, place) if isinstance(end, str) else end for end in (a, b)]
-        cable = Cable(ends[0], ends[1], rate_bps, latency_s, place, jitter_s, queue_bytes, queue_s, flow)
+        cable = Cable(ends[0], ends[1], link, place)
         self.cables.append(cable)
         return cable
 
-    def join(self, a: str, b: str, **options: float) -> Cable:
+    def join(self, a: str, b: str, link: LinkConfig = PLAIN_LINK) -> Cable:
         """Lay a cable between the next free ports of two nodes, as the generators do."""
-        return self.cable(self.free_port(a), self.free_port(b), **options)  # type: ignore[arg-type]
+        return self.cable(self.free_port(a), self.free_port(b), link)
 
     def free_port(self, name: str) -> End:
         """Return the next port of a node that `free_port` and `join` have not given out."""
@@ -170,7 +151,7 @@ class Topology:
             topology.hfi(hfi.name, ports=len(hfi.ports), guid=hfi.node_guid)
         for link in fabric.links:
             a, b = (parse_end(port.name) for port in link.ends)
-            topology.cable(a, b, rate_bps=link.rate_bps, latency_s=link.latency_s)
+            topology.cable(a, b, replace(link.config, up=True))
         return topology
 
     def attach(self, name: str) -> Node:
@@ -221,8 +202,8 @@ class Topology:
                 cable.b[0],
                 a=cable.a,
                 b=cable.b,
-                rate_bps=cable.rate_bps,
-                latency_s=cable.latency_s,
+                rate_bps=cable.link.rate_bps,
+                latency_s=to_seconds(cable.link.latency_ns),
             )
         return graph
 
@@ -268,18 +249,10 @@ class Topology:
             elif (name, number) in taken:
                 yield f"{where}port {name}:{number} already has the cable {taken[name, number].name}"
             taken.setdefault((name, number), cable)
-        if cable.rate_bps <= 0:
-            yield f"{where}rate {cable.rate_bps:g} bit/s is not above 0"
-        if cable.latency_s < 0:
-            yield f"{where}latency {cable.latency_s:g} s is below 0"
-        if cable.jitter_s is not None and cable.jitter_s < 0:
-            yield f"{where}jitter {cable.jitter_s:g} s is below 0"
-        if cable.queue_bytes is not None and cable.queue_bytes < MAX_PACKET:
-            yield f"{where}a queue of {cable.queue_bytes} bytes cannot hold the longest packet, {MAX_PACKET}"
-        try:
-            SizeOrTime(cable.queue_bytes, cable.queue_s)
-        except QuantityError as error:
-            yield f"{where}queue: {error}"
+        yield from (where + problem for problem in cable.link.problems())
+        size = cable.link.queue.size
+        if size is not None and size < MAX_PACKET:
+            yield f"{where}a queue of {size} bytes cannot hold the longest packet, {MAX_PACKET}"
 
     def check(self) -> None:
         """Refuse a topology that cannot be built.
@@ -296,13 +269,12 @@ class Topology:
         fabric: Fabric,
         netdevs: Callable[[str], NetdevFactory | None] | None = None,
         *,
-        jitter_s: float = 0.0,
-        flow: FlowControl | None = None,
+        link: LinkConfig = PLAIN_LINK,
     ) -> Fabric:
         """Put the nodes and cables on `fabric` and return it.
 
-        Args:    netdevs: gives the netdev factory of a host by the host's name; jitter_s, flow: of cables that have
-                 none themselves.
+        Args:    netdevs: gives the netdev factory of a host by the host's name; link: options of cables that do not
+                 set them themselves.
         Raises:  TopologyError: see `check`; FabricError: a name or GUID is on the fabric already.
         """
         self.check()
@@ -317,14 +289,5 @@ class Topology:
                 (fabric.hfis.get(name) or fabric.switches[name]).ports[number]
                 for name, number in (cable.a, cable.b)
             )
-            fabric.connect(
-                a,
-                b,
-                rate_bps=cable.rate_bps,
-                latency_s=cable.latency_s,
-                jitter_s=cable.jitter_s if cable.jitter_s is not None else jitter_s,
-                queue_bytes=cable.queue_bytes,
-                queue_s=cable.queue_s,
-                flow=cable.flow if cable.flow is not None else flow,
-            )
+            fabric.connect(a, b, cable.link.over(link))
         return fabric

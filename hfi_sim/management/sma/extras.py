@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from hfi_sim.base.instants import to_seconds
 from hfi_sim.management.sma import cable
 from hfi_sim.management.sma.node import AttributeRefusedError, AttributeRequest, SmaNode
 from hfi_sim.nodes.switch import SwitchPort0
@@ -45,7 +46,7 @@ def cable_info(node: SmaNode, question: AttributeRequest) -> bytes:
         raise AttributeRefusedError(MadStatus.UNSUPPORTED)
     if start // cable.PAGE != (start + count - 1) // cable.PAGE:
         raise AttributeRefusedError
-    memory = cable.memory(port.link.name, port.link.latency_s)
+    memory = cable.memory(port.link.name, to_seconds(port.link.config.latency_ns))
     return memory[start : start + count].ljust(CABLE_INFO_SIZE, b"\0")
 
 

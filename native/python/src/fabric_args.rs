@@ -13,27 +13,42 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PySequence;
 
+/// Return a number of Python as a whole one of 64 bits, the nearest that there is.
+fn whole(value: &Bound<'_, PyAny>) -> PyResult<u64> {
+    match value.extract::<u64>() {
+        Ok(number) => Ok(number),
+        Err(_) => Ok(value.extract::<f64>()?.round_ties_even() as u64),
+    }
+}
+
 /// A port of an HFI, or a switch with the number of its port; None: a port that another engine carries.
 pub type EndArgs = Option<(u32, Option<PortNum>)>;
 
 #[derive(FromPyObject)]
-#[pyo3(from_item_all)]
 pub struct LinkArgs {
     up: bool,
+    // generated: link-option-arguments (made by `make generated` from hfi_sim/engine/link/config.py; do not edit)
+    #[pyo3(from_py_with = whole)]
     rate_bps: u64,
+    #[pyo3(from_py_with = whole)]
     latency_ns: u64,
+    #[pyo3(from_py_with = whole)]
     jitter_ns: u64,
+    #[pyo3(from_py_with = whole)]
     queue_bytes: u64,
+    // end of generated
 }
 
 impl LinkArgs {
     pub fn build(self) -> LinkConfig {
         LinkConfig {
             up: self.up,
+            // generated: link-option-values (made by `make generated` from hfi_sim/engine/link/config.py; do not edit)
             rate_bps: self.rate_bps,
             latency_ns: self.latency_ns,
             jitter_ns: self.jitter_ns,
             queue_bytes: self.queue_bytes,
+            // end of generated
         }
     }
 }

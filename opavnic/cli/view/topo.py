@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from hfi_sim.base.errors import HfiSimError, InputError, TopologyError
+from hfi_sim.base.instants import to_seconds
 from hfi_sim.fabric.topology import SHAPES, Topology, generate
 from hfi_sim.routing import DEFAULT_ENGINE, ENGINES
 from opavnic.cli.base.common import AsJson, LabOption, lab_client
@@ -243,8 +244,8 @@ def _as_data(shown: _Shown) -> dict[str, Any]:
         "cables": [
             {
                 "name": cable.name,
-                "rate_bps": cable.rate_bps,
-                "latency_s": cable.latency_s,
+                "rate_bps": cable.link.rate_bps,
+                "latency_s": to_seconds(cable.link.latency_ns),
                 "up": not shown.is_down(cable.name),
             }
             for cable in topology.cables

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, Final
 
 from hfi_sim.base.counters import Drop, PacketCounters
+from hfi_sim.base.instants import to_ns, to_seconds
 from hfi_sim.engine.crossing import TAG_SIZE
 from hfi_sim.engine.events.outputs import DirectionId
 from hfi_sim.fabric.fabric import Fabric
@@ -217,9 +218,9 @@ class Boundary:
                     "under_way": cut.counters.in_flight,
                     "lost": cut.counters.drops.get(Drop.NET_LOST, 0),
                     "received": cut.arriving.in_packets - cut.received_before,
-                    "latency_us": round(cut.link.latency_s * 1e6, 3),
+                    "latency_us": round(to_seconds(cut.link.config.latency_ns) * 1e6, 3),
                     "network_us": None if not cut.link.network_s else round(cut.link.network_s * 1e6, 1),
-                    "network_is_slower": cut.link.network_s > cut.link.latency_s,
+                    "network_is_slower": to_ns(cut.link.network_s) > cut.link.config.latency_ns,
                 }
             )
         return rows

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     Field,
     GetJsonSchemaHandler,
@@ -18,14 +19,18 @@ from pydantic import (
 from pydantic_core import CoreSchema
 
 from hfi_sim.base.errors import FabricError, QuantityError
+from hfi_sim.base.instants import to_seconds
+from hfi_sim.base.options import NANOSECONDS, RATE, SHARE, SIZE, SIZE_OR_TIME, WHOLE, Quantity
 from hfi_sim.base.quantities import SizeOrTime, parse_share, parse_size_or_time, size_or_time_text
 from hfi_sim.engine.link.config import (
-    DEFAULT_LATENCY_S,
-    DEFAULT_RATE_BPS,
+    CREDITS,
+    LINK_OPTIONS,
     MAX_VLS,
     MAX_WEIGHT,
     SERVICE_CHANNELS,
     FlowControl,
+    LinkConfig,
+    LinkOption,
 )
 from hfi_sim.fabric.topology import DEFAULT_SHAPE, SHAPES
 from hfi_sim.routing import DEFAULT_ENGINE, ENGINES
@@ -40,6 +45,11 @@ VlNumber = Annotated[int, Field(strict=True, ge=0, le=MAX_VLS - 1)]
 Weight = Annotated[int, Field(strict=True, ge=1, le=MAX_WEIGHT)]
 
 
+Share = Annotated[
+    float,
+    BeforeValidator(parse_share),
+    WithJsonSchema({"type": ["string", "number"], "description": "1%, 0.01"}),
+]
 Queue = Annotated[
     SizeOrTime,
     PlainValidator(parse_size_or_time),
@@ -112,13 +122,42 @@ def _loss(value: object) -> float | None:
     return share
 
 
-class LinkModel(Section):
+_TYPES: Final[Mapping[Quantity, Any]] = {
+    RATE: Rate,
+    NANOSECONDS: Delay,
+    SIZE: Size,
+    WHOLE: Annotated[int, Field(strict=True)],
+    SHARE: Share,
+    SIZE_OR_TIME: Queue | None,
+    CREDITS: OptionalCredits,
+}
+"""How the options of links are in lab files: times in seconds."""
+
+
+def _key(option: LinkOption) -> tuple[Any, Any]:
+    """Return the type of an option's key, and its default."""
+
+    def check(value: Any) -> Any:
+        if value is not None and (misfit := option.misfit(_engine_value(option, value))):
+            raise ValueError(misfit)
+        return value
+
+    default: Any = None if option.shown_default else option.default
+    if option.quantity is NANOSECONDS:
+        default = to_seconds(default)
+    return Annotated[_TYPES[option.quantity], AfterValidator(check), option], default
+
+
+def _engine_value(option: LinkOption, value: Any) -> Any:
+    return option.quantity.parse(value.flow() if isinstance(value, Credits) else value)
+
+
+_KEYS: Final[Mapping[str, Any]] = {option.key: _key(option) for option in LINK_OPTIONS}
+
+
+class LinkModel(create_model("_LinkKeys", __base__=Section, **_KEYS)):  # type: ignore[misc] # a field for each row
     """The properties of every link of the fabric that does not set its own."""
 
-    rate: Rate = DEFAULT_RATE_BPS
-    latency: Delay = DEFAULT_LATENCY_S
-    jitter: Delay = 0.0
-    """A random delay from 0 to this is added to each packet; packets stay in order."""
     delay: str | None = None
     """netem's spelling of `latency`, or of `latency` and `jitter`: 200us, 200us 10us."""
     loss: Annotated[
@@ -127,11 +166,6 @@ class LinkModel(Section):
         WithJsonSchema({"type": ["string", "number", "null"], "description": "1%, 0.01"}),
     ] = None
     """The share of packets that is lost: short for `loss on LINK SHARE` under `faults`."""
-    queue: Queue | None = None
-    """Capacity of the queue of each direction; packets beyond it are dropped. Default: what the link sends in 50 ms,
-    from 64K to 16M."""
-    credits: OptionalCredits = None
-    """on, off, or a mapping; off: a link drops packets when its queue is full."""
 
     @model_validator(mode="before")
     @classmethod
@@ -147,16 +181,16 @@ class LinkModel(Section):
             raise ValueError(f"delay sets latency and jitter; {' and '.join(sorted(twice))} is there too")
         return {**{key: value for key, value in data.items() if key != "delay"}, **said}
 
-    def options(self) -> dict[str, Any]:
-        """Return the same values as arguments of `Topology.cable`."""
-        return {
-            "rate_bps": self.rate,
-            "latency_s": self.latency,
-            "jitter_s": self.jitter,
-            "queue_bytes": self.queue.size if self.queue is not None else None,
-            "queue_s": self.queue.time_s if self.queue is not None else None,
-            "flow": self.credits.flow() if self.credits is not None else None,
-        }
+    def config(self) -> LinkConfig:
+        """Return the same values as the fabric expects them."""
+        values = {option: getattr(self, option.key) for option in LINK_OPTIONS}
+        return LinkConfig(
+            **{
+                option.field: _engine_value(option, value)
+                for option, value in values.items()
+                if value is not None
+            }
+        )
 
 
 class _AlsoPair:
@@ -175,10 +209,11 @@ class CableModel(LinkModel):
     ends: Annotated[list[str], Field(min_length=2, max_length=2)]
     """Each is NODE:PORT, or NODE for port 1."""
 
-    def options_over(self, link: LinkModel) -> dict[str, Any]:
-        """Return the arguments of `Topology.cable`: the values that this link sets, and the rest from `link`."""
+    def config_over(self, link: LinkModel) -> LinkConfig:
+        """Return the values that this link sets, and the rest from `link`."""
         said = {name: getattr(self, name) for name in self.model_fields_set if name not in ("ends", "loss")}
-        return LinkModel.model_validate({**dict(link), **said}).options()
+        whole: LinkModel = LinkModel.model_validate({**dict(link), **said})
+        return whole.config()
 
 
 def _ends_alone(value: object) -> object:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, GetCoreSchemaHandler, GetJsonSchemaHandler, WithJsonSchema
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, WithJsonSchema
 from pydantic_core import CoreSchema, core_schema
 
 from vema.base.sections import Time
-
-MAX_DELAY_S: Final = 3600.0
-"""Limit for the delay of a link. A longer one is a wrong unit, and would make a fabric that never answers."""
 
 
 class AlsoAccepts:
@@ -51,15 +48,8 @@ HOSTS_SCHEMA: Final = {"type": "integer", "minimum": 1, "description": "so many 
 MEMBERS_SCHEMA: Final = {"type": "string", "description": "all, or a range of hosts: h[1-16]"}
 
 
-def _check_delay(seconds: float) -> float:
-    if seconds > MAX_DELAY_S:
-        raise ValueError(f"{seconds:g} s is too long for the delay of a link: at most {MAX_DELAY_S:g} s")
-    return seconds
-
-
 Delay = Annotated[
     Time,
-    AfterValidator(_check_delay),
     WithJsonSchema(
         {"type": ["string", "number"], "description": "300ns, 1us, 2ms; a number is seconds; at most 1h"}
     ),

@@ -32,7 +32,8 @@ def lab_topology(
         topology = generate(kind, hosts=[*map(HostSpec, first), *specs], **options)
     else:  # the ports of the shape are for hosts
         topology = _with_first(generate(kind, hosts=specs, **options), first)
-    topology.cables = [replace(cable, **link.options()) for cable in topology.cables]
+    config = link.config()
+    topology.cables = [replace(cable, link=config) for cable in topology.cables]
     return topology
 
 
@@ -45,10 +46,11 @@ def _explicit(section: TopologySection, hosts: HostPorts, first: Sequence[str], 
         }
     )
     cables = zip(topology.cables, section.links or (), strict=True)
-    topology.cables = [replace(cable, **said.options_over(link)) for cable, said in cables]
+    topology.cables = [replace(cable, link=said.config_over(link)) for cable, said in cables]
     spare = len(topology.cables)
     topology = _with_first(topology, first)
-    topology.cables[spare:] = [replace(cable, **link.options()) for cable in topology.cables[spare:]]
+    config = link.config()
+    topology.cables[spare:] = [replace(cable, link=config) for cable in topology.cables[spare:]]
     return topology
 
 

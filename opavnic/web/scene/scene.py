@@ -256,7 +256,7 @@ def _link_view(
         a=cable.a[0],
         b=cable.b[0],
         up=ends not in down,
-        rate_bps=cable.rate_bps,
+        rate_bps=cable.link.rate_bps,
         bits_forth=bits[0] if forth else bits[1],
         bits_back=bits[1] if forth else bits[0],
         packets=0.0 if pace is None else pace.tx_packets + pace.rx_packets,

@@ -93,7 +93,7 @@ def test_lab_of_a_case_has_the_way_that_its_figures_are_about(case: Case) -> Non
     topology = lab_topology(model.fabric.topology, dict.fromkeys(model.hosts, (1, 1)), link=model.fabric.link)
     graph: nx.Graph[str] = nx.Graph()
     for cable in topology.cables:
-        wire = Wire(cable.rate_bps, cable.latency_s, cable.jitter_s)
+        wire = Wire(cable.link.rate_bps, cable.link.latency_ns / 1e9, cable.link.jitter_ns / 1e9)
         graph.add_edge(cable.a[0], cable.b[0], wire=wire)
     paths = list(nx.all_shortest_paths(graph, CLIENT, case.server))
     for path in paths:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
+from hfi_sim.engine.link.config import PLAIN_LINK, LinkConfig
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.nodes.switch import Switch
@@ -16,11 +14,11 @@ LOST_LID = 0x77
 """Leads around the ring, and to nobody."""
 
 
-def make_ring(fabric: Fabric, switches: int, link: Mapping[str, Any] | None = None) -> list[HfiPort]:
+def make_ring(fabric: Fabric, switches: int, link: LinkConfig = PLAIN_LINK) -> list[HfiPort]:
     """Cable a ring with a host at each switch, sweep it, and return the hosts' ports. Args: link: of the trunks."""
     ring = [fabric.add_switch(f"sw{number}", ports=3) for number in range(switches)]
     for here, there in zip(ring, [*ring[1:], ring[0]], strict=True):
-        fabric.connect(here.ports[NEXT], there.ports[BEFORE], **(link or {}))
+        fabric.connect(here.ports[NEXT], there.ports[BEFORE], link)
     ports = []
     for number, switch in enumerate(ring):
         ports.append(fabric.add_hfi(f"h{number}").ports[1])

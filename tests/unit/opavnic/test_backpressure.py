@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from hfi_sim.base.counters import Drop
-from hfi_sim.engine.link.config import FlowControl
+from hfi_sim.engine.link.config import FlowControl, LinkConfig
 from opavnic.scenario import Hosts, Scenario, ScenarioEm, ms
 from unit.opavnic.vnic.vnic_bench import netdev_of
 
@@ -24,7 +24,7 @@ def frame_for(hosts: Hosts, number: int) -> bytes:
     )
 
 
-@pytest.mark.fabric_options(flow=FLOW)
+@pytest.mark.fabric_options(link=LinkConfig(flow=FLOW))
 async def test_stalled_receiver_stops_the_netdev_of_the_sender_until_it_goes_on(
     lab: Scenario, hosts: Hosts, em: ScenarioEm
 ) -> None:
@@ -53,7 +53,9 @@ async def test_stalled_receiver_stops_the_netdev_of_the_sender_until_it_goes_on(
 
 
 @pytest.mark.topology("single-switch", hosts=3)
-@pytest.mark.fabric_options(flow=FlowControl(vls=2, buffer_bytes=16384, sc_to_vl=(0,) * 31 + (1,)))
+@pytest.mark.fabric_options(
+    link=LinkConfig(flow=FlowControl(vls=2, buffer_bytes=16384, sc_to_vl=(0,) * 31 + (1,)))
+)
 async def test_program_that_does_not_read_stops_who_sends_to_it_and_loses_nothing(
     lab: Scenario, hosts: Hosts, em: ScenarioEm
 ) -> None:
@@ -85,7 +87,7 @@ async def test_program_that_does_not_read_stops_who_sends_to_it_and_loses_nothin
     assert lab.fabric.drops() == {}
 
 
-@pytest.mark.fabric_options(flow=FLOW)
+@pytest.mark.fabric_options(link=LinkConfig(flow=FLOW))
 async def test_virtual_switch_that_changes_while_a_reader_is_stalled_frees_the_buffers(
     lab: Scenario, hosts: Hosts, em: ScenarioEm
 ) -> None:

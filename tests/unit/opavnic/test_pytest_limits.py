@@ -147,7 +147,7 @@ async def test_own(lab):
 WRONG = {
     'topology("clso")': 'unknown topology "clso" (nearest: "clos"; known: single-switch, fat-tree',
     'fabric_seed("7")': "fabric_seed('7'): it takes one whole number, e.g. fabric_seed(7)",
-    "fabric_options(jiter_s=1)": 'fabric_options: unknown option "jiter_s" (nearest: "jitter_s"; ',
+    "fabric_options(lnk=1)": 'fabric_options: unknown option "lnk" (nearest: "link"; ',
     'fabric_options(routing="up-dwn")': "up-dwn",
     'fabric_time_limit("5 parsecs")': "'5 parsecs' is not a time such as 300ns, 2ms, 10s or 5m",
     "fabric_time_limit()": "it takes a time, real=TIME or both",

@@ -93,7 +93,7 @@ def test_topology(hosts, lab):
 def test_wrong_kind(lab):
     pass
 
-@pytest.mark.fabric_options(jiter_s=1)
+@pytest.mark.fabric_options(lnk=1)
 def test_wrong_option(lab):
     pass
 
@@ -102,9 +102,7 @@ async def test_unknown_host(hosts):
 """
     result = run(tmp_path, source, "--fabric-seed=5", "--fabric-pcap=never", "-n", "2")
     assert 'unknown topology "clso" (nearest: "clos"; known: single-switch, fat-tree' in result.stdout
-    assert (
-        'fabric_options: unknown option "jiter_s" (nearest: "jitter_s"; known: routing, flow' in result.stdout
-    )
+    assert 'fabric_options: unknown option "lnk" (nearest: "link"; known: routing, link' in result.stdout
     assert re.search(r'unknown host "h7" \(nearest: "h\d"; known: h1, h2\)', result.stdout)
     assert "1 failed, 1 passed, 2 errors" in result.stdout
     assert not list(tmp_path.glob(".fabric/*"))
@@ -128,8 +126,8 @@ def test_wrong_values_in_markers_say_what_would_be_right(tmp_path: Path) -> None
         pytest.mark.fabric_seed(),
         pytest.mark.fabric_seed("7"),
         pytest.mark.fabric_options(routing="up-dwn"),
-        pytest.mark.fabric_options(flow=5),
-        pytest.mark.fabric_options(jitter_s="1ms"),
+        pytest.mark.fabric_options(link=5),
+        pytest.mark.fabric_options(fabric_id="1"),
     ])
 ])
 async def test_wrong(hosts, number):
@@ -155,8 +153,8 @@ async def test_right(lab, hosts):
         "fabric_seed(): it takes one whole number",
         "fabric_seed('7'): it takes one whole number",
         'unknown routing engine "up-dwn" (nearest: "up-down"',
-        "fabric_options: flow is 5; it is FlowControl",
-        "fabric_options: jitter_s is '1ms'; it is int or float",
+        "fabric_options: link is 5; it is LinkConfig",
+        "fabric_options: fabric_id is '1'; it is int",
     ):
         assert message in result.stdout, (message, result.stdout[-3000:])
     assert "1 passed, 14 errors" in result.stdout

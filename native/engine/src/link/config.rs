@@ -20,13 +20,16 @@ pub type ScToSc = [u8; SERVICE_CHANNELS];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkConfig {
     pub up: bool,
-    /// 1 to `MAX_RATE_BPS`.
+    // generated: link-options (made by `make generated` from hfi_sim/engine/link/config.py; do not edit)
+    /// Bits per second, above 0.
     pub rate_bps: u64,
+    /// Delay of every packet.
     pub latency_ns: u64,
-    /// The most extra delay, drawn for each packet; packets still arrive in order.
+    /// Additional delay from 0 to this value, drawn for each packet; packets stay in order.
     pub jitter_ns: u64,
-    /// Limit of the queue at the near end; a packet that would exceed it is dropped (link_overflow).
+    /// What may wait for the wire in one direction, `64K` or `20ms`; more is dropped (`link_overflow`).
     pub queue_bytes: u64,
+    // end of generated
 }
 
 /// How a link with credits is set up, the same in both directions.

@@ -12,6 +12,7 @@ from hfi_sim.base.counters import CongestionCounters, Drop, PacketCounters
 from hfi_sim.base.instants import FOREVER
 from hfi_sim.base.pkeys import PkeyTable
 from hfi_sim.base.port_state import PortState
+from hfi_sim.base.quantities import SizeOrTime
 from hfi_sim.base.random_stream import RandomStream, threshold
 from hfi_sim.engine.api import Engine, EngineFactory
 from hfi_sim.engine.config import End, HfiEnd, PortConfig, SwitchEnd, SwitchPortConfig
@@ -41,19 +42,9 @@ SECOND = 1_000_000_000
 ACTIVE = SwitchPortConfig(PortState.ACTIVE)
 
 
-def link(**changes: Any) -> LinkConfig:
+def link(*, queue_bytes: int = MAX_DEFAULT_QUEUE_BYTES, **changes: Any) -> LinkConfig:
     """Return a link of 1 Gbit/s and 1 us that is up, with changes."""
-    return LinkConfig(
-        **{
-            "up": True,
-            "rate_bps": GBIT,
-            "latency_ns": 1000,
-            "jitter_ns": 0,
-            "queue_bytes": MAX_DEFAULT_QUEUE_BYTES,
-            "flow": None,
-            **changes,
-        }
-    )
+    return LinkConfig(**{"rate_bps": GBIT, "latency_ns": 1000, "queue": SizeOrTime(queue_bytes), **changes})
 
 
 class Tally:

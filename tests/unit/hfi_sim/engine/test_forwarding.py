@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pytest
 
 from hfi_sim.base.clock import ManualClock
 from hfi_sim.base.counters import Drop
 from hfi_sim.engine.forwarding import is_astray
-from hfi_sim.engine.link.config import FlowControl
+from hfi_sim.engine.link.config import PLAIN_LINK, FlowControl, LinkConfig
 from hfi_sim.fabric.fabric import Fabric, ObservedPacket
 from hfi_sim.fabric.faults.manager import Faults
 from hfi_sim.nodes.hfi import HfiPort
@@ -19,18 +16,18 @@ from hfi_sim.wire.packet import build_packet
 from unit.hfi_sim.rings import LOST_LID, lead_around, make_ring
 
 GROUP = 0xF00001
-LINKS: dict[str, dict[str, Any]] = {
-    "at once": {},
-    "slow": {"latency_s": 1e-3, "rate_bps": 1e9},
-    "jitter": {"latency_s": 1e-3, "jitter_s": 1e-3},
-    "credits": {"flow": FlowControl(), "latency_s": 1e-6},
-    "lanes": {"flow": FlowControl(vls=4, weights=(1, 2, 3, 4)), "rate_bps": 1e8},
+LINKS: dict[str, LinkConfig] = {
+    "at once": PLAIN_LINK,
+    "slow": LinkConfig(1e9, latency_ns=1_000_000),
+    "jitter": LinkConfig(latency_ns=1_000_000, jitter_ns=1_000_000),
+    "credits": LinkConfig(flow=FlowControl(), latency_ns=1000),
+    "lanes": LinkConfig(1e8, flow=FlowControl(vls=4, weights=(1, 2, 3, 4))),
 }
 
 
-def make(switches: int, link: Mapping[str, Any]) -> tuple[Fabric, HfiPort]:
+def make(switches: int, link: LinkConfig) -> tuple[Fabric, HfiPort]:
     clock = ManualClock()
-    fabric = Fabric(clock, timer_resolution_s=0.0 if link else float("inf"))
+    fabric = Fabric(clock, timer_resolution_s=0.0 if link != PLAIN_LINK else float("inf"))
     ports = make_ring(fabric, switches, link)
     lead_around(list(fabric.switches.values()), groups=(GROUP,))
     passed = 0
@@ -55,7 +52,7 @@ def send(fabric: Fabric, port: HfiPort, dlid: int) -> None:
 @pytest.mark.parametrize("link", LINKS.values(), ids=LINKS)
 @pytest.mark.parametrize("switches", [1, 2, 5])
 def test_packet_in_a_circle_ends_as_no_route_after_as_many_switches_as_there_are(
-    switches: int, link: Mapping[str, Any]
+    switches: int, link: LinkConfig
 ) -> None:
     fabric, port = make(switches, link)
     send(fabric, port, LOST_LID)
@@ -68,7 +65,7 @@ def test_packet_in_a_circle_ends_as_no_route_after_as_many_switches_as_there_are
 
 @pytest.mark.parametrize("link", LINKS.values(), ids=LINKS)
 @pytest.mark.parametrize("switches", [1, 2, 5])
-def test_group_packet_in_a_circle_ends_as_no_group(switches: int, link: Mapping[str, Any]) -> None:
+def test_group_packet_in_a_circle_ends_as_no_group(switches: int, link: LinkConfig) -> None:
     fabric, port = make(switches, link)
     send(fabric, port, GROUP)
     drops = fabric.drops()
@@ -90,7 +87,7 @@ def test_packet_that_a_fault_holds_or_changes_keeps_its_hops(fault: str) -> None
 
 
 def test_packet_on_the_longest_way_there_is_arrives() -> None:
-    fabric, port = make(6, {})
+    fabric, port = make(6, PLAIN_LINK)
     for switch in fabric.switches.values():
         lft = dict(switch.lft) | {LOST_LID: 2}
         if switch.name == "sw5":

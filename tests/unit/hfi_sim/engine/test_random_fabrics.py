@@ -19,6 +19,7 @@ from hfi_sim.base.counters import Drop
 from hfi_sim.base.instants import NS_PER_S
 from hfi_sim.base.pkeys import PkeyTable
 from hfi_sim.base.port_state import PortState
+from hfi_sim.base.quantities import SizeOrTime
 from hfi_sim.base.types import LID_PERMISSIVE, SC_MANAGEMENT, is_multicast_lid
 from hfi_sim.engine.api import Engine, EngineFactory
 from hfi_sim.engine.config import HfiEnd, PortConfig, SwitchEnd, SwitchPortConfig
@@ -283,7 +284,7 @@ class World:
             rate_bps=pick(RATES, rate),
             latency_ns=pick(LATENCIES, latency),
             jitter_ns=pick(JITTERS, jitter),
-            queue_bytes=pick(QUEUES, queue),
+            queue=SizeOrTime(pick(QUEUES, queue)),
             flow=pick(FLOWS, flow),
         )
         near = SwitchEnd(switch, self.plug(switch, other))

@@ -6,13 +6,12 @@ same on the native engine with native VNICs. Both are on virtual time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 from hfi_sim.base.clock import ManualClock
 from hfi_sim.engine.api import EngineFactory
-from hfi_sim.engine.link.config import FlowControl
+from hfi_sim.engine.link.config import PLAIN_LINK, FlowControl, LinkConfig
 from hfi_sim.engine.python import PythonEngine
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.fabric.faults.manager import Faults
@@ -34,15 +33,14 @@ PKEY = 0x8002
 HEADER = 10
 SETTLE_S = 10.0
 
-FAST: Mapping[str, Any] = {}
-KINDS: dict[str, Mapping[str, Any]] = {
-    "fast": FAST,
-    "slow": {"latency_s": 1e-3},
-    "narrow": {"rate_bps": 1e9},
-    "jitter": {"latency_s": 1e-4, "jitter_s": 1e-3},
-    "credits": {"flow": FlowControl()},
-    "marks": {"flow": FlowControl(fecn_bytes=0)},
-    "lanes": {"flow": FlowControl(vls=4, weights=(1, 2, 3, 4), buffer_bytes=20_000), "rate_bps": 1e9},
+KINDS: dict[str, LinkConfig] = {
+    "fast": PLAIN_LINK,
+    "slow": LinkConfig(latency_ns=1_000_000),
+    "narrow": LinkConfig(1e9),
+    "jitter": LinkConfig(latency_ns=100_000, jitter_ns=1_000_000),
+    "credits": LinkConfig(flow=FlowControl()),
+    "marks": LinkConfig(flow=FlowControl(fecn_bytes=0)),
+    "lanes": LinkConfig(1e9, flow=FlowControl(vls=4, weights=(1, 2, 3, 4), buffer_bytes=20_000)),
 }
 
 
@@ -81,12 +79,12 @@ class Mixed:
         self.switches = [fabric.add_switch(f"sw{number}", ports=8) for number in range(plan.switches)]
         for number in range(plan.switches if plan.ring else plan.switches - 1):
             ends = self.switches[number].ports[7], self.switches[(number + 1) % plan.switches].ports[8]
-            fabric.connect(*ends, **KINDS[plan.trunks[number % len(plan.trunks)]])
+            fabric.connect(*ends, KINDS[plan.trunks[number % len(plan.trunks)]])
         for number in range(plan.hosts):
             hfi = fabric.add_hfi(f"h{number}", netdevs=memory_netdev)
             kind = plan.host_link[number] if number < len(plan.host_link) else "fast"
             far: LinkPort = self.switches[number % plan.switches].ports[1 + number // plan.switches]
-            fabric.connect(hfi.ports[1], far, **KINDS[kind])
+            fabric.connect(hfi.ports[1], far, KINDS[kind])
         self.ports = [hfi.ports[1] for hfi in fabric.hfis.values()]
         self.sm = SubnetManager(fabric, self.ports[0], routing=Routing(adaptive=plan.adaptive, lmc=plan.lmc))
         for port in self.ports:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hfi_sim.base.clock import ManualClock
 from hfi_sim.base.errors import FabricError
 from hfi_sim.engine.link.arbiter import Arbiter
-from hfi_sim.engine.link.config import Arbitration, FlowControl, arbiter_of
+from hfi_sim.engine.link.config import Arbitration, FlowControl, LinkConfig, arbiter_of
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.subnet_manager import SubnetManager
@@ -68,13 +68,13 @@ def test_high_priority_goes_first_up_to_its_limit(limit: int | None, low: int) -
 class Pair:
     """Two hosts on one switch; what h1 sends to h2 on each service channel is a lane of its own."""
 
-    def __init__(self, flow: FlowControl, latency_s: float = 1e-6) -> None:
+    def __init__(self, flow: FlowControl, latency_ns: int = 1000) -> None:
         self.clock = ManualClock()
         self.fabric = Fabric(self.clock, timer_resolution_s=0.0)
         switch = self.fabric.add_switch("sw0")
         self.ports = [self.fabric.add_hfi(name).ports[1] for name in ("h1", "h2")]
         for number, port in enumerate(self.ports, 1):
-            self.fabric.connect(port, switch.ports[number], rate_bps=RATE_BPS, latency_s=latency_s, flow=flow)
+            self.fabric.connect(port, switch.ports[number], LinkConfig(RATE_BPS, latency_ns, flow=flow))
         manager = SubnetManager(self.fabric)
         for port in self.ports:
             manager.set_pkeys(port, [0x8002])

@@ -7,7 +7,7 @@ import pytest
 from hfi_sim.base.clock import ManualClock
 from hfi_sim.base.counters import Drop
 from hfi_sim.base.errors import FabricError
-from hfi_sim.engine.link.config import Buffers, FlowControl
+from hfi_sim.engine.link.config import Buffers, FlowControl, LinkConfig
 from hfi_sim.engine.link.credits import LanesStatus
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.fabric.topology import Topology, clos
@@ -27,7 +27,7 @@ class Bed:
     def __init__(self, flow: FlowControl = TWO_LANES, topology: Topology | None = None) -> None:
         self.clock = ManualClock()
         self.fabric = Fabric(self.clock)
-        (topology or clos(2, 1, hosts_per_leaf=2)).build(self.fabric, flow=flow)
+        (topology or clos(2, 1, hosts_per_leaf=2)).build(self.fabric, link=LinkConfig(flow=flow))
         self.ports = {port.hfi.name: port for port in self.fabric.hfi_ports()}
         self.sm = SubnetManager(self.fabric, self.ports["h1"])
         self.sm.sweep()

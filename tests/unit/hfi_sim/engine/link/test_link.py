@@ -9,6 +9,8 @@ import pytest
 from hfi_sim.base.clock import ManualClock
 from hfi_sim.base.counters import Drop
 from hfi_sim.base.errors import FabricError, QuantityError
+from hfi_sim.base.quantities import SizeOrTime
+from hfi_sim.engine.link.config import LinkConfig
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.nodes.cable import LinkDirection
 from hfi_sim.nodes.hfi import HfiPort
@@ -24,7 +26,7 @@ class Watch:
     def __init__(self, fabric: Fabric, **link: Any) -> None:
         self.fabric = fabric
         a, b = fabric.add_hfi("a").ports[1], fabric.add_hfi("b").ports[1]
-        self.way: LinkDirection = fabric.connect(a, b, **link).direction_from(a)
+        self.way: LinkDirection = fabric.connect(a, b, LinkConfig(**link)).direction_from(a)
         self.manager = SubnetManager(fabric, a)
         self.manager.sweep()
         self.seen: list[tuple[float, int]] = []
@@ -45,7 +47,7 @@ class Watch:
 
 def test_packets_arrive_after_their_turn_on_the_wire_and_the_latency() -> None:
     clock = ManualClock()
-    watch = Watch(Fabric(clock), rate_bps=8e6, latency_s=0.5)  # one byte a microsecond
+    watch = Watch(Fabric(clock), rate_bps=8e6, latency_ns=500_000_000)  # one byte a microsecond
     watch.send(104)
     watch.send(208)
     assert watch.way.counters.in_flight == 2
@@ -56,7 +58,7 @@ def test_packets_arrive_after_their_turn_on_the_wire_and_the_latency() -> None:
 
 def test_no_packet_arrives_early_where_timers_are_coarse() -> None:
     clock = ManualClock()
-    watch = Watch(Fabric(clock, timer_resolution_s=0.001), rate_bps=1e12, latency_s=0.002)
+    watch = Watch(Fabric(clock, timer_resolution_s=0.001), rate_bps=1e12, latency_ns=2_000_000)
     for _ in range(5):
         watch.send(104)
         clock.advance(0.0005)
@@ -67,7 +69,7 @@ def test_no_packet_arrives_early_where_timers_are_coarse() -> None:
 
 def test_queue_takes_what_waits_and_what_is_left_of_the_packet_being_sent() -> None:
     clock = ManualClock()
-    watch = Watch(Fabric(clock), rate_bps=8e3, queue_bytes=250)  # one byte a millisecond
+    watch = Watch(Fabric(clock), rate_bps=8e3, queue=SizeOrTime(250))  # one byte a millisecond
     for number in range(4):
         watch.send(104, number)  # the first is being sent: 104 + 104 fit, 104 more do not
     assert watch.way.counters.drops == {Drop.LINK_OVERFLOW: 2}
@@ -80,7 +82,7 @@ def test_queue_takes_what_waits_and_what_is_left_of_the_packet_being_sent() -> N
 
 def test_free_wire_takes_a_packet_that_no_queue_could_hold() -> None:
     clock = ManualClock()
-    watch = Watch(Fabric(clock), rate_bps=8e3, queue_bytes=0)
+    watch = Watch(Fabric(clock), rate_bps=8e3, queue=SizeOrTime(0))
     watch.send(1000, 1)
     watch.send(104, 2)
     clock.advance(2)
@@ -91,7 +93,7 @@ def test_free_wire_takes_a_packet_that_no_queue_could_hold() -> None:
 def test_latency_takes_nothing_from_the_queue() -> None:
     """A long cable holds many packets; only those that wait for it need a queue."""
     clock = ManualClock()
-    watch = Watch(Fabric(clock), rate_bps=8e9, latency_s=0.1, queue_bytes=250)
+    watch = Watch(Fabric(clock), rate_bps=8e9, latency_ns=100_000_000, queue=SizeOrTime(250))
     for number in range(100):
         watch.send(104, number)
         clock.advance(1e-6)
@@ -101,7 +103,7 @@ def test_latency_takes_nothing_from_the_queue() -> None:
 
 def test_slowest_link_with_the_longest_queue_has_a_time_for_each_packet() -> None:
     clock = ManualClock()
-    watch = Watch(Fabric(clock), rate_bps=1.0, queue_bytes=16 << 20)
+    watch = Watch(Fabric(clock), rate_bps=1.0, queue=SizeOrTime(16 << 20))
     for _ in range(2000):
         watch.send(16000)
     assert watch.way.counters.drops == {Drop.LINK_OVERFLOW: 2000 - (16 << 20) // 16000}
@@ -118,16 +120,16 @@ def test_slowest_link_with_the_longest_queue_has_a_time_for_each_packet() -> Non
         (100e6, {}, 625_000),
         (1e9, {}, 6_250_000),
         (100e9, {}, 16 << 20),
-        (100e9, {"queue_s": 0.05}, 625_000_000),
-        (1e9, {"queue_s": 0.02}, 2_500_000),
-        (1e6, {"queue_s": 0.02}, MAX_PACKET),
-        (1e6, {"queue_bytes": 40_000}, 40_000),
+        (100e9, {"time_s": 0.05}, 625_000_000),
+        (1e9, {"time_s": 0.02}, 2_500_000),
+        (1e6, {"time_s": 0.02}, MAX_PACKET),
+        (1e6, {"size": 40_000}, 40_000),
     ],
 )
 def test_queue_is_as_long_as_its_rate_makes_sense(
     rate_bps: float, length: dict[str, Any], queue_bytes: int
 ) -> None:
-    watch = Watch(Fabric(ManualClock()), rate_bps=rate_bps, **length)
+    watch = Watch(Fabric(ManualClock()), rate_bps=rate_bps, queue=SizeOrTime(**length))
     assert watch.way.link.queue_bytes == queue_bytes
 
 
@@ -152,9 +154,9 @@ def test_queue_of_a_link_that_slows_down_keeps_its_time() -> None:
 
 
 def test_queue_that_is_no_length_is_refused() -> None:
-    for length in ({"queue_bytes": 65536, "queue_s": 0.02}, {"queue_s": 0.0}, {"queue_bytes": -1}):
+    for length in ({"size": 65536, "time_s": 0.02}, {"time_s": 0.0}, {"size": -1}):
         with pytest.raises(QuantityError, match=r"a length .*(not both|not a time above 0|below 0)"):
-            Watch(Fabric(ManualClock()), **length)
+            SizeOrTime(**length)
 
 
 def test_set_up_false_loses_what_is_on_the_wire() -> None:
@@ -174,7 +176,7 @@ def test_set_up_false_loses_what_is_on_the_wire() -> None:
 def test_connect_without_rate_raises(rate: float) -> None:
     fabric = Fabric()
     with pytest.raises(FabricError, match=r"link a:1--b:1: rate .* is not above 0"):
-        fabric.connect(fabric.add_hfi("a").ports[1], fabric.add_hfi("b").ports[1], rate_bps=rate)
+        fabric.connect(fabric.add_hfi("a").ports[1], fabric.add_hfi("b").ports[1], LinkConfig(rate_bps=rate))
 
 
 def test_answers_from_within_receipt_do_not_recurse() -> None:
@@ -200,7 +202,7 @@ def test_answers_from_within_receipt_do_not_recurse() -> None:
 
 def test_jitter_varies_the_latency_and_keeps_the_order() -> None:
     clock = ManualClock()
-    watch = Watch(Fabric(clock, seed=5), rate_bps=1e12, latency_s=0.001, jitter_s=0.004)
+    watch = Watch(Fabric(clock, seed=5), rate_bps=1e12, latency_ns=1_000_000, jitter_ns=4_000_000)
     for number in range(50):
         clock.advance(0.0005)
         watch.send(104, number)

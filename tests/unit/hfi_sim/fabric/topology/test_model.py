@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from hfi_sim.base.errors import TopologyError
+from hfi_sim.engine.link.config import LinkConfig
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.fabric.topology import Topology, fat_tree, torus
 from hfi_sim.fabric.topology.draw import as_svg, as_text, layers
@@ -36,7 +37,7 @@ def test_from_data_builds_a_fabric_that_works() -> None:
         "h2.2:2": 3,
     }
     assert fabric.links[1].rate_bps == 25e9
-    assert fabric.links[1].latency_s == 1e-6
+    assert fabric.links[1].config.latency_ns == 1000
 
 
 @pytest.mark.parametrize(
@@ -49,8 +50,8 @@ def test_from_data_builds_a_fabric_that_works() -> None:
         ({"links": [*GOOD["links"], ["h2.2:1", "sw0:1"]]}, "port sw0:1 already has the cable h1:1--sw0:1"),
         ({"links": [*GOOD["links"], ["h2.2:1", "sw0:37"]]}, "'sw0' has no port 37, its ports are 1 to 36"),
         ({"links": [*GOOD["links"], ["h2.2:1", "sw0:x"]]}, 'end "sw0:x" is not NODE:PORT'),
-        ({"links": [{"ends": ["h1", "sw0:1"], "rate": 0}]}, "rate 0 bit/s is not above 0"),
-        ({"links": [{"ends": ["h1", "sw0:1"], "rate": "fast"}]}, r"links\[0\]: could not convert"),
+        ({"links": [{"ends": ["h1", "sw0:1"], "rate": 0}]}, r"links\[0\]: rate: 0: a rate is above 0"),
+        ({"links": [{"ends": ["h1", "sw0:1"], "rate": "fast"}]}, r"links\[0\]: rate: 'fast' is not a rate such as"),
         ({"switches": {"sw0": {"guid": 7}, "sw1": {"guid": 7}}}, "GUID 0x0000000000000007 is already that of 'sw0'"),
         ({"switches": {"sw0": {"ports": 255}, "sw1": None}}, "'sw0' has 255 ports; a switch has 1 to 254"),
         ({"switches": {"sw0": {"ports": "many"}}}, "switches.sw0.ports: 'many' is not a whole number"),
@@ -65,7 +66,7 @@ def test_check_lists_every_problem_at_once() -> None:
     topology = Topology()
     topology.hfi("h1")
     topology.hfi("h1")
-    topology.cable("sw0:1", "sw0:1", rate_bps=0)
+    topology.cable("sw0:1", "sw0:1", LinkConfig(rate_bps=0))
     with pytest.raises(TopologyError) as caught:
         topology.check()
     assert len(str(caught.value).splitlines()) == 5

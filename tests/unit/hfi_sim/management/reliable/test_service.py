@@ -8,6 +8,7 @@ import pytest
 
 from hfi_sim.base.clock import ManualClock
 from hfi_sim.base.counters import Drop
+from hfi_sim.engine.link.config import LinkConfig
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.management.reliable import (
     Closed,
@@ -35,7 +36,7 @@ class Ports:
         self.a, self.b = (self.fabric.add_hfi(name).ports[1] for name in "ab")
         self.manager = SubnetManager(self.fabric)
         for number, port in enumerate((self.a, self.b), 1):
-            self.fabric.connect(port, switch.ports[number], rate_bps=10e9)
+            self.fabric.connect(port, switch.ports[number], LinkConfig(rate_bps=10e9))
             self.manager.set_pkeys(port, [DEFAULT_PKEY])
         self.manager.sweep()
         self.events: list[RcEvent] = []

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from hfi_sim.base.clock import ManualClock
 from hfi_sim.base.types import LID_PERMISSIVE, PKEY_FULL_MANAGEMENT, PKEY_LIMITED_MANAGEMENT
-from hfi_sim.engine.link.config import FlowControl
+from hfi_sim.engine.link.config import FlowControl, LinkConfig
 from hfi_sim.engine.python import PythonEngine
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.management.mad.agents import MadRequest
@@ -42,9 +42,9 @@ class Managed:
         self.fabric = Fabric(self.clock, seed=3, engine=PythonEngine)
         self.h1, self.h2 = (self.fabric.add_hfi(name).ports[1] for name in ("h1", "h2"))
         self.sw0, self.sw1 = (self.fabric.add_switch(name, ports=4) for name in ("sw0", "sw1"))
-        self.fabric.connect(self.h1, self.sw0.ports[1], flow=self.flow)
-        self.fabric.connect(self.sw0.ports[2], self.sw1.ports[3], flow=self.flow)
-        self.fabric.connect(self.sw1.ports[1], self.h2, flow=self.flow)
+        self.fabric.connect(self.h1, self.sw0.ports[1], LinkConfig(flow=self.flow))
+        self.fabric.connect(self.sw0.ports[2], self.sw1.ports[3], LinkConfig(flow=self.flow))
+        self.fabric.connect(self.sw1.ports[1], self.h2, LinkConfig(flow=self.flow))
         self.h1.set_pkeys([PKEY_LIMITED_MANAGEMENT, PKEY_FULL_MANAGEMENT])
         self.h1.mad.give_rest_to(self.heard.append)
 
