@@ -39,9 +39,13 @@ def sources(root: Path) -> Iterator[tuple[str, str]]:
         "fault-kinds": Section("\n".join(_kinds()) + "\n", _RULE),
         "match": _fields(conditions),
         "fault-options": _fields(options),
+        "fault-option-defaults": _defaults(options, _RULE),
     }
     yield f"{_ENGINE}/rule.rs", fill(root / _ENGINE / "rule.rs", fields)
-    fields = {"link-options": _fields(links, _LINK)}
+    fields = {
+        "link-options": _fields(links, _LINK),
+        "link-option-defaults": _defaults(links, _LINK),
+    }
     yield f"{_ENGINE}/config.rs", fill(root / _ENGINE / "config.rs", fields)
     arguments = {
         "link-option-arguments": _arguments(links, _LINK, "    #[pyo3(from_py_with = whole)]\n"),
@@ -77,6 +81,7 @@ class _Number:
     kind: str
     """Its type in Rust."""
     meaning: str
+    default: str
 
 
 def _numbers(declared: type, kind: str) -> list[_Number]:
@@ -86,6 +91,7 @@ def _numbers(declared: type, kind: str) -> list[_Number]:
             name,
             f"Option<{kind}>" if type(None) in get_args(hints[option.field]) else kind,
             option.meaning,
+            "None" if (default := getattr(declared(), name)) is None else str(int(default)),
         )
         for option in options_of(declared)
         if (name := getattr(option, "engine", "") or option.field)
@@ -111,6 +117,10 @@ def _arguments(numbers: Iterable[_Number], origin: str = _RULE, before: str = ""
 
 def _values(numbers: Iterable[_Number], origin: str = _RULE) -> Section:
     return Section("".join(f"{_VALUE}{number.name}: self.{number.name},\n" for number in numbers), origin)
+
+
+def _defaults(numbers: Iterable[_Number], origin: str) -> Section:
+    return Section("".join(f"{_VALUE}{number.name}: {number.default},\n" for number in numbers), origin)
 
 
 def _kinds() -> Iterator[str]:

@@ -14,7 +14,7 @@ use crate::config::{End, PortConfig, PortState, SwitchPortConfig};
 use crate::counters::{Drop, Element, Passing};
 use crate::encap::VportConfig;
 use crate::link::config::FlowControl;
-use crate::link::rule::{FaultKind, FaultRule, Match, Tally};
+use crate::link::rule::{FaultKind, FaultRule, Tally};
 use crate::outputs::{DirectionId, PortId};
 use crate::packet::Packet;
 use crate::random::{CHANCE_BITS, Stream};
@@ -117,18 +117,9 @@ impl TwoHosts {
     /// Disturb what goes one way.
     pub fn disturb(&mut self, direction: DirectionId, faults: &[(FaultKind, u64)]) {
         let rule = |(tally, &(kind, chance)): (usize, &(FaultKind, u64))| FaultRule {
-            number: tally as u64,
-            kind,
-            chance,
-            fits: Match::default(),
-            tally: tally as u32,
-            skip: 0,
-            count: None,
-            delay_ns: 0,
             bits: 3,
-            copies: 1,
-            behind: 1,
             hold_ns: 0,
+            ..FaultRule::plain(tally as u64, kind, chance, tally as u32)
         };
         for tally in 0..faults.len() {
             self.engine.set_tally(tally as u32, Arc::new(Tally::new(0, 0)));

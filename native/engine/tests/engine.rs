@@ -46,20 +46,7 @@ fn drops(line: &mut Line, direction: u32, reason: Drop) -> u64 {
 }
 
 fn rule(kind: FaultKind) -> FaultRule {
-    FaultRule {
-        number: 7,
-        kind,
-        chance: 1 << 53,
-        fits: Match::default(),
-        tally: 0,
-        skip: 0,
-        count: None,
-        delay_ns: 0,
-        bits: 1,
-        copies: 1,
-        behind: 1,
-        hold_ns: 1_000_000,
-    }
+    FaultRule::plain(7, kind, 1 << 53, 0)
 }
 
 fn set_rule(line: &mut Line, rule: FaultRule) {

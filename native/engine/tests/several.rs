@@ -6,7 +6,7 @@ use std::sync::Arc;
 use engine::api::Engine;
 use engine::counters::Drop;
 use engine::link::config::LinkConfig;
-use engine::link::rule::{FaultKind, FaultRule, Match};
+use engine::link::rule::{FaultKind, FaultRule};
 use engine::outputs::Output;
 use engine::packet::Packets;
 use engine::port::Address;
@@ -19,11 +19,6 @@ use engine::testing::star::{GROUP, address, mark, packet, star, train};
 
 fn rule(number: usize, kind: FaultKind, chance: u64, count: Option<u64>) -> FaultRule {
     FaultRule {
-        number: number as u64,
-        kind,
-        chance: (1 << 53) / 100 * chance,
-        fits: Match::default(),
-        tally: number as u32,
         skip: if count.is_some() { 3 } else { 0 },
         count,
         delay_ns: 1_700,
@@ -31,6 +26,7 @@ fn rule(number: usize, kind: FaultKind, chance: u64, count: Option<u64>) -> Faul
         copies: 2,
         behind: 3,
         hold_ns: 40_003,
+        ..FaultRule::plain(number as u64, kind, (1 << 53) / 100 * chance, number as u32)
     }
 }
 

@@ -132,20 +132,7 @@ fn capture() -> Arc<CaptureRing> {
 
 /// A fault that loses every fifth packet or so.
 fn loss() -> FaultRule {
-    FaultRule {
-        number: 0,
-        kind: FaultKind::Loss,
-        chance: ALWAYS / 5,
-        fits: Match::default(),
-        tally: 0,
-        skip: 0,
-        count: None,
-        delay_ns: 0,
-        bits: 0,
-        copies: 1,
-        behind: 1,
-        hold_ns: 0,
-    }
+    FaultRule { bits: 0, hold_ns: 0, ..FaultRule::plain(0, FaultKind::Loss, ALWAYS / 5, 0) }
 }
 
 fn chance(stream: &mut Stream, of: u64) -> u64 {

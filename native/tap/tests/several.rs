@@ -12,7 +12,7 @@ use engine::api::{Counted, Engine};
 use engine::counters::{Drop, Element, Passing};
 use engine::encap::VportConfig;
 use engine::link::config::LinkConfig;
-use engine::link::rule::{FaultKind, FaultRule, Match, Tally};
+use engine::link::rule::{FaultKind, FaultRule, Tally};
 use engine::testing::line::FAST;
 use engine::testing::ring::{PORTS, RING, SWITCHES, ring};
 use engine::testing::star::{GROUP, PKEY};
@@ -158,18 +158,11 @@ fn receive(mut device: UnixStream, host: u32) -> u64 {
 
 fn rule(tally: u32, kind: FaultKind) -> FaultRule {
     FaultRule {
-        number: tally.into(),
-        kind,
-        chance: (1 << 53) / 20,
-        fits: Match::default(),
-        tally,
-        skip: 0,
         count: Some(CUT),
-        delay_ns: 0,
         bits: 2,
-        copies: 1,
         behind: 0,
         hold_ns: 0,
+        ..FaultRule::plain(tally.into(), kind, (1 << 53) / 20, tally)
     }
 }
 

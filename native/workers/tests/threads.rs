@@ -6,7 +6,7 @@ use std::sync::{Arc, Barrier};
 use engine::api::Engine;
 use engine::counters::Drop;
 use engine::link::config::LinkConfig;
-use engine::link::rule::{FaultKind, FaultRule, Match, Tally};
+use engine::link::rule::{FaultKind, FaultRule, Tally};
 use engine::outputs::{Output, PortId};
 use engine::packet::{dlid, slid};
 use engine::port::Address;
@@ -26,18 +26,12 @@ const CUT: u64 = 50;
 
 fn rule(tally: u32, kind: FaultKind, count: Option<u64>) -> FaultRule {
     FaultRule {
-        number: tally.into(),
-        kind,
-        chance: (1 << 53) / 20,
-        fits: Match::default(),
-        tally,
-        skip: 0,
         count,
         delay_ns: 1_700,
         bits: 2,
-        copies: 1,
         behind: 3,
         hold_ns: 40_000,
+        ..FaultRule::plain(tally.into(), kind, (1 << 53) / 20, tally)
     }
 }
 

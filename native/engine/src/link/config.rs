@@ -32,6 +32,21 @@ pub struct LinkConfig {
     // end of generated
 }
 
+impl LinkConfig {
+    /// A link that is up, whose options have their defaults.
+    pub const PLAIN: Self = {
+        LinkConfig {
+            up: true,
+            // generated: link-option-defaults (made by `make generated` from hfi_sim/engine/link/config.py; do not edit)
+            rate_bps: 100000000000,
+            latency_ns: 300,
+            jitter_ns: 0,
+            queue_bytes: 16777216,
+            // end of generated
+        }
+    };
+}
+
 /// How a link with credits is set up, the same in both directions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowControl {

@@ -158,6 +158,28 @@ pub struct FaultRule {
     // end of generated
 }
 
+impl FaultRule {
+    /// Return a fault of every packet, whose options have their defaults.
+    pub fn plain(number: u64, kind: FaultKind, chance: u64, tally: u32) -> Self {
+        FaultRule {
+            number,
+            kind,
+            chance,
+            fits: Match::default(),
+            tally,
+            // generated: fault-option-defaults (made by `make generated` from hfi_sim/engine/link/rule.py; do not edit)
+            count: None,
+            skip: 0,
+            delay_ns: 0,
+            bits: 1,
+            copies: 1,
+            behind: 1,
+            hold_ns: 1000000,
+            // end of generated
+        }
+    }
+}
+
 /// One packet that the rules let pass, perhaps changed.
 #[derive(Clone, Debug)]
 pub struct Passage {

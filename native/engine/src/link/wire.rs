@@ -426,7 +426,7 @@ mod tests {
     use super::*;
 
     fn config(rate_bps: u64, latency_ns: u64) -> LinkConfig {
-        LinkConfig { up: true, rate_bps, latency_ns, jitter_ns: 0, queue_bytes: 0 }
+        LinkConfig { rate_bps, latency_ns, ..LinkConfig::PLAIN }
     }
 
     fn wire(rate_bps: u64, latency_ns: u64) -> (Wire, Events) {

@@ -18,8 +18,7 @@ pub const RECEIVER: PortId = 1;
 /// Bytes of a frame of 1 KiB.
 pub const PAYLOAD: usize = 1024;
 /// 100 Gbit/s and 300 ns.
-pub const FAST: LinkConfig =
-    LinkConfig { up: true, rate_bps: 100_000_000_000, latency_ns: 300, jitter_ns: 0, queue_bytes: 16 << 20 };
+pub const FAST: LinkConfig = LinkConfig::PLAIN;
 
 /// Credits for one VL, with buffers of 16 KiB.
 pub fn one_lane() -> FlowControl {
