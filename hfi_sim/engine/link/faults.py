@@ -63,8 +63,6 @@ class FaultLayer:
         self._stream = stream
         self._on_error = on_error
         self._held: list[_Held] = []
-        self._bursts: dict[int, int] = {}
-        """Packets that rules still take without drawing, by number."""
         self._next: Layer
 
     def before(self, following: Layer) -> None:
@@ -123,12 +121,8 @@ class FaultLayer:
                 continue
             tally = rule.tally
             tally.seen += 1
-            if left := self._bursts.get(rule.number):
-                self._bursts[rule.number] = left - 1
-            elif tally.seen <= rule.skip or not stream.hits(rule.chance):
+            if tally.seen <= rule.skip or not stream.hits(rule.chance):
                 continue
-            elif rule.burst > 1:
-                self._bursts[rule.number] = rule.burst - 1
             tally.hits += 1
             if tally.hits == rule.count:
                 self._state.outputs.append(RuleSpent(now, rule.number))

@@ -246,10 +246,6 @@ class PacketOptions:
     skip: Annotated[
         int, FaultOption("skip", WHOLE, "packets to spare first", 0, MAX_COUNT, kinds=PACKET_KINDS)
     ] = 0
-    burst: Annotated[
-        int,
-        FaultOption("burst", WHOLE, "packets lost in a row", 1, MAX_COUNT, kinds=_only(FaultKind.LOSS)),
-    ] = 1
     delay_ns: Annotated[
         int,
         FaultOption(

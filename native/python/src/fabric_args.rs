@@ -247,7 +247,6 @@ pub struct RuleArgs {
     // generated: fault-option-arguments (made by `make generated` from hfi_sim/engine/link/rule.py; do not edit)
     count: Option<u64>,
     skip: u64,
-    burst: u64,
     delay_ns: u64,
     bits: u64,
     copies: u64,
@@ -269,7 +268,6 @@ impl RuleArgs {
             // generated: fault-option-values (made by `make generated` from hfi_sim/engine/link/rule.py; do not edit)
             count: self.count,
             skip: self.skip,
-            burst: self.burst,
             delay_ns: self.delay_ns,
             bits: self.bits,
             copies: self.copies,

@@ -9,7 +9,6 @@ use super::rule::{FaultKind, FaultRule, Passage};
 use super::wire_counters::WireTally;
 use crate::counters::Drop;
 use crate::events::Event;
-use crate::hash::FastMap;
 use crate::outputs::{DirectionId, Output};
 use crate::packet::{Packet, Packets};
 use crate::random::Stream;
@@ -33,8 +32,6 @@ pub struct Faults {
     pub stream: Stream,
     direction: DirectionId,
     held: Vec<Held>,
-    /// Packets that rules still take without drawing, by number.
-    bursts: FastMap<u64, u64>,
     /// Kept empty for the next packet.
     passages: Vec<Passage>,
 }
@@ -42,14 +39,7 @@ pub struct Faults {
 impl Faults {
     /// Begin without rules.
     pub fn new(direction: DirectionId, stream: Stream) -> Self {
-        Faults {
-            rules: Vec::new(),
-            stream,
-            direction,
-            held: Vec::new(),
-            bursts: FastMap::default(),
-            passages: Vec::new(),
-        }
+        Faults { rules: Vec::new(), stream, direction, held: Vec::new(), passages: Vec::new() }
     }
 
     /// Whether nothing is disturbed and nothing held back.
@@ -80,7 +70,7 @@ impl Faults {
         let mut passages = std::mem::take(&mut self.passages);
         passages.push(Passage { packet: packet.clone(), delay_ns: 0, behind: 0, hold_ns: 0 });
         for rule in &self.rules {
-            if !hits(rule, state, now, packet, &mut self.stream, &mut self.bursts) {
+            if !hits(rule, state, now, packet, &mut self.stream) {
                 continue;
             }
             if matches!(rule.kind, FaultKind::Loss | FaultKind::Corrupt) {
@@ -103,8 +93,7 @@ impl Faults {
 
     /// Let rules that take trains act on one of its packets, or a whole packet: return whether it is lost.
     pub fn loses(&mut self, state: &mut State, now: u64, packet: &[u8], wire: &mut WireTally) -> bool {
-        let is_lost =
-            self.rules.iter().any(|rule| hits(rule, state, now, packet, &mut self.stream, &mut self.bursts));
+        let is_lost = self.rules.iter().any(|rule| hits(rule, state, now, packet, &mut self.stream));
         if is_lost {
             wire.failed(now);
         }
@@ -162,34 +151,15 @@ impl Faults {
 }
 
 /// Whether a rule hits a packet; count that, and report a rule that is spent by it.
-fn hits(
-    rule: &FaultRule,
-    state: &mut State,
-    now: u64,
-    packet: &[u8],
-    stream: &mut Stream,
-    bursts: &mut FastMap<u64, u64>,
-) -> bool {
+fn hits(rule: &FaultRule, state: &mut State, now: u64, packet: &[u8], stream: &mut Stream) -> bool {
     let (tally, mark) = &mut state.tallies[rule.tally as usize];
     let is_spent = rule.count.is_some_and(|count| tally.hits() >= count);
     if is_spent || !rule.fits.fits(packet) {
         return false;
     }
     mark.set(&mut state.changed, ElementId::Tally(rule.tally));
-    let seen = tally.see();
-    if rule.burst == 1 {
-        if seen <= rule.skip || !stream.hits(rule.chance) {
-            return false;
-        }
-    } else {
-        let left = bursts.entry(rule.number).or_default();
-        if *left > 0 {
-            *left -= 1;
-        } else if seen <= rule.skip || !stream.hits(rule.chance) {
-            return false;
-        } else {
-            *left = rule.burst - 1;
-        }
+    if tally.see() <= rule.skip || !stream.hits(rule.chance) {
+        return false;
     }
     let Some(hits) = tally.hit(rule.count) else { return false };
     if rule.count == Some(hits) {

@@ -145,8 +145,6 @@ pub struct FaultRule {
     pub count: Option<u64>,
     /// Packets to spare first.
     pub skip: u64,
-    /// Packets lost in a row.
-    pub burst: u64,
     /// How much longer a packet takes.
     pub delay_ns: u64,
     /// Bits that flip, between header and tail, where the ICRC covers them.
@@ -172,7 +170,6 @@ impl FaultRule {
             // generated: fault-option-defaults (made by `make generated` from hfi_sim/engine/link/rule.py; do not edit)
             count: None,
             skip: 0,
-            burst: 1,
             delay_ns: 0,
             bits: 1,
             copies: 1,
