@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from hfi_sim.base.counters import Drop, PacketCounters
+from hfi_sim.base.quantities import SizeOrTime
 from hfi_sim.base.random_stream import RandomStream
 from hfi_sim.engine.events.outputs import DirectionId
 from hfi_sim.engine.events.state import EngineState, Space
@@ -228,7 +229,8 @@ class Direction:
         """Return the part of a configuration that applies here: an arriving direction has no wire of its own."""
         if not self._arrives:
             return config
-        return replace(config, rate_bps=INSTANT_BPS, latency_ns=0, jitter_ns=0)
+        queue = SizeOrTime(config.queue_bytes)  # at the rate of the wire
+        return LinkConfig(INSTANT_BPS, latency_ns=0, queue=queue, flow=config.flow, up=config.up)
 
     def _cut(self, now: int) -> None:
         """Drop everything in transit: first what waits, then what is held back, then what is on the wire."""

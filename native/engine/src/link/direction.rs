@@ -79,7 +79,13 @@ impl Vls {
 /// Return the part of a configuration that applies here: at the receiving engine, the wire has already been passed.
 fn here(arrives: bool, config: &LinkConfig) -> LinkConfig {
     if arrives {
-        LinkConfig { rate_bps: MAX_RATE_BPS, latency_ns: 0, jitter_ns: 0, ..*config }
+        LinkConfig {
+            up: config.up,
+            rate_bps: MAX_RATE_BPS,
+            latency_ns: 0,
+            queue_bytes: config.queue_bytes,
+            ..LinkConfig::PLAIN
+        }
     } else {
         *config
     }
