@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Final
 
 from hfi_sim.base.errors import FabricError
-from hfi_sim.base.options import NANOSECONDS, RATE, SIZE_OR_TIME, WHOLE, Option, Quantity, options_of
+from hfi_sim.base.options import NANOSECONDS, RATE, SIZE_OR_TIME, Option, Quantity, options_of
 from hfi_sim.base.quantities import SizeOrTime
 from hfi_sim.base.types import SC_MANAGEMENT
 from hfi_sim.engine.link.arbiter import Arbiter
@@ -135,9 +135,6 @@ class LinkConfig:
             0,
             MAX_DELAY_S,
         ),
-    ] = 0
-    length_m: Annotated[
-        int, LinkOption("length", WHOLE, "metres of cable, 5 ns each beside the latency", 0, 10**6)
     ] = 0
     queue: Annotated[
         SizeOrTime,

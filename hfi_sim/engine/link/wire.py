@@ -15,7 +15,6 @@ from hfi_sim.engine.events.state import Space
 from hfi_sim.engine.link.config import LinkConfig
 from hfi_sim.wire.l4 import L4
 
-NS_PER_METRE: Final = 5
 _BIT_NS: Final = 8 * NS_PER_S
 """Bits of a byte times nanoseconds of a second: divided by the rate in bit/s, the nanoseconds of one byte."""
 
@@ -108,7 +107,7 @@ class Wire:
         """What the last packet takes beyond `free_at`, in nanoseconds times the rate."""
         self._rate_bps = config.whole_rate_bps
         self._times = _times_at(self._rate_bps)
-        self._latency_ns = config.latency_ns + NS_PER_METRE * config.length_m
+        self._latency_ns = config.latency_ns
         self._jitter_ns = config.jitter_ns
 
     def configure(self, now: int, config: LinkConfig) -> None:
@@ -117,7 +116,7 @@ class Wire:
         Packets that have left the near end arrive as scheduled; the others, and the rest of the packet being sent,
         continue at the new rate. Otherwise a brief slow-down would last until the old queue drained.
         """
-        self._latency_ns = config.latency_ns + NS_PER_METRE * config.length_m
+        self._latency_ns = config.latency_ns
         self._jitter_ns = config.jitter_ns
         if config.whole_rate_bps != self._rate_bps:
             self._change_rate(now, config.whole_rate_bps)

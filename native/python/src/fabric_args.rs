@@ -35,8 +35,6 @@ pub struct LinkArgs {
     #[pyo3(from_py_with = whole)]
     jitter_ns: u64,
     #[pyo3(from_py_with = whole)]
-    length_m: u64,
-    #[pyo3(from_py_with = whole)]
     queue_bytes: u64,
     // end of generated
 }
@@ -49,7 +47,6 @@ impl LinkArgs {
             rate_bps: self.rate_bps,
             latency_ns: self.latency_ns,
             jitter_ns: self.jitter_ns,
-            length_m: self.length_m,
             queue_bytes: self.queue_bytes,
             // end of generated
         }

@@ -27,8 +27,6 @@ pub struct LinkConfig {
     pub latency_ns: u64,
     /// Additional delay from 0 to this value, drawn for each packet; packets stay in order.
     pub jitter_ns: u64,
-    /// Metres of cable, 5 ns each beside the latency.
-    pub length_m: u64,
     /// What may wait for the wire in one direction, `64K` or `20ms`; more is dropped (`link_overflow`).
     pub queue_bytes: u64,
     // end of generated
@@ -43,7 +41,6 @@ impl LinkConfig {
             rate_bps: 100000000000,
             latency_ns: 300,
             jitter_ns: 0,
-            length_m: 0,
             queue_bytes: 16777216,
             // end of generated
         }

@@ -102,7 +102,7 @@ impl Wire {
             direction,
             shows,
             rate_bps: config.rate_bps.clamp(1, MAX_RATE_BPS),
-            latency_ns: latency_ns(config),
+            latency_ns: config.latency_ns,
             jitter_ns: config.jitter_ns,
             free_at: 0,
             remainder: 0,
@@ -120,7 +120,7 @@ impl Wire {
     /// continues at the new rate. Otherwise a link that was slow for a second would stay slow until its old queue had
     /// drained.
     pub fn configure(&mut self, events: &mut Events, now: u64, config: &LinkConfig) {
-        self.latency_ns = latency_ns(config);
+        self.latency_ns = config.latency_ns;
         self.jitter_ns = config.jitter_ns;
         let rate_bps = config.rate_bps.clamp(1, MAX_RATE_BPS);
         if rate_bps != self.rate_bps {
@@ -419,12 +419,6 @@ impl Wire {
         self.remainder = 0;
         std::mem::take(&mut self.on_wire).into_iter().map(|on_wire| on_wire.packet)
     }
-}
-
-const NS_PER_METRE: u64 = 5;
-
-fn latency_ns(config: &LinkConfig) -> u64 {
-    config.latency_ns.saturating_add(NS_PER_METRE * config.length_m)
 }
 
 #[cfg(test)]
