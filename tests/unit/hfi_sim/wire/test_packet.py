@@ -12,7 +12,7 @@ from hfi_sim.base.counters import Drop
 from hfi_sim.base.errors import WireError
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.l4 import L4, EthernetL4
-from hfi_sim.wire.lrh16b import Lrh16B
+from hfi_sim.wire.lrh16b import Lrh16B, with_length_qw
 from hfi_sim.wire.packet import (
     MAX_PACKET,
     MAX_PAYLOAD,
@@ -73,7 +73,7 @@ def test_build_packet_any_content_round_trips(lrh: Lrh16B, payload: bytes) -> No
 def test_seal_packet_of_a_built_header_equals_build_packet(lrh: Lrh16B, payload: bytes) -> None:
     length_qw = wire_length_qw(16 + len(payload))
 
-    sealed = seal_packet(lrh.build(length_qw) + payload, ICRC)
+    sealed = seal_packet(with_length_qw(lrh.build(), length_qw) + payload, ICRC)
 
     assert sealed == build_packet(lrh, payload, ICRC)
 

@@ -25,7 +25,6 @@ from hfi_sim.base.types import MacAddr
 from hfi_sim.fabric.topology.generators import single_switch
 from hfi_sim.wire import lrh16b
 from hfi_sim.wire.captures import read_capture
-from hfi_sim.wire.decode.describe import Layer
 from hfi_sim.wire.header import Header
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.l4 import L4, EthernetL4, FmHeader
@@ -45,6 +44,7 @@ from hfi_sim.wire.mad.sa_attributes import SaAttrId
 from hfi_sim.wire.packet import build_packet, check_packet, parse_packet
 from hfi_sim.wire.sa.message import DATA_AT, SaHeader
 from opavnic.cli.main import main
+from opavnic.decode.describe import Layer
 from opavnic.management import management_layout
 from opavnic.observe import opa_scapy
 from opavnic.observe.opa_scapy import (
