@@ -69,9 +69,9 @@ from tools.generate import scapy
 from tools.generate.scapy import attribute_layers
 from unit.hfi_sim.wire.wire_strategies import L4_TYPES, PAYLOADS, headers
 from vema.attributes import iface_macs, mac_entries
+from vema.attributes.attr_id import AttrId
 from vema.attributes.iface_macs import IfaceMacs
 from vema.attributes.mac_entries import MacEntries, MacEntry
-from vema.base.types import AttrId
 
 VECTORS = Path(__file__).parents[3] / "vectors" / "vema-1.jsonl.gz"
 ICRC = Icrc()
