@@ -23,13 +23,14 @@ from lnet.base.errors import CommandError, NidError
 from lnet.base.nid import Nid
 from lnet.host.host import LnetHost
 from lnet.host.questions import exit_of
+from lnet.host.replies import CommandReply, LoadReply, MessagesSent
 from lnet.node.node import LnetInterface
 from lnet.objects.tx import TxKind
 from lnet.settings.networks import parse_networks
 from lnet.settings.section import LnetModel, read_targets
 from lnet.settings.yaml_text import errors_yaml
 from opavnic.base.errors import OpavnicError
-from opavnic.world.json_body import json_object
+from opavnic.world.json_body import json_answer, json_object
 from opavnic.world.openapi import api
 from opavnic.world.part import PartRequest, PartWorld, RunningPart
 
@@ -161,7 +162,7 @@ class LnetLab(RunningPart):
     @api(
         "Run a command of lnetctl on a host",
         "what it prints, and its exit status",
-        ("output", "errors", "exit"),
+        CommandReply,
         body={"verb": "string: for messages", "noun": "string: for messages"},
     )
     async def command(self, request: web.Request) -> web.Response:
@@ -172,13 +173,14 @@ class LnetLab(RunningPart):
         try:
             answer = await host.execute(request.match_info["command"], _arguments(body))
         except CommandError as error:
-            return _refused(verb, noun, error, exit_of(error))
+            return await _refused(verb, noun, error, exit_of(error))
         errors = errors_yaml([(verb, noun, error) for error in answer.errors])
-        return web.json_response({"output": answer.output, "errors": errors, "exit": answer.exit})
+        return await json_answer(CommandReply(output=answer.output, errors=errors, exit=answer.exit))
 
     @api(
         "Send messages one after the other",
         "the route of each",
+        MessagesSent | CommandReply,
         body={
             "host": "string: the sender",
             "to": "string: a host or NID",
@@ -194,12 +196,13 @@ class LnetLab(RunningPart):
             nid = self._destination(body)
             sent = await host.send(nid, count=_field(body, "count", int), size=_field(body, "size", int))
         except CommandError as error:
-            return _refused("send", "lnet", error, EXIT_FAILED)
-        return web.json_response({"data": sent})
+            return await _refused("send", "lnet", error, EXIT_FAILED)
+        return await json_answer(MessagesSent.model_validate({"data": sent}))
 
     @api(
         "Load the routes between two hosts",
         "the throughput",
+        LoadReply | CommandReply,
         body={
             "host": "string: the sender",
             "to": "string: a host or NID",
@@ -222,8 +225,8 @@ class LnetLab(RunningPart):
                 kind=TxKind(_field(body, "kind", str)),
             )
         except CommandError as error:
-            return _refused("selftest", "lnet", error, EXIT_FAILED)
-        return web.json_response({"data": result.as_json()})
+            return await _refused("selftest", "lnet", error, EXIT_FAILED)
+        return await json_answer(LoadReply.model_validate({"data": result.as_json()}))
 
     def _destination(self, body: dict[str, Any]) -> Nid:
         """Return the NID that `to` names: a NID itself, or the first NID of a host."""
@@ -254,8 +257,9 @@ def _field(body: dict[str, Any], key: str, kind: Callable[[Any], _T]) -> _T:
         raise OpavnicError(f'"{key}" is missing or wrong: {body.get(key)!r}') from None
 
 
-def _refused(verb: str, noun: str, error: CommandError, code: int) -> web.Response:
-    return web.json_response({"output": "", "errors": errors_yaml([(verb, noun, error)]), "exit": code})
+async def _refused(verb: str, noun: str, error: CommandError, code: int) -> web.Response:
+    errors = errors_yaml([(verb, noun, error)])
+    return await json_answer(CommandReply(output="", errors=errors, exit=code))
 
 
 async def _without_lnet(_: web.Request) -> web.Response:

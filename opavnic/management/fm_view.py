@@ -22,6 +22,7 @@ from hfi_sim.wire.sa.records import LinkRecord, NodeRecord, PortInfoRecord, SmIn
 from hfi_sim.wire.sma.node import NodeInfo, NodeType
 from hfi_sim.wire.sma.port_info import MTU_BYTES, MtuCode, PortInfo
 from hfi_sim.wire.sma.tables import SmInfo
+from opavnic.state.fm import FmLink, FmManager, FmNode, FmPort, FmRow, FmView, FmVirtualFabric
 
 TABLES: Final = (
     SaAttrId.NODE_RECORD,
@@ -60,8 +61,8 @@ class Said:
         return not self.errors.keys() & set(tables)
 
 
-def fm_view(said: Said, fabric: Fabric, asker: HfiPort, wanted: Mapping[str, int]) -> dict[str, Any]:
-    """Return both views side by side as plain data; `differs` of a row says what contradicts, empty if nothing does.
+def fm_view(said: Said, fabric: Fabric, asker: HfiPort, wanted: Mapping[str, int]) -> FmView:
+    """Return both views side by side; `differs` of a row says what contradicts, empty if nothing does.
 
     Args:  asker: the port that asked: what cables that are up lead to from there is what the fabric manager can know.
            wanted: the P_Keys of the lab's virtual switches, by their names.
@@ -70,18 +71,21 @@ def fm_view(said: Said, fabric: Fabric, asker: HfiPort, wanted: Mapping[str, int
     ours = _ends(fabric)
     theirs = {NodeInfo.parse(record.node_info).port_guid: record for record in said.nodes}
     by_lid = {record.lid: guid for guid, record in theirs.items()}
-    parts = {
-        "managers": [_manager(record, ours, by_lid) for record in said.managers],
-        "nodes": list(_nodes(ours, theirs, reached)) if said.has(SaAttrId.NODE_RECORD) else [],
-        "ports": list(_ports(said, fabric, by_lid, reached)),
-        "links": list(_links(said, fabric, ours, by_lid, reached)),
-        "virtual_fabrics": list(_fabrics(said, wanted)),
-    }
-    return {
-        **parts,
-        "differences": sum(bool(row["differs"]) for rows in parts.values() for row in rows),
-        "errors": {SaAttrId.text_of(attr_id): error for attr_id, error in said.errors.items()},
-    }
+    managers = [_manager(record, ours, by_lid) for record in said.managers]
+    nodes = list(_nodes(ours, theirs, reached)) if said.has(SaAttrId.NODE_RECORD) else []
+    ports = list(_ports(said, fabric, by_lid, reached))
+    links = list(_links(said, fabric, ours, by_lid, reached))
+    fabrics = list(_fabrics(said, wanted))
+    rows: list[FmRow] = [*managers, *nodes, *ports, *links, *fabrics]
+    return FmView(
+        managers=managers,
+        nodes=nodes,
+        ports=ports,
+        links=links,
+        virtual_fabrics=fabrics,
+        differences=sum(bool(row.differs) for row in rows),
+        errors={SaAttrId.text_of(attr_id): error for attr_id, error in said.errors.items()},
+    )
 
 
 def _ends(fabric: Fabric) -> dict[int, Port]:
@@ -124,22 +128,22 @@ def _text(data: bytes) -> str:
     return data.partition(b"\0")[0].decode(errors="replace")
 
 
-def _manager(record: SmInfoRecord, ours: Mapping[int, Port], by_lid: Mapping[int, int]) -> dict[str, Any]:
+def _manager(record: SmInfoRecord, ours: Mapping[int, Port], by_lid: Mapping[int, int]) -> FmManager:
     info = SmInfo.parse(record.sm_info)
     end = ours.get(info.port_guid) or ours.get(by_lid.get(record.lid, 0))
-    return {
-        "port": _name(end) if end is not None else f"GUID {info.port_guid:#018x}",
-        "state": _SM_STATES.get(info.state, f"state {info.state}"),
-        "priority": info.priority,
-        "lid": record.lid,
-        "for_s": info.elapsed_time,
-        "differs": "" if end is not None else "no port of this lab",
-    }
+    return FmManager(
+        port=_name(end) if end is not None else f"GUID {info.port_guid:#018x}",
+        state=_SM_STATES.get(info.state, f"state {info.state}"),
+        priority=info.priority,
+        lid=record.lid,
+        for_s=info.elapsed_time,
+        differs="" if end is not None else "no port of this lab",
+    )
 
 
 def _nodes(
     ours: Mapping[int, Port], theirs: Mapping[int, NodeRecord], reached: frozenset[str]
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[FmNode]:
     for guid, end in ours.items():
         record = theirs.get(guid)
         attached = _name(end) in reached
@@ -148,29 +152,29 @@ def _nodes(
             differs = _NOT_YET if attached else _STILL
         elif record is not None and record.lid != _lid(end):
             differs = "the LIDs differ"
-        yield {
-            "name": _name(end),
-            "kind": "HFI port" if isinstance(end, HfiPort) else "switch",
-            "guid": f"{guid:#018x}",
-            "attached": attached,
-            "lid": _lid(end),
-            "fm_name": "" if record is None else _text(record.node_description),
-            "fm_lid": None if record is None else record.lid,
-            "differs": differs,
-        }
+        yield FmNode(
+            name=_name(end),
+            kind="HFI port" if isinstance(end, HfiPort) else "switch",
+            guid=f"{guid:#018x}",
+            attached=attached,
+            lid=_lid(end),
+            fm_name="" if record is None else _text(record.node_description),
+            fm_lid=None if record is None else record.lid,
+            differs=differs,
+        )
     for guid, record in theirs.items():
         if guid not in ours:
             kind = NodeInfo.parse(record.node_info).node_type
-            yield {
-                "name": "",
-                "kind": "switch" if kind == NodeType.SWITCH else "HFI port",
-                "guid": f"{guid:#018x}",
-                "attached": False,
-                "lid": None,
-                "fm_name": _text(record.node_description),
-                "fm_lid": record.lid,
-                "differs": "it is not in this lab",
-            }
+            yield FmNode(
+                name="",
+                kind="switch" if kind == NodeType.SWITCH else "HFI port",
+                guid=f"{guid:#018x}",
+                attached=False,
+                lid=None,
+                fm_name=_text(record.node_description),
+                fm_lid=record.lid,
+                differs="it is not in this lab",
+            )
 
 
 def _state(state: int) -> str:
@@ -179,7 +183,7 @@ def _state(state: int) -> str:
 
 def _ports(
     said: Said, fabric: Fabric, by_lid: Mapping[int, int], reached: frozenset[str]
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[FmPort]:
     if not said.has(SaAttrId.NODE_RECORD, SaAttrId.PORT_INFO_RECORD):
         return
     theirs = {
@@ -192,12 +196,12 @@ def _ports(
         # what is down is in no table, and so is what the fabric manager does not reach
         seen = PortState.DOWN if info is None else info.state
         attached = _node_of(port.name, fabric) in reached
-        yield {
-            "name": port.name,
-            "state": port.state.name,
-            "fm_state": _state(seen),
-            "differs": "" if seen == (port.state if attached else PortState.DOWN) else "the states differ",
-        }
+        yield FmPort(
+            name=port.name,
+            state=port.state.name,
+            fm_state=_state(seen),
+            differs="" if seen == (port.state if attached else PortState.DOWN) else "the states differ",
+        )
 
 
 def _links(
@@ -206,7 +210,7 @@ def _links(
     ours: Mapping[int, Port],
     by_lid: Mapping[int, int],
     reached: frozenset[str],
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[FmLink]:
     if not said.has(SaAttrId.NODE_RECORD, SaAttrId.LINK_RECORD):
         return
     theirs = {
@@ -225,19 +229,19 @@ def _links(
         seen = ends in theirs
         there = link.up and _node_of(link.ends[0].name, fabric) in reached
         differs = "" if there == seen else _NOT_YET if there else _STILL
-        yield {
-            "name": link.name,
-            "state": "up" if link.up else "down",
-            "fm_state": "there" if seen else "not there",
-            "differs": differs,
-        }
+        yield FmLink(
+            name=link.name,
+            state="up" if link.up else "down",
+            fm_state="there" if seen else "not there",
+            differs=differs,
+        )
     for ends in sorted(theirs - known, key=sorted):
-        yield {
-            "name": "--".join(sorted(ends)),
-            "state": "",
-            "fm_state": "there",
-            "differs": "it is not in this lab",
-        }
+        yield FmLink(
+            name="--".join(sorted(ends)),
+            state="",
+            fm_state="there",
+            differs="it is not in this lab",
+        )
 
 
 def _place(ours: Mapping[int, Port], by_lid: Mapping[int, int], lid: int, port_num: int) -> str:
@@ -252,7 +256,7 @@ def _switch_port(switch: Switch, port_num: int) -> str:
     return f"{switch.name}:{port_num}"
 
 
-def _fabrics(said: Said, wanted: Mapping[str, int]) -> Iterator[dict[str, Any]]:
+def _fabrics(said: Said, wanted: Mapping[str, int]) -> Iterator[FmVirtualFabric]:
     if not said.has(SaAttrId.VF_INFO_RECORD):
         return
     users: dict[int, list[str]] = {}
@@ -260,24 +264,24 @@ def _fabrics(said: Said, wanted: Mapping[str, int]) -> Iterator[dict[str, Any]]:
         users.setdefault(pkey | PKEY_FULL_MEMBER, []).append(name)
     for record in said.fabrics:
         mtu = MTU_BYTES.get(MtuCode(record.mtu)) if record.mtu in set(MtuCode) else None
-        yield {
-            "name": _text(record.name),
-            "pkey": f"{record.pkey:#06x}",
-            "sl": record.sl_base,
-            "mtu": mtu if record.mtu_specified else None,
-            "qos": bool(record.option_flags & _QOS),
-            "vesws": users.get(record.pkey | PKEY_FULL_MEMBER, []),
-            "differs": "",
-        }
+        yield FmVirtualFabric(
+            name=_text(record.name),
+            pkey=f"{record.pkey:#06x}",
+            sl=record.sl_base,
+            mtu=mtu if record.mtu_specified else None,
+            qos=bool(record.option_flags & _QOS),
+            vesws=users.get(record.pkey | PKEY_FULL_MEMBER, []),
+            differs="",
+        )
     given = {record.pkey | PKEY_FULL_MEMBER for record in said.fabrics}
     for pkey, names in users.items():
         if pkey not in given:
-            yield {
-                "name": "",
-                "pkey": f"{pkey:#06x}",
-                "sl": None,
-                "mtu": None,
-                "qos": False,
-                "vesws": names,
-                "differs": "the fabric manager has no virtual fabric with this P_Key",
-            }
+            yield FmVirtualFabric(
+                name="",
+                pkey=f"{pkey:#06x}",
+                sl=None,
+                mtu=None,
+                qos=False,
+                vesws=names,
+                differs="the fabric manager has no virtual fabric with this P_Key",
+            )

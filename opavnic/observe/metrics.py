@@ -14,7 +14,9 @@ from typing import Any, Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from opavnic.observe.rates import vesw_text
+from opavnic.base.state import StateModel, counters_of
+from opavnic.state.fabric import FaultsSet, FaultStatus
+from opavnic.state.lab import EngineStatus, LabState, LinkStatus, VnicStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,46 @@ class Family:
 
 
 _VNIC = ("host", "vesw", "interface")
-_LINK = ("link", "direction")
+_WORDS: Final = {"tx": "transmit", "rx": "receive", "drops": "dropped"}
+_DIRECTIONS: Final = ("forth", "back")
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Which family shows a counter of the state, and in which direction of a link; empty: it has none."""
+
+    family: Family
+    direction: str
+
+
+def _counted(element: str, model: type[StateModel], labels: tuple[str, ...] = ()) -> dict[str, Counted]:
+    """Return the families of the counters of a model, by the name of the counter.
+
+    Args:  element: the first words of their names, after `opavnic`.
+    """
+    found = {}
+    families: dict[str, Family] = {}
+    for name, counter in counters_of(model).items():
+        words = name.split("_")
+        direction = words.pop() if words[-1] in _DIRECTIONS else ""
+        words = [_WORDS.get(word, word) for word in words]
+        words += [] if words[-1] == counter.unit else [counter.unit]
+        full = "_".join(filter(None, ("opavnic", element, counter.metric or "_".join(words))))
+        all_labels = (*labels, "direction") if direction else labels
+        family = families.setdefault(full, Family(full, counter.meaning, all_labels, counter=True))
+        found[name] = Counted(family, direction)
+    return found
+
+
+def _families(counted: Mapping[str, Counted]) -> list[Family]:
+    return [one.family for one in counted.values()]
+
+
+_OF_LAB: Final = _counted("", LabState)
+_OF_ENGINE: Final = _counted("engine", EngineStatus)
+_OF_VNICS: Final = _counted("vnic", VnicStatus, _VNIC)
+_OF_LINKS: Final = _counted("link", LinkStatus, ("link",))
+_OF_FAULTS: Final = _counted("fault", FaultStatus, ("number", "fault"))
 
 ANSWERS: Final = Family("opavnic_lab_answers", "Whether a running lab answered this scrape in time.")
 INFO: Final = Family(
@@ -42,14 +83,6 @@ INFO: Final = Family(
     ("engine", "netdev", "em", "subnet_manager"),
 )
 UPTIME: Final = Family("opavnic_lab_uptime_seconds", "Time since the lab was started.")
-MADS: Final = Family(
-    "opavnic_mads", "Management datagrams sent by all ports, with responses and retries.", counter=True
-)
-SIGHTINGS_MISSED: Final = Family(
-    "opavnic_engine_sightings_missed",
-    "Packets that observers written in Python were not told of because they were behind.",
-    counter=True,
-)
 UNACCOUNTED: Final = Family(
     "opavnic_unaccounted_packets",
     "Packets that an element neither passed on nor counted as dropped; anything but 0 is a bug of opavnic.",
@@ -57,32 +90,7 @@ UNACCOUNTED: Final = Family(
 )
 HOSTS: Final = Family("opavnic_hosts", "Hosts of the lab.")
 VNIC_UP: Final = Family("opavnic_vnic_up", "Whether a VNIC is configured and operational.", _VNIC)
-VNIC_TX_PACKETS: Final = Family("opavnic_vnic_transmit_packets", "Frames that a VNIC sent.", _VNIC, True)
-VNIC_TX_BYTES: Final = Family(
-    "opavnic_vnic_transmit_bytes", "Bytes of the frames that a VNIC sent, without FCS.", _VNIC, True
-)
-VNIC_RX_PACKETS: Final = Family(
-    "opavnic_vnic_receive_packets", "Frames that a VNIC delivered to its host.", _VNIC, True
-)
-VNIC_RX_BYTES: Final = Family(
-    "opavnic_vnic_receive_bytes",
-    "Bytes of the frames that a VNIC delivered to its host, without FCS.",
-    _VNIC,
-    True,
-)
-VNIC_DROPS: Final = Family(
-    "opavnic_vnic_dropped_packets", "Frames that a VNIC dropped, in both directions.", _VNIC, True
-)
 LINK_UP: Final = Family("opavnic_link_up", "Whether a link is up.", ("link",))
-LINK_PACKETS: Final = Family(
-    "opavnic_link_packets", "Packets that left a link at its far end.", _LINK, counter=True
-)
-LINK_BYTES: Final = Family(
-    "opavnic_link_bytes", "Bytes of the 16B packets that left a link at its far end.", _LINK, counter=True
-)
-LINK_DROPS: Final = Family(
-    "opavnic_link_dropped_packets", "Packets that a link dropped, in both directions.", ("link",), True
-)
 DROPS: Final = Family(
     "opavnic_dropped_packets",
     "Packets that ended at an element, by reason; each drop is counted in one place.",
@@ -102,46 +110,33 @@ APP_REFUSALS: Final = Family(
     True,
 )
 FAULTS: Final = Family("opavnic_faults", "Faults that are set in the fabric.")
-FAULT_SEEN: Final = Family(
-    "opavnic_fault_seen_packets", "Packets that matched a fault.", ("number", "fault"), True
-)
-FAULT_HITS: Final = Family(
-    "opavnic_fault_hit_packets",
-    "Packets, of those that matched, that a fault acted upon.",
-    ("number", "fault"),
-    True,
-)
-FAMILIES: Final = (
-    ANSWERS, INFO, UPTIME, MADS, SIGHTINGS_MISSED, UNACCOUNTED, HOSTS,
-    VNIC_UP, VNIC_TX_PACKETS, VNIC_TX_BYTES, VNIC_RX_PACKETS, VNIC_RX_BYTES, VNIC_DROPS,
-    LINK_UP, LINK_PACKETS, LINK_BYTES, LINK_DROPS, DROPS, APP_DROPS, APP_REFUSALS,
-    FAULTS, FAULT_SEEN, FAULT_HITS,
+FAMILIES: Final = tuple(
+    dict.fromkeys(
+        [
+            ANSWERS, INFO, UPTIME, *_families(_OF_LAB), *_families(_OF_ENGINE), UNACCOUNTED, HOSTS,
+            VNIC_UP, *_families(_OF_VNICS), LINK_UP, *_families(_OF_LINKS), DROPS, APP_DROPS, APP_REFUSALS,
+            FAULTS, *_families(_OF_FAULTS),
+        ]
+    )
 )  # fmt: skip
 """All metrics, in the order of a scrape."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scraped:
-    """What a lab answered to one scrape; `status` is None if it did not answer."""
+    """What a lab answered to one scrape; `state` is None if it did not answer."""
 
     lab: str
-    status: Mapping[str, Any] | None
-    faults: Mapping[str, Any] | None = None
+    state: LabState | None
+    faults: FaultsSet | None = None
 
 
 def metrics(labs: Iterable[Scraped]) -> list[Metric]:
-    """Return the metrics of labs, families without a sample included.
-
-    A lab whose status lacks a key, because it was started by another version, counts as one that does not answer.
-    """
+    """Return the metrics of labs, families without a sample included."""
     made = {family: _empty(family) for family in FAMILIES}
     for scraped in labs:
-        try:
-            samples = None if scraped.status is None else list(_samples(scraped.status, scraped.faults))
-        except KeyError:
-            samples = None
-        made[ANSWERS].add_metric([scraped.lab], int(samples is not None))
-        for family, labels, value in samples or ():
+        made[ANSWERS].add_metric([scraped.lab], int(scraped.state is not None))
+        for family, labels, value in () if scraped.state is None else _samples(scraped.state, scraped.faults):
             made[family].add_metric([scraped.lab, *labels], value)
     return list(made.values())
 
@@ -154,50 +149,36 @@ def _empty(family: Family) -> Any:
 Sample = tuple[Family, tuple[str, ...], float]
 
 
-def _samples(status: Mapping[str, Any], faults: Mapping[str, Any] | None) -> Iterator[Sample]:
+def _samples(state: LabState, faults: FaultsSet | None) -> Iterator[Sample]:
     """Yield the samples of one lab: family, its labels beside `lab`, value."""
-    engine = status["engine"]
-    yield INFO, (engine["name"], status["netdev"], status["em"], status["subnet_manager"]), 1
-    yield UPTIME, (), status["uptime_s"]
-    yield MADS, (), status["mads"]
-    yield SIGHTINGS_MISSED, (), engine["missed"]
-    yield HOSTS, (), len(status["hosts"])
-    for element, count in status["balance"].items():
+    yield INFO, (state.engine.name, state.netdev, state.em, state.subnet_manager), 1
+    yield UPTIME, (), state.uptime_s
+    yield from _counts(_OF_LAB, state)
+    yield from _counts(_OF_ENGINE, state.engine)
+    yield HOSTS, (), len(state.hosts)
+    for element, count in state.balance.items():
         yield UNACCOUNTED, (element,), count
-    for host in status["hosts"]:
-        for vnic in host["vnics"]:
-            yield from _vnic(host["name"], vnic)
-    for link in status["links"]:
-        yield from _link(link)
-    for element, reasons in status["drops"].items():
+    for host, vnic in state.vnics():
+        labels = (host.name, vnic.vesw_text, vnic.interface)
+        yield VNIC_UP, labels, int(vnic.is_up)
+        yield from _counts(_OF_VNICS, vnic, *labels)
+    for link in state.links:
+        yield LINK_UP, (link.name,), int(link.is_up)
+        yield from _counts(_OF_LINKS, link, link.name)
+    for element, reasons in state.drops.items():
         for reason, count in reasons.items():
             yield DROPS, (element, reason), count
-    for app in status["apps"]:
+    for app in state.apps:
         for family, key in ((APP_DROPS, "drops"), (APP_REFUSALS, "refused_ticks")):
-            for reason, count in app.get(key, {}).items():
-                yield family, (app["host"], app["kind"], reason), count
+            for reason, count in app.said.get(key, {}).items():
+                yield family, (app.host, app.kind, reason), count
     if faults is not None:
-        yield FAULTS, (), len(faults["faults"])
-        for fault in faults["faults"]:
-            labels = (str(fault["number"]), fault["fault"])
-            yield FAULT_SEEN, labels, fault["seen"]
-            yield FAULT_HITS, labels, fault["hits"]
+        yield FAULTS, (), len(faults.faults)
+        for fault in faults.faults:
+            yield from _counts(_OF_FAULTS, fault, str(fault.number), fault.fault)
 
 
-def _vnic(host: str, vnic: Mapping[str, Any]) -> Iterator[Sample]:
-    labels = (host, vesw_text(vnic), vnic["interface"])
-    yield VNIC_UP, labels, int(vnic["state"] == "up")
-    yield VNIC_TX_PACKETS, labels, vnic["tx_packets"]
-    yield VNIC_TX_BYTES, labels, vnic["tx_bytes"]
-    yield VNIC_RX_PACKETS, labels, vnic["rx_packets"]
-    yield VNIC_RX_BYTES, labels, vnic["rx_bytes"]
-    yield VNIC_DROPS, labels, vnic["drops"]
-
-
-def _link(link: Mapping[str, Any]) -> Iterator[Sample]:
-    name = link["name"]
-    yield LINK_UP, (name,), int(link["state"] == "up")
-    for direction in ("forth", "back"):
-        yield LINK_PACKETS, (name, direction), link[f"packets_{direction}"]
-        yield LINK_BYTES, (name, direction), link[f"bytes_{direction}"]
-    yield LINK_DROPS, (name,), link["drops"]
+def _counts(counted: Mapping[str, Counted], element: StateModel, *labels: str) -> Iterator[Sample]:
+    for name, one in counted.items():
+        direction = (one.direction,) if one.direction else ()
+        yield one.family, (*labels, *direction), getattr(element, name)

@@ -1,19 +1,22 @@
 """Traffic rates of a running lab: the growth of its counters between two polls. Sans-IO.
 
-A poll returns the status of a lab (`opavnic.lab.run.status`), whose counters only grow. A counter that has decreased
-belongs to an element that was recreated between the polls; like that of a new element, its growth is taken from zero.
+A poll returns the state of a lab, whose counters only grow. A counter that has decreased belongs to an element that was
+recreated between the polls; like that of a new element, its growth is taken from zero.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any, Final
 
-Drops = Mapping[str, Mapping[str, int]]
-"""Packets that ended, by element and reason (`hfi_sim.base.counters.Drop`)."""
+from opavnic.base.state import BYTES, StateModel, counters_of
+from opavnic.state.lab import Drops, HostStatus, LabState, LinkStatus, VnicStatus
+
+_SHORT: Final = {"forth": "->", "back": "<-", "packets": "pkt/s", "bytes": "bit/s"}
+_BITS: Final = 8
 
 
 class Order(StrEnum):
@@ -25,101 +28,26 @@ class Order(StrEnum):
     """Busiest first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Traffic:
-    """Total traffic of a VNIC or a link so far. For a link, tx is the direction that its name states, rx the other."""
-
-    tx_packets: int = 0
-    tx_bytes: int = 0
-    rx_packets: int = 0
-    rx_bytes: int = 0
-    drops: int = 0
+Paces = Mapping[str, float]
+"""Growth per second of the counters of a VNIC or a link, by the name of the counter; of bytes, in bits."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """Traffic of a VNIC or a link per second."""
-
-    tx_packets: float
-    tx_bits: float
-    rx_packets: float
-    rx_bits: float
-    drops: float
-
-    @property
-    def load(self) -> tuple[float, float, float]:
-        """The key that "busiest first" sorts by: bits in both directions, then packets, then drops."""
-        return self.tx_bits + self.rx_bits, self.tx_packets + self.rx_packets, self.drops
+def pace_key(counter: str) -> str:
+    """Return the name of a pace as JSON: `tx_bits_per_s` of the counter `tx_bytes`."""
+    return f"{counter.replace('bytes', 'bits')}_per_s"
 
 
-@dataclass(frozen=True, slots=True)
-class Vnic:
-    """A VNIC in one poll."""
-
-    host: str
-    vesw: str
-    """The name of its virtual switch; the id if the name is not known, and `-` if it is on no virtual switch."""
-    interface: str
-    state: str
-    traffic: Traffic
-
-    @property
-    def key(self) -> Hashable:
-        """What identifies it across polls."""
-        return self.host, self.interface
+def pace_heading(counter: str) -> str:
+    """Return the heading of a pace in tables: `-> bit/s` of the counter `bytes_forth`."""
+    words = [_SHORT.get(word, word) for word in counter.split("_")]
+    words.sort(key=lambda word: word not in ("->", "<-"))
+    text = " ".join(words)
+    return text if text.endswith("/s") else f"{text}/s"
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
-    """A link in one poll."""
-
-    name: str
-    state: str
-    datapath: str
-    traffic: Traffic
-
-    @property
-    def key(self) -> Hashable:
-        """What identifies it across polls."""
-        return self.name
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """One poll of a lab."""
-
-    lab: str
-    pid: int
-    """The lab's process. A different pid means a different lab, even under the same name."""
-    uptime_s: float
-    """The time of the poll on the lab's own clock."""
-    datapath: str
-    em: str
-    mads: int
-    vnics: tuple[Vnic, ...]
-    links: tuple[Link, ...]
-    drops: Drops
-
-    @classmethod
-    def from_status(cls, status: Mapping[str, Any]) -> Self:
-        """Extract from the status of a lab what the rates are computed from.
-
-        Raises:  ValueError: a key is missing, as in the status of a lab of an older version.
-        """
-        try:
-            return cls(
-                lab=status["lab"],
-                pid=status["pid"],
-                uptime_s=status["uptime_s"],
-                datapath=status["datapath"],
-                em=status["em"],
-                mads=status["mads"],
-                vnics=tuple(_vnic(host["name"], vnic) for host in status["hosts"] for vnic in host["vnics"]),
-                links=tuple(_link(link) for link in status["links"]),
-                drops=status["drops"],
-            )
-        except KeyError as error:
-            raise ValueError(f"the status of the lab has no {error}") from error
+def pace_headings(model: type[StateModel]) -> list[str]:
+    """Return the headings of all paces of a model, in the order of its counters."""
+    return [pace_heading(name) for name in counters_of(model)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,19 +65,18 @@ class DropRate:
 class Rates:
     """The rates of a lab between two polls, of the elements that exist at the second one."""
 
-    lab: str
-    datapath: str
-    em: str
+    lab: LabState
+    """At the second poll."""
     seconds: float
     mads: float
     """MADs per second sent by all ports."""
-    vnics: tuple[tuple[Vnic, Pace], ...]
-    links: tuple[tuple[Link, Pace], ...]
+    vnics: tuple[tuple[HostStatus, VnicStatus, Paces], ...]
+    links: tuple[tuple[LinkStatus, Paces], ...]
     drops: tuple[DropRate, ...]
     """The counters that grew, fastest first."""
 
 
-def rates(before: Sample, after: Sample, seconds: float) -> Rates:
+def rates(before: LabState, after: LabState, seconds: float) -> Rates:
     """Return the rates of a lab between two polls.
 
     Args:    seconds: the time between them.
@@ -157,27 +84,37 @@ def rates(before: Sample, after: Sample, seconds: float) -> Rates:
     """
     if not seconds > 0:
         raise ValueError(f"{seconds!r} seconds between two polls: a rate needs more than 0")
-    vnics = {vnic.key: vnic.traffic for vnic in before.vnics}
-    links = {link.key: link.traffic for link in before.links}
+    vnics = {(host.name, vnic.interface): vnic for host, vnic in before.vnics()}
+    links = {link.name: link for link in before.links}
     return Rates(
-        lab=after.lab,
-        datapath=after.datapath,
-        em=after.em,
+        lab=after,
         seconds=seconds,
         mads=_growth(before.mads, after.mads) / seconds,
-        vnics=tuple((vnic, _pace(vnics.get(vnic.key), vnic.traffic, seconds)) for vnic in after.vnics),
-        links=tuple((link, _pace(links.get(link.key), link.traffic, seconds)) for link in after.links),
+        vnics=tuple(
+            (host, vnic, _paces(vnics.get((host.name, vnic.interface)), vnic, seconds))
+            for host, vnic in after.vnics()
+        ),
+        links=tuple((link, _paces(links.get(link.name), link, seconds)) for link in after.links),
         drops=_drop_rates(before.drops, after.drops, seconds),
     )
 
 
+def load_of(paces: Paces) -> tuple[float, ...]:
+    """Return the key that "busiest first" sorts by: bits in both directions, then packets, then what else grows."""
+    bits = sum(pace for name, pace in paces.items() if "bytes" in name)
+    packets = sum(pace for name, pace in paces.items() if "packets" in name)
+    return bits, packets, sum(paces.values())
+
+
 def in_order(found: Rates, order: Order) -> Rates:
     """Return the same rates with VNICs and links in the given order; equally busy ones are ordered by name."""
-    vnics = sorted(found.vnics, key=lambda row: _natural(f"{row[0].host}/{row[0].vesw}/{row[0].interface}"))
-    links = sorted(found.links, key=lambda row: _natural(row[0].name))
+    vnics = sorted(
+        found.vnics, key=lambda row: natural(f"{row[0].name}/{row[1].vesw_text}/{row[1].interface}")
+    )
+    links = sorted(found.links, key=lambda row: natural(row[0].name))
     if order is Order.LOAD:
-        vnics.sort(key=lambda row: row[1].load, reverse=True)
-        links.sort(key=lambda row: row[1].load, reverse=True)
+        vnics.sort(key=lambda row: load_of(row[-1]), reverse=True)
+        links.sort(key=lambda row: load_of(row[-1]), reverse=True)
     return replace(found, vnics=tuple(vnics), links=tuple(links))
 
 
@@ -192,39 +129,30 @@ def as_json(found: Rates, time: float) -> dict[str, Any]:
     return {
         "time": _rounded(time),
         "seconds": round(found.seconds, 6),
-        "lab": found.lab,
-        "datapath": found.datapath,
-        "em": found.em,
+        "lab": found.lab.lab,
+        "datapath": found.lab.datapath,
+        "em": found.lab.em,
         "mads_per_s": _rounded(found.mads),
         "vnics": [
             {
-                "host": vnic.host,
-                "vesw": vnic.vesw,
+                "host": host.name,
+                "vesw": vnic.vesw_text,
                 "interface": vnic.interface,
                 "state": vnic.state,
-                "tx_packets_per_s": _rounded(pace.tx_packets),
-                "tx_bits_per_s": _rounded(pace.tx_bits),
-                "rx_packets_per_s": _rounded(pace.rx_packets),
-                "rx_bits_per_s": _rounded(pace.rx_bits),
-                "drops_per_s": _rounded(pace.drops),
+                **_as_json(paces),
             }
-            for vnic, pace in found.vnics
+            for host, vnic, paces in found.vnics
         ],
         "links": [
-            {
-                "name": link.name,
-                "state": link.state,
-                "datapath": link.datapath,
-                "packets_forth_per_s": _rounded(pace.tx_packets),
-                "bits_forth_per_s": _rounded(pace.tx_bits),
-                "packets_back_per_s": _rounded(pace.rx_packets),
-                "bits_back_per_s": _rounded(pace.rx_bits),
-                "drops_per_s": _rounded(pace.drops),
-            }
-            for link, pace in found.links
+            {"name": link.name, "state": link.state, "datapath": link.datapath, **_as_json(paces)}
+            for link, paces in found.links
         ],
         "drops": drops,
     }
+
+
+def _as_json(paces: Paces) -> dict[str, float]:
+    return {pace_key(name): _rounded(pace) for name, pace in paces.items()}
 
 
 def is_on(fault_place: str, place: str) -> bool:
@@ -239,7 +167,8 @@ def is_on(fault_place: str, place: str) -> bool:
     return ends in (frozenset((near, far)), frozenset(end.rpartition(":")[0] for end in (near, far)))
 
 
-def _natural(name: str) -> list[tuple[int, str]]:
+def natural(name: str) -> list[tuple[int, str]]:
+    """Return the key by which h2 comes before h10."""
     return [(int(part) if part.isdecimal() else -1, part) for part in re.split(r"(\d+)", name) if part]
 
 
@@ -248,15 +177,13 @@ def _growth(before: int, after: int) -> int:
     return after - before if after >= before else after
 
 
-def _pace(before: Traffic | None, after: Traffic, seconds: float) -> Pace:
-    before = before or Traffic()
-    return Pace(
-        tx_packets=_growth(before.tx_packets, after.tx_packets) / seconds,
-        tx_bits=8 * _growth(before.tx_bytes, after.tx_bytes) / seconds,
-        rx_packets=_growth(before.rx_packets, after.rx_packets) / seconds,
-        rx_bits=8 * _growth(before.rx_bytes, after.rx_bytes) / seconds,
-        drops=_growth(before.drops, after.drops) / seconds,
-    )
+def _paces(before: StateModel | None, after: StateModel, seconds: float) -> Paces:
+    """Return the pace of every counter of an element. Args: before: None: it did not exist."""
+    paces = {}
+    for name, counter in counters_of(type(after)).items():
+        growth = _growth(0 if before is None else getattr(before, name), getattr(after, name))
+        paces[name] = growth * (_BITS if counter.unit == BYTES else 1) / seconds
+    return paces
 
 
 def _drop_rates(before: Drops, after: Drops, seconds: float) -> tuple[DropRate, ...]:
@@ -266,46 +193,7 @@ def _drop_rates(before: Drops, after: Drops, seconds: float) -> tuple[DropRate, 
         for reason, total in reasons.items()
     )
     grown = (drop for drop in found if drop.per_second > 0)
-    return tuple(sorted(grown, key=lambda drop: (-drop.per_second, _natural(drop.element), drop.reason)))
-
-
-def _vnic(host: str, data: Mapping[str, Any]) -> Vnic:
-    return Vnic(
-        host=host,
-        vesw=vesw_text(data),
-        interface=data["interface"],
-        state=data["state"],
-        traffic=Traffic(
-            data["tx_packets"], data["tx_bytes"], data["rx_packets"], data["rx_bytes"], data["drops"]
-        ),
-    )
-
-
-def vesw_text(vnic: Mapping[str, Any]) -> str:
-    """Return the virtual switch of a VNIC in a status, for display: its name, else its id, else `-`."""
-    return str(vnic["vesw"] or vnic["vesw_id"] or "-")
-
-
-def state_text(vnic: Mapping[str, Any]) -> str:
-    """Return the state of a VNIC in a status, for display: with its reason, and where it was moved to."""
-    reason, moved_to = vnic.get("reason"), vnic.get("moved_to")
-    text = f"{vnic['state']}: {reason}" if reason else str(vnic["state"])
-    return f"{text}, moved to {moved_to}" if moved_to else text
-
-
-def _link(data: Mapping[str, Any]) -> Link:
-    return Link(
-        name=data["name"],
-        state=data["state"],
-        datapath=data["datapath"],
-        traffic=Traffic(
-            data["packets_forth"],
-            data["bytes_forth"],
-            data["packets_back"],
-            data["bytes_back"],
-            data["drops"],
-        ),
-    )
+    return tuple(sorted(grown, key=lambda drop: (-drop.per_second, natural(drop.element), drop.reason)))
 
 
 def _rounded(number: float) -> float:

@@ -19,6 +19,7 @@ from hfi_sim.base.counters import PacketCounters
 from hfi_sim.base.types import ETH_MTU_MIN, MacAddr, mac_text
 from hfi_sim.netdev.base import Merging, Netdev
 from opavnic.vnic.address_lists import AddressLists
+from opavnic.vnic.counter_attributes import errors_of, summary_of
 from opavnic.vnic.counters import VnicCounters
 from opavnic.vnic.demux import VnicDemux
 from opavnic.vnic.encap import Forwarding
@@ -232,10 +233,10 @@ class Adapter:
         return _READERS[kind](self)
 
     def _summary_counters(self) -> SummaryCounters:
-        return self.counters.summary(self.vport_num, self._config.vesw_id, self._opa_port_num)
+        return summary_of(self.counters, self.vport_num, self._config.vesw_id, self._opa_port_num)
 
     def _error_counters(self) -> ErrorCounters:
-        return self.counters.errors(self.vport_num, self._config.vesw_id, self._opa_port_num)
+        return errors_of(self.counters, self.vport_num, self._config.vesw_id, self._opa_port_num)
 
     def _swap_mac_table(self, table: MacTable) -> None:
         self.mac_table = table

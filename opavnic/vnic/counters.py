@@ -4,17 +4,21 @@ Source: the public driver's hfi1_vnic_update_tx_counters(), hfi1_vnic_update_rx_
 update_len_counters(); names and order under ethtool: vnic_get_strings().
 
 Counters are declared only here. `make generated` derives from them those of the native datapath
-(native/engine/src/counters/declared.rs) and their types (opavnic/_native.pyi).
+(native/engine/src/counters/declared.rs) and their types (opavnic/_native.pyi). Those of `VnicTraffic` are shown by
+all that show a lab.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Annotated, Final
 
+from opavnic.base.state import BYTES, PACKETS, Counter, StateModel, counters_of
 from opavnic.vnic.flow import VLAN_TPIDS
-from vema.attributes.counters import CounterGroup, ErrorCounters, SummaryCounters
+
+if TYPE_CHECKING:
+    from hfi_sim.base.counters import PacketCounters
 
 FCS_SIZE: Final = 4
 """Bytes of frame check sequence, which byte counters include."""
@@ -68,10 +72,6 @@ class TrafficCounters:
         else:
             self.untagged += 1
 
-    def group(self) -> CounterGroup:
-        """Return the counts by kind and size."""
-        return CounterGroup(self.unicast, self.mcastbcast, self.untagged, self.vlan, tuple(self.sizes))
-
 
 @dataclass(slots=True)
 class VnicCounters:
@@ -116,41 +116,6 @@ class VnicCounters:
         """Frames that were not delivered."""
         return self.rx_fifo_errors + self.rx_nohandler + self.rx_drop_state + self.rx_oversize + self.rx_runt
 
-    def summary(self, vport_num: int, vesw_id: int, opa_port_num: int) -> SummaryCounters:
-        """Return attribute 0x0020 of a vport."""
-        return SummaryCounters(
-            vport_num=vport_num,
-            vesw_id=vesw_id,
-            opa_port_num=opa_port_num,
-            tx_errors=self.tx_errors,
-            rx_errors=self.rx_errors,
-            tx_packets=self.tx.packets,
-            rx_packets=self.rx.packets,
-            tx_bytes=self.tx.bytes,
-            rx_bytes=self.rx.bytes,
-            tx_group=self.tx.group(),
-            rx_group=self.rx.group(),
-        )
-
-    def errors(self, vport_num: int, vesw_id: int, opa_port_num: int) -> ErrorCounters:
-        """Return attribute 0x0022 of a vport."""
-        return ErrorCounters(
-            vport_num=vport_num,
-            vesw_id=vesw_id,
-            opa_port_num=opa_port_num,
-            tx_errors=self.tx_errors,
-            rx_errors=self.rx_errors,
-            tx_smac_filt=self.tx_smac_filt,
-            tx_dlid_zero=self.tx_dlid_zero,
-            tx_logic=self.tx_fifo_errors + self.tx_carrier_errors,
-            tx_drop_state=self.tx_drop_state,
-            rx_bad_veswid=self.rx_nohandler,
-            rx_runt=self.rx_runt,
-            rx_oversize=self.rx_oversize,
-            rx_drop_state=self.rx_drop_state,
-            rx_logic=self.rx_fifo_errors,
-        )
-
     def ethtool_stats(self) -> dict[str, int]:
         """Return all counters under the driver's names, in the driver's order."""
         stats = {
@@ -187,3 +152,32 @@ def _group_stats(prefix: str, traffic: TrafficCounters) -> dict[str, int]:
     }
     sizes = zip(SIZE_NAMES[1:], traffic.sizes[1:], strict=True)
     return kinds | {f"{prefix}_{name}": count for name, count in sizes}
+
+
+class VnicTraffic(StateModel):
+    """The counters of a VNIC that status, rates, `top`, metrics and the web view show. Bytes are without FCS."""
+
+    tx_packets: Annotated[int, Counter(PACKETS, "Frames that a VNIC sent.")]
+    tx_bytes: Annotated[int, Counter(BYTES, "Bytes of the frames that a VNIC sent, without FCS.")]
+    rx_packets: Annotated[int, Counter(PACKETS, "Frames that a VNIC delivered to its host.")]
+    rx_bytes: Annotated[
+        int, Counter(BYTES, "Bytes of the frames that a VNIC delivered to its host, without FCS.")
+    ]
+    drops: Annotated[int, Counter(PACKETS, "Frames that a VNIC dropped, in both directions.")]
+
+
+def traffic_of(tx: PacketCounters, rx: PacketCounters, counters: VnicCounters | None) -> dict[str, int]:
+    """Return the fields of `VnicTraffic`; one with the name of a counter of `VnicCounters` is that counter.
+
+    Args:  tx, rx: the frames of the VNIC. counters: of its adapter; None while it has none.
+    """
+    frames = {
+        "tx_packets": tx.out_packets,
+        "tx_bytes": tx.out_bytes,
+        "rx_packets": rx.out_packets,
+        "rx_bytes": rx.out_bytes,
+        "drops": tx.dropped + rx.dropped,
+    }
+    return frames | {
+        name: getattr(counters, name, 0) for name in counters_of(VnicTraffic) if name not in frames
+    }

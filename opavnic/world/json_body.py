@@ -13,6 +13,7 @@ from typing import Any, Final, NoReturn
 from aiohttp import web
 
 from hfi_sim.base.errors import InputError
+from opavnic.base.state import StateModel
 
 MAX_BODY: Final = 4 << 20
 """Bytes of a request: room for an EM file of the largest size."""
@@ -53,20 +54,29 @@ async def json_object(request: web.Request) -> dict[str, Any]:
     return body
 
 
-async def json_answer(data: Mapping[str, Any]) -> web.Response:
+async def json_answer(data: StateModel | Mapping[str, Any]) -> web.Response:
     """Return the answer `data`, encoded a little at a time, yielding to the event loop in between.
 
     Args:  data: long values are lists or mappings, or iterators whose rows are built as they are encoded.
     """
     texts = []
     count = size = 0
-    for text in _pieces(data):
+    for text in _pieces(_members(data) if isinstance(data, StateModel) else data):
         texts.append(text)
         count, size = count + 1, size + len(text)
         if count >= _PIECES_AT_ONCE or size >= _AT_ONCE:
             count = size = 0
             await asyncio.sleep(0)
     return web.json_response(text="".join(texts))
+
+
+def _members(state: StateModel) -> dict[str, Any]:
+    """Return the fields that are set, by their names in JSON."""
+    return {
+        field.serialization_alias or name: getattr(state, name)
+        for name, field in type(state).model_fields.items()
+        if name in state.model_fields_set
+    }
 
 
 def _pieces(data: Mapping[str, Any]) -> Iterator[str]:
@@ -80,10 +90,14 @@ def _pieces(data: Mapping[str, Any]) -> Iterator[str]:
                 "{", (json.dumps({key: item})[1:-1] for key, item in list(value.items())), "}"
             )
         elif isinstance(value, list | Iterator):
-            yield from _enclosed("[", (json.dumps(item) for item in value), "]")
+            yield from _enclosed("[", map(_text, value), "]")
         else:
-            yield json.dumps(value)
+            yield _text(value)
     yield "}" if data else "{}"
+
+
+def _text(value: object) -> str:
+    return value.as_text() if isinstance(value, StateModel) else json.dumps(value, default=StateModel.as_json)
 
 
 def _enclosed(before: str, items: Iterable[str], after: str) -> Iterator[str]:

@@ -9,12 +9,17 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from aiohttp import web
+from pydantic import TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema
+
+from opavnic.base.state import Json, StateModel
 
 _ATTRIBUTE: Final = "opavnic_api"
 JSON: Final = "application/json"
+_SCHEMAS: Final = "#/components/schemas/"
 _PLACES: Final = re.compile(r"{(\w+)}")
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
@@ -34,8 +39,8 @@ class Api:
     summary: str
     answer: str
     """What the answer is."""
-    keys: tuple[str, ...] = ()
-    """Keys that the JSON of the answer always has."""
+    model: Any = str
+    """The type of the answer: a model of the state, a dataclass, a dictionary of these; text if it is not JSON."""
     content: str = JSON
     query: Mapping[str, str] = field(default_factory=dict)
     """Parameters of the query; those that must be there begin with `!` in what is said of them."""
@@ -47,7 +52,7 @@ class Api:
 def api(
     summary: str,
     answer: str,
-    keys: Iterable[str] = (),
+    model: Any = str,
     *,
     content: str = JSON,
     query: Mapping[str, str] | None = None,
@@ -55,7 +60,7 @@ def api(
     more_errors: Mapping[str, str] | None = None,
 ) -> Callable[[Handler], Handler]:
     """Declare what the handler of a route takes and answers. Args: as the fields of `Api`."""
-    said = Api(summary, answer, tuple(keys), content, query or {}, body or {}, more_errors or {})
+    said = Api(summary, answer, model, content, query or {}, body or {}, more_errors or {})
 
     def mark(handler: Handler) -> Handler:
         setattr(handler, _ATTRIBUTE, said)
@@ -71,13 +76,48 @@ def api_of(route: web.RouteDef) -> Api | None:
     return found
 
 
+class Error(StateModel):
+    """Why a request was refused."""
+
+    error: str
+    """One line for a person."""
+
+
+class OpenApi(StateModel):
+    """An OpenAPI document."""
+
+    openapi: str
+    """The version of OpenAPI."""
+    info: dict[str, Json]
+    servers: list[dict[str, str]]
+    paths: dict[str, dict[str, Json]]
+    components: dict[str, dict[str, Json]]
+
+
+class _Schema(GenerateJsonSchema):
+    """Without a title for each field, which is its name once more."""
+
+    def field_title_should_be_set(self, _: object) -> bool:
+        return False
+
+
 def document(routes: Iterable[web.RouteDef], version: str) -> dict[str, Any]:
     """Return the OpenAPI document of routes; those without a declaration are left out. Args: version: of opavnic."""
+    known = sorted(routes, key=lambda route: (route.path, route.method))
+    declared = [(route, said) for route in known if (said := api_of(route)) is not None]
+    types: list[tuple[str, Literal["validation"], TypeAdapter[Any]]] = [
+        (_id_of(route), "validation", TypeAdapter(said.model)) for route, said in declared
+    ]
+    schemas, found = TypeAdapter.json_schemas(
+        [*types, ("error", "validation", TypeAdapter(Error))],
+        ref_template=f"{_SCHEMAS}{{model}}",
+        schema_generator=_Schema,
+    )
+    del found["$defs"]["JsonValue"]  # nothing refers to it: `Json` has a schema of its own
     paths: dict[str, dict[str, Any]] = {}
-    for route in sorted(routes, key=lambda route: (route.path, route.method)):
-        said = api_of(route)
-        if said is not None:
-            paths.setdefault(route.path, {})[route.method.lower()] = _operation(said, route)
+    for route, said in declared:
+        answer = schemas[_id_of(route), "validation"]
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(said, route, answer)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -87,24 +127,17 @@ def document(routes: Iterable[web.RouteDef], version: str) -> dict[str, Any]:
         },
         "servers": [{"url": "http://lab", "description": "any name: the socket says which lab"}],
         "paths": paths,
-        "components": {
-            "schemas": {
-                "Error": {
-                    "type": "object",
-                    "required": ["error"],
-                    "properties": {"error": {"type": "string", "description": "one line for a person"}},
-                }
-            }
-        },
+        "components": {"schemas": found["$defs"]},
     }
 
 
-def _operation(said: Api, route: web.RouteDef) -> dict[str, Any]:
+def _id_of(route: web.RouteDef) -> str:
     name = re.sub(r"\W+", "-", route.path).strip("-")
-    answer: dict[str, Any] = {"type": "string"} if said.content != JSON else {"type": "object"}
-    if said.keys:
-        answer |= {"required": list(said.keys), "properties": {key: {} for key in said.keys}}
-    operation: dict[str, Any] = {"operationId": f"{route.method.lower()}-{name}", "summary": said.summary}
+    return f"{route.method.lower()}-{name}"
+
+
+def _operation(said: Api, route: web.RouteDef, answer: Mapping[str, Any]) -> dict[str, Any]:
+    operation: dict[str, Any] = {"operationId": _id_of(route), "summary": said.summary}
     parameters = [
         {"name": key, "in": "path", "required": True, "schema": {"type": "string"}}
         for key in _PLACES.findall(route.path)
@@ -128,7 +161,7 @@ def _operation(said: Api, route: web.RouteDef) -> dict[str, Any]:
             "required": True,
             "content": {JSON: {"schema": {"type": "object", "properties": members}}},
         }
-    error = {JSON: {"schema": {"$ref": "#/components/schemas/Error"}}}
+    error = {JSON: {"schema": {"$ref": f"{_SCHEMAS}Error"}}}
     operation["responses"] = {
         "200": {"description": said.answer, "content": {said.content: {"schema": answer}}},
         **{

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 from hfi_sim.nodes.cable import LinkDirection
+from opavnic.world.fabric_views import Model, View
 
 
 class RemoteCapture(Protocol):
@@ -35,10 +36,10 @@ class RemoteMachines(Protocol):
         Raises:  HfiSimError: it is refused, or a machine does not do it.
         """
 
-    async def look(self, what: str, query: Mapping[str, str]) -> dict[str, Any]:
-        """Return what the whole fabric says to a question of `opavnic.world.parts.fabric_views`.
+    async def look(self, view: View[Model], query: Mapping[str, str]) -> Model:
+        """Return a view of the whole fabric.
 
-        Raises:  HfiSimError: the question is wrong, or its machine does not answer.
+        Raises:  HfiSimError: the query is wrong, or its machine does not answer.
         """
 
     async def captures(

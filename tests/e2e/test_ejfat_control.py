@@ -59,7 +59,8 @@ async def test_program_on_a_host_reaches_the_control_plane_with_the_uri_alone(
         trust = ["--ca", str(tmp_path / "cert.pem")]
     text = FILE.format(pid=os.getpid(), options=options)
     async with Lab(parse_lab(text, str(tmp_path / "x.yaml"))) as lab:
-        (app,) = lab.status()["apps"]
+        (status,) = lab.status().apps
+        app = status.said
         assert app["uri"].startswith("ejfats://" if tls else "ejfat://")
         assert "@localhost:18123/" in app["uri"]
         asked = await lab.run("w1", [*EJFAT, "admin", "status", "--json", "--uri", app["uri"], *trust])

@@ -282,7 +282,8 @@ async def test_load_balancer_as_an_app_has_a_vnic_and_no_tap(
     options = {"period": 0.2, "senders": ["src"], "pipeline": implementation}
     extra = {"apps": [{"kind": "ejfat-lb", "host": "lb", "options": options}], "datapath": datapath}
     async with Lab(LabModel.model_validate(MODEL.model_dump() | extra)) as lab:
-        (status,) = lab.status()["apps"]
+        (app,) = lab.status().apps
+        status = app.said
         assert (status["pipeline"], status["pipeline_in"]) == (implementation, where)
         command = [
             "recv",
@@ -312,8 +313,8 @@ async def test_load_balancer_as_an_app_has_a_vnic_and_no_tap(
         with pytest.raises(LabError, match="host lb belongs to an app"):
             lab.popen("lb", ["true"])
         packets = 20 * -(-SIZE // (1500 - 28 - 36))
-        assert lab.status()["apps"][0]["tx_packets"] == packets
+        assert lab.status().apps[0].said["tx_packets"] == packets
         ping = await lab.run("w2", ["ping", "-c", "2", "-i", "0.2", "-w", "30", "10.7.0.1"])
         assert "2 received" in ping.stdout, "the load balancer answers itself"
-        assert lab.status()["balance"] == {}
+        assert lab.status().balance == {}
     assert (tmp_path / "out.bin").read_bytes() == data

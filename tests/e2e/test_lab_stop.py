@@ -20,10 +20,10 @@ from e2e.kernel import wait_until
 from hfi_sim.base.errors import NetdevError
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.model import LabModel
-from opavnic.lab.ownership.cleanup import Removed
 from opavnic.lab.ownership.namespaces import NETNS_DIR
 from opavnic.lab.run.daemon import run_lab
 from opavnic.lab.run.lab import Lab
+from opavnic.state.removed import Removed
 
 NAME = f"ended-{os.getpid()}"
 

@@ -68,11 +68,11 @@ def drops(lab: Lab, reason: str) -> int:
 @pytest.mark.parametrize(("mtu", "workers"), [(1500, 1), (10000, 1), (1500, 2), (10000, 4)])
 async def test_stream_over_native_datapath_arrives_as_it_was_sent(mtu: int, workers: int) -> None:
     async with Lab(model(mtu, datapath={"engine": "native", "workers": workers})) as lab:
-        loads = lab.status()["engine"]["workers"]
-        assert sorted(load["vnics"] for load in loads) == ([2] if workers == 1 else [0, 0, 1, 1][-workers:])
-        assert sum(load["links"] for load in loads) == len(lab.world.fabric.links)
+        loads = lab.status().engine.workers
+        assert sorted(load.vnics for load in loads) == ([2] if workers == 1 else [0, 0, 1, 1][-workers:])
+        assert sum(load.links for load in loads) == len(lab.world.fabric.links)
         await stream(lab, 100 << 20)
-        assert lab.status()["datapath"] == "native"
+        assert lab.status().datapath == "native"
         assert lab.world.fabric.balance() == {}
         adapter = lab.adapter(lab.interface("h1", "blue"))
         assert adapter is not None
@@ -209,7 +209,7 @@ async def datagrams_merged(lab: Lab, count: int) -> int:
 
 async def test_datagrams_are_merged_where_that_is_asked_for_and_arrive_one_by_one() -> None:
     async with Lab(model(datapath={"engine": "native", "merge_udp": True})) as lab:
-        assert lab.status()["engine"]["merging"] == {"tcp": 2, "udp": 2}
+        assert lab.status().engine.merging == {"tcp": 2, "udp": 2}
         assert await datagrams_merged(lab, 50) >= 45
         interface = lab.interface("h2", "blue")
         adapter = lab.adapter(interface)
@@ -456,5 +456,5 @@ def test_dead_thread_ends_the_lab_and_hosts_stay_until_down(
 async def test_lab_in_python_beside_it_still_works() -> None:
     async with Lab(model(datapath="python")) as lab:
         await stream(lab, 4 << 20)
-        assert lab.status()["datapath"] == "python"
+        assert lab.status().datapath == "python"
         assert lab.world.carrier is None

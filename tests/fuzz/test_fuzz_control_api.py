@@ -168,5 +168,5 @@ async def test_any_request_is_answered_in_one_line_and_leaves_the_lab_in_order(
     finally:
         await server.close()
         hub.close()
-    assert lab.status()["balance"] == {}
+    assert lab.status().balance == {}
     assert [record for record in caplog.records if record.exc_info] == []

@@ -41,7 +41,7 @@ class Site:
         return Said.of(*await ask_tables(self.asker, TABLES))
 
     def view(self, said: Said) -> dict[str, Any]:
-        return fm_view(said, self.world.fabric, self.asker, PKEYS)
+        return fm_view(said, self.world.fabric, self.asker, PKEYS).as_json()
 
 
 @contextlib.asynccontextmanager

@@ -69,7 +69,9 @@ def described() -> dict[str, Any]:
     found, *others = (asyncio.run(ask(text)) for text in LABS)
     for other in others:
         found["paths"] |= other["paths"]
-    return found | {"paths": dict(sorted(found["paths"].items()))}
+        found["components"]["schemas"] |= other["components"]["schemas"]
+    schemas = dict(sorted(found["components"]["schemas"].items()))
+    return found | {"paths": dict(sorted(found["paths"].items())), "components": {"schemas": schemas}}
 
 
 def pages(_: Path) -> Iterator[tuple[str, str]]:
@@ -91,6 +93,8 @@ def _rows(found: dict[str, Any]) -> Iterator[str]:
                 takes += [f"`{name}` in the body: {one['description']}" for name, one in members.items()]
             answer = said["responses"]["200"]
             (content,) = answer["content"].values()
-            keys = ", ".join(f"`{key}`" for key in content["schema"].get("required", ()))
+            name = content["schema"].get("$ref", "").rpartition("/")[2]
+            schema = found["components"]["schemas"].get(name, {})
+            keys = ", ".join(f"`{key}`" for key in schema.get("required", ()))
             answers = answer["description"] + (f" ({keys})" if keys else "")
             yield f"| `{method.upper()} {path}` | {said['summary']} | {'; '.join(takes)} | {answers} |\n"

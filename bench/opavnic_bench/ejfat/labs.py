@@ -104,8 +104,13 @@ async def tap_labs(
     )
     samples = {}
     async with Lab(model, private=private) as lab:
-        (app,) = lab.status()["apps"]
-        inside = {"target": "10.8.0.1", "worker": "10.8.0.3", "uri": app["uri"], "control": app["control"]}
+        (app,) = lab.status().apps
+        inside = {
+            "target": "10.8.0.1",
+            "worker": "10.8.0.3",
+            "uri": app.said["uri"],
+            "control": app.said["control"],
+        }
         for payload in payloads:
             async with sender_on(lab, "source", inside | {"payload": payload}) as sender:
                 samples[Case(TAP_LAB, by, 2, payload)] = await sample_of(

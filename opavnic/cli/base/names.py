@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import typer
 
 from opavnic.base.errors import OpavnicError
 from opavnic.cli.base.common import ENV_LAB
+
+if TYPE_CHECKING:
+    from opavnic.state.lab import LabState
 
 
 def labs(incomplete: str) -> list[str]:
@@ -24,14 +27,12 @@ def labs(incomplete: str) -> list[str]:
 
 def host_names(ctx: typer.Context, incomplete: str) -> list[str]:
     """Complete the name of a host of the lab that the command line means."""
-    return _of_lab(ctx, incomplete, lambda status: [host["name"] for host in status["hosts"]])
+    return _of_lab(ctx, incomplete, lambda state: [host.name for host in state.hosts])
 
 
 def vesw_names(ctx: typer.Context, incomplete: str) -> list[str]:
     """Complete the id of a virtual switch of that lab."""
-    ids = _of_lab(
-        ctx, "", lambda status: [str(vnic["vesw_id"]) for vnic in _vnics(status) if vnic["vesw_id"]]
-    )
+    ids = _of_lab(ctx, "", lambda state: [str(vnic.vesw_id) for _, vnic in state.vnics() if vnic.vesw_id])
     return [found for found in ids if found.startswith(incomplete)]
 
 
@@ -50,23 +51,19 @@ def fault_words(ctx: typer.Context, incomplete: str) -> list[str]:
     return ["on"] if len(said) == 1 else place_names(ctx, incomplete)
 
 
-def _places(status: dict[str, Any]) -> list[str]:
-    links = [link["name"] for link in status["links"]]
-    return [host["name"] for host in status["hosts"]] + links + [link.replace("->", "--") for link in links]
+def _places(state: LabState) -> list[str]:
+    links = [link.name for link in state.links]
+    return [host.name for host in state.hosts] + links + [link.cable for link in state.links]
 
 
-def _vnics(status: dict[str, Any]) -> Iterable[dict[str, Any]]:
-    return (vnic for host in status["hosts"] for vnic in host["vnics"])
-
-
-def _of_lab(
-    ctx: typer.Context, incomplete: str, names: Callable[[dict[str, Any]], Iterable[str]]
-) -> list[str]:
+def _of_lab(ctx: typer.Context, incomplete: str, names: Callable[[LabState], Iterable[str]]) -> list[str]:
     """Return names out of the status of a lab; none if it does not answer: a completion never complains."""
     from opavnic.cli.base.common import lab_client
+    from opavnic.state.lab import LabState
 
     try:
-        status = lab_client(ctx.params.get("lab") or os.environ.get(ENV_LAB), 2.0).get("/status")
+        client = lab_client(ctx.params.get("lab") or os.environ.get(ENV_LAB), 2.0)
+        state = client.read(LabState, "/status")
     except OpavnicError:
         return []
-    return [name for name in dict.fromkeys(names(status)) if name.startswith(incomplete)]
+    return [name for name in dict.fromkeys(names(state)) if name.startswith(incomplete)]

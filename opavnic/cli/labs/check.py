@@ -22,6 +22,7 @@ from opavnic.cli.base.output import (
 
 if TYPE_CHECKING:
     from opavnic.lab.run.reach_plan import ReachReport, VnicPlace
+    from opavnic.state.lab import LabState
 
 _FAILURES_SHOWN: Final = 20
 _MARKS: Final = {"ipv4": "4", "ipv6": "6", "mtu": "M"}
@@ -53,19 +54,19 @@ def check(
     from opavnic.cli.base.common import lab_client
     from opavnic.lab.ownership.runtime import running_lab
     from opavnic.lab.run.reach import check_reach
+    from opavnic.state.lab import LabState
 
     _, journal = running_lab(lab)
-    status = lab_client(lab).get("/status")
+    state = lab_client(lab).read(LabState, "/status")
     with _progress() as progress:
-        report = check_reach(journal, status, timeout_s=timeout, progress=progress)
+        report = check_reach(journal, state, timeout_s=timeout, progress=progress)
     down = [
-        {"host": host["name"], "interface": vnic["interface"], "state": vnic["state"]}
-        for host in status["hosts"]
-        for vnic in host["vnics"]
-        if vnic["ip"] is not None and vnic["state"] != "up"
+        {"host": host.name, "interface": vnic.interface, "state": vnic.state}
+        for host, vnic in state.vnics()
+        if vnic.ip is not None and not vnic.is_up
     ]
     data = report.as_json(journal.lab) | {"down": down}
-    data["not_asked"] = list(_not_asked(status, data["pairs"]))
+    data["not_asked"] = list(_not_asked(state, data["pairs"]))
     data["ok"] = data["ok"] and not down
     if as_json:
         print_json(data)
@@ -101,13 +102,12 @@ def _bar() -> Any:
     return shown()
 
 
-def _not_asked(status: dict[str, Any], pairs: list[dict[str, Any]]) -> Iterator[dict[str, str]]:
+def _not_asked(state: LabState, pairs: list[dict[str, Any]]) -> Iterator[dict[str, str]]:
     """Yield the VNICs that are up and in no pair."""
     asked = {(one["vesw"], one[end]) for one in pairs for end in ("from", "to")}
-    for host in status["hosts"]:
-        for vnic in host["vnics"]:
-            if vnic["vesw"] and vnic["state"] == "up" and (vnic["vesw"], host["name"]) not in asked:
-                yield {"vesw": vnic["vesw"], "host": host["name"]}
+    for host, vnic in state.vnics():
+        if vnic.vesw and vnic.is_up and (vnic.vesw, host.name) not in asked:
+            yield {"vesw": vnic.vesw, "host": host.name}
 
 
 def check_items(report: ReachReport, data: dict[str, Any]) -> Iterator[Sheet | str]:

@@ -26,9 +26,10 @@ from opavnic.cli.labs.node import (
 if TYPE_CHECKING:
     from opavnic.cluster.machines.run import JoinOptions
     from opavnic.lab.file.model import LabModel
-    from opavnic.lab.ownership.cleanup import Removed
     from opavnic.lab.run.detach import Tell
     from opavnic.lab.run.lab import Lab
+    from opavnic.state.lab import LabState
+    from opavnic.state.removed import Removed
 
 File = Annotated[Path, typer.Argument(help="A lab file.")]
 
@@ -114,8 +115,8 @@ def _up_cluster(
     text = read_lab_text(file)
     if not detach:
 
-        def ready(lab: Lab, status: dict[str, Any]) -> None:
-            _show_ready(status, as_json)
+        def ready(lab: Lab, state: LabState) -> None:
+            _show_ready(state, as_json)
             say(f"lab {lab.model.name} is running; end it with Ctrl-C")
 
         run = run_coordinator(model, text, str(file), way, wait=wait, progress=say, ready=ready)
@@ -131,7 +132,7 @@ def _up_cluster(
                 way,
                 wait=wait,
                 progress=lambda line: tell("progress", line),
-                ready=lambda _, status: tell("ready", status),
+                ready=lambda _, state: tell("ready", state.as_json()),
             )
         )
 
@@ -142,8 +143,8 @@ def _up_here(model: LabModel, file: Path, private: bool, as_json: bool) -> None:
     from hfi_sim.base import precise_loop
     from opavnic.lab.run.daemon import run_lab
 
-    def ready(status: dict[str, Any]) -> None:
-        _show_ready(status, as_json)
+    def ready(state: LabState) -> None:
+        _show_ready(state, as_json)
         say(f"lab {model.name} is running; end it with Ctrl-C")
 
     lab = _make_lab(model, file, private)
@@ -174,13 +175,15 @@ def _up_detached(model: LabModel, file: Path, private: bool, as_json: bool) -> N
         lab = _make_lab(model, file, private)
         lab.progress = lambda text: tell("progress", text)
         # the starter has left: status, ps and the log report a failure
-        precise_loop.run(run_lab(lab, lambda status: tell("ready", status), broken=lambda _: None))
+        precise_loop.run(run_lab(lab, lambda state: tell("ready", state.as_json()), broken=lambda _: None))
 
     _follow(model, spawn(body), as_json)
 
 
 def _follow(model: LabModel, started: Generator[tuple[str, Any], None, None], as_json: bool) -> None:
     """Say how a lab that starts in the background is doing, until it is ready or has failed."""
+    from opavnic.state.lab import LabState
+
     try:
         with interruptible(), closing(started) as told:
             for word, value in told:
@@ -189,22 +192,23 @@ def _follow(model: LabModel, started: Generator[tuple[str, Any], None, None], as
                 elif word == "error":
                     fail(value)
                 else:
-                    _show_ready(value, as_json)
+                    state = LabState.of_json(value)
+                    _show_ready(state, as_json)
                     say(
-                        f"lab {model.name} is running in the background (pid {value['pid']}); "
+                        f"lab {model.name} is running in the background (pid {state.pid}); "
                         "end it with: opavnic down"
                     )
     except KeyboardInterrupt:
         fail(f"interrupted; lab {model.name} was not started", EXIT_INTERRUPTED)
 
 
-def _show_ready(status: dict[str, Any], as_json: bool) -> None:
+def _show_ready(state: LabState, as_json: bool) -> None:
     from opavnic.cli.view.status import vnic_items
 
     if as_json:
-        print_json(status)
+        print_json(state.as_json())
     else:
-        print_sheets(vnic_items(status))
+        print_sheets(vnic_items(state))
 
 
 def down(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,7 @@ from opavnic.cli.base.output import fail, print_json, say
 if TYPE_CHECKING:
     from opavnic.cluster.machines.run import JoinOptions
     from opavnic.lab.run.lab import Lab
+    from opavnic.state.lab import LabState
 
 Name = Annotated[
     str | None, typer.Option("--name", help="Name of this machine in the cluster; default: its host name.")
@@ -56,9 +57,9 @@ def node(
     require_privilege()
     expected = None if file is None else read_lab_text(file)
 
-    def ready(lab: Lab, status: dict[str, Any]) -> None:
+    def ready(lab: Lab, state: LabState) -> None:
         if as_json:
-            print_json(status)
+            print_json(state.as_json())
         say(f"this machine's share of lab {lab.model.name} is running; end it with Ctrl-C")
 
     way = way_of(name, listen, credentials, insecure, join)

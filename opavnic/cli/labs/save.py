@@ -30,11 +30,13 @@ def save(
       opavnic save now.yaml
       opavnic down && opavnic up now.yaml -d
     """
-    saved = lab_client(lab).get("/save")
+    from opavnic.state.lab import SavedLab
+
+    saved = lab_client(lab).read(SavedLab, "/save")
     if file is None:
-        print_text(saved["lab_file"])
+        print_text(saved.lab_file)
     else:
-        write_new(file, saved["lab_file"], force=force)
+        write_new(file, saved.lab_file, force=force)
         say(f"written to {file}")
-    for what in saved["left_out"]:
+    for what in saved.left_out:
         say(f"left out, a lab file cannot hold it: {what}")

@@ -14,6 +14,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from opavnic.base.signals import followed
+from opavnic.base.state import StateModel
 from opavnic.cli.base.common import METAVAR, AsJson, LabOption, lab_client, number
 from opavnic.cli.base.group import command_group
 from opavnic.cli.base.names import vesw_names
@@ -23,7 +24,6 @@ from opavnic.cli.base.output import (
     complain,
     fail,
     lid_text,
-    pick,
     pkey_text,
     print_json,
     print_line,
@@ -34,6 +34,16 @@ from opavnic.cli.base.output import (
 from opavnic.lab.file.em_file import EmFile
 from opavnic.lab.file.errors import ConfigError, LabError
 from opavnic.lab.ownership.client import RefusedFileError
+from opavnic.state.em import (
+    EmApplied,
+    EmCounters,
+    EmEvents,
+    EmMacTable,
+    EmRestarted,
+    EmVerified,
+    EmVesws,
+    EmVports,
+)
 from vema.base.types import MAX_VESW_ID
 from vema.em.desired.problems import Problem
 
@@ -88,17 +98,17 @@ def apply(
         em_file.config.model_dump_json(exclude_unset=True)
     )  # the lab fills in the same defaults
     try:
-        data = lab_client(lab, 60.0).post(f"/em/apply{'?diff=1' if dry_run else ''}", wanted)
+        applied = lab_client(lab, 60.0).change(EmApplied, f"/em/apply{'?diff=1' if dry_run else ''}", wanted)
     except RefusedFileError as error:
         _refuse(em_file.lines(error.found))
     if as_json:
-        print_json(data)
+        print_json(applied.as_json())
     else:
-        for line in data["changes"]:
+        for line in applied.changes:
             print_line(line)
         if not dry_run:
-            print_line(f"{data['sets']} Sets sent")
-    if not dry_run and not data["converged"]:
+            print_line(f"{applied.sets} Sets sent")
+    if not dry_run and not applied.converged:
         fail("the manager has not finished; see: opavnic em show vports", EXIT_FAILED)
 
 
@@ -143,17 +153,18 @@ def show(
         Topic.COUNTERS: f"/em/counters?limit={limit}",
         Topic.EVENTS: f"/em/events?limit={limit}",
     }.get(topic, f"/em/{topic.value}")
+    model, table = _SHOW[topic]
 
     def poll() -> None:
-        data = client.get(path)
-        if svg is not None:
-            from opavnic.base.event_timeline import as_svg
+        reply = client.read(model, path)
+        if svg is not None and isinstance(reply, EmEvents):
+            from opavnic.observe.event_timeline import as_svg
 
-            write_file(svg, as_svg(data["events"], "Events of the Ethernet Manager"))
+            write_file(svg, as_svg(reply.events, "Events of the Ethernet Manager"))
         if as_json:
-            print_json(data)
+            print_json(reply.as_json())
             return
-        _SHOW[topic](next(iter(data.values())))
+        table(reply)
 
     if not watch:
         poll()
@@ -168,15 +179,15 @@ def show(
 @app.command(epilog="Example: opavnic em verify")
 def verify(lab: LabOption = None, as_json: AsJson = False) -> None:
     """Read everything from every agent and print what differs from the configuration; exit 1 on a difference."""
-    data = lab_client(lab, VERIFY_LIMIT_S).post("/em/verify")
+    verified = lab_client(lab, VERIFY_LIMIT_S).change(EmVerified, "/em/verify")
     if as_json:
-        print_json(data)
+        print_json(verified.as_json())
     else:
-        for line in data["differences"]:
+        for line in verified.differences:
             print_line(line)
-        if not data["differences"]:
+        if not verified.differences:
             print_line("every agent matches the configuration")
-    if data["differences"]:
+    if verified.differences:
         raise typer.Exit(EXIT_FAILED)
 
 
@@ -192,51 +203,54 @@ def restart(
 
     It comes back with its configuration and its database. For a longer absence: opavnic fault add crash on em for=30s
     """
-    data = lab_client(lab, 60.0).post("/em/restart", {"memory": not forget})
+    restarted = lab_client(lab, 60.0).change(EmRestarted, "/em/restart", {"memory": not forget})
     if as_json:
-        print_json(data)
+        print_json(restarted.as_json())
     else:
-        print_line(f"restarted; {data['sets']} Sets sent")
-    if not data["converged"]:
+        print_line(f"restarted; {restarted.sets} Sets sent")
+    if not restarted.converged:
         fail("the manager has not finished; see: opavnic em show vports", EXIT_FAILED)
 
 
 # --- tables --------------------------------------------------------------------------------------------------
 
 
-def _show_vesws(rows: list[dict[str, Any]]) -> None:
+def _show_vesws(reply: EmVesws) -> None:
     print_table(
         ("id", "name", "pkey", "MTU", "MAC policy", "group", "members", "MACs"),
         [
             [
-                *pick(row, "id", "name"),
-                pkey_text(row["pkey"]),
-                *pick(row, "mtu", "mac"),
-                lid_text(row["multicast_lid"]),
-                len(row["members"]),
-                row["addresses"],
+                vesw.id,
+                vesw.name,
+                pkey_text(vesw.pkey),
+                vesw.mtu,
+                vesw.mac,
+                lid_text(vesw.multicast_lid),
+                len(vesw.members),
+                vesw.addresses,
             ]
-            for row in rows
+            for vesw in reply.vesws
         ],
     )
 
 
-def _show_vports(rows: list[dict[str, Any]]) -> None:
+def _show_vports(reply: EmVports) -> None:
     print_table(
         ("port", "LID", "vport", "vesw", "state", "link", "base MAC", "unicast", "multicast", "digest"),
         [
             [
-                row["port"],
-                lid_text(row["lid"]),
-                *pick(row, "vport_num", "vesw_id"),
-                wrong(row["state"], row["state"] not in ("ok", "in progress")),
-                wrong(row["link"], row["link"] != "up"),
-                row["base_mac"],
-                _few(row["unicast"]),
-                _few(row["multicast"]),
-                f"{row['digest']:08x}",
+                vport.port,
+                lid_text(vport.lid),
+                vport.vport_num,
+                vport.vesw_id,
+                wrong(vport.state, vport.state not in ("ok", "in progress")),
+                wrong(vport.link, vport.link != "up"),
+                vport.base_mac,
+                _few(vport.unicast),
+                _few(vport.multicast),
+                f"{vport.digest:08x}",
             ]
-            for row in rows
+            for vport in reply.vports
         ],
     )
 
@@ -246,18 +260,24 @@ def _few(macs: list[str]) -> str:
     return " ".join(macs[:_SHOWN_MACS]) + more
 
 
-def _show_mac_table(rows: list[dict[str, Any]]) -> None:
-    table = [[*pick(row, "vesw_id", "slot", "mac"), lid_text(row["lid"]), row["port"]] for row in rows]
+def _show_mac_table(reply: EmMacTable) -> None:
+    table = [[row.vesw_id, row.slot, row.mac, lid_text(row.lid), row.port] for row in reply.mac_table]
     print_table(("vesw", "slot", "MAC", "LID", "port"), table)
 
 
-def _show_counters(rows: list[dict[str, Any]]) -> None:
-    table = [[_when(row["time"]), *pick(row, "port", "vport_num", "vesw_id", *_COUNTERS)] for row in rows]
+def _show_counters(reply: EmCounters) -> None:
+    table = [
+        [_when(row.time), row.port, row.vport_num, row.vesw_id, *(row.values.get(name) for name in _COUNTERS)]
+        for row in reply.counters
+    ]
     print_table(("time", "port", "vport", "vesw", *_COUNTERS), table)
 
 
-def _show_events(rows: list[dict[str, Any]]) -> None:
-    table = [[_when(row["time"]), *pick(row, "kind", "port", "vport_num", "vesw_id", "text")] for row in rows]
+def _show_events(reply: EmEvents) -> None:
+    table = [
+        [_when(event.time), event.kind, event.port, event.vport_num, event.vesw_id, event.text]
+        for event in reply.events
+    ]
     print_table(("time", "event", "port", "vport", "vesw", "what"), table)
 
 
@@ -265,10 +285,10 @@ def _when(seconds: float) -> str:
     return time.strftime("%H:%M:%S", time.localtime(seconds))
 
 
-_SHOW: dict[Topic, Callable[[list[dict[str, Any]]], None]] = {
-    Topic.VESWS: _show_vesws,
-    Topic.VPORTS: _show_vports,
-    Topic.MAC_TABLE: _show_mac_table,
-    Topic.COUNTERS: _show_counters,
-    Topic.EVENTS: _show_events,
+_SHOW: dict[Topic, tuple[type[StateModel], Callable[[Any], None]]] = {
+    Topic.VESWS: (EmVesws, _show_vesws),
+    Topic.VPORTS: (EmVports, _show_vports),
+    Topic.MAC_TABLE: (EmMacTable, _show_mac_table),
+    Topic.COUNTERS: (EmCounters, _show_counters),
+    Topic.EVENTS: (EmEvents, _show_events),
 }

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from opavnic.cli.base.common import AsJson, LabOption, lab_client
 from opavnic.cli.base.group import LateHelpCommand, command_group
 from opavnic.cli.base.names import fault_words
-from opavnic.cli.base.output import pick, print_json, print_line, print_table
+from opavnic.cli.base.output import print_json, print_line, print_table
+
+if TYPE_CHECKING:
+    from opavnic.lab.ownership.client import LabClient
+    from opavnic.state.fabric import FaultsSet
 
 CHANGE_S = 30.0
 """Seconds a fabric may take to find new routes."""
@@ -17,14 +21,18 @@ CHANGE_S = 30.0
 app = command_group("Inject and remove faults in the fabric of a running lab.")
 
 
-def _print(data: dict[str, Any], as_json: bool) -> None:
+def _client(lab: str | None) -> LabClient:
+    return lab_client(lab, CHANGE_S)
+
+
+def _print(faults: FaultsSet, as_json: bool) -> None:
     if as_json:
-        print_json(data)
-    elif not data["faults"]:
-        print_line(f"no fault is set (seed {data['seed']})")
+        print_json(faults.as_json())
+    elif not faults.faults:
+        print_line(f"no fault is set (seed {faults.seed})")
     else:
-        rows = [pick(row, "number", "fault", "state", "seen", "hits") for row in data["faults"]]
-        print_table(("number", "fault", "state", "seen", "hits"), rows, title=f"seed {data['seed']}")
+        rows = [[fault.number, fault.fault, fault.state, fault.seen, fault.hits] for fault in faults.faults]
+        print_table(("number", "fault", "state", "seen", "hits"), rows, title=f"seed {faults.seed}")
 
 
 def _help() -> str:
@@ -59,16 +67,19 @@ def add(
     as_json: AsJson = False,
 ) -> None:
     from hfi_sim.fabric.faults import parse_fault
+    from opavnic.state.fabric import FaultAdded
 
     text = " ".join(fault)
     parse_fault(text)
-    _print(lab_client(lab, CHANGE_S).post("/faults", {"fault": text}), as_json)
+    _print(_client(lab).change(FaultAdded, "/faults", {"fault": text}), as_json)
 
 
 @app.command(epilog="Example: opavnic fault show --json")
 def show(lab: LabOption = None, as_json: AsJson = False) -> None:
     """List the faults with their effects so far, and the seed."""
-    _print(lab_client(lab, CHANGE_S).get("/faults"), as_json)
+    from opavnic.state.fabric import FaultsSet
+
+    _print(_client(lab).read(FaultsSet, "/faults"), as_json)
 
 
 @app.command(epilog="Example: opavnic fault remove 3")
@@ -78,10 +89,14 @@ def remove(
     as_json: AsJson = False,
 ) -> None:
     """Remove one fault and undo its effects on links and nodes."""
-    _print(lab_client(lab, CHANGE_S).post("/faults/remove", {"number": number}), as_json)
+    from opavnic.state.fabric import FaultsSet
+
+    _print(_client(lab).change(FaultsSet, "/faults/remove", {"number": number}), as_json)
 
 
 @app.command(epilog="Example: opavnic fault clear")
 def clear(lab: LabOption = None, as_json: AsJson = False) -> None:
     """Remove all faults."""
-    _print(lab_client(lab, CHANGE_S).post("/faults/remove", {"number": None}), as_json)
+    from opavnic.state.fabric import FaultsSet
+
+    _print(_client(lab).change(FaultsSet, "/faults/remove", {"number": None}), as_json)

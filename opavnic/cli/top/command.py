@@ -13,16 +13,17 @@ import typer
 from opavnic.base.signals import followed
 from opavnic.cli.base.common import AsJson, LabOption, time_option
 from opavnic.cli.base.output import Form, current_form, is_screen, print_line, print_records
-from opavnic.observe.rates import Order, Rates, Sample, in_order, rates
+from opavnic.observe.rates import Order, Rates, in_order, rates
 from opavnic.observe.rates import as_json as rates_json
 
 if TYPE_CHECKING:
     from opavnic.cli.top.lab import TopLab
+    from opavnic.state.lab import LabState
 
 PLAIN_WIDTH: Final = 1000
 """Columns of tables that are not shown on a terminal: nothing is cut."""
 
-Ask = Callable[[], Sample]
+Ask = Callable[[], "LabState"]
 
 
 def top(
@@ -60,7 +61,7 @@ def top(
             _show_live(looked_at, interval, count, order)
             return
         show = _print_json if as_json else _print_csv if current_form() is Form.CSV else _print_plain
-        for found in _intervals(looked_at.sample, lambda: _pause(interval), count):
+        for found in _intervals(looked_at.state, lambda: _pause(interval), count):
             show(in_order(found, order))
 
 
@@ -88,12 +89,12 @@ def _show_live(lab: TopLab, delay: float, count: int | None, order: Order) -> No
     from opavnic.cli.top.picture import Picture
     from opavnic.cli.top.screen import Screen
 
-    first = lab.sample()
+    first = lab.state()
     with (
         Screen() as screen,
         closing(Picture(screen, lab, delay, order, rates(first, first, delay))) as picture,
     ):
-        for found in _intervals(lab.sample, picture.wait, count):
+        for found in _intervals(lab.state, picture.wait, count):
             picture.take(found)
     if not picture.state.has_ended:
         _print_plain(in_order(picture.found, order))

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from hfi_sim.base.text import visible
-from opavnic.cli.top.view import human
+from opavnic.cli.top.view import TROUBLES, human
 from opavnic.observe.flows import Flow
-from opavnic.observe.rates import Rates
+from opavnic.observe.rates import Paces, Rates, natural, pace_headings
+from opavnic.state.fabric import FaultsSet, LanesState, LaneStatus
+from opavnic.state.lab import UP, LinkStatus, VnicStatus
 
 TROUBLE: Final = "red"
-PACES: Final = ("tx pkt/s", "tx bit/s", "rx pkt/s", "rx bit/s")
-LINK_PACES: Final = ("-> pkt/s", "-> bit/s", "<- pkt/s", "<- bit/s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +51,6 @@ class Grid:
         return replace(self, rows=tuple(rows))
 
 
-def natural(name: str) -> list[tuple[int, str]]:
-    """Return the key by which h2 comes before h10."""
-    return [(int(part) if part.isdecimal() else -1, part) for part in re.split(r"(\d+)", name) if part]
-
-
 def _order(value: float | str) -> tuple[float, list[tuple[int, str]]]:
     return (0.0, natural(value)) if isinstance(value, str) else (value, [])
 
@@ -68,7 +62,7 @@ def name_cell(text: str) -> Cell:
 
 def state_cell(text: str) -> Cell:
     """Return the cell of a state, which is trouble unless it is up."""
-    return Cell(text, visible(text), "" if text == "up" else TROUBLE)
+    return Cell(text, visible(text), "" if text == UP else TROUBLE)
 
 
 def number_cell(number: float, *, trouble: bool = False) -> Cell:
@@ -76,38 +70,33 @@ def number_cell(number: float, *, trouble: bool = False) -> Cell:
     return Cell(number, human(number), TROUBLE if trouble and number else "")
 
 
+def _pace_cells(paces: Paces) -> list[Cell]:
+    return [number_cell(pace, trouble=name in TROUBLES) for name, pace in paces.items()]
+
+
 def vnics(found: Rates) -> Grid:
     """Return the VNICs; the key of a row is `host/interface`."""
     rows = [
         Row(
-            f"{vnic.host}/{vnic.interface}",
+            f"{host.name}/{vnic.interface}",
             (
-                *map(name_cell, (vnic.host, vnic.vesw, vnic.interface)),
+                *map(name_cell, (host.name, vnic.vesw_text, vnic.interface)),
                 state_cell(vnic.state),
-                *map(number_cell, (pace.tx_packets, pace.tx_bits, pace.rx_packets, pace.rx_bits)),
-                number_cell(pace.drops, trouble=True),
+                *_pace_cells(paces),
             ),
         )
-        for vnic, pace in found.vnics
+        for host, vnic, paces in found.vnics
     ]
-    return Grid("VNICs", ("host", "vesw", "interface", "state", *PACES, "drops/s"), tuple(rows))
+    return Grid("VNICs", ("host", "vesw", "interface", "state", *pace_headings(VnicStatus)), tuple(rows))
 
 
 def links(found: Rates) -> Grid:
     """Return the links; the key of a row is the cable, as places of faults have it: `h1:1--sw0:2`."""
     rows = [
-        Row(
-            link.name.replace("->", "--"),
-            (
-                name_cell(link.name),
-                state_cell(link.state),
-                *map(number_cell, (pace.tx_packets, pace.tx_bits, pace.rx_packets, pace.rx_bits)),
-                number_cell(pace.drops, trouble=True),
-            ),
-        )
-        for link, pace in found.links
+        Row(link.cable, (name_cell(link.name), state_cell(link.state), *_pace_cells(paces)))
+        for link, paces in found.links
     ]
-    return Grid("Links", ("link", "state", *LINK_PACES, "drops/s"), tuple(rows))
+    return Grid("Links", ("link", "state", *pace_headings(LinkStatus)), tuple(rows))
 
 
 def drops(found: Rates) -> Grid:
@@ -127,58 +116,58 @@ def drops(found: Rates) -> Grid:
     return Grid("Drops", ("what was dropped", "reason", "drops/s", "so far"), tuple(rows))
 
 
-def faults(answer: Mapping[str, Any]) -> Grid:
-    """Return the faults of an answer to GET /faults; the key of a row is the number of its fault."""
+def faults(answer: FaultsSet) -> Grid:
+    """Return the faults; the key of a row is the number of its fault."""
     rows = [
         Row(
-            str(row["number"]),
+            str(fault.number),
             (
-                Cell(float(row["number"]), str(row["number"])),
-                name_cell(row["fault"]),
-                name_cell(row["state"]),
-                number_cell(row["seen"]),
-                number_cell(row["hits"]),
+                Cell(float(fault.number), str(fault.number)),
+                name_cell(fault.fault),
+                name_cell(fault.state),
+                number_cell(fault.seen),
+                number_cell(fault.hits),
             ),
         )
-        for row in answer["faults"]
+        for fault in answer.faults
     ]
     return Grid("Faults", ("no.", "fault", "state", "seen", "hits"), tuple(rows))
 
 
-def lanes(answer: Mapping[str, Any], before: Mapping[str, Any] | None, seconds: float) -> Grid:
+def lanes(answer: LanesState, before: LanesState | None, seconds: float) -> Grid:
     """Return the virtual lanes of a link.
 
-    Args:  answer: to GET /lanes. before: the answer `seconds` ago; None: there was none, and nothing has grown.
+    Args:  before: the lanes `seconds` ago; None: nothing was asked then, and nothing has grown.
     """
-    old = {(way["name"], vl["vl"]): vl for way in (before or answer)["directions"] for vl in way["vls"]}
+    old = {(way.name, lane.vl): lane for way in (before or answer).directions for lane in way.vls}
     rows = [
-        _lane(way["name"], vl, old.get((way["name"], vl["vl"]), vl), seconds)
-        for way in answer["directions"]
-        for vl in way["vls"]
+        _lane(way.name, lane, old.get((way.name, lane.vl), lane), seconds)
+        for way in answer.directions
+        for lane in way.vls
     ]
     columns = ("direction", "VL", "pkt/s", "bit/s", "waits", "disc/s", "FECN/s", "credits", "waiting", "held")
     return Grid("VLs", columns, tuple(rows))
 
 
-def _lane(way: str, vl: Mapping[str, Any], old: Mapping[str, Any], seconds: float) -> Row:
-    def grown(name: str) -> float:
-        return max(0, int(vl[name]) - int(old[name])) / seconds
+def _lane(way: str, lane: LaneStatus, old: LaneStatus, seconds: float) -> Row:
+    def grown(now: int, before: int) -> float:
+        return max(0, now - before) / seconds
 
-    waits = grown("wait_ns") / 1e9
+    waits = grown(lane.wait_ns, old.wait_ns) / 1e9
     held = [
-        Cell(-1.0, "-") if vl[name] is None else number_cell(vl[name])
-        for name in ("credits", "waiting", "occupied")
+        Cell(-1.0, "-") if size is None else number_cell(size)
+        for size in (lane.credits, lane.waiting, lane.occupied)
     ]
     return Row(
-        f"{way} {vl['vl']}",
+        f"{way} {lane.vl}",
         (
             name_cell(way),
-            Cell(float(vl["vl"]), str(vl["vl"])),
-            number_cell(grown("packets")),
-            number_cell(8 * grown("bytes")),
+            Cell(float(lane.vl), str(lane.vl)),
+            number_cell(grown(lane.packets, old.packets)),
+            number_cell(8 * grown(lane.bytes, old.bytes)),
             Cell(waits, f"{min(waits, 1):.0%}", TROUBLE if waits > 0.5 else ""),
-            number_cell(grown("discards"), trouble=True),
-            number_cell(grown("fecn"), trouble=True),
+            number_cell(grown(lane.discards, old.discards), trouble=True),
+            number_cell(grown(lane.fecn, old.fecn), trouble=True),
             *held,
         ),
     )

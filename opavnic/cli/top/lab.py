@@ -6,7 +6,7 @@ import contextlib
 import threading
 from collections.abc import Mapping
 from http.client import HTTPException, HTTPResponse
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlencode
 
 from hfi_sim.base.errors import HfiSimError, WireError
@@ -17,7 +17,9 @@ from opavnic.lab.ownership.client import LabClient
 from opavnic.lab.ownership.runtime import running_lab
 from opavnic.observe.capture_copy import NUMBER_HEADER
 from opavnic.observe.flows import SNAP, Flow, FlowTally
-from opavnic.observe.rates import Sample, is_on
+from opavnic.observe.rates import is_on
+from opavnic.state.fabric import FaultsSet, LanesState
+from opavnic.state.lab import LabState
 
 _END_S: Final = 2.0
 """How long the end of a capture is waited for."""
@@ -34,36 +36,29 @@ class TopLab:
         self._changer = LabClient(self._directory.control_socket, _CHANGE_S)
         self._vesws: dict[str, int] = {}
 
-    def sample(self) -> Sample:
+    def state(self) -> LabState:
         """Poll the lab."""
         journal = self._journal
         try:
-            status = self._client.get("/status")
-            sample = Sample.from_status(status)
-        except ValueError as error:
-            raise LabError(f"lab {journal.lab} was started by another version of opavnic: {error}") from error
+            state = self._client.read(LabState, "/status")
         except LabError as error:
             if self._directory.running and not isinstance(
                 error.__cause__, ConnectionError | FileNotFoundError
             ):
                 raise
             raise LabError(f"lab {journal.lab} has ended") from error
-        if sample.pid != journal.pid:
-            raise LabError(f"lab {journal.lab} has ended; another one of that name runs (pid {sample.pid})")
-        self._vesws = {
-            f"{host['name']}/{vnic['interface']}": vnic["vesw_id"]
-            for host in status["hosts"]
-            for vnic in host["vnics"]
-        }
-        return sample
+        if state.pid != journal.pid:
+            raise LabError(f"lab {journal.lab} has ended; another one of that name runs (pid {state.pid})")
+        self._vesws = {f"{host.name}/{vnic.interface}": vnic.vesw_id for host, vnic in state.vnics()}
+        return state
 
-    def faults(self) -> Any:
-        """Return the answer to GET /faults."""
-        return self._client.get("/faults")
+    def faults(self) -> FaultsSet:
+        """Return the faults that are set."""
+        return self._client.read(FaultsSet, "/faults")
 
-    def lanes(self, place: str) -> Any:
-        """Return the answer to GET /lanes for a place."""
-        return self._client.get("/lanes?" + urlencode({"on": place}))
+    def lanes(self, place: str) -> LanesState:
+        """Return the virtual lanes of a place."""
+        return self._client.read(LanesState, "/lanes?" + urlencode({"on": place}))
 
     def flows(self, vnic: str) -> FlowWatch:
         """Begin to look at the flows of a VNIC, `host/interface`."""
@@ -78,7 +73,7 @@ class TopLab:
                 case RemoveFault(number):
                     self._changer.post("/faults/remove", {"number": number})
                 case ClearFaults(place):
-                    numbers = [row["number"] for row in self.faults()["faults"] if is_on(row["on"], place)]
+                    numbers = [fault.number for fault in self.faults().faults if is_on(fault.on, place)]
                     for number in numbers:
                         self._changer.post("/faults/remove", {"number": number})
                     return "" if numbers else f"no fault is set on {place}"

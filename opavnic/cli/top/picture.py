@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from opavnic.cli.top import grid as top_grid
 from opavnic.cli.top.draw import draw, room_of
@@ -16,6 +15,7 @@ from opavnic.cli.top.state import VNICS, pressed, start
 from opavnic.lab.file.errors import LabError
 from opavnic.observe.flows import Flow
 from opavnic.observe.rates import Order, Rates
+from opavnic.state.fabric import LanesState
 
 
 class Picture:
@@ -28,10 +28,10 @@ class Picture:
         self._screen = screen
         self._lab = lab
         self._delay_s = delay_s
-        self._faults: Mapping[str, Any] = lab.faults()
+        self._faults = lab.faults()
         self._opened = ""
         self._detail = Grid("", ("",), ())
-        self._lanes: Mapping[str, Any] | None = None
+        self._lanes: LanesState | None = None
         self._watch: FlowWatch | None = None
         self._flows: Mapping[Flow, tuple[int, int]] = {}
 

@@ -10,12 +10,15 @@ from rich.table import Table
 from rich.text import Text
 
 from hfi_sim.base.text import visible
-from opavnic.observe.rates import DropRate, Link, Pace, Rates, Vnic
+from opavnic.base.state import StateModel
+from opavnic.observe.rates import DropRate, Paces, Rates, pace_headings
+from opavnic.state.lab import UP, HostStatus, LinkStatus, VnicStatus
 
-PACES = ("pkt/s", "bit/s")
 _UNITS = ("", "k", "M", "G", "T", "P")
 _HEADER = "bold reverse"
 _TROUBLE = "red"
+TROUBLES = frozenset({"drops"})
+"""Counters that had better not grow."""
 
 
 def human(number: float) -> str:
@@ -32,7 +35,7 @@ def human(number: float) -> str:
 def head_text(rates: Rates) -> str:
     """Return the line above the tables: the lab, and what runs it."""
     return visible(
-        f"lab {rates.lab}: datapath {rates.datapath}, EM {rates.em}, {human(rates.mads)} MADs/s, "
+        f"lab {rates.lab.lab}: datapath {rates.lab.datapath}, EM {rates.lab.em}, {human(rates.mads)} MADs/s, "
         f"{rates.seconds:.3g} s"
     )
 
@@ -54,13 +57,13 @@ class TopView:
         rates = self.rates
         vnics = _measured(
             ("host", "vesw", "interface", "state"),
-            ("tx", "rx"),
-            [(_vnic_cells(vnic), pace) for vnic, pace in rates.vnics],
+            VnicStatus,
+            [(_vnic_cells(host, vnic), paces) for host, vnic, paces in rates.vnics],
         )
         links = _measured(
             ("link", "state", "datapath"),
-            ("->", "<-"),
-            [(_link_cells(link), pace) for link, pace in rates.links],
+            LinkStatus,
+            [(_link_cells(link), paces) for link, paces in rates.links],
         )
         drops = _Rows(
             ("what was dropped", "reason"),
@@ -95,20 +98,20 @@ class _Rows:
 
 
 def _measured(
-    names: tuple[str, ...], ways: tuple[str, ...], rows: Sequence[tuple[list[Text], Pace]]
+    names: tuple[str, ...], model: type[StateModel], rows: Sequence[tuple[list[Text], Paces]]
 ) -> _Rows:
     return _Rows(
         names,
-        (*(f"{way} {pace}" for way in ways for pace in PACES), "drops/s"),
-        [[*cells, *_pace_cells(pace)] for cells, pace in rows],
+        tuple(pace_headings(model)),
+        [[*cells, *_pace_cells(paces)] for cells, paces in rows],
     )
 
 
-def _vnic_cells(vnic: Vnic) -> list[Text]:
-    return [_name(vnic.host), _name(vnic.vesw), _name(vnic.interface), _state(vnic.state)]
+def _vnic_cells(host: HostStatus, vnic: VnicStatus) -> list[Text]:
+    return [_name(host.name), _name(vnic.vesw_text), _name(vnic.interface), _state(vnic.state)]
 
 
-def _link_cells(link: Link) -> list[Text]:
+def _link_cells(link: LinkStatus) -> list[Text]:
     return [_name(link.name), _state(link.state), _name(link.datapath)]
 
 
@@ -117,9 +120,10 @@ def _drop_cells(drop: DropRate) -> list[Text]:
     return [_name(drop.element), _name(drop.reason), rate, Text(human(drop.total))]
 
 
-def _pace_cells(pace: Pace) -> list[Text]:
-    cells = [Text(human(number)) for number in (pace.tx_packets, pace.tx_bits, pace.rx_packets, pace.rx_bits)]
-    return [*cells, Text(human(pace.drops), style=_TROUBLE if pace.drops else "")]
+def _pace_cells(paces: Paces) -> list[Text]:
+    return [
+        Text(human(pace), style=_TROUBLE if name in TROUBLES and pace else "") for name, pace in paces.items()
+    ]
 
 
 def _name(text: str) -> Text:
@@ -127,4 +131,4 @@ def _name(text: str) -> Text:
 
 
 def _state(text: str) -> Text:
-    return Text(visible(text), no_wrap=True, overflow="ellipsis", style="" if text == "up" else _TROUBLE)
+    return Text(visible(text), no_wrap=True, overflow="ellipsis", style="" if text == UP else _TROUBLE)

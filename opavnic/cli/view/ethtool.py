@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from hfi_sim.base.did_you_mean import unknown_name
 from opavnic.cli.base.common import AsJson, LabOption, lab_client
 from opavnic.cli.base.output import EXIT_USAGE, fail, print_json, print_table
+
+if TYPE_CHECKING:
+    from opavnic.state.lab import HostStatus, LabState, VnicStatus
 
 DRIVER: Final = "opa_vnic"
 
@@ -35,18 +39,20 @@ def ethtool(
       opavnic ethtool h1 blue
       opavnic ethtool h1 blue -S
     """
-    data = lab_client(lab).get("/status?counters=1" if statistics else "/status")
-    hosts = {row["name"]: row for row in data["hosts"]}
+    from opavnic.state.lab import LabState
+
+    state = lab_client(lab).read(LabState, "/status?counters=1" if statistics else "/status")
+    hosts = {row.name: row for row in state.hosts}
     if host not in hosts:
         fail(unknown_name("host", host, hosts), EXIT_USAGE)
-    vnics = {row["interface"]: row for row in hosts[host]["vnics"]}
+    vnics = {row.interface: row for row in hosts[host].vnics}
     if vnic is None and len(vnics) == 1:
         vnic = next(iter(vnics))
     if vnic is None:
         fail(f"host {host} has {len(vnics)} VNICs: name one of {', '.join(vnics)}", EXIT_USAGE)
     if vnic not in vnics:
         fail(unknown_name(f"VNIC of host {host}", vnic, vnics), EXIT_USAGE)
-    told = _told(data, hosts[host], vnics[vnic], statistics, driver)
+    told = _told(state, hosts[host], vnics[vnic], statistics, driver)
     if as_json:
         print_json(told)
         return
@@ -54,15 +60,12 @@ def ethtool(
 
 
 def _told(
-    data: dict[str, Any], host: dict[str, Any], row: dict[str, Any], statistics: bool, driver: bool
-) -> dict[str, Any]:
+    state: LabState, host: HostStatus, vnic: VnicStatus, statistics: bool, driver: bool
+) -> Mapping[str, object]:
     if statistics:
-        names = (f"{host['name']}/{name} ethtool" for name in (row["vesw"], row["interface"]))
-        found: dict[str, Any] = next(
-            (data["counters"][name] for name in names if name in data["counters"]), {}
-        )
-        return found
+        names = (f"{host.name}/{name} ethtool" for name in (vnic.vesw, vnic.interface))
+        return next((state.counters[name] for name in names if name in state.counters), {})
     if driver:
-        return {"driver": DRIVER, "bus-info": f"{host['name']} vport {row['vport_num']}", "lab": data["lab"]}
-    speed = f"{host['speed']}Mb/s" if host["speed"] else "Unknown!"
-    return {"Speed": speed, "Duplex": "Full", "Link detected": "yes" if row["carrier"] else "no"}
+        return {"driver": DRIVER, "bus-info": f"{host.name} vport {vnic.vport_num}", "lab": state.lab}
+    speed = f"{host.speed}Mb/s" if host.speed else "Unknown!"
+    return {"Speed": speed, "Duplex": "Full", "Link detected": "yes" if vnic.carrier else "no"}

@@ -136,12 +136,14 @@ def _scrape_one(directory: LabDir) -> Iterator[Scraped]:
     from opavnic.lab.file.errors import LabError
     from opavnic.lab.ownership.client import LabClient
     from opavnic.observe.metrics import Scraped
+    from opavnic.state.fabric import FaultsSet
+    from opavnic.state.lab import LabState
 
     journal = directory.load()
     if journal is None or not journal.alive:
         return
     client = LabClient(directory.control_socket, ANSWER_S)
     try:
-        yield Scraped(directory.name, client.get("/status"), client.get("/faults"))
+        yield Scraped(directory.name, client.read(LabState, "/status"), client.read(FaultsSet, "/faults"))
     except LabError:
         yield Scraped(directory.name, None)

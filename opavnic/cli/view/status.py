@@ -20,13 +20,12 @@ from opavnic.cli.base.output import (
     current_form,
     is_screen,
     lid_text,
-    pick,
     print_json,
     print_sheets,
     say,
     wrong,
 )
-from opavnic.observe.rates import state_text, vesw_text
+from opavnic.state.lab import EngineStatus, LabState, LinkStatus
 
 _VNICS_SHOWN: Final = 16
 _LINKS_SHOWN: Final = 8
@@ -71,9 +70,8 @@ def status(
     """
     client = lab_client(lab)
 
-    def ask() -> dict[str, Any]:
-        found: dict[str, Any] = client.get("/status?counters=1" if counters else "/status")
-        return found
+    def ask() -> LabState:
+        return client.read(LabState, "/status?counters=1" if counters else "/status")
 
     if watch is None:
         _show(ask(), as_json, whole)
@@ -84,61 +82,64 @@ def status(
 
             watch_status(ask, watch, whole=whole)
             return
-        before: dict[str, Any] = {}
+        before: LabState | None = None
         while True:
             now = ask()
-            if now | {"uptime_s": 0} != before:
+            still = now.model_copy(update={"uptime_s": 0.0})
+            if still != before:
                 _show(now, as_json, whole)
                 sys.stdout.flush()
-            before = now | {"uptime_s": 0}
+            before = still
             time.sleep(watch)
 
 
 status.command_class = OptionalValueCommand.of("2s", "-w", "--watch")  # type: ignore[attr-defined]
 
 
-def _show(data: dict[str, Any], as_json: bool, whole: bool) -> None:
+def _show(state: LabState, as_json: bool, whole: bool) -> None:
     if as_json:
-        print_json(data)
+        print_json(state.as_json())
         return
-    print_sheets(status_items(data, whole=whole or current_form() is Form.CSV))
-    if lost := data["balance"]:
-        said = ", ".join(f"{name} {count:+}" for name, count in lost.items())
+    print_sheets(status_items(state, whole=whole or current_form() is Form.CSV))
+    if state.balance:
+        said = ", ".join(f"{name} {count:+}" for name, count in state.balance.items())
         say(f"packets not accounted for (a bug): {said}")
 
 
-def status_items(data: dict[str, Any], *, whole: bool = False) -> Iterator[Sheet | str]:
+def status_items(state: LabState, *, whole: bool = False) -> Iterator[Sheet | str]:
     """Yield the lines and tables of a status.
 
     Args:  whole: list everything, in place of what is wrong alone, where a table becomes long.
     """
-    yield from vnic_items(data, whole=whole)
-    yield from _link_items(data["links"], whole)
-    yield from _drop_items(data.get("drops", {}), whole)
-    yield from data.get("hints", ())
-    if data["apps"]:
-        yield Sheet(("app", "what", "value"), list(_app_rows(data["apps"])))
-    if parts := data.get("parts"):
-        rows = [row for name, values in parts.items() for row in _rows(name, values)]
+    yield from vnic_items(state, whole=whole)
+    yield from _link_items(state.links, whole)
+    yield from _drop_items(state.drops, whole)
+    yield from state.hints
+    if state.apps:
+        rows = [row for app in state.apps for row in _rows(f"{app.kind} on {app.host}", app.said)]
+        yield Sheet(("app", "what", "value"), rows)
+    if state.parts:
+        rows = [row for name, values in state.parts.items() for row in _rows(name, values)]
         yield Sheet(("part", "what", "value"), rows)
-    if counters := data.get("counters"):
-        yield Sheet(("element", "counter", "value"), list(_counter_rows(counters)), title="counters")
+    if state.counters:
+        yield Sheet(("element", "counter", "value"), list(_counter_rows(state.counters)), title="counters")
         yield "netdev: the kernel's own figures; tx_dropped: its queue was full, or had no"
         yield "carrier yet; no VNIC saw it"
 
 
-def _link_items(links: list[dict[str, Any]], whole: bool) -> Iterator[Sheet | str]:
-    def is_wrong(link: dict[str, Any]) -> bool:
-        return link["state"] != "up" or bool(link["drops"])
+def _link_items(links: list[LinkStatus], whole: bool) -> Iterator[Sheet | str]:
+    def is_wrong(link: LinkStatus) -> bool:
+        return not link.is_up or bool(link.drops)
 
     fold = not whole and len(links) > _LINKS_SHOWN
     listed = [link for link in links if is_wrong(link)] if fold else links
     rows = [
         [
-            link["name"],
-            wrong(link["state"], link["state"] != "up"),
-            *pick(link, "packets_forth", "packets_back"),
-            wrong(link["drops"], bool(link["drops"])),
+            link.name,
+            wrong(link.state, not link.is_up),
+            link.packets_forth,
+            link.packets_back,
+            wrong(link.drops, bool(link.drops)),
         ]
         for link in listed
     ]
@@ -146,7 +147,7 @@ def _link_items(links: list[dict[str, Any]], whole: bool) -> Iterator[Sheet | st
         yield Sheet(("link", "state", "packets ->", "packets <-", "drops"), rows)
     if fold and len(listed) < len(links):
         quiet = [link for link in links if not is_wrong(link)]
-        packets = sum(count or 0 for link in quiet for count in pick(link, "packets_forth", "packets_back"))
+        packets = sum(link.packets_forth + link.packets_back for link in quiet)
         yield f"{counted(len(quiet), 'link')} up without drops, {counted(packets, 'packet')}; {_ALL}"
 
 
@@ -175,12 +176,6 @@ def _by_reason(rows: list[tuple[str, str, int]]) -> Iterator[tuple[str, str, int
         yield here[0][0] + others, reason, sum(row[2] for row in here)
 
 
-def _app_rows(apps: list[dict[str, Any]]) -> Iterator[tuple[object, ...]]:
-    for app in apps:
-        said = {what: value for what, value in app.items() if what not in ("kind", "host")}
-        yield from _rows(f"{app['kind']} on {app['host']}", said)
-
-
 def _rows(name: str, said: dict[str, Any]) -> Iterator[tuple[object, ...]]:
     """Yield the non-empty values that an app or part reports about itself."""
     for what, value in said.items():
@@ -190,58 +185,55 @@ def _rows(name: str, said: dict[str, Any]) -> Iterator[tuple[object, ...]]:
             yield name, what, value
 
 
-def engine_line(engine: dict[str, Any]) -> str:
+def engine_line(engine: EngineStatus) -> str:
     """Return the engine and what each of its workers carries."""
-    workers = engine["workers"]
-    wanted = engine["workers_wanted"]
-    text = f"engine {engine['name']}, {counted(len(workers), 'worker')}"
-    if wanted not in ("auto", len(workers)):
+    wanted = engine.workers_wanted
+    text = f"engine {engine.name}, {counted(len(engine.workers), 'worker')}"
+    if wanted not in ("auto", len(engine.workers)):
         text += f" ({wanted} asked for)"
     carried = (
-        f"{worker['engine']} {counted(worker['vnics'], 'VNIC')}, {counted(worker['links'], 'link')}"
-        for worker in workers
+        f"{worker.engine} {counted(worker.vnics, 'VNIC')}, {counted(worker.links, 'link')}"
+        for worker in engine.workers
     )
-    steered = f"; {counted(engine['steered'], 'VNIC')} steered" if engine["steered"] else ""
-    missed = f"; {counted(engine['missed'], 'sighting')} missed" if engine["missed"] else ""
+    steered = f"; {counted(engine.steered, 'VNIC')} steered" if engine.steered else ""
+    missed = f"; {counted(engine.missed, 'sighting')} missed" if engine.missed else ""
     return f"{text}: {'; '.join(carried)}{steered}{missed}"
 
 
-def merging_line(engine: dict[str, Any]) -> str:
+def merging_line(engine: EngineStatus) -> str:
     """Return at how many VNICs received packets are merged, by protocol; empty: at none."""
-    counts = [f"{name.upper()} at {counted(count, 'VNIC')}" for name, count in engine["merging"].items()]
+    counts = [f"{name.upper()} at {counted(count, 'VNIC')}" for name, count in engine.merging.items()]
     return f"merged on receipt: {', '.join(counts)}" if counts else ""
 
 
-def vnic_items(data: dict[str, Any], *, whole: bool = False) -> Iterator[Sheet | str]:
+def vnic_items(state: LabState, *, whole: bool = False) -> Iterator[Sheet | str]:
     """Yield the head of a status and its table of VNICs; `whole` as for `status_items`."""
-    quirks = ", driver quirks" if data["driver_quirks"] else ""
-    what = f"pid {data['pid']}, netdevs {data['netdev']}, EM {data['em']}, {data['mads']} MADs"
-    yield f"lab {data['lab']}: {what}{quirks}"
-    if data["failure"]:
-        yield f"it has ended: {data['failure']}"
+    quirks = ", driver quirks" if state.driver_quirks else ""
+    what = f"pid {state.pid}, netdevs {state.netdev}, EM {state.em}, {state.mads} MADs"
+    yield f"lab {state.lab}: {what}{quirks}"
+    if state.failure:
+        yield f"it has ended: {state.failure}"
         yield "it carries nothing any more; hosts and their programs stay until: opavnic down"
-    yield engine_line(data["engine"])
-    if merging := merging_line(data["engine"]):
+    yield engine_line(state.engine)
+    if merging := merging_line(state.engine):
         yield merging
-    if data["datapath_reason"]:
-        yield f"on the Python datapath: {data['datapath_reason']}"
-    vnics = [(host, vnic) for host in data["hosts"] for vnic in host["vnics"]]
+    if state.datapath_reason:
+        yield f"on the Python datapath: {state.datapath_reason}"
+    vnics = list(state.vnics())
     # an interface usually bears the name of its virtual switch
-    named = any(vnic["interface"] != vesw_text(vnic) for _, vnic in vnics)
+    named = any(vnic.interface != vnic.vesw_text for _, vnic in vnics)
     fold = not whole and len(vnics) > _VNICS_SHOWN
-    listed = (
-        [(host, vnic) for host, vnic in vnics if vnic["state"] != "up" or vnic.get("moved_to")]
-        if fold
-        else vnics
-    )
+    listed = [(host, vnic) for host, vnic in vnics if not fold or not vnic.is_up or vnic.moved_to]
     rows = [
         [
-            host["name"],
-            lid_text(host["lid"]),
-            vesw_text(vnic),
-            *([vnic["interface"]] if named else []),
-            *pick(vnic, "ip", "mac", "mtu"),
-            wrong(state_text(vnic), vnic["state"] != "up"),
+            host.name,
+            lid_text(host.lid),
+            vnic.vesw_text,
+            *([vnic.interface] if named else []),
+            vnic.ip,
+            vnic.mac,
+            vnic.mtu,
+            wrong(vnic.state_text, not vnic.is_up),
         ]
         for host, vnic in listed
     ]
@@ -252,7 +244,7 @@ def vnic_items(data: dict[str, Any], *, whole: bool = False) -> Iterator[Sheet |
         yield f"{counted(len(vnics) - len(listed), 'VNIC')} up; {_ALL}"
 
 
-def _counter_rows(counters: dict[str, dict[str, Any]]) -> Iterator[tuple[str, str, Any]]:
+def _counter_rows(counters: dict[str, dict[str, int]]) -> Iterator[tuple[str, str, int]]:
     for element, values in counters.items():
         shown = {key: value for key, value in values.items() if value}
         for index, (key, value) in enumerate(shown.items()):

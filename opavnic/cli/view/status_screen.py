@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from rich.console import Group
 from rich.text import Text
@@ -17,11 +17,12 @@ from rich.text import Text
 from opavnic.cli.base.output import as_rich
 from opavnic.cli.top.screen import Screen
 from opavnic.cli.view.status import status_items
+from opavnic.state.lab import LabState
 
 _QUIT: Final = "q"
 
 
-def watch_status(ask: Callable[[], dict[str, Any]], interval_s: float, *, whole: bool = False) -> None:
+def watch_status(ask: Callable[[], LabState], interval_s: float, *, whole: bool = False) -> None:
     """Show what `ask` returns until the key q or a signal; it is asked again after each interval.
 
     Args:  whole: list everything, as for `status_items`.
@@ -37,7 +38,7 @@ def watch_status(ask: Callable[[], dict[str, Any]], interval_s: float, *, whole:
                 screen.show(picture)
 
 
-def _picture(data: dict[str, Any], interval_s: float, whole: bool) -> Group:
-    lines = [line for item in status_items(data, whole=whole) for line in as_rich(item)]
+def _picture(state: LabState, interval_s: float, whole: bool) -> Group:
+    lines = [line for item in status_items(state, whole=whole) for line in as_rich(item)]
     hint = Text(f"every {interval_s:g} s; q: end", "dim", no_wrap=True)
     return Group(hint, *lines)

@@ -164,16 +164,17 @@ def _running(lab: str | None, routes: tuple[str, str] | None) -> _Shown:
     from urllib.parse import urlencode
 
     from hfi_sim.fabric.topology.ibnet import loads
+    from opavnic.state.fabric import RoutesState, TopologyState
 
     client = lab_client(lab)
-    data = client.get("/topology")
-    topology = loads(data["ibnetdiscover"])
-    topology.name = data["lab"]
-    shown = _Shown(topology, data["down"], data["engine"], data["deadlock"], apart=(EM_NODE,))
+    fabric = client.read(TopologyState, "/topology")
+    topology = loads(fabric.ibnetdiscover)
+    topology.name = fabric.lab
+    shown = _Shown(topology, fabric.down, fabric.engine, fabric.deadlock, apart=(EM_NODE,))
     if routes is not None:
         query = urlencode({"from": routes[0], "to": routes[1]})
-        found = client.get(f"/routes?{query}")
-        shown.paths, shown.target = found["paths"], found["to"]
+        found = client.read(RoutesState, f"/routes?{query}")
+        shown.paths, shown.target = found.paths, found.to
     return shown
 
 

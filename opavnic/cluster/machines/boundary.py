@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from hfi_sim.base.counters import Drop, PacketCounters
 from hfi_sim.base.instants import to_ns, to_seconds
@@ -23,6 +23,7 @@ from hfi_sim.nodes.cable import Link
 from opavnic.cluster.machines.gate import gate_of
 from opavnic.cluster.protocol.messages import Body
 from opavnic.cluster.protocol.transport import MANAGEMENT_SC, NodeName, Transport
+from opavnic.state.lab import CutLinkStatus
 
 FULL_BYTES: Final = 1 << 20
 """Bytes waiting for credits of the receiver behind a link above which its sender is paused."""
@@ -199,7 +200,7 @@ class Boundary:
             arriving.in_packets = cut.arrived + report.missing
             _set(arriving, Drop.NET_LOST, report.missing)
 
-    def status(self) -> list[dict[str, Any]]:
+    def status(self) -> list[CutLinkStatus]:
         """Return the state of every cut link as this machine sees it."""
         self.count()
         reports = self._transport.links()
@@ -208,20 +209,20 @@ class Boundary:
             report = reports.get(name)
             directions = cut.link.directions
             rows.append(
-                {
-                    "name": name,
-                    "peer": str(cut.peer),
-                    "leaves": directions[cut.leaving].name,
-                    "arrives": directions[1 - cut.leaving].name,
-                    "is_open": report is not None and report.is_open,
-                    "sent": cut.counters.out_packets - cut.sent_before,
-                    "under_way": cut.counters.in_flight,
-                    "lost": cut.counters.drops.get(Drop.NET_LOST, 0),
-                    "received": cut.arriving.in_packets - cut.received_before,
-                    "latency_us": round(to_seconds(cut.link.config.latency_ns) * 1e6, 3),
-                    "network_us": None if not cut.link.network_s else round(cut.link.network_s * 1e6, 1),
-                    "network_is_slower": to_ns(cut.link.network_s) > cut.link.config.latency_ns,
-                }
+                CutLinkStatus(
+                    name=name,
+                    peer=str(cut.peer),
+                    leaves=directions[cut.leaving].name,
+                    arrives=directions[1 - cut.leaving].name,
+                    is_open=report is not None and report.is_open,
+                    sent=cut.counters.out_packets - cut.sent_before,
+                    under_way=cut.counters.in_flight,
+                    lost=cut.counters.drops.get(Drop.NET_LOST, 0),
+                    received=cut.arriving.in_packets - cut.received_before,
+                    latency_us=round(to_seconds(cut.link.config.latency_ns) * 1e6, 3),
+                    network_us=None if not cut.link.network_s else round(cut.link.network_s * 1e6, 1),
+                    network_is_slower=to_ns(cut.link.network_s) > cut.link.config.latency_ns,
+                )
             )
         return rows
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from hfi_sim.base.errors import InputError
 from hfi_sim.engine.link.rule import FaultTarget
@@ -19,8 +20,9 @@ from opavnic.cluster.errors import AskError, ClusterError
 from opavnic.cluster.machines.captures import ClusterCapture, ServedCaptures
 from opavnic.cluster.protocol.status import fold_faults
 from opavnic.cluster.protocol.transport import NodeName
+from opavnic.state.fabric import LanesState
+from opavnic.world.fabric_views import FAULTS, LANES, VIEWS, Model, View
 from opavnic.world.parts.fabric import remove_fault
-from opavnic.world.parts.fabric_views import VIEWS
 from opavnic.world.remote_machines import RemoteCapture
 from opavnic.world.world import World
 
@@ -61,51 +63,65 @@ class ClusterMachines:
 
     # # --- views ---------------------------------------------------------------------------------------------
 
-    async def look(self, what: str, query: Mapping[str, str]) -> dict[str, Any]:
+    async def look(self, view: View[Model], query: Mapping[str, str]) -> Model:
         """See RemoteMachines.look."""
-        if what == "lanes":
-            return await self._lanes(query)
-        if what == "faults":
-            return fold_faults([_look(self._world, what, {}), *(await self._ask_all(what)).values()])
+        if view is LANES:
+            return cast("Model", await self._lanes(query))
+        if view is FAULTS:
+            here = FAULTS.of(self._world, {})
+            return cast("Model", fold_faults([here, *(await self._ask_all(FAULTS)).values()]))
         manager = self._machine.manager
         if manager is None or manager == self._machine.transport.name:
-            return _look(self._world, what, query)
-        return await self._ask(manager, what, query)
+            return view.of(self._world, query)
+        return await self._ask(manager, view, query)
 
-    async def _ask(self, name: NodeName, what: str, query: Mapping[str, str]) -> dict[str, Any]:
-        body = {"what": what, "query": dict(query)}
-        return await self._machine.transport.ask(name, "look", body, timeout_s=LOOK_S)
+    async def _ask(self, name: NodeName, view: View[Model], query: Mapping[str, str]) -> Model:
+        body = {"what": view.name, "query": dict(query)}
+        answer = await self._machine.transport.ask(name, "look", body, timeout_s=LOOK_S)
+        try:
+            return view.model.of_json(answer)
+        except ValueError as error:
+            raise AskError(f"{name}: malformed reply: {error}") from error
 
-    async def _ask_all(self, what: str, query: Mapping[str, str] | None = None) -> dict[NodeName, Any]:
+    async def _ask_all(
+        self, view: View[Model], query: Mapping[str, str] = MappingProxyType({})
+    ) -> dict[NodeName, Model]:
         """Return the views of the machines that answer."""
         names = sorted(self._machine.nodes)
         answers = await asyncio.gather(
-            *(self._ask(name, what, query or {}) for name in names), return_exceptions=True
+            *(self._ask(name, view, query) for name in names), return_exceptions=True
         )
-        return {name: answer for name, answer in zip(names, answers, strict=True) if isinstance(answer, dict)}
+        return {
+            name: answer
+            for name, answer in zip(names, answers, strict=True)
+            if not isinstance(answer, BaseException)
+        }
 
-    async def _lanes(self, query: Mapping[str, str]) -> dict[str, Any]:
+    async def _lanes(self, query: Mapping[str, str]) -> LanesState:
         """Take the lanes of each direction from the machine whose engine carries it."""
-        rows = {row["name"]: row for row in _look(self._world, "lanes", query)["directions"]}
+        rows = {row.name: row for row in LANES.of(self._world, query).directions}
         owners = {
             direction.name: self._owner(direction)
             for direction in directions_of(self._world.fabric, query.get("on", ""))
         }
-        others = {owner for owner in owners.values() if owner in self._machine.nodes}
-        names = sorted(others)
+        names = sorted({owner for owner in owners.values() if owner in self._machine.nodes})
         answers = await asyncio.gather(
-            *(self._ask(name, "lanes", query) for name in names), return_exceptions=True
+            *(self._ask(name, LANES, query) for name in names), return_exceptions=True
         )
         for name, answer in zip(names, answers, strict=True):
             if isinstance(answer, AskError):
                 raise answer
-            if isinstance(answer, dict):
-                rows |= {row["name"]: row for row in answer["directions"] if owners.get(row["name"]) == name}
-        return {"directions": list(rows.values())}
+            if not isinstance(answer, BaseException):
+                rows |= {row.name: row for row in answer.directions if owners.get(row.name) == name}
+        return LanesState(directions=list(rows.values()))
 
     async def _say(self, _asker: NodeName, body: dict[str, Any]) -> dict[str, Any]:
         query = {str(key): str(value) for key, value in dict(body.get("query", {})).items()}
-        return _look(self._world, str(body.get("what")), query)
+        what = str(body.get("what"))
+        if what not in VIEWS:
+            raise InputError(f'"{what[:40]}" is not one of {", ".join(VIEWS)}')
+        answer: dict[str, Any] = VIEWS[what].of(self._world, query).as_json()
+        return answer
 
     # --- faults --------------------------------------------------------------------------------------------
 
@@ -246,10 +262,3 @@ class ClusterMachines:
 
     async def _end_capture(self, asker: NodeName, body: dict[str, Any]) -> dict[str, Any]:
         return self.served.end(asker, body)
-
-
-def _look(world: World, what: str, query: Mapping[str, str]) -> dict[str, Any]:
-    view = VIEWS.get(what)
-    if view is None:
-        raise InputError(f'"{what[:40]}" is not one of {", ".join(VIEWS)}')
-    return view(world, query)

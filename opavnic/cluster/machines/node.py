@@ -32,6 +32,7 @@ from opavnic.lab.hosts.vnics import HostVnic
 from opavnic.lab.run.lab import Lab
 from opavnic.lab.run.share import Share
 from opavnic.lab.run.status import vnic_state
+from opavnic.state.lab import ClusterStatus, LabState
 from opavnic.world.em_node import EM_NODE
 from opavnic.world.steps import in_turns
 from opavnic.world.world import World
@@ -263,38 +264,37 @@ class Machine:
 
     # --- status --------------------------------------------------------------------------------------------
 
-    def _status(self) -> dict[str, Any]:
+    def _status(self) -> ClusterStatus:
         """Return the state of the cluster as this machine sees it."""
         own = str(self.transport.name)
-        links = [] if self.boundary is None else self.boundary.status()
-        placed = [] if self.placement is None else list(self.placement.hosts)
-        return {
-            "machine": own,
-            "placed": placed,
-            "there": sorted([own, *map(str, self.nodes)]),
-            "manager": str(self.manager or ""),
-            "links": links,
-            "clocks": {str(name): round(ahead, 3) for name, ahead in sorted(self.clocks.items())},
-        }
+        return ClusterStatus(
+            machine=own,
+            placed=[] if self.placement is None else list(self.placement.hosts),
+            there=sorted([own, *map(str, self.nodes)]),
+            manager=str(self.manager or ""),
+            links=[] if self.boundary is None else self.boundary.status(),
+            clocks={str(name): round(ahead, 3) for name, ahead in sorted(self.clocks.items())},
+        )
 
-    async def _say_status(self, _asker: NodeName, body: dict[str, Any]) -> dict[str, Any]:
+    async def _say_status(self, _asker: NodeName, _body: dict[str, Any]) -> dict[str, Any]:
         if self.lab is None or self.boundary is None:
             raise ClusterError(f"{self.transport.name} has no share of the lab yet")
-        return await in_turns(self.lab.status_steps(counters=bool(body.get("counters"))))
+        return (await in_turns(self.lab.status_steps())).as_json()
 
-    async def _fold(self, status: dict[str, Any], counters: bool) -> dict[str, Any]:
-        """Ask all machines at once; one that does not answer is left out."""
-        others = [name for name in sorted(self.nodes) if name in status["cluster"]["placed"]]
+    async def _fold(self, state: LabState) -> LabState:
+        """Ask all machines at once; one that does not answer, or is of another version, is left out."""
+        placed = [] if state.cluster is None else state.cluster.placed
+        others = [name for name in sorted(self.nodes) if name in placed]
         asked = (self.transport.ask(name, "status", {}, timeout_s=5.0) for name in others)
         answers = await asyncio.gather(*asked, return_exceptions=True)
-        shares = {str(self.transport.name): status}
+        shares = {str(self.transport.name): state}
         for name, answer in zip(others, answers, strict=True):
-            if isinstance(answer, dict):
-                shares[str(name)] = answer
-            elif isinstance(answer, AskError):
-                log.warning("no status from %s: %s", name, answer)
-            else:
-                raise answer
+            try:
+                if isinstance(answer, BaseException):
+                    raise answer
+                shares[str(name)] = LabState.of_json(answer)
+            except (AskError, ValueError) as error:
+                log.warning("no status from %s: %s", name, error)
         assert self.lab is not None  # noqa: S101 - it is asked
         return fold(shares, self.lab.model.hosts)
 

@@ -16,11 +16,12 @@ from opavnic.cluster.machines.member import Member
 from opavnic.cluster.machines.node import Machine, digest_of
 from opavnic.cluster.protocol.transport import Transport
 from opavnic.lab.file.model import LabModel
-from opavnic.lab.ownership.cleanup import Removed
 from opavnic.lab.run.daemon import run_lab
 from opavnic.lab.run.lab import Lab
+from opavnic.state.lab import LabState
+from opavnic.state.removed import Removed
 
-Ready = Callable[[Lab, dict[str, Any]], None]
+Ready = Callable[[Lab, LabState], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,65 +1,71 @@
-"""Joins the status of each machine's share into the status of the whole lab. Pure: data in, data out."""
+"""Joins the state of each machine's share into the state of the whole lab. Pure: models in, models out."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from hfi_sim.engine.link.rule import PACKET_KINDS
+from opavnic.base.state import counters_of
+from opavnic.state.fabric import FaultsSet, FaultStatus
+from opavnic.state.lab import ClusterStatus, Drops, LabState, LinkStatus, MachineStatus
 
-Status = dict[str, Any]
 _PACKET_KINDS: Final = frozenset(kind.value for kind in PACKET_KINDS)
 
 
-def fold(shares: Mapping[str, Status], order: Iterable[str]) -> Status:
-    """Return the status of a lab.
+def fold(shares: Mapping[str, LabState], order: Iterable[str]) -> LabState:
+    """Return the state of a lab.
 
-    Args:  shares: of each machine that answered, this one first; each has `cluster` with its links.
-           order: the hosts, as in the lab file.
+    Args:  shares: of each machine that answered, this one first. order: the hosts, as in the lab file.
     """
     own, *_ = shares.values()
     places = {host: place for place, host in enumerate(order)}
-    hosts = [{**host, "machine": machine} for machine, share in shares.items() for host in share["hosts"]]
-    hosts.sort(key=lambda host: places.get(host["name"], len(places)))
-    return {
-        **own,
-        "mads": sum(share["mads"] for share in shares.values()),
-        "hosts": hosts,
-        "apps": [app for share in shares.values() for app in share["apps"]],
-        "links": _links([share["links"] for share in shares.values()]),
-        "drops": _drops([share["drops"] for share in shares.values()]),
-        "balance": unaccounted(shares),
-        "cluster": {
-            **own["cluster"],
-            "machines": {
-                machine: {
-                    "hosts": [host["name"] for host in share["hosts"]],
-                    "datapath": share["datapath"],
-                    "links": share["cluster"]["links"],
-                }
-                for machine, share in shares.items()
-            }
-            | {machine: None for machine in own["cluster"]["placed"] if machine not in shares},
-        },
+    hosts = [
+        host.model_copy(update={"machine": machine})
+        for machine, share in shares.items()
+        for host in share.hosts
+    ]
+    hosts.sort(key=lambda host: places.get(host.name, len(places)))
+    cluster = _cluster(own)
+    machines: dict[str, MachineStatus | None] = {
+        machine: MachineStatus(
+            hosts=[host.name for host in share.hosts], datapath=share.datapath, links=_cluster(share).links
+        )
+        for machine, share in shares.items()
     }
+    machines |= {machine: None for machine in cluster.placed if machine not in shares}
+    return own.model_copy(
+        update={
+            "mads": sum(share.mads for share in shares.values()),
+            "hosts": hosts,
+            "apps": [app for share in shares.values() for app in share.apps],
+            "links": _links(share.links for share in shares.values()),
+            "drops": _drops(share.drops for share in shares.values()),
+            "balance": unaccounted(shares),
+            "cluster": cluster.model_copy(update={"machines": machines}),
+        }
+    )
 
 
-def _links(found: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+def _cluster(share: LabState) -> ClusterStatus:
+    assert share.cluster is not None  # noqa: S101 - of a share of a lab on several machines
+    return share.cluster
+
+
+def _links(found: Iterable[Sequence[LinkStatus]]) -> list[LinkStatus]:
     """Join the machines' rows of links: each machine counts the links that it carries, both ends count a cut link."""
-    joined: dict[str, dict[str, Any]] = {}
+    joined: dict[str, LinkStatus] = {}
     for row in (row for rows in found for row in rows):
-        known = joined.setdefault(row["name"], dict(row))
-        for key in ("packets_forth", "packets_back", "bytes_forth", "bytes_back"):
-            known[key] = max(known[key], row[key])
-        if row is not known:
-            known["drops"] = max(known["drops"], row["drops"])
-        if row["state"] != "up":
-            known["state"] = row["state"]
+        known = joined.setdefault(row.name, row)
+        if known is not row:
+            counts = {name: max(getattr(known, name), getattr(row, name)) for name in counters_of(LinkStatus)}
+            state = known.state if row.is_up else row.state
+            joined[row.name] = known.model_copy(update={"state": state, **counts})
     return list(joined.values())
 
 
-def _drops(found: list[dict[str, dict[str, int]]]) -> dict[str, dict[str, int]]:
+def _drops(found: Iterable[Drops]) -> Drops:
     joined: dict[str, Counter[str]] = {}
     for drops in found:
         for element, reasons in drops.items():
@@ -67,7 +73,7 @@ def _drops(found: list[dict[str, dict[str, int]]]) -> dict[str, dict[str, int]]:
     return {element: dict(reasons) for element, reasons in joined.items()}
 
 
-def unaccounted(shares: Mapping[str, Status]) -> dict[str, int]:
+def unaccounted(shares: Mapping[str, LabState]) -> dict[str, int]:
     """Return where frames are neither delivered nor counted, in an element or between two machines, and how many.
 
     Between machines this is the difference between the packets acknowledged at one and those received by the other. The
@@ -76,27 +82,28 @@ def unaccounted(shares: Mapping[str, Status]) -> dict[str, int]:
     lost = {
         f"{machine}: {element}": packets
         for machine, share in shares.items()
-        for element, packets in share["balance"].items()
+        for element, packets in share.balance.items()
     }
-    sent = {link["leaves"]: link["sent"] for share in shares.values() for link in share["cluster"]["links"]}
-    received = {
-        link["arrives"]: link["received"] for share in shares.values() for link in share["cluster"]["links"]
-    }
+    cut = [link for share in shares.values() for link in _cluster(share).links]
+    sent = {link.leaves: link.sent for link in cut}
+    received = {link.arrives: link.received for link in cut}
     for direction in sent.keys() & received.keys():
         if packets := sent[direction] - received[direction]:
             lost[f"{direction} network"] = packets
     return lost
 
 
-def fold_faults(shares: Sequence[Status]) -> Status:
+def fold_faults(shares: Sequence[FaultsSet]) -> FaultsSet:
     """Return the faults of a lab; each machine has counted the packets that its engine carries."""
     own, *others = shares
-    rows = {row["number"]: dict(row) for row in own["faults"]}
-    for row in (row for share in others for row in share["faults"]):
-        known = rows.setdefault(row["number"], row)
+    rows = {row.number: row for row in own.faults}
+    for row in (row for share in others for row in share.faults):
+        known = rows.setdefault(row.number, row)
         if known is row:
             continue
-        together = sum if row["kind"] in _PACKET_KINDS else max
-        for key in ("seen", "hits"):
-            known[key] = together((known[key], row[key]))
-    return {**own, "faults": [rows[number] for number in sorted(rows)]}
+        together = sum if row.kind in _PACKET_KINDS else max
+        counts = {
+            name: together((getattr(known, name), getattr(row, name))) for name in counters_of(FaultStatus)
+        }
+        rows[row.number] = known.model_copy(update=counts)
+    return own.model_copy(update={"faults": [rows[number] for number in sorted(rows)]})

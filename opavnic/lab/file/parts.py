@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError, create_model
+from pydantic_core import to_jsonable_python
 
 from hfi_sim.base.did_you_mean import nearest
 from opavnic.base.errors import PartError
@@ -214,9 +215,10 @@ class RunningParts:
 
 
 def _said(part: RunningPart) -> dict[str, Any]:
-    """Return the status of a part, or the error if that fails: one broken part must not hide the others."""
+    """Return the status of a part as JSON, or the error if that fails: one broken part must not hide the others."""
     try:
-        return part.status()
+        said: dict[str, Any] = to_jsonable_python(part.status())
+        return said
     except Exception as error:
         log.exception("%s gives no status", type(part).__name__)
         return {"error": f"{type(error).__name__}: {error}"}

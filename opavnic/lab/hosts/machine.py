@@ -16,12 +16,13 @@ from opavnic.lab.hosts.guests.guest import MACHINE, Guest, proven_namespace
 from opavnic.lab.hosts.guests.kinds import KINDS
 from opavnic.lab.hosts.interfaces import avoid_taken_names, plan_interfaces
 from opavnic.lab.hosts.vnics import HostVnic
-from opavnic.lab.ownership.cleanup import Removed, netdev_names, remove_namespaces, undo
+from opavnic.lab.ownership.cleanup import netdev_names, remove_namespaces, undo
 from opavnic.lab.ownership.identity import NamespaceId
 from opavnic.lab.ownership.journal_entries import GuestEntry, NamespaceEntry, NetdevEntry
 from opavnic.lab.ownership.namespaces import NETNS_DIR, create_namespace, end_programs, private_directory
 from opavnic.lab.ownership.owned import Owned, Place, Site
 from opavnic.lab.ownership.runtime import Journal, LabDir
+from opavnic.state.removed import Removed
 from opavnic.world.cleanups import Cleanups
 from opavnic.world.host_backends.backend import HostBackend, Interface, names_asked_for
 from opavnic.world.host_backends.memory import AppHost, InMemoryHost

@@ -11,12 +11,17 @@ import socket
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from opavnic.base.socket_peer import foreign_peer
 from opavnic.lab.file.errors import ConfigError, JournalError, LabError, LabInputError
 from opavnic.lab.ownership.runtime import Journal, LabDir
-from vema.em.desired.problems import Problem
+
+if TYPE_CHECKING:
+    from opavnic.base.state import StateModel
+    from vema.em.desired.problems import Problem
+
+Model = TypeVar("Model", bound="StateModel")
 
 QUERY_S: Final = 10.0
 """Time limit for a query of state. For requests that take work, the caller sets a longer one."""
@@ -68,6 +73,14 @@ class LabClient:
         """Send JSON to `path` and return the JSON of the answer. Raises LabError as `get` does."""
         return self._json("POST", path, body)
 
+    def read(self, model: type[Model], path: str) -> Model:
+        """Return the state at `path`. Raises as `get`; LabError too: the lab is of another version."""
+        return self._read(model, "GET", path, None)
+
+    def change(self, model: type[Model], path: str, body: object = None) -> Model:
+        """Send JSON to `path` and return the state after it. Raises as `read`."""
+        return self._read(model, "POST", path, body)
+
     def stream(self, path: str) -> Iterator[str]:
         """Yield the lines at `path` as they arrive; the time limit applies to the first."""
         for line in self.open(path):
@@ -77,27 +90,45 @@ class LabClient:
         """Return the content at `path` as a stream of bytes; the time limit applies to the first. Raises as `get`."""
         sock, response = self._ask("GET", path, None)
         if response.status >= http.HTTPStatus.BAD_REQUEST:
-            self._refuse(response, json.loads(response.read()))
+            raise self._refusal(response, json.loads(response.read()))
         sock.settimeout(None)
         return response
 
     def _json(self, method: str, path: str, body: object) -> Any:
+        answer = self._answer(method, path, body)
+        try:
+            return json.loads(answer)
+        except ValueError as error:
+            raise LabError(f"incomplete answer from the lab to {method} {path}: {error}") from error
+
+    def _read(self, model: type[Model], method: str, path: str, body: object) -> Model:
+        try:
+            return model.of_json(self._answer(method, path, body))
+        except ValueError as error:
+            lab = self._path.parent.name
+            raise LabError(f"lab {lab} was started by another version of opavnic: {error}") from error
+
+    def _answer(self, method: str, path: str, body: object) -> bytes:
+        """Return the JSON of an answer that is no error."""
         _, response = self._ask(method, path, body)
         try:
-            data = json.loads(response.read())
+            answer = response.read()
+            if response.status < http.HTTPStatus.BAD_REQUEST:
+                return answer
+            data = json.loads(answer)
         except (ValueError, OSError, http.client.HTTPException) as error:
             raise LabError(f"incomplete answer from the lab to {method} {path}: {error}") from error
+        raise self._refusal(response, data)
+
+    def _refusal(self, response: http.client.HTTPResponse, data: Any) -> LabError | ConfigError:
         if response.status == _UNPROCESSABLE:
-            raise RefusedFileError(
+            from vema.em.desired.problems import Problem  # most commands get none
+
+            return RefusedFileError(
                 [Problem(tuple(item["path"]), item["message"]) for item in data["problems"]]
             )
-        if response.status >= http.HTTPStatus.BAD_REQUEST:
-            self._refuse(response, data)
-        return data
-
-    def _refuse(self, response: http.client.HTTPResponse, data: Any) -> NoReturn:
         wrong = LabInputError if response.status == http.HTTPStatus.BAD_REQUEST else LabError
-        raise wrong(str(data.get("error", response.reason)))
+        return wrong(str(data.get("error", response.reason)))
 
     def _ask(self, method: str, path: str, body: object) -> tuple[socket.socket, http.client.HTTPResponse]:
         connection = _UnixConnection(self._path, self._timeout_s)

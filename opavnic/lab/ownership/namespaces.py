@@ -12,7 +12,6 @@ import signal
 import stat
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +19,7 @@ from hfi_sim.base.errors import NetdevError
 from hfi_sim.netdev.namespace import CLONE_NEWNET, Libc, run_in_thread
 from opavnic.lab.file.errors import LabError, PrivilegeError
 from opavnic.lab.ownership.identity import NamespaceId, namespace_at, sign_namespace
+from opavnic.state.removed import Program
 
 NETNS_DIR: Final = Path("/run/netns")
 """The directory of names used by `ip netns`."""
@@ -135,17 +135,6 @@ def remove_namespace(path: Path, identity: NamespaceId) -> bool:
     except OSError as error:
         raise LabError(f"cannot remove network namespace {path.name}: {error.strerror}") from error
     return True
-
-
-@dataclass(frozen=True, slots=True)
-class Program:
-    """A process found in a namespace of the lab."""
-
-    pid: int
-    command: str
-
-    def __str__(self) -> str:
-        return f"{self.command} (pid {self.pid})"
 
 
 def programs_in(identities: Collection[NamespaceId]) -> list[Program]:

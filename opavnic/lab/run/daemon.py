@@ -6,19 +6,19 @@ import asyncio
 import gc
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from aiohttp import web
 
 from opavnic.base.signals import call_on_ending_signals
 from opavnic.lab.file.errors import LabError
-from opavnic.lab.ownership.cleanup import Removed
 from opavnic.lab.run.heap import keep_large_blocks_out_of_the_heap
 from opavnic.lab.run.lab import Lab
 from opavnic.lab.run.logs import LogHub
 from opavnic.lab.run.part_routes import PartRoutes
 from opavnic.lab.run.save import SaveRoutes
 from opavnic.lab.run.vnic_routes import VnicRoutes
+from opavnic.state.lab import LabState
+from opavnic.state.removed import Removed
 from opavnic.world.cleanups import Cleanups
 from opavnic.world.parts.control import ControlServer, LabRoutes, LogLines
 
@@ -27,7 +27,7 @@ log = logging.getLogger("opavnic.lab")
 
 async def run_lab(
     lab: Lab,
-    ready: Callable[[dict[str, Any]], None],
+    ready: Callable[[LabState], None],
     end: asyncio.Event | None = None,
     *,
     broken: Callable[[str], None] | None = None,
@@ -53,10 +53,10 @@ async def run_lab(
     return removed
 
 
-def lab_routes(lab: Lab, lines: LogLines, down: Callable[[], Awaitable[Any]]) -> list[web.RouteDef]:
+def lab_routes(lab: Lab, lines: LogLines, down: Callable[[], Awaitable[Removed]]) -> list[web.RouteDef]:
     """Return the routes of a lab's control API.
 
-    Args:    down: ends the lab and returns what was removed, as plain data.
+    Args:    down: ends the lab and returns what was removed.
     """
     return [
         *LabRoutes(lab.status_steps, lines, down, lab.folded).routes(),
@@ -69,17 +69,17 @@ def lab_routes(lab: Lab, lines: LogLines, down: Callable[[], Awaitable[Any]]) ->
 
 async def _live(
     lab: Lab,
-    ready: Callable[[dict[str, Any]], None],
+    ready: Callable[[LabState], None],
     end: asyncio.Event,
     cleanups: Cleanups,
     broken: Callable[[str], None] | None,
 ) -> Removed:
     """Run the lab until `end` is set and stop it; the other cleanups are registered in `cleanups`."""
 
-    async def down() -> dict[str, Any]:
+    async def down() -> Removed:
         removed = await lab.stop()
         asyncio.get_running_loop().call_soon(end.set)
-        return removed.as_json()
+        return removed
 
     lab.claim()
     cleanups.add("directory of the lab", lab.release)

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Final
 
 from opavnic.lab.file.errors import JournalError, LabError, NoLabError, PrivilegeError
-from opavnic.lab.ownership.cleanup import Removed, netdev_names, undo
+from opavnic.lab.ownership.cleanup import netdev_names, undo
 from opavnic.lab.ownership.client import LabClient
 from opavnic.lab.ownership.namespaces import is_name_of, programs_in
 from opavnic.lab.ownership.runtime import Journal, LabDir, all_labs, running_lab
+from opavnic.state.removed import Removed
 
 PATIENCE_S: Final = 15.0
 """How long the process of a lab may take to end."""

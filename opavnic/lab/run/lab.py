@@ -30,13 +30,15 @@ from opavnic.lab.hosts.names import NamedVnic
 from opavnic.lab.hosts.programs import run_program, start_program
 from opavnic.lab.hosts.uplinks.ways import Ways
 from opavnic.lab.hosts.vnics import HostVnic, vnics_of
-from opavnic.lab.ownership.cleanup import Removed, take_over
+from opavnic.lab.ownership.cleanup import take_over
 from opavnic.lab.ownership.runtime import Journal, LabDir, process_start_time, runtime_root
 from opavnic.lab.run.neighbour_limits import too_small_here
 from opavnic.lab.run.programs_route import ProgramRoutes
 from opavnic.lab.run.share import Share
-from opavnic.lab.run.status import is_up_to_the_em, lab_status, vnic_state
+from opavnic.lab.run.status import is_up_to_the_em, lab_state, vnic_state
 from opavnic.lab.run.world_of import carrier_of, manages, world_of
+from opavnic.state.lab import LabState
+from opavnic.state.removed import Removed
 from opavnic.vnic.adapter import Adapter
 from opavnic.world.cleanups import Cleanups
 from opavnic.world.host_backends.backend import HostBackend, Interface
@@ -468,11 +470,11 @@ class Lab:
         """Return the VNIC behind an interface, once the EM has created it."""
         return self.world.vnic_ports[interface.host].adapters.get(VportNum(interface.vport_num))
 
-    def status(self, *, counters: bool = False) -> dict[str, Any]:
-        """Return the state of the lab as plain data; with `counters`, also the counters of every element."""
+    def status(self, *, counters: bool = False) -> LabState:
+        """Return the state of the lab; with `counters`, also the counters of every element."""
         return at_once(self.status_steps(counters=counters))
 
-    def status_steps(self, *, counters: bool = False) -> Steps[dict[str, Any]]:
+    def status_steps(self, *, counters: bool = False) -> Steps[LabState]:
         """Make what `status` returns, in steps: for a large lab it takes long."""
         head: dict[str, Any] = {
             "lab": self.model.name,
@@ -493,7 +495,7 @@ class Lab:
             head["cluster"] = self.share.status()
         names = self._vesw_names()
         wanted = self.model.datapath.workers
-        return lab_status(
+        return lab_state(
             head,
             self.world,
             self.hosts,
@@ -518,9 +520,9 @@ class Lab:
         guid = int(self.world.vnic_ports[vnic.host].port.guid)
         return self.manager.em.why_not(guid, vnic.due_vesw_id) if vnic.due_vesw_id else ""
 
-    async def folded(self, status: dict[str, Any], counters: bool) -> dict[str, Any]:
+    async def folded(self, status: LabState) -> LabState:
         """Return the status of the lab as a whole, given that of its share here."""
-        return status if self.share is None else await self.share.fold(status, counters)
+        return status if self.share is None else await self.share.fold(status)
 
     def _vesw_names(self) -> dict[int, str]:
         names = {vesw.id: vesw.name for vesw in self.model.vesws}

@@ -22,8 +22,10 @@ from aiohttp import web
 
 from hfi_sim.base.errors import InputError
 from opavnic.base.errors import OpavnicError
+from opavnic.base.state import StateModel
+from opavnic.state.lab import Numbered
 from opavnic.world.connections import while_read
-from opavnic.world.json_body import json_object
+from opavnic.world.json_body import json_answer, json_object
 from opavnic.world.openapi import api
 from opavnic.world.part import RunningPart
 
@@ -91,7 +93,7 @@ class ProgramRoutes(RunningPart):
     @api(
         "Start a program on a host, on any machine of the cluster",
         "its number",
-        ("number",),
+        Numbered,
         body={
             "host": "!string: a host of the lab",
             "command": "!array of strings: a program and its arguments",
@@ -112,7 +114,7 @@ class ProgramRoutes(RunningPart):
         self._last += 1
         self._running[self._last] = program
         asyncio.get_running_loop().call_later(UNREAD_S, self._forget, self._last)
-        return web.json_response({"number": self._last})
+        return await json_answer(Numbered(number=self._last))
 
     def _forget(self, number: int) -> None:
         """Forget a program whose output has no reader yet: its machine hangs up on it."""
@@ -154,6 +156,7 @@ class ProgramRoutes(RunningPart):
     @api(
         "Give a program input",
         "nothing",
+        StateModel,
         body={
             "number": "!integer: of a program",
             "data": "string: input in base64",
@@ -172,7 +175,7 @@ class ProgramRoutes(RunningPart):
         rows, columns = body.get("rows"), body.get("columns")
         size = (rows, columns) if type(rows) is int and type(columns) is int else None
         await program.give(data, eof=body.get("eof") is True, size=size)
-        return web.json_response({})
+        return await json_answer(StateModel())
 
     def _find(self, number: object) -> RemoteProgram:
         if type(number) is not int or number not in self._running:

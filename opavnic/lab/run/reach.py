@@ -41,6 +41,7 @@ from opavnic.lab.run.reach_plan import (
     room_for,
     tasks,
 )
+from opavnic.state.lab import HostStatus, LabState
 
 ATTEMPTS: Final = 3
 """How often an echo is sent that gets no answer."""
@@ -119,14 +120,14 @@ class _Running:
 
 def check_reach(
     journal: Journal,
-    status: Mapping[str, Any],
+    state: LabState,
     *,
     timeout_s: float,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> ReachReport:
     """Send all echoes and wait for their answers. Call it in a process without other threads.
 
-    Args:    status: of the lab. timeout_s: how long an answer may take. progress: called with the number of probes
+    Args:    state: of the lab. timeout_s: how long an answer may take. progress: called with the number of probes
              that are over, and of all.
     Raises:  LabError: a host cannot be entered.
     """
@@ -136,14 +137,14 @@ def check_reach(
     with contextlib.ExitStack() as ends:
         places: list[VnicPlace] = []
         hosts: dict[str, _Sockets] = {}
-        for host in status["hosts"]:
+        for host in state.hosts:
             try:
-                namespace = host_namespace(journal, host["name"])
+                namespace = host_namespace(journal, host.name)
             except LabInputError:
                 continue  # an app in the process of the lab
-            opened = _in_host(host["name"], namespace, lambda: _open(ends))
-            hosts[host["name"]] = opened
-            places += _in_host(host["name"], namespace, lambda host=host: list(_places(host)))  # type: ignore[misc]
+            opened = _in_host(host.name, namespace, lambda: _open(ends))
+            hosts[host.name] = opened
+            places += _in_host(host.name, namespace, lambda host=host: list(_places(host)))  # type: ignore[misc]
         return _Run(hosts, places, timeout_s).run(progress)
 
 
@@ -186,21 +187,19 @@ def _open(ends: contextlib.ExitStack) -> _Sockets:
     return _Sockets(ipv4, ipv6, neighbours)
 
 
-def _places(host: Mapping[str, Any]) -> Iterable[VnicPlace]:
+def _places(host: HostStatus) -> Iterable[VnicPlace]:
     """Yield the VNICs of the host whose namespace this thread is in, as its kernel has them."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
-        for vnic in host["vnics"]:
-            name = vnic["interface"]
+        for vnic in host.vnics:
+            name = vnic.interface
             try:
                 index = socket.if_nametoindex(name)
                 mtu = struct.unpack_from("=i", _ask(asking, _SIOCGIFMTU, name), 16)[0]
             except OSError:
                 continue  # it is not there: its state says why
-            if not vnic["vesw"] or vnic["state"] != "up":
+            if not vnic.vesw or not vnic.is_up:
                 continue
-            yield VnicPlace(
-                host["name"], vnic["vesw"], name, index, mtu, _ipv4(asking, name), _link_local(name)
-            )
+            yield VnicPlace(host.name, vnic.vesw, name, index, mtu, _ipv4(asking, name), _link_local(name))
 
 
 def _ask(asking: socket.socket, request: int, interface: str) -> bytes:

@@ -7,7 +7,6 @@ file cannot say is left out, and named.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import Any, Final
 
 import yaml
@@ -21,6 +20,8 @@ from opavnic.lab.file.model import Em
 from opavnic.lab.file.parts import lab_model
 from opavnic.lab.run.by_hand import namespaces_by_hand, namespaces_of, vnics_by_hand
 from opavnic.lab.run.lab import Lab
+from opavnic.state.lab import SavedLab
+from opavnic.world.json_body import json_answer
 from opavnic.world.openapi import api
 from opavnic.world.part import RunningPart
 from vema.base.sections import AS_WRITTEN
@@ -29,19 +30,6 @@ from vema.em.desired.problems import model_problems
 
 _GIVEN_BY_THE_FILE: Final = ("vesws", "mac", "fabric")
 """Keys of an EM configuration that a lab file has a place for."""
-
-
-@dataclass(frozen=True, slots=True)
-class Saved:
-    """A lab as a file."""
-
-    text: str
-    left_out: tuple[str, ...]
-    """State of the lab that the file cannot hold."""
-
-    def as_json(self) -> dict[str, Any]:
-        """Return it as plain data."""
-        return {"lab_file": self.text, "left_out": list(self.left_out)}
 
 
 class SaveRoutes(RunningPart):
@@ -53,15 +41,15 @@ class SaveRoutes(RunningPart):
     def routes(self) -> list[web.RouteDef]:
         return [web.get("/save", self._get_save)]
 
-    @api("The running state as a lab file", "the file, and what it does not say", ("lab_file", "left_out"))
+    @api("The running state as a lab file", "the file, and what it does not say", SavedLab)
     async def _get_save(self, _: web.Request) -> web.Response:
         saved = save(self._lab)
         hosts = await asyncio.to_thread(namespaces_by_hand, namespaces_of(self._lab))
-        left_out = (*saved.left_out, *vnics_by_hand(self._lab), *hosts)
-        return web.json_response(Saved(saved.text, left_out).as_json())
+        left_out = [*saved.left_out, *vnics_by_hand(self._lab), *hosts]
+        return await json_answer(SavedLab(lab_file=saved.lab_file, left_out=left_out))
 
 
-def save(lab: Lab) -> Saved:
+def save(lab: Lab) -> SavedLab:
     """Return the running state of a lab as a lab file that `opavnic up` reads back to the same state.
 
     Raises:  LabError: no lab file can say it: the name of a virtual switch names no interface, for instance.
@@ -86,7 +74,7 @@ def save(lab: Lab) -> Saved:
         problems = "; ".join(map(str, model_problems(error, model)))
         raise LabError(f"lab {lab.model.name} cannot be saved as a lab file: {problems}") from error
     in_order = {key: data[key] for key in model.model_fields if key in data}
-    return Saved(_yaml(in_order), tuple(left_out))
+    return SavedLab(lab_file=_yaml(in_order), left_out=left_out)
 
 
 def _leave_out_losses(data: dict[str, Any]) -> None:

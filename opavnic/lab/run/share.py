@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
 
 from opavnic.lab.run.programs_route import RemotePrograms
+from opavnic.state.lab import ClusterStatus, LabState
 from opavnic.world.remote_machines import RemoteMachines
 from opavnic.world.world import World
 
@@ -29,10 +29,10 @@ class Share:
     """Waits until the other machines are ready as well."""
     trouble: Callable[[], list[str]]
     """Returns why other machines will not be ready."""
-    status: Callable[[], dict[str, Any]]
-    """Returns the entry `cluster` of the status of this machine."""
-    fold: Callable[[dict[str, Any], bool], Awaitable[dict[str, Any]]]
-    """Makes the status of this machine that of the whole lab; whether counters are asked for."""
+    status: Callable[[], ClusterStatus]
+    """Returns the entry `cluster` of the state of this machine."""
+    fold: Callable[[LabState], Awaitable[LabState]]
+    """Makes the state of this machine that of the whole lab."""
     remote_machines: RemoteMachines
     """The other machines, as the parts of the lab ask them."""
     programs: RemotePrograms

@@ -1,4 +1,4 @@
-"""The status of a lab as plain data, for `opavnic status`."""
+"""The state of a lab, made from what runs: for `opavnic status` and all else that shows a lab."""
 
 from __future__ import annotations
 
@@ -14,7 +14,19 @@ from hfi_sim.base.types import mac_text
 from hfi_sim.fabric.fabric import Fabric
 from opavnic.lab.file.parts import RunningParts
 from opavnic.lab.hosts.vnics import HostVnic, vnics_of
+from opavnic.state.lab import (
+    UP,
+    AppStatus,
+    Drops,
+    EngineStatus,
+    HostStatus,
+    LabState,
+    LinkStatus,
+    VnicStatus,
+    WorkerLoad,
+)
 from opavnic.vnic.adapter import Adapter
+from opavnic.vnic.counters import traffic_of
 from opavnic.vnic.vnic_port import VnicPort
 from opavnic.world.host_backends.backend import HostBackend
 from opavnic.world.steps import Steps
@@ -27,6 +39,7 @@ Why = Callable[[HostVnic], str]
 NOT_CREATED: Final = "not created by the EM"
 HELD_DOWN: Final = "held down by the EM"
 NOT_CONFIGURED: Final = "not configured by the EM"
+ENDED: Final = "ended"
 KERNEL_DROPS: Final = ("tx_dropped", "rx_dropped")
 
 
@@ -34,7 +47,7 @@ ELEMENTS_AT_ONCE: Final = 256
 """Elements whose counters are read in one step."""
 
 
-def lab_status(
+def lab_state(
     head: Mapping[str, Any],
     world: World,
     hosts: Mapping[str, HostBackend],
@@ -45,10 +58,10 @@ def lab_status(
     counters: bool,
     why: Why,
     learns: bool,
-) -> Steps[dict[str, Any]]:
-    """Make the status of a lab as plain data; with `counters`, also the counters of every element. Each host is a step.
+) -> Steps[LabState]:
+    """Make the state of a lab; with `counters`, also the counters of every element. Each host is a step.
 
-    Args:  head: the entries of the lab itself, including `datapath` and `failure`. vesw_names: names of known virtual
+    Args:  head: the fields of the lab itself, including `datapath` and `failure`. vesw_names: names of known virtual
            switches by id. workers: how many the lab file asks for. why: the reason of a VNIC's state.
            learns: whether the EM learns the addresses of all virtual switches.
     """
@@ -60,39 +73,35 @@ def lab_status(
     adapters: dict[str, Adapter] = {}
     for host, port in [(host, world.vnic_ports[name]) for name, host in hosts.items()]:
         vnics = vnics_of(host, port)
-        row = host_status(host, port, vnics, vesw_names, why)
-        if head["failure"]:
-            for vnic in row["vnics"]:
-                vnic["state"] = "ended"
-        rows.append(row)
+        rows.append(host_status(host, port, vnics, vesw_names, why, has_ended=bool(head["failure"])))
         kernel |= {f"{vnic} netdev": values for vnic, values in kernel_counters(vnics).items()}
         adapters |= {str(vnic): vnic.adapter for vnic in vnics if vnic.adapter is not None}
         yield
-    data: dict[str, Any] = {
-        **head,
-        "engine": engine_status(world, head["datapath"], workers) | {"merging": _merging(rows)},
-        "mads": world.mads,
-        "hosts": rows,
-        "apps": running.app_status(),
-        "links": link_status(world.fabric, head["datapath"]),
-        "drops": drop_status(world.fabric, kernel),
-        "balance": world.fabric.balance(),
-    }
-    data["hints"] = [] if learns else hints(data["drops"], adapters.values())
+    drops = drop_status(world.fabric, kernel)
+    more: dict[str, Any] = {}
     if parts := running.status():
-        data["parts"] = parts
+        more["parts"] = parts
     if counters:
         agents = {host: port.agent.counters for host, port in world.vnic_ports.items()}
-        data["counters"] = yield from counter_status(world.fabric, agents, adapters)
-        data["counters"] |= kernel
-    return data
+        more["counters"] = (yield from counter_status(world.fabric, agents, adapters)) | kernel
+    return LabState(
+        **head,
+        engine=engine_status(world, head["datapath"], workers, rows),
+        mads=world.mads,
+        hosts=rows,
+        apps=[AppStatus(**said) for said in running.app_status()],
+        links=link_status(world.fabric, head["datapath"]),
+        drops=drops,
+        balance=world.fabric.balance(),
+        hints=[] if learns else hints(drops, adapters.values()),
+        **more,
+    )
 
 
-def engine_status(world: World, name: str, workers_wanted: int | str) -> dict[str, Any]:
-    """Return the engine, the number of workers in the lab file, and the VNICs and links that each worker carries.
-
-    `steered` is the number of VNICs whose received frames are spread over all processors of their host, `missed` the
-    number of packets not reported to observers because Python could not keep up.
+def engine_status(
+    world: World, name: str, workers_wanted: int | str, hosts: Iterable[HostStatus]
+) -> EngineStatus:
+    """Return the engine, how many workers the lab file asks for, and what each carries.
 
     Args:  name: native or python. A native worker carries no VNICs of the lab's own process.
     """
@@ -102,19 +111,14 @@ def engine_status(world: World, name: str, workers_wanted: int | str) -> dict[st
         steered = missed = 0
     else:
         loads, steered, missed = world.carrier.loads, world.carrier.steered, world.carrier.missed
-    workers = [{"engine": name, "vnics": vnics, "links": links} for vnics, links in loads]
-    return {
-        "name": name,
-        "workers_wanted": workers_wanted,
-        "workers": workers,
-        "steered": steered,
-        "missed": missed,
-    }
-
-
-def _merging(hosts: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    """Return for each protocol the number of VNICs at which received packets are merged."""
-    return dict(Counter(name for host in hosts for vnic in host["vnics"] for name in vnic["merges"]))
+    return EngineStatus(
+        name=name,
+        workers_wanted=workers_wanted,
+        workers=[WorkerLoad(engine=name, vnics=vnics, links=links) for vnics, links in loads],
+        steered=steered,
+        missed=missed,
+        merging=Counter(protocol for host in hosts for vnic in host.vnics for protocol in vnic.merges),
+    )
 
 
 def kernel_counters(vnics: Iterable[HostVnic]) -> dict[str, dict[str, int]]:
@@ -132,16 +136,25 @@ def kernel_counters(vnics: Iterable[HostVnic]) -> dict[str, dict[str, int]]:
 
 
 def host_status(
-    host: HostBackend, port: VnicPort, vnics: Iterable[HostVnic], vesw_names: Mapping[int, str], why: Why
-) -> dict[str, Any]:
-    """Return one host with its VNICs."""
-    return {
-        "name": host.name,
-        "namespace": host.namespace_name,
-        "lid": port.port.lid,
-        "speed": host.speed,
-        "vnics": [vnic_status(vnic, port.frames(vnic.vport_num), vesw_names, why) for vnic in vnics],
-    }
+    host: HostBackend,
+    port: VnicPort,
+    vnics: Iterable[HostVnic],
+    vesw_names: Mapping[int, str],
+    why: Why,
+    *,
+    has_ended: bool = False,
+) -> HostStatus:
+    """Return one host with its VNICs. Args: has_ended: the lab carries nothing any more."""
+    return HostStatus(
+        name=host.name,
+        namespace=host.namespace_name,
+        lid=port.port.lid,
+        speed=host.speed,
+        vnics=[
+            vnic_status(vnic, port.frames(vnic.vport_num), vesw_names, why, has_ended=has_ended)
+            for vnic in vnics
+        ],
+    )
 
 
 def vnic_status(
@@ -149,40 +162,32 @@ def vnic_status(
     frames: tuple[PacketCounters, PacketCounters],
     vesw_names: Mapping[int, str],
     why: Why,
-) -> dict[str, Any]:
-    """Return one VNIC: as requested in the lab file, as configured by the EM, and as seen by the host.
-
-    `vesw_id` is the id of its virtual switch; before it is on one, that of the lab file, or 0. `moved_to` is the
-    network namespace that it was moved to; empty while it is in that of its host.
+    *,
+    has_ended: bool = False,
+) -> VnicStatus:
+    """Return one VNIC.
 
     Args:  frames: its counters, tx and rx. Sent and delivered frames are shown, without FCS as in `ip -s link`.
            vesw_names: names of known virtual switches by id. why: the reason of a state that is up to the EM.
+           has_ended: the lab carries nothing any more.
     """
-    asked, adapter, netdev = vnic.asked, vnic.adapter, vnic.netdev
-    tx, rx = frames
-    vesw_id = 0 if adapter is None else adapter.vesw_id
-    if not vesw_id and asked is not None:
-        vesw_id = asked.vesw.id
-    return {
-        "vesw": vesw_names.get(vesw_id),
-        "vesw_id": vesw_id,
-        "vport_num": vnic.vport_num,
-        "interface": vnic.interface,
-        "ip": None if vnic.address is None else str(vnic.address),
-        "mac": None if netdev is None else mac_text(netdev.host_address),
-        "mtu": None if netdev is None else netdev.mtu,
-        "state": vnic_state(vnic),
-        "reason": why(vnic),
-        "moved_to": "" if netdev is None else netdev.moved_to,
-        "carrier": netdev is not None and netdev.carrier,
-        "oper_state": None if adapter is None else int(adapter.oper_state),
-        "tx_packets": tx.out_packets,
-        "tx_bytes": tx.out_bytes,
-        "rx_packets": rx.out_packets,
-        "rx_bytes": rx.out_bytes,
-        "merges": _merges(adapter),
-        "drops": tx.dropped + rx.dropped,
-    }
+    adapter, netdev = vnic.adapter, vnic.netdev
+    return VnicStatus(
+        vesw=vesw_names.get(vnic.due_vesw_id),
+        vesw_id=vnic.due_vesw_id,
+        vport_num=vnic.vport_num,
+        interface=vnic.interface,
+        ip=None if vnic.address is None else str(vnic.address),
+        mac=None if netdev is None else mac_text(netdev.host_address),
+        mtu=None if netdev is None else netdev.mtu,
+        state=ENDED if has_ended else vnic_state(vnic),
+        reason=why(vnic),
+        moved_to="" if netdev is None else netdev.moved_to,
+        carrier=netdev is not None and netdev.carrier,
+        oper_state=None if adapter is None else int(adapter.oper_state),
+        merges=_merges(adapter),
+        **traffic_of(*frames, None if adapter is None else adapter.counters),
+    )
 
 
 def is_up_to_the_em(state: str) -> bool:
@@ -212,35 +217,35 @@ def vnic_state(vnic: HostVnic) -> str:
         return "down"
     if not netdev.carrier:
         return "no carrier"
-    return "up" if adapter.oper_state == ConfigState.FORWARDING else "not operational"
+    return UP if adapter.oper_state == ConfigState.FORWARDING else "not operational"
 
 
-def link_status(fabric: Fabric, datapath: str = "python") -> list[dict[str, Any]]:
+def link_status(fabric: Fabric, datapath: str = "python") -> list[LinkStatus]:
     """Return every link with its traffic in both directions and the datapath that carries it."""
     rows = []
     for link in fabric.links:
         forth, back = link.directions
         rows.append(
-            {
-                "name": forth.name,
-                "state": "up" if link.up else "down",
-                "packets_forth": forth.counters.out_packets,
-                "packets_back": back.counters.out_packets,
-                "bytes_forth": forth.counters.out_bytes,
-                "bytes_back": back.counters.out_bytes,
-                "drops": forth.counters.dropped + back.counters.dropped,
-                "datapath": datapath,
-            }
+            LinkStatus(
+                name=forth.name,
+                state=UP if link.up else "down",
+                packets_forth=forth.counters.out_packets,
+                packets_back=back.counters.out_packets,
+                bytes_forth=forth.counters.out_bytes,
+                bytes_back=back.counters.out_bytes,
+                drops=forth.counters.dropped + back.counters.dropped,
+                datapath=datapath,
+            )
         )
     return rows
 
 
-def drop_status(fabric: Fabric, kernel: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
+def drop_status(fabric: Fabric, kernel: Mapping[str, Mapping[str, int]]) -> Drops:
     """Return the drops so far by element and reason, without elements that dropped nothing.
 
     Args:  kernel: the kernel's counters of each TAP, by the name of the TAP.
     """
-    drops = fabric.drops()
+    drops: Drops = fabric.drops()
     for name, counted in kernel.items():
         if here := {reason: counted[reason] for reason in KERNEL_DROPS if counted[reason]}:
             drops[name] = here
@@ -273,9 +278,9 @@ def _has_chosen(adapter: Adapter) -> bool:
 
 def counter_status(
     fabric: Fabric, agents: dict[str, AgentCounters], adapters: dict[str, Adapter]
-) -> Steps[dict[str, Any]]:
+) -> Steps[dict[str, dict[str, int]]]:
     """Make the counters of every element of the fabric, every management agent and every VNIC, by name."""
-    counters: dict[str, dict[str, Any]] = {}
+    counters: dict[str, dict[str, int]] = {}
     for number, (name, values) in enumerate(list(fabric.counters())):
         counters[name] = packet_counters(values)
         if not number % ELEMENTS_AT_ONCE:
@@ -289,7 +294,7 @@ def counter_status(
     return counters
 
 
-def packet_counters(counters: PacketCounters) -> dict[str, Any]:
+def packet_counters(counters: PacketCounters) -> dict[str, int]:
     """Return packet counters with a separate counter for each drop reason."""
     data = asdict(counters)
     drops = data.pop("drops")

@@ -9,8 +9,9 @@ from aiohttp import web
 
 from opavnic.lab.file.errors import LabInputError
 from opavnic.lab.run.lab import Lab
+from opavnic.state.lab import VnicsRemoved
 from opavnic.vnic.vnic_port import VnicPort
-from opavnic.world.json_body import json_object
+from opavnic.world.json_body import json_answer, json_object
 from opavnic.world.openapi import api
 from opavnic.world.part import RunningPart
 from vema.base.types import VportNum
@@ -28,7 +29,7 @@ class VnicRoutes(RunningPart):
     @api(
         "Remove VNICs that are not configured",
         "the vports that were removed",
-        ("removed",),
+        VnicsRemoved,
         body={"lid": "integer: of a port", "vports": "array: numbers of vports"},
     )
     async def _remove(self, request: web.Request) -> web.Response:
@@ -36,7 +37,7 @@ class VnicRoutes(RunningPart):
         vports = data.get("vports")
         if not isinstance(vports, list) or not all(isinstance(number, int) for number in vports):
             raise LabInputError(f"vports: {vports!r:.60} is not a list of numbers of vports")
-        return web.json_response({"removed": remove_vnics(self._lab, data.get("lid"), vports)})
+        return await json_answer(VnicsRemoved(removed=remove_vnics(self._lab, data.get("lid"), vports)))
 
 
 def remove_vnics(lab: Lab, lid: object, vports: list[int]) -> list[int]:

@@ -10,6 +10,7 @@ from nicegui import ui
 from nicegui.events import EChartPointClickEventArguments
 
 from opavnic.lab.file.errors import LabError
+from opavnic.state.fabric import RoutesState
 from opavnic.web.pages.frame import frame
 from opavnic.web.pages.redraw import redraw
 from opavnic.web.pages.side import Side
@@ -136,7 +137,7 @@ class FabricPage:
     async def _ask_path(self) -> str:
         """Ask where the packets of the chosen flow go, and what waits there; return what was wrong, or nothing."""
         try:
-            found = await self._watch.get("/routes?" + urlencode(self._route))
+            found = await self._watch.read(RoutesState, "/routes?" + urlencode(self._route))
         except LabError as error:
             self._path, self._route = [], {}
             return str(error)

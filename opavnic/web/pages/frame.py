@@ -72,10 +72,10 @@ def frame(watch: Watch, title: str, show: Show) -> Callable[[], Awaitable[None]]
             wrong.set_text(str(error))
             wrong.set_visibility(True)
             return
-        lost = ", ".join(f"{name} {count:+}" for name, count in seen.unaccounted.items())
+        lost = ", ".join(f"{name} {count:+}" for name, count in seen.state.balance.items())
         wrong.set_text(f"packets not accounted for (a bug): {lost}" if lost else "")
         wrong.set_visibility(bool(lost))
-        lab.set_text(seen.lab)
+        lab.set_text(seen.state.lab)
         lead_to_parts(seen)
         summary.set_text(f"{seen.summary}; {seen.mads:,.0f} MADs/s")
         done = show(seen)

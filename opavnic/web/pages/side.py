@@ -12,8 +12,10 @@ from urllib.parse import quote, urlencode
 from nicegui import ui
 
 from hfi_sim.base.quantities import rounded_rate
+from hfi_sim.base.text import visible
+from opavnic.state.fabric import FaultStatus
 from opavnic.web.scene import charts
-from opavnic.web.scene.scene import Fault, LinkView, NodeView, Scene
+from opavnic.web.scene.scene import LinkView, NodeView, Scene
 
 CAPTURE_S: Final = 10
 _DROPS_SHOWN: Final = 20
@@ -80,10 +82,13 @@ class Side:
         self._path_head.set_visibility(bool(path))
         self._path.set([f"{hop.name}: {hop.text}" for hop in path])
         self._tell_faults(seen.faults)
-        self._drops_head.set_visibility(bool(seen.drops))
-        self._drops.set(
-            [f"{element}: {reason} {count:,}" for element, reason, count in seen.drops[:_DROPS_SHOWN]]
-        )
+        drops = [
+            f"{element}: {reason} {count:,}"
+            for element, reasons in seen.state.drops.items()
+            for reason, count in reasons.items()
+        ]
+        self._drops_head.set_visibility(bool(drops))
+        self._drops.set(drops[:_DROPS_SHOWN])
 
     def _build(self, chosen: Chosen, seen: Scene, lines: Sequence[str]) -> None:
         self._about.clear()
@@ -93,10 +98,10 @@ class Side:
         with self._about:
             ui.label(chosen.name).classes("text-lg font-mono")
             if isinstance(chosen, NodeView) and chosen.kind == "host":
-                for vnic, _ in seen.vnics:
-                    if vnic.host == chosen.host:
-                        target = f"/vnic/{quote(vnic.host, safe='')}/{quote(vnic.interface, safe='')}"
-                        ui.link(f"{vnic.interface} on {vnic.vesw}", target).classes("text-sm")
+                for host, vnic, _ in seen.vnics:
+                    if host.name == chosen.host:
+                        target = f"/vnic/{quote(host.name, safe='')}/{quote(vnic.interface, safe='')}"
+                        ui.link(f"{vnic.interface} on {visible(vnic.vesw_text)}", target).classes("text-sm")
             self._figures = [ui.label(line).classes("text-sm") for line in lines]
             with ui.row():
                 self._deeds(chosen)
@@ -117,14 +122,14 @@ class Side:
     def _button(self, text: str, fault: str) -> None:
         ui.button(text, on_click=lambda: self._set(fault)).props("outline dense")
 
-    def _tell_faults(self, faults: Sequence[Fault]) -> None:
+    def _tell_faults(self, faults: Sequence[FaultStatus]) -> None:
         for number in self._faults.keys() - {fault.number for fault in faults}:
             self._faults.pop(number)[0].delete()
         for fault in faults:
             if fault.number not in self._faults:
                 with self._fault_list:
                     self._faults[fault.number] = self._fault_row(fault.number)
-            said = f"{fault.number}: {fault.text} ({fault.state}, hit {fault.hits} of {fault.seen})"
+            said = f"{fault.number}: {fault.fault} ({fault.state}, hit {fault.hits} of {fault.seen})"
             self._faults[fault.number][1].set_text(said)
 
     def _fault_row(self, number: int) -> tuple[ui.row, ui.label]:
@@ -142,7 +147,8 @@ def _standing(seen: Scene, chosen: Chosen) -> object:
         return chosen.name, chosen.up
     if chosen is None:
         return None
-    return chosen.name, [(vnic.interface, vnic.vesw) for vnic, _ in seen.vnics if vnic.host == chosen.host]
+    vnics = [(vnic.interface, vnic.vesw_text) for host, vnic, _ in seen.vnics if host.name == chosen.host]
+    return chosen.name, vnics
 
 
 def _figures(seen: Scene, chosen: Chosen) -> list[str]:
@@ -154,7 +160,7 @@ def _figures(seen: Scene, chosen: Chosen) -> list[str]:
     lines = [chosen.kind if chosen.lid is None else f"{chosen.kind}, LID {chosen.lid:#x}"]
     lines += [chosen.wrong] if chosen.wrong else []
     return lines + [
-        f"{vnic.interface}: {vnic.state}, sends {rounded_rate(pace.tx_bits)}"
-        for vnic, pace in seen.vnics
-        if vnic.host == chosen.host and chosen.kind == "host"
+        f"{vnic.interface}: {vnic.state}, sends {rounded_rate(paces['tx_bytes'])}"
+        for host, vnic, paces in seen.vnics
+        if host.name == chosen.host and chosen.kind == "host"
     ]

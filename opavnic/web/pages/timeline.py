@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from nicegui import ui
 
-from opavnic.base.event_timeline import clock_text, event_text
 from opavnic.lab.file.errors import LabError
+from opavnic.observe.event_timeline import clock_text, event_text
+from opavnic.state.em import EmEvent, EmEvents, EmVports
 from opavnic.web.pages.frame import frame
 from opavnic.web.pages.redraw import redraw
 from opavnic.web.pages.table import table
@@ -23,18 +24,20 @@ CONFIGURED: Final = "ok"
 
 def timeline_page(watch: Watch) -> None:
     """The events so far and as they come."""
-    events: list[dict[str, Any]] = []
+    events: list[EmEvent] = []
 
     of: dict[str, int] = {}
 
     async def show(seen: Scene) -> None:
-        if of.setdefault("pid", seen.pid) != seen.pid:  # a lab that was started anew counts its events anew
-            of["pid"] = seen.pid
+        if (
+            of.setdefault("pid", seen.state.pid) != seen.state.pid
+        ):  # a lab that was started anew counts its events anew
+            of["pid"] = seen.state.pid
             events.clear()
         redraw(mads, charts.plot("MADs of all ports", "1/s", {"MADs": list(watch.mads)}))
-        after = events[-1]["number"] if events else 0
+        after = events[-1].number if events else 0
         try:
-            found = (await watch.get(f"/em/events?after={after}&limit={EVENTS_MAX}"))["events"]
+            found = (await watch.read(EmEvents, f"/em/events?after={after}&limit={EVENTS_MAX}")).events
         except LabError as error:
             said.set_text(str(error))
             return
@@ -44,12 +47,12 @@ def timeline_page(watch: Watch) -> None:
             return
         events.extend(found)
         del events[:-EVENTS_MAX]
-        said.set_text(f"{events[-1]['number']} events of the Ethernet Manager")
+        said.set_text(f"{events[-1].number} events of the Ethernet Manager")
         redraw(chart, charts.timeline(events))
         shown.rows = [
             {
-                "number": event["number"],
-                "time": clock_text(event["time"]),
+                "number": event.number,
+                "time": clock_text(event.time),
                 "text": event_text(event),
             }
             for event in reversed(events)
@@ -58,11 +61,11 @@ def timeline_page(watch: Watch) -> None:
     async def tell_vports() -> None:
         """Tell how far the manager has come; asked while something is open, and when something has happened."""
         try:
-            vports = (await watch.get("/em/vports"))["vports"]
+            vports = (await watch.read(EmVports, "/em/vports")).vports
         except LabError as error:
             converged.set_text(str(error))
             return
-        done = sum(vport["state"] == CONFIGURED for vport in vports)
+        done = sum(vport.state == CONFIGURED for vport in vports)
         of["open"] = len(vports) - done
         converged.set_text(f"{done} of {len(vports)} vports are configured")
 

@@ -8,7 +8,10 @@ from urllib.parse import quote, urlencode
 from nicegui import ui
 
 from hfi_sim.base.quantities import rounded_rate
+from hfi_sim.base.text import visible
 from opavnic.lab.file.errors import LabError
+from opavnic.state.em import EmMacTable
+from opavnic.state.lab import LabState
 from opavnic.web.pages.frame import frame
 from opavnic.web.pages.redraw import redraw
 from opavnic.web.pages.table import table
@@ -24,15 +27,15 @@ def vnics_page(watch: Watch) -> None:
     def show(seen: Scene) -> None:
         rows = [
             {
-                "name": f"{vnic.host}/{vnic.interface}",
-                "vesw": vnic.vesw,
+                "name": f"{host.name}/{vnic.interface}",
+                "vesw": visible(vnic.vesw_text),
                 "state": vnic.state,
-                "tx": rounded_rate(pace.tx_bits),
-                "rx": rounded_rate(pace.rx_bits),
-                "drops": vnic.traffic.drops,
-                "target": f"/vnic/{quote(vnic.host, safe='')}/{quote(vnic.interface, safe='')}",
+                "tx": rounded_rate(paces["tx_bytes"]),
+                "rx": rounded_rate(paces["rx_bytes"]),
+                "drops": vnic.drops,
+                "target": f"/vnic/{quote(host.name, safe='')}/{quote(vnic.interface, safe='')}",
             }
-            for vnic, pace in seen.vnics
+            for host, vnic, paces in seen.vnics
         ]
         for shown in rows_of:
             if rows != shown.rows:
@@ -62,16 +65,17 @@ def vnic_page(watch: Watch, host: str, interface: str) -> None:
     state: dict[str, Any] = {}
 
     async def show(seen: Scene) -> None:
-        known = {(vnic.host, vnic.interface): vnic for vnic, _ in seen.vnics}
+        known = {(host.name, vnic.interface): vnic for host, vnic, _ in seen.vnics}
         vnic = known.get((host, interface))
         state["head"].set_text(
-            f"{host}/{interface}: " + ("no such VNIC" if vnic is None else f"{vnic.vesw}, {vnic.state}")
+            f"{host}/{interface}: "
+            + ("no such VNIC" if vnic is None else f"{visible(vnic.vesw_text)}, {vnic.state}")
         )
         if vnic is None:
             return
         _plots(watch, state, (host, interface))
-        if state["asked"] != seen.pid:
-            state["asked"] = seen.pid
+        if state["asked"] != seen.state.pid:
+            state["asked"] = seen.state.pid
             await _details(watch, state, host, interface)
 
     frame(watch, f"{host}/{interface}", show)
@@ -95,16 +99,14 @@ def vnic_page(watch: Watch, host: str, interface: str) -> None:
 
 def _plots(watch: Watch, state: dict[str, Any], key: tuple[str, str]) -> None:
     points = [(when, moment[key]) for when, moment in watch.history if key in moment]
+
+    def over_time(counter: str, scale: float = 1.0) -> list[tuple[float, float]]:
+        return [(when, paces[counter] / scale) for when, paces in points]
+
+    traffic = {"sent": over_time("tx_bytes", 1e6), "delivered": over_time("rx_bytes", 1e6)}
     drawn = {
-        "traffic": charts.plot(
-            "Traffic",
-            "Mbit/s",
-            {
-                "sent": [(when, values[0] / 1e6) for when, values in points],
-                "delivered": [(when, values[1] / 1e6) for when, values in points],
-            },
-        ),
-        "drops": charts.plot("Drops", "1/s", {"drops": [(when, values[2]) for when, values in points]}),
+        "traffic": charts.plot("Traffic", "Mbit/s", traffic),
+        "drops": charts.plot("Drops", "1/s", {"drops": over_time("drops")}),
     }
     for name, options in drawn.items():
         redraw(state[name], options)
@@ -113,25 +115,20 @@ def _plots(watch: Watch, state: dict[str, Any], key: tuple[str, str]) -> None:
 async def _details(watch: Watch, state: dict[str, Any], host: str, interface: str) -> None:
     """Ask for what is not looked at every second: every counter, and the MAC table of the virtual switch."""
     try:
-        status = await watch.get("/status?counters=1")
+        lab = await watch.read(LabState, "/status?counters=1")
     except LabError as error:
         ui.notify(str(error), type="negative")
         return
-    rows = [
-        (entry, vnic)
-        for entry in status["hosts"]
-        for vnic in entry["vnics"]
-        if (entry["name"], vnic["interface"]) == (host, interface)
-    ]
-    if not rows:
+    found = {(entry.name, vnic.interface): (entry, vnic) for entry, vnic in lab.vnics()}
+    if (host, interface) not in found:
         return
-    entry, vnic = rows[0]
-    name = f"{host}/{vnic['vesw'] or interface}"
-    facts = {"LID": f"{entry['lid']:#x}", "namespace": entry["namespace"], **vnic}
-    facts |= {f"ethtool {key}": value for key, value in status["counters"].get(f"{name} ethtool", {}).items()}
+    entry, vnic = found[host, interface]
+    facts = {"LID": f"{entry.lid:#x}", "namespace": entry.namespace, **vnic.as_json()}
+    counters = lab.counters.get(f"{host}/{vnic.vesw or interface} ethtool", {})
+    facts |= {f"ethtool {key}": value for key, value in counters.items()}
     state["facts"].rows = [{"what": what, "value": str(value)} for what, value in facts.items()]
     try:
-        macs = await watch.get("/em/mac-table?" + urlencode({"vesw": vnic["vesw_id"]}))
+        macs = (await watch.read(EmMacTable, "/em/mac-table?" + urlencode({"vesw": vnic.vesw_id}))).mac_table
     except LabError:  # a foreign EM shows no table, and a VNIC may be on no virtual switch
-        macs = {"mac_table": []}
-    state["macs"].rows = [row | {"lid": f"{row['lid']:#x}"} for row in macs["mac_table"]]
+        macs = []
+    state["macs"].rows = [{"mac": row.mac, "lid": f"{row.lid:#x}", "port": row.port} for row in macs]

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from hfi_sim.base.errors import HfiSimError
-from opavnic.lab.file.errors import LabError
-from opavnic.lab.ownership.client import LabClient
-from opavnic.observe.rates import Sample, rates
+from opavnic.lab.ownership.client import LabClient, Model
+from opavnic.observe.rates import Paces, rates
+from opavnic.state.fabric import FaultsSet, TopologyState
+from opavnic.state.lab import LabState
 from opavnic.web.scene.part_page import PartPage
 from opavnic.web.scene.scene import Drawing, Scene, scene
 
@@ -48,10 +49,10 @@ class Watch:
         self._scene: Scene | None = None
         self._looked_at = -LOOK_S
         self._drawn: tuple[str, Drawing] | None = None
-        self._asked: tuple[object, float, Mapping[str, Any]] | None = None
-        self._before: Sample | None = None
-        self.history: deque[tuple[float, Mapping[Key, tuple[float, float, float]]]] = deque(maxlen=HISTORY)
-        """When (seconds since the Epoch), and bits sent, bits delivered, drops a second of each VNIC."""
+        self._asked: tuple[object, float, TopologyState] | None = None
+        self._before: LabState | None = None
+        self.history: deque[tuple[float, Mapping[Key, Paces]]] = deque(maxlen=HISTORY)
+        """When (seconds since the Epoch), and the growth of the counters of each VNIC."""
         self.mads: deque[tuple[float, float]] = deque(maxlen=HISTORY)
         """When, and MADs a second of all ports."""
 
@@ -68,50 +69,47 @@ class Watch:
             return self._scene
 
     def _look(self) -> Scene:
-        status = self._client.get("/status")
-        topology, faults = self._topology(status), self._client.get("/faults")
-        try:
-            sample = Sample.from_status(status)
-        except ValueError as error:
-            raise LabError(f"the lab was started by another version of opavnic: {error}") from error
-        if self._before is None or self._before.pid != sample.pid:  # a lab that was started anew is another
-            self._before = sample
+        state = self._client.read(LabState, "/status")
+        fabric, faults = self._topology(state), self._client.read(FaultsSet, "/faults")
+        if self._before is None or self._before.pid != state.pid:  # a lab that was started anew is another
+            self._before = state
             self.history.clear()
             self.mads.clear()
         before = self._before
-        seconds = sample.uptime_s - before.uptime_s
-        found = rates(before, sample, seconds if seconds > 0 else LOOK_S)
-        self._before = sample
-        moment = {
-            (vnic.host, vnic.interface): (pace.tx_bits, pace.rx_bits, pace.drops)
-            for vnic, pace in found.vnics
-        }
+        seconds = state.uptime_s - before.uptime_s
+        found = rates(before, state, seconds if seconds > 0 else LOOK_S)
+        self._before = state
+        moment = {(host.name, vnic.interface): paces for host, vnic, paces in found.vnics}
         when = time.time()
         self.history.append((when, moment))
         self.mads.append((when, found.mads))
-        return scene(self._drawing(topology), topology, status, faults, found)
+        return scene(self._drawing(fabric), fabric, faults, found)
 
-    def _topology(self, status: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _topology(self, state: LabState) -> TopologyState:
         """Return the topology: asked for anew only if the status shows a change, and now and then; it is long."""
         seen = (
-            status["pid"],
-            [(link["name"], link["state"]) for link in status["links"]],
-            [(host["name"], host["lid"]) for host in status["hosts"]],
+            state.pid,
+            [(link.name, link.state) for link in state.links],
+            [(host.name, host.lid) for host in state.hosts],
         )
         now = self._clock()
         if self._asked is None or self._asked[0] != seen or now - self._asked[1] >= TOPOLOGY_S:
-            self._asked = seen, now, self._client.get("/topology")
+            self._asked = seen, now, self._client.read(TopologyState, "/topology")
         return self._asked[2]
 
-    def _drawing(self, topology: Mapping[str, Any]) -> Drawing:
-        text = topology["ibnetdiscover"]
+    def _drawing(self, fabric: TopologyState) -> Drawing:
+        text = fabric.ibnetdiscover
         if self._drawn is None or self._drawn[0] != text:
-            self._drawn = text, Drawing.of(topology)
+            self._drawn = text, Drawing.of(fabric)
         return self._drawn[1]
 
     async def get(self, path: str) -> Any:
-        """Return the answer to GET `path`. Raises LabError."""
+        """Return the answer to GET `path`, for the page of a part. Raises LabError."""
         return await asyncio.to_thread(self._client.get, path)
+
+    async def read(self, model: type[Model], path: str) -> Model:
+        """Return the state at `path`. Raises LabError."""
+        return await asyncio.to_thread(self._client.read, model, path)
 
     def stream(self, path: str) -> HTTPResponse:
         """Return the bytes at `path` as they come. Blocks: to be called in a thread. Raises LabError."""

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from hfi_sim.base.quantities import rate_text, rounded_rate
-from opavnic.base.event_timeline import clock_text, event_text
+from opavnic.observe.event_timeline import clock_text, event_text
+from opavnic.state.em import EmEvent
+from opavnic.state.fabric import DirectionStatus, RoutesState
 from opavnic.web.scene.scene import LinkView, NodeView, Scene
 
 GOOD, BUSY, FULL, DOWN, FAULTY = "#8a97a5", "#d9a514", "#d35400", "#c0392b", "#8e44ad"
@@ -38,11 +40,9 @@ class HopView:
     """Queue and credits of its virtual lanes."""
 
 
-def hops_of(routes: Mapping[str, Any]) -> list[HopView]:
-    """Return the hops of all ways in an answer to GET /routes, each once."""
-    return list(
-        dict.fromkeys(HopView(hop["name"], _lanes_text(hop)) for way in routes["hops"] for hop in way)
-    )
+def hops_of(routes: RoutesState) -> list[HopView]:
+    """Return the hops of all ways, each once."""
+    return list(dict.fromkeys(HopView(hop.name, _lanes_text(hop)) for way in routes.hops for hop in way))
 
 
 def hops_by_nodes(path: Sequence[HopView]) -> dict[frozenset[str], list[str]]:
@@ -54,14 +54,14 @@ def hops_by_nodes(path: Sequence[HopView]) -> dict[frozenset[str], list[str]]:
     return found
 
 
-def _lanes_text(hop: Mapping[str, Any]) -> str:
+def _lanes_text(hop: DirectionStatus) -> str:
     lanes = [
-        f"VL {vl['vl']}: {vl['waiting']:,} bytes wait, {vl['credits']:,} bytes of credit"
-        for vl in hop["vls"]
-        if vl["credits"] is not None
+        f"VL {lane.vl}: {lane.waiting:,} bytes wait, {lane.credits:,} bytes of credit"
+        for lane in hop.vls
+        if lane.credits is not None
     ]
-    dropped = sum(vl["overflows"] for vl in hop["vls"])
-    return "; ".join(lanes) or f"no credits, queue of {hop['queue_bytes']:,} bytes, {dropped:,} overflows"
+    dropped = sum(lane.overflows for lane in hop.vls)
+    return "; ".join(lanes) or f"no credits, queue of {hop.queue_bytes:,} bytes, {dropped:,} overflows"
 
 
 def topology(seen: Scene, vesw: str | None = None, path: Sequence[HopView] = ()) -> dict[str, Any]:
@@ -102,7 +102,9 @@ def described(seen: Scene) -> str:
     hosts = sum(node.kind == "host" for node in seen.nodes)
     switches = sum(node.kind == "switch" for node in seen.nodes)
     down = [link.name for link in seen.links if not link.up]
-    said = f"Fabric of lab {seen.lab}: {hosts} HFIs of hosts, {switches} switches, {len(seen.links)} links"
+    said = (
+        f"Fabric of lab {seen.state.lab}: {hosts} HFIs of hosts, {switches} switches, {len(seen.links)} links"
+    )
     return f"{said}, down: {', '.join(down)}." if down else f"{said}, all up."
 
 
@@ -250,12 +252,9 @@ def bars(unit: str, names: Sequence[str], pieces: Mapping[str, Sequence[float]])
     }
 
 
-def timeline(events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return events of the Ethernet Manager over time, a row for each kind.
-
-    Args:  events: as GET /em/events answers.
-    """
-    kinds = list(dict.fromkeys(event["kind"] for event in events))
+def timeline(events: Sequence[EmEvent]) -> dict[str, Any]:
+    """Return events of the Ethernet Manager over time, a row for each kind."""
+    kinds = list(dict.fromkeys(event.kind for event in events))
     return {
         "animation": False,
         "aria": {"enabled": True},
@@ -270,8 +269,8 @@ def timeline(events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
                 "symbolSize": 9,
                 "data": [
                     {
-                        "value": [event["time"] * 1000, event["kind"]],
-                        "tooltip": {"formatter": _plain(f"{clock_text(event['time'])}  {event_text(event)}")},
+                        "value": [event.time * 1000, event.kind],
+                        "tooltip": {"formatter": _plain(f"{clock_text(event.time)}  {event_text(event)}")},
                     }
                     for event in events
                 ],

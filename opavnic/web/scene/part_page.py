@@ -100,7 +100,7 @@ class PartPage:
 
 def part_named(name: str) -> Callable[[Scene], list[str]]:
     """Return what asks for a part."""
-    return lambda seen: [f"/parts/{quote(name, safe='')}"] if name in seen.parts else []
+    return lambda seen: [f"/parts/{quote(name, safe='')}"] if name in seen.state.parts else []
 
 
 def apps_of(kind: str) -> Callable[[Scene], list[str]]:

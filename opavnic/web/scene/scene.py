@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from hfi_sim.base.text import counted, visible
 from hfi_sim.fabric.topology.draw import Position
 from hfi_sim.fabric.topology.ibnet import loads
 from hfi_sim.fabric.topology.model import NodeKind, Topology
-from opavnic.observe.rates import Link, Pace, Rates, Vnic, state_text, vesw_text
+from opavnic.base.state import counters_of
+from opavnic.observe.rates import Paces, Rates
+from opavnic.state.fabric import FaultsSet, FaultStatus, TopologyState
+from opavnic.state.lab import HostStatus, LabState, LinkStatus, VnicStatus
 from opavnic.web.scene.layout import Layout, Size, layout
 
+NO_PACES: Final[Paces] = dict.fromkeys(counters_of(LinkStatus), 0.0)
 EM_NODE: Final = "em"
 """The HFI of the managers' own node, which every lab has."""
 
@@ -62,48 +66,43 @@ class LinkView:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
-    """A fault that is set."""
-
-    number: int
-    text: str
-    on: str
-    """Its place: a host, node or port, a cable `a--b`, or one direction `a->b` of it."""
-    state: str
-    seen: int
-    hits: int
-
-
-@dataclass(frozen=True, slots=True)
 class Scene:
     """A lab at one moment."""
 
-    lab: str
-    pid: int
-    """The lab's process. Another one is another lab, even under the same name."""
+    state: LabState
     summary: str
     mads: float
     """MADs per second."""
     nodes: tuple[NodeView, ...]
     links: tuple[LinkView, ...]
-    vesws: tuple[str, ...]
-    vnics: tuple[tuple[Vnic, Pace], ...]
-    drops: tuple[tuple[str, str, int], ...]
-    """Element, reason, count."""
-    faults: tuple[Fault, ...]
-    unaccounted: Mapping[str, int]
-    apps: tuple[tuple[str, Mapping[str, Any]], ...]
-    """What apps and parts say of themselves, by name."""
-    app_hosts: tuple[tuple[str, str], ...]
-    """Kind and host of each app that runs on this machine."""
-    parts: frozenset[str]
-    """Names of the parts that say something."""
-    machine: str
-    """The machine that answers, of a lab on several; empty of a lab on one."""
-    elsewhere: Mapping[str, tuple[str, ...]]
-    """The hosts on other machines, by machine."""
-    subnet_manager: str
-    """`builtin`, or `external`: a real fabric manager on a host."""
+    vnics: tuple[tuple[HostStatus, VnicStatus, Paces], ...]
+    faults: Sequence[FaultStatus]
+
+    @property
+    def vesws(self) -> list[str]:
+        """The names of virtual switches, for display."""
+        return sorted({visible(vnic.vesw_text) for _, vnic, _ in self.vnics if vnic.vesw_text != "-"})
+
+    @property
+    def apps(self) -> list[tuple[str, Mapping[str, Any]]]:
+        """What apps and parts say of themselves, by name."""
+        apps = [(f"{app.kind} on {app.host}", app.as_json()) for app in self.state.apps]
+        return [*apps, *self.state.parts.items()]
+
+    @property
+    def elsewhere(self) -> dict[str, list[str]]:
+        """The hosts on other machines, by machine."""
+        found: dict[str, list[str]] = {}
+        for host in self.state.hosts:
+            if self.state.cluster is not None and host.machine not in ("", self.state.cluster.machine):
+                found.setdefault(host.machine, []).append(host.name)
+        return found
+
+    @property
+    def app_hosts(self) -> list[tuple[str, str]]:
+        """Kind and host of each app that runs on this machine."""
+        away = {host for hosts in self.elsewhere.values() for host in hosts}
+        return [(app.kind, app.host) for app in self.state.apps if app.host not in away]
 
     def link(self, name: str) -> LinkView | None:
         """Return the link of that name."""
@@ -122,85 +121,50 @@ class Drawing:
     layout: Layout
 
     @classmethod
-    def of(cls, answer: Mapping[str, Any]) -> Drawing:
-        """Make the drawing of an answer to GET /topology."""
-        topology = loads(answer["ibnetdiscover"])
+    def of(cls, answer: TopologyState) -> Drawing:
+        """Make the drawing of a topology."""
+        topology = loads(answer.ibnetdiscover)
         return cls(topology, layout(topology))
 
 
-def scene(
-    drawing: Drawing,
-    topology: Mapping[str, Any],
-    status: Mapping[str, Any],
-    faults: Mapping[str, Any],
-    found: Rates,
-) -> Scene:
+def scene(drawing: Drawing, fabric: TopologyState, faults: FaultsSet, found: Rates) -> Scene:
     """Return what is to be seen.
 
-    Args:  drawing: of the topology. topology, status, faults: answers to GET /topology, /status and /faults.
-           found: the rates since the look before.
+    Args:  drawing: of the topology. found: the rates since the look before.
     """
-    hosts = {host["name"]: host for host in status["hosts"]}
-    set_faults = tuple(
-        Fault(row["number"], row["fault"], row["on"], row["state"], row["seen"], row["hits"])
-        for row in faults["faults"]
-    )
+    state = found.lab
+    hosts = {host.name: host for host in state.hosts}
     paces = {_ends(link.name): (link, pace) for link, pace in found.links}
-    down = {_ends(name) for name in topology["down"]}
-    machine = status.get("cluster", {}).get("machine", "")
-    elsewhere: dict[str, tuple[str, ...]] = {}
-    for host in status["hosts"]:
-        if (place := host.get("machine", machine)) != machine:
-            elsewhere[place] = (*elsewhere.get(place, ()), host["name"])
-    away = {host for others in elsewhere.values() for host in others}
-    lids = {port.rsplit(":", 1)[0]: lid for port, lid in reversed(topology["lids"].items())}
+    down = {_ends(name) for name in fabric.down}
+    lids = {port.rsplit(":", 1)[0]: lid for port, lid in reversed(fabric.lids.items())}
     return Scene(
-        lab=status["lab"],
-        pid=status["pid"],
-        summary=summary(status),
+        state=state,
+        summary=summary(state),
         mads=found.mads,
-        nodes=tuple(_node_view(drawing, name, lids, hosts, set_faults) for name in drawing.topology.nodes),
-        links=tuple(_link_view(cable, paces, down, set_faults) for cable in drawing.topology.cables),
-        vesws=tuple(sorted({visible(vnic.vesw) for vnic, _ in found.vnics if vnic.vesw != "-"})),
-        vnics=tuple((replace(vnic, vesw=visible(vnic.vesw)), pace) for vnic, pace in found.vnics),
-        drops=tuple(
-            (element, reason, count)
-            for element, reasons in status["drops"].items()
-            for reason, count in reasons.items()
-        ),
-        faults=set_faults,
-        unaccounted=status["balance"],
-        apps=tuple(
-            [(f"{app['kind']} on {app['host']}", app) for app in status["apps"]]
-            + list(status.get("parts", {}).items())
-        ),
-        app_hosts=tuple((app["kind"], app["host"]) for app in status["apps"] if app["host"] not in away),
-        parts=frozenset(status.get("parts", {})),
-        machine=machine,
-        elsewhere=elsewhere,
-        subnet_manager=status["subnet_manager"],
+        nodes=tuple(_node_view(drawing, name, lids, hosts, faults.faults) for name in drawing.topology.nodes),
+        links=tuple(_link_view(cable, paces, down, faults.faults) for cable in drawing.topology.cables),
+        vnics=found.vnics,
+        faults=faults.faults,
     )
 
 
 def elsewhere_text(seen: Scene) -> str:
     """Return where to look for apps and parts of other machines; empty of a lab on one machine."""
-    if not seen.elsewhere:
+    if seen.state.cluster is None or not seen.elsewhere:
         return ""
     others = ", ".join(
         f"{machine} ({counted(len(hosts), 'host')})" for machine, hosts in seen.elsewhere.items()
     )
-    return (
-        f"This is what runs on machine {seen.machine}. For the others, start `opavnic web` there: {others}."
-    )
+    here = seen.state.cluster.machine
+    return f"This is what runs on machine {here}. For the others, start `opavnic web` there: {others}."
 
 
-def summary(status: Mapping[str, Any]) -> str:
+def summary(state: LabState) -> str:
     """Return what runs a lab, in a line."""
-    engine = status["engine"]
-    workers = counted(len(engine["workers"]), "worker")
+    workers = counted(len(state.engine.workers), "worker")
     return (
-        f"{engine['name']} engine, {workers}, netdevs {status['netdev']}, "
-        f"EM {status['em']}, subnet manager {status['subnet_manager']}, up {_up(status['uptime_s'])}"
+        f"{state.engine.name} engine, {workers}, netdevs {state.netdev}, "
+        f"EM {state.em}, subnet manager {state.subnet_manager}, up {_up(state.uptime_s)}"
     )
 
 
@@ -221,8 +185,8 @@ def _node_view(
     drawing: Drawing,
     name: str,
     lids: Mapping[str, int],
-    hosts: Mapping[str, Mapping[str, Any]],
-    faults: Iterable[Fault],
+    hosts: Mapping[str, HostStatus],
+    faults: Iterable[FaultStatus],
 ) -> NodeView:
     node = drawing.topology.nodes[name]
     hit = tuple(fault.number for fault in faults if fault.on in (name, node.host))
@@ -234,22 +198,22 @@ def _node_view(
     if host is None:
         kind = "manager" if name == EM_NODE else "host"
         return NodeView(name, kind, node.host or name, *drawn, lid, frozenset(), "", hit)
-    wrong = [f"{vnic['interface']}: {state_text(vnic)}" for vnic in host["vnics"] if vnic["state"] != "up"]
-    vesws = frozenset(visible(vesw_text(vnic)) for vnic in host["vnics"])
-    return NodeView(name, "host", host["name"], *drawn, lid, vesws, "; ".join(wrong), hit)
+    wrong = [f"{vnic.interface}: {vnic.state_text}" for vnic in host.vnics if not vnic.is_up]
+    vesws = frozenset(visible(vnic.vesw_text) for vnic in host.vnics)
+    return NodeView(name, "host", host.name, *drawn, lid, vesws, "; ".join(wrong), hit)
 
 
 def _link_view(
     cable: Any,
-    paces: Mapping[frozenset[str], tuple[Link, Pace]],
+    paces: Mapping[frozenset[str], tuple[LinkStatus, Paces]],
     down: set[frozenset[str]],
-    faults: Iterable[Fault],
+    faults: Iterable[FaultStatus],
 ) -> LinkView:
     ends = _ends(cable.name)
-    link, pace = paces.get(ends, (None, None))
+    link, pace = paces.get(ends, (None, NO_PACES))
     first = f"{cable.a[0]}:{cable.a[1]}"
     forth = link is not None and link.name.startswith(f"{first}->")
-    bits = (0.0, 0.0) if pace is None else (pace.tx_bits, pace.rx_bits)
+    bits = pace["bytes_forth"], pace["bytes_back"]
     names = {frozenset(ends), frozenset(end.rsplit(":", 1)[0] for end in ends)}
     return LinkView(
         name=cable.name,
@@ -259,7 +223,7 @@ def _link_view(
         rate_bps=cable.link.rate_bps,
         bits_forth=bits[0] if forth else bits[1],
         bits_back=bits[1] if forth else bits[0],
-        packets=0.0 if pace is None else pace.tx_packets + pace.rx_packets,
-        drops=0.0 if pace is None else pace.drops,
+        packets=pace["packets_forth"] + pace["packets_back"],
+        drops=pace["drops"],
         faults=tuple(fault.number for fault in faults if _ends(fault.on) in names),
     )

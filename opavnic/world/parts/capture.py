@@ -26,8 +26,9 @@ from hfi_sim.base.text import visible
 from opavnic.base.errors import OpavnicError, TooManyError
 from opavnic.observe.capture import RING_LOOK_S, Capture, begins_here
 from opavnic.observe.capture_copy import NUMBER_HEADER, WITHOUT_HEADER
+from opavnic.state.lab import Numbered
 from opavnic.world.connections import MAX_FOLLOWERS
-from opavnic.world.json_body import json_object
+from opavnic.world.json_body import json_answer, json_object
 from opavnic.world.openapi import api
 from opavnic.world.part import RunningPart
 from opavnic.world.parts.capture_asked import AskedCapture
@@ -124,7 +125,7 @@ class Captures(RunningPart):
             raise OpavnicError("; ".join(refused.values()))
         return there, refused
 
-    @api("End a capture", "its number", ("number",), body={"number": "integer: of a running capture"})
+    @api("End a capture", "its number", Numbered, body={"number": "integer: of a running capture"})
     async def _end(self, request: web.Request) -> web.Response:
         number = (await json_object(request)).get("number")
         if type(number) is not int or number not in self._running:
@@ -133,7 +134,7 @@ class Captures(RunningPart):
         if capture is not None:
             capture.stop()  # what enters from now on is not of it, whenever the writer hears of the end
         ending.set()
-        return web.json_response({"number": number})
+        return await json_answer(Numbered(number=number))
 
 
 async def _write(

@@ -26,9 +26,11 @@ from aiohttp.http_exceptions import HttpProcessingError
 from hfi_sim.base.errors import HfiSimError, InputError
 from hfi_sim.base.text import visible
 from opavnic.base.errors import TooManyError
+from opavnic.state.lab import LabState
+from opavnic.state.removed import Removed
 from opavnic.world.connections import MAX_FOLLOWERS, Connections, while_read
 from opavnic.world.json_body import MAX_BODY, json_answer
-from opavnic.world.openapi import api, document
+from opavnic.world.openapi import OpenApi, api, document
 from opavnic.world.part import RunningPart
 from opavnic.world.steps import Steps, in_turns
 
@@ -100,7 +102,7 @@ class ControlServer:
             self._listener = None
         await self._runner.cleanup()
 
-    @api("This API", "an OpenAPI document", ("openapi", "paths"))
+    @api("This API", "an OpenAPI document", OpenApi)
     async def _describe(self, _: web.Request) -> web.Response:
         return web.json_response(document(self.routes, version("opavnic")))
 
@@ -163,18 +165,18 @@ class LabRoutes(RunningPart):
 
     def __init__(
         self,
-        status: Callable[..., Steps[dict[str, Any]]],
+        state: Callable[..., Steps[LabState]],
         lines: LogLines,
-        down: Callable[[], Awaitable[Any]],
-        fold: Callable[[dict[str, Any], bool], Awaitable[dict[str, Any]]],
+        down: Callable[[], Awaitable[Removed]],
+        fold: Callable[[LabState], Awaitable[LabState]],
     ) -> None:
         """Prepare.
 
-        Args:  status: takes `counters`. down: ends the lab and returns what was removed, as plain data. fold: makes the
-               status of what is on this machine that of the whole lab.
+        Args:  state: takes `counters`. down: ends the lab and returns what was removed. fold: makes the
+               state of what is on this machine that of the whole lab.
         """
         self._fold = fold
-        self._status = status
+        self._state = state
         self._lines = lines
         self._down = down
         self._one_status = asyncio.Lock()
@@ -189,14 +191,13 @@ class LabRoutes(RunningPart):
     @api(
         "Hosts, VNICs, links, drops",
         "the status of the lab, as `opavnic status --json` prints it",
-        ("lab", "pid", "uptime_s", "hosts", "links", "drops", "balance", "apps", "mads"),
+        LabState,
         query={"counters": "1: with the counters of every element"},
     )
     async def _get_status(self, request: web.Request) -> web.Response:
         async with self._one_status:  # that of a large lab takes memory
             counters = request.query.get("counters") == "1"
-            found = await in_turns(self._status(counters=counters))
-            return await json_answer(await self._fold(found, counters))
+            return await json_answer(await self._fold(await in_turns(self._state(counters=counters))))
 
     @api(
         "The log", "lines of text", content="text/plain", query={"follow": "1: go on until the reader leaves"}
@@ -204,9 +205,9 @@ class LabRoutes(RunningPart):
     async def _get_logs(self, request: web.Request) -> web.StreamResponse:
         return await _stream_log(request, self._lines, follow=request.query.get("follow") == "1")
 
-    @api("End the lab", "what was removed")
+    @api("End the lab", "what was removed", Removed)
     async def _post_down(self, _: web.Request) -> web.Response:
-        return web.json_response(await self._down())
+        return web.json_response((await self._down()).as_json())
 
 
 async def _stream_log(request: web.Request, hub: LogLines, follow: bool) -> web.StreamResponse:

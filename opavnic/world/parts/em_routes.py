@@ -19,6 +19,21 @@ from hfi_sim.base.core_runner import failure_text
 from hfi_sim.base.errors import InputError
 from hfi_sim.base.types import mac_text
 from opavnic.base.errors import OpavnicError
+from opavnic.state.em import (
+    CounterReading,
+    EmApplied,
+    EmCounters,
+    EmEvent,
+    EmEvents,
+    EmMacTable,
+    EmRestarted,
+    EmVerified,
+    EmVesws,
+    EmVports,
+    MacTableRow,
+    VeswStatus,
+    VportStatus,
+)
 from opavnic.world.em_node import down_text
 from opavnic.world.json_body import json_answer, json_body, json_object
 from opavnic.world.openapi import api
@@ -80,7 +95,7 @@ def em_routes(service: EthernetService, held: Callable[[], Sequence[int]]) -> li
     @api(
         "Apply an EM configuration",
         "what it changes; without diff=1 also the Sets sent, and whether the fabric has converged",
-        ("changes",),
+        EmApplied,
         query={"diff": "1: only say what it would change"},
         body={"vesws": "array: and every other key of an EM file (em.schema.json)"},
         more_errors={"422": "mistakes in the configuration, each with its path"},
@@ -93,7 +108,7 @@ def em_routes(service: EthernetService, held: Callable[[], Sequence[int]]) -> li
                 config, changes = await asyncio.to_thread(_judged, data, em.picture())
             em, core = running()
             if request.query.get("diff") == "1":
-                return web.json_response({"changes": changes})
+                return await json_answer(EmApplied(changes=changes))
             sets = core.sets
             em.apply(config)
         except EmConfigError as error:
@@ -105,19 +120,19 @@ def em_routes(service: EthernetService, held: Callable[[], Sequence[int]]) -> li
         if converged := await em.wait_converged(APPLY_LIMIT_S):
             await em.hosts_ready()
         running()  # it may have failed meanwhile
-        return web.json_response({"changes": changes, "sets": core.sets - sets, "converged": converged})
+        return await json_answer(EmApplied(changes=changes, sets=core.sets - sets, converged=converged))
 
-    @api("Virtual switches", "virtual switches as the manager has planned them", ("vesws",))
+    @api("Virtual switches", "virtual switches as the manager has planned them", EmVesws)
     async def vesws(_: web.Request) -> web.Response:
         return await json_answer({"vesws": _vesw_rows(running()[1])})
 
-    @api("Vports", "vports and how far each is configured", ("vports",))
+    @api("Vports", "vports and how far each is configured", EmVports)
     async def vports(_: web.Request) -> web.Response:
         core = running()[1]
         rows = (_vport_row(port, vport) for port, vport in list(core.vports()))
         return await json_answer({"vports": rows})
 
-    @api("MAC tables", "entries", ("mac_table",), query={"vesw": "id of a virtual switch; default: all"})
+    @api("MAC tables", "entries", EmMacTable, query={"vesw": "id of a virtual switch; default: all"})
     async def mac_table(request: web.Request) -> web.Response:
         core = running()[1]
         shown = dict(core.vesws)
@@ -129,17 +144,17 @@ def em_routes(service: EthernetService, held: Callable[[], Sequence[int]]) -> li
             shown = {vesw_id: shown[vesw_id]}
         return await json_answer({"mac_table": _table_rows(core, shown)})
 
-    @api("Readings of counters", "readings, oldest first", ("counters",), query={"limit": "how many"})
+    @api("Readings of counters", "readings, oldest first", EmCounters, query={"limit": "how many"})
     async def counters(request: web.Request) -> web.Response:
         em, core = running()
         readings = (
-            {
-                "time": stored.time,
-                "port": _port_name(core, stored.counters.guid),
-                "vport_num": stored.counters.vport_num,
-                "vesw_id": stored.counters.vesw_id,
-                **stored.counters.values,
-            }
+            CounterReading(
+                time=stored.time,
+                port=_port_name(core, stored.counters.guid),
+                vport_num=stored.counters.vport_num,
+                vesw_id=stored.counters.vesw_id,
+                **dict(stored.counters.values),  # type: ignore[arg-type]
+            )
             for stored in em.store.counters(limit=_number(request, "limit", 100))
         )
         return await json_answer({"counters": readings})
@@ -147,35 +162,35 @@ def em_routes(service: EthernetService, held: Callable[[], Sequence[int]]) -> li
     @api(
         "Events",
         "events, oldest first",
-        ("events",),
+        EmEvents,
         query={"after": "number of an event", "limit": "how many"},
     )
     async def events(request: web.Request) -> web.Response:
         em, _ = running()
         after, limit = _number(request, "after", 0), _number(request, "limit", 100)
         rows = (
-            {
-                "number": stored.number,
-                "time": stored.time,
-                "kind": stored.event.kind,
-                "port": stored.event.port,
-                "vport_num": stored.event.vport_num,
-                "vesw_id": stored.event.vesw_id,
-                "text": stored.event.text,
-            }
+            EmEvent(
+                number=stored.number,
+                time=stored.time,
+                kind=stored.event.kind,
+                port=stored.event.port,
+                vport_num=stored.event.vport_num,
+                vesw_id=stored.event.vesw_id,
+                text=stored.event.text,
+            )
             for stored in em.store.events(after=after, limit=limit)
         )
         return await json_answer({"events": rows})
 
-    @api("Read everything from every agent", "differences from the configuration", ("differences",))
+    @api("Read everything from every agent", "differences from the configuration", EmVerified)
     async def verify(_: web.Request) -> web.Response:
         em, _core = running()
-        return web.json_response({"differences": [str(difference) for difference in await em.verify()]})
+        return await json_answer(EmVerified(differences=[str(one) for one in await em.verify()]))
 
     @api(
         "Restart the Ethernet Manager",
         "the Sets that it has sent since, and whether the fabric has converged",
-        ("sets", "converged"),
+        EmRestarted,
         body={"memory": "boolean: whether its database survives; default: true"},
     )
     async def restart(request: web.Request) -> web.Response:
@@ -189,7 +204,7 @@ def em_routes(service: EthernetService, held: Callable[[], Sequence[int]]) -> li
             _, core = running()
             converged = await service.wait_converged(APPLY_LIMIT_S)
         running()
-        return web.json_response({"sets": core.sets, "converged": converged})
+        return await json_answer(EmRestarted(sets=core.sets, converged=converged))
 
     handlers = (apply, verify, restart, vesws, vports, mac_table, counters, events)
     return [route(path, handler) for (route, path), handler in zip(_ROUTES, handlers, strict=True)]
@@ -216,37 +231,37 @@ def _port_name(core: EmCore, guid: int) -> str:
     return f"{guid:#018x}" if port is None else port.facts.name
 
 
-def _vesw_rows(core: EmCore) -> Iterator[dict[str, Any]]:
+def _vesw_rows(core: EmCore) -> Iterator[VeswStatus]:
     for vesw in list(core.vesws.values()):
         section = vesw.plan.section
-        yield {
-            "id": section.id,
-            "name": section.name,
-            "pkey": section.pkey,
-            "mtu": section.mtu,
-            "mac": core.config.policy(section),
-            "multicast_lid": vesw.plan.mlid,
-            "members": [port.name for port in vesw.plan.members],
-            "default_lids": list(vesw.plan.default_lids),
-            "addresses": len(vesw.entries()),
-            "left_out": [mac_text(mac) for mac in vesw.table.left_out] if vesw.plan.learns else [],
-        }
+        yield VeswStatus(
+            id=section.id,
+            name=section.name,
+            pkey=section.pkey,
+            mtu=section.mtu,
+            mac=core.config.policy(section),
+            multicast_lid=vesw.plan.mlid,
+            members=[port.name for port in vesw.plan.members],
+            default_lids=list(vesw.plan.default_lids),
+            addresses=len(vesw.entries()),
+            left_out=[mac_text(mac) for mac in vesw.table.left_out] if vesw.plan.learns else [],
+        )
 
 
-def _vport_row(port: Port, vport: Vport) -> dict[str, Any]:
+def _vport_row(port: Port, vport: Vport) -> VportStatus:
     info = vport.info
-    return {
-        "port": port.facts.name,
-        "lid": port.facts.lid,
-        "vport_num": vport.num,
-        "vesw_id": vport.vesw_id,
-        "state": _state(port, vport),
-        "link": "up" if info is not None and info.eth_link_status == EthLinkStatus.UP else "down",
-        "base_mac": mac_text(vport.base_mac),
-        "unicast": [mac_text(mac) for mac in vport.unicast.macs],
-        "multicast": [mac_text(mac) for mac in vport.multicast.macs],
-        "digest": vport.digest,
-    }
+    return VportStatus(
+        port=port.facts.name,
+        lid=port.facts.lid,
+        vport_num=vport.num,
+        vesw_id=vport.vesw_id,
+        state=_state(port, vport),
+        link="up" if info is not None and info.eth_link_status == EthLinkStatus.UP else "down",
+        base_mac=mac_text(vport.base_mac),
+        unicast=[mac_text(mac) for mac in vport.unicast.macs],
+        multicast=[mac_text(mac) for mac in vport.multicast.macs],
+        digest=vport.digest,
+    )
 
 
 def _state(port: Port, vport: Vport) -> str:
@@ -259,13 +274,13 @@ def _state(port: Port, vport: Vport) -> str:
     return "ok" if vport.done else "in progress"
 
 
-def _table_rows(core: EmCore, vesws: Mapping[int, Vesw]) -> Iterator[dict[str, Any]]:
+def _table_rows(core: EmCore, vesws: Mapping[int, Vesw]) -> Iterator[MacTableRow]:
     for vesw_id, vesw in vesws.items():
         for slot, mac, lid, owner in vesw.entries():
-            yield {
-                "vesw_id": vesw_id,
-                "slot": slot,
-                "mac": mac_text(mac),
-                "lid": lid,
-                "port": _port_name(core, owner) if owner else "",
-            }
+            yield MacTableRow(
+                vesw_id=vesw_id,
+                slot=slot,
+                mac=mac_text(mac),
+                lid=lid,
+                port=_port_name(core, owner) if owner else "",
+            )

@@ -12,17 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
 
 from aiohttp import web
 
 from hfi_sim.base.errors import FaultError
 from hfi_sim.fabric.faults import parse_fault, spec_text
 from hfi_sim.fabric.faults.manager import Faults
-from opavnic.world.json_body import json_object
+from opavnic.state.fabric import FaultAdded, FaultsSet, LanesState, RoutesState, TopologyState
+from opavnic.world.fabric_views import FAULTS, LANES, ROUTES, TOPOLOGY, Model, View
+from opavnic.world.json_body import json_answer, json_object
 from opavnic.world.openapi import api
 from opavnic.world.part import RunningPart
-from opavnic.world.parts.fabric_views import VIEWS
 from opavnic.world.remote_machines import RemoteMachines
 from opavnic.world.world import World
 
@@ -49,19 +49,19 @@ class FabricRoutes(RunningPart):
             web.get("/lanes", self._get_lanes),
         ]
 
-    async def _look(self, what: str, query: Mapping[str, str] = MappingProxyType({})) -> dict[str, Any]:
+    async def _look(self, view: View[Model], query: Mapping[str, str] = MappingProxyType({})) -> Model:
         if self._remote is not None:
-            return await self._remote.look(what, query)
-        return VIEWS[what](self._world, query)
+            return await self._remote.look(view, query)
+        return view.of(self._world, query)
 
-    @api("The faults that are set", "faults with their effects so far", ("seed", "faults"))
+    @api("The faults that are set", "faults with their effects so far", FaultsSet)
     async def _get_faults(self, _: web.Request) -> web.Response:
-        return web.json_response(await self._look("faults"))
+        return await json_answer(await self._look(FAULTS))
 
     @api(
         "Set a fault",
         "its number, and all faults",
-        ("number", "seed", "faults"),
+        FaultAdded,
         body={"fault": "string: as `opavnic fault add` takes it, `loss on h1 20%`"},
     )
     async def _post_fault(self, request: web.Request) -> web.Response:
@@ -70,12 +70,12 @@ class FabricRoutes(RunningPart):
             number = await self._remote.change_faults({"add": spec_text(wanted)})
         else:
             number = self._world.faults.add(wanted).number
-        return web.json_response({"number": number, **await self._look("faults")})
+        return await json_answer(FaultAdded(number=number, **dict(await self._look(FAULTS))))
 
     @api(
         "Remove a fault, or all",
         "the faults that are left",
-        ("seed", "faults"),
+        FaultsSet,
         body={"number": "integer or null: the number of a fault; null: all"},
     )
     async def _remove_fault(self, request: web.Request) -> web.Response:
@@ -84,33 +84,33 @@ class FabricRoutes(RunningPart):
             await self._remote.change_faults({"remove": number})
         else:
             remove_fault(self._world.faults, number)
-        return web.json_response(await self._look("faults"))
+        return await json_answer(await self._look(FAULTS))
 
     @api(
         "The fabric",
         "ibnetdiscover text, links that are down, the routing engine, a possible deadlock, LIDs by port",
-        ("lab", "ibnetdiscover", "down", "engine", "deadlock", "lids"),
+        TopologyState,
     )
     async def _get_topology(self, _: web.Request) -> web.Response:
-        return web.json_response({"lab": self._name, **await self._look("topology", {"name": self._name})})
+        return await json_answer(await self._look(TOPOLOGY, {"name": self._name}))
 
     @api(
         "The ways between two hosts, as the tables of the switches have them",
         "nodes and ports of each way, and the links on it with their virtual lanes",
-        ("from", "to", "lid", "paths", "hops"),
+        RoutesState,
         query={"from": "!a host or HFI port", "to": "!a host or HFI port"},
     )
     async def _get_routes(self, request: web.Request) -> web.Response:
-        return web.json_response(await self._look("routes", request.query))
+        return await json_answer(await self._look(ROUTES, request.query))
 
     @api(
         "Virtual lanes of links: what they have carried, and hold now",
         "directions of links, each with its lanes",
-        ("directions",),
+        LanesState,
         query={"on": "!a host, switch, port or link, as of a fault"},
     )
     async def _get_lanes(self, request: web.Request) -> web.Response:
-        return web.json_response(await self._look("lanes", request.query))
+        return await json_answer(await self._look(LANES, request.query))
 
 
 def remove_fault(faults: Faults, number: object) -> None:

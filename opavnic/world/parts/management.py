@@ -16,6 +16,8 @@ from hfi_sim.base.port_state import PortState
 from hfi_sim.base.types import LID_NONE
 from hfi_sim.nodes.port_event import PortEvent
 from opavnic.management.fm_view import TABLES, Said, fm_view
+from opavnic.state.fm import FmState
+from opavnic.world.json_body import json_answer
 from opavnic.world.openapi import api
 from opavnic.world.part import RunningPart
 from opavnic.world.parts.sa_tables import ask_tables
@@ -61,17 +63,18 @@ class FabricManagement(RunningPart):
     @api(
         "What the fabric manager says, beside what is",
         "subnet managers, nodes, ports, links and virtual fabrics; `differs` of each says what contradicts",
-        ("state", "managers", "nodes", "ports", "links", "virtual_fabrics", "differences", "errors"),
+        FmState,
     )
     async def _get_view(self, _: web.Request) -> web.Response:
-        return web.json_response(await self.view())
+        return await json_answer(await self.view())
 
-    async def view(self) -> dict[str, Any]:
+    async def view(self) -> FmState:
         """Ask the fabric manager, and return its view beside ours; one question at a time."""
         async with self._asking:
             tables, errors = await ask_tables(self._world.em_port, TABLES)
         said = Said.of(tables, errors)
-        return {**self.status(), **fm_view(said, self._world.fabric, self._world.em_port, self._pkeys)}
+        view = fm_view(said, self._world.fabric, self._world.em_port, self._pkeys)
+        return FmState(**self.status(), **dict(view))
 
     def _state(self, em_port: PortState, at: str) -> str:
         if self._announced and not self._is_announced(at):

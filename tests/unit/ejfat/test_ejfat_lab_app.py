@@ -87,7 +87,8 @@ async def test_app_runs_in_a_lab_and_ends_with_it() -> None:
     async with Lab(
         parse_lab(lab_file(options="{senders: [s, 10.9.9.9], period: 200ms}"), "x.yaml"), netdev="memory"
     ) as lab:
-        (status,) = lab.status()["apps"]
+        (app,) = lab.status().apps
+        status = app.as_json()
         assert (status["kind"], status["host"]) == ("ejfat-lb", "lb")
         assert status["uri"].startswith("ejfat://")
         app: Any = lab.parts.apps["lb"]
@@ -103,7 +104,8 @@ async def test_app_serves_version_1_unless_it_is_told_not_to(options: str, used:
     async with Lab(parse_lab(lab_file(options=options), "x.yaml"), netdev="memory") as lab:
         app: Any = lab.parts.apps["lb"]
         assert (entries(app.app.pipeline.tables, Dialect.V1) > 0) is used
-        (status,) = lab.status()["apps"]
+        (status_of,) = lab.status().apps
+        status = status_of.as_json()
         assert status["versions"] == ([1, 2, 3] if used else [2, 3])
         assert (status["syncs"], status["bad_syncs"]) == (0, 0)
 

@@ -30,6 +30,7 @@ from opavnic.lab.file.loader import parse_lab
 from opavnic.lab.run.lab import Lab
 from opavnic.observe.capture_join import JoinedCapture
 from opavnic.scenario.virtual import LOOP_OPTIONS
+from opavnic.world.fabric_views import FAULTS, LANES, ROUTES, TOPOLOGY
 from unit.opavnic.cluster.memory_network import MemoryNetwork
 
 pytestmark = pytest.mark.looptime(**LOOP_OPTIONS)
@@ -97,12 +98,7 @@ async def cluster(
 @pytest.mark.parametrize("link", ["", ", link: {credits: on}"])
 async def test_every_vnic_of_every_machine_comes_up(link: str) -> None:
     async with cluster(FILE.replace("uplinks: 2}", f"uplinks: 2}}{link}")) as made:
-        states = {
-            vnic["vesw"]: vnic["state"]
-            for lab in made.labs.values()
-            for host in lab.status()["hosts"]
-            for vnic in host["vnics"]
-        }
+        states = {vnic.vesw: vnic.state for lab in made.labs.values() for _, vnic in lab.status().vnics()}
         assert states == {"blue": "up"}
         assert sum(len(lab.hosts) for lab in made.labs.values()) == 6
         assert made.unaccounted() == {}
@@ -111,8 +107,8 @@ async def test_every_vnic_of_every_machine_comes_up(link: str) -> None:
 async def states(made: Cluster) -> dict[str, str]:
     """Return the state of the VNIC of each host that is there, as the coordinator hears it."""
     lab = made.labs["alpha"]
-    status = await lab.folded(lab.status(), False)
-    return {host["name"]: host["vnics"][0]["state"] for host in status["hosts"]}
+    status = await lab.folded(lab.status())
+    return {host.name: host.vnics[0].state for host in status.hosts}
 
 
 async def until(condition: Callable[[], Awaitable[bool]], limit_s: float = 30.0) -> None:
@@ -182,8 +178,8 @@ async def test_member_changes_faults_of_its_own_nodes_on_all_machines_and_no_oth
             await beta.change_faults({"remove": None})
         await beta.change_faults({"remove": 2})
         for machine in made.machines.values():
-            [fault] = (await machine.remote_machines.look("faults", {}))["faults"]
-            assert (fault["number"], fault["on"]) == (1, "h5")
+            [fault] = (await machine.remote_machines.look(FAULTS, {})).faults
+            assert (fault.number, fault.on) == (1, "h5")
 
 
 async def test_effects_of_a_fault_are_told_whichever_machine_is_asked() -> None:
@@ -194,10 +190,9 @@ async def test_effects_of_a_fault_are_told_whichever_machine_is_asked() -> None:
 
         async def is_told() -> bool:
             told = [
-                (await machine.remote_machines.look("faults", {}))["faults"]
-                for machine in made.machines.values()
+                (await machine.remote_machines.look(FAULTS, {})).faults for machine in made.machines.values()
             ]
-            return [rows[0]["hits"] > 0 for rows in told] == [True] * 3
+            return [rows[0].hits > 0 for rows in told] == [True] * 3
 
         await until(is_told)
 
@@ -224,15 +219,13 @@ async def test_machine_that_was_away_gets_the_faults_of_now() -> None:
 async def test_lanes_and_routes_are_those_of_the_machine_that_has_them() -> None:
     async with cluster() as made:
         for machine in made.machines.values():
-            found = await machine.remote_machines.look("lanes", {"on": "h5--leaf2"})
-            carried = {
-                row["name"]: sum(lane["packets"] for lane in row["vls"]) for row in found["directions"]
-            }
+            found = await machine.remote_machines.look(LANES, {"on": "h5--leaf2"})
+            carried = {way.name: sum(lane.packets for lane in way.vls) for way in found.directions}
             assert carried.keys() == {"h5:1->leaf2:1", "leaf2:1->h5:1"}
             assert min(carried.values()) > 0, "the EM has configured h5 by MADs, and was answered"
-            ways = await machine.remote_machines.look("routes", {"from": "h1", "to": "h5"})
-            assert ways["paths"]
-            assert (await machine.remote_machines.look("topology", {}))["lids"]["h5:1"] == made.host(
+            ways = await machine.remote_machines.look(ROUTES, {"from": "h1", "to": "h5"})
+            assert ways.paths
+            assert (await machine.remote_machines.look(TOPOLOGY, {})).lids["h5:1"] == made.host(
                 "h5"
             ).world.hosts["h5"].port.lid
 
@@ -371,14 +364,16 @@ async def test_coordinator_sees_what_a_fabric_manager_sets_up_on_other_machines(
             return seen.hfis["h5"].ports[1].lid == 77 and 0xF00001 in leaf.mft and leaf.lft.get(77) == 1
 
         await until(follows)
-        assert (await made.machines["beta"].remote_machines.look("topology", {}))["lids"]["h5:1"] == 77
+        assert (await made.machines["beta"].remote_machines.look(TOPOLOGY, {})).lids["h5:1"] == 77
 
 
 async def test_clock_that_is_wrong_is_told_and_hurts_nobody() -> None:
     said: list[str] = []
     async with cluster(clocks={"beta": lambda: time.time() + 3600}, progress=said.append) as made:
         await asyncio.sleep(1.0)
-        assert made.labs["alpha"].status()["cluster"]["clocks"] == {
+        cluster_status = made.labs["alpha"].status().cluster
+        assert cluster_status is not None
+        assert cluster_status.clocks == {
             "beta": pytest.approx(3600, abs=5),
             "gamma": pytest.approx(0, abs=5),
         }

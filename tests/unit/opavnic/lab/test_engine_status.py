@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from lab_states import lab_state
 
 from lab_in_memory import lab_in_memory
 from opavnic.cli.view.status import engine_line, merging_line
+from opavnic.state.lab import EngineStatus
 
 LAB = """
 name: x
@@ -17,8 +19,8 @@ vesws: [{id: 2, name: blue, members: [h1, h2]}]
 @pytest.mark.looptime
 async def test_more_workers_than_the_engine_has_are_no_error_but_said() -> None:
     async with lab_in_memory(LAB + "datapath: {workers: 4}\n") as lab:
-        engine = lab.status()["engine"]
-    assert engine == {
+        engine = lab.status().engine
+    assert engine.as_json() == {
         "name": "python",
         "workers_wanted": 4,
         "workers": [{"engine": "python", "vnics": 2, "links": 3}],
@@ -31,11 +33,15 @@ async def test_more_workers_than_the_engine_has_are_no_error_but_said() -> None:
 
 def test_each_worker_is_named_with_what_it_carries() -> None:
     workers = [{"engine": "native", "vnics": 2, "links": 1}, {"engine": "python", "vnics": 0, "links": 2}]
-    engine = {"name": "native", "workers_wanted": "auto", "workers": workers}
-    engine |= {"merging": {}, "steered": 0, "missed": 0}
-    line = engine_line(engine)
+
+    def engine(**changes: object) -> EngineStatus:
+        return lab_state(engine={"workers": workers, **changes}).engine
+
+    line = engine_line(engine())
     assert line == "engine native, 2 workers: native 2 VNICs, 1 link; python 0 VNICs, 2 links"
-    assert engine_line(engine | {"missed": 7}) == f"{line}; 7 sightings missed"
-    merging = {"merging": {"tcp": 2, "udp": 1}}
-    assert merging_line(engine | merging) == "merged on receipt: TCP at 2 VNICs, UDP at 1 VNIC"
-    assert engine_line(engine | {"steered": 2}) == f"{line}; 2 VNICs steered"
+    assert engine_line(engine(missed=7)) == f"{line}; 7 sightings missed"
+    assert (
+        merging_line(engine(merging={"tcp": 2, "udp": 1}))
+        == "merged on receipt: TCP at 2 VNICs, UDP at 1 VNIC"
+    )
+    assert engine_line(engine(steered=2)) == f"{line}; 2 VNICs steered"

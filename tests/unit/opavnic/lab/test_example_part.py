@@ -42,7 +42,7 @@ async def test_it_logs_what_hosts_have_sent_for_as_long_as_the_lab_runs(
         log = sys.modules["traffic_log"].log
         monkeypatch.setattr(log, "info", lambda text, *values: logged.put_nowait(text % values))
         line = await logged.get()
-        sent = lab.status()["parts"]["traffic"]
+        sent = lab.status().parts["traffic"]
     assert line.startswith("packets sent: h1 ")
     assert set(sent) == {"h1", "h2"}
     assert min(sent.values()) > 0

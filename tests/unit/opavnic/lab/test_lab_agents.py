@@ -86,7 +86,7 @@ async def test_limited_member_may_get_and_its_sets_are_refused_and_counted() -> 
             await ask(running, Method.SET, AttrId.VESW_PORT_INFO, VeswPortInfo.power_on().build())
         assert refused.value.status == MadStatus.DENIED
         assert running.world.vnic_ports["h1"].adapters == {}
-        agents = running.status(counters=True)["counters"]
+        agents = running.status(counters=True).counters
         assert (agents["h1 agent"]["denied"], agents["h2 agent"]["denied"]) == (1, 0)
         assert (agents["h1 agent"]["gets"], agents["h1 agent"]["sets"]) == (1, 1)
 
@@ -124,7 +124,7 @@ async def test_counters_by_mad_are_those_of_status_under_the_drivers_names() -> 
         assert await responder.ping(IPv4Address("10.9.2.2"), 3) == 3
         running.interface("h1", "blue").netdev.set_carrier(False)  # type: ignore[union-attr]
         assert await responder.ping(IPv4Address("10.9.2.2"), 1) == 0
-        stats = running.status(counters=True)["counters"]["h1/blue ethtool"]
+        stats = running.status(counters=True).counters["h1/blue ethtool"]
         world = running.world
         answers = {}
         for attribute in (AttrId.SUMMARY_COUNTERS, AttrId.ERROR_COUNTERS):

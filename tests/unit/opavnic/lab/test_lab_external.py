@@ -43,7 +43,7 @@ def fabric_manager(lab: Lab, host: str, pkeys: tuple[int, ...] = (0x8002,)) -> I
 
 
 def states(lab: Lab) -> list[str]:
-    return [vnic["state"] for host in lab.status()["hosts"] for vnic in host["vnics"]]
+    return [vnic.state for _, vnic in lab.status().vnics()]
 
 
 async def test_lab_is_ready_without_a_fabric_manager_and_says_that_it_waits() -> None:
@@ -54,8 +54,8 @@ async def test_lab_is_ready_without_a_fabric_manager_and_says_that_it_waits() ->
         await asyncio.sleep(60.0)
         assert states(lab) == ["not created by the EM"] * 2
         status = lab.status()
-        assert status["subnet_manager"] == "external"
-        assert status["parts"]["fabric manager"]["state"].startswith("awaited: start one on a host")
+        assert status.subnet_manager == "external"
+        assert str(status.parts["fabric manager"]["state"]).startswith("awaited: start one on a host")
         assert any("fabric manager is awaited" in line for line in said)
         assert {port.state for port in lab.world.fabric.hfi_ports()} == {PortState.INIT}
         assert lab.world.mads == 0
@@ -75,7 +75,7 @@ async def test_vnics_come_up_once_somebody_manages_the_fabric() -> None:
         with fabric_manager(lab, "h1"):
             await asyncio.sleep(20.0)
             assert states(lab) == ["up"] * 2
-            part = lab.status()["parts"]["fabric manager"]
+            part = lab.status().parts["fabric manager"]
             assert (part["state"], part["host"]) == ("active", "h1")
             assert lab.manager is not None
             assert lab.manager.trouble == []
@@ -88,31 +88,31 @@ async def test_fabric_manager_that_has_ended_is_said() -> None:
         port.set_sm(True)  # as opafmd does: it opens issm0
         with fabric_manager(lab, "h1"):
             await asyncio.sleep(20.0)
-            assert lab.status()["parts"]["fabric manager"]["state"] == "active"
+            assert lab.status().parts["fabric manager"]["state"] == "active"
         port.set_sm(False)
-        part = lab.status()["parts"]["fabric manager"]
+        part = lab.status().parts["fabric manager"]
         assert part["state"] == "gone: the fabric manager on h1 has ended; what it has set stays"
         assert part["host"] == "h1"
         port.set_sm(True)
-        assert lab.status()["parts"]["fabric manager"]["state"] == "active", "it has been started again"
+        assert lab.status().parts["fabric manager"]["state"] == "active", "it has been started again"
 
 
 async def test_settings_that_contradict_the_lab_file_are_said() -> None:
     async with lab_in_memory(LAB) as lab:
         with fabric_manager(lab, "h1", pkeys=(0x8003,)) as manager:
             await asyncio.sleep(20.0)
-            trouble = lab.status()["parts"]["Ethernet Manager"]["trouble"]
+            trouble = str(lab.status().parts["Ethernet Manager"]["trouble"])
             assert trouble.startswith("the fabric manager has no virtual fabric with P_Key 0x8002 (blue): ")
             assert "is not in the table" not in trouble, "one line says it of all members"
-            (vnic,) = lab.status()["hosts"][0]["vnics"][:1]
-            assert vnic["reason"].startswith("pkey 0x8002 is not in the table of h1:1 (")
+            (vnic,) = lab.status().hosts[0].vnics[:1]
+            assert vnic.reason.startswith("pkey 0x8002 is not in the table of h1:1 (")
             assert lab.manager is not None
             differences = {difference.what for difference in await lab.manager.em.verify()}
             assert "the group of virtual switch 'blue' (2) has 0 members, 2 are wanted" in differences
             for port in lab.world.fabric.hfi_ports():
                 manager.set_pkeys(port, (0x8002,))
             await asyncio.sleep(20.0)
-            assert lab.status()["parts"]["Ethernet Manager"]["trouble"] == ""
+            assert lab.status().parts["Ethernet Manager"]["trouble"] == ""
             assert states(lab) == ["up"] * 2
 
 

@@ -349,7 +349,7 @@ async def test_host_whose_driver_crashes_is_configured_again_when_it_is_back() -
             return await h1.memory_host.ping(h2.address.ip, 1, 0.05)  # type: ignore[union-attr,arg-type]
 
         def states() -> list[str]:
-            return [vnic["state"] for vnic in lab.status()["hosts"][1]["vnics"]]
+            return [vnic.state for vnic in lab.status().hosts[1].vnics]
 
         assert [await answered(vesw) for vesw in ("blue", "red")] == [1, 1]
         agent = lab.world.vnic_ports["h2"].agent
@@ -366,7 +366,7 @@ async def test_host_whose_driver_crashes_is_configured_again_when_it_is_back() -
             assert await lab.manager.em.verify() == []
             await asyncio.sleep(10 - 2 - 2 * 0.05)
         assert lab.world.fabric.balance() == {}
-    assert lab.status()["hosts"][1]["vnics"][0]["state"] != "up"
+    assert not lab.status().hosts[1].vnics[0].is_up
 
 
 @pytest.mark.looptime

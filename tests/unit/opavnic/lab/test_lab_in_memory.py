@@ -65,18 +65,18 @@ async def test_members_reach_each_other_and_nobody_else() -> None:
 async def test_status_shows_what_the_manager_has_set() -> None:
     async with memory_lab() as lab:
         status = lab.status(counters=True)
-        assert [host["name"] for host in status["hosts"]] == ["h1", "h2", "h3"]
-        vnics = {(host["name"], vnic["vesw"]): vnic for host in status["hosts"] for vnic in host["vnics"]}
-        assert {key: vnic["state"] for key, vnic in vnics.items()} == dict.fromkeys(
+        assert [host.name for host in status.hosts] == ["h1", "h2", "h3"]
+        vnics = {(host.name, vnic.vesw): vnic for host, vnic in status.vnics()}
+        assert {key: vnic.state for key, vnic in vnics.items()} == dict.fromkeys(
             [("h1", "blue"), ("h2", "blue"), ("h2", "red"), ("h3", "red")], "up"
         )
-        assert vnics["h2", "red"]["vport_num"] == 2
-        assert vnics["h2", "red"]["mtu"] == 9000
-        assert vnics["h1", "blue"]["mac"] == f"06:2c:00:{lab.world.hosts['h1'].port.lid:02x}:00:00"
-        assert status["balance"] == {}
-        assert status["counters"]["h1/blue ethtool"]["tx_errors"] == 0
-        assert status["counters"]["h1:1 congestion"]["tx_stops"] == 0
-        assert status["engine"] == {
+        assert vnics["h2", "red"].vport_num == 2
+        assert vnics["h2", "red"].mtu == 9000
+        assert vnics["h1", "blue"].mac == f"06:2c:00:{lab.world.hosts['h1'].port.lid:02x}:00:00"
+        assert status.balance == {}
+        assert status.counters["h1/blue ethtool"]["tx_errors"] == 0
+        assert status.counters["h1:1 congestion"]["tx_stops"] == 0
+        assert status.engine.as_json() == {
             "name": "python",
             "workers_wanted": "auto",
             "workers": [{"engine": "python", "vnics": 4, "links": 4}],
@@ -98,9 +98,7 @@ async def test_stopped_lab_has_given_its_netdevs_back() -> None:
 @pytest.mark.looptime
 async def test_external_manager_is_waited_for_by_nobody() -> None:
     async with memory_lab(em="external") as lab:
-        assert [vnic["state"] for host in lab.status()["hosts"] for vnic in host["vnics"]] == [
-            "not created by the EM"
-        ] * 4
+        assert [vnic.state for _, vnic in lab.status().vnics()] == ["not created by the EM"] * 4
         assert lab.world.mads == 0
 
 

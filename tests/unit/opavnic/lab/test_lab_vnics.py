@@ -12,7 +12,8 @@ from hfi_sim.netdev.memory import MemoryNetdev
 from hfi_sim.wire.mad.header import Method
 from opavnic.lab.file.model import LabModel
 from opavnic.lab.run.lab import Lab
-from opavnic.observe.rates import Order, Sample, in_order, rates
+from opavnic.observe.rates import Order, in_order, rates
+from opavnic.state.lab import VnicStatus
 from vema.attributes.attr_id import AttrId
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.types import ConfigState
@@ -34,10 +35,10 @@ async def configure(lab: Lab, host: str, vport: int, **fields: Any) -> None:
     read_response(request, await lab.world.em_port.mad.request(lab.world.hosts[host].port.lid, request))
 
 
-def vnics(lab: Lab, host: str) -> dict[str, dict[str, Any]]:
+def vnics(lab: Lab, host: str) -> dict[str, VnicStatus]:
     """Return the VNICs of a host in the status of a lab, by interface."""
-    found = next(row["vnics"] for row in lab.status()["hosts"] if row["name"] == host)
-    return {vnic["interface"]: vnic for vnic in found}
+    found = next(row.vnics for row in lab.status().hosts if row.name == host)
+    return {vnic.interface: vnic for vnic in found}
 
 
 @pytest.mark.looptime
@@ -47,16 +48,16 @@ async def test_vport_that_the_file_does_not_name_is_shown_with_its_counters() ->
             await configure(lab, "h1", vport, vesw_id=vesw_id, config_state=ConfigState.FORWARDING)
         rows = vnics(lab, "h1")
         assert list(rows) == ["blue", "h1-blue", "vnic200"]  # nobody knows what 9 is called
-        seen = [(row["vesw"], row["vesw_id"], row["vport_num"], row["state"]) for row in rows.values()]
+        seen = [(row.vesw, row.vesw_id, row.vport_num, row.state) for row in rows.values()]
         assert seen == [
             ("blue", 2, 1, "not created by the EM"),
             ("blue", 2, 7, "up"),
             (None, 9, 200, "up"),
         ]
-        assert (rows["vnic200"]["ip"], rows["vnic200"]["mtu"]) == (None, 1500)
-        assert rows["vnic200"]["mac"] is not None
+        assert (rows["vnic200"].ip, rows["vnic200"].mtu) == (None, 1500)
+        assert rows["vnic200"].mac is not None
         assert list(vnics(lab, "h2")) == ["blue"]
-        assert lab.status(counters=True)["counters"]["h1/vnic200 ethtool"]["tx_packets"] == 0
+        assert lab.status(counters=True).counters["h1/vnic200 ethtool"]["tx_packets"] == 0
 
 
 @pytest.mark.looptime
@@ -76,9 +77,9 @@ async def test_virtual_switch_that_an_apply_adds_is_shown_by_its_name() -> None:
             (["blue"], "h2-blue"),  # of the lab file
         ):
             found = await beside(lab, *names)
-            assert [row["interface"] for row in found] == [interface]
-            assert [row["vesw"] for row in found] == (names or [None])
-            assert [row["state"] for row in found] == ["up" if names else "not configured by the EM"]
+            assert [row.interface for row in found] == [interface]
+            assert [row.vesw for row in found] == (names or [None])
+            assert [row.state for row in found] == ["up" if names else "not configured by the EM"]
 
 
 async def beside(lab: Lab, *names: str, **fields: Any) -> list[dict[str, Any]]:
@@ -89,7 +90,7 @@ async def beside(lab: Lab, *names: str, **fields: Any) -> list[dict[str, Any]]:
     azure = {"id": 2, "name": "azure", **section}
     lab.manager.em.apply(parse_config({"vesws": [azure, *added]}))
     assert await lab.manager.em.wait_converged(10.0)
-    return [row for row in vnics(lab, "h2").values() if row["vport_num"] > 1]
+    return [row for row in vnics(lab, "h2").values() if row.vport_num > 1]
 
 
 @pytest.mark.looptime
@@ -102,7 +103,7 @@ async def test_virtual_switch_that_an_apply_adds_has_its_mtu_and_the_hosts_addre
             ({"mtu": 9000, "subnet": "10.8.0.0/31"}, None),  # too small for two hosts
         ):
             (row,) = await beside(lab, "green", **fields)
-            assert (row["interface"], row["mtu"], row["ip"]) == ("green", 9000, ip)
+            assert (row.interface, row.mtu, row.ip) == ("green", 9000, ip)
 
 
 @pytest.mark.looptime
@@ -110,8 +111,8 @@ async def test_name_of_a_virtual_switch_that_has_gone_is_free_for_another_vport(
     async with memory_lab() as lab:
         await beside(lab, "green", "jade")
         await beside(lab)
-        assert {row["vport_num"]: row["interface"] for row in await beside(lab, "jade")}[2] == "jade"
-        assert {row["vport_num"]: row["interface"] for row in await beside(lab, "jade", "green")} == {
+        assert {row.vport_num: row.interface for row in await beside(lab, "jade")}[2] == "jade"
+        assert {row.vport_num: row.interface for row in await beside(lab, "jade", "green")} == {
             2: "jade",
             3: "green",
         }
@@ -124,18 +125,18 @@ async def test_vport_that_the_file_does_not_name_counts_on_after_a_crash_and_top
             await configure(lab, "h1", vport, vesw_id=9, config_state=ConfigState.FORWARDING)
         port = lab.world.vnic_ports["h1"]
         port.frames(200)[0].out_packets = 5  # type: ignore[arg-type]
-        before = Sample.from_status(lab.status())
+        before = lab.status()
         port.crash()
-        assert vnics(lab, "h1")["vnic200"]["state"] == "not created by the EM"
-        assert vnics(lab, "h1")["vnic200"]["tx_packets"] == 5
-        shown = in_order(rates(before, Sample.from_status(lab.status()), 1.0), Order.NAME).vnics
-        assert [(vnic.host, vnic.vesw, vnic.interface) for vnic, _ in shown] == [
+        assert vnics(lab, "h1")["vnic200"].state == "not created by the EM"
+        assert vnics(lab, "h1")["vnic200"].tx_packets == 5
+        shown = in_order(rates(before, lab.status(), 1.0), Order.NAME).vnics
+        assert [(host.name, vnic.vesw_text, vnic.interface) for host, vnic, _ in shown] == [
             ("h1", "-", "vnic200"),
             ("h1", "-", "vnic201"),
             ("h1", "blue", "blue"),
             ("h2", "blue", "blue"),
         ]
-        assert all(pace.tx_packets == 0 for _, pace in shown)
+        assert all(paces["tx_packets"] == 0 for *_, paces in shown)
 
 
 @pytest.mark.looptime
@@ -146,9 +147,9 @@ async def test_vport_that_the_manager_holds_down_is_not_called_unconfigured() ->
         for link, state in (("down", "held down by the EM"), ("up", "up")):
             lab.manager.em.apply(parse_config({"vesws": [{**blue, "link": link}]}))
             assert await lab.manager.em.wait_converged(10.0)
-            assert [vnics(lab, host)["blue"]["state"] for host in ("h1", "h2")] == [state, state]
+            assert [vnics(lab, host)["blue"].state for host in ("h1", "h2")] == [state, state]
             reason = "link is down in the configuration of the EM" if link == "down" else ""
-            assert vnics(lab, "h1")["blue"]["reason"] == reason
+            assert vnics(lab, "h1")["blue"].reason == reason
 
 
 @pytest.mark.looptime
@@ -162,7 +163,7 @@ async def test_vnic_that_an_apply_has_taken_away_says_why() -> None:
             lab.manager.em.apply(parse_config({"vesws": vesws}))
             assert await lab.manager.em.wait_converged(10.0)
             row = vnics(lab, "h2")["blue"]
-            assert (row["state"], row["reason"]) == ("not configured by the EM", reason)
+            assert (row.state, row.reason) == ("not configured by the EM", reason)
 
 
 @pytest.mark.looptime
@@ -171,9 +172,9 @@ async def test_port_that_cannot_be_reached_says_so_and_no_mad_is_sent_for_it() -
         assert lab.manager is not None
         lab.world.crash("h2")
         assert await lab.manager.em.wait_for(
-            lambda: vnics(lab, "h2")["blue"]["reason"] == "h2:1 is not in service", 10.0
+            lambda: vnics(lab, "h2")["blue"].reason == "h2:1 is not in service", 10.0
         )
-        assert vnics(lab, "h1")["blue"]["reason"] == ""
+        assert vnics(lab, "h1")["blue"].reason == ""
         mads = lab.world.mads
         lab.status()
         assert lab.world.mads == mads
@@ -183,7 +184,7 @@ async def test_port_that_cannot_be_reached_says_so_and_no_mad_is_sent_for_it() -
 async def test_vport_on_no_virtual_switch_is_not_configured() -> None:
     async with memory_lab("external") as lab:
         await configure(lab, "h1", 1)
-        assert vnics(lab, "h1")["blue"]["state"] == "not configured by the EM"
+        assert vnics(lab, "h1")["blue"].state == "not configured by the EM"
 
 
 @pytest.mark.looptime
@@ -199,7 +200,7 @@ async def test_vnic_of_the_lab_file_that_is_moved_to_another_virtual_switch_has_
         for vesws in ([], [green], [], [blue]):
             lab.manager.em.apply(parse_config({"vesws": vesws}))
             assert await lab.manager.em.wait_converged(10.0)
-            shown += [(row["vport_num"], row["interface"], row["ip"]) for row in vnics(lab, "h2").values()]
+            shown += [(row.vport_num, row.interface, row.ip) for row in vnics(lab, "h2").values()]
         own = (1, "blue", "10.9.2.2/24")
         assert shown == [own, (1, "green", "10.7.0.2/24"), (1, "green", None), own]
 
@@ -213,10 +214,10 @@ async def test_frames_to_addresses_of_the_hosts_own_are_hinted_at_if_the_manager
         assert lab.manager is not None
         lab.manager.em.apply(parse_config({"mac": mac, "vesws": [BLUE]}))
         assert await lab.manager.em.wait_converged(10.0)
-        assert lab.status()["hints"] == []
+        assert lab.status().hints == []
         netdev = lab.interface("h1", "blue").netdev
         assert isinstance(netdev, MemoryNetdev)
         for to in (b"\x00\x11\x22\x33\x44\x55", b"\x02\xaa\xbb\xcc\xdd\xee"):
             netdev.transmit(to + netdev.address + bytes(50))
         await asyncio.sleep(1)
-        assert any("em: {mac: learn}" in hint for hint in lab.status()["hints"]) is (mac != "learn")
+        assert any("em: {mac: learn}" in hint for hint in lab.status().hints) is (mac != "learn")

@@ -82,7 +82,7 @@ def test_schema_has_its_sections(capsys: pytest.CaptureFixture[str]) -> None:
 
 async def test_it_starts_and_ends_with_the_lab_and_shows_in_its_status() -> None:
     async with Lab(parse_lab(LAB, "x.yaml"), netdev="memory") as lab:
-        assert lab.status()["parts"] == {"weather": {"cover": 3, "roofs": {"h1": 7}}}
+        assert lab.status().parts == {"weather": {"cover": 3, "roofs": {"h1": 7}}}
         assert weather().ended == []
     assert weather().ended == [3]
 
@@ -90,7 +90,7 @@ async def test_it_starts_and_ends_with_the_lab_and_shows_in_its_status() -> None
 async def test_it_is_not_started_where_the_file_does_not_ask_for_it() -> None:
     text = LAB.replace("weather:\n  cover: 3\n  over: h1\n", "").replace("{weather: {tiles: 7}}", "{}")
     async with Lab(parse_lab(text, "x.yaml"), netdev="memory") as lab:
-        assert "parts" not in lab.status()
+        assert not lab.status().parts
     assert weather().ended == []
 
 
@@ -150,5 +150,5 @@ async def test_status_that_fails_hides_nothing_else(monkeypatch: pytest.MonkeyPa
     async with Lab(parse_lab(LAB, "x.yaml"), netdev="memory") as lab:
         monkeypatch.setattr(weather().Running, "status", lambda self: 1 / 0)
         data = lab.status()
-    assert data["parts"]["weather"] == {"error": "ZeroDivisionError: division by zero"}
-    assert [host["name"] for host in data["hosts"]] == ["h1", "h2"]
+    assert data.parts["weather"] == {"error": "ZeroDivisionError: division by zero"}
+    assert [host.name for host in data.hosts] == ["h1", "h2"]

@@ -97,7 +97,7 @@ async def test_lnet_page_says_of_a_crashed_host_why_it_shows_nothing(directory: 
         watch = Watch(directory.control_socket)
         assert await watch.change("/faults", {"fault": "crash on b"}) == ""
         sections = await shown(watch, page)
-        assert lab.status()["parts"]["lnet"]["a"] == "10.1.1.1@o2ib0"
+        assert lab.status().parts["lnet"]["a"] == "10.1.1.1@o2ib0"
     down = sections["b"]
     assert isinstance(down, NoteSection)
     assert down.wrong

@@ -84,7 +84,7 @@ async def test_reader_that_does_not_read_makes_nobody_wait_and_is_told_what_it_m
         await end(http, answer.headers[NUMBER_HEADER])
         reader = TraceReader(io.BytesIO(await answer.read()))
     assert (len(list(reader.records())), reader.missed) == (2, 5)
-    assert lab.status()["balance"] == {}
+    assert lab.status().balance == {}
 
 
 async def end(http: ClientSession, number: str) -> None:

@@ -74,7 +74,7 @@ async def test_status_of_a_large_lab_leaves_turns_of_the_loop_to_others(
         busy = asyncio.ensure_future(others())
         answer = await status.handler(make_mocked_request("GET", f"/status{query}"))
         busy.cancel()
-        expected = lab.status(counters=bool(query))
+        expected = lab.status(counters=bool(query)).as_json()
         hub.close()
     assert isinstance(answer, web.Response)
     assert isinstance(answer.body, bytes)

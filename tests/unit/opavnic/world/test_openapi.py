@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import ClientSession
+from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
 
-from lab_in_memory import lab_in_memory, served
+from lab_in_memory import answering, lab_in_memory, served
+from opavnic.base.state import counters_of
+from opavnic.lab.file.errors import LabError
+from opavnic.lab.ownership.client import LabClient
+from opavnic.lab.ownership.runtime import LabDir
 from opavnic.lab.run.daemon import lab_routes
 from opavnic.lab.run.logs import LogHub
+from opavnic.state.fabric import FaultAdded
+from opavnic.state.lab import LabState, VnicStatus
 from opavnic.world.openapi import api_of
 from tools.generate.api import LABS
 
 DOCUMENT: dict[str, Any] = json.loads((Path(__file__).parents[4] / "docs" / "openapi.json").read_text())
 QUERIES = {"/routes": "?from=h1&to=h2", "/lanes": "?on=h1"}
 """What requests need that are made to see what is answered."""
+pytestmark = pytest.mark.usefixtures("own_runtime")
 STREAMS = {"/capture", "/logs"}
 
 
@@ -48,12 +57,43 @@ def test_document_is_openapi() -> None:
 
 async def test_running_labs_have_the_documented_routes_and_no_other(tmp_path: Path) -> None:
     paths: dict[str, Any] = {}
+    schemas: dict[str, Any] = {}
     for text in LABS:
         async with running(text, tmp_path) as http, http.get("/openapi.json") as answer:
             said = await answer.json()
         paths |= said["paths"]
-        assert said | {"paths": {}} == DOCUMENT | {"paths": {}}
-    assert paths == DOCUMENT["paths"]
+        schemas |= said["components"]["schemas"]
+        assert said | {"paths": {}, "components": {}} == DOCUMENT | {"paths": {}, "components": {}}
+    assert (paths, schemas) == (DOCUMENT["paths"], DOCUMENT["components"]["schemas"])
+
+
+def properties(schema: Any, place: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield every property in a schema, and what lists and objects hold, with its place."""
+    for key, value in schema.items() if isinstance(schema, dict) else enumerate(schema):
+        here = f"{place}/{key}"
+        if key == "properties":
+            yield from ((f"{here}/{name}", found) for name, found in value.items())
+        elif key in ("items", "additionalProperties") and not isinstance(value, bool):
+            yield here, value
+        if isinstance(value, dict | list):
+            yield from properties(value, here)
+
+
+def test_every_property_of_an_answer_has_a_type() -> None:
+    answers = {path: one for path, operations in DOCUMENT["paths"].items() for one in operations.values()}
+    found = dict(properties(DOCUMENT["components"]["schemas"]))
+    for path, operation in answers.items():
+        (content,) = operation["responses"]["200"]["content"].values()
+        found |= {path: content["schema"], **dict(properties(content["schema"], path))}
+    assert len(found) > 200
+    assert [place for place, one in found.items() if not one.keys() & {"type", "$ref", "anyOf", "enum"}] == []
+
+
+def test_counters_bring_their_unit_and_meaning_along() -> None:
+    vnic = DOCUMENT["components"]["schemas"]["VnicStatus"]["properties"]
+    for name, counter in counters_of(VnicStatus).items():
+        assert vnic[name]["description"] == counter.meaning
+        assert (vnic[name]["x-kind"], vnic[name]["x-unit"]) == ("counter", counter.unit)
 
 
 async def test_names_that_no_query_has_change_nothing(http: ClientSession) -> None:
@@ -62,7 +102,7 @@ async def test_names_that_no_query_has_change_nothing(http: ClientSession) -> No
             assert answer.status == 200, (path, await answer.text())
 
 
-async def test_answers_have_the_keys_that_the_document_states(http: ClientSession) -> None:
+async def test_answers_are_of_the_type_that_the_document_states(http: ClientSession) -> None:
     asked = 0
     async with http.get("/openapi.json") as answer:
         own = (await answer.json())["paths"]
@@ -72,10 +112,28 @@ async def test_answers_have_the_keys_that_the_document_states(http: ClientSessio
         async with http.get(path + QUERIES.get(path, "")) as answer:
             data = await answer.json()
             assert answer.status == 200, (path, data)
-        content = operations["get"]["responses"]["200"]["content"]["application/json"]
-        assert set(content["schema"].get("required", ())) <= data.keys(), path
+        schema = operations["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+        checker = Draft202012Validator({**schema, "components": DOCUMENT["components"]})
+        assert [error.message for error in checker.iter_errors(data)] == [], path
         asked += 1
     assert asked >= 12
+
+
+async def test_client_reads_answers_as_the_models_that_the_document_is_made_of(directory: LabDir) -> None:
+    """A client of another language makes its types from the document; ours has them."""
+    async with answering(directory, LABS[0]) as lab:
+        client = LabClient(directory.control_socket)
+        state = await asyncio.to_thread(client.read, LabState, "/status?counters=1")
+        added = await asyncio.to_thread(client.change, FaultAdded, "/faults", {"fault": "loss on h1 20%"})
+        here = lab.status(counters=True)
+        with pytest.raises(LabError, match=r"lab x was started by another version of opavnic: number: Field"):
+            await asyncio.to_thread(client.read, FaultAdded, "/faults")
+    assert [(host.name, vnic.vesw, vnic.is_up) for host, vnic in state.vnics()] == [
+        ("h1", "blue", True),
+        ("h2", "blue", True),
+    ]
+    assert state.counters.keys() == here.counters.keys()
+    assert [(fault.number, fault.on) for fault in added.faults] == [(added.number, "h1")]
 
 
 async def test_what_must_be_there_is_missed(http: ClientSession) -> None:

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lab_states import host_state, lab_state, link_state, vnic_state
 
 from hfi_sim.base.text import visible
+from opavnic.base.state import StateModel
 from opavnic.cli.base.output import print_json, print_line, print_rich, print_table, print_text, say
 from opavnic.cli.main import main
-from opavnic.lab.ownership.cleanup import Removed
-from opavnic.lab.ownership.namespaces import Program
 from opavnic.lab.ownership.runtime import Journal, LabDir
+from opavnic.state.removed import Program, Removed
 
 RUDE = "\x1b]0;owned\x07\x9b31m[red]x[/red]\x7f\u202eevil\u2028\u200b:ab:"
 SHOWN = r"\x1b]0;owned\x07\x9b31m[red]x[/red]\x7f\u202eevil\u2028\u200b:ab:"
@@ -95,42 +96,27 @@ def test_what_a_lab_says_is_shown_and_not_obeyed(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("OPAVNIC_RUNTIME_DIR", str(tmp_path / "run"))
-    link = {"packets_forth": 1, "packets_back": 1, "drops": 0, "datapath": RUDE}
-    vnic = {"vesw": RUDE, "vesw_id": 2, "interface": RUDE, "state": RUDE}
-    answer = {
-        "differences": [RUDE],
-        "faults": [{"number": 1, "fault": RUDE}],
-        "seed": 1,
-        "lab": RUDE,
-        "pid": 1,
-        "netdev": "tap",
-        "datapath": "native",
-        "datapath_reason": RUDE,
-        "engine": {
-            "name": RUDE,
-            "workers_wanted": 2,
-            "workers": [{"engine": RUDE, "vnics": 1, "links": 1}],
-            "merging": {},
-            "steered": 0,
-            "missed": 0,
-        },
-        "em": RUDE,
-        "failure": "",
-        "driver_quirks": False,
-        "mads": 1,
-        "hosts": [{"name": RUDE, "lid": 1, "vnics": [vnic]}],
-        "links": [{"name": RUDE, "state": "up", **link}],
-        "apps": [{"kind": RUDE, "host": RUDE, "note": RUDE}],
-        "balance": {RUDE: 1},
-    }
+    vnic = vnic_state(vesw=RUDE, interface=RUDE, state=RUDE)
+    state = lab_state(
+        lab=RUDE,
+        em=RUDE,
+        datapath_reason=RUDE,
+        engine={"name": RUDE, "workers": [{"engine": RUDE, "vnics": 1, "links": 1}]},
+        hosts=[host_state(RUDE, vnic)],
+        links=[link_state(RUDE)],
+        apps=[{"kind": RUDE, "host": RUDE, "note": RUDE}],
+        balance={RUDE: 1},
+    )
+    fault = {"number": 1, "fault": RUDE, "kind": RUDE, "on": RUDE, "state": RUDE, "seen": 1, "hits": 1}
+    answer = {"differences": [RUDE], "faults": [fault], **state.as_json()}
 
     class Client:
         def __init__(self, *_: object) -> None: ...
 
-        def get(self, *_: object) -> object:
-            return answer
+        def read(self, model: type[StateModel], *_: object) -> StateModel:
+            return model.of_json(answer)
 
-        post = get
+        change = read
 
         def stream(self, *_: object) -> list[str]:
             return [RUDE]

@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from lab_states import lab_state
 
 from lab_in_memory import answering
 from opavnic.cli.main import main
@@ -188,18 +189,7 @@ async def stand_in(directory: LabDir, *statuses: dict[str, Any]) -> AsyncIterato
 
 
 def said(**changes: Any) -> dict[str, Any]:
-    return {
-        "lab": "x",
-        "pid": os.getpid(),
-        "uptime_s": 1.0,
-        "datapath": "python",
-        "em": "off",
-        "mads": 0,
-        "hosts": [],
-        "links": [],
-        "drops": {},
-        **changes,
-    }
+    return lab_state(**{"pid": os.getpid(), "datapath": "python", "em": "off"} | changes).as_json()
 
 
 async def test_another_lab_of_that_name_is_not_taken_for_the_same(

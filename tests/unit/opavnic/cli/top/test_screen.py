@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lab_states import host_state, lab_state, link_state, vnic_state
 
+from opavnic.base.state import StateModel, counters_of
 from opavnic.cli.top import grid as top_grid
 from opavnic.cli.top import keys as top_keys
 from opavnic.cli.top.draw import draw, room_of
@@ -25,35 +25,44 @@ from opavnic.cli.top.state import (
     start,
 )
 from opavnic.observe.flows import Flow
-from opavnic.observe.rates import DropRate, Link, Pace, Rates, Traffic, Vnic, is_on
+from opavnic.observe.rates import DropRate, Paces, Rates, is_on
+from opavnic.state.fabric import DirectionStatus, FaultsSet, FaultStatus, LanesState, LaneStatus
+from opavnic.state.lab import LinkStatus, VnicStatus
 
 
 def measured(vnics: int, links: int = 3, drops: int = 1, state: str = "up") -> Rates:
     """Rates where h1 does least, and the last host most."""
 
-    def pace(number: int) -> Pace:
-        return Pace(number, 12000 * number, number / 2, 6000 * number, 0)
+    def paces(model: type[StateModel], number: int) -> Paces:
+        return dict(
+            zip(counters_of(model), (number, 12000 * number, number / 2, 6000 * number, 0), strict=True)
+        )
 
+    hosts = [host_state(f"h{n}", vnic_state(state=state)) for n in range(1, vnics + 1)]
+    cables = [link_state(f"h{n}:1->sw0:{n}", datapath="python") for n in range(1, links + 1)]
     return Rates(
-        "x", "native", "builtin", 1.0, 3.0,
-        tuple((Vnic(f"h{n}", "blue", "blue", state, Traffic()), pace(n)) for n in range(1, vnics + 1)),
-        tuple((Link(f"h{n}:1->sw0:{n}", "up", "native", Traffic()), pace(n)) for n in range(1, links + 1)),
+        lab_state(hosts=hosts, links=cables, datapath="python"),
+        1.0,
+        3.0,
+        tuple((host, host.vnics[0], paces(VnicStatus, n)) for n, host in enumerate(hosts, 1)),
+        tuple((link, paces(LinkStatus, n)) for n, link in enumerate(cables, 1)),
         tuple(DropRate(f"h{n}:1->sw0:{n}", "link_fault", n, 7) for n in range(1, drops + 1)),
-    )  # fmt: skip
+    )
 
 
-NO_FAULTS: dict[str, Any] = {"faults": []}
-ONE_FAULT: dict[str, Any] = {
-    "faults": [{"number": 3, "fault": "loss on h1 10%", "on": "h1", "state": "active", "seen": 5, "hits": 1}]
-}
+NO_FAULTS = FaultsSet(seed=1, faults=[])
+ONE_FAULT = FaultsSet(
+    seed=1,
+    faults=[
+        FaultStatus(number=3, fault="loss on h1 10%", kind="loss", on="h1", state="active", seen=5, hits=1)
+    ],
+)
 
 
 class Person:
     """Presses keys, and sees lines."""
 
-    def __init__(
-        self, found: Rates, faults: dict[str, Any] = NO_FAULTS, size: tuple[int, int] = (80, 24)
-    ) -> None:
+    def __init__(self, found: Rates, faults: FaultsSet = NO_FAULTS, size: tuple[int, int] = (80, 24)) -> None:
         self.state: State = start(False)
         self.found = found
         self.size = size
@@ -164,17 +173,13 @@ def test_enter_opens_what_is_chosen_and_escape_leads_back() -> None:
 
 
 def test_lanes_and_flows_show_what_has_grown() -> None:
-    def answer(packets: int, wait_ns: int, credit: int | None) -> dict[str, Any]:
-        vl = {
-            "vl": 0,
-            "packets": packets,
-            "bytes": 100 * packets,
-            "wait_ns": wait_ns,
-            "discards": 0,
-            "fecn": 0,
-        }
-        held = {"credits": credit, "waiting": credit, "occupied": credit}
-        return {"directions": [{"name": "h1:1->sw0:2", "vls": [vl | held]}]}
+    def answer(packets: int, wait_ns: int, size: int | None) -> LanesState:
+        lane = LaneStatus(
+            vl=0, packets=packets, bytes=100 * packets, wait_ns=wait_ns, discards=0, overflows=0, fecn=0, becn=0,
+            credits=size, waiting=size, occupied=size,
+        )  # fmt: skip
+        way = DirectionStatus(name="h1:1->sw0:2", up=True, rate_bps=1e9, queue_bytes=0, vls=[lane])
+        return LanesState(directions=[way])
 
     lanes = top_grid.lanes(answer(30, 10**9, 4096), answer(10, 0, 4096), 2.0).rows[0]
     assert [cell.text for cell in lanes.cells] == ["h1:1->sw0:2", "0", "10", "8k", "50%", "0", "0"] + [

@@ -5,10 +5,13 @@ from __future__ import annotations
 from io import StringIO
 
 import pytest
+from lab_states import host_state, lab_state, link_state, vnic_state
 from rich.console import Console
 
+from opavnic.base.state import StateModel, counters_of
 from opavnic.cli.top.view import TopView, human
-from opavnic.observe.rates import DropRate, Link, Pace, Rates, Traffic, Vnic
+from opavnic.observe.rates import DropRate, Paces, Rates
+from opavnic.state.lab import LinkStatus, VnicStatus
 
 
 @pytest.mark.parametrize(
@@ -33,25 +36,23 @@ def test_number_has_three_digits_and_its_unit(number: float, text: str) -> None:
     assert human(number) == text
 
 
-def pace(packets: int, drops: int = 0) -> Pace:
-    return Pace(packets, 12000 * packets, packets / 2, 6000 * packets, drops)
-
-
 def measured(vnics: int, links: int, drops: int, state: str = "up") -> Rates:
     """Rates where h1 does least, and the last host most."""
+
+    def paces(model: type[StateModel], number: int) -> Paces:
+        return dict(
+            zip(counters_of(model), (number, 12000 * number, number / 2, 6000 * number, 0), strict=True)
+        )
+
+    hosts = [host_state(f"h{n}", vnic_state(state=state)) for n in range(1, vnics + 1)]
+    cables = [link_state(f"h{n}:1->sw0:{n}", datapath="python") for n in range(1, links + 1)]
     return Rates(
-        lab="x",
-        datapath="python",
-        em="builtin",
-        seconds=1.0,
-        mads=3.0,
-        vnics=tuple((Vnic(f"h{n}", "blue", "blue", state, Traffic()), pace(n)) for n in range(1, vnics + 1)),
-        links=tuple(
-            (Link(f"h{n}:1->sw0:{n}", "up", "python", Traffic()), pace(n)) for n in range(1, links + 1)
-        ),
-        drops=tuple(
-            DropRate(f"h{n}:1->sw0:{n}", "link_fault", drops - n + 1, 7) for n in range(1, drops + 1)
-        ),
+        lab_state(hosts=hosts, links=cables, datapath="python"),
+        1.0,
+        3.0,
+        tuple((host, host.vnics[0], paces(VnicStatus, n)) for n, host in enumerate(hosts, 1)),
+        tuple((link, paces(LinkStatus, n)) for n, link in enumerate(cables, 1)),
+        tuple(DropRate(f"h{n}:1->sw0:{n}", "link_fault", drops - n + 1, 7) for n in range(1, drops + 1)),
     )
 
 

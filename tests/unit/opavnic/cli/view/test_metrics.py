@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 import yaml
 from aiohttp import web
+from lab_states import host_state, lab_state, vnic_state
 from prometheus_client.parser import text_string_to_metric_families
 
 from ejfat.base.drops import Drop
@@ -128,15 +129,8 @@ async def test_what_a_load_balancer_drops_and_does_not_believe_is_a_metric(
 async def test_text_of_a_lab_cannot_break_the_format(directory: LabDir, scrape: Callable[..., Any]) -> None:
     async def status(_: web.Request) -> web.Response:
         name = 'a"} 7\nopavnic_hosts{lab="forged'
-        vnic = {"vesw": name, "interface": name, "state": "up"}
-        counts = dict.fromkeys(("tx_packets", "tx_bytes", "rx_packets", "rx_bytes", "drops"), 1)
-        return web.json_response(
-            {
-                "engine": {"name": "native", "missed": 0}, "netdev": "tap", "em": name, "subnet_manager": "builtin",
-                "uptime_s": 1.5, "mads": 3, "hosts": [{"name": "h1", "vnics": [vnic | counts]}], "links": [],
-                "drops": {}, "balance": {}, "apps": [],
-            }
-        )  # fmt: skip
+        vnic = vnic_state(vesw=name, interface=name)
+        return web.json_response(lab_state(em=name, hosts=[host_state("h1", vnic)]).as_json())
 
     async def faults(_: web.Request) -> web.Response:
         return web.json_response({"seed": 1, "faults": []})

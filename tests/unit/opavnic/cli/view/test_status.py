@@ -4,54 +4,30 @@ from __future__ import annotations
 
 from typing import Any
 
+from lab_states import host_state, lab_state, link_state, vnic_state
+
 from opavnic.cli.base.output import Sheet
 from opavnic.cli.view.status import status_items
-
-ENGINE = {
-    "name": "native",
-    "workers_wanted": "auto",
-    "workers": [{"engine": "native", "vnics": 1, "links": 1}],
-    "merging": {},
-    "steered": 0,
-    "missed": 0,
-}
+from opavnic.state.lab import LabState
 
 
-def lab(size: int, **changes: Any) -> dict[str, Any]:
-    """Return the status of a lab of `size` hosts with a VNIC, a link and a drop of 1 packet each."""
+def lab(size: int, changed: dict[str, Any] | None = None, **changes: Any) -> LabState:
+    """Return the state of a lab of `size` hosts with a VNIC, a link and a drop of 1 packet each.
+
+    Args:  changed: what differs of VNICs and links, by host.
+    """
     names = [f"h{number}" for number in range(1, size + 1)]
-    vnic = {
-        "interface": "blue",
-        "vesw": "blue",
-        "vesw_id": 2,
-        "ip": "",
-        "mac": "",
-        "mtu": 1500,
-        "state": "up",
-    }
-    return {
-        "lab": "x",
-        "pid": 1,
-        "netdev": "tap",
-        "em": "builtin",
-        "mads": 0,
-        "failure": "",
-        "driver_quirks": False,
-        "engine": ENGINE,
-        "datapath_reason": "",
-        "hosts": [
-            {"name": name, "lid": number, "vnics": [dict(vnic)]} for number, name in enumerate(names, 2)
-        ],
-        "links": [
-            {"name": name, "state": "up", "packets_forth": 2, "packets_back": 1, "drops": 0} for name in names
-        ],
-        "drops": {name: {"tx_dropped": 1} for name in names},
-        "apps": [],
-        **changes,
-    }
+    changed = changed or {}
+    hosts = [
+        host_state(name, vnic_state(state=changed.get(f"{name} vnic", "up")), lid=lid)
+        for lid, name in enumerate(names, 2)
+    ]
+    links = [link_state(name, packets_forth=2, packets_back=1, **changed.get(name, {})) for name in names]
+    drops = {name: {"tx_dropped": 1} for name in names}
+    return lab_state(**{"hosts": hosts, "links": links, "drops": drops} | changes)
 
 
-def text(data: dict[str, Any], *, whole: bool = False) -> list[str]:
+def text(data: LabState, *, whole: bool = False) -> list[str]:
     lines = []
     for item in status_items(data, whole=whole):
         if isinstance(item, Sheet):
@@ -69,12 +45,8 @@ def test_small_lab_is_listed_whole() -> None:
 
 
 def test_large_lab_fits_a_terminal_and_names_what_is_wrong() -> None:
-    data = lab(40)
-    data["hosts"][6]["vnics"][0]["state"] = "down"
-    data["links"][2]["state"] = "down"
-    data["links"][3]["drops"] = 5
-    data["drops"]["h4"] = {"packet_drop": 5}
-    lines = text(data)
+    drops = {f"h{number}": {"tx_dropped": 1} for number in range(1, 41)} | {"h4": {"packet_drop": 5}}
+    lines = text(lab(40, {"h7 vnic": "down", "h3": {"state": "down"}, "h4": {"drops": 5}}, drops=drops))
     assert len(lines) <= 23
     assert lines[3:] == [
         "h7 0x8 blue   1500 down",

@@ -17,6 +17,7 @@ from hfi_sim.fabric.topology import Topology, generate
 from hfi_sim.fabric.topology.ibnet import dumps
 from hfi_sim.subnet_manager import SubnetManager
 from opavnic.cli.view.topo import topo
+from opavnic.state.fabric import RoutesState, TopologyState
 
 app = typer.Typer()
 app.command()(topo)
@@ -72,20 +73,17 @@ def broken_lab(monkeypatch: pytest.MonkeyPatch) -> str:
         def __init__(self, *_: object) -> None:
             pass
 
-        def get(self, path: str) -> dict[str, object]:
+        def read(self, _: object, path: str) -> TopologyState | RoutesState:
             if path == "/topology":
                 down = [link.name for link in fabric.links if not link.up]
                 text = dumps(Topology.of_fabric(fabric))
-                return {
-                    "lab": "x",
-                    "ibnetdiscover": text,
-                    "down": down,
-                    "engine": "min-hop",
-                    "deadlock": [],
-                }
+                return TopologyState(
+                    lab="x", ibnetdiscover=text, down=down, engine="min-hop", deadlock=[], lids={}
+                )
             assert path == "/routes?from=h1&to=h4"
             a, b = (fabric.hfis[name].ports[1] for name in ("h1", "h4"))
-            return {"from": a.name, "to": b.name, "lid": b.lid, "paths": paths(fabric, a, b)}
+            ways = paths(fabric, a, b)
+            return RoutesState(source=a.name, to=b.name, lid=b.lid, paths=ways, hops=[])
 
     monkeypatch.setattr("opavnic.lab.ownership.client.LabClient", Client)
     monkeypatch.setattr(

@@ -351,6 +351,6 @@ async def test_lab_whose_log_takes_nothing_works_and_accounts_for_every_packet()
         h1, h2 = lab.interface("h1", "blue"), lab.interface("h2", "blue")
         assert h1.memory_host is not None
         assert await h1.memory_host.ping(h2.address.ip, 1) == 1  # type: ignore[union-attr,arg-type]
-        assert lab.status()["balance"] == {}
+        assert lab.status().balance == {}
     hub.close()
     assert any("the agent crashes" in line for line in hub.lines)

@@ -48,11 +48,11 @@ async def apply(lab: Lab, *vesws: dict[str, Any], **more: Any) -> None:
 async def test_lab_that_nobody_changed_is_saved_as_it_was_read() -> None:
     async with lab_in_memory(LAB) as lab:
         saved = save(lab)
-    assert saved.left_out == ()
-    again = yaml.safe_load(saved.text)
+    assert saved.left_out == []
+    again = yaml.safe_load(saved.lab_file)
     assert again["vesws"][0] == yaml.safe_load(LAB)["vesws"][0]
     assert again["faults"] == ["loss on h1 probability=20% l4=0x8"]
-    assert "pkey: 0x8002" in saved.text
+    assert "pkey: 0x8002" in saved.lab_file
     assert again["fabric"]["link"] == {"rate": "25G", "latency": "1us"}
 
 
@@ -64,15 +64,15 @@ async def test_what_changed_is_saved_and_comes_up_again() -> None:
         lab.world.faults.add("delay on h2--sw0 delay=5us")
         first = save(lab)
         before = configured(lab)
-    data = yaml.safe_load(first.text)
+    data = yaml.safe_load(first.lab_file)
     assert [(vesw["name"], vesw["members"]) for vesw in data["vesws"]] == [
         ("blue", ["h1", "h3"]),
         ("green", ["h2", "h3"]),
     ]
     assert data["em"]["mac"] == "learn"
     assert data["faults"] == ["delay on h2--sw0 delay=5us"]
-    async with lab_in_memory(first.text) as lab:
-        assert save(lab).text == first.text
+    async with lab_in_memory(first.lab_file) as lab:
+        assert save(lab).lab_file == first.lab_file
         assert configured(lab) == before
 
 
@@ -81,7 +81,7 @@ async def test_what_a_lab_file_cannot_say_is_named() -> None:
     async with lab_in_memory(LAB) as lab:
         await apply(lab, {**BLUE, "link": "down"}, limits={"retries": 7})
         saved = save(lab)
-    assert yaml.safe_load(saved.text)["vesws"][0]["link"] == "down"
+    assert yaml.safe_load(saved.lab_file)["vesws"][0]["link"] == "down"
     assert "em: limits" in saved.left_out
 
 
@@ -104,10 +104,10 @@ vesws: [{id: 2, name: blue, members: all, rc: {default: 3}}]
     async with lab_in_memory(text) as lab:
         saved = save(lab)
         assert [row["fault"] for row in lab.world.faults.show()] == ["loss on * probability=1%"]
-    again = yaml.safe_load(saved.text)
+    again = yaml.safe_load(saved.lab_file)
     assert again["faults"] == ["loss on * probability=1%"]
     assert "loss" not in again["fabric"]["link"]
     assert again["fabric"]["link"]["queue"] == "20ms"
     assert list(again["hosts"]) == again["vesws"][0]["members"] == ["h1", "h2", "h3"]
     assert again["vesws"][0]["rc"]["default"] == 3
-    assert parse_lab(saved.text, "saved.yaml").fabric.link.jitter == 1e-6
+    assert parse_lab(saved.lab_file, "saved.yaml").fabric.link.jitter == 1e-6

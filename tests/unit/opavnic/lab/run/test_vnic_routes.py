@@ -46,7 +46,7 @@ async def test_vnic_at_power_on_defaults_is_removed_with_its_netdev() -> None:
         assert [str(vnic) for vnic in lab.vnics()] == before
         make_stray(lab)  # it may be made again
         assert len(list(lab.vnics())) == len(before) + 1
-        assert lab.status()["balance"] == {}
+        assert lab.status().balance == {}
 
 
 @pytest.mark.looptime

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from ipaddress import IPv4Address
@@ -15,7 +16,10 @@ from opavnic.lab.file.errors import LabError
 from opavnic.lab.ownership.client import LabClient
 from opavnic.lab.ownership.runtime import LabDir
 from opavnic.lab.run.lab import Lab
-from opavnic.observe.rates import Sample, rates
+from opavnic.observe.rates import rates
+from opavnic.state.em import EmEvent
+from opavnic.state.fabric import FaultsSet, TopologyState
+from opavnic.state.lab import LabState
 from opavnic.web.pages.watch import Watch
 from opavnic.web.scene import charts
 from opavnic.web.scene.scene import Drawing, Scene, elsewhere_text, scene
@@ -67,7 +71,7 @@ async def test_traffic_shows_on_the_links_it_takes_in_its_direction(directory: L
         assert link is not None
         assert link.bits_forth > 0
         assert link.bits_back > 0
-    assert watch.history[-1][1]["h1", "blue"][0] > 0
+    assert watch.history[-1][1]["h1", "blue"]["tx_bytes"] > 0
 
 
 async def test_cut_link_and_its_fault_show_where_they_are(directory: LabDir) -> None:
@@ -137,30 +141,34 @@ async def test_drawing_stays_while_a_flow_is_about_as_fast(directory: LabDir) ->
 
 
 async def changed(directory: LabDir, change: Callable[[dict[str, Any]], None]) -> Scene:
-    """What is to be seen of a lab whose status has been changed."""
+    """What is to be seen of a lab whose state has been changed."""
     client = LabClient(directory.control_socket)
     async with answering(directory, LAB):
-        status, topology, faults = [
-            await asyncio.to_thread(client.get, path) for path in ("/status", "/topology", "/faults")
-        ]
+        status = await asyncio.to_thread(client.get, "/status")
+        fabric = await asyncio.to_thread(client.read, TopologyState, "/topology")
+        faults = await asyncio.to_thread(client.read, FaultsSet, "/faults")
     change(status)
-    sample = Sample.from_status(status)
-    return scene(Drawing.of(topology), topology, status, faults, rates(sample, sample, 1.0))
+    state = LabState.of_json(status)
+    return scene(Drawing.of(fabric), fabric, faults, rates(state, state, 1.0))
 
 
 async def test_lab_on_several_machines_says_which_one_answers_for_its_apps(directory: LabDir) -> None:
     def spread(status: dict[str, Any]) -> None:
-        status["cluster"] = {"machine": "alpha"}
+        status["cluster"] = {
+            "machine": "alpha", "placed": ["alpha", "beta"], "there": ["alpha", "beta"], "manager": "alpha",
+            "links": [], "clocks": {},
+        }  # fmt: skip
         for host, machine in zip(status["hosts"], ("alpha", "beta"), strict=True):
             host["machine"] = machine
         status["apps"] = [{"kind": "ejfat-lb", "host": "h1"}, {"kind": "ejfat-lb", "host": "h2"}]
 
     seen = await changed(directory, spread)
-    assert seen.app_hosts == (("ejfat-lb", "h1"),)
+    assert seen.app_hosts == [("ejfat-lb", "h1")]
     assert elsewhere_text(seen).endswith(
         "machine alpha. For the others, start `opavnic web` there: beta (1 host)."
     )
-    assert elsewhere_text(replace(seen, elsewhere={})) == ""
+    here = seen.state.model_copy(update={"cluster": None})
+    assert elsewhere_text(replace(seen, state=here)) == ""
 
 
 async def test_name_with_direction_and_control_characters_is_shown_as_such(directory: LabDir) -> None:
@@ -171,7 +179,8 @@ async def test_name_with_direction_and_control_characters_is_shown_as_such(direc
 
     seen = await changed(directory, rename)
     assert r"\u202eeulb\n" in seen.vesws
-    assert "\u202e" not in str(seen)
+    drawn = charts.topology(seen)
+    assert "\u202e" not in json.dumps(drawn, ensure_ascii=False)
 
 
 async def test_lab_that_is_started_anew_has_no_history_of_the_one_before(directory: LabDir) -> None:
@@ -180,13 +189,13 @@ async def test_lab_that_is_started_anew_has_no_history_of_the_one_before(directo
         await watch.look()
         before = watch._before
         assert before is not None
-        watch._before = replace(before, pid=before.pid + 1)
+        watch._before = before.model_copy(update={"pid": before.pid + 1})
         watch.history.extend(watch.history)
         await watch.look(fresh=True)
     assert len(watch.history) == 1
 
 
 def test_text_of_a_lab_is_no_markup_for_the_chart() -> None:
-    event = {"kind": "{a|x}", "port": "<b>h1</b>", "vport_num": 1, "text": "{b}", "time": 1.0}
+    event = EmEvent(number=1, time=1.0, kind="{a|x}", port="<b>h1</b>", vport_num=1, vesw_id=2, text="{b}")
     row = charts.timeline([event])["series"][0]["data"][0]
     assert "{" not in row["tooltip"]["formatter"]

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
 from xml.etree import ElementTree
 
-from opavnic.base.event_timeline import LISTED_MAX, as_svg
+from opavnic.observe.event_timeline import LISTED_MAX, as_svg
+from opavnic.state.em import EmEvent
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def event(time: float, kind: str, text: str = "", port: str = "h1:1") -> dict[str, Any]:
-    return {"time": time, "kind": kind, "port": port, "vport_num": 1, "vesw_id": 2, "text": text}
+def event(time: float, kind: str, text: str = "", port: str = "h1:1") -> EmEvent:
+    return EmEvent(number=1, time=time, kind=kind, port=port, vport_num=1, vesw_id=2, text=text)
 
 
-def draw(events: list[dict[str, Any]], title: str) -> ElementTree.Element:
+def draw(events: list[EmEvent], title: str) -> ElementTree.Element:
     return ElementTree.fromstring(as_svg(events, title).encode())  # noqa: S314 - our own
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from hfi_sim.base.text import visible, xml_text
+from opavnic.state.em import EmEvent
 
 LISTED_MAX: Final = 40
 """The last events are listed under the drawing; every dot has its event as a tooltip."""
@@ -19,15 +20,12 @@ _WRONG: Final = frozenset({"agent-isolated", "link-down", "port-left", "port-sil
 """Kinds that say that something is not as it was configured."""
 
 
-def event_text(event: Mapping[str, Any]) -> str:
-    """Return an event in a line, without its time; a virtual switch may have any name, also one with line breaks.
-
-    Args:  event: as GET /em/events answers.
-    """
-    where = f"{event['port']}" if event["port"] else ""
-    if event["vport_num"]:
-        where += f" vport {event['vport_num']}"
-    return visible(" ".join(part for part in (event["kind"], where, event["text"]) if part))
+def event_text(event: EmEvent) -> str:
+    """Return an event in a line, without its time; a virtual switch may have any name, also one with line breaks."""
+    where = event.port
+    if event.vport_num:
+        where += f" vport {event.vport_num}"
+    return visible(" ".join(part for part in (event.kind, where, event.text) if part))
 
 
 def clock_text(seconds: float) -> str:
@@ -35,13 +33,13 @@ def clock_text(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%H:%M:%S.%f")[:-3]
 
 
-def as_svg(events: Sequence[Mapping[str, Any]], title: str) -> str:
+def as_svg(events: Sequence[EmEvent], title: str) -> str:
     """Return a drawing of events over time, a row for each kind, with the last of them as a list below.
 
-    Args:  events: as GET /em/events answers, oldest first. title: what they are of.
+    Args:  events: oldest first. title: what they are of.
     """
-    kinds = list(dict.fromkeys(event["kind"] for event in events))
-    listed = [f"{clock_text(event['time'])}  {event_text(event)}" for event in events[-LISTED_MAX:]]
+    kinds = list(dict.fromkeys(event.kind for event in events))
+    listed = [f"{clock_text(event.time)}  {event_text(event)}" for event in events[-LISTED_MAX:]]
     bottom = _TOP + _ROW * len(kinds)
     height = bottom + _AXIS + _LINE * (len(listed) or 1) + _TOP
     parts = [
@@ -60,10 +58,10 @@ def as_svg(events: Sequence[Mapping[str, Any]], title: str) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _drawing(events: Sequence[Mapping[str, Any]], kinds: Sequence[str], bottom: float) -> Iterator[str]:
+def _drawing(events: Sequence[EmEvent], kinds: Sequence[str], bottom: float) -> Iterator[str]:
     if not events:
         return
-    times: list[float] = [event["time"] for event in events]
+    times: list[float] = [event.time for event in events]
     begin = min(times)
     span = max(max(times) - begin, _TICKS * _TICK_S)
     middle = {kind: _TOP + _ROW * (row + 0.5) for row, kind in enumerate(kinds)}
@@ -81,8 +79,8 @@ def _drawing(events: Sequence[Mapping[str, Any]], kinds: Sequence[str], bottom: 
             f"{clock_text(when)}</text>"
         )
     for event in events:
-        colour = _WRONG_COLOUR if event["kind"] in _WRONG else _COLOUR
+        colour = _WRONG_COLOUR if event.kind in _WRONG else _COLOUR
         yield (
-            f'<circle cx="{x(event["time"]):.1f}" cy="{middle[event["kind"]]:.1f}" r="4" fill="{colour}">'
-            f"<title>{xml_text(clock_text(event['time']))}  {xml_text(event_text(event))}</title></circle>"
+            f'<circle cx="{x(event.time):.1f}" cy="{middle[event.kind]:.1f}" r="4" fill="{colour}">'
+            f"<title>{xml_text(clock_text(event.time))}  {xml_text(event_text(event))}</title></circle>"
         )

@@ -1,0 +1,261 @@
+"""The state of a running lab: hosts, VNICs, links, drops, apps and parts. `opavnic status --json` prints it.
+
+The lab writes it (`opavnic.lab.run.status`); a cluster folds those of its machines into one; rates, `top`, metrics, the
+web view, reports and the OpenAPI document read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Final
+
+from pydantic import ConfigDict, Field
+
+from opavnic.base.state import BYTES, PACKETS, Counter, Json, StateModel
+from opavnic.vnic.counters import VnicTraffic
+
+UP: Final = "up"
+Drops = dict[str, dict[str, int]]
+"""Packets that ended, by element and reason (`hfi_sim.base.counters.Drop`)."""
+
+
+class _VnicFacts(StateModel):
+    """What is so of a VNIC beside its counters: a base class of its own, so that it comes first in JSON."""
+
+    vesw: str | None
+    """Name of its virtual switch; None: not known, or it is on none."""
+    vesw_id: int
+    """Id of its virtual switch; before it is on one, that of the lab file; 0: none."""
+    vport_num: int
+    interface: str
+    ip: str | None
+    """Address and prefix length."""
+    mac: str | None
+    mtu: int | None
+    state: str
+    """`up`, or the first thing that is missing, in a few words."""
+    reason: str
+    """Why it is not up, as far as the Ethernet Manager knows."""
+    moved_to: str
+    """The network namespace that it was moved to; empty while it is in that of its host."""
+    carrier: bool
+    oper_state: int | None
+    merges: list[str]
+    """Protocols of which received packets come to the host merged."""
+
+
+class VnicStatus(VnicTraffic, _VnicFacts):
+    """One VNIC: as requested in the lab file, as configured by the EM, and as seen by its host."""
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it carries frames."""
+        return self.state == UP
+
+    @property
+    def vesw_text(self) -> str:
+        """Its virtual switch for display: its name, else its id, else `-`."""
+        return self.vesw or str(self.vesw_id or "-")
+
+    @property
+    def state_text(self) -> str:
+        """Its state for display: with its reason, and where it was moved to."""
+        text = f"{self.state}: {self.reason}" if self.reason else self.state
+        return f"{text}, moved to {self.moved_to}" if self.moved_to else text
+
+
+class HostStatus(StateModel):
+    """One host."""
+
+    name: str
+    namespace: str | None
+    """The name of its network namespace, as `ip netns` has it; None: it has none of its own."""
+    lid: int
+    """LID of its first port; 0: none yet."""
+    speed: int
+    """Of its links, in Mb/s; 0: not said."""
+    vnics: list[VnicStatus]
+    machine: str = ""
+    """The machine that it is on, of a lab on several."""
+
+
+class LinkStatus(StateModel):
+    """One link with its traffic in both directions; forth is the direction that its name states."""
+
+    name: str
+    state: str
+    """`up` or `down`."""
+    packets_forth: Annotated[int, Counter(PACKETS, "Packets that left a link at its far end.")]
+    bytes_forth: Annotated[int, Counter(BYTES, "Bytes of the 16B packets that left a link at its far end.")]
+    packets_back: Annotated[int, Counter(PACKETS, "Packets that left a link at its far end.")]
+    bytes_back: Annotated[int, Counter(BYTES, "Bytes of the 16B packets that left a link at its far end.")]
+    drops: Annotated[int, Counter(PACKETS, "Packets that a link dropped, in both directions.")]
+    datapath: str
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it carries packets."""
+        return self.state == UP
+
+    @property
+    def cable(self) -> str:
+        """Its cable, as places of faults have it: `h1:1--sw0:2`."""
+        return self.name.replace("->", "--")
+
+
+class WorkerLoad(StateModel):
+    """What one worker of the engine carries."""
+
+    engine: str
+    vnics: int
+    links: int
+
+
+class EngineStatus(StateModel):
+    """The engine that carries the packets."""
+
+    name: str
+    """`native` or `python`."""
+    workers_wanted: int | str
+    """As the lab file has it; `auto`: as many as are useful."""
+    workers: list[WorkerLoad]
+    steered: int
+    """VNICs whose hosts receive on all processors."""
+    missed: Annotated[
+        int,
+        Counter(
+            PACKETS,
+            "Packets that observers written in Python were not told of because they were behind.",
+            "sightings_missed",
+        ),
+    ]
+    merging: dict[str, int]
+    """By protocol: at how many VNICs received packets are merged."""
+
+
+class AppStatus(StateModel):
+    """One app, and what its kind of app says of it besides."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, Json]
+
+    kind: str
+    host: str
+
+    @property
+    def said(self) -> dict[str, Any]:
+        """What it says of itself."""
+        return self.__pydantic_extra__
+
+
+class CutLinkStatus(StateModel):
+    """A link between two machines, as one of them sees it."""
+
+    name: str
+    peer: str
+    """The other machine."""
+    leaves: str
+    """The direction whose packets leave this machine."""
+    arrives: str
+    is_open: bool
+    sent: int
+    """Packets that the other machine has acknowledged."""
+    under_way: int
+    lost: int
+    received: int
+    latency_us: float
+    """Of the link, as the lab file has it."""
+    network_us: float | None
+    """Of the network between the machines; None: not measured yet."""
+    network_is_slower: bool
+
+
+class MachineStatus(StateModel):
+    """The share of a lab that one machine carries."""
+
+    hosts: list[str]
+    datapath: str
+    links: list[CutLinkStatus]
+
+
+class ClusterStatus(StateModel):
+    """The machines of a lab on several, as one of them sees it."""
+
+    machine: str
+    """The one that answers."""
+    placed: list[str]
+    """Those that carry a share of the lab."""
+    there: list[str]
+    """Those that are present."""
+    manager: str
+    """The one with the subnet manager; empty: none is known."""
+    links: list[CutLinkStatus]
+    clocks: dict[str, float]
+    """How many seconds the clocks of other machines are ahead."""
+    machines: dict[str, MachineStatus | None] = Field(default_factory=dict)
+    """Shares by machine, once they are folded; None: it did not answer."""
+
+
+class LabState(StateModel):
+    """A running lab at one moment."""
+
+    lab: str
+    pid: int
+    """Its process. A different pid means a different lab, even under the same name."""
+    file: str
+    uptime_s: float
+    """Seconds since its start, on its own clock."""
+    netdev: str
+    datapath: str
+    datapath_reason: str
+    """Why it is not the native datapath; empty if nothing prevented that."""
+    failure: str
+    """Why it has ended; empty while it runs."""
+    em: str
+    subnet_manager: str
+    """`builtin`, or `external`: a real fabric manager on a host."""
+    driver_quirks: bool
+    fabric_id: int
+    seed: int
+    cluster: ClusterStatus | None = None
+    """Of a lab on several machines."""
+    engine: EngineStatus
+    mads: Annotated[
+        int, Counter("mads", "Management datagrams sent by all ports, with responses and retries.", "mads")
+    ]
+    hosts: list[HostStatus]
+    apps: list[AppStatus]
+    links: list[LinkStatus]
+    drops: Drops
+    balance: dict[str, int]
+    """Packets that an element neither passed on nor counted as dropped: a bug of opavnic."""
+    hints: list[str]
+    parts: dict[str, dict[str, Json]] = Field(default_factory=dict)
+    """What parts say of themselves, by name; those that say nothing are left out."""
+    counters: dict[str, dict[str, int]] = Field(default_factory=dict)
+    """The counters of every element by name, where they were asked for."""
+
+    def vnics(self) -> Iterator[tuple[HostStatus, VnicStatus]]:
+        """Yield every VNIC with its host."""
+        return ((host, vnic) for host in self.hosts for vnic in host.vnics)
+
+
+class Numbered(StateModel):
+    """What was started or ended: a capture, a program."""
+
+    number: int
+
+
+class VnicsRemoved(StateModel):
+    """VNICs that were removed."""
+
+    removed: list[int]
+    """Their vports."""
+
+
+class SavedLab(StateModel):
+    """A running lab as a lab file."""
+
+    lab_file: str
+    left_out: list[str]
+    """State of the lab that the file cannot hold."""
