@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
 
@@ -11,9 +12,12 @@ def start() -> None:
     # shells start the background jobs of scripts with SIGINT ignored
     ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # otherwise Ctrl-C prints a traceback out of an import
+    gc.disable()  # imports make no garbage: looking for it among all that they make is a tenth of a short command
     from opavnic.base import signals
     from opavnic.cli.main import main
 
+    gc.freeze()
+    gc.enable()
     signals.sigint_was_ignored = ignored
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.exit(main())

@@ -80,9 +80,15 @@ def time_option(*names: str, low: str, high: str = "", help: str) -> Any:  # noq
 
     Args:  names: as for typer.Option. high: empty: no upper limit.
     """
-    from hfi_sim.base.quantities import time_within  # `exec` takes no time and must start quickly
 
-    return typer.Option(*names, parser=quantity(time_within(low, high)), metavar="TIME", help=help)
+    def parse(value: object) -> float:
+        from hfi_sim.base.quantities import (
+            time_within,
+        )  # most commands are given no time and must start quickly
+
+        return time_within(low, high)(value)
+
+    return typer.Option(*names, parser=quantity(parse), metavar="TIME", help=help)
 
 
 def size_option(*names: str, help: str) -> Any:  # noqa: A002 - typer's own name for it
