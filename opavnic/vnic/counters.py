@@ -178,6 +178,8 @@ def traffic_of(tx: PacketCounters, rx: PacketCounters, counters: VnicCounters | 
         "rx_bytes": rx.out_bytes,
         "drops": tx.dropped + rx.dropped,
     }
-    return frames | {
-        name: getattr(counters, name, 0) for name in counters_of(VnicTraffic) if name not in frames
-    }
+    if len(frames) < len(VnicTraffic.model_fields):
+        frames |= {
+            name: getattr(counters, name, 0) for name in counters_of(VnicTraffic) if name not in frames
+        }
+    return frames

@@ -78,13 +78,13 @@ def lab_state(
         adapters |= {str(vnic): vnic.adapter for vnic in vnics if vnic.adapter is not None}
         yield
     drops = drop_status(world.fabric, kernel)
-    more: dict[str, Any] = {}
+    more: dict[str, object] = {}
     if parts := running.status():
         more["parts"] = parts
     if counters:
         agents = {host: port.agent.counters for host, port in world.vnic_ports.items()}
         more["counters"] = (yield from counter_status(world.fabric, agents, adapters)) | kernel
-    return LabState(
+    state = LabState(
         **head,
         engine=engine_status(world, head["datapath"], workers, rows),
         mads=world.mads,
@@ -94,8 +94,8 @@ def lab_state(
         drops=drops,
         balance=world.fabric.balance(),
         hints=[] if learns else hints(drops, adapters.values()),
-        **more,
     )
+    return state.model_copy(update=more)  # counters are many, and need no validation
 
 
 def engine_status(
@@ -171,10 +171,10 @@ def vnic_status(
            vesw_names: names of known virtual switches by id. why: the reason of a state that is up to the EM.
            has_ended: the lab carries nothing any more.
     """
-    adapter, netdev = vnic.adapter, vnic.netdev
+    adapter, netdev, vesw_id = vnic.adapter, vnic.netdev, vnic.due_vesw_id
     return VnicStatus(
-        vesw=vesw_names.get(vnic.due_vesw_id),
-        vesw_id=vnic.due_vesw_id,
+        vesw=vesw_names.get(vesw_id),
+        vesw_id=vesw_id,
         vport_num=vnic.vport_num,
         interface=vnic.interface,
         ip=None if vnic.address is None else str(vnic.address),
