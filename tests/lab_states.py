@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from opavnic.base.state import counters_of
 from opavnic.state.lab import HostStatus, LabState, LinkStatus, VnicStatus
 
 _ENGINE: dict[str, Any] = {
@@ -21,7 +22,7 @@ def vnic_state(**changes: Any) -> VnicStatus:
     plain = {
         "vesw": "blue", "vesw_id": 2, "vport_num": 1, "interface": "blue", "ip": "", "mac": "", "mtu": 1500,
         "state": "up", "reason": "", "moved_to": "", "carrier": True, "oper_state": 2, "merges": [],
-        "tx_packets": 0, "tx_bytes": 0, "rx_packets": 0, "rx_bytes": 0, "drops": 0,
+        **dict.fromkeys(counters_of(VnicStatus), 0),
     }  # fmt: skip
     return VnicStatus.model_validate(plain | changes)
 
@@ -35,8 +36,7 @@ def host_state(name: str, *vnics: VnicStatus, **changes: Any) -> HostStatus:
 def link_state(name: str, **changes: Any) -> LinkStatus:
     """Return a link that is up and has carried nothing."""
     plain = {
-        "name": name, "state": "up", "packets_forth": 0, "bytes_forth": 0, "packets_back": 0, "bytes_back": 0,
-        "drops": 0, "datapath": "native",
+        "name": name, "state": "up", "datapath": "native", **dict.fromkeys(counters_of(LinkStatus), 0),
     }  # fmt: skip
     return LinkStatus.model_validate(plain | changes)
 

@@ -34,9 +34,8 @@ def measured(vnics: int, links: int = 3, drops: int = 1, state: str = "up") -> R
     """Rates where h1 does least, and the last host most."""
 
     def paces(model: type[StateModel], number: int) -> Paces:
-        return dict(
-            zip(counters_of(model), (number, 12000 * number, number / 2, 6000 * number, 0), strict=True)
-        )
+        first = (number, 12000 * number, number / 2, 6000 * number)
+        return dict.fromkeys(counters_of(model), 0.0) | dict(zip(counters_of(model), first, strict=False))
 
     hosts = [host_state(f"h{n}", vnic_state(state=state)) for n in range(1, vnics + 1)]
     cables = [link_state(f"h{n}:1->sw0:{n}", datapath="python") for n in range(1, links + 1)]
