@@ -89,7 +89,7 @@ def test_counter_that_went_back_counts_as_from_zero() -> None:
     after = lab_state(hosts=[then], drops={"h1": {"link_fault": 2}})
     found = rates(before, after, 2.0)
     paces: Paces = {"tx_packets": 2.0, "tx_bytes": 960.0, "rx_packets": 1.0, "rx_bytes": 80.0, "drops": 0.0}
-    assert found.vnics[0][-1] == paces
+    assert found.vnics[0][-1].items() >= paces.items()
     assert [(drop.per_second, drop.total) for drop in found.drops] == [(1.0, 2)]
 
 

@@ -126,7 +126,7 @@ async def test_without_a_terminal_table_follows_table_and_nothing_is_escaped(
         code, out, err = await run("-c", "2", "--sort", "load", meanwhile=pinging(lab))
         assert (code, err) == (0, "")
         assert out.count("lab x: datapath python, EM builtin") == 2
-        assert out.count("host vesw interface state tx pkt/s tx bit/s rx pkt/s rx bit/s drops/s") == 2
+        assert out.count("host vesw interface state tx pkt/s tx bit/s rx pkt/s rx bit/s") == 2
         assert out.count("\nh1:1->sw0:2 ") == 2
         assert "\x1b" not in out
 

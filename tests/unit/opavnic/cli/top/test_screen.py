@@ -208,7 +208,7 @@ def test_long_state_is_cut_before_any_number() -> None:
 
 
 def test_name_with_control_characters_does_not_reach_the_terminal() -> None:
-    assert r"\x1b[31m" in "".join(Person(measured(1, state="\x1b[31m")).lines)
+    assert r"\x1b[31m" in "".join(Person(measured(1, state="\x1b[31m"), size=(200, 24)).lines)
 
 
 @pytest.mark.parametrize(
