@@ -116,11 +116,6 @@ class VnicCounters:
         """Frames that were not delivered."""
         return self.rx_fifo_errors + self.rx_nohandler + self.rx_drop_state + self.rx_oversize + self.rx_runt
 
-    @property
-    def rx_length_errors(self) -> int:
-        """Frames that were not delivered because of their length."""
-        return self.rx_oversize + self.rx_runt
-
     def ethtool_stats(self) -> dict[str, int]:
         """Return all counters under the driver's names, in the driver's order."""
         stats = {
@@ -136,7 +131,7 @@ class VnicCounters:
         stats |= _group_stats("tx", self.tx) | _group_stats("rx", self.rx)
         return stats | {
             "rx_fifo_errors": self.rx_fifo_errors,
-            "rx_length_errors": self.rx_length_errors,
+            "rx_length_errors": self.rx_oversize + self.rx_runt,
             "tx_fifo_errors": self.tx_fifo_errors,
             "tx_carrier_errors": self.tx_carrier_errors,
             "tx_dlid_zero": self.tx_dlid_zero,
@@ -167,9 +162,6 @@ class VnicTraffic(StateModel):
     rx_packets: Annotated[int, Counter(PACKETS, "Frames that a VNIC delivered to its host.")]
     rx_bytes: Annotated[
         int, Counter(BYTES, "Bytes of the frames that a VNIC delivered to its host, without FCS.")
-    ]
-    rx_length_errors: Annotated[
-        int, Counter(PACKETS, "Frames that a VNIC did not deliver because they were too short or too long.")
     ]
     drops: Annotated[int, Counter(PACKETS, "Frames that a VNIC dropped, in both directions.")]
 
