@@ -68,7 +68,6 @@ from opavnic.scenario import Scenario, run_virtual
 from tools.generate import scapy
 from tools.generate.scapy import attribute_layers
 from unit.hfi_sim.wire.wire_strategies import L4_TYPES, PAYLOADS, headers
-from vema.attributes import iface_macs, mac_entries
 from vema.attributes.attr_id import AttrId
 from vema.attributes.iface_macs import IfaceMacs
 from vema.attributes.mac_entries import MacEntries, MacEntry
@@ -245,7 +244,7 @@ def test_every_attribute_is_dissected_as_declared_and_built_again() -> None:
     assert len(kinds) > 75
     for name, kind in kinds.items():
         layer = getattr(opa_scapy, name)
-        if kind.header in (mac_entries.LAYOUT, iface_macs.LAYOUT):
+        if kind.header in (MacEntries.LAYOUT, IfaceMacs.LAYOUT):
             continue  # below, with a list as long as it says
         assert len(bytes(layer())) == layer.size == kind.header.size, name
         data = rng.randbytes(kind.header.size)
@@ -343,7 +342,7 @@ def test_recorded_mads_are_dissected_as_our_decoder_does() -> None:
             continue
         seen[header.attr_id] += 1
         attribute = read[OPAVendorMad].payload
-        if layout in (mac_entries.LAYOUT, iface_macs.LAYOUT):
+        if layout in (MacEntries.LAYOUT, IfaceMacs.LAYOUT):
             continue
         check_fields(attribute, layout, data)
     assert len(seen) >= 6
