@@ -6,12 +6,14 @@ shows a lab (status, rates, `top`, metrics, web, the OpenAPI document) finds it 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError, WithJsonSchema
+from pydantic_core import PydanticSerializationError
 
 if TYPE_CHECKING:
     from pydantic import GetJsonSchemaHandler
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 PACKETS: Final = "packets"
 BYTES: Final = "bytes"
+_NO_UTF8: Final = b"\\udc"
+"""Begins a byte that is no UTF-8, of a path or a name, in JSON; pydantic refuses to read it."""
 Json = Annotated[
     JsonValue, WithJsonSchema({"type": ["string", "integer", "number", "boolean", "null", "array", "object"]})
 ]
@@ -55,8 +59,11 @@ class StateModel(BaseModel):
         return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
     def as_text(self) -> str:
-        """Return it as JSON."""
-        return self.model_dump_json(by_alias=True, exclude_unset=True)
+        """Return it as JSON. Bytes of a path or name that are no UTF-8 are `\\udc80` to `\\udcff`, as in json.dumps."""
+        try:
+            return self.model_dump_json(by_alias=True, exclude_unset=True)
+        except PydanticSerializationError:  # pydantic refuses them
+            return json.dumps(self.as_json())
 
     @classmethod
     def of_json(cls, data: bytes | Mapping[str, Any]) -> Self:
@@ -65,7 +72,9 @@ class StateModel(BaseModel):
         Raises:  ValueError: it is no such state, as from another version; one line.
         """
         try:
-            return cls.model_validate_json(data) if isinstance(data, bytes) else cls.model_validate(data)
+            if isinstance(data, bytes) and _NO_UTF8 not in data:
+                return cls.model_validate_json(data)
+            return cls.model_validate(json.loads(data) if isinstance(data, bytes) else data)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             place = ".".join(map(str, first["loc"]))
