@@ -1,4 +1,6 @@
 //! Packets per second through the engine, ends included: packets of 1500 bytes from all ports to all, on one switch.
+//!
+//! Arguments, for profilers: the number of ports to measure, how many batches of 512 packets.
 
 use std::time::{Duration, Instant};
 
@@ -11,11 +13,13 @@ const BATCH: u32 = 512;
 const MEASURE: Duration = Duration::from_millis(200);
 
 fn main() {
-    for ports in [2, 8, 64, 512] {
+    let args: Vec<u32> = std::env::args().skip(1).map(|arg| arg.parse().expect("a number")).collect();
+    let batches = args.get(1).copied();
+    for ports in args.first().map_or(vec![2, 8, 64, 512], |only| vec![*only]) {
         let mut engine = Engine::default();
         star(&mut engine, ports, &FAST, None);
         let (start, mut now, mut arrived, mut sent) = (Instant::now(), 0, 0u64, 0u32);
-        while start.elapsed() < MEASURE {
+        while batches.map_or(start.elapsed() < MEASURE, |batches| sent < batches * BATCH) {
             for _ in 0..BATCH {
                 let (from, to) = (sent % ports, (sent / ports + sent) % ports);
                 sent += 1;
