@@ -141,7 +141,7 @@ class Engine(Protocol):
         ...
 
     def arrive(self, now: int, direction: DirectionId, records: Sequence[bytes]) -> None:
-        """Receive packets that have left another engine at its end of a link (`Left`).
+        """Receive packets that have left another engine at its end of a link (`Departed`).
 
         Args:  direction: from a `BoundaryEnd`. Its rate, latency, queue and faults have acted in the sending
                engine; here only its state and its credits apply, which are the room of the receiver behind it.

@@ -10,7 +10,7 @@ from hfi_sim.base.random_stream import RandomStream
 from hfi_sim.engine.api import Engine
 from hfi_sim.engine.config import BoundaryEnd, End, HfiEnd, PortConfig, SwitchEnd, SwitchPortConfig
 from hfi_sim.engine.crossing import packet_of, record_of
-from hfi_sim.engine.events.outputs import BufferToken, DirectionId, Left, Output, PortId, SwitchId
+from hfi_sim.engine.events.outputs import BufferToken, Departed, DirectionId, Output, PortId, SwitchId
 from hfi_sim.engine.events.state import EngineState, Space
 from hfi_sim.engine.link.capture import CaptureConfig, CaptureRing, PythonRing
 from hfi_sim.engine.link.config import Egress, LinkConfig
@@ -67,7 +67,7 @@ class _Boundary:
         if space is not None:
             space.keep()
             token = self._lend(space)
-        self._outputs.append(Left(now, self._number, record_of(packet, hops), token))
+        self._outputs.append(Departed(now, self._number, record_of(packet, hops), token))
 
 
 class PythonEngine(Engine):

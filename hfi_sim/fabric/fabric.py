@@ -21,7 +21,7 @@ from hfi_sim.base.port_state import PortEventKind
 from hfi_sim.base.types import Guid
 from hfi_sim.engine.api import Engine, EngineFactory
 from hfi_sim.engine.driver import Driver, DriverFactory, EngineDriver
-from hfi_sim.engine.events.outputs import Delivered, FlowChanged, Left, Observed, Output
+from hfi_sim.engine.events.outputs import Delivered, Departed, FlowChanged, Observed, Output
 from hfi_sim.engine.link.capture import CaptureConfig, CaptureRing
 from hfi_sim.engine.link.config import PLAIN_LINK, LinkConfig
 from hfi_sim.engine.python import PythonEngine
@@ -121,7 +121,7 @@ class Fabric:
         self._guids: dict[int, str] = {}
         self._next_guid = GUID_BASE
         self._remote_nodes = frozenset(remote_nodes)
-        self.on_left: Callable[[Left], None] = _nobody
+        self.on_departed: Callable[[Departed], None] = _no_carrier
         """Takes the packets that leave for another engine."""
         self.on_spent: Callable[[int], None] = _nothing
         """Told the number of each fault that has hit as many packets as it was to."""
@@ -294,8 +294,8 @@ class Fabric:
             port = self._ports[output.port]
             if isinstance(port, HfiPort):  # port 0 of a switch has no link that could stop it
                 port.update_flow_control()
-        elif isinstance(output, Left):
-            self.on_left(output)
+        elif isinstance(output, Departed):
+            self.on_departed(output)
         else:
             self.on_spent(output.rule)
 
@@ -394,10 +394,10 @@ class Fabric:
         }
 
 
-def _nobody(left: Left) -> None:
+def _no_carrier(departed: Departed) -> None:
     """Refuse a packet for another engine: a fabric of several engines sets a carrier in place of this function."""
     raise FabricError(
-        f"a packet left by link direction {left.direction}, and no carrier to its engine is set"
+        f"a packet left by link direction {departed.direction}, and no carrier to its engine is set"
     )
 
 

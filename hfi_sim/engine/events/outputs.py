@@ -61,7 +61,7 @@ class RuleSpent(NamedTuple):
     rule: int
 
 
-class Left(NamedTuple):
+class Departed(NamedTuple):
     """A packet has reached the end of a link that is in another engine."""
 
     time: int
@@ -72,4 +72,4 @@ class Left(NamedTuple):
     """To be released once the other engine has taken it; None: the link has no credits."""
 
 
-Output = Delivered | Observed | FlowChanged | RuleSpent | Left
+Output = Delivered | Observed | FlowChanged | RuleSpent | Departed

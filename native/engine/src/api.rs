@@ -449,7 +449,7 @@ impl Engine {
                 let token = space.map(|space| self.state.lend(space));
                 let Travelling { packet, hops, .. } = travelling;
                 let train = Train { packet, from: 0, count: 1, hops };
-                self.state.outputs.push_back(Output::Left { time: now, direction: number, train, token });
+                self.state.outputs.push_back(Output::Departed { time: now, direction: number, train, token });
             }
         }
         if let Some(space) = space {

@@ -42,7 +42,7 @@ pub enum Output {
     RuleSpent { time: u64, rule: u64 },
     /// A packet has reached the end of a link that is at another engine; or several of a train, where that is allowed: see
     /// `Engine::let_trains_leave`.
-    Left {
+    Departed {
         time: u64,
         direction: DirectionId,
         train: Train,

@@ -26,11 +26,11 @@ pub const SPARE_BYTES: usize = 16 << 20;
 /// It is one word, an address, because packets move between structures at each hop. Clones share the bytes, for example
 /// multicast copies and observers. All changes use `Packets::change`, which first copies shared bytes.
 #[derive(Clone, Debug)]
-pub struct Packet(Shared<Known>);
+pub struct Packet(Shared<PacketMeta>);
 
 /// The fields in front of the bytes, in one cache line with the header of the packet.
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct PacketMeta {
     /// Of the packet; its buffer may be longer.
     len: u32,
     flags: u32,
@@ -100,7 +100,7 @@ impl Own<'_> {
 
 impl Packet {
     fn with_buffer(size: usize, home: WorkerId) -> Self {
-        let known = Known { len: 0, flags: 0, count: 1, home };
+        let known = PacketMeta { len: 0, flags: 0, count: 1, home };
         Packet(Shared::new(known, size))
     }
 
@@ -120,7 +120,7 @@ impl Packet {
     /// Check a packet with an ICRC here, while its bytes are in the cache, rather than at the receiver.
     #[inline]
     pub fn vouch(&mut self) {
-        let Known { len, flags, .. } = self.known();
+        let PacketMeta { len, flags, .. } = self.known();
         if flags & (UNSEALED | SOUND) == 0
             && !self.is_train()
             && !self.is_shared()
@@ -141,7 +141,7 @@ impl Packet {
     }
 
     #[inline]
-    fn known(&self) -> Known {
+    fn known(&self) -> PacketMeta {
         self.0.known()
     }
 
@@ -198,7 +198,7 @@ impl Packet {
     #[inline]
     fn alone<R>(&mut self, len: usize, flags: u32, change: impl FnOnce(Own<'_>) -> R) -> R {
         let (known, bytes) = self.0.alone().expect("what is shared is copied before");
-        *known = Known { len: len as u32, flags, count: 1, home: known.home };
+        *known = PacketMeta { len: len as u32, flags, count: 1, home: known.home };
         change(Own { bytes: &mut bytes[..len], flags: &mut known.flags })
     }
 }
@@ -230,7 +230,7 @@ impl Eq for Packet {}
 
 /// A spare buffer on its way to another worker, which nothing shares.
 #[derive(Debug)]
-pub struct Homeward {
+pub struct ReturnedBuffer {
     packet: Packet,
     /// Bytes of the buffer.
     size: usize,
@@ -243,7 +243,7 @@ pub struct Packets {
     spare_bytes: usize,
     home: WorkerId,
     /// By worker: buffers that go back to it. Their bytes count among those that are spare.
-    returning: Vec<Vec<Homeward>>,
+    returning: Vec<Vec<ReturnedBuffer>>,
 }
 
 /// Which list has buffers for so many bytes; beyond the last: none has.
@@ -292,7 +292,7 @@ impl Packets {
     pub fn make_train(&mut self, len: usize, count: usize, mut fill: impl FnMut(Own<'_>)) -> Packet {
         let mut packet = self.buffer(stride(len) * count);
         let (known, bytes) = packet.0.alone().expect("a spare buffer is not shared");
-        *known = Known { len: len as u32, flags: 0, count: count as u32, home: known.home };
+        *known = PacketMeta { len: len as u32, flags: 0, count: count as u32, home: known.home };
         for place in bytes.chunks_exact_mut(stride(len)).take(count) {
             fill(Own { bytes: &mut place[..len], flags: &mut known.flags });
         }
@@ -316,7 +316,7 @@ impl Packets {
     /// Change a packet, copied before if anything shares it.
     #[inline]
     pub fn change<R>(&mut self, packet: &mut Packet, change: impl FnOnce(Own<'_>) -> R) -> R {
-        let Known { len, flags, count, .. } = packet.known();
+        let PacketMeta { len, flags, count, .. } = packet.known();
         debug_assert_eq!(count, 1, "packets of a train are changed one by one");
         if packet.is_shared() {
             *packet = self.copy(packet);
@@ -347,7 +347,7 @@ impl Packets {
         }
         match self.returning.get_mut(home as usize) {
             Some(returning) => {
-                returning.push(Homeward { packet, size });
+                returning.push(ReturnedBuffer { packet, size });
                 self.spare_bytes += size;
             }
             None => self.recycle(packet),
@@ -355,18 +355,18 @@ impl Packets {
     }
 
     /// Move the buffers that go back to a worker into `list`.
-    pub fn returned_to(&mut self, worker: WorkerId, list: &mut Vec<Homeward>) {
+    pub fn returned_to(&mut self, worker: WorkerId, list: &mut Vec<ReturnedBuffer>) {
         let Some(returning) = self.returning.get_mut(worker as usize) else { return };
-        self.spare_bytes -= returning.iter().map(|homeward| homeward.size).sum::<usize>();
+        self.spare_bytes -= returning.iter().map(|returned| returned.size).sum::<usize>();
         list.append(returning);
     }
 
     /// Take buffers that other workers have returned. Their bytes are not read, since they are in another processor's
     /// cache.
-    pub fn take_home(&mut self, list: &mut Vec<Homeward>) {
+    pub fn take_home(&mut self, list: &mut Vec<ReturnedBuffer>) {
         // those that are used first; each of them asks for another
-        list.iter().rev().take(AHEAD).for_each(|homeward| homeward.packet.write_soon());
-        for Homeward { packet, size } in list.drain(..) {
+        list.iter().rev().take(AHEAD).for_each(|returned| returned.packet.write_soon());
+        for ReturnedBuffer { packet, size } in list.drain(..) {
             if self.spare_bytes + size <= SPARE_BYTES
                 && let Some(spare) = self.spare.get_mut(self::list(size))
             {
@@ -384,10 +384,10 @@ impl Packets {
 
     /// Return a spare buffer for packets of this length, if there is one and the pool is more than half full.
     #[inline]
-    pub fn surplus(&mut self, len: usize) -> Option<Homeward> {
+    pub fn surplus(&mut self, len: usize) -> Option<ReturnedBuffer> {
         (self.has_surplus() && !self.spare.get(list(len))?.is_empty()).then(|| {
             let packet = self.buffer(len);
-            Homeward { size: packet.size(), packet }
+            ReturnedBuffer { size: packet.size(), packet }
         })
     }
 

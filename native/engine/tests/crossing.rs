@@ -64,7 +64,7 @@ fn frames(stream: &mut Stream) -> Vec<(VnetHeader, Vec<u8>)> {
 /// Take what has left an engine.
 fn left(engine: &mut Engine) -> Vec<Train> {
     let taken = std::iter::from_fn(|| engine.poll_output()).map(|output| match output {
-        Output::Left { direction: LEAVES, train, token: None, .. } => train,
+        Output::Departed { direction: LEAVES, train, token: None, .. } => train,
         output => panic!("{output:?}"),
     });
     taken.collect()

@@ -49,7 +49,7 @@ pub struct Outputs {
     observed: Py<PyAny>,
     flow_changed: Py<PyAny>,
     rule_spent: Py<PyAny>,
-    left: Py<PyAny>,
+    departed: Py<PyAny>,
 }
 
 impl Outputs {
@@ -62,7 +62,7 @@ impl Outputs {
             observed: class("Observed")?,
             flow_changed: class("FlowChanged")?,
             rule_spent: class("RuleSpent")?,
-            left: class("Left")?,
+            departed: class("Departed")?,
         })
     }
 
@@ -94,7 +94,7 @@ impl Outputs {
             Output::FlowChanged { time, port, stopped } => {
                 (&self.flow_changed, (time, port, stopped).into_pyobject(py)?)
             }
-            Output::Left { time, direction, train: Train { packet, hops, .. }, token } => {
+            Output::Departed { time, direction, train: Train { packet, hops, .. }, token } => {
                 // where trains leave together, nothing that leaves is for Python
                 let tag = tag_of(&packet, hops);
                 let record = PyBytes::new_with(py, packet.len() + TAG, |record| {
@@ -103,7 +103,7 @@ impl Outputs {
                     Ok(())
                 })?;
                 packets.recycle(packet);
-                (&self.left, (time, direction, record, token).into_pyobject(py)?)
+                (&self.departed, (time, direction, record, token).into_pyobject(py)?)
             }
             Output::RuleSpent { time, rule } => (&self.rule_spent, (time, rule).into_pyobject(py)?),
         };

@@ -175,7 +175,7 @@ impl Carrier {
                 }
             }
             match output {
-                Output::Left { direction, train, token, .. } if self.departures.is_open() => {
+                Output::Departed { direction, train, token, .. } if self.departures.is_open() => {
                     self.departures.push(self.engine.packets(), direction, Departure { train, token });
                 }
                 output => self.outbox.push(&mut self.engine, now, output),

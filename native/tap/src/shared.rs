@@ -412,7 +412,7 @@ fn time_of(output: &Output) -> u64 {
         | Output::Observed { time, .. }
         | Output::FlowChanged { time, .. }
         | Output::RuleSpent { time, .. }
-        | Output::Left { time, .. } => *time,
+        | Output::Departed { time, .. } => *time,
     }
 }
 

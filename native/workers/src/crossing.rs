@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use engine::api::Engine;
-use engine::packet::Homeward;
+use engine::packet::ReturnedBuffer;
 use engine::share::{Handover, WorkerId};
 use wire::near::LINE;
 
 struct Content {
     waiting: Vec<Handover>,
-    spare: Vec<Homeward>,
+    spare: Vec<ReturnedBuffer>,
 }
 
 /// All of it is in one cache line, which both workers write, and no two lanes share the pair of lines that processors fetch

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from hfi_sim.engine.crossing import TAG_SIZE
-from hfi_sim.engine.events.outputs import BufferToken, DirectionId, Left
+from hfi_sim.engine.events.outputs import BufferToken, Departed, DirectionId
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.wire.lrh16b import sc_of
 from opavnic.cluster.protocol.messages import Body, Packets, Taken
@@ -119,7 +119,7 @@ class PythonGate:
         self._peers = {direction: peer for peer, leaving in directions.items() for direction in leaving}
         self._offer: Callable[[NodeName], None] = lambda _: None
         self._awake: set[NodeName] = set()
-        fabric.on_left = self._left
+        fabric.on_departed = self._departed
 
     def start(self, offer: Callable[[NodeName], None]) -> None:
         """See Gate."""
@@ -139,20 +139,20 @@ class PythonGate:
         self._awake.discard(peer)
         self._offer(peer)
 
-    def _left(self, left: Left) -> None:
-        end = self._outgoing.setdefault(left.direction, _Outgoing())
-        size = len(left.record) - TAG_SIZE
+    def _departed(self, departed: Departed) -> None:
+        end = self._outgoing.setdefault(departed.direction, _Outgoing())
+        size = len(departed.record) - TAG_SIZE
         end.add(packets=1, bytes=size)
-        if left.token is None and end.waiting_bytes + size > MOST_BYTES:
+        if departed.token is None and end.waiting_bytes + size > MOST_BYTES:
             end.add(overflows=1)
             return
         end.add(waiting=1)
         end.waiting_bytes += size
-        sc = sc_of(left.record)
-        end.lanes.setdefault(sc, Packets()).append(left.record)
-        if left.token is not None:
-            end.tokens.setdefault(sc, []).append(left.token)
-        self.wake(self._peers[left.direction])
+        sc = sc_of(departed.record)
+        end.lanes.setdefault(sc, Packets()).append(departed.record)
+        if departed.token is not None:
+            end.tokens.setdefault(sc, []).append(departed.token)
+        self.wake(self._peers[departed.direction])
 
     def waiting(self, peer: NodeName) -> list[tuple[DirectionId, int]]:
         """See Gate."""

@@ -288,8 +288,8 @@ impl Engine {
             End::Boundary if self.trains_leave => {
                 let count = arriving.wire().run(events.bound(Place::Port, is_strict), until);
                 let (train, next) = self.directions[number as usize].arrive_train(&mut self.state, count)?;
-                let left = Output::Left { time: now, direction: number, train, token: None };
-                self.state.outputs.push_back(left);
+                let departed = Output::Departed { time: now, direction: number, train, token: None };
+                self.state.outputs.push_back(departed);
                 Some(next)
             }
             End::Boundary => None,

@@ -7,7 +7,7 @@ import pytest
 from hfi_sim.base.counters import Drop
 from hfi_sim.engine.config import BoundaryEnd, HfiEnd, SwitchEnd
 from hfi_sim.engine.crossing import TAG_SIZE, UNSEALED, packet_of, record_of
-from hfi_sim.engine.events.outputs import DirectionId, Left, Observed, PortId
+from hfi_sim.engine.events.outputs import Departed, DirectionId, Observed, PortId
 from hfi_sim.engine.link.config import FlowControl, LinkConfig
 from hfi_sim.engine.link.rule import FaultKind
 from unit.hfi_sim.engine.hand_made import ICRC, HandMade, link, packet, rule
@@ -24,8 +24,8 @@ def near_half(config: LinkConfig | None = None) -> HandMade:
     return bed
 
 
-def left(bed: HandMade) -> list[Left]:
-    return [output for output in bed.outputs if isinstance(output, Left)]
+def departed(bed: HandMade) -> list[Departed]:
+    return [output for output in bed.outputs if isinstance(output, Departed)]
 
 
 def test_packet_leaves_after_rate_and_latency_of_its_link() -> None:
@@ -33,7 +33,7 @@ def test_packet_leaves_after_rate_and_latency_of_its_link() -> None:
     sent = packet(1, 2, size=1000)
     assert bed.send(0, A, sent) is None
     bed.run()
-    (out,) = left(bed)
+    (out,) = departed(bed)
     assert (out.time, out.direction, out.token) == (8000 + 1000, LEAVES, None)
     assert packet_of(out.record, ICRC) == (sent, 0)
     bed.check_rest()
@@ -56,7 +56,7 @@ def test_faults_act_where_a_direction_begins() -> None:
     bed.send(0, A, packet(1, 2))
     bed.engine.arrive(0, ARRIVES, [record_of(packet(2, 1), 0)])
     bed.run()
-    assert left(bed) == []
+    assert departed(bed) == []
     assert len(bed.delivered(A)) == 1
     assert bed.drops() == {Drop.LINK_FAULT: 1}
     bed.check_rest()
@@ -77,14 +77,14 @@ def test_credit_is_back_once_the_other_engine_has_the_packet() -> None:
     for number in range(40):
         bed.send(0, A, packet(1, 2, number, size=1024))
     bed.run()
-    first = left(bed)
+    first = departed(bed)
     assert len(first) == 32, "as many as the buffer at the far end holds"
     for number, out in enumerate(first):
         assert out.token is not None
         bed.engine.release(10**9 + number, out.token)
         bed.now = 10**9 + number
     bed.run()
-    rest = left(bed)[32:]
+    rest = departed(bed)[32:]
     assert len(rest) == 8
     for out in rest:
         assert out.token is not None
@@ -124,7 +124,7 @@ def test_loop_over_two_engines_ends() -> None:
     crossings = 0
     for turn in range(10):
         bed, other = beds[turn % 2], beds[1 - turn % 2]
-        for out in [output for output in bed.run() if isinstance(output, Left)]:
+        for out in [output for output in bed.run() if isinstance(output, Departed)]:
             crossings += 1
             other.engine.arrive(out.time, ARRIVES, [out.record])
     assert 1 <= crossings <= 3

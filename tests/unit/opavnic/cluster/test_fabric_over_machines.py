@@ -14,7 +14,7 @@ import pytest
 from hfi_sim.base.port_state import PortState
 from hfi_sim.base.types import Lid
 from hfi_sim.engine.crossing import record_of
-from hfi_sim.engine.events.outputs import Left
+from hfi_sim.engine.events.outputs import Departed
 from hfi_sim.netdev.memory import MemoryNetdev
 from hfi_sim.wire.captures import read_capture
 from hfi_sim.wire.lrh16b import Lrh16B
@@ -280,7 +280,7 @@ async def test_management_goes_on_while_data_never_ends(monkeypatch: pytest.Monk
 
         def leave(sc: int) -> None:
             packet = Lrh16B(slid=1, dlid=2, length_qw=8, sc=sc).build() + bytes(48)
-            fabric.on_left(Left(0, direction, record_of(packet, 0), None))
+            fabric.on_departed(Departed(0, direction, record_of(packet, 0), None))
 
         def send_train(link: str, _direction: int, sc: int, take: Take) -> int:
             taken = take(b"", 1, MAX_TRAIN)

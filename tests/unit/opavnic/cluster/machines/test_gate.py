@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hfi_sim.engine.config import BoundaryEnd, HfiEnd
-from hfi_sim.engine.events.outputs import DirectionId, Left, PortId
+from hfi_sim.engine.events.outputs import Departed, DirectionId, PortId
 from hfi_sim.engine.python import PythonEngine
 from hfi_sim.fabric.fabric import Fabric
 from native_module import needs_native
@@ -56,7 +56,7 @@ def test_gate_takes_what_the_reference_takes(sizes: list[int], most: int, size: 
         for one in (bed, other):
             one.send(0, A, packet(1, 2, number, size=length))
     bed.run()
-    waiting = Packets(left.record for left in other.run() if isinstance(left, Left))
+    waiting = Packets(output.record for output in other.run() if isinstance(output, Departed))
     assert bed.gate.waiting(0) == [(LEAVES, 0)]
     while True:
         taken = bed.gate.take(bed.now, (LEAVES, 0), b"head", most, size)
