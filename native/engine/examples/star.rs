@@ -30,8 +30,8 @@ fn main() {
             }
             engine.handle_timeout(now);
             while let Some(output) = engine.poll_output() {
-                if let Output::Delivered { packet, .. } = output {
-                    engine.packets().recycle(packet);
+                if let Output::Delivered { burst, .. } = output {
+                    engine.packets().recycle(burst.packet);
                     arrived += 1;
                 }
             }

@@ -7,25 +7,25 @@
 //!
 //! Elements are numbered from 0, and numbers are not reused. Methods panic on an unknown number.
 
+mod bursts;
 mod changes;
 mod looking;
-mod trains;
 
 use std::collections::VecDeque;
 
+use crate::burst::Burst;
 use crate::config::{End, PortNum};
 use crate::counters::Drop;
 use crate::events::{Due, Event, Place};
 use crate::link::config::{FlowControl, LinkConfig};
 use crate::link::direction::Direction;
-use crate::link::wire::Next;
 use crate::outputs::{BufferToken, DirectionId, Output, PortId, SwitchId};
-use crate::packet::{Packet, Packets, Train, Travelling};
+use crate::packet::{Packet, Packets};
 use crate::port::{Address, Port};
 use crate::port_errors::PortErrors;
 use crate::random::Stream;
 use crate::share::{Handover, Outbox, Share, WorkerId};
-use crate::state::{POOL_BYTES, State};
+use crate::state::{POOL_BYTES, SpaceId, State};
 use crate::switch::Switch;
 use wire::LID_PERMISSIVE;
 
@@ -42,13 +42,13 @@ pub struct Engine {
     lookahead: Option<u64>,
     /// Whether no host returns credits; None: unknown.
     no_host_lends: Option<bool>,
-    /// Whether packets of a train may leave for another engine together.
-    trains_leave: bool,
+    /// Whether several packets may leave for another engine in one output.
+    bursts_depart: bool,
     /// Outputs that wait for earlier events, with time and number of their events; only used within `handle_timeout`.
     early: VecDeque<((u64, u64), Output)>,
     /// The congestion counters of remote ports: always empty.
     nobodys_errors: PortErrors,
-    /// Reused buffer, empty between calls: arrival times of packets of a train.
+    /// Reused buffer, empty between calls: the times of the packets of a burst.
     times: Vec<u64>,
 }
 
@@ -95,21 +95,14 @@ impl Engine {
         self.state.share.outboxes.iter().any(|outbox| !outbox.packets.is_empty())
     }
 
-    /// Accept a packet that another worker has handed over: it enters at its own time, with the next `handle_timeout`.
+    /// Accept packets that another worker has handed over: each enters at its own time, with the next `handle_timeout`.
     pub fn take_in(&mut self, from: WorkerId, handover: Handover) {
         self.state.share.take_in(&mut self.state.events, from, handover);
     }
 
     /// Count packets that could not be handed over because the lane was full.
     pub fn overflow(&mut self, handover: Handover) {
-        let Handover { time, packet, direction, train, .. } = handover;
-        let direction = &mut self.directions[direction as usize];
-        let Some(train) = train else { return direction.overflow(&mut self.state, time, packet) };
-        for (index, time) in (train.from..).zip(train.times) {
-            let packet = self.state.packets.single(&packet, index);
-            direction.overflow(&mut self.state, time, packet);
-        }
-        self.state.packets.recycle(packet);
+        self.directions[handover.direction as usize].overflow(&mut self.state, handover);
     }
 
     // --- elements, once each ---------------------------------------------------------------------------------
@@ -231,16 +224,27 @@ impl Engine {
         self.inject(now, port, packet, address)
     }
 
-    /// Send a complete packet from an HFI port; return why the port refused it.
+    /// Send a complete packet from an HFI port, or several that `may_inject_together` has just allowed; return why the port
+    /// refused it.
     pub fn inject(&mut self, now: u64, port: PortId, packet: Packet, address: Address) -> Option<Drop> {
         if self.has_due(now) {
             self.handle_timeout(now);
         }
         let sender = &mut self.ports[port as usize];
         let drop = match sender.switch {
-            None => sender.send(&mut self.directions, &mut self.state, now, packet, address),
+            None => {
+                let mut alone = [now];
+                let times = if packet.count() == 1 {
+                    &mut alone[..]
+                } else {
+                    self.times.resize(packet.count() as usize, now);
+                    &mut self.times
+                };
+                sender.send(&mut self.directions, &mut self.state, times, packet, address)
+            }
             Some(switch) => self.inject_into(switch, now, port, packet, address),
         };
+        self.times.clear();
         self.settle(now);
         drop
     }
@@ -260,8 +264,8 @@ impl Engine {
             Err(drop) => return Some(drop),
         };
         let switch = &mut self.switches[switch as usize];
-        let travelling = Travelling { packet, hops: 0, space: None };
-        switch.forward(&mut self.ports, &mut self.directions, &mut self.state, now, 0, travelling);
+        let burst = Burst::of(packet, 0);
+        switch.forward(&mut self.ports, &mut self.directions, &mut self.state, now, 0, burst, None);
         None
     }
 
@@ -282,16 +286,16 @@ impl Engine {
             Err(drop) => return Some(drop),
         };
         let switch = &mut self.switches[switch as usize];
-        let travelling = Travelling { packet, hops: 0, space: None };
-        switch.directed(&mut self.directions, &mut self.state, now, out_port, travelling);
+        let burst = Burst::of(packet, 0);
+        switch.directed(&mut self.directions, &mut self.state, now, out_port, burst, None);
         self.settle(now);
         None
     }
 
-    /// Report the result of a delivered packet of `len` bytes: accepted by its host, or why not.
+    /// Report the result of delivered packets of `len` bytes each: accepted by their host, or why not.
     #[inline]
-    pub fn account(&mut self, port: PortId, len: usize, drop: Option<Drop>) {
-        self.ports[port as usize].account(&mut self.state, len, drop);
+    pub fn account(&mut self, port: PortId, packets: u32, len: usize, drop: Option<Drop>) {
+        self.ports[port as usize].account(&mut self.state, packets, len, drop);
     }
 
     /// Keep the room of a delivered packet for one more holder; return whether there is such a token.
@@ -408,10 +412,7 @@ impl Engine {
         let Due { mut when, number: mut order, mut is_ahead, .. } = due;
         loop {
             let outputs = self.state.outputs.len();
-            let next = match self.arrive_together(number, until, in_rows) {
-                Some(next) => next,
-                None => self.arrive_one(when, number),
-            };
+            let next = self.arrive_first(when, number, until, in_rows);
             self.settle(when);
             if is_ahead && self.state.outputs.len() != outputs {
                 self.keep_early(outputs, (when, order));
@@ -427,29 +428,27 @@ impl Engine {
         }
     }
 
-    /// Handle the arrival of the first packet on a wire; return the next one, whose arrival the caller schedules.
+    /// Pass a burst to the element at the far end of a direction; to a switch, only of one packet.
     #[inline]
-    fn arrive_one(&mut self, now: u64, direction: DirectionId) -> Option<Next> {
-        let (travelling, next) = self.directions[direction as usize].arrive(&mut self.state)?;
-        self.receive(now, direction, travelling);
-        next
-    }
-
-    /// Pass a packet to the element at the far end of a direction.
-    #[inline]
-    fn receive(&mut self, now: u64, number: DirectionId, travelling: Travelling) {
-        let space = travelling.space;
+    fn receive(&mut self, now: u64, number: DirectionId, burst: Burst, space: Option<SpaceId>) {
         match self.directions[number as usize].target {
-            End::Hfi(port) => self.ports[port as usize].receive(&mut self.state, now, travelling, 0),
+            End::Hfi(port) => self.ports[port as usize].receive(&mut self.state, now, burst, space, 0),
             End::Switch(switch, port) => {
                 let switch = &mut self.switches[switch as usize];
-                switch.forward(&mut self.ports, &mut self.directions, &mut self.state, now, port, travelling);
+                switch.forward(
+                    &mut self.ports,
+                    &mut self.directions,
+                    &mut self.state,
+                    now,
+                    port,
+                    burst,
+                    space,
+                );
             }
             End::Boundary => {
                 let token = space.map(|space| self.state.lend(space));
-                let Travelling { packet, hops, .. } = travelling;
-                let train = Train { packet, from: 0, count: 1, hops };
-                self.state.outputs.push_back(Output::Departed { time: now, direction: number, train, token });
+                let departed = Output::Departed { time: now, direction: number, burst, token };
+                self.state.outputs.push_back(departed);
             }
         }
         if let Some(space) = space {
@@ -465,10 +464,9 @@ impl Engine {
         if self.has_due(now) {
             self.handle_timeout(now);
         }
-        let travelling = Travelling { packet, hops, space: None };
-        if let Some(travelling) = self.directions[direction as usize].cross(&mut self.state, now, travelling)
-        {
-            self.receive(now, direction, travelling);
+        let burst = Burst::of(packet, hops);
+        if let Some(burst) = self.directions[direction as usize].cross(&mut self.state, now, burst) {
+            self.receive(now, direction, burst, None);
         }
         self.settle(now);
     }
@@ -478,10 +476,7 @@ impl Engine {
         let Due { mut when, number: mut order, mut is_ahead, .. } = due;
         loop {
             let outputs = self.state.outputs.len();
-            let next = match self.enter_together(worker, until, in_rows) {
-                Some(next) => next,
-                None => self.enter_one(worker),
-            };
+            let next = self.enter_first(worker, until, in_rows);
             if is_ahead && self.state.outputs.len() != outputs {
                 self.keep_early(outputs, (when, order));
             }
@@ -494,16 +489,6 @@ impl Engine {
             (when, order) = (time, number);
             is_ahead = events.goes_ahead(Place::Inside, in_rows);
         }
-    }
-
-    /// Let the next packet enter that a worker has handed over, and say when the one behind it does, under which number.
-    #[inline]
-    fn enter_one(&mut self, worker: WorkerId) -> Option<(u64, u64)> {
-        let (handover, next) = self.state.share.next_in(worker, &mut self.state.packets)?;
-        let Handover { time, packet, direction, hops, .. } = handover;
-        let travelling = Travelling { packet, hops, space: None };
-        self.directions[direction as usize].enter(&mut self.state, time, travelling);
-        next
     }
 
     /// Process returned credits in order, and the credits that this returns in turn.

@@ -144,10 +144,10 @@ impl Passing {
         self.in_flight -= i64::from(packets);
     }
 
-    /// Count a packet inside that ends here.
+    /// Count packets inside that end here.
     #[inline]
-    pub fn lose(&mut self, reason: Drop) {
-        self.element.drop(reason);
-        self.in_flight -= 1;
+    pub fn lose(&mut self, packets: u32, reason: Drop) {
+        self.element.drop_many(packets, reason);
+        self.in_flight -= i64::from(packets);
     }
 }

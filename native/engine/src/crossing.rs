@@ -7,7 +7,8 @@ use offload::segment::Origin;
 
 use wire::{L4_ETHERNET, TRAILER, VNIC_HEADER, is_multicast, l4};
 
-use crate::packet::{Own, Packet, Packets, Train, becn, dlid, fecn};
+use crate::burst::Burst;
+use crate::packet::{Own, Packet, Packets, becn, dlid, fecn};
 
 pub const TAG: usize = 2;
 const UNSEALED: u16 = 1 << 15;
@@ -40,21 +41,21 @@ pub fn packed_len(packets: usize, record_bytes: usize) -> usize {
 }
 
 /// Return the bytes of the records of packets.
-pub fn record_bytes(train: &Train) -> usize {
-    train.bytes() + TAG * train.count as usize
+pub fn record_bytes(burst: &Burst) -> usize {
+    burst.bytes() + TAG * burst.count() as usize
 }
 
 /// Write the body of a message with these packets; `body` has its length.
-pub fn pack<'a>(trains: impl Iterator<Item = &'a Train> + Clone, body: &mut [u8]) {
-    let count: u32 = trains.clone().map(|train| train.count).sum();
+pub fn pack<'a>(bursts: impl Iterator<Item = &'a Burst> + Clone, body: &mut [u8]) {
+    let count: u32 = bursts.clone().map(|burst| burst.count()).sum();
     let (head, rest) = body.split_at_mut(2);
     head.copy_from_slice(&(count as u16).to_be_bytes());
     let (lengths, mut records) = rest.split_at_mut(2 * count as usize);
     let mut lengths = lengths.chunks_exact_mut(2);
-    for train in trains {
-        let tag = tag_of(&train.packet, train.hops);
-        let len = train.packet.len() + TAG;
-        for packet in train.packets() {
+    for burst in bursts {
+        let tag = tag_of(&burst.packet, burst.hops());
+        let len = burst.packet.len() + TAG;
+        for packet in burst.packets() {
             lengths.next().expect("one for each").copy_from_slice(&(len as u16).to_be_bytes());
             let (record, further) = records.split_at_mut(len);
             record[..packet.len()].copy_from_slice(packet);
@@ -144,8 +145,8 @@ impl<'a> Record<'a> {
         packets.make(self.bytes.len(), |own| self.write(own))
     }
 
-    /// Whether it may be one of a train: it is a whole packet with data, as VNICs send them to one receiver.
-    pub fn may_be_in_train(&self) -> bool {
+    /// Whether it may be one of a burst: it is a whole packet with data, as VNICs send them to one receiver.
+    pub fn may_be_in_burst(&self) -> bool {
         self.bytes.len() >= VNIC_HEADER + TRAILER
             && l4(self.bytes) == L4_ETHERNET
             && !is_multicast(dlid(self.bytes))
@@ -153,7 +154,7 @@ impl<'a> Record<'a> {
             && !becn(self.bytes)
     }
 
-    /// Whether both can be in one train: they have one length, one tag, and differ in nothing that a switch or a port
+    /// Whether both can be in one burst: they have one length, one tag, and differ in nothing that a switch or a port
     /// looks at.
     pub fn is_like(&self, other: &Record<'_>) -> bool {
         self.tag == other.tag

@@ -5,6 +5,7 @@
 
 pub mod api;
 pub mod app;
+pub mod burst;
 pub mod config;
 pub mod counters;
 pub mod crossing;

@@ -1,8 +1,9 @@
 //! The events that an engine reports, in order. The caller that drives the engine polls them and acts.
 
+use crate::burst::Burst;
 use crate::config::PortNum;
 use crate::counters::Drop;
-use crate::packet::{Packet, Train};
+use crate::packet::Packet;
 
 /// The number of an HFI port or of port 0 of a switch; never reused.
 pub type PortId = u32;
@@ -16,18 +17,17 @@ pub type BufferToken = u64;
 /// Something that happened, with its time in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// An HFI port, or port 0 of a switch, received a packet, checked it, and passes it to its host.
+    /// An HFI port, or port 0 of a switch, received a packet, checked it, and passes it to its host; or several packets,
+    /// from that time on, if the host takes bursts (`Engine::take_bursts`).
     Delivered {
         time: u64,
         port: PortId,
-        packet: Packet,
+        burst: Burst,
         /// To be released once the host has taken the packet; None: the link has no credits.
         token: Option<BufferToken>,
         /// At port 0 of a switch: the port by which the packet came to the switch, which directed routes need.
         in_port: PortNum,
     },
-    /// The same of several packets of a train, from that time on, where the host takes such: see `Engine::take_trains`.
-    Train { time: u64, port: PortId, train: Train },
     /// A packet entered an observed direction.
     Observed {
         time: u64,
@@ -40,12 +40,12 @@ pub enum Output {
     FlowChanged { time: u64, port: PortId, stopped: bool },
     /// A fault has hit its maximum number of packets and has no further effect.
     RuleSpent { time: u64, rule: u64 },
-    /// A packet has reached the end of a link that is at another engine; or several of a train, where that is allowed: see
-    /// `Engine::let_trains_leave`.
+    /// A packet has reached the end of a link that is at another engine; or several, if they may depart together
+    /// (`Engine::let_bursts_depart`).
     Departed {
         time: u64,
         direction: DirectionId,
-        train: Train,
+        burst: Burst,
         /// To be released once the other engine has taken it; None: the link has no credits.
         token: Option<BufferToken>,
     },

@@ -12,8 +12,8 @@ use offload::segment::Origin;
 use wire::shared::Shared;
 use wire::{HEADER, TRAILER, check, lrh16b, near};
 
+use crate::burst::MOST_PACKETS;
 use crate::share::WorkerId;
-use crate::state::SpaceId;
 
 /// Buffers have 2^7 to 2^17 bytes, so less than half is unused; a longer packet has a buffer of its own length.
 const SMALLEST_BITS: u32 = 7;
@@ -34,7 +34,7 @@ struct PacketMeta {
     /// Of the packet; its buffer may be longer.
     len: u32,
     flags: u32,
-    /// Packets of this length that are in the buffer: one, but for a train.
+    /// Packets of this length in the buffer.
     count: u32,
     /// The worker whose engine made the buffer.
     home: WorkerId,
@@ -54,18 +54,19 @@ const AHEAD: usize = 4;
 /// Lines of a packet that another processor fetches when it reads the first, where its headers are.
 const TOUCHED: usize = 4;
 
-/// Bytes of a train, at most: a large send of a host fits, each of its packets on a cache line of its own.
-const TRAIN_BYTES: usize = 1 << 17;
+/// Bytes of a buffer of several packets, at most: a large send of a host fits, each packet on a cache line of its own.
+const BURST_BYTES: usize = 1 << 17;
+const _: () = assert!(BURST_BYTES / stride(1) <= MOST_PACKETS);
 
-/// From the beginning of one packet of a train to that of the next.
+/// From the beginning of one packet of a buffer to that of the next.
 #[inline]
-fn stride(len: usize) -> usize {
+const fn stride(len: usize) -> usize {
     len.next_multiple_of(32)
 }
 
-/// How many packets of `len` bytes a train may have.
-pub fn longest_train(len: usize) -> usize {
-    TRAIN_BYTES / stride(len)
+/// How many packets of `len` bytes a buffer may hold.
+pub fn longest_burst(len: usize) -> usize {
+    BURST_BYTES / stride(len)
 }
 
 /// A packet with one reference, while it is changed.
@@ -91,7 +92,7 @@ impl Own<'_> {
         self.set(CUT, origin == Origin::Cut);
     }
 
-    /// Mark it as checked, ICRC included; for a train, each of its packets so far.
+    /// Mark it as checked, ICRC included, with the packets before it in the buffer.
     #[inline]
     pub fn set_sound(&mut self, sound: bool) {
         self.set(SOUND, sound);
@@ -107,22 +108,21 @@ impl Packet {
     /// Whether it bears an ICRC. Without one nothing has changed it since it was made, and no receiver checks it.
     #[inline]
     pub fn is_sealed(&self) -> bool {
-        self.known().flags & UNSEALED == 0
+        self.meta().flags & UNSEALED == 0
     }
 
-    /// Whether it, or each packet of a train, has been checked and not changed since: receivers need not check it
-    /// again.
+    /// Whether each packet of the buffer has been checked and not changed since: receivers need not check it again.
     #[inline]
     pub fn is_sound(&self) -> bool {
-        self.known().flags & SOUND != 0
+        self.meta().flags & SOUND != 0
     }
 
     /// Check a packet with an ICRC here, while its bytes are in the cache, rather than at the receiver.
     #[inline]
     pub fn vouch(&mut self) {
-        let PacketMeta { len, flags, .. } = self.known();
+        let PacketMeta { len, flags, .. } = self.meta();
         if flags & (UNSEALED | SOUND) == 0
-            && !self.is_train()
+            && self.count() == 1
             && !self.is_shared()
             && check(self, true).is_ok()
         {
@@ -133,7 +133,7 @@ impl Packet {
     /// What is known of the checksums of the frame inside: nothing any more once it was damaged.
     #[inline]
     pub fn origin(&self) -> Origin {
-        match self.known().flags & (SUMMED | CUT) {
+        match self.meta().flags & (SUMMED | CUT) {
             0 => Origin::Unknown,
             SUMMED => Origin::Summed,
             _ => Origin::Cut,
@@ -141,7 +141,7 @@ impl Packet {
     }
 
     #[inline]
-    fn known(&self) -> PacketMeta {
+    fn meta(&self) -> PacketMeta {
         self.0.known()
     }
 
@@ -164,26 +164,32 @@ impl Packet {
         near::read_soon(self.0.address());
     }
 
-    /// Whether it stands for several packets with the same header, of the same length; its bytes are those of the first.
+    /// How many packets the buffer holds, with the same header and of the same length; `deref` returns the first.
     #[inline]
-    pub fn is_train(&self) -> bool {
-        self.known().count != 1
+    pub fn count(&self) -> u32 {
+        self.meta().count
     }
 
-    /// The bytes of one packet of a train, counted from 0.
+    /// Whether both are references to the same buffer.
+    #[inline]
+    pub fn is_same_buffer(&self, other: &Packet) -> bool {
+        self.0.address() == other.0.address()
+    }
+
+    /// The bytes of one packet of the buffer, counted from 0.
     #[inline]
     pub fn nth(&self, index: u32) -> &[u8] {
-        let len = self.known().len as usize;
+        let len = self.meta().len as usize;
         &self.0.bytes()[self.offset(index)..][..len]
     }
 
-    /// Where one packet of a train begins, after the first one.
+    /// Where one packet of the buffer begins, after the first one.
     #[inline]
     pub fn offset(&self, index: u32) -> usize {
-        index as usize * stride(self.known().len as usize)
+        index as usize * stride(self.meta().len as usize)
     }
 
-    /// All bytes of its buffer, those of each packet of a train among them.
+    /// All bytes of its buffer.
     #[inline]
     pub fn buffer(&self) -> &[u8] {
         self.0.bytes()
@@ -208,7 +214,7 @@ impl Deref for Packet {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        &self.0.bytes()[..self.known().len as usize]
+        &self.0.bytes()[..self.meta().len as usize]
     }
 }
 
@@ -221,7 +227,7 @@ impl From<&[u8]> for Packet {
 
 impl PartialEq for Packet {
     fn eq(&self, other: &Self) -> bool {
-        let told = |packet: &Packet| packet.known().flags & !SOUND;
+        let told = |packet: &Packet| packet.meta().flags & !SOUND;
         (&**self, told(self)) == (&**other, told(other))
     }
 }
@@ -287,23 +293,25 @@ impl Packets {
         packet
     }
 
-    /// Return a train of `count` packets of `len` bytes, which `fill` fills one by one, all with the same header.
+    /// Return a buffer of `count` packets of `len` bytes, which `fill` fills one by one, all with the same header.
     #[inline]
-    pub fn make_train(&mut self, len: usize, count: usize, mut fill: impl FnMut(Own<'_>)) -> Packet {
+    pub fn make_burst(&mut self, len: usize, count: usize, mut fill: impl FnMut(Own<'_>)) -> Packet {
         let mut packet = self.buffer(stride(len) * count);
         let (known, bytes) = packet.0.alone().expect("a spare buffer is not shared");
         *known = PacketMeta { len: len as u32, flags: 0, count: count as u32, home: known.home };
-        for place in bytes.chunks_exact_mut(stride(len)).take(count) {
-            fill(Own { bytes: &mut place[..len], flags: &mut known.flags });
+        let mut at = 0;
+        for _ in 0..count {
+            fill(Own { bytes: &mut bytes[at..at + len], flags: &mut known.flags });
+            at += stride(len);
         }
         packet
     }
 
-    /// Return one packet of a train, counted from 0, by itself.
-    pub fn single(&mut self, train: &Packet, index: u32) -> Packet {
-        let bytes = train.nth(index);
+    /// Return a copy of one packet of a buffer, counted from 0.
+    pub fn single(&mut self, several: &Packet, index: u32) -> Packet {
+        let bytes = several.nth(index);
         let mut packet = self.buffer(bytes.len());
-        packet.alone(bytes.len(), train.known().flags, |own| own.bytes.copy_from_slice(bytes));
+        packet.alone(bytes.len(), several.meta().flags, |own| own.bytes.copy_from_slice(bytes));
         packet
     }
 
@@ -316,8 +324,8 @@ impl Packets {
     /// Change a packet, copied before if anything shares it.
     #[inline]
     pub fn change<R>(&mut self, packet: &mut Packet, change: impl FnOnce(Own<'_>) -> R) -> R {
-        let PacketMeta { len, flags, count, .. } = packet.known();
-        debug_assert_eq!(count, 1, "packets of a train are changed one by one");
+        let PacketMeta { len, flags, count, .. } = packet.meta();
+        debug_assert_eq!(count, 1, "a buffer of several packets is not changed");
         if packet.is_shared() {
             *packet = self.copy(packet);
         }
@@ -341,7 +349,7 @@ impl Packets {
     /// has it in its cache.
     #[inline]
     pub fn send_home(&mut self, packet: Packet) {
-        let (home, size) = (packet.known().home, packet.size());
+        let (home, size) = (packet.meta().home, packet.size());
         if home == self.home || packet.is_shared() || self.spare_bytes + size > SPARE_BYTES {
             return self.recycle(packet);
         }
@@ -433,69 +441,6 @@ impl Packets {
     #[cfg(test)]
     fn spare(&self) -> usize {
         self.spare.iter().map(Vec::len).sum()
-    }
-}
-
-/// A packet between two elements.
-#[derive(Debug)]
-pub struct Travelling {
-    pub packet: Packet,
-    /// Switches that it has visited.
-    pub hops: u32,
-    /// The room that it occupies in the receive buffer of the port where it arrived, on a link with credits.
-    pub space: Option<SpaceId>,
-}
-
-/// Packets of one train between two elements, handled together: what they share is evaluated once.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Train {
-    pub packet: Packet,
-    /// Which of them: the first, counted from 0, and how many.
-    pub from: u32,
-    pub count: u32,
-    /// Switches that they have visited.
-    pub hops: u32,
-}
-
-impl Train {
-    /// Which packets of the buffer these are.
-    #[inline]
-    pub fn indices(&self) -> std::ops::Range<u32> {
-        self.from..self.from + self.count
-    }
-
-    /// The bytes of each.
-    #[inline]
-    pub fn packets(&self) -> impl Iterator<Item = &[u8]> {
-        self.indices().map(|index| self.packet.nth(index))
-    }
-
-    /// Bytes of all of them.
-    #[inline]
-    pub fn bytes(&self) -> usize {
-        self.packet.len() * self.count as usize
-    }
-}
-
-/// One packet of a train, which stays in the buffer of the train while it goes its own way.
-#[derive(Debug)]
-pub struct Car {
-    /// The train.
-    pub packet: Packet,
-    /// Which of its packets, counted from 0.
-    pub index: u32,
-    /// Switches that it has visited.
-    pub hops: u32,
-    /// Whether it bears FECN, which its bytes in the buffer do not say.
-    pub fecn: bool,
-}
-
-impl Car {
-    /// Return it as a packet by itself.
-    pub fn single(self, packets: &mut Packets) -> Packet {
-        let single = packets.single(&self.packet, self.index);
-        packets.recycle(self.packet);
-        if self.fecn { packets.with_fecn(single) } else { single }
     }
 }
 
@@ -616,14 +561,14 @@ mod tests {
     }
 
     #[test]
-    fn packet_of_a_train_that_was_checked_is_sound_until_it_is_changed() {
+    fn packet_of_a_burst_that_was_checked_is_sound_until_it_is_changed() {
         let mut packets = Packets::default();
-        let mut train = |sound: bool| {
-            let train = packets.make_train(100, 3, |mut own| own.set_sound(sound));
-            packets.single(&train, 1)
+        let mut second = |sound: bool| {
+            let burst = packets.make_burst(100, 3, |mut own| own.set_sound(sound));
+            packets.single(&burst, 1)
         };
-        assert!(!train(false).is_sound());
-        let single = train(true);
+        assert!(!second(false).is_sound());
+        let single = second(true);
         assert!(single.is_sound());
         assert!(!packets.with_fecn(single).is_sound());
     }

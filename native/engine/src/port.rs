@@ -7,14 +7,15 @@ use std::collections::{HashSet, VecDeque};
 
 use wire::{Fault, LID_PERMISSIVE, MAX_PACKET, check, is_multicast, is_whole, pkey};
 
+use crate::burst::Burst;
 use crate::config::{PortConfig, PortNum, PortState};
 use crate::counters::{Drop, Passing};
 use crate::forwarding::{is_management, lets_pass};
 use crate::link::direction::Direction;
 use crate::outputs::{DirectionId, Output, PortId, SwitchId};
-use crate::packet::{Car, Packet, Train, Travelling, becn, dlid, fecn, slid};
+use crate::packet::{Packet, becn, dlid, fecn, slid};
 use crate::port_errors::PortErrors;
-use crate::state::{Credit, ElementId, Mark, SpaceId, State};
+use crate::state::{ElementId, Mark, SpaceId, State};
 
 /// Bytes that a stalled port queues from a link without credits; more is dropped (rx_overflow).
 pub const RX_BUFFER_BYTES: usize = 1 << 20;
@@ -39,13 +40,13 @@ pub struct Port {
     pub rx: Passing,
     pub mark: Mark,
     pub errors: PortErrors,
-    /// Whether its host takes packets of a train together.
-    pub host_takes_trains: bool,
+    /// Whether its host takes several packets in one output.
+    pub host_takes_bursts: bool,
     number: PortId,
     /// The senders of packets that came with FECN; LIDs from the wire.
     becn_due: HashSet<u32>,
     is_stalled: bool,
-    waiting: VecDeque<(Packet, Option<SpaceId>, PortNum)>,
+    waiting: VecDeque<(Burst, Option<SpaceId>, PortNum)>,
     waiting_bytes: usize,
 }
 
@@ -60,7 +61,7 @@ impl Port {
             rx: Passing::default(),
             mark: Mark::default(),
             errors: PortErrors::default(),
-            host_takes_trains: false,
+            host_takes_bursts: false,
             number,
             becn_due: HashSet::new(),
             is_stalled: false,
@@ -94,13 +95,14 @@ impl Port {
         Some(drop)
     }
 
-    /// Send a complete packet; return why the port refused it.
+    /// Send a complete packet, or several that `may_send_together` has allowed, each at its time; return why the port
+    /// refused it.
     #[inline]
     pub fn send(
         &mut self,
         directions: &mut [Direction],
         state: &mut State,
-        now: u64,
+        times: &mut [u64],
         packet: Packet,
         address: Address,
     ) -> Option<Drop> {
@@ -108,7 +110,7 @@ impl Port {
         match self.admit(leaving.as_deref_mut(), state, packet, address) {
             Ok(packet) => {
                 let leaving = leaving?; // without a cable it has admitted nothing
-                leaving.enter(state, now, Travelling { packet, hops: 0, space: None });
+                leaving.enter(state, times, Burst::of(packet, 0), None);
                 None
             }
             Err(drop) => Some(drop),
@@ -125,7 +127,7 @@ impl Port {
         address: Address,
     ) -> Result<Packet, Drop> {
         self.change(state);
-        self.tx.element.enter(packet.len());
+        self.tx.element.enter_many(packet.count(), packet.len());
         let has_way = leaving.is_some() || self.switch.is_some();
         let drop = if has_way && lets_pass(self.config.state, &packet) {
             self.refusal_to_send(leaving, &packet, address)
@@ -138,7 +140,7 @@ impl Port {
             state.packets.recycle(packet);
             return Err(drop);
         }
-        self.tx.element.leave(packet.len());
+        self.tx.element.leave_many(packet.count(), packet.len());
         if !self.becn_due.is_empty() && self.becn_due.contains(&address.dlid) {
             return Ok(self.answer_congestion(state, packet));
         }
@@ -168,8 +170,8 @@ impl Port {
         }
     }
 
-    /// Whether packets of a train may be sent together: none is refused, and none is changed.
-    pub fn may_send_train(&self, address: Address) -> bool {
+    /// Whether several packets may be sent together: none is refused, and none is changed.
+    pub fn may_send_together(&self, address: Address) -> bool {
         let config = &self.config;
         let is_open = config.state == PortState::Active && config.egress.vl_mtus.is_none();
         is_open
@@ -177,13 +179,6 @@ impl Port {
             && config.has_lid(address.slid)
             && address.dlid != 0
             && config.may_send(address.pkey)
-    }
-
-    /// Count packets that are sent together.
-    pub fn sent_train(&mut self, state: &mut State, train: &Train) {
-        self.change(state);
-        self.tx.element.enter_many(train.count, train.packet.len());
-        self.tx.element.leave_many(train.count, train.packet.len());
     }
 
     /// Return a packet in its form on the link: with BECN set, if its receiver is to get one.
@@ -197,112 +192,89 @@ impl Port {
 
     // --- receiving -------------------------------------------------------------------------------------------
 
-    /// Receive a packet: check it, then pass it to the host. `in_port` as in `Output::Delivered`.
+    /// Receive packets: check each, then pass them to the host. `in_port` as in `Output::Delivered`.
     #[inline(always)] // into the way of an HFI port; port 0 of a switch is cold
-    pub fn receive(&mut self, state: &mut State, now: u64, travelling: Travelling, in_port: PortNum) {
-        let Travelling { packet, space, .. } = travelling;
-        self.change(state);
-        self.rx.element.enter(packet.len());
-        if self.is_stalled {
-            self.wait(state, packet, space, in_port);
-        } else {
-            self.take(state, now, packet, space, in_port);
-        }
-    }
-
-    #[inline(always)] // into the way of an HFI port; port 0 of a switch is cold
-    fn take(
+    pub fn receive(
         &mut self,
         state: &mut State,
         now: u64,
-        packet: Packet,
+        burst: Burst,
         space: Option<SpaceId>,
         in_port: PortNum,
     ) {
-        if let Some(drop) = self.refusal(&packet, packet.is_sealed()) {
-            self.rx.element.drop(drop);
-            self.errors.note(drop, &packet);
-            return state.packets.recycle(packet);
+        self.change(state);
+        self.rx.element.enter_many(burst.count(), burst.len());
+        if self.is_stalled {
+            self.wait(state, burst, space, in_port);
+        } else {
+            self.take(state, now, burst, space, in_port);
         }
-        if fecn(&packet) || becn(&packet) {
-            self.note_congestion(state, &packet, fecn(&packet));
+    }
+
+    /// Whether packets may be received in the buffer of their burst.
+    pub fn may_receive_bursts(&self) -> bool {
+        self.host_takes_bursts && !self.is_stalled
+    }
+
+    #[inline(always)] // into the way of an HFI port; port 0 of a switch is cold
+    fn take(&mut self, state: &mut State, now: u64, burst: Burst, space: Option<SpaceId>, in_port: PortNum) {
+        let packet = &burst.packet;
+        if burst.is_of_several() {
+            return self.take_of_several(state, now, burst, space);
+        }
+        if let Some(drop) = self.refusal(packet, packet.is_sealed()) {
+            self.rx.element.drop(drop);
+            self.errors.note(drop, packet);
+            return state.packets.recycle(burst.packet);
+        }
+        if fecn(packet) || becn(packet) {
+            self.note_congestion(state, packet, fecn(packet));
         }
         self.rx.in_flight += 1;
         let token = space.map(|space| state.lend(space));
-        state.outputs.push_back(Output::Delivered { time: now, port: self.number, packet, token, in_port });
+        state.outputs.push_back(Output::Delivered { time: now, port: self.number, burst, token, in_port });
     }
 
-    /// Whether packets of a train may be received together.
-    pub fn may_receive_train(&self) -> bool {
-        self.host_takes_trains && !self.is_stalled
-    }
-
-    /// Receive packets of a train: check each, unless that is done, then pass them to the host. None bears a mark of congestion.
-    pub fn receive_train(&mut self, state: &mut State, now: u64, train: Train) {
-        self.change(state);
-        self.rx.element.enter_many(train.count, train.packet.len());
-        // what else is asked of a packet is in the header that all share, and in a tail that only an ICRC tells apart
-        let is_unknown = train.packet.is_sealed() && !train.packet.is_sound();
-        let refusal = self.refusal(&train.packet, false);
-        if refusal.is_some() || (is_unknown && train.packets().any(|packet| check(packet, true).is_err())) {
-            for index in train.from..train.from + train.count {
-                let packet = state.packets.single(&train.packet, index);
-                self.take(state, now, packet, None, 0);
+    /// Take packets out of a buffer of several, for a host that takes such: it has its own memory for them, so the room
+    /// that they occupy is free once everything due now has happened. They join the last output where they follow it.
+    fn take_of_several(&mut self, state: &mut State, now: u64, mut burst: Burst, space: Option<SpaceId>) {
+        let packet = &burst.packet;
+        // all share the header; only an ICRC tells their tails apart
+        let is_unknown = packet.is_sealed() && !packet.is_sound();
+        let is_damaged = || is_unknown && burst.packets().any(|packet| check(packet, true).is_err());
+        if self.refusal(packet, false).is_some() || is_damaged() {
+            for burst in burst.one_by_one() {
+                let burst = burst.alone(&mut state.packets);
+                self.take(state, now, burst, space, 0);
             }
-            return state.packets.recycle(train.packet);
-        }
-        self.rx.in_flight += i64::from(train.count);
-        state.outputs.push_back(Output::Train { time: now, port: self.number, train });
-    }
-
-    /// Receive a packet of a train that occupies room, which is free once it is here: who takes trains has memory of its own
-    /// for what is in them. It is passed to the host together with those before it.
-    #[inline]
-    pub fn receive_car(&mut self, state: &mut State, now: u64, car: Car, room: Credit) {
-        self.change(state);
-        self.rx.element.enter(car.packet.len());
-        let is_unknown = car.packet.is_sealed() && !car.packet.is_sound();
-        let is_damaged = || is_unknown && check(car.packet.nth(car.index), true).is_err();
-        if self.refusal(&car.packet, false).is_some() || is_damaged() {
-            let packet = car.single(&mut state.packets);
-            self.take(state, now, packet, None, 0);
-            return state.returns.push_back(room);
-        }
-        if car.fecn {
-            self.note_congestion(state, &car.packet, true);
-        }
-        self.rx.in_flight += 1;
-        state.release_then(now, room);
-        let Car { packet, index, hops, .. } = car;
-        if let Some(Output::Train { port, train, .. }) = state.outputs.back_mut()
-            && *port == self.number
-            && train.packet.as_ptr() == packet.as_ptr()
-            && (train.from + train.count, train.hops) == (index, hops)
-        {
-            train.count += 1;
             return;
         }
-        let train = Train { packet, from: index, count: 1, hops };
-        state.outputs.push_back(Output::Train { time: now, port: self.number, train });
-    }
-
-    /// Count what became of a packet that was passed to the host.
-    #[inline]
-    pub fn account(&mut self, state: &mut State, len: usize, drop: Option<Drop>) {
-        self.change(state);
-        match drop {
-            None => self.rx.leave(len),
-            Some(drop) => self.rx.lose(drop),
+        if burst.has_fecn_aside() {
+            self.note_congestion(state, packet, true);
+            burst.clear_fecn();
         }
+        self.rx.in_flight += i64::from(burst.count());
+        if let Some(space) = space {
+            state.keep_until_after(now, space);
+            if let Some(Output::Delivered { port, burst: last, .. }) = state.outputs.back_mut()
+                && *port == self.number
+                && last.is_followed_by(&burst)
+            {
+                last.grow(burst.count());
+                return;
+            }
+        }
+        let (port, token) = (self.number, None);
+        state.outputs.push_back(Output::Delivered { time: now, port, burst, token, in_port: 0 });
     }
 
-    /// The same of packets of a train.
+    /// Count the result of packets, of `len` bytes each, that were passed to the host.
     #[inline]
-    pub fn account_train(&mut self, state: &mut State, train: &Train, drop: Option<Drop>) {
+    pub fn account(&mut self, state: &mut State, packets: u32, len: usize, drop: Option<Drop>) {
         self.change(state);
         match drop {
-            None => self.rx.leave_many(train.count, train.packet.len()),
-            Some(drop) => (0..train.count).for_each(|_| self.rx.lose(drop)),
+            None => self.rx.leave_many(packets, len),
+            Some(drop) => self.rx.lose(packets, drop),
         }
     }
 
@@ -358,26 +330,26 @@ impl Port {
     pub fn resume(&mut self, state: &mut State, now: u64) {
         self.change(state);
         self.is_stalled = false;
-        while let Some((packet, space, in_port)) = self.waiting.pop_front() {
-            self.waiting_bytes -= packet.len();
+        while let Some((burst, space, in_port)) = self.waiting.pop_front() {
+            self.waiting_bytes -= burst.len();
             self.rx.in_flight -= 1;
-            self.take(state, now, packet, space, in_port);
+            self.take(state, now, burst, space, in_port);
             if let Some(space) = space {
                 state.release(space);
             }
         }
     }
 
-    fn wait(&mut self, state: &mut State, packet: Packet, space: Option<SpaceId>, in_port: PortNum) {
+    fn wait(&mut self, state: &mut State, burst: Burst, space: Option<SpaceId>, in_port: PortNum) {
         if let Some(space) = space {
             state.keep(space);
-        } else if self.waiting_bytes + packet.len() > RX_BUFFER_BYTES {
+        } else if self.waiting_bytes + burst.len() > RX_BUFFER_BYTES {
             self.rx.element.drop(Drop::RxOverflow);
-            self.errors.note(Drop::RxOverflow, &packet);
-            return state.packets.recycle(packet);
+            self.errors.note(Drop::RxOverflow, &burst.packet);
+            return state.packets.recycle(burst.packet);
         }
-        self.waiting_bytes += packet.len();
-        self.waiting.push_back((packet, space, in_port));
+        self.waiting_bytes += burst.len();
+        self.waiting.push_back((burst, space, in_port));
         self.rx.in_flight += 1;
     }
 }

@@ -4,12 +4,10 @@
 //! has one owner: packets enter it in the owner's engine only. Owners follow from the order in which elements were
 //! added, so all engines agree on them without communication.
 
-use std::collections::VecDeque;
-
+use crate::burst::{Burst, BurstQueue, Queued};
 use crate::config::End;
 use crate::events::{Event, Events, Place};
 use crate::outputs::{DirectionId, PortId};
-use crate::packet::{Packet, Packets, Train};
 
 /// The number of a worker, from 0.
 pub type WorkerId = u32;
@@ -17,48 +15,22 @@ pub type WorkerId = u32;
 /// Bytes that may wait to be handed over, by all workers to one; a further packet is a link_overflow.
 pub const HANDOVER_BYTES: usize = 32 << 20;
 
-/// A packet that is to enter a direction of another worker, or several of a train.
+/// Packets that are to enter a direction of another worker.
 #[derive(Debug)]
 pub struct Handover {
-    /// That of the first.
-    pub time: u64,
-    pub packet: Packet,
     pub direction: DirectionId,
-    /// Switches that it has visited.
-    pub hops: u32,
-    /// Which packets of a train; None: the packet is none.
-    pub train: Option<Box<Together>>,
-}
-
-/// Packets of a train that are handed over together.
-#[derive(Debug)]
-pub struct Together {
-    /// The first, counted from 0.
-    pub from: u32,
-    /// When each is to enter.
-    pub times: VecDeque<u64>,
-}
-
-impl Together {
-    /// How many enter before this time and number, and not after `latest`; the first has `number` and does.
-    #[inline]
-    pub fn run(&self, number: u64, before: (u64, u64), latest: u64) -> u32 {
-        let is_in = |(time, number): &(&u64, u64)| **time <= latest && (**time, *number) < before;
-        1 + self.times.iter().zip(number..).skip(1).take_while(is_in).count() as u32
-    }
+    pub burst: Burst,
+    /// When the first packet is to enter.
+    pub time: u64,
+    /// When each further packet is to enter; a burst of one has none, and allocates nothing.
+    pub later: Box<[u64]>,
 }
 
 impl Handover {
-    /// How many packets it is.
-    #[inline]
-    pub fn count(&self) -> usize {
-        self.train.as_ref().map_or(1, |train| train.times.len())
-    }
-
     /// Its share of the limit, with a minimum for small packets.
     #[inline]
     pub fn size(&self) -> usize {
-        size_of_bytes(self.count() * self.packet.len())
+        size_of_bytes(self.burst.bytes())
     }
 }
 
@@ -104,12 +76,12 @@ impl Outbox {
         (bytes, refused)
     }
 
-    /// Whether so many bytes of a train find room together.
+    /// Whether a burst of so many bytes finds room.
     pub fn has_room_for(&self, bytes: u64) -> bool {
         self.bytes + size_of_bytes(bytes as usize) <= self.limit
     }
 
-    /// Add a packet, or several of a train; what finds no room is returned.
+    /// Add packets; a burst that finds no room is returned.
     #[inline]
     pub fn push(&mut self, handover: Handover) -> Result<(), Handover> {
         let bytes = self.bytes + handover.size();
@@ -127,9 +99,9 @@ impl Outbox {
 pub struct Share {
     pub worker: WorkerId,
     pub outboxes: Vec<Outbox>,
-    /// By the worker that they came from: packets that enter in its order, with their sequence numbers. As on a wire,
-    /// only the first is in the queue of events.
-    inboxes: Vec<VecDeque<(u64, Handover)>>,
+    /// By the worker that handed them over: packets that enter in its order, with the direction of each. As on a wire,
+    /// only the first packet has an event in the queue.
+    pub inboxes: Vec<BurstQueue<DirectionId>>,
     /// The owner of each port.
     ports: Vec<WorkerId>,
     /// The number of ports that have been assigned to workers.
@@ -150,7 +122,7 @@ impl Share {
         Share {
             worker,
             outboxes: (0..workers).map(|_| Outbox::new(workers)).collect(),
-            inboxes: (0..workers).map(|_| VecDeque::new()).collect(),
+            inboxes: (0..workers).map(|_| BurstQueue::default()).collect(),
             ports: Vec::new(),
             spread: 0,
             row: 1,
@@ -209,63 +181,15 @@ impl Share {
         })
     }
 
-    /// Take in a packet that another worker has handed over. Those of one worker enter in its order.
+    /// Take in packets that another worker has handed over. Those of one worker enter in its order.
     pub fn take_in(&mut self, events: &mut Events, from: WorkerId, handover: Handover) {
-        let number = events.numbers(handover.count() as u64);
+        let Handover { direction, burst, time, later } = handover;
+        let number = events.numbers(u64::from(burst.count()));
         let inbox = &mut self.inboxes[from as usize];
         if inbox.is_empty() {
-            events.push(handover.time, number, Event::HandedOver(from), Place::Inside);
+            events.push(time, number, Event::HandedOver(from), Place::Inside);
         }
-        inbox.push_back((number, handover));
-    }
-
-    /// What a worker has handed over and is first, and under which number.
-    #[inline]
-    pub fn first_in(&self, from: WorkerId) -> Option<(&Handover, u64)> {
-        self.inboxes[from as usize].front().map(|(number, first)| (first, *number))
-    }
-
-    /// Take the packet whose event is due, and say when the next one is, under which number. One of a train stands for
-    /// itself from now on.
-    #[inline]
-    pub fn next_in(
-        &mut self,
-        from: WorkerId,
-        packets: &mut Packets,
-    ) -> Option<(Handover, Option<(u64, u64)>)> {
-        if self.first_in(from)?.0.train.is_some() {
-            let (direction, time) = (self.first_in(from)?.0.direction, self.first_in(from)?.0.time);
-            let (Train { packet, from, hops, .. }, next) = self.next_train_in(from, 1, &mut Vec::new())?;
-            let single = packets.single(&packet, from);
-            packets.recycle(packet);
-            return Some((Handover { time, packet: single, direction, hops, train: None }, next));
-        }
-        let inbox = &mut self.inboxes[from as usize];
-        let (_, first) = inbox.pop_front()?;
-        Some((first, inbox.front().map(|(number, next)| (next.time, *number))))
-    }
-
-    /// Take the first packets of the train that is first, add their times to `times`, and say when the next packet is
-    /// due, under which number.
-    pub fn next_train_in(
-        &mut self,
-        from: WorkerId,
-        count: u32,
-        times: &mut Vec<u64>,
-    ) -> Option<(Train, Option<(u64, u64)>)> {
-        let inbox = &mut self.inboxes[from as usize];
-        let (number, first) = inbox.front_mut()?;
-        let together = first.train.as_mut()?;
-        times.extend(together.times.drain(..count as usize));
-        let train = Train { packet: first.packet.clone(), from: together.from, count, hops: first.hops };
-        match together.times.front() {
-            Some(time) => {
-                first.time = *time;
-                together.from += count;
-                *number += u64::from(count);
-            }
-            None => _ = inbox.pop_front(),
-        }
-        Some((train, inbox.front().map(|(number, next)| (next.time, *number))))
+        inbox.push(Queued { time, number, fact: direction, burst });
+        inbox.extend(later.iter().map(|time| (*time, direction)));
     }
 }

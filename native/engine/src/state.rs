@@ -25,7 +25,7 @@ pub struct Credit {
 }
 
 /// Room that a packet occupies in a receive buffer, until the last holder has released it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpaceId(NonZeroU32);
 
 impl SpaceId {
@@ -44,7 +44,7 @@ struct Space {
 #[derive(Clone, Copy, Debug)]
 struct Unused {
     time: u64,
-    room: Credit,
+    space: SpaceId,
     /// The last token that was made before: its room goes first, if it is released at the same time.
     after: BufferToken,
 }
@@ -177,10 +177,11 @@ impl State {
         self.tokens
     }
 
-    /// Release room of a packet once all is over that is due at `now`, as a host does that has memory of its own for it.
+    /// Keep room until everything due at `now` has happened: the host has its own memory for the packet.
     #[inline]
-    pub fn release_then(&mut self, now: u64, room: Credit) {
-        self.unused.push_back(Unused { time: now, room, after: self.tokens });
+    pub fn keep_until_after(&mut self, now: u64, space: SpaceId) {
+        self.keep(space);
+        self.unused.push_back(Unused { time: now, space, after: self.tokens });
     }
 
     /// Whether such room waits for its release.
@@ -189,8 +190,8 @@ impl State {
         !self.unused.is_empty()
     }
 
-    /// When such room is to be released next, at `now` or before; None: no room. What hosts release at `now` and got by this
-    /// token, or a later one, comes first.
+    /// When such room is to be released next, at `now` or before; None: no room. Room that hosts release at `now` under
+    /// this token or a later one comes first.
     #[inline]
     pub fn next_unused(&self, now: u64, before: BufferToken) -> Option<u64> {
         let Unused { time, after, .. } = *self.unused.front()?;
@@ -200,7 +201,9 @@ impl State {
     /// Release the first such room.
     #[inline]
     pub fn release_unused(&mut self) {
-        self.returns.extend(self.unused.pop_front().map(|unused| unused.room));
+        if let Some(Unused { space, .. }) = self.unused.pop_front() {
+            self.release(space);
+        }
     }
 
     /// How often hosts were given room to hold.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use wire::{HEADER, LID_PERMISSIVE, is_multicast, l2, lrh16b, pkey};
 
+use crate::burst::Burst;
 use crate::config::{PortConfig, PortNum, PortState, SwitchPortConfig};
 use crate::counters::{Drop, Passing};
 use crate::forwarding::{is_astray, is_management, lets_pass, path_of, sc_leaving};
@@ -13,10 +14,10 @@ use crate::hash::FastMap;
 use crate::link::direction::Direction;
 use crate::link::wire::Shows;
 use crate::outputs::{DirectionId, PortId, SwitchId};
-use crate::packet::{Packet, Travelling, dlid, entropy, sc};
+use crate::packet::{Packet, dlid, entropy, sc};
 use crate::port::Port;
 use crate::port_errors::PortErrors;
-use crate::state::{ElementId, Mark, State};
+use crate::state::{ElementId, Mark, SpaceId, State};
 
 /// The P_Key of a full member of the management partition: what a fabric manager's packets bear.
 const FULL_MANAGEMENT: u16 = 0xffff;
@@ -160,14 +161,15 @@ impl Switch {
         state: &mut State,
         now: u64,
         in_port: PortNum,
-        mut travelling: Travelling,
+        mut burst: Burst,
+        space: Option<SpaceId>,
     ) {
-        let packet = &travelling.packet;
-        travelling.hops = travelling.hops.saturating_add(1);
+        burst.visit_switch();
+        let packet = &burst.packet;
         self.mark.set(&mut state.changed, ElementId::Switch(self.number));
         self.counters.element.enter(packet.len());
         if !self.up {
-            return self.drop(state, travelling.packet, Drop::SwDown);
+            return self.drop(state, burst.packet, Drop::SwDown);
         }
         let refusal = match self.ports.get(usize::from(in_port)) {
             Some(port) if port.is_open_in => None,
@@ -177,40 +179,40 @@ impl Switch {
         };
         if let Some(drop) = refusal {
             if drop == Drop::SwPortDown {
-                return self.drop(state, travelling.packet, drop);
+                return self.drop(state, burst.packet, drop);
             }
-            return self.drop_at(state, in_port, travelling.packet, drop);
+            return self.drop_at(state, in_port, burst.packet, drop);
         }
         if packet.len() < HEADER || u32::from(l2(packet)) != lrh16b::L2_16B {
-            return self.drop_at(state, in_port, travelling.packet, Drop::SwMalformed);
+            return self.drop_at(state, in_port, burst.packet, Drop::SwMalformed);
         }
         let dlid = dlid(packet);
         if is_multicast(dlid) {
-            return self.replicate(ports, directions, state, now, in_port, travelling);
+            return self.replicate(ports, directions, state, now, in_port, burst, space);
         }
         let mut port = self.lft.entries.get(dlid as usize).copied().unwrap_or(0);
-        if is_astray(travelling.hops, state.switches) {
-            return self.drop_at(state, in_port, travelling.packet, Drop::SwNoRoute);
+        if is_astray(burst.hops(), state.switches) {
+            return self.drop_at(state, in_port, burst.packet, Drop::SwNoRoute);
         }
         if port == 0 {
-            return self.take(ports, state, now, in_port, travelling);
+            return self.take(ports, state, now, in_port, burst, space);
         }
         if port >= GROUP_BASE {
             let group = &self.lft.groups[usize::from(port - GROUP_BASE)];
-            port = group[path_of(entropy(packet), group.len(), travelling.hops)];
+            port = group[path_of(entropy(packet), group.len(), burst.hops())];
         }
-        self.pass_on(directions, state, now, in_port, port, travelling);
+        self.pass_on(directions, state, now, in_port, port, burst, space);
     }
 
-    /// Where all packets of a train go that arrive by a port, after so many switches, this one included; None: they are to
-    /// be forwarded one by one.
+    /// Where all packets of a burst go that arrive by a port, after so many switches, this one included; None: they are
+    /// forwarded one by one.
     #[inline]
     pub fn way_of(&self, switches: u32, in_port: PortNum, packet: &[u8], hops: u32) -> Option<DirectionId> {
         let arriver = self.ports.get(usize::from(in_port))?;
         if !self.up || !arriver.is_open_in || arriver.changes_sc || is_astray(hops, switches) {
             return None;
         }
-        // a train has a whole header, and is for one
+        // a burst has a whole header, and one receiver
         let mut port = self.lft.entries.get(dlid(packet) as usize).copied().filter(|port| *port != 0)?;
         if port >= GROUP_BASE {
             let group = &self.lft.groups[usize::from(port - GROUP_BASE)];
@@ -219,12 +221,21 @@ impl Switch {
         self.ports.get(usize::from(port)).filter(|leaver| leaver.is_open_out)?.leaving
     }
 
-    /// Count packets of a train, all of one length, that are forwarded.
+    /// Pass packets on by the direction that `way_of` has named, each at its time.
     #[inline]
-    pub fn forwarded(&mut self, state: &mut State, count: u32, len: usize) {
+    pub fn pass_along(
+        &mut self,
+        leaving: &mut Direction,
+        state: &mut State,
+        times: &mut [u64],
+        mut burst: Burst,
+        space: Option<SpaceId>,
+    ) {
+        burst.visit_switch();
         self.mark.set(&mut state.changed, ElementId::Switch(self.number));
-        self.counters.element.enter_many(count, len);
-        self.counters.element.leave_many(count, len);
+        self.counters.element.enter_many(burst.count(), burst.len());
+        self.counters.element.leave_many(burst.count(), burst.len());
+        leaving.enter(state, times, burst, space);
     }
 
     fn replicate(
@@ -234,28 +245,29 @@ impl Switch {
         state: &mut State,
         now: u64,
         in_port: PortNum,
-        travelling: Travelling,
+        burst: Burst,
+        space: Option<SpaceId>,
     ) {
-        let group = self.mft.get(&dlid(&travelling.packet)).filter(|group| group.contains(&in_port));
+        let group = self.mft.get(&dlid(&burst.packet)).filter(|group| group.contains(&in_port));
         let is_member = group.is_some();
-        let group = group.filter(|group| group.len() > 1 && !is_astray(travelling.hops, state.switches));
+        let group = group.filter(|group| group.len() > 1 && !is_astray(burst.hops(), state.switches));
         let Some(group) = group.map(Arc::clone) else {
             if is_member {
                 // the sender is the only member of the group, which is no error
-                return self.drop(state, travelling.packet, Drop::SwNoGroup);
+                return self.drop(state, burst.packet, Drop::SwNoGroup);
             }
             // a port outside the tree may not inject into it: its copy would reach members twice on a loop
-            return self.drop_at(state, in_port, travelling.packet, Drop::SwNoGroup);
+            return self.drop_at(state, in_port, burst.packet, Drop::SwNoGroup);
         };
         self.counters.element.copies += group.len() as u64 - 2;
-        let Travelling { packet, hops, space } = travelling;
+        let (hops, packet) = (burst.hops(), burst.packet);
         for port in group.iter().copied().filter(|port| *port != in_port) {
-            let copy = Travelling { packet: packet.clone(), hops, space };
+            let copy = Burst::of(packet.clone(), hops);
             match self.port0 {
                 Some(port0) if port == 0 => {
-                    self.leave_to(&mut ports[port0 as usize], state, now, in_port, copy)
+                    self.leave_to(&mut ports[port0 as usize], state, now, in_port, copy, space)
                 }
-                _ => self.pass_on(directions, state, now, in_port, port, copy),
+                _ => self.pass_on(directions, state, now, in_port, port, copy, space),
             }
         }
         state.packets.recycle(packet);
@@ -269,15 +281,16 @@ impl Switch {
         state: &mut State,
         now: u64,
         port: PortNum,
-        mut travelling: Travelling,
+        mut burst: Burst,
+        space: Option<SpaceId>,
     ) {
-        travelling.hops = 1;
+        burst.visit_switch();
         self.mark.set(&mut state.changed, ElementId::Switch(self.number));
-        self.counters.element.enter(travelling.packet.len());
+        self.counters.element.enter(burst.packet.len());
         if self.up {
-            self.send(directions, state, now, port, travelling);
+            self.send(directions, state, now, port, burst, space);
         } else {
-            self.drop(state, travelling.packet, Drop::SwDown);
+            self.drop(state, burst.packet, Drop::SwDown);
         }
     }
 
@@ -289,12 +302,13 @@ impl Switch {
         state: &mut State,
         now: u64,
         in_port: PortNum,
-        travelling: Travelling,
+        burst: Burst,
+        space: Option<SpaceId>,
     ) {
         let port0 = self.port0.map(|port0| &mut ports[port0 as usize]);
-        match port0.filter(|port0| is_for(&port0.config, &travelling.packet)) {
-            Some(port0) => self.leave_to(port0, state, now, in_port, travelling),
-            None => self.drop_at(state, in_port, travelling.packet, Drop::SwNoRoute),
+        match port0.filter(|port0| is_for(&port0.config, &burst.packet)) {
+            Some(port0) => self.leave_to(port0, state, now, in_port, burst, space),
+            None => self.drop_at(state, in_port, burst.packet, Drop::SwNoRoute),
         }
     }
 
@@ -305,10 +319,11 @@ impl Switch {
         state: &mut State,
         now: u64,
         in_port: PortNum,
-        travelling: Travelling,
+        burst: Burst,
+        space: Option<SpaceId>,
     ) {
-        self.counters.element.leave(travelling.packet.len());
-        port0.receive(state, now, travelling, in_port);
+        self.counters.element.leave(burst.packet.len());
+        port0.receive(state, now, burst, space, in_port);
     }
 
     /// Send a packet that came by another port, on the service channel that the two ports have for it.
@@ -320,15 +335,16 @@ impl Switch {
         now: u64,
         in_port: PortNum,
         port: PortNum,
-        mut travelling: Travelling,
+        mut burst: Burst,
+        space: Option<SpaceId>,
     ) {
         if self.ports.get(usize::from(in_port)).is_some_and(|port| port.changes_sc) {
-            match self.on_its_channel(state, in_port, port, travelling.packet) {
-                Ok(packet) => travelling.packet = packet,
+            match self.on_its_channel(state, in_port, port, burst.packet) {
+                Ok(packet) => burst.packet = packet,
                 Err(packet) => return self.drop_at(state, in_port, packet, Drop::SwSc),
             }
         }
-        self.send(directions, state, now, port, travelling);
+        self.send(directions, state, now, port, burst, space);
     }
 
     /// Return a packet on the service channel on which it leaves, or as it is, where there is none.
@@ -357,20 +373,21 @@ impl Switch {
         state: &mut State,
         now: u64,
         port: PortNum,
-        travelling: Travelling,
+        burst: Burst,
+        space: Option<SpaceId>,
     ) {
         let Some(leaver @ SwitchPort { leaving: Some(leaving), .. }) = self.ports.get(usize::from(port))
         else {
-            return self.drop_at(state, port, travelling.packet, Drop::SwPortDown);
+            return self.drop_at(state, port, burst.packet, Drop::SwPortDown);
         };
         let leaving = &mut directions[*leaving as usize];
         if !leaver.is_open_out
-            && let Some(drop) = leaver.refusal_out(leaving, &travelling.packet)
+            && let Some(drop) = leaver.refusal_out(leaving, &burst.packet)
         {
-            return self.drop_at(state, port, travelling.packet, drop);
+            return self.drop_at(state, port, burst.packet, drop);
         }
-        self.counters.element.leave(travelling.packet.len());
-        leaving.enter(state, now, travelling);
+        self.counters.element.leave(burst.packet.len());
+        leaving.enter(state, &mut [now], burst, space);
     }
 }
 

@@ -16,9 +16,10 @@ use wire::frame::is_tagged;
 use wire::frame_range;
 
 use crate::api::Engine;
+use crate::burst::Burst;
 use crate::counters::Drop;
 use crate::outputs::{Output, PortId};
-use crate::packet::{Packet, Train};
+use crate::packet::Packet;
 use demux::{Demux, Goal};
 use vport::Vport;
 
@@ -31,7 +32,7 @@ pub trait Host {
     fn write(&mut self, vport: usize, parts: &[&[u8]]) -> bool;
 }
 
-/// A packet for a host, or several of a train, until they are written.
+/// The buffer of packets for a host, until they are written.
 struct Received(Packet);
 
 impl Deref for Received {
@@ -101,14 +102,14 @@ impl Vnics {
             demux.vports.remove(vport as u32);
             if demux.nohandler == Some(vport as u32) {
                 demux.nohandler = None;
-                engine.take_trains(port, false);
+                engine.take_bursts(port, false);
             }
         }
     }
 
     /// Replace the table that assigns packets of an HFI port to its VNICs.
     pub fn set_demux(&mut self, engine: &mut Engine, port: PortId, demux: Demux) {
-        engine.take_trains(port, demux.is_whole());
+        engine.take_bursts(port, demux.is_whole());
         let index = port as usize;
         if index >= self.demuxes.len() {
             self.demuxes.resize_with(index + 1, Demux::default);
@@ -128,20 +129,17 @@ impl Vnics {
     /// Its room is free again at once: a VNIC has memory of its own for frames that wait to be written.
     #[inline]
     pub fn take(&mut self, engine: &mut Engine, output: Output) -> Option<Output> {
-        if let Output::Train { port, train, .. } = output {
-            self.take_train(engine, port, train);
-            return None;
-        }
-        let Output::Delivered { time, port, ref packet, token, .. } = output else { return Some(output) };
-        let goal = self.demuxes.get(port as usize).map_or(Goal::Elsewhere, |demux| demux.find(packet));
+        let Output::Delivered { time, port, ref burst, token, .. } = output else { return Some(output) };
+        let goal = self.demuxes.get(port as usize).map_or(Goal::Elsewhere, |demux| demux.find(&burst.packet));
         let drop = match goal {
-            Goal::Elsewhere => return Some(output),
+            // ports with Python receivers get single packets only
+            Goal::Elsewhere if !burst.is_of_several() => return Some(output),
             Goal::Vport(_) => None,
-            Goal::NoVnic(_) => Some(Drop::VnicNoVesw),
+            Goal::Elsewhere | Goal::NoVnic(_) => Some(Drop::VnicNoVesw),
         };
-        engine.account(port, packet.len(), drop);
-        if let Output::Delivered { packet, .. } = output {
-            self.receive(engine, goal, packet);
+        engine.account(port, burst.count(), burst.len(), drop);
+        if let Output::Delivered { burst, .. } = output {
+            self.receive(engine, goal, burst);
         }
         if let Some(token) = token {
             engine.release(time, token);
@@ -149,68 +147,44 @@ impl Vnics {
         None
     }
 
-    /// Take packets of a train. Their receiver is a native VNIC or none: ports with Python receivers get no trains.
-    fn take_train(&mut self, engine: &mut Engine, port: PortId, train: Train) {
-        let goal = self.demuxes.get(port as usize).map_or(Goal::Elsewhere, |demux| demux.find(&train.packet));
-        let drop = if let Goal::Vport(_) = goal { None } else { Some(Drop::VnicNoVesw) };
-        engine.account_train(port, &train, drop);
-        let vport = match goal {
-            Goal::Vport(vport) => vport,
-            Goal::NoVnic(vport) => {
-                self.vports[vport as usize].counters.rx_nohandler += u64::from(train.count);
-                return engine.packets().recycle(train.packet);
-            }
-            Goal::Elsewhere => return engine.packets().recycle(train.packet),
-        };
-        let slot = &mut self.vports[vport as usize];
-        let range = frame_range(&train.packet);
-        slot.rx_balance.enter_many(train.count, train.packet.len());
-        if !slot.admits(range.len(), train.count) {
-            return engine.packets().recycle(train.packet);
-        }
-        if slot.coalescer.is_empty() {
-            self.dirty.push(vport);
-        }
-        let index = self.received.len() as u32;
-        let (merge, origin) = (self.merge && !slot.unmerged, train.packet.origin());
-        let (at, step) = (train.packet.offset(train.from) + range.start, train.packet.offset(1));
-        self.received.push(Received(train.packet));
-        let first = Span { packet: index, at: at as u32, len: range.len() as u32 };
-        slot.coalescer.push_train(&self.received, first, step as u32, train.count, origin, merge);
-        self.frames += train.count as usize;
-    }
-
     /// Give a packet to the VNICs of a port as if the port had received and checked it.
     pub fn demultiplex(&mut self, engine: &mut Engine, port: PortId, packet: Packet) {
         let goal = self.demuxes.get(port as usize).map_or(Goal::Elsewhere, |demux| demux.find(&packet));
-        self.receive(engine, goal, packet);
+        self.receive(engine, goal, Burst::of(packet, 0));
     }
 
     #[inline]
-    fn receive(&mut self, engine: &mut Engine, goal: Goal, packet: Packet) {
+    fn receive(&mut self, engine: &mut Engine, goal: Goal, burst: Burst) {
+        let (count, first) = (burst.count(), burst.first_at());
+        let packet = burst.packet;
         let vport = match goal {
             Goal::Elsewhere => return engine.packets().recycle(packet),
             Goal::NoVnic(vport) => {
-                self.vports[vport as usize].counters.rx_nohandler += 1;
+                self.vports[vport as usize].counters.rx_nohandler += u64::from(count);
                 return engine.packets().recycle(packet);
             }
             Goal::Vport(vport) => vport,
         };
         let slot = &mut self.vports[vport as usize];
         let range = frame_range(&packet);
-        slot.rx_balance.enter(packet.len());
-        if !slot.admits(range.len(), 1) {
+        slot.rx_balance.enter_many(count, packet.len());
+        if !slot.admits(range.len(), count) {
             return engine.packets().recycle(packet);
         }
         if slot.coalescer.is_empty() {
             self.dirty.push(vport);
         }
         let index = self.received.len() as u32;
-        let frame = Span { packet: index, at: range.start as u32, len: range.len() as u32 };
         let (merge, origin) = (self.merge && !slot.unmerged, packet.origin());
+        let (at, step) = (first + range.start, packet.offset(1));
         self.received.push(Received(packet));
-        self.frames += 1;
-        slot.coalescer.push(&self.received, frame, origin, merge);
+        self.frames += count as usize;
+        let first = Span { packet: index, at: at as u32, len: range.len() as u32 };
+        if count == 1 {
+            slot.coalescer.push(&self.received, first, origin, merge);
+        } else {
+            slot.coalescer.push_all(&self.received, first, step as u32, count, origin, merge);
+        }
     }
 
     // --- to the hosts ----------------------------------------------------------------------------------------

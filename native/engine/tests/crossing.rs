@@ -2,10 +2,10 @@
 //! counted is the same as for packets that go one by one. Anything else that a member sends is refused.
 
 use engine::api::{Counted, Engine};
+use engine::burst::Burst;
 use engine::config::{End, PortState, SwitchPortConfig};
 use engine::crossing::{MOST_PACKETS, MOST_RECORD, Records, pack, packed_len, record_bytes};
 use engine::outputs::Output;
-use engine::packet::Train;
 use engine::random::Stream;
 use engine::testing::line::FAST;
 use engine::testing::{Kept, TwoHosts};
@@ -62,26 +62,26 @@ fn frames(stream: &mut Stream) -> Vec<(VnetHeader, Vec<u8>)> {
 }
 
 /// Take what has left an engine.
-fn left(engine: &mut Engine) -> Vec<Train> {
+fn left(engine: &mut Engine) -> Vec<Burst> {
     let taken = std::iter::from_fn(|| engine.poll_output()).map(|output| match output {
-        Output::Departed { direction: LEAVES, train, token: None, .. } => train,
+        Output::Departed { direction: LEAVES, burst, token: None, .. } => burst,
         output => panic!("{output:?}"),
     });
     taken.collect()
 }
 
-fn body(trains: &[Train]) -> Vec<u8> {
-    let count = trains.iter().map(|train| train.count as usize).sum();
-    let mut body = vec![0xa5; packed_len(count, trains.iter().map(record_bytes).sum())];
-    pack(trains.iter(), &mut body);
+fn body(bursts: &[Burst]) -> Vec<u8> {
+    let count = bursts.iter().map(|burst| burst.count() as usize).sum();
+    let mut body = vec![0xa5; packed_len(count, bursts.iter().map(record_bytes).sum())];
+    pack(bursts.iter(), &mut body);
     body
 }
 
-fn bytes(trains: &[Train]) -> Vec<Vec<u8>> {
-    trains.iter().flat_map(|train| train.packets().map(<[u8]>::to_vec)).collect()
+fn bytes(bursts: &[Burst]) -> Vec<Vec<u8>> {
+    bursts.iter().flat_map(|burst| burst.packets().map(<[u8]>::to_vec)).collect()
 }
 
-/// Let what another engine has sent enter, as the trains it came in or one by one.
+/// Let what another engine has sent enter, as the bursts it came in or one by one.
 fn cross(engine: &mut Engine, now: u64, records: &Records<'_>, together: bool) {
     if together {
         return engine.cross_all(now, ARRIVES, records);
@@ -96,7 +96,7 @@ fn cross(engine: &mut Engine, now: u64, records: &Records<'_>, together: bool) {
 fn carried(seed: u64, together: bool) -> (Vec<Vec<u8>>, Vec<Counted>, usize) {
     let mut stream = Stream::new(seed);
     let (mut near, mut far, mut host) = (half([1, 3]), half([3, 2]), Kept::default());
-    near.engine.let_trains_leave(together);
+    near.engine.let_bursts_depart(together);
     let mut longest = 0;
     for _ in 0..4 {
         for (header, frame) in frames(&mut stream) {
@@ -104,11 +104,11 @@ fn carried(seed: u64, together: bool) -> (Vec<Vec<u8>>, Vec<Counted>, usize) {
         }
         near.now += 1_000_000;
         near.engine.handle_timeout(near.now);
-        let trains = left(&mut near.engine);
-        longest = trains.iter().map(|train| train.count as usize).max().unwrap_or(0).max(longest);
-        let body = body(&trains);
+        let bursts = left(&mut near.engine);
+        longest = bursts.iter().map(|burst| burst.count() as usize).max().unwrap_or(0).max(longest);
+        let body = body(&bursts);
         let records = Records::parse(&body).expect("as it was packed");
-        assert_eq!(records.iter().map(|one| one.bytes.to_vec()).collect::<Vec<_>>(), bytes(&trains));
+        assert_eq!(records.iter().map(|one| one.bytes.to_vec()).collect::<Vec<_>>(), bytes(&bursts));
         cross(&mut far.engine, far.now, &records, together);
         far.settle(&mut host);
     }
@@ -123,10 +123,10 @@ fn packets_that_cross_together_arrive_and_count_as_one_by_one() {
     let mut longest = 0;
     for seed in 0..40 {
         let (singles, counted, none) = carried(seed, false);
-        let (trains, counted_together, count) = carried(seed, true);
+        let (bursts, counted_together, count) = carried(seed, true);
         assert_eq!(none, 1);
         assert!(!singles.is_empty(), "{counted:#?}");
-        assert_eq!(singles, trains, "seed {seed}");
+        assert_eq!(singles, bursts, "seed {seed}");
         assert_eq!(format!("{counted:?}"), format!("{counted_together:?}"), "seed {seed}");
         longest = longest.max(count);
     }
@@ -147,7 +147,7 @@ fn send_from(seq: u32, segments: usize) -> (VnetHeader, Vec<u8>) {
 #[test]
 fn sends_in_one_message_are_merged_only_where_one_continues_the_other() {
     let mut near = half([1, 3]);
-    near.engine.let_trains_leave(true);
+    near.engine.let_bursts_depart(true);
     // what was sent later, what had been lost, and what continues it
     for (seq, segments) in [(900_000, 4), (1_000, 4), (1_000 + 4 * 1448, 3)] {
         let (header, frame) = send_from(seq, segments);
@@ -195,7 +195,7 @@ fn body_whose_lengths_do_not_fit_is_none() {
 fn damaged_bodies_are_refused_or_counted_packet_by_packet() {
     let mut stream = Stream::new(7);
     let mut near = half([1, 3]);
-    near.engine.let_trains_leave(true);
+    near.engine.let_bursts_depart(true);
     let (header, frame) = LargeSend { ipv6: false, tcp: true, tags: 0, payload: 9000, size: 1448 }.build();
     let mut to_there = frame;
     to_there[..6].copy_from_slice(&[0x06, 0x2c, 0, 2, 0, 0]);

@@ -5,6 +5,7 @@ mod allocations;
 use std::sync::Arc;
 
 use engine::api::{Counted, Engine};
+use engine::burst::Burst;
 use engine::config::{PortConfig, PortState};
 use engine::counters::Drop;
 use engine::link::capture::{CaptureConfig, CaptureRing};
@@ -27,7 +28,7 @@ fn outputs(line: &mut Line) -> Vec<Output> {
 fn delivered(line: &mut Line) -> Vec<(u64, usize)> {
     let mut found = Vec::new();
     for output in outputs(line) {
-        if let Output::Delivered { time, packet, .. } = output {
+        if let Output::Delivered { time, burst: Burst { packet, .. }, .. } = output {
             found.push((time, packet.len()));
         }
     }
@@ -136,7 +137,7 @@ fn full_buffer_stops_the_sender_until_the_host_releases_it() {
         line.engine.handle_timeout(now + 90_000);
         for output in outputs(&mut line) {
             resumed |= matches!(output, Output::FlowChanged { stopped: false, .. });
-            if let Output::Delivered { packet, token, .. } = output {
+            if let Output::Delivered { burst: Burst { packet, .. }, token, .. } = output {
                 free.extend(token);
                 marked |= fecn(&packet);
                 taken += 1;
@@ -239,7 +240,7 @@ fn packets_allocate_nothing_once_there_are_buffers_for_them() {
             line.engine.handle_timeout(now + 1_000_000);
             let mut taken = 0;
             while let Some(output) = line.engine.poll_output() {
-                if let Output::Delivered { token, packet, .. } = output {
+                if let Output::Delivered { token, burst: Burst { packet, .. }, .. } = output {
                     taken += 1;
                     line.engine.packets().recycle(packet);
                     assert!(token.is_none_or(|token| line.engine.release(now + 1_000_000, token)));
@@ -292,7 +293,9 @@ fn packet_without_an_icrc_is_not_checked_but_damage_to_it_is_found() {
     line.send(0, packet.clone());
     line.engine.handle_timeout(1_000_000);
     let received = outputs(&mut line);
-    assert!(matches!(&received[..], [Output::Delivered { packet: found, .. }] if *found == packet));
+    assert!(
+        matches!(&received[..], [Output::Delivered { burst: Burst { packet: found, .. }, .. }] if *found == packet)
+    );
     set_rule(&mut line, FaultRule { bits: 3, ..rule(FaultKind::Corrupt) });
     line.send(1_000_000, packet.clone());
     line.engine.handle_timeout(2_000_000);

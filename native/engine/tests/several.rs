@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use engine::api::Engine;
+use engine::burst::Burst;
 use engine::counters::Drop;
 use engine::link::config::LinkConfig;
 use engine::link::rule::{FaultKind, FaultRule};
@@ -15,7 +16,7 @@ use engine::share::HANDOVER_BYTES;
 use engine::testing::line::{FAST, one_lane};
 use engine::testing::ring::{PORTS, RING, SWITCHES, port0s, ring};
 use engine::testing::several::Several;
-use engine::testing::star::{GROUP, address, mark, packet, star, train};
+use engine::testing::star::{GROUP, address, burst, mark, packet, star};
 
 fn rule(number: usize, kind: FaultKind, chance: u64, count: Option<u64>) -> FaultRule {
     FaultRule {
@@ -112,8 +113,8 @@ impl Run {
 
 fn told(output: Output) -> String {
     match output {
-        Output::Delivered { time, port, packet, token, in_port } => {
-            format!("{time:>12} delivered to port {port}: {} {token:?} by {in_port}", mark(&packet))
+        Output::Delivered { time, port, burst, token, in_port } => {
+            format!("{time:>12} delivered to port {port}: {} {token:?} by {in_port}", mark(&burst.packet))
         }
         Output::Observed { time, packet, drop, .. } => {
             format!("{time:>12} observed: {} {drop:?}", mark(&packet))
@@ -278,7 +279,7 @@ fn what_finds_no_room_on_its_way_to_another_worker_is_a_link_overflow_once() {
     assert!((limit - 2000..=limit).contains(&engine.outbox(1).bytes));
     let packets = engine.outbox(1).take();
     kept += packets.len() as u64;
-    let mut marks = packets.iter().map(|handover| mark(&handover.packet));
+    let mut marks = packets.iter().map(|handover| mark(&handover.burst.packet));
     assert!((0..kept).all(|sent| marks.next() == Some(sent)), "the first ones, in order");
     let mut several = Several { engines: vec![engine], outputs: vec![], handed: 0, handed_packets: 0 };
     for (name, (numbers, in_flight)) in several.totals() {
@@ -316,7 +317,9 @@ fn flow_keeps_its_order_however_late_its_packets_are_handed_over() {
     second.handle_timeout(u64::MAX);
     let mut latest = 0;
     while let Some(output) = second.poll_output() {
-        let Output::Delivered { time, packet, .. } = output else { panic!("{output:?}") };
+        let Output::Delivered { time, burst: Burst { packet, .. }, .. } = output else {
+            panic!("{output:?}")
+        };
         marks.push(mark(&packet));
         assert!(time >= latest);
         latest = time;
@@ -324,8 +327,8 @@ fn flow_keeps_its_order_however_late_its_packets_are_handed_over() {
     assert_eq!(marks, (0..1000).collect::<Vec<_>>());
 }
 
-/// Send trains in steps, each port to its neighbour, which another worker may have; let something happen in between.
-fn send_trains(
+/// Send bursts in steps, each port to its neighbour, which another worker may have; let something happen in between.
+fn send_bursts(
     (workers, ports): (u32, u32),
     frame: usize,
     config: &LinkConfig,
@@ -336,8 +339,8 @@ fn send_trains(
     let (mut stream, mut packets, mut marks) = (Stream::new(3), Packets::default(), 0);
     let tally = Arc::default();
     several.each(|engine| engine.set_tally(0, Arc::clone(&tally)));
-    let take_trains = |several: &mut Several, takes| {
-        several.each(|engine| (0..ports).for_each(|port| engine.take_trains(port, takes)));
+    let take_bursts = |several: &mut Several, takes| {
+        several.each(|engine| (0..ports).for_each(|port| engine.take_bursts(port, takes)));
     };
     for step in 0..150 {
         let now = step * STEP;
@@ -348,15 +351,16 @@ fn send_trains(
             let address = address(from, from ^ 1);
             let owner = several.engines[0].owner(from) as usize;
             if count > 1 && workers > 1 {
-                take_trains(&mut several, true);
+                take_bursts(&mut several, true);
                 let engine = &mut several.engines[owner];
-                let packet = train(&mut packets, address, frame, marks..marks + count);
-                let may = engine.may_inject_train(now, from, address, &packet, packet.len(), count as usize);
+                let packet = burst(&mut packets, address, frame, marks..marks + count);
+                let may =
+                    engine.may_inject_together(now, from, address, &packet, packet.len(), count as usize);
                 if may {
-                    engine.inject_train(now, from, packet, count as u32);
+                    assert_eq!(engine.inject(now, from, packet, address), None);
                     marks += count;
                 }
-                take_trains(&mut several, false); // so that each output says when it was
+                take_bursts(&mut several, false); // so that each output says when it was
                 if may {
                     continue;
                 }
@@ -378,11 +382,11 @@ fn send_trains(
 const FAR: LinkConfig = LinkConfig { latency_ns: 10_000, ..FAST };
 
 #[test]
-fn trains_are_handed_over_whole_and_each_packet_is_on_time() {
+fn bursts_are_handed_over_whole_and_each_packet_is_on_time() {
     let short = LinkConfig { queue_bytes: 40_000, ..FAR };
     for (config, frame) in [(FAR, 1448), (FAR, 61), (short, 1448)] {
-        let (alone, _) = send_trains((1, 2), frame, &config, |_, _, _| ());
-        let (two, several) = send_trains((2, 2), frame, &config, |_, _, _| ());
+        let (alone, _) = send_bursts((1, 2), frame, &config, |_, _, _| ());
+        let (two, several) = send_bursts((2, 2), frame, &config, |_, _, _| ());
         assert!(alone.outputs.len() > 1500);
         for (output, same) in two.outputs.iter().zip(&alone.outputs) {
             assert_eq!(output, same);
@@ -394,7 +398,7 @@ fn trains_are_handed_over_whole_and_each_packet_is_on_time() {
 }
 
 #[test]
-fn train_that_another_worker_may_not_keep_whole_stands_for_its_packets() {
+fn burst_that_another_worker_may_not_keep_whole_stands_for_its_packets() {
     let disturb = |engine: &mut Engine, step: u64, now: u64| {
         let direction = step as u32 % 8;
         match step % 7 {
@@ -407,8 +411,8 @@ fn train_that_another_worker_may_not_keep_whole_stands_for_its_packets() {
             _ => engine.set_switch(now, 0, true),
         }
     };
-    let (alone, _) = send_trains((1, 4), 1448, &FAR, disturb);
-    let (two, several) = send_trains((2, 4), 1448, &FAR, disturb);
+    let (alone, _) = send_bursts((1, 4), 1448, &FAR, disturb);
+    let (two, several) = send_bursts((2, 4), 1448, &FAR, disturb);
     assert!(dropped(&alone, Drop::LinkDown) > 100 && dropped(&alone, Drop::SwDown) > 100);
     for (output, same) in two.outputs.iter().zip(&alone.outputs) {
         assert_eq!(output, same);
@@ -418,22 +422,22 @@ fn train_that_another_worker_may_not_keep_whole_stands_for_its_packets() {
 }
 
 #[test]
-fn train_that_finds_no_room_on_its_way_to_another_worker_ends_once() {
+fn burst_that_finds_no_room_on_its_way_to_another_worker_ends_once() {
     let mut engine = Engine::of_worker(0, 2);
     star(&mut engine, 2, &FAST, None);
-    engine.take_trains(1, true);
+    engine.take_bursts(1, true);
     let mut sent = 0;
     for now in (0..).map(|step| step * 10_000).take(1_000) {
         let (address, count) = (address(0, 1), 40);
-        let packet = train(engine.packets(), address, 1400, sent..sent + count);
-        assert!(engine.may_inject_train(now, 0, address, &packet, packet.len(), count as usize));
-        engine.inject_train(now, 0, packet, count as u32);
+        let packet = burst(engine.packets(), address, 1400, sent..sent + count);
+        assert!(engine.may_inject_together(now, 0, address, &packet, packet.len(), count as usize));
+        assert_eq!(engine.inject(now, 0, packet, address), None);
         sent += count;
     }
     engine.handle_timeout(u64::MAX);
     let limit = HANDOVER_BYTES / 2;
     assert!((limit - 2000..=limit).contains(&engine.outbox(1).bytes));
-    let kept: usize = engine.outbox(1).take().iter().map(|handover| handover.count()).sum();
+    let kept: usize = engine.outbox(1).take().iter().map(|handover| handover.burst.count() as usize).sum();
     let mut several = Several { engines: vec![engine], outputs: vec![], handed: 0, handed_packets: 0 };
     let (numbers, in_flight) = &several.totals()["direction 3"];
     assert_eq!(*in_flight, 0);

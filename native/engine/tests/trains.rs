@@ -60,7 +60,7 @@ impl Bed {
             let nohandler = (port != PORTS - 1).then_some(vport as u32);
             vnics.set_demux(&mut engine, port, Demux { mask: 0xfff, vports, nohandler });
             if one_by_one {
-                engine.take_trains(port, false);
+                engine.take_bursts(port, false);
             }
         }
         engine.set_tally(0, Arc::new(Tally::new(0, 0)));
@@ -277,8 +277,7 @@ fn together(bed: &mut TwoHosts) -> Vec<u32> {
     let mut counts = Vec::new();
     while let Some(output) = bed.engine.poll_output() {
         counts.extend(match &output {
-            Output::Train { train, .. } => Some(train.count),
-            Output::Delivered { .. } => Some(1),
+            Output::Delivered { burst, .. } => Some(burst.count()),
             _ => None,
         });
         bed.vnics.take(&mut bed.engine, output);
@@ -339,7 +338,7 @@ fn train_goes_between_hosts_of_one_worker_and_to_that_of_another() {
         let mut bed = TwoHosts::on(Engine::with_share(Share::new(0, 2).in_rows_of(row)), true);
         assert_eq!(together(&mut bed), if row == 2 { vec![10] } else { vec![] });
         let handed = bed.engine.outbox(1).take();
-        let counts: Vec<usize> = handed.iter().map(|handover| handover.count()).collect();
+        let counts: Vec<u32> = handed.iter().map(|handover| handover.burst.count()).collect();
         assert_eq!(counts, if row == 2 { vec![] } else { vec![10] });
     }
 }

@@ -166,7 +166,7 @@ impl Coalescer {
 
     /// Take `count` frames of the same length that begin `step` bytes apart. Those that were cut from one large send
     /// (`Origin::Cut`) are not looked at one by one.
-    pub fn push_train(
+    pub fn push_all(
         &mut self,
         burst: &[impl Deref<Target = [u8]>],
         mut frame: Span,

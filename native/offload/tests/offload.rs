@@ -35,7 +35,7 @@ fn merged(runs: &[Run]) -> usize {
 }
 
 /// As `merge`, of sends whose frames of the same length stand in one buffer each, and are taken together.
-fn merge_trains(sends: &[Vec<Vec<u8>>], origin: Origin) -> Vec<(usize, Vec<u8>)> {
+fn merge_bursts(sends: &[Vec<Vec<u8>>], origin: Origin) -> Vec<(usize, Vec<u8>)> {
     let mut coalescer = Coalescer::default();
     coalescer.datagrams = true;
     let burst: Vec<Vec<u8>> = sends.iter().map(|frames| frames.concat()).collect();
@@ -43,7 +43,7 @@ fn merge_trains(sends: &[Vec<Vec<u8>>], origin: Origin) -> Vec<(usize, Vec<u8>)>
         let len = frames[0].len();
         let equal = frames.iter().take_while(|frame| frame.len() == len).count();
         let first = Span { packet: packet as u32, at: 0, len: len as u32 };
-        coalescer.push_train(&burst, first, len as u32, equal as u32, origin, true);
+        coalescer.push_all(&burst, first, len as u32, equal as u32, origin, true);
         let mut at = equal * len;
         for frame in &frames[equal..] {
             let span = Span { packet: packet as u32, at: at as u32, len: frame.len() as u32 };
@@ -87,7 +87,7 @@ fn of_how_many_flows_of_tcp_bursts_are_is_counted() {
 }
 
 #[test]
-fn frames_of_a_train_are_merged_as_they_would_be_one_by_one() {
+fn frames_of_a_burst_are_merged_as_they_would_be_one_by_one() {
     all_kinds(|send| {
         for flags in [0x10, 0x19, 0x90] {
             for origin in [Origin::Cut, Origin::Summed, Origin::Unknown] {
@@ -104,7 +104,7 @@ fn frames_of_a_train_are_merged_as_they_would_be_one_by_one() {
                     })
                     .into();
                 let one_by_one = merge(&sends.concat(), origin);
-                assert!(merge_trains(&sends, origin) == one_by_one, "{send:?} {flags:#x} {origin:?}");
+                assert!(merge_bursts(&sends, origin) == one_by_one, "{send:?} {flags:#x} {origin:?}");
             }
         }
     });

@@ -282,9 +282,9 @@ impl Carrier {
             }
             let vports = vports.into_iter().collect();
             let demux = Demux { mask, vports, nohandler };
-            // senders to the port ask their own engine whether it takes trains
-            let takes_trains = demux.is_whole();
-            all.iter_mut().for_each(|carrier| carrier.engine.take_trains(port, takes_trains));
+            // senders to the port ask their own engine whether it takes bursts
+            let takes_bursts = demux.is_whole();
+            all.iter_mut().for_each(|carrier| carrier.engine.take_bursts(port, takes_bursts));
             let owner = all.owner(port);
             owner.vnics.set_demux(&mut owner.engine, port, demux);
             Ok(())

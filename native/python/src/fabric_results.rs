@@ -1,10 +1,11 @@
 //! Results of the fabric engine: its outputs and counters as tuples for Python.
 
 use engine::api::Counted;
+use engine::burst::Burst;
 use engine::counters::Passing;
 use engine::crossing::{TAG, tag_of};
 use engine::outputs::Output;
-use engine::packet::{Packet, Packets, Train};
+use engine::packet::{Packet, Packets};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 
@@ -81,11 +82,8 @@ impl Outputs {
             bytes
         };
         let (class, fields) = match output {
-            Output::Delivered { time, port, packet, token, in_port } => {
+            Output::Delivered { time, port, burst: Burst { packet, .. }, token, in_port } => {
                 (&self.delivered, (time, port, bytes(packet), token, in_port).into_pyobject(py)?)
-            }
-            Output::Train { .. } => {
-                unreachable!("only ports of native VNICs get packets of a train together")
             }
             Output::Observed { time, direction, packet, drop } => {
                 let drop = drop.map(|drop| &drops[drop as usize]);
@@ -94,9 +92,9 @@ impl Outputs {
             Output::FlowChanged { time, port, stopped } => {
                 (&self.flow_changed, (time, port, stopped).into_pyobject(py)?)
             }
-            Output::Departed { time, direction, train: Train { packet, hops, .. }, token } => {
-                // where trains leave together, nothing that leaves is for Python
-                let tag = tag_of(&packet, hops);
+            Output::Departed { time, direction, burst, token } => {
+                // where bursts depart together, nothing that leaves is for Python
+                let (tag, packet) = (tag_of(&burst.packet, burst.hops()), burst.packet);
                 let record = PyBytes::new_with(py, packet.len() + TAG, |record| {
                     record[..packet.len()].copy_from_slice(&packet);
                     record[packet.len()..].copy_from_slice(&tag);

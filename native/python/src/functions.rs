@@ -3,6 +3,7 @@
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
+use engine::burst::Burst;
 use engine::crossing::Records;
 use engine::link::capture;
 use engine::outputs::Output;
@@ -86,7 +87,7 @@ pub fn measure_line(py: Python<'_>, switches: u32, seconds: f64) -> PyResult<f64
             now += STEP_NS;
             line.engine.handle_timeout(now);
             while let Some(output) = line.engine.poll_output() {
-                if let Output::Delivered { packet, .. } = output {
+                if let Output::Delivered { burst: Burst { packet, .. }, .. } = output {
                     line.engine.packets().recycle(packet);
                 }
                 arrived += 1;

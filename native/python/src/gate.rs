@@ -29,7 +29,7 @@ impl Gate {
     pub fn open(py: Python<'_>, shared: Arc<Shared>, takers: &[Vec<u32>]) -> PyResult<Self> {
         py.detach(|| -> std::io::Result<()> {
             shared.departures.open(takers)?;
-            shared.each(|carrier| carrier.engine.let_trains_leave(true));
+            shared.each(|carrier| carrier.engine.let_bursts_depart(true));
             Ok(())
         })?;
         Ok(Gate { shared })
@@ -78,16 +78,16 @@ impl Gate {
         let most = packets.min(engine::crossing::MOST_PACKETS as u32);
         // only references are moved: releasing and taking the GIL would take longer
         let Some(taken) = departures.take(direction, sc, most, size) else { return Ok(None) };
-        let count: u32 = taken.iter().map(|one| one.train.count).sum();
+        let count: u32 = taken.iter().map(|one| one.burst.count()).sum();
         if count == 0 {
             return Ok(Some((PyBytes::new(py, b""), 0, 0)));
         }
-        let bytes: usize = taken.iter().map(|one| record_bytes(&one.train)).sum();
+        let bytes: usize = taken.iter().map(|one| record_bytes(&one.burst)).sum();
         let len = head.len() + packed_len(count as usize, bytes);
         let message = PyBytes::new_with(py, len, |message| {
             let (before, body) = message.split_at_mut(head.len());
             before.copy_from_slice(head);
-            let mut fill = || pack(taken.iter().map(|one| &one.train), body);
+            let mut fill = || pack(taken.iter().map(|one| &one.burst), body);
             if len <= SHORT {
                 fill()
             } else {

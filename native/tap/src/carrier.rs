@@ -23,15 +23,15 @@ const BURST_FRAMES: usize = 64;
 const BURST_BYTES: usize = 256 << 10;
 /// The largest frame that a TAP can deliver, with its header.
 pub const BUFFER: usize = SIZE + (64 << 10) + 256;
-/// Frames that have arrived wait for a next packet that is due this soon, because it belongs to the same train.
+/// Frames that have arrived wait for a next packet that is due this soon, because it belongs to the same burst.
 const NEAR_NS: u64 = 4_000;
 /// The longest time that frames wait to be written.
 const HOLD_NS: u64 = 50_000;
 /// The same while a device must be read at once because its link has restarted its port: a few large sends are then
 /// written to the host together.
 const READ_ON_NS: u64 = 100_000;
-/// The number of packets of a passing train after which its next arrival is checked again.
-const TRAIN: u64 = 8;
+/// The number of packets of a passing burst after which its next arrival is checked again.
+const GAPS: u64 = 8;
 /// The most bytes of a frame that a read copies in a nanosecond.
 const COPIED_PER_NS: u64 = 16;
 
@@ -175,8 +175,8 @@ impl Carrier {
                 }
             }
             match output {
-                Output::Departed { direction, train, token, .. } if self.departures.is_open() => {
-                    self.departures.push(self.engine.packets(), direction, Departure { train, token });
+                Output::Departed { direction, burst, token, .. } if self.departures.is_open() => {
+                    self.departures.push(self.engine.packets(), direction, Departure { burst, token });
                 }
                 output => self.outbox.push(&mut self.engine, now, output),
             }
@@ -184,7 +184,7 @@ impl Carrier {
     }
 
     /// Write the frames that have arrived and hand over packets for other workers and machines, unless more of the same
-    /// train are due very soon, or a device must be read at once. Return the next deadline; None: no time is set.
+    /// burst are due very soon, or a device must be read at once. Return the next deadline; None: no time is set.
     pub fn finish(&mut self, now: u64) -> Option<u64> {
         let next = self.engine.deadline();
         if self.vnics.is_waiting() || self.engine.hands_over() || self.departures.is_untold() {
@@ -197,7 +197,7 @@ impl Carrier {
                 && next <= now + NEAR_NS
                 && now < until
             {
-                return Some(until.min(now + next.saturating_sub(now) * TRAIN));
+                return Some(until.min(now + next.saturating_sub(now) * GAPS));
             }
             self.flush(now);
             return self.engine.deadline();

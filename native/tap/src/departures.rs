@@ -8,19 +8,20 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
+use engine::burst::Burst;
 use engine::crossing::{TAG, record_bytes};
 use engine::outputs::{BufferToken, DirectionId};
-use engine::packet::{Packet, Packets, Train, sc};
+use engine::packet::{Packet, Packets, sc};
 
 use crate::Signal;
 
 /// The most bytes that wait in one direction. Further packets are dropped; links with credits have their own limit.
 const MOST_BYTES: usize = 8 << 20;
 
-/// Packets of one train that wait for their taker.
+/// Packets that wait for their taker.
 #[derive(Debug)]
 pub struct Departure {
-    pub train: Train,
+    pub burst: Burst,
     pub token: Option<BufferToken>,
 }
 
@@ -100,8 +101,8 @@ impl Departures {
 
     /// Keep packets; those beyond the limit are dropped and counted.
     pub fn push(&self, packets: &mut Packets, direction: DirectionId, departure: Departure) {
-        let train = &departure.train;
-        let (count, bytes, channel) = (u64::from(train.count), train.bytes(), sc(&train.packet));
+        let burst = &departure.burst;
+        let (count, bytes, channel) = (u64::from(burst.count()), burst.bytes(), sc(&burst.packet));
         let mut waiting = self.lock();
         waiting.spent.drain(..).for_each(|packet| packets.recycle(packet));
         let end = waiting.ends.entry(direction).or_default();
@@ -109,7 +110,7 @@ impl Departures {
         end.counts.bytes += bytes as u64;
         if departure.token.is_none() && end.waiting_bytes + bytes > MOST_BYTES {
             end.counts.overflows += count;
-            return packets.recycle(departure.train.packet);
+            return packets.recycle(departure.burst.packet);
         }
         end.counts.waiting += count;
         end.waiting_bytes += bytes;
@@ -166,22 +167,20 @@ impl Departures {
         let lane = end.lanes.get_mut(&channel).filter(|lane| !lane.is_empty())?;
         let (mut taken, mut count, mut bytes) = (Vec::new(), 0, 0);
         while let Some(first) = lane.front_mut() {
-            let each = first.train.packet.len() + TAG;
+            let each = first.burst.packet.len() + TAG;
             let fit = ((most_bytes - bytes) / each).min((most - count) as usize) as u32;
             if fit == 0 {
                 break;
             }
-            count += fit.min(first.train.count);
-            if fit >= first.train.count {
-                bytes += record_bytes(&first.train);
+            count += fit.min(first.burst.count());
+            if fit >= first.burst.count() {
+                bytes += record_bytes(&first.burst);
                 taken.extend(lane.pop_front());
                 continue;
             }
-            let train = Train { count: fit, ..first.train.clone() };
-            bytes += record_bytes(&train);
-            first.train.from += fit;
-            first.train.count -= fit;
-            taken.push(Departure { train, token: None });
+            let burst = first.burst.take_first(fit);
+            bytes += record_bytes(&burst);
+            taken.push(Departure { burst, token: None });
         }
         end.counts.waiting -= u64::from(count);
         end.waiting_bytes -= bytes - TAG * count as usize;
@@ -200,7 +199,7 @@ impl Departures {
 
     /// Let the buffers of packets be used again.
     pub fn spend(&self, departures: Vec<Departure>) {
-        self.lock().spent.extend(departures.into_iter().map(|departure| departure.train.packet));
+        self.lock().spent.extend(departures.into_iter().map(|departure| departure.burst.packet));
     }
 
     pub fn counts(&self, direction: DirectionId) -> Counts {
@@ -213,7 +212,7 @@ mod tests {
     use super::*;
 
     fn departure(packet: Packet) -> Departure {
-        Departure { train: Train { packet, from: 0, count: 1, hops: 1 }, token: None }
+        Departure { burst: Burst::of(packet, 1), token: None }
     }
 
     /// Packets of three directions to one machine, and of one direction to a second machine.
@@ -228,7 +227,7 @@ mod tests {
     }
 
     fn counts(departures: &[Departure]) -> Vec<u32> {
-        departures.iter().map(|departure| departure.train.count).collect()
+        departures.iter().map(|departure| departure.burst.count()).collect()
     }
 
     #[test]
@@ -237,7 +236,7 @@ mod tests {
         assert!(departures.take(4, 0, 9, 9999).is_none());
         [100, 200, 300].into_iter().for_each(|len| departures.push(&mut packets, 4, of(len)));
         assert_eq!(departures.waiting(0), [(4, 0)]);
-        let lens = |taken: Vec<Departure>| taken.iter().map(|one| one.train.packet.len()).collect::<Vec<_>>();
+        let lens = |taken: Vec<Departure>| taken.iter().map(|one| one.burst.packet.len()).collect::<Vec<_>>();
         assert_eq!(lens(departures.take(4, 0, 9, 102 + 202 + 301).unwrap()), [100, 200]);
         assert!(departures.take(4, 0, 0, 9999).unwrap().is_empty());
         assert!(departures.take(4, 0, 9, 301).unwrap().is_empty());
@@ -248,11 +247,11 @@ mod tests {
     }
 
     #[test]
-    fn train_is_taken_in_parts() {
+    fn burst_is_taken_in_parts() {
         let (departures, mut packets) = (opened(), Packets::default());
-        let packet = packets.make_train(100, 10, |own| own.bytes.fill(0));
-        let train = Train { packet, from: 0, count: 10, hops: 0 };
-        departures.push(&mut packets, 0, Departure { train, token: None });
+        let packet = packets.make_burst(100, 10, |own| own.bytes.fill(0));
+        let burst = Burst::of(packet, 0);
+        departures.push(&mut packets, 0, Departure { burst, token: None });
         assert_eq!(counts(&departures.take(0, 0, 4, 9999).unwrap()), [4]);
         assert_eq!(counts(&departures.take(0, 0, 99, 102 * 5 + 101).unwrap()), [5]);
         assert_eq!(departures.counts(0).waiting, 1);

@@ -44,8 +44,8 @@ impl Outbox {
     pub fn push(&mut self, engine: &mut Engine, now: u64, output: Output) {
         let is_full = self.backlog.load(Ordering::Relaxed) >= MOST;
         match &output {
-            Output::Delivered { port, packet, token, .. } if is_full => {
-                engine.account(*port, packet.len(), Some(Drop::RxOverflow));
+            Output::Delivered { port, burst, token, .. } if is_full => {
+                engine.account(*port, burst.count(), burst.len(), Some(Drop::RxOverflow));
                 if let Some(token) = token {
                     engine.release(now, *token);
                 }

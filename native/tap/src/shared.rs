@@ -408,7 +408,6 @@ impl All<'_> {
 fn time_of(output: &Output) -> u64 {
     match output {
         Output::Delivered { time, .. }
-        | Output::Train { time, .. }
         | Output::Observed { time, .. }
         | Output::FlowChanged { time, .. }
         | Output::RuleSpent { time, .. }

@@ -111,12 +111,12 @@ impl Crossing {
             lane.bytes.store(0, Ordering::Relaxed);
             engine.packets().returned_to(from, &mut content.spare);
             if engine.packets().has_surplus() {
-                let sizes = list.iter().map(|handover| handover.packet.buffer().len());
+                let sizes = list.iter().map(|handover| handover.burst.packet.buffer().len());
                 content.spare.extend(sizes.map_while(|size| engine.packets().surplus(size)));
             }
             drop(content);
             touch(list);
-            taken += list.iter().map(Handover::count).sum::<usize>();
+            taken += list.iter().map(|handover| handover.burst.count() as usize).sum::<usize>();
             list.drain(..).for_each(|handover| engine.take_in(from, handover));
         }
         taken
@@ -125,11 +125,12 @@ impl Crossing {
 
 /// Ask for the header of each packet before any is handled: they come from the cache of another processor, all at a time.
 fn touch(list: &[Handover]) {
-    list.iter().for_each(|handover| handover.packet.read_soon());
+    list.iter().for_each(|handover| handover.burst.packet.read_soon());
 }
 
 #[cfg(test)]
 mod tests {
+    use engine::burst::Burst;
     use engine::outputs::Output;
     use engine::packet::SPARE_BYTES;
     use engine::share::HANDOVER_BYTES;
@@ -154,7 +155,7 @@ mod tests {
     fn marks(engine: &mut Engine) -> Vec<u64> {
         let mut marks = Vec::new();
         while let Some(output) = engine.poll_output() {
-            let Output::Delivered { packet, .. } = output else { panic!("{output:?}") };
+            let Output::Delivered { burst: Burst { packet, .. }, .. } = output else { panic!("{output:?}") };
             marks.push(mark(&packet));
             engine.packets().recycle(packet);
         }
@@ -203,7 +204,7 @@ mod tests {
             crossing.send(0, &mut first, |_| ());
             crossing.receive(1, &mut second, &mut Vec::new());
             second.handle_timeout(sent * 1000 + 1000);
-            while let Some(Output::Delivered { packet, .. }) = second.poll_output() {
+            while let Some(Output::Delivered { burst: Burst { packet, .. }, .. }) = second.poll_output() {
                 assert!(packet.is_sound());
                 second.packets().send_home(packet);
             }

@@ -9,6 +9,7 @@ use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use engine::api::Engine;
+use engine::burst::Burst;
 use engine::config::{End, PortConfig, PortNum, PortState, SwitchPortConfig};
 use engine::link::config::LinkConfig;
 use engine::outputs::{Output, PortId};
@@ -282,7 +283,7 @@ impl<'a> Worker<'a> {
     fn take(&mut self) -> bool {
         let before = self.figure.delivered;
         while let Some(output) = self.engine.poll_output() {
-            let Output::Delivered { port, packet, .. } = output else { continue };
+            let Output::Delivered { port, burst: Burst { packet, .. }, .. } = output else { continue };
             let from = (slid(&packet) - 1) as usize;
             let expected = &mut self.expected[from * PORTS as usize + port as usize];
             self.figure.astray += u64::from(mark(&packet) != *expected);

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Barrier};
 
 use engine::api::Engine;
+use engine::burst::Burst;
 use engine::counters::Drop;
 use engine::link::config::LinkConfig;
 use engine::link::rule::{FaultKind, FaultRule, Tally};
@@ -81,7 +82,7 @@ fn carry(worker: u32, crossing: &Crossing, barrier: &Barrier, tallies: &[Arc<Tal
         }
         crossing.send(worker, &mut engine, |_| ());
         while let Some(output) = engine.poll_output() {
-            let Output::Delivered { port, packet, .. } = output else { continue };
+            let Output::Delivered { port, burst: Burst { packet, .. }, .. } = output else { continue };
             delivered += 1;
             let before = latest.entry((slid(&packet), dlid(&packet), port)).or_default();
             assert!(*before <= mark(&packet), "flows are in order; duplicates follow each other");

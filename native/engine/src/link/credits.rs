@@ -19,10 +19,11 @@ use std::ops::Range;
 use super::arbiter::Arbiter;
 use super::config::{Buffers, Egress, FlowControl, ScToVl};
 use super::wire::Wire;
+use crate::burst::Burst;
 use crate::counters::Drop;
 use crate::events::Event;
 use crate::outputs::{DirectionId, PortId};
-use crate::packet::{Car, Packet, Travelling, sc};
+use crate::packet::sc;
 use crate::state::{Credit, SpaceId, State};
 
 /// The virtual lanes of one direction, as they are now; index: VL.
@@ -40,35 +41,11 @@ pub struct LanesStatus {
 
 #[derive(Debug)]
 struct Waiting {
-    packet: Packet,
-    /// Of a train: which of its packets this is, and whether it bears FECN; see `Car`.
-    index: u32,
-    fecn: bool,
-    hops: u32,
+    /// One packet.
+    burst: Burst,
     delay_ns: u64,
-    /// The room that it occupies meanwhile, in the switch that it came to.
-    room: Held,
-}
-
-/// Room that a packet occupies while it waits.
-#[derive(Clone, Copy, Debug)]
-enum Held {
-    Nothing,
-    /// Perhaps with others.
-    Space(SpaceId),
-    /// Alone.
-    All(Credit),
-}
-
-impl Held {
-    #[inline]
-    fn release(self, state: &mut State) {
-        match self {
-            Held::Nothing => {}
-            Held::Space(space) => state.release(space),
-            Held::All(room) => state.returns.push_back(room),
-        }
-    }
+    /// The room that it occupies meanwhile in the switch where it arrived.
+    space: Option<SpaceId>,
 }
 
 #[derive(Debug, Default)]
@@ -199,13 +176,13 @@ impl Lanes {
         let mut bits = 0;
         for vl in &mut vls {
             let first = self.lanes[vl].queue.front();
-            bits |= u16::from(first.is_some_and(|first| !self.has_room(vl, first.packet.len() as u64))) << vl;
+            bits |= u16::from(first.is_some_and(|first| !self.has_room(vl, first.burst.len() as u64))) << vl;
         }
         bits
     }
 
     fn can_send(&self, vl: usize) -> bool {
-        self.lanes[vl].queue.front().is_some_and(|first| self.has_room(vl, first.packet.len() as u64))
+        self.lanes[vl].queue.front().is_some_and(|first| self.has_room(vl, first.burst.len() as u64))
     }
 
     pub fn status(&self) -> LanesStatus {
@@ -229,9 +206,9 @@ impl Lanes {
         self.refusal(bytes, None).is_none()
     }
 
-    /// Whether packets of a train may go through without leaving its buffer.
+    /// Whether packets may pass in the buffer of a burst: there is one lane.
     #[inline]
-    pub fn takes_cars(&self) -> bool {
+    pub fn takes_bursts(&self) -> bool {
         self.arbiter.is_none()
     }
 
@@ -240,46 +217,27 @@ impl Lanes {
     }
 
     /// Send a packet, now or once there is room for it at the far end.
+    #[inline]
     pub fn enter(
         &mut self,
         wire: &mut Wire,
         state: &mut State,
         now: u64,
-        travelling: Travelling,
+        mut burst: Burst,
+        space: Option<SpaceId>,
         delay_ns: u64,
     ) {
-        let Travelling { mut packet, hops, space } = travelling;
-        let vl = self.vl(&packet);
+        let vl = self.vl(&burst.packet);
         if self.marks(vl) {
-            packet = state.packets.with_fecn(packet);
+            burst = burst.with_fecn(&mut state.packets);
         }
-        if self.sends_at_once(wire, now, vl, packet.len() as u64) {
-            return wire.enter(&mut state.events, now, packet, hops, delay_ns);
+        if self.sends_at_once(wire, now, vl, burst.len() as u64) {
+            return wire.enter(&mut state.events, &[now], burst, delay_ns);
         }
-        let room = space.map_or(Held::Nothing, Held::Space);
-        space.inspect(|space| state.keep(*space));
-        self.wait(wire, state, now, vl, Waiting { packet, index: 0, fecn: false, hops, delay_ns, room });
-    }
-
-    /// The same of one packet of a train, which alone occupies the room where it came to.
-    #[inline]
-    pub fn enter_car(
-        &mut self,
-        wire: &mut Wire,
-        state: &mut State,
-        now: u64,
-        mut car: Car,
-        room: Option<Credit>,
-    ) {
-        let vl = self.vl(&car.packet);
-        car.fecn |= self.marks(vl);
-        if self.sends_at_once(wire, now, vl, car.packet.len() as u64) {
-            wire.enter_car(&mut state.events, now, car);
-            return state.returns.extend(room);
+        if let Some(space) = space {
+            state.keep(space);
         }
-        let room = room.map_or(Held::Nothing, Held::All);
-        let Car { packet, index, hops, fecn } = car;
-        self.wait(wire, state, now, vl, Waiting { packet, index, fecn, hops, delay_ns: 0, room });
+        self.wait(wire, state, now, vl, Waiting { burst, delay_ns, space });
     }
 
     /// Return whether a packet that enters is to be marked, and count that.
@@ -309,7 +267,7 @@ impl Lanes {
         if lane.queue.is_empty() {
             lane.since = now;
         }
-        lane.queued += waiting.packet.len() as u64;
+        lane.queued += waiting.burst.len() as u64;
         lane.queue.push_back(waiting);
         if self.arbiter.is_some() {
             self.wake_for_wire(wire, state, now);
@@ -363,21 +321,23 @@ impl Lanes {
         lane.queued + lane.occupied
     }
 
-    /// Return what the first packet on the wire is to give back, and take it off.
-    pub fn credit(&mut self, packet: &[u8]) -> Credit {
+    /// Return the credit of the first packet on the wire, of `len` bytes, which leaves it.
+    #[inline]
+    fn credit(&mut self, len: usize) -> Credit {
         let vl = self.vls_on_wire.pop_front().unwrap_or_default();
-        Credit { direction: self.direction, vl, size: packet.len() as u64 }
+        Credit { direction: self.direction, vl, size: len as u64 }
     }
 
     /// Return the room that the first packet on the wire occupies now that it has arrived.
-    pub fn arrived(&mut self, state: &mut State, packet: &[u8]) -> SpaceId {
-        let credit = self.credit(packet);
+    #[inline]
+    pub fn arrived(&mut self, state: &mut State, len: usize) -> SpaceId {
+        let credit = self.credit(len);
         state.occupy(credit)
     }
 
     /// Free the room of the first packet on the wire, which was lost there, once the current event is over.
-    pub fn lose(&mut self, state: &mut State, packet: &[u8]) {
-        let credit = self.credit(packet);
+    pub fn lose(&mut self, state: &mut State, len: usize) {
+        let credit = self.credit(len);
         state.returns.push_back(credit);
     }
 
@@ -415,17 +375,15 @@ impl Lanes {
         let lane = &mut self.lanes[vl];
         lane.since = now;
         let Some(next) = lane.queue.pop_front() else { return };
-        let size = next.packet.len() as u64;
+        let size = next.burst.len() as u64;
         lane.occupied += size;
         lane.queued -= size;
         self.vls_on_wire.push_back(vl as u8);
-        let Waiting { packet, index, fecn, hops, delay_ns, room } = next;
-        if packet.is_train() {
-            wire.enter_car(&mut state.events, now, Car { packet, index, hops, fecn });
-        } else {
-            wire.enter(&mut state.events, now, packet, hops, delay_ns);
+        let Waiting { burst, delay_ns, space } = next;
+        wire.enter(&mut state.events, &[now], burst, delay_ns);
+        if let Some(space) = space {
+            state.release(space);
         }
-        room.release(state);
     }
 
     /// The VLs that can send now, as bits.
@@ -477,7 +435,7 @@ impl Lanes {
             let ready = self.ready();
             let Some(arbiter) = self.arbiter.as_mut().filter(|_| ready != 0) else { break };
             let turn = arbiter.choose(ready);
-            let size = self.lanes[turn.vl].queue.front().map_or(0, |first| first.packet.len());
+            let size = self.lanes[turn.vl].queue.front().map_or(0, |first| first.burst.len());
             arbiter.sent(turn, size as u64);
             self.send_next(wire, state, now, turn.vl);
             if wire.free_from() > now {
@@ -505,19 +463,21 @@ impl Lanes {
     }
 
     /// Remove and return all waiting packets, because the link went down.
-    pub fn flush(&mut self, wire: &Wire, state: &mut State, now: u64) -> Vec<Packet> {
-        let mut packets = Vec::new();
+    pub fn flush(&mut self, wire: &Wire, state: &mut State, now: u64) -> Vec<Burst> {
+        let mut flushed = Vec::new();
         let waits = self.waits(wire, now);
         for (lane, waited) in self.lanes.iter_mut().zip(waits) {
             lane.waited = waited;
             lane.queued = 0;
-            for waiting in lane.queue.drain(..) {
-                packets.push(waiting.packet);
-                waiting.room.release(state);
+            for Waiting { burst, space, .. } in lane.queue.drain(..) {
+                if let Some(space) = space {
+                    state.release(space);
+                }
+                flushed.push(burst);
             }
         }
         self.cancel_wire_event(state);
         self.wake(state, now);
-        packets
+        flushed
     }
 }

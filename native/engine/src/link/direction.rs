@@ -1,6 +1,5 @@
 //! One direction of a link: it admits packets, counts them, and passes arrivals to the far end.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::capture::CaptureRing;
@@ -10,17 +9,18 @@ use super::credits::{Lanes, LanesStatus};
 use super::faults::{Faults, Held};
 use super::observe::Observer;
 use super::queue::Queue;
-use super::rule::FaultRule;
+use super::rule::{FaultRule, Passage};
 use super::vl_counters::{Uncounted, VlCounters, VlTally};
 use super::wire::{Next, Shows, Wire};
 use super::wire_counters::{WireCounters, WireTally, is_marked};
+use crate::burst::Burst;
 use crate::config::End;
 use crate::counters::{Drop, Passing};
 use crate::forwarding::SC_MANAGEMENT;
 use crate::outputs::{DirectionId, PortId};
-use crate::packet::{Car, Packet, Train, Travelling, sc};
+use crate::packet::sc;
 use crate::random::Stream;
-use crate::share::{Handover, Together, WorkerId};
+use crate::share::{Handover, WorkerId};
 use crate::state::{Credit, ElementId, Mark, SpaceId, State};
 
 /// Where packets wait for the wire.
@@ -28,6 +28,15 @@ use crate::state::{Credit, ElementId, Mark, SpaceId, State};
 enum Room {
     Queue(Queue),
     Lanes(Box<Lanes>),
+}
+
+/// Packets that have arrived.
+pub struct Arrived {
+    pub burst: Burst,
+    /// The room that a packet occupies in the receive buffer, on a link with credits.
+    pub space: Option<SpaceId>,
+    /// The next arrival, which the caller schedules.
+    pub next: Option<Next>,
 }
 
 #[derive(Debug)]
@@ -142,89 +151,82 @@ impl Direction {
 
     // --- the path of a packet --------------------------------------------------------------------------------
 
-    /// Admit a packet that has visited `hops` switches, or count why not.
+    /// Admit packets, each at its time, or count why not. Several are admitted together where `takes_bursts` and
+    /// `has_room_for` allow it. `space`: the room that a packet occupies in the switch where it arrived.
     #[inline]
-    pub fn enter(&mut self, state: &mut State, now: u64, travelling: Travelling) {
+    pub fn enter(&mut self, state: &mut State, times: &mut [u64], burst: Burst, space: Option<SpaceId>) {
         if let Some(worker) = self.elsewhere {
-            return self.hand_over(worker, state, now, travelling);
+            return self.hand_over(worker, state, times, burst);
         }
-        let now = if state.share.is_alone() { now } else { self.not_before_the_last(now) };
+        if !state.share.is_alone() {
+            self.not_before_the_last(times);
+        }
         self.change(state);
-        let size = travelling.packet.len() as u64;
-        self.counters.enter(travelling.packet.len());
-        state.pool -= size as i64;
-        let drop =
-            if !self.is_up { Some(Drop::LinkDown) } else { self.refusal(state, now, size, travelling.space) };
-        if let Some(drop) = drop {
-            self.end(state, now, travelling.packet, drop);
-        } else if self.is_disturbed {
-            self.disturb(state, now, travelling);
+        self.counters.enter_many(burst.count(), burst.len());
+        state.pool -= burst.bytes() as i64;
+        let drop = if self.is_up {
+            self.refusal(state, times[0], burst.len() as u64, space)
         } else {
-            self.pass(state, now, travelling, 0);
+            Some(Drop::LinkDown)
+        };
+        if let Some(drop) = drop {
+            self.end(state, times[0], burst, drop);
+        } else if self.is_quiet() {
+            self.send(state, times, burst, space, 0);
+        } else if self.faults.take_bursts() {
+            self.show_or_lose(state, times, burst, space);
+        } else {
+            self.disturb(state, times[0], burst, space);
         }
     }
 
-    /// Take a packet that has come by the wire of the engine where this direction begins; return it if it is to be
-    /// received at once.
-    pub fn cross(&mut self, state: &mut State, now: u64, travelling: Travelling) -> Option<Travelling> {
-        if self.elsewhere.is_some() || !self.is_up || matches!(self.room, Room::Lanes(_)) {
-            self.enter(state, now, travelling);
+    /// Take packets that have passed the wire in the engine where this direction begins; return them if they are to be
+    /// received at once. Several may only come where `takes_what_crosses` allows it.
+    pub fn cross(&mut self, state: &mut State, now: u64, burst: Burst) -> Option<Burst> {
+        if self.elsewhere.is_some() || !self.is_up || self.has_credits() {
+            self.enter(state, &mut [now], burst, None);
             return None;
         }
         self.change(state);
-        let Travelling { packet, .. } = &travelling;
-        self.counters.enter(packet.len());
-        if !self.observer.is_idle() {
-            self.observer.show(&mut state.outputs, now, packet, None);
-        }
-        self.counters.leave(packet.len());
-        self.carried.carried(packet);
-        if self.tallies_vls {
-            self.tally_arrival(packet);
-        }
-        Some(travelling)
+        self.counters.enter_many(burst.count(), burst.len());
+        self.observer.show(&mut state.outputs, now, &burst, None);
+        self.count_arrival(&burst);
+        Some(burst)
     }
 
-    /// What another worker hands over comes as of its own time, which may have passed here; but a queue knows only how
-    /// long it is now.
-    fn not_before_the_last(&mut self, now: u64) -> u64 {
-        self.latest = self.latest.max(now);
-        self.latest
+    /// Move times that have passed here up to that of the last packet: another worker may hand packets over late, and a
+    /// queue knows only its current length.
+    #[inline(never)]
+    fn not_before_the_last(&mut self, times: &mut [u64]) {
+        for time in times {
+            self.latest = self.latest.max(*time);
+            *time = self.latest;
+        }
     }
 
-    /// Hand a packet to the worker that carries this direction.
-    fn hand_over(&mut self, worker: WorkerId, state: &mut State, time: u64, travelling: Travelling) {
-        // room that it occupies was released when this event is over: no direction with credits is elsewhere
-        let Travelling { mut packet, hops, .. } = travelling;
-        packet.vouch();
-        let handover = Handover { time, packet, direction: self.number, hops, train: None };
+    /// Hand packets to the worker that carries this direction.
+    #[inline(never)]
+    fn hand_over(&mut self, worker: WorkerId, state: &mut State, times: &[u64], mut burst: Burst) {
+        // room that a packet occupies is released after this event: no direction with credits is elsewhere
+        burst.packet.vouch();
+        let (time, later) = (times[0], times[1..].into());
+        let handover = Handover { direction: self.number, burst, time, later };
         if let Err(refused) = state.share.outboxes[worker as usize].push(handover) {
-            self.overflow(state, time, refused.packet);
+            self.overflow(state, refused);
         }
     }
 
-    /// Hand packets of a train to the worker that carries this direction; there is room for all.
-    fn hand_train_over(
-        &self,
-        worker: WorkerId,
-        state: &mut State,
-        times: impl Iterator<Item = u64>,
-        train: Train,
-    ) {
-        let Train { packet, from, hops, .. } = train;
-        let times: VecDeque<u64> = times.collect();
-        let time = times[0];
-        let train = Some(Box::new(Together { from, times }));
-        let handover = Handover { time, packet, direction: self.number, hops, train };
-        state.share.outboxes[worker as usize].push(handover).expect("there is room for all");
-    }
-
-    /// Count a packet that could not be handed to the worker that carries this direction.
-    pub fn overflow(&mut self, state: &mut State, now: u64, packet: Packet) {
+    /// Count packets that could not be handed to the worker that carries this direction.
+    pub fn overflow(&mut self, state: &mut State, handover: Handover) {
         self.change(state);
-        self.counters.enter(packet.len());
-        state.pool -= packet.len() as i64;
-        self.end(state, now, packet, Drop::LinkOverflow);
+        let Handover { burst, time, later, .. } = handover;
+        self.counters.enter_many(burst.count(), burst.len());
+        state.pool -= burst.bytes() as i64;
+        let times = std::iter::once(time).chain(later);
+        for (burst, time) in burst.one_by_one().zip(times) {
+            let burst = burst.alone(&mut state.packets);
+            self.end(state, time, burst, Drop::LinkOverflow);
+        }
     }
 
     /// Leave this direction to another worker.
@@ -249,45 +251,56 @@ impl Direction {
         }
     }
 
-    /// Take a further packet in flight: a copy made here.
-    fn take_up(&mut self, state: &mut State, packet: &[u8]) {
-        self.counters.element.copies += 1;
-        self.counters.in_flight += 1;
-        state.pool -= packet.len() as i64;
+    /// Pass on packets that faults may lose, but do nothing else to, each by itself.
+    #[inline(never)]
+    fn show_or_lose(&mut self, state: &mut State, times: &[u64], burst: Burst, space: Option<SpaceId>) {
+        for (burst, now) in burst.one_by_one().zip(times) {
+            if self.is_disturbed && self.faults.loses(state, *now, &burst.packet, &mut self.carried) {
+                self.end(state, *now, burst, Drop::LinkFault);
+            } else {
+                self.pass(state, *now, burst, space, 0);
+            }
+        }
     }
 
-    /// Let the faults act on a packet, and pass on what they leave.
-    fn disturb(&mut self, state: &mut State, now: u64, travelling: Travelling) {
-        let Travelling { packet, hops, space } = travelling;
-        let mut passages = match self.faults.judge(state, now, &packet, &mut self.carried) {
+    /// Apply the faults to a packet, and pass on the results.
+    #[inline(never)]
+    fn disturb(&mut self, state: &mut State, now: u64, burst: Burst, space: Option<SpaceId>) {
+        let mut passages = match self.faults.judge(state, now, &burst.packet, &mut self.carried) {
             Ok(passages) => passages,
-            Err(drop) => return self.end(state, now, packet, drop),
+            Err(drop) => return self.end(state, now, burst, drop),
         };
-        for (copy, passage) in passages.drain(..).enumerate() {
+        for (copy, Passage { packet, delay_ns, behind, hold_ns }) in passages.drain(..).enumerate() {
             if copy > 0 {
-                self.take_up(state, &passage.packet);
+                self.counters.element.copies += 1;
+                self.counters.in_flight += 1;
+                state.pool -= packet.len() as i64;
             }
-            if passage.behind != 0 {
-                self.faults.hold(state, now, passage, hops);
-            } else {
-                let travelling = Travelling { packet: passage.packet, hops, space };
-                if self.go_on(state, now, travelling, passage.delay_ns) {
-                    self.overtaken(state, now);
-                }
+            let passing = Burst::of(packet, burst.hops());
+            if behind != 0 {
+                self.faults.hold(state, now, passing, delay_ns, (behind, hold_ns));
+            } else if self.go_on(state, now, passing, space, delay_ns) {
+                self.overtaken(state, now);
             }
         }
         self.faults.recycle(passages);
-        state.packets.recycle(packet);
+        state.packets.recycle(burst.packet);
     }
 
-    /// Pass a packet on if there is room for it; a copy may find none, or a packet that was held back.
-    fn go_on(&mut self, state: &mut State, now: u64, travelling: Travelling, delay_ns: u64) -> bool {
-        let size = travelling.packet.len() as u64;
-        if let Some(drop) = self.refusal(state, now, size, travelling.space) {
-            self.end(state, now, travelling.packet, drop);
+    /// Pass a packet on if there is room for it: a copy, or a packet that was held back, may find none.
+    fn go_on(
+        &mut self,
+        state: &mut State,
+        now: u64,
+        burst: Burst,
+        space: Option<SpaceId>,
+        delay_ns: u64,
+    ) -> bool {
+        if let Some(drop) = self.refusal(state, now, burst.len() as u64, space) {
+            self.end(state, now, burst, drop);
             return false;
         }
-        self.pass(state, now, travelling, delay_ns);
+        self.pass(state, now, burst, space, delay_ns);
         true
     }
 
@@ -311,29 +324,42 @@ impl Direction {
     }
 
     fn let_go(&mut self, state: &mut State, now: u64, held: Held) {
-        let travelling = Travelling { packet: held.packet, hops: held.hops, space: None };
-        self.go_on(state, now, travelling, held.delay_ns);
+        self.go_on(state, now, held.burst, None, held.delay_ns);
         self.is_disturbed = !self.faults.is_idle();
     }
 
-    /// Send a packet that has passed the faults.
+    /// Show a packet that has passed the faults, and send it.
     #[inline]
-    fn pass(&mut self, state: &mut State, now: u64, travelling: Travelling, delay_ns: u64) {
-        if !self.observer.is_idle() {
-            self.observer.show(&mut state.outputs, now, &travelling.packet, None);
-        }
+    fn pass(&mut self, state: &mut State, now: u64, burst: Burst, space: Option<SpaceId>, delay_ns: u64) {
+        self.observer.show(&mut state.outputs, now, &burst, None);
+        self.send(state, &[now], burst, space, delay_ns);
+    }
+
+    /// Send packets that have passed faults and observers, each at its time.
+    #[inline(always)] // of two callers one is cold
+    fn send(
+        &mut self,
+        state: &mut State,
+        times: &[u64],
+        burst: Burst,
+        space: Option<SpaceId>,
+        delay_ns: u64,
+    ) {
         match &mut self.room {
-            Room::Queue(_) => {
-                self.wire.enter(&mut state.events, now, travelling.packet, travelling.hops, delay_ns);
+            Room::Queue(_) => self.wire.enter(&mut state.events, times, burst, delay_ns),
+            Room::Lanes(lanes) => {
+                for (burst, now) in burst.one_by_one().zip(times) {
+                    lanes.enter(&mut self.wire, state, *now, burst, space, delay_ns);
+                }
             }
-            Room::Lanes(lanes) => lanes.enter(&mut self.wire, state, now, travelling, delay_ns),
         }
     }
 
-    /// End a packet before it is on its way.
-    fn end(&mut self, state: &mut State, now: u64, packet: Packet, drop: Drop) {
-        self.observer.show(&mut state.outputs, now, &packet, Some(drop));
-        self.lose(state, packet, drop);
+    /// End packets before they are on their way.
+    #[inline(never)]
+    fn end(&mut self, state: &mut State, now: u64, burst: Burst, drop: Drop) {
+        self.observer.show(&mut state.outputs, now, &burst, Some(drop));
+        self.lose(state, burst, drop);
     }
 
     /// Return whether a packet is longer than the MTU of its VL, and count that; the packet goes no further.
@@ -366,64 +392,77 @@ impl Direction {
         }
     }
 
-    fn lose(&mut self, state: &mut State, packet: Packet, drop: Drop) {
-        self.counters.lose(drop);
-        state.pool += packet.len() as i64;
+    fn lose(&mut self, state: &mut State, burst: Burst, drop: Drop) {
+        self.counters.lose(burst.count(), drop);
+        state.pool += burst.bytes() as i64;
         if matches!(drop, Drop::LinkOverflow | Drop::LinkDown) {
-            self.tally_discard(&packet, Some(drop));
+            self.tally_discard(&burst.packet, Some(drop));
         }
-        state.packets.recycle(packet);
+        state.packets.recycle(burst.packet);
     }
 
-    /// Return the packet whose arrival is due, and the next arrival, which the caller schedules.
-    #[inline]
-    pub fn arrive(&mut self, state: &mut State) -> Option<(Travelling, Option<Next>)> {
-        let (packet, hops, next) = self.wire.take_due(&mut state.packets)?;
-        self.change(state);
-        self.counters.leave(packet.len());
-        self.carried.carried(&packet);
-        state.pool += packet.len() as i64;
-        if self.tallies_vls {
-            self.tally_arrival(&packet);
+    /// Take packets that arrive: so many of the first burst, or the first one alone (None).
+    #[inline(always)] // into the loop over arrivals
+    pub fn arrive(&mut self, state: &mut State, together: Option<u32>) -> Option<Arrived> {
+        let mut burst = self.wire.take(together.unwrap_or(1))?;
+        if together.is_none() {
+            burst = burst.alone(&mut state.packets);
         }
+        self.change(state);
+        state.pool += burst.bytes() as i64;
+        self.count_arrival(&burst);
         let space = match &mut self.room {
             Room::Queue(_) => None,
-            Room::Lanes(lanes) => Some(lanes.arrived(state, &packet)),
+            Room::Lanes(lanes) => Some(lanes.arrived(state, burst.len())),
         };
-        Some((Travelling { packet, hops, space }, next))
+        Some(Arrived { burst, space, next: self.wire.next() })
     }
 
-    // --- packets of a train ----------------------------------------------------------------------------------
+    #[inline]
+    fn count_arrival(&mut self, burst: &Burst) {
+        self.counters.leave_many(burst.count(), burst.len());
+        self.carried.carried(burst);
+        if self.tallies_vls {
+            self.tally_arrival(&burst.packet);
+        }
+    }
 
-    /// Whether packets may enter and arrive together, because nothing here needs to handle them one by one. For a
-    /// direction of another worker, as far as is known here.
-    pub fn takes_trains(&self) -> bool {
-        let is_open = (!self.is_disturbed || self.faults.take_trains()) && self.observer.takes_trains();
-        is_open && !self.tallies_vls && matches!(self.room, Room::Queue(_))
+    // --- bursts ----------------------------------------------------------------------------------------------
+
+    /// Whether packets may enter and arrive without leaving the buffer of their burst, because nothing here handles single
+    /// ones in a way that needs their own. On a link with credits they still enter and arrive one at a time.
+    ///
+    /// For a direction of another worker, as far as is known here.
+    #[inline]
+    pub fn takes_bursts(&self) -> bool {
+        !self.tallies_vls
+            && match &self.room {
+                Room::Queue(_) => {
+                    (!self.is_disturbed || self.faults.take_bursts()) && self.observer.takes_bursts()
+                }
+                Room::Lanes(lanes) => lanes.takes_bursts() && self.is_up && self.is_here() && self.is_quiet(),
+            }
+    }
+
+    /// Whether it has credits.
+    #[inline]
+    pub fn has_credits(&self) -> bool {
+        matches!(self.room, Room::Lanes(_))
     }
 
     /// Whether the direction has neither observers nor faults.
+    #[inline]
     pub fn is_quiet(&self) -> bool {
         !self.is_disturbed && self.observer.is_idle()
     }
 
-    /// Whether packets that come from another engine are received at once here, and nothing asks for a single one.
+    /// Whether packets that come from another engine are received at once here, also together.
     pub fn takes_what_crosses(&self) -> bool {
-        self.is_up && self.is_here() && self.takes_trains()
+        self.is_up && self.is_here() && !self.has_credits() && self.takes_bursts()
     }
 
-    /// Take packets of a train that have come by the wire of the engine where this direction begins.
-    pub fn cross_train(&mut self, state: &mut State, now: u64, train: &Train) {
-        self.change(state);
-        if !self.observer.is_idle() {
-            train.indices().for_each(|index| self.observer.show_one_of(now, &train.packet, index, None));
-        }
-        self.counters.enter_many(train.count, train.packet.len());
-        self.counters.leave_many(train.count, train.packet.len());
-    }
-
-    /// Whether it has room for so many bytes of a train now, without a look at each packet; or there is, on their way to
-    /// the worker that carries it.
+    /// Whether it surely has room for so many bytes of a burst from now on, or there is room on their way to the worker
+    /// that carries it.
     pub fn has_room_for(&self, state: &State, now: u64, bytes: u64) -> bool {
         if let Some(worker) = self.elsewhere {
             return state.share.outboxes[worker as usize].has_room_for(bytes);
@@ -433,102 +472,6 @@ impl Direction {
                 Room::Queue(queue) => queue.has_room_for(&self.wire, now, bytes),
                 Room::Lanes(lanes) => lanes.has_room_for(bytes),
             }
-    }
-
-    /// Let packets of a train enter, each at its time; there is room for all.
-    #[inline]
-    pub fn enter_train(&mut self, state: &mut State, times: impl Iterator<Item = u64>, train: Train) {
-        if let Some(worker) = self.elsewhere {
-            return self.hand_train_over(worker, state, times, train);
-        }
-        self.change(state);
-        self.counters.enter_many(train.count, train.packet.len());
-        state.pool -= train.bytes() as i64;
-        let is_quiet = self.is_quiet();
-        let (is_alone, latest) = (state.share.is_alone(), &mut self.latest);
-        let times = times.map(|now| {
-            if is_alone {
-                return now;
-            }
-            *latest = now.max(*latest);
-            *latest
-        });
-        if is_quiet {
-            return self.wire.enter_train(&mut state.events, times, train);
-        }
-        let Train { packet, hops, .. } = &train;
-        for (now, from) in times.zip(train.indices()) {
-            let is_lost = self.is_disturbed && self.faults.loses(state, now, packet, &mut self.carried);
-            let drop = is_lost.then_some(Drop::LinkFault);
-            self.observer.show_one_of(now, packet, from, drop);
-            if let Some(drop) = drop {
-                self.counters.lose(drop);
-                state.pool += packet.len() as i64;
-                continue;
-            }
-            let one = Train { packet: packet.clone(), from, count: 1, hops: *hops };
-            self.wire.enter_train(&mut state.events, std::iter::once(now), one);
-        }
-        state.packets.recycle(train.packet);
-    }
-
-    /// Take the first packets of the train whose arrival is due, and say which one is the next.
-    #[inline]
-    pub fn arrive_train(&mut self, state: &mut State, count: u32) -> Option<(Train, Option<Next>)> {
-        let train = self.wire.take_train(count)?;
-        self.change(state);
-        self.counters.leave_many(count, train.packet.len());
-        state.pool += train.bytes() as i64;
-        Some((train, self.wire.next()))
-    }
-
-    /// Whether the direction has credits, and packets may pass without leaving the buffer of their train: it has no
-    /// observers, and one lane.
-    #[inline]
-    pub fn takes_cars(&self) -> bool {
-        matches!(&self.room, Room::Lanes(lanes) if lanes.takes_cars())
-            && self.is_up
-            && self.is_here()
-            && self.is_quiet()
-            && !self.tallies_vls
-    }
-
-    /// Let a packet of a train enter from a switch, in which it occupies room, where `takes_cars` has said that it may.
-    #[inline]
-    pub fn enter_car(&mut self, state: &mut State, now: u64, car: Car, room: Credit) {
-        let now = if state.share.is_alone() { now } else { self.not_before_the_last(now) };
-        self.change(state);
-        self.counters.enter(car.packet.len());
-        state.pool -= car.packet.len() as i64;
-        if let Room::Lanes(lanes) = &mut self.room {
-            lanes.enter_car(&mut self.wire, state, now, car, Some(room));
-        }
-    }
-
-    /// Let the packets of a train enter one by one from an HFI port; there is room for all.
-    pub fn enter_cars(&mut self, state: &mut State, now: u64, train: Train) {
-        let now = if state.share.is_alone() { now } else { self.not_before_the_last(now) };
-        self.change(state);
-        self.counters.enter_many(train.count, train.packet.len());
-        state.pool -= train.bytes() as i64;
-        let Room::Lanes(lanes) = &mut self.room else { return };
-        for index in train.indices() {
-            let car = Car { packet: train.packet.clone(), index, hops: train.hops, fecn: false };
-            lanes.enter_car(&mut self.wire, state, now, car, None);
-        }
-    }
-
-    /// Take the packet whose arrival is due, of a train, with the room that it occupies, and say which one is the next.
-    #[inline]
-    pub fn arrive_car(&mut self, state: &mut State) -> Option<(Car, Credit, Option<Next>)> {
-        let Room::Lanes(lanes) = &mut self.room else { return None };
-        let car = self.wire.take_car()?;
-        let room = lanes.credit(&car.packet);
-        self.change(state);
-        self.counters.leave(car.packet.len());
-        self.carried.fecn += u64::from(car.fecn);
-        state.pool += car.packet.len() as i64;
-        Some((car, room, self.wire.next()))
     }
 
     /// What is on its way.
@@ -559,7 +502,6 @@ impl Direction {
         self.change(state);
         let config = &here(self.arrives, config);
         let was_up = std::mem::replace(&mut self.is_up, config.up);
-        self.wire.split_trains(&mut state.packets);
         self.wire.configure(&mut state.events, now, config);
         match &mut self.room {
             Room::Queue(queue) => queue.limit = config.queue_bytes,
@@ -576,18 +518,18 @@ impl Direction {
     /// Drop all packets in transit: those that wait, then those held back, then those on the wire.
     fn cut(&mut self, state: &mut State, now: u64) {
         if let Room::Lanes(lanes) = &mut self.room {
-            for packet in lanes.flush(&self.wire, state, now) {
-                self.lose(state, packet, Drop::LinkDown);
+            for burst in lanes.flush(&self.wire, state, now) {
+                self.lose(state, burst, Drop::LinkDown);
             }
         }
-        for packet in self.faults.cut(state) {
-            self.end(state, now, packet, Drop::LinkDown);
+        for burst in self.faults.cut(state) {
+            self.end(state, now, burst, Drop::LinkDown);
         }
-        for packet in self.wire.cut(&mut state.events) {
+        for burst in self.wire.cut(&mut state.events) {
             if let Room::Lanes(lanes) = &mut self.room {
-                lanes.lose(state, &packet);
+                burst.indices().for_each(|_| lanes.lose(state, burst.len()));
             }
-            self.lose(state, packet, Drop::LinkDown);
+            self.lose(state, burst, Drop::LinkDown);
         }
         self.is_disturbed = !self.faults.is_idle();
     }
@@ -677,7 +619,7 @@ impl Direction {
 
     /// Whether what arrives occupies room until a host, or another engine, has released it.
     pub fn lends_to_host(&self) -> bool {
-        matches!(self.room, Room::Lanes(_)) && !matches!(self.target, End::Switch(..))
+        self.has_credits() && !matches!(self.target, End::Switch(..))
     }
 
     /// Whether the sender is to stop for lack of credits.

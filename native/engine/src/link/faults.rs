@@ -7,6 +7,7 @@ use offload::segment::Origin;
 
 use super::rule::{FaultKind, FaultRule, Passage};
 use super::wire_counters::WireTally;
+use crate::burst::Burst;
 use crate::counters::Drop;
 use crate::events::Event;
 use crate::outputs::{DirectionId, Output};
@@ -17,8 +18,7 @@ use crate::state::{ElementId, State};
 /// A packet that later ones may overtake.
 #[derive(Debug)]
 pub struct Held {
-    pub packet: Packet,
-    pub hops: u32,
+    pub burst: Burst,
     pub delay_ns: u64,
     behind: u64,
     /// The sequence number of the event at which it goes on at the latest.
@@ -85,13 +85,14 @@ impl Faults {
         Ok(passages)
     }
 
-    /// Whether all rules only drop packets, each independently at random, and without a limit that would be reported.
-    pub fn take_trains(&self) -> bool {
+    /// Whether all rules only drop packets, each independently at random, and without a limit that would be reported:
+    /// then packets need not leave the buffer of their burst.
+    pub fn take_bursts(&self) -> bool {
         let only_loses = |rule: &FaultRule| rule.kind == FaultKind::Loss && rule.count.is_none();
         self.held.is_empty() && self.rules.iter().all(only_loses)
     }
 
-    /// Let rules that take trains act on one of its packets, or a whole packet: return whether it is lost.
+    /// Apply rules that take bursts to a packet, of which only the header counts: return whether it is lost.
     pub fn loses(&mut self, state: &mut State, now: u64, packet: &[u8], wire: &mut WireTally) -> bool {
         let is_lost = self.rules.iter().any(|rule| hits(rule, state, now, packet, &mut self.stream));
         if is_lost {
@@ -106,17 +107,19 @@ impl Faults {
         self.passages = passages;
     }
 
-    /// Hold a packet back for later ones to overtake.
-    pub fn hold(&mut self, state: &mut State, now: u64, passage: Passage, hops: u32) {
-        let until = now.saturating_add(passage.hold_ns);
+    /// Hold a packet back until `behind` later ones have overtaken it, or for `hold_ns`. It no longer occupies room where it
+    /// came from.
+    pub fn hold(
+        &mut self,
+        state: &mut State,
+        now: u64,
+        burst: Burst,
+        delay_ns: u64,
+        (behind, hold_ns): (u64, u64),
+    ) {
+        let until = now.saturating_add(hold_ns);
         let number = state.events.schedule(until, Event::HeldLongEnough(self.direction));
-        self.held.push(Held {
-            packet: passage.packet,
-            hops,
-            delay_ns: passage.delay_ns,
-            behind: passage.behind,
-            number,
-        });
+        self.held.push(Held { burst, delay_ns, behind, number });
     }
 
     /// Count one more packet that has overtaken the one held back at this index; return it if it is to go on.
@@ -142,11 +145,11 @@ impl Faults {
     }
 
     /// Remove and return the packets held back, because the link went down.
-    pub fn cut(&mut self, state: &mut State) -> impl Iterator<Item = Packet> + use<> {
+    pub fn cut(&mut self, state: &mut State) -> impl Iterator<Item = Burst> + use<> {
         for held in &self.held {
             state.events.cancel(held.number);
         }
-        std::mem::take(&mut self.held).into_iter().map(|held| held.packet)
+        std::mem::take(&mut self.held).into_iter().map(|held| held.burst)
     }
 }
 

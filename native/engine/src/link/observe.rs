@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::capture::CaptureRing;
+use crate::burst::Burst;
 use crate::counters::Drop;
 use crate::outputs::{DirectionId, Output};
-use crate::packet::Packet;
 
 /// The observers of one direction.
 #[derive(Debug)]
@@ -40,28 +40,25 @@ impl Observer {
         self.taps.retain(|(other, _)| !Arc::ptr_eq(other, ring));
     }
 
-    /// Show a packet as it enters, with the reason if it ends there.
-    pub fn show(&self, outputs: &mut VecDeque<Output>, time: u64, packet: &Packet, drop: Option<Drop>) {
+    /// Show packets as they enter, with the reason if they end there. `takes_bursts` says whether they may be several.
+    pub fn show(&self, outputs: &mut VecDeque<Output>, time: u64, burst: &Burst, drop: Option<Drop>) {
         if self.reports {
-            let direction = self.direction;
-            outputs.push_back(Output::Observed { time, direction, packet: packet.clone(), drop });
+            let (direction, packet) = (self.direction, burst.packet.clone());
+            outputs.push_back(Output::Observed { time, direction, packet, drop });
         }
-        for (ring, interface) in &self.taps {
-            ring.push(time, *interface, packet, drop);
+        if self.taps.is_empty() {
+            return;
+        }
+        for packet in burst.packets() {
+            for (ring, interface) in &self.taps {
+                ring.push(time, *interface, packet, drop);
+            }
         }
     }
 
-    /// Whether packets of a train may enter together: no observer needs outputs.
+    /// Whether packets may enter in the buffer of a burst: no observer needs outputs.
     #[inline]
-    pub fn takes_trains(&self) -> bool {
+    pub fn takes_bursts(&self) -> bool {
         !self.reports
-    }
-
-    /// Show one packet of a train to the capture rings, as `show` does.
-    #[inline]
-    pub fn show_one_of(&self, time: u64, train: &Packet, index: u32, drop: Option<Drop>) {
-        for (ring, interface) in &self.taps {
-            ring.push(time, *interface, train.nth(index), drop);
-        }
     }
 }

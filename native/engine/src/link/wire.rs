@@ -1,13 +1,11 @@
 //! The wire of one direction: packets leave one after the other at a rate, and arrive in order one latency later.
 
-use std::collections::VecDeque;
-
 use wire::{HEADER, L4_FM, l4};
 
 use super::config::{LinkConfig, MAX_RATE_BPS};
+use crate::burst::{Burst, BurstQueue, Queued};
 use crate::events::{Event, Events, Place};
 use crate::outputs::DirectionId;
-use crate::packet::{Car, Packet, Packets, Train};
 use crate::random::{CHANCE_BITS, Stream};
 
 /// Later than any scheduled event.
@@ -15,35 +13,11 @@ pub const FOREVER: u64 = (1 << 63) - 1;
 /// Bits of a byte times nanoseconds of a second: over the rate in bit/s it is what a byte takes, in nanoseconds.
 const BIT_NS: u64 = 8_000_000_000;
 
-/// What a packet takes, in nanoseconds times the rate. The pool takes no packet of 256 MiB, and rates are at most 2^62:
+/// What a packet of `len` bytes takes, in nanoseconds times the rate. The pool takes no packet of 256 MiB, and rates are at most 2^62:
 /// with what the last packet leaves over, this stays within 64 bits.
 #[inline]
-fn work(packet: &[u8]) -> u64 {
-    packet.len() as u64 * BIT_NS
-}
-
-#[derive(Debug)]
-struct OnWire {
-    arrival: u64,
-    /// The sequence number of the event; only the first packet has one in the heap.
-    number: u64,
-    packet: Packet,
-    hops: u32,
-    /// Of a train: which packet is the first here, counted from 0, and how many there are, all under numbers in a row.
-    from: u32,
-    count: u32,
-    /// Of a train: whether these bear FECN, see `Car`.
-    fecn: bool,
-    /// Latency with jitter and what faults add; of a train, `arrivals` has it of each packet.
-    after_ns: u64,
-}
-
-impl OnWire {
-    /// The entry of a single packet.
-    #[inline]
-    fn single(arrival: u64, number: u64, packet: Packet, hops: u32, after_ns: u64) -> Self {
-        OnWire { arrival, number, packet, hops, from: 0, count: 1, fecn: false, after_ns }
-    }
+fn work(len: usize) -> u64 {
+    len as u64 * BIT_NS
 }
 
 /// Which arrivals at the far end may be outputs of the engine at once.
@@ -68,7 +42,7 @@ impl Shows {
     }
 }
 
-/// The first packet on a wire, while its arrival is no event.
+/// The first packet on a wire, while its arrival is not in the queue of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Next {
     pub arrival: u64,
@@ -90,9 +64,8 @@ pub struct Wire {
     last_arrival: u64,
     /// The last packet's length and what it takes: whole nanoseconds, and the rest times the rate.
     measured: (usize, u64, u64),
-    on_wire: VecDeque<OnWire>,
-    /// When the packets of the trains among these arrive, and after which latency.
-    arrivals: VecDeque<(u64, u64)>,
+    /// With the arrival of each packet, and its latency with jitter and what faults add.
+    on_wire: BurstQueue<u64>,
     pub jitter: Stream,
 }
 
@@ -108,8 +81,7 @@ impl Wire {
             remainder: 0,
             last_arrival: 0,
             measured: (0, 0, 0),
-            on_wire: VecDeque::new(),
-            arrivals: VecDeque::new(),
+            on_wire: BurstQueue::default(),
             jitter,
         }
     }
@@ -136,31 +108,34 @@ impl Wire {
         if left <= 0 {
             return;
         }
-        let mut gone = self.on_wire.len();
-        while gone > 0 && left > 0 {
-            gone -= 1;
-            left -= i128::from(work(&self.on_wire[gone].packet));
+        let mut gone = self.on_wire.take_one_by_one();
+        let first = gone.front().map(|first| first.number);
+        let mut staying = gone.len();
+        while staying > 0 && left > 0 {
+            staying -= 1;
+            left -= i128::from(work(gone[staying].burst.len()));
         }
-        if let Some(first) = self.on_wire.front().filter(|_| gone == 0) {
-            events.cancel(first.number);
+        if let Some(first) = first.filter(|_| staying == 0) {
+            events.cancel(first);
         }
-        let leaving = self.on_wire.split_off(gone);
-        self.last_arrival = self.on_wire.back().map_or(now, |last| last.arrival);
+        let leaving = gone.split_off(staying);
+        self.last_arrival = gone.back().map_or(now, |last| last.time);
+        self.on_wire.put_back(gone);
         // more is left only of packets that were handed on before their time, because a timer is coarse
         let more = left.max(0);
         let taken = u64::try_from(more / i128::from(rate_bps)).unwrap_or(u64::MAX);
         self.free_at = now.saturating_add(taken);
         self.remainder = (more % i128::from(rate_bps)) as u64;
         let mut done = (-left).max(0) as u64;
-        for OnWire { packet, hops, after_ns, .. } in leaving {
-            self.put(events, now, packet, hops, after_ns, std::mem::take(&mut done));
+        for Queued { fact: after_ns, burst, .. } in leaving {
+            self.put(events, now, burst, after_ns, std::mem::take(&mut done));
         }
     }
 
     /// Note what may be an output as it arrives, also for what is on the wire.
     pub fn set_shows(&mut self, events: &mut Events, shows: Shows) {
         self.shows = shows;
-        if let Some(first) = self.on_wire.front().filter(|_| shows != Shows::Nothing) {
+        if let Some(first) = self.on_wire.first().filter(|_| shows != Shows::Nothing) {
             events.make_outward(first.number);
         }
     }
@@ -192,11 +167,29 @@ impl Wire {
         }
     }
 
-    /// Send a packet behind those on the wire. `delay_ns` comes on top; later packets do not overtake it.
+    /// Send a burst behind what is on the wire, each packet at its time. `delay_ns` comes on top; later packets do not
+    /// overtake it.
     #[inline]
-    pub fn enter(&mut self, events: &mut Events, now: u64, packet: Packet, hops: u32, delay_ns: u64) {
+    pub fn enter(&mut self, events: &mut Events, times: &[u64], burst: Burst, delay_ns: u64) {
+        let [now, later @ ..] = times else { return };
+        let len = burst.len();
         let after_ns = self.after_ns(delay_ns);
-        self.put(events, now, packet, hops, after_ns, 0);
+        self.put(events, *now, burst, after_ns, 0);
+        if !later.is_empty() {
+            self.enter_later(later, len, delay_ns);
+        }
+    }
+
+    /// Send the further packets of the burst that was sent last.
+    fn enter_later(&mut self, times: &[u64], len: usize, delay_ns: u64) {
+        let work = self.taken(len, 0);
+        // taken out meanwhile, so that the list grows once and the state of the wire stays in registers
+        let mut on_wire = std::mem::take(&mut self.on_wire);
+        on_wire.extend(times.iter().map(|now| {
+            let after_ns = self.after_ns(delay_ns);
+            (self.occupy(*now, work, after_ns), after_ns)
+        }));
+        self.on_wire = on_wire;
     }
 
     /// Draw how long the next packet takes after its last bit.
@@ -211,33 +204,33 @@ impl Wire {
         after_ns.saturating_add(extra as u64)
     }
 
-    /// Return what a packet takes of which `done` has left: whole nanoseconds, and the rest times the rate.
+    /// Return what a packet of `len` bytes takes of which `done` has left: whole nanoseconds, and the rest times the rate.
     #[inline]
-    fn taken(&mut self, packet: &[u8], done: u64) -> (u64, u64) {
-        let (len, whole, rest) = self.measured;
-        if len == packet.len() && done == 0 {
+    fn taken(&mut self, len: usize, done: u64) -> (u64, u64) {
+        let (last, whole, rest) = self.measured;
+        if len == last && done == 0 {
             // most have the length of the one before, and a division takes longer than all else here
             return (whole, rest);
         }
-        let work = work(packet) - done;
+        let work = work(len) - done;
         let (whole, rest) = (work / self.rate_bps, work % self.rate_bps);
         if done == 0 {
-            self.measured = (packet.len(), whole, rest);
+            self.measured = (len, whole, rest);
         }
         (whole, rest)
     }
 
-    /// Put a packet behind those on the wire, after whose last bit it takes `after_ns`. `done`: how much of it has left,
-    /// in nanoseconds times the rate.
-    #[inline]
-    fn put(&mut self, events: &mut Events, now: u64, packet: Packet, hops: u32, after_ns: u64, done: u64) {
-        let work = self.taken(&packet, done);
-        let arrival = self.occupy(now, work, after_ns);
-        let number = events.number();
+    /// Put a burst behind what is on the wire; its first packet arrives `after_ns` after its last bit. `done`: how much of
+    /// that packet has left, in nanoseconds times the rate.
+    #[inline(always)] // of two callers one is cold
+    fn put(&mut self, events: &mut Events, now: u64, burst: Burst, after_ns: u64, done: u64) {
+        let work = self.taken(burst.len(), done);
+        let time = self.occupy(now, work, after_ns);
+        let number = events.numbers(u64::from(burst.count()));
         if self.on_wire.is_empty() {
-            events.push(arrival, number, Event::Arrival(self.direction), self.shows.place(&packet));
+            events.push(time, number, Event::Arrival(self.direction), self.shows.place(&burst.packet));
         }
-        self.on_wire.push_back(OnWire::single(arrival, number, packet, hops, after_ns));
+        self.on_wire.join(Queued { time, number, fact: after_ns, burst });
     }
 
     /// Let something take the wire, for whole nanoseconds and the rest times the rate; return when it arrives.
@@ -264,160 +257,42 @@ impl Wire {
         arrival
     }
 
-    /// Take the first packet, whose arrival is due, and say which one is the next: its event is not scheduled yet.
-    #[inline]
-    pub fn take_due(&mut self, packets: &mut Packets) -> Option<(Packet, u32, Option<Next>)> {
-        if self.on_wire.front()?.packet.is_train() {
-            let car = self.take_car()?;
-            let hops = car.hops;
-            return Some((car.single(packets), hops, self.next()));
-        }
-        let OnWire { packet, hops, .. } = self.on_wire.pop_front()?;
-        Some((packet, hops, self.next()))
-    }
-
-    /// The first packet.
-    #[inline]
-    pub fn next(&self) -> Option<Next> {
-        self.on_wire.front().map(|next| {
-            let OnWire { arrival, number, .. } = *next;
-            Next { arrival, number, place: self.shows.place(&next.packet) }
-        })
-    }
-
-    // --- trains ----------------------------------------------------------------------------------------------
-
     /// The shortest time that a packet takes after its last bit.
     pub fn latency_ns(&self) -> u64 {
         self.latency_ns
     }
 
-    /// The train of which the first packet is, with its hops.
+    /// What is on the wire.
     #[inline]
-    pub fn first_train(&self) -> Option<(&Packet, u32)> {
-        self.on_wire.front().filter(|first| first.packet.is_train()).map(|first| (&first.packet, first.hops))
+    pub fn queue(&self) -> &BurstQueue<u64> {
+        &self.on_wire
     }
 
-    /// Send packets of a train behind those on the wire, each at its time.
-    pub fn enter_train(&mut self, events: &mut Events, times: impl Iterator<Item = u64>, train: Train) {
-        let Train { packet, from, count, hops } = train;
-        let work = self.taken(&packet, 0);
-        // taken out for the while: so the list grows once, and what the wire knows stays in registers
-        let mut arrivals = std::mem::take(&mut self.arrivals);
-        let known = arrivals.len();
-        arrivals.extend(times.map(|now| {
-            let after_ns = self.after_ns(0);
-            (self.occupy(now, work, after_ns), after_ns)
-        }));
-        self.arrivals = arrivals;
-        let (arrival, after_ns) = self.arrivals[known];
-        let number = events.numbers(u64::from(count));
-        let fecn = false;
-        self.append(events, OnWire { arrival, number, packet, hops, from, count, fecn, after_ns });
-    }
-
-    /// Send one packet of a train behind those on the wire.
+    /// Take the first packets of the first burst, whose arrival is due.
     #[inline]
-    pub fn enter_car(&mut self, events: &mut Events, now: u64, car: Car) {
-        let Car { packet, index: from, hops, fecn } = car;
-        let work = self.taken(&packet, 0);
-        let after_ns = self.after_ns(0);
-        let arrival = self.occupy(now, work, after_ns);
-        self.arrivals.push_back((arrival, after_ns));
-        let number = events.number();
-        self.append(events, OnWire { arrival, number, packet, hops, from, count: 1, fecn, after_ns });
+    pub fn take(&mut self, count: u32) -> Option<Burst> {
+        self.on_wire.take(count)
     }
 
-    /// Put packets of a train behind those on the wire, with the last ones if they come right before them.
+    /// The next arrival, which is no event yet.
     #[inline]
-    fn append(&mut self, events: &mut Events, next: OnWire) {
-        let Some(last) = self.on_wire.back_mut() else {
-            let place = self.shows.place(&next.packet);
-            events.push(next.arrival, next.number, Event::Arrival(self.direction), place);
-            return self.on_wire.push_back(next);
-        };
-        if last.number + u64::from(last.count) == next.number
-            && last.packet.is_train()
-            && last.packet.as_ptr() == next.packet.as_ptr()
-            && (last.from + last.count, last.hops, last.fecn) == (next.from, next.hops, next.fecn)
-        {
-            last.count += next.count;
-        } else {
-            self.on_wire.push_back(next);
-        }
+    pub fn next(&self) -> Option<Next> {
+        self.on_wire.first().map(|next| Next {
+            arrival: next.time,
+            number: next.number,
+            place: self.shows.place(&next.burst.packet),
+        })
     }
 
-    /// How many packets of the train that is first arrive before this time and number, and not after `latest`; the first
-    /// does.
-    #[inline]
-    pub fn run(&self, before: (u64, u64), latest: u64) -> u32 {
-        let Some(first) = self.on_wire.front() else { return 0 };
-        let arrivals = self.arrivals.iter().zip(first.number..).take(first.count as usize);
-        let is_in =
-            |((arrival, _), number): &(&(u64, u64), u64)| *arrival <= latest && (*arrival, *number) < before;
-        1 + arrivals.skip(1).take_while(is_in).count() as u32
-    }
-
-    /// When the first packets of the train that is first arrive.
-    pub fn first_arrivals(&self, count: u32) -> impl Iterator<Item = u64> {
-        self.arrivals.iter().take(count as usize).map(|(arrival, _)| *arrival)
-    }
-
-    /// Take the first packets of the train that is first.
-    #[inline]
-    pub fn take_train(&mut self, count: u32) -> Option<Train> {
-        let first = self.on_wire.front_mut()?;
-        self.arrivals.drain(..count as usize);
-        if first.count == count {
-            let OnWire { packet, hops, from, .. } = self.on_wire.pop_front()?;
-            return Some(Train { packet, from, count, hops });
-        }
-        let train = Train { packet: first.packet.clone(), from: first.from, count, hops: first.hops };
-        first.from += count;
-        first.count -= count;
-        first.number += u64::from(count);
-        (first.arrival, first.after_ns) = *self.arrivals.front()?;
-        Some(train)
-    }
-
-    /// Take the first packet of the train that is first.
-    #[inline]
-    pub fn take_car(&mut self) -> Option<Car> {
-        let fecn = self.on_wire.front()?.fecn;
-        let Train { packet, from: index, hops, .. } = self.take_train(1)?;
-        Some(Car { packet, index, hops, fecn })
-    }
-
-    /// Split the trains on the wire into single packets.
-    pub fn split_trains(&mut self, packets: &mut Packets) {
-        if self.arrivals.is_empty() {
-            return;
-        }
-        for on_wire in std::mem::take(&mut self.on_wire) {
-            if !on_wire.packet.is_train() {
-                self.on_wire.push_back(on_wire);
-                continue;
-            }
-            let OnWire { packet, hops, from, count, number, fecn, .. } = on_wire;
-            for ((index, number), (arrival, after_ns)) in
-                (from..from + count).zip(number..).zip(self.arrivals.drain(..count as usize))
-            {
-                let packet = Car { packet: packet.clone(), index, hops, fecn }.single(packets);
-                self.on_wire.push_back(OnWire::single(arrival, number, packet, hops, after_ns));
-            }
-            packets.recycle(packet);
-        }
-    }
-
-    /// Forget everything on the wire, and return its packets in order.
-    pub fn cut(&mut self, events: &mut Events) -> impl Iterator<Item = Packet> + use<> {
-        if let Some(first) = self.on_wire.front() {
+    /// Forget everything on the wire, and return it in order.
+    pub fn cut(&mut self, events: &mut Events) -> impl Iterator<Item = Burst> + use<> {
+        if let Some(first) = self.on_wire.first() {
             events.cancel(first.number);
         }
         self.free_at = 0;
         self.last_arrival = 0;
         self.remainder = 0;
-        std::mem::take(&mut self.on_wire).into_iter().map(|on_wire| on_wire.packet)
+        self.on_wire.take_all()
     }
 }
 
@@ -433,17 +308,18 @@ mod tests {
         (Wire::new(0, Shows::Nothing, &config(rate_bps, latency_ns), Stream::new(1)), Events::default())
     }
 
-    fn packet(len: usize) -> Packet {
-        vec![0; len][..].into()
+    /// A packet that has visited so many switches.
+    fn packet(len: usize, hops: u32) -> Burst {
+        Burst::of(vec![0; len][..].into(), hops)
     }
 
     /// Take the first packet as an engine does, and return its hops.
     fn take_due(wire: &mut Wire, events: &mut Events) -> Option<u32> {
-        let (_, hops, next) = wire.take_due(&mut Packets::default())?;
-        if let Some(Next { arrival, number, place }) = next {
+        let burst = wire.take(1)?;
+        if let Some(Next { arrival, number, place }) = wire.next() {
             events.push(arrival, number, Event::Arrival(0), place);
         }
-        Some(hops)
+        Some(burst.hops())
     }
 
     fn pop(events: &mut Events) -> Option<(u64, u64)> {
@@ -451,14 +327,14 @@ mod tests {
     }
 
     fn arrivals(wire: &Wire) -> Vec<u64> {
-        wire.on_wire.iter().map(|on_wire| on_wire.arrival).collect()
+        wire.on_wire.iter().map(|queued| queued.time).collect()
     }
 
     #[test]
     fn fast_wire_keeps_its_rate_in_the_long_run_and_is_never_early() {
         let (mut wire, mut events) = wire(1_000_000_000_000, 7); // 64 bytes take 0.512 ns
         for _ in 0..1000 {
-            wire.enter(&mut events, 5, packet(64), 0, 0);
+            wire.enter(&mut events, &[5], packet(64, 0), 0);
         }
         let arrivals = arrivals(&wire);
         for (sent, arrival) in arrivals.iter().enumerate() {
@@ -472,7 +348,7 @@ mod tests {
     fn slowest_wire_holds_a_queue_of_16_mib() {
         let (mut wire, mut events) = wire(1, 3_600_000_000_000);
         for _ in 0..1024 {
-            wire.enter(&mut events, 0, packet(16_384), 0, 0);
+            wire.enter(&mut events, &[0], packet(16_384, 0), 0);
         }
         assert_eq!(wire.backlog(0), 16 << 20);
         assert_eq!(wire.free_from(), (16 << 20) * 8 * 1_000_000_000);
@@ -482,12 +358,12 @@ mod tests {
     #[test]
     fn clock_that_goes_back_overflows_no_backlog_and_no_change_of_rate() {
         let (mut wire, mut events) = wire(1_000_000_000_000_000, 0);
-        wire.enter(&mut events, FOREVER, packet(16_384), 0, 0);
+        wire.enter(&mut events, &[FOREVER], packet(16_384, 0), 0);
         assert_eq!(wire.backlog(0), u64::MAX);
         wire.configure(&mut events, 0, &config(1, 0));
         assert_eq!((wire.free_from(), wire.backlog(0)), (u64::MAX, u64::MAX / BIT_NS + 1));
         wire.configure(&mut events, 0, &config(u64::MAX, 0));
-        wire.enter(&mut events, 0, packet(256 << 20), 0, 0);
+        wire.enter(&mut events, &[0], packet(256 << 20, 0), 0);
         assert_eq!(arrivals(&wire).len(), 2);
     }
 
@@ -495,7 +371,7 @@ mod tests {
     fn what_has_not_left_goes_on_at_the_new_rate() {
         let (mut wire, mut events) = wire(8_000_000_000, 10); // a byte per nanosecond
         for _ in 0..3 {
-            wire.enter(&mut events, 0, packet(100), 0, 5);
+            wire.enter(&mut events, &[0], packet(100, 0), 5);
         }
         wire.configure(&mut events, 150, &config(4_000_000_000, 1000));
         assert_eq!(arrivals(&wire), [115, 150 + 100 + 15, 150 + 300 + 15]);
@@ -511,13 +387,13 @@ mod tests {
     #[test]
     fn wire_of_an_hour_that_flaps_fills_no_memory() {
         let (mut wire, mut events) = wire(1, 3_600_000_000_000);
-        wire.enter(&mut events, 0, packet(100), 0, 0);
+        wire.enter(&mut events, &[0], packet(100, 0), 0);
         for count in 0..10_000 {
             wire.configure(&mut events, count, &config(1 + count % 2, 0));
         }
         assert!(events.memory() <= 4);
         for _ in 0..10_000 {
-            wire.enter(&mut events, 10_000, packet(100), 0, 0);
+            wire.enter(&mut events, &[10_000], packet(100, 0), 0);
             assert!(wire.cut(&mut events).count() > 0);
         }
         assert!(events.memory() <= 4);
@@ -527,17 +403,17 @@ mod tests {
     #[test]
     fn delays_beyond_all_time_arrive_at_its_end_in_order() {
         let (mut wire, mut events) = wire(1000, FOREVER);
-        wire.enter(&mut events, FOREVER, packet(1000), 0, u64::MAX);
-        wire.enter(&mut events, FOREVER, packet(1000), 0, 0);
+        wire.enter(&mut events, &[FOREVER], packet(1000, 0), u64::MAX);
+        wire.enter(&mut events, &[FOREVER], packet(1000, 0), 0);
         assert_eq!(arrivals(&wire), [FOREVER, FOREVER]);
     }
 
     #[test]
     fn what_was_delayed_is_not_overtaken() {
         let (mut wire, mut events) = wire(8_000_000_000, 0); // a byte per nanosecond
-        wire.enter(&mut events, 0, packet(100), 0, 1000);
-        wire.enter(&mut events, 0, packet(100), 0, 0);
-        wire.enter(&mut events, 2000, packet(100), 0, 0);
+        wire.enter(&mut events, &[0], packet(100, 0), 1000);
+        wire.enter(&mut events, &[0], packet(100, 0), 0);
+        wire.enter(&mut events, &[2000], packet(100, 0), 0);
         assert_eq!(arrivals(&wire), [1100, 1100, 2100]);
     }
 
@@ -545,14 +421,14 @@ mod tests {
     fn one_event_per_wire_and_none_for_what_was_cut() {
         let (mut wire, mut events) = wire(8_000_000_000, 10);
         for _ in 0..3 {
-            wire.enter(&mut events, 0, packet(100), 4, 0);
+            wire.enter(&mut events, &[0], packet(100, 4), 0);
         }
         assert_eq!(pop(&mut events), Some((110, 1)));
         assert_eq!(events.next_inner(), None);
         assert_eq!(take_due(&mut wire, &mut events), Some(4));
         assert_eq!(events.next_inner(), Some(210));
         assert_eq!(wire.cut(&mut events).count(), 2);
-        wire.enter(&mut events, 20, packet(50), 0, 0);
+        wire.enter(&mut events, &[20], packet(50, 0), 0);
         assert_eq!(pop(&mut events), Some((80, 4)));
         assert!(take_due(&mut wire, &mut events).is_some());
         assert_eq!(pop(&mut events), None);

@@ -5,6 +5,7 @@ use std::ops::AddAssign;
 
 use wire::is_multicast;
 
+use crate::burst::Burst;
 use crate::packet::{becn, dlid, fecn};
 
 /// Errors count as recent for one to two of these.
@@ -54,19 +55,21 @@ pub fn is_marked(packet: &[u8]) -> bool {
 }
 
 impl WireTally {
-    /// Look at a packet that has arrived.
+    /// Count packets that have arrived, if they are multicast or marked.
     #[inline]
-    pub fn carried(&mut self, packet: &[u8]) {
-        if is_marked(packet) || is_multicast(dlid(packet)) {
-            self.note(packet);
+    pub fn carried(&mut self, burst: &Burst) {
+        if burst.has_fecn_aside() || is_marked(&burst.packet) || is_multicast(dlid(&burst.packet)) {
+            self.note(burst);
         }
     }
 
     #[cold]
-    fn note(&mut self, packet: &[u8]) {
-        self.multicast += u64::from(is_multicast(dlid(packet)));
-        self.fecn += u64::from(fecn(packet));
-        self.becn += u64::from(becn(packet));
+    fn note(&mut self, burst: &Burst) {
+        let (packet, count) = (&burst.packet, u64::from(burst.count()));
+        let counted = |is_so: bool| if is_so { count } else { 0 };
+        self.multicast += counted(is_multicast(dlid(packet)));
+        self.fecn += counted(burst.has_fecn_aside() || fecn(packet));
+        self.becn += counted(becn(packet));
     }
 
     /// Count an error of the wire.

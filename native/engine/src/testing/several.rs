@@ -15,7 +15,7 @@ pub type Totals = (Vec<u64>, i64);
 pub struct Several {
     pub engines: Vec<Engine>,
     pub outputs: Vec<Output>,
-    /// How often something was handed over, a packet or several of a train.
+    /// How often something was handed over, one packet or several.
     pub handed: u64,
     /// How many packets that was.
     pub handed_packets: u64,
@@ -76,7 +76,8 @@ impl Several {
             for to in 0..self.engines.len() {
                 let packets = self.engines[from].outbox(to as u32).take();
                 self.handed += packets.len() as u64;
-                self.handed_packets += packets.iter().map(|handover| handover.count() as u64).sum::<u64>();
+                self.handed_packets +=
+                    packets.iter().map(|handover| u64::from(handover.burst.count())).sum::<u64>();
                 packets.into_iter().for_each(|handover| self.engines[to].take_in(from as u32, handover));
             }
             self.outputs.extend(std::iter::from_fn(|| self.engines[from].poll_output()));

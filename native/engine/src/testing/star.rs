@@ -51,9 +51,9 @@ pub fn packet(packets: &mut Packets, address: Address, frame: usize, mark: u64) 
     packets.make(sizes(frame).1, |own| fill(own.bytes, address, frame, mark))
 }
 
-/// Build a train of packets like that, each with a mark of its own.
-pub fn train(packets: &mut Packets, address: Address, frame: usize, mut marks: Range<u64>) -> Packet {
-    packets.make_train(sizes(frame).1, marks.clone().count(), |own| {
+/// Build a burst of packets like that, each with a mark of its own.
+pub fn burst(packets: &mut Packets, address: Address, frame: usize, mut marks: Range<u64>) -> Packet {
+    packets.make_burst(sizes(frame).1, marks.clone().count(), |own| {
         fill(own.bytes, address, frame, marks.next().expect("as many as there are packets"));
     })
 }

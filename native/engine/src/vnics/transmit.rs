@@ -11,7 +11,7 @@ use crate::api::Engine;
 use crate::counters::Drop;
 use crate::encap::Refusal;
 use crate::outputs::PortId;
-use crate::packet::{Packet, Packets, longest_train};
+use crate::packet::{Packet, Packets, longest_burst};
 use crate::port::Address;
 
 /// Decisions made once for all segments of a frame.
@@ -29,11 +29,11 @@ pub trait Uplink {
     /// Where packets are made.
     fn packets(&mut self) -> &mut Packets;
 
-    /// Send a packet from an HFI port; return why the port refused it.
+    /// Send a packet from an HFI port, or several that `takes_together` has allowed; return why the port refused it.
     fn send(&mut self, port: PortId, packet: Packet, address: Address) -> Option<Drop>;
 
-    /// Whether `count` packets of `len` bytes with this header may be sent as a train, and none would be refused.
-    fn takes_train(
+    /// Whether `count` packets of `len` bytes with this header may be sent together, and none would be refused.
+    fn takes_together(
         &mut self,
         _port: PortId,
         _address: Address,
@@ -43,9 +43,6 @@ pub trait Uplink {
     ) -> bool {
         false
     }
-
-    /// Send so many packets, as `takes_train` has allowed.
-    fn send_train(&mut self, _port: PortId, _packet: Packet, _count: usize) {}
 }
 
 /// An engine at a time.
@@ -63,7 +60,7 @@ impl Uplink for At<'_> {
     }
 
     #[inline]
-    fn takes_train(
+    fn takes_together(
         &mut self,
         port: PortId,
         address: Address,
@@ -71,12 +68,7 @@ impl Uplink for At<'_> {
         len: usize,
         count: usize,
     ) -> bool {
-        self.0.may_inject_train(self.1, port, address, header, len, count)
-    }
-
-    #[inline]
-    fn send_train(&mut self, port: PortId, packet: Packet, count: usize) {
-        self.0.inject_train(self.1, port, packet, count as u32);
+        self.0.may_inject_together(self.1, port, address, header, len, count)
     }
 }
 
@@ -134,14 +126,14 @@ impl Vnics {
             tagged: is_tagged(padded),
         };
         slot.counters.tx_cut += segments.remaining() as u64 - 1;
-        while self.transmit_train(uplink, vport, &way, &mut segments) {}
+        while self.transmit_together(uplink, vport, &way, &mut segments) {}
         while let Some(raw_len) = segments.next_len() {
             self.transmit_segment(uplink, vport, &way, &mut segments, raw_len);
         }
     }
 
-    /// Count, build and send further segments of equal length as one train, if these may go so; return whether they did.
-    fn transmit_train(
+    /// Count, build and send further segments of equal length together, if that is allowed; return whether they were sent.
+    fn transmit_together(
         &mut self,
         uplink: &mut impl Uplink,
         vport: usize,
@@ -154,28 +146,28 @@ impl Vnics {
         };
         let len = raw_len.max(60);
         let (pad, size) = sizes(len);
-        let count = equal.min(longest_train(size));
+        let count = equal.min(longest_burst(size));
         if len > MAX_FRAME || count < 2 {
             return false;
         }
         let mut head = [0; VNIC_HEADER];
         way.words.write(&mut head);
-        if !uplink.takes_train(port, way.address, &head, size, count) {
+        if !uplink.takes_together(port, way.address, &head, size, count) {
             return false;
         }
         let icrc = self.icrc;
         let mut are_sound = icrc;
-        let packet = uplink.packets().make_train(size, count, |mut own| {
+        let packet = uplink.packets().make_burst(size, count, |mut own| {
             segments.write_next(&mut own.bytes[VNIC_HEADER..VNIC_HEADER + len]);
             way.words.write(own.bytes);
             seal(own.bytes, pad, icrc);
             own.set_sealed(icrc);
             own.set_origin(segments.origin());
-            // here its bytes are in the nearest cache; where it is received, the whole train has pushed them out of it
+            // checked now, while it is in the nearest cache: at the receiver, the packets behind it have pushed it out
             are_sound = are_sound && check(own.bytes, true).is_ok();
             own.set_sound(are_sound);
         });
-        uplink.send_train(port, packet, count);
+        uplink.send(port, packet, way.address);
         let slot = &mut self.vports[vport];
         slot.tx_balance.enter_many(count as u32, raw_len);
         slot.tx_balance.leave_many(count as u32, len);
