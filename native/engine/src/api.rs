@@ -265,7 +265,7 @@ impl Engine {
         };
         let switch = &mut self.switches[switch as usize];
         let burst = Burst::of(packet, 0);
-        switch.forward(&mut self.ports, &mut self.directions, &mut self.state, now, 0, burst, None);
+        switch.forward(&mut self.ports, &mut self.directions, &mut self.state, (now, 0), burst, None);
         None
     }
 
@@ -439,8 +439,7 @@ impl Engine {
                     &mut self.ports,
                     &mut self.directions,
                     &mut self.state,
-                    now,
-                    port,
+                    (now, port),
                     burst,
                     space,
                 );

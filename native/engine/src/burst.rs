@@ -70,12 +70,6 @@ impl Burst {
         self.facts & SEVERAL != 0
     }
 
-    /// Bytes of each packet.
-    #[inline]
-    pub fn len(&self) -> usize {
-        self.packet.len()
-    }
-
     /// Bytes of all packets.
     #[inline]
     pub fn bytes(&self) -> usize {

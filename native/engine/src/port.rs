@@ -203,7 +203,7 @@ impl Port {
         in_port: PortNum,
     ) {
         self.change(state);
-        self.rx.element.enter_many(burst.count(), burst.len());
+        self.rx.element.enter_many(burst.count(), burst.packet.len());
         if self.is_stalled {
             self.wait(state, burst, space, in_port);
         } else {
@@ -331,7 +331,7 @@ impl Port {
         self.change(state);
         self.is_stalled = false;
         while let Some((burst, space, in_port)) = self.waiting.pop_front() {
-            self.waiting_bytes -= burst.len();
+            self.waiting_bytes -= burst.packet.len();
             self.rx.in_flight -= 1;
             self.take(state, now, burst, space, in_port);
             if let Some(space) = space {
@@ -343,12 +343,12 @@ impl Port {
     fn wait(&mut self, state: &mut State, burst: Burst, space: Option<SpaceId>, in_port: PortNum) {
         if let Some(space) = space {
             state.keep(space);
-        } else if self.waiting_bytes + burst.len() > RX_BUFFER_BYTES {
+        } else if self.waiting_bytes + burst.packet.len() > RX_BUFFER_BYTES {
             self.rx.element.drop(Drop::RxOverflow);
             self.errors.note(Drop::RxOverflow, &burst.packet);
             return state.packets.recycle(burst.packet);
         }
-        self.waiting_bytes += burst.len();
+        self.waiting_bytes += burst.packet.len();
         self.waiting.push_back((burst, space, in_port));
         self.rx.in_flight += 1;
     }

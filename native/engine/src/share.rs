@@ -34,7 +34,7 @@ impl Handover {
     }
 }
 
-/// What so many bytes that are handed over together take up of the limit.
+/// The share of the limit of so many bytes that are handed over together.
 fn size_of_bytes(bytes: usize) -> usize {
     bytes + size_of::<Handover>()
 }

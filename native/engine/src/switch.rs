@@ -159,8 +159,7 @@ impl Switch {
         ports: &mut [Port],
         directions: &mut [Direction],
         state: &mut State,
-        now: u64,
-        in_port: PortNum,
+        (now, in_port): (u64, PortNum),
         mut burst: Burst,
         space: Option<SpaceId>,
     ) {
@@ -188,7 +187,7 @@ impl Switch {
         }
         let dlid = dlid(packet);
         if is_multicast(dlid) {
-            return self.replicate(ports, directions, state, now, in_port, burst, space);
+            return self.replicate(ports, directions, state, (now, in_port), burst, space);
         }
         let mut port = self.lft.entries.get(dlid as usize).copied().unwrap_or(0);
         if is_astray(burst.hops(), state.switches) {
@@ -201,7 +200,7 @@ impl Switch {
             let group = &self.lft.groups[usize::from(port - GROUP_BASE)];
             port = group[path_of(entropy(packet), group.len(), burst.hops())];
         }
-        self.pass_on(directions, state, now, in_port, port, burst, space);
+        self.pass_on(directions, state, (now, in_port), port, burst, space);
     }
 
     /// Where all packets of a burst go that arrive by a port, after so many switches, this one included; None: they are
@@ -233,8 +232,8 @@ impl Switch {
     ) {
         burst.visit_switch();
         self.mark.set(&mut state.changed, ElementId::Switch(self.number));
-        self.counters.element.enter_many(burst.count(), burst.len());
-        self.counters.element.leave_many(burst.count(), burst.len());
+        self.counters.element.enter_many(burst.count(), burst.packet.len());
+        self.counters.element.leave_many(burst.count(), burst.packet.len());
         leaving.enter(state, times, burst, space);
     }
 
@@ -243,8 +242,7 @@ impl Switch {
         ports: &mut [Port],
         directions: &mut [Direction],
         state: &mut State,
-        now: u64,
-        in_port: PortNum,
+        (now, in_port): (u64, PortNum),
         burst: Burst,
         space: Option<SpaceId>,
     ) {
@@ -267,7 +265,7 @@ impl Switch {
                 Some(port0) if port == 0 => {
                     self.leave_to(&mut ports[port0 as usize], state, now, in_port, copy, space)
                 }
-                _ => self.pass_on(directions, state, now, in_port, port, copy, space),
+                _ => self.pass_on(directions, state, (now, in_port), port, copy, space),
             }
         }
         state.packets.recycle(packet);
@@ -332,8 +330,7 @@ impl Switch {
         &mut self,
         directions: &mut [Direction],
         state: &mut State,
-        now: u64,
-        in_port: PortNum,
+        (now, in_port): (u64, PortNum),
         port: PortNum,
         mut burst: Burst,
         space: Option<SpaceId>,

@@ -137,7 +137,7 @@ impl Vnics {
             Goal::Vport(_) => None,
             Goal::Elsewhere | Goal::NoVnic(_) => Some(Drop::VnicNoVesw),
         };
-        engine.account(port, burst.count(), burst.len(), drop);
+        engine.account(port, burst.count(), burst.packet.len(), drop);
         if let Output::Delivered { burst, .. } = output {
             self.receive(engine, goal, burst);
         }

@@ -45,7 +45,7 @@ impl Outbox {
         let is_full = self.backlog.load(Ordering::Relaxed) >= MOST;
         match &output {
             Output::Delivered { port, burst, token, .. } if is_full => {
-                engine.account(*port, burst.count(), burst.len(), Some(Drop::RxOverflow));
+                engine.account(*port, burst.count(), burst.packet.len(), Some(Drop::RxOverflow));
                 if let Some(token) = token {
                     engine.release(now, *token);
                 }

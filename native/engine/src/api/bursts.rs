@@ -192,7 +192,7 @@ impl Engine {
         let is_alone = !is_strict && self.is_undisturbed(None, direction, &burst.packet, burst.hops());
         let latest = self.latest_with(now, direction, until, is_alone);
         let count = inbox.run(events.bound(Place::Inside, is_strict), latest);
-        let bytes = burst.len() as u64 * u64::from(count);
+        let bytes = burst.packet.len() as u64 * u64::from(count);
         entered.has_room_for(&self.state, now, bytes).then_some(count)
     }
 
@@ -258,7 +258,7 @@ impl Engine {
                 }
                 let is_alone = !is_strict && self.is_undisturbed(Some(number), leaving, &burst.packet, hops);
                 let count = run(Place::Inside, self.latest_with(now, leaving, until, is_alone));
-                let bytes = burst.len() as u64 * u64::from(count);
+                let bytes = burst.packet.len() as u64 * u64::from(count);
                 let may = leaving != number && leaver.has_room_for(&self.state, now, bytes);
                 may.then_some(Together { count, onward })
             }

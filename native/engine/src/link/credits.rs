@@ -1,6 +1,6 @@
 //! Virtual lanes with credits: a link direction that loses nothing, because a full receiver stops its sender.
 //!
-//! Each VL of a direction has a buffer at the receiving end, and perhaps a part of what all share there. A packet goes on
+//! Each VL of a direction has a buffer at the receiving end, and perhaps a part of a shared buffer. A packet goes on
 //! the wire only when there is room for it (credit), or when its VL is empty there: hardware forwards a packet that is
 //! longer than a buffer while it arrives. The room is free again when the packet has left the receiver: a switch has put
 //! every copy of it on the next wire, or an HFI has passed it to its host. So a host that does not read fills its port's
@@ -77,13 +77,13 @@ pub struct Lanes {
     fecn_bytes: u64,
     /// Those included that are no longer used.
     lanes: Vec<Lane>,
-    /// What each may occupy; index: lane.
+    /// The limits of each lane; index: lane.
     rooms: Buffers,
     /// The VL that sent last.
     last_vl: usize,
     /// None: there is only one VL.
     arbiter: Option<Arbiter>,
-    /// The sequence number of the event at which the wire is free; 0: none is set.
+    /// The sequence number of the event at which the wire is free; 0: no event.
     wire_event: u64,
     fecn_marked: u64,
 }
@@ -149,7 +149,7 @@ impl Lanes {
         }
     }
 
-    /// Return how much of what all share is occupied.
+    /// Return how many bytes of the shared room are occupied.
     fn shared_used(&self) -> u64 {
         let over = |(lane, own): (&Lane, &u64)| lane.occupied.saturating_sub(*own);
         self.lanes.iter().zip(&self.rooms.dedicated).map(over).sum()
@@ -176,13 +176,14 @@ impl Lanes {
         let mut bits = 0;
         for vl in &mut vls {
             let first = self.lanes[vl].queue.front();
-            bits |= u16::from(first.is_some_and(|first| !self.has_room(vl, first.burst.len() as u64))) << vl;
+            bits |= u16::from(first.is_some_and(|first| !self.has_room(vl, first.burst.packet.len() as u64)))
+                << vl;
         }
         bits
     }
 
     fn can_send(&self, vl: usize) -> bool {
-        self.lanes[vl].queue.front().is_some_and(|first| self.has_room(vl, first.burst.len() as u64))
+        self.lanes[vl].queue.front().is_some_and(|first| self.has_room(vl, first.burst.packet.len() as u64))
     }
 
     pub fn status(&self) -> LanesStatus {
@@ -194,7 +195,7 @@ impl Lanes {
         }
     }
 
-    /// Refuse a packet beyond the limit; one that waits in the room it has at the port it came to, never.
+    /// Refuse a packet beyond the limit, unless it has room at the port where it arrived and can wait there.
     #[inline]
     pub fn refusal(&self, size: u64, space: Option<SpaceId>) -> Option<Drop> {
         let queued = || self.lanes.iter().map(|lane| lane.queued).sum::<u64>();
@@ -231,7 +232,7 @@ impl Lanes {
         if self.marks(vl) {
             burst = burst.with_fecn(&mut state.packets);
         }
-        if self.sends_at_once(wire, now, vl, burst.len() as u64) {
+        if self.sends_at_once(wire, now, vl, burst.packet.len() as u64) {
             return wire.enter(&mut state.events, &[now], burst, delay_ns);
         }
         if let Some(space) = space {
@@ -267,7 +268,7 @@ impl Lanes {
         if lane.queue.is_empty() {
             lane.since = now;
         }
-        lane.queued += waiting.burst.len() as u64;
+        lane.queued += waiting.burst.packet.len() as u64;
         lane.queue.push_back(waiting);
         if self.arbiter.is_some() {
             self.wake_for_wire(wire, state, now);
@@ -294,7 +295,7 @@ impl Lanes {
         true
     }
 
-    /// Note that a VL sends now: the one that sent before has waited since its last packet had left, if it has more.
+    /// Note that a VL sends now. If the VL that sent before has more packets, it waits since its last one left.
     fn take_wire(&mut self, wire: &Wire, vl: usize) {
         let last = std::mem::replace(&mut self.last_vl, vl);
         if last != vl {
@@ -302,7 +303,7 @@ impl Lanes {
         }
     }
 
-    /// Return how long a VL has been waiting that has something to send, in nanoseconds.
+    /// Return how long a VL with packets to send has been waiting, in nanoseconds.
     fn waiting(&self, wire: &Wire, now: u64, vl: usize) -> u64 {
         let since = self.lanes[vl].since;
         now.saturating_sub(if vl == self.last_vl { since.max(wire.free_from()) } else { since })
@@ -341,7 +342,7 @@ impl Lanes {
         state.returns.push_back(credit);
     }
 
-    /// Take a credit that has come back, and send what waited for it.
+    /// Take a returned credit, and send the packets that waited for it.
     pub fn give_back(&mut self, wire: &mut Wire, state: &mut State, now: u64, credit: Credit) {
         let vl = usize::from(credit.vl);
         if self.arbiter.is_none() {
@@ -354,7 +355,7 @@ impl Lanes {
         self.go_on(wire, state, now, blocked);
     }
 
-    /// Send packets for which there may be room now; the VLs of `blocked` had none before.
+    /// Send packets for which there may be room now; the VLs of `blocked` had no room before.
     fn go_on(&mut self, wire: &mut Wire, state: &mut State, now: u64, blocked: u16) {
         if let Some(arbiter) = &mut self.arbiter {
             for vl in (0..self.lanes.len()).filter(|vl| blocked >> vl & 1 == 1) {
@@ -375,7 +376,7 @@ impl Lanes {
         let lane = &mut self.lanes[vl];
         lane.since = now;
         let Some(next) = lane.queue.pop_front() else { return };
-        let size = next.burst.len() as u64;
+        let size = next.burst.packet.len() as u64;
         lane.occupied += size;
         lane.queued -= size;
         self.vls_on_wire.push_back(vl as u8);
@@ -422,20 +423,20 @@ impl Lanes {
         self.arbitrate(wire, state, now);
     }
 
-    /// Wait for the wire anew: it may be free sooner or later than it was to be.
+    /// Schedule the wait for the wire again, after its rate has changed.
     pub fn wire_changed(&mut self, wire: &mut Wire, state: &mut State, now: u64) {
         if self.cancel_wire_event(state) {
             self.wake_for_wire(wire, state, now);
         }
     }
 
-    /// Send what can go now, and the rest when the wire is free again.
+    /// Send the packets that can be sent now, and the rest when the wire is free again.
     fn arbitrate(&mut self, wire: &mut Wire, state: &mut State, now: u64) {
         loop {
             let ready = self.ready();
             let Some(arbiter) = self.arbiter.as_mut().filter(|_| ready != 0) else { break };
             let turn = arbiter.choose(ready);
-            let size = self.lanes[turn.vl].queue.front().map_or(0, |first| first.burst.len());
+            let size = self.lanes[turn.vl].queue.front().map_or(0, |first| first.burst.packet.len());
             arbiter.sent(turn, size as u64);
             self.send_next(wire, state, now, turn.vl);
             if wire.free_from() > now {

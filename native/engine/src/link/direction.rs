@@ -45,7 +45,7 @@ pub struct Direction {
     pub counters: Passing,
     pub mark: Mark,
     number: DirectionId,
-    /// The worker that carries it, if it is not this one: entering packets are handed over to it.
+    /// The worker that carries this direction, if it is another one: entering packets are handed over to it.
     elsewhere: Option<WorkerId>,
     /// When a packet last entered, kept where there are several workers.
     latest: u64,
@@ -67,13 +67,13 @@ pub struct Direction {
 /// Fields that few packets need.
 #[derive(Debug)]
 struct Vls {
-    /// How its credits are set up; None: it has none, and one queue.
+    /// The setup of its credits; None: a direction without credits, with one queue.
     flow: Option<FlowControl>,
     /// As the port says.
     egress: Egress,
     /// The VL of each service channel.
     sc_to_vl: ScToVl,
-    /// What each VL has carried; None: there has always been one only.
+    /// Counters of each VL; None: there has never been more than one.
     tally: Option<VlTally>,
     /// Packets that were longer than the MTU of their VL.
     too_long: u64,
@@ -162,10 +162,10 @@ impl Direction {
             self.not_before_the_last(times);
         }
         self.change(state);
-        self.counters.enter_many(burst.count(), burst.len());
+        self.counters.enter_many(burst.count(), burst.packet.len());
         state.pool -= burst.bytes() as i64;
         let drop = if self.is_up {
-            self.refusal(state, times[0], burst.len() as u64, space)
+            self.refusal(state, times[0], burst.packet.len() as u64, space)
         } else {
             Some(Drop::LinkDown)
         };
@@ -188,7 +188,7 @@ impl Direction {
             return None;
         }
         self.change(state);
-        self.counters.enter_many(burst.count(), burst.len());
+        self.counters.enter_many(burst.count(), burst.packet.len());
         self.observer.show(&mut state.outputs, now, &burst, None);
         self.count_arrival(&burst);
         Some(burst)
@@ -220,7 +220,7 @@ impl Direction {
     pub fn overflow(&mut self, state: &mut State, handover: Handover) {
         self.change(state);
         let Handover { burst, time, later, .. } = handover;
-        self.counters.enter_many(burst.count(), burst.len());
+        self.counters.enter_many(burst.count(), burst.packet.len());
         state.pool -= burst.bytes() as i64;
         let times = std::iter::once(time).chain(later);
         for (burst, time) in burst.one_by_one().zip(times) {
@@ -296,7 +296,7 @@ impl Direction {
         space: Option<SpaceId>,
         delay_ns: u64,
     ) -> bool {
-        if let Some(drop) = self.refusal(state, now, burst.len() as u64, space) {
+        if let Some(drop) = self.refusal(state, now, burst.packet.len() as u64, space) {
             self.end(state, now, burst, drop);
             return false;
         }
@@ -413,14 +413,14 @@ impl Direction {
         self.count_arrival(&burst);
         let space = match &mut self.room {
             Room::Queue(_) => None,
-            Room::Lanes(lanes) => Some(lanes.arrived(state, burst.len())),
+            Room::Lanes(lanes) => Some(lanes.arrived(state, burst.packet.len())),
         };
         Some(Arrived { burst, space, next: self.wire.next() })
     }
 
     #[inline]
     fn count_arrival(&mut self, burst: &Burst) {
-        self.counters.leave_many(burst.count(), burst.len());
+        self.counters.leave_many(burst.count(), burst.packet.len());
         self.carried.carried(burst);
         if self.tallies_vls {
             self.tally_arrival(&burst.packet);
@@ -474,7 +474,7 @@ impl Direction {
             }
     }
 
-    /// What is on its way.
+    /// The wire, with the packets on it.
     pub fn wire(&self) -> &Wire {
         &self.wire
     }
@@ -497,7 +497,7 @@ impl Direction {
 
     // --- changes ---------------------------------------------------------------------------------------------
 
-    /// Take a new configuration; what is on its way stays, except where the link goes down.
+    /// Take a new configuration. Packets in transit stay, unless the link goes down.
     pub fn configure(&mut self, state: &mut State, now: u64, config: &LinkConfig) {
         self.change(state);
         let config = &here(self.arrives, config);
@@ -527,14 +527,14 @@ impl Direction {
         }
         for burst in self.wire.cut(&mut state.events) {
             if let Room::Lanes(lanes) = &mut self.room {
-                burst.indices().for_each(|_| lanes.lose(state, burst.len()));
+                burst.indices().for_each(|_| lanes.lose(state, burst.packet.len()));
             }
             self.lose(state, burst, Drop::LinkDown);
         }
         self.is_disturbed = !self.faults.is_idle();
     }
 
-    /// Take new faults; what the old ones hold back stays held.
+    /// Replace the faults. Packets that the old ones hold back stay held.
     pub fn set_rules(&mut self, rules: Vec<FaultRule>) {
         self.faults.rules = if self.arrives { Vec::new() } else { rules };
         self.is_disturbed = !self.faults.is_idle();
@@ -555,7 +555,7 @@ impl Direction {
         self.observer.detach(ring);
     }
 
-    /// Take other credits, of a link that has some; what waits and what is on its way stays, on the VL that it is on.
+    /// Change the credits of a link that has credits. Packets that wait or are in transit stay on their VL.
     pub fn set_flow(&mut self, state: &mut State, now: u64, flow: &FlowControl) {
         if self.vls.flow.as_ref().is_some_and(|before| before != flow) {
             self.vls.flow = Some(flow.clone());
@@ -563,7 +563,7 @@ impl Direction {
         }
     }
 
-    /// Let packets leave as a port says. Those that wait or are on the wire stay on the VL that they are on.
+    /// Take the egress settings of the port. Packets that wait or are on the wire stay on their VL.
     pub fn set_egress(&mut self, state: &mut State, now: u64, egress: &Egress) {
         if *egress != self.vls.egress {
             self.vls.egress = egress.clone();
@@ -597,7 +597,7 @@ impl Direction {
         }
     }
 
-    /// Note what may be an output as it arrives, also for what is on its way.
+    /// Set which arrivals may be outputs, also for packets in transit.
     pub fn set_shows(&mut self, state: &mut State, shows: Shows) {
         self.wire.set_shows(&mut state.events, shows);
     }
@@ -617,7 +617,7 @@ impl Direction {
         self.wire.outward_latency()
     }
 
-    /// Whether what arrives occupies room until a host, or another engine, has released it.
+    /// Whether an arriving packet occupies room until a host, or another engine, has released it.
     pub fn lends_to_host(&self) -> bool {
         self.has_credits() && !matches!(self.target, End::Switch(..))
     }
@@ -640,7 +640,7 @@ impl Direction {
         }
     }
 
-    /// Return what all VLs together have that `counters` lack, and the counters of each VL as of `now`.
+    /// Return the counters of all VLs together that `counters` lack, and those of each VL as of `now`.
     pub fn vl_counters(&self, now: u64) -> (Uncounted, Vec<VlCounters>) {
         let waits = match &self.room {
             Room::Queue(_) => Vec::new(),
@@ -654,7 +654,7 @@ impl Direction {
         (Uncounted { too_long: self.vls.too_long, fecn, becn }, rows)
     }
 
-    /// Return what it has counted beside packets and bytes.
+    /// Return the counters other than packets and bytes.
     pub fn wire_counters(&mut self, now: u64) -> WireCounters {
         self.carried.counters(now)
     }

@@ -1,6 +1,6 @@
 //! Disturbs packets: loss, damage, duplicates, delay, reordering, as rules say.
 //!
-//! How rules draw random words is in hfi_sim/base/random_stream.py: one for each packet that a rule means and does not spare.
+//! How rules draw random words is in hfi_sim/base/random_stream.py: one for each packet that a rule selects and does not skip.
 
 use ::wire::{HEADER, TRAILER};
 use offload::segment::Origin;
@@ -21,7 +21,7 @@ pub struct Held {
     pub burst: Burst,
     pub delay_ns: u64,
     behind: u64,
-    /// The sequence number of the event at which it goes on at the latest.
+    /// The sequence number of the event that releases it, unless enough packets overtake it before.
     number: u64,
 }
 
@@ -37,7 +37,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Begin without rules.
+    /// Start without rules.
     pub fn new(direction: DirectionId, stream: Stream) -> Self {
         Faults { rules: Vec::new(), stream, direction, held: Vec::new(), passages: Vec::new() }
     }
@@ -47,7 +47,7 @@ impl Faults {
         self.rules.is_empty() && self.held.is_empty()
     }
 
-    /// Whether an event may show outside as it happens: a rule is spent, or a packet that was held back goes on.
+    /// Whether an event here may cause an output at once: a rule is spent, or a held packet is released.
     pub fn show_at_once(&self) -> bool {
         self.is_holding()
             || self.rules.iter().any(|rule| rule.count.is_some() || rule.kind == FaultKind::Reorder)
@@ -58,8 +58,8 @@ impl Faults {
         !self.held.is_empty()
     }
 
-    /// Let the rules act on a packet: return what passes, or why nothing does. Give the list back with `recycle`.
-    /// What the far end notices as an error is counted in `wire`.
+    /// Apply the rules to a packet: return the copies that pass, or the drop reason. Return the list with `recycle`.
+    /// Errors that the far end notices are counted in `wire`.
     pub fn judge(
         &mut self,
         state: &mut State,
@@ -122,7 +122,7 @@ impl Faults {
         self.held.push(Held { burst, delay_ns, behind, number });
     }
 
-    /// Count one more packet that has overtaken the one held back at this index; return it if it is to go on.
+    /// Count one more packet that has overtaken the one held at this index; return the held packet if it is released.
     pub fn overtaken(&mut self, state: &mut State, index: usize) -> Option<Held> {
         let held = &mut self.held[index];
         held.behind -= 1;

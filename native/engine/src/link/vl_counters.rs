@@ -14,7 +14,7 @@ pub struct VlCounters {
     /// Packets that have arrived.
     pub packets: u64,
     pub bytes: u64,
-    /// How long it had packets to send and sent none, in nanoseconds.
+    /// Time with packets to send and none being sent, in nanoseconds.
     pub wait_ns: u64,
     /// Packets that were not sent.
     pub discards: u64,
@@ -25,7 +25,7 @@ pub struct VlCounters {
     pub becn: u64,
 }
 
-/// What a direction has counted of all its VLs together that its other counters lack.
+/// Counters of all VLs of a direction together that its other counters lack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Uncounted {
     /// Packets longer than the MTU of their VL.
@@ -34,7 +34,7 @@ pub struct Uncounted {
     pub becn: u64,
 }
 
-/// What several workers have counted adds up.
+/// The counts of several workers are added.
 impl AddAssign for VlCounters {
     fn add_assign(&mut self, other: Self) {
         self.packets += other.packets;
@@ -55,7 +55,7 @@ impl AddAssign for Uncounted {
     }
 }
 
-/// What is counted for each VL as it happens; times are with the lanes.
+/// Counters of each VL. The lanes keep the times.
 #[derive(Debug)]
 pub struct VlTally(Vec<VlCounters>);
 
@@ -92,7 +92,7 @@ impl VlTally {
         counters.overflows += u64::from(drop == Some(Drop::LinkOverflow));
     }
 
-    /// Return what was counted, with the time that each VL has waited; there may be no times.
+    /// Return the counters, with the time that each VL has waited; `waits` may be empty.
     pub fn rows(&self, waits: &[u64]) -> Vec<VlCounters> {
         let mut rows = self.0.clone();
         for (row, wait_ns) in rows.iter_mut().zip(waits) {

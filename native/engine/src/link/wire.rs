@@ -10,11 +10,11 @@ use crate::random::{CHANCE_BITS, Stream};
 
 /// Later than any scheduled event.
 pub const FOREVER: u64 = (1 << 63) - 1;
-/// Bits of a byte times nanoseconds of a second: over the rate in bit/s it is what a byte takes, in nanoseconds.
+/// Bits of a byte times nanoseconds of a second: divided by the rate in bit/s, the nanoseconds that a byte takes.
 const BIT_NS: u64 = 8_000_000_000;
 
-/// What a packet of `len` bytes takes, in nanoseconds times the rate. The pool takes no packet of 256 MiB, and rates are at most 2^62:
-/// with what the last packet leaves over, this stays within 64 bits.
+/// The time that a packet of `len` bytes takes, in nanoseconds times the rate. The pool takes no packet of 256 MiB, and rates
+/// are at most 2^62, so this stays within 64 bits, the remainder of the last packet included.
 #[inline]
 fn work(len: usize) -> u64 {
     len as u64 * BIT_NS
@@ -59,12 +59,12 @@ pub struct Wire {
     latency_ns: u64,
     jitter_ns: u64,
     free_at: u64,
-    /// What the last packet takes beyond `free_at`, in nanoseconds times the rate.
+    /// The time that the last packet takes beyond `free_at`, in nanoseconds times the rate.
     remainder: u64,
     last_arrival: u64,
-    /// The last packet's length and what it takes: whole nanoseconds, and the rest times the rate.
+    /// The last packet's length and the time it takes: whole nanoseconds, and the rest times the rate.
     measured: (usize, u64, u64),
-    /// With the arrival of each packet, and its latency with jitter and what faults add.
+    /// The packets on the wire, with the arrival of each and its latency, jitter and delays of faults included.
     on_wire: BurstQueue<u64>,
     pub jitter: Stream,
 }
@@ -113,7 +113,7 @@ impl Wire {
         let mut staying = gone.len();
         while staying > 0 && left > 0 {
             staying -= 1;
-            left -= i128::from(work(gone[staying].burst.len()));
+            left -= i128::from(work(gone[staying].burst.packet.len()));
         }
         if let Some(first) = first.filter(|_| staying == 0) {
             events.cancel(first);
@@ -132,7 +132,7 @@ impl Wire {
         }
     }
 
-    /// Note what may be an output as it arrives, also for what is on the wire.
+    /// Set which arrivals may be outputs, also for packets on the wire.
     pub fn set_shows(&mut self, events: &mut Events, shows: Shows) {
         self.shows = shows;
         if let Some(first) = self.on_wire.first().filter(|_| shows != Shows::Nothing) {
@@ -167,12 +167,12 @@ impl Wire {
         }
     }
 
-    /// Send a burst behind what is on the wire, each packet at its time. `delay_ns` comes on top; later packets do not
+    /// Send a burst behind the packets on the wire, each packet at its time. `delay_ns` comes on top; later packets do not
     /// overtake it.
     #[inline]
     pub fn enter(&mut self, events: &mut Events, times: &[u64], burst: Burst, delay_ns: u64) {
         let [now, later @ ..] = times else { return };
-        let len = burst.len();
+        let len = burst.packet.len();
         let after_ns = self.after_ns(delay_ns);
         self.put(events, *now, burst, after_ns, 0);
         if !later.is_empty() {
@@ -204,7 +204,7 @@ impl Wire {
         after_ns.saturating_add(extra as u64)
     }
 
-    /// Return what a packet of `len` bytes takes of which `done` has left: whole nanoseconds, and the rest times the rate.
+    /// Return the time of a packet of `len` bytes, of which `done` has left: whole nanoseconds, and the rest times the rate.
     #[inline]
     fn taken(&mut self, len: usize, done: u64) -> (u64, u64) {
         let (last, whole, rest) = self.measured;
@@ -220,11 +220,11 @@ impl Wire {
         (whole, rest)
     }
 
-    /// Put a burst behind what is on the wire; its first packet arrives `after_ns` after its last bit. `done`: how much of
+    /// Put a burst behind the packets on the wire; its first packet arrives `after_ns` after its last bit. `done`: how much of
     /// that packet has left, in nanoseconds times the rate.
     #[inline(always)] // of two callers one is cold
     fn put(&mut self, events: &mut Events, now: u64, burst: Burst, after_ns: u64, done: u64) {
-        let work = self.taken(burst.len(), done);
+        let work = self.taken(burst.packet.len(), done);
         let time = self.occupy(now, work, after_ns);
         let number = events.numbers(u64::from(burst.count()));
         if self.on_wire.is_empty() {
@@ -233,7 +233,7 @@ impl Wire {
         self.on_wire.join(Queued { time, number, fact: after_ns, burst });
     }
 
-    /// Let something take the wire, for whole nanoseconds and the rest times the rate; return when it arrives.
+    /// Occupy the wire for whole nanoseconds and the rest times the rate; return the time of arrival.
     #[inline]
     fn occupy(&mut self, now: u64, (mut taken, rest): (u64, u64), after_ns: u64) -> u64 {
         if self.free_at < now {
@@ -262,7 +262,7 @@ impl Wire {
         self.latency_ns
     }
 
-    /// What is on the wire.
+    /// The packets on the wire.
     #[inline]
     pub fn queue(&self) -> &BurstQueue<u64> {
         &self.on_wire
