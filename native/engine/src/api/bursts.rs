@@ -17,7 +17,7 @@ const LONGEST_WAY: usize = 12;
 
 /// The packets of a buffer of several that arrive in one step.
 #[derive(Clone, Copy)]
-struct Together {
+struct Step {
     count: u32,
     /// The switch to which they come, and the direction in which it passes them on.
     onward: Option<(SwitchId, DirectionId)>,
@@ -225,7 +225,7 @@ impl Engine {
 
     /// Which packets of the first burst on a wire, in a buffer of several, arrive in one step; None: the first, alone.
     #[inline]
-    fn arriving_together(&self, number: DirectionId, until: u64, in_rows: bool) -> Option<Together> {
+    fn arriving_together(&self, number: DirectionId, until: u64, in_rows: bool) -> Option<Step> {
         let arriving = &self.directions[number as usize];
         let first = arriving.wire().queue().first()?;
         if !arriving.takes_bursts() || !self.has_room() {
@@ -242,7 +242,7 @@ impl Engine {
         match arriving.target {
             End::Hfi(port) => {
                 let may = self.ports[port as usize].may_receive_bursts();
-                may.then(|| Together { count: run(Place::Port, until), onward: None })
+                may.then(|| Step { count: run(Place::Port, until), onward: None })
             }
             End::Switch(switch, in_port) => {
                 let hops = burst.hops().saturating_add(1);
@@ -254,17 +254,17 @@ impl Engine {
                 }
                 let onward = Some((switch, leaving));
                 if arriving.has_credits() {
-                    return Some(Together { count: 1, onward });
+                    return Some(Step { count: 1, onward });
                 }
                 let is_alone = !is_strict && self.is_undisturbed(Some(number), leaving, &burst.packet, hops);
                 let count = run(Place::Inside, self.latest_with(now, leaving, until, is_alone));
                 let bytes = burst.packet.len() as u64 * u64::from(count);
                 let may = leaving != number && leaver.has_room_for(&self.state, now, bytes);
-                may.then_some(Together { count, onward })
+                may.then_some(Step { count, onward })
             }
             End::Boundary => {
                 let may = self.bursts_depart && !arriving.has_credits();
-                may.then(|| Together { count: run(Place::Port, until), onward: None })
+                may.then(|| Step { count: run(Place::Port, until), onward: None })
             }
         }
     }
@@ -281,14 +281,14 @@ impl Engine {
     ) -> Option<Next> {
         let first = self.directions[number as usize].wire().queue().first()?;
         let is_single = !first.burst.is_of_several();
-        let together = if is_single { None } else { self.arriving_together(number, until, in_rows) };
+        let step = if is_single { None } else { self.arriving_together(number, until, in_rows) };
         let arriving = &mut self.directions[number as usize];
-        let onward = together.and_then(|together| together.onward);
+        let onward = step.and_then(|step| step.onward);
         if onward.is_some() {
-            let count = together.map_or(1, |together| together.count);
+            let count = step.map_or(1, |step| step.count);
             self.times.extend(arriving.wire().queue().times(count));
         }
-        let count = together.map(|together| together.count);
+        let count = step.map(|step| step.count);
         let Arrived { burst, space, next } = arriving.arrive(&mut self.state, count)?;
         let Some((switch, leaving)) = onward else {
             self.receive(now, number, burst, space);
