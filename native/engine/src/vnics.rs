@@ -180,11 +180,7 @@ impl Vnics {
         self.received.push(Received(packet));
         self.frames += count as usize;
         let first = Span { packet: index, at: at as u32, len: range.len() as u32 };
-        if count == 1 {
-            slot.coalescer.push(&self.received, first, origin, merge);
-        } else {
-            slot.coalescer.push_all(&self.received, first, step as u32, count, origin, merge);
-        }
+        slot.coalescer.push_all(&self.received, first, step as u32, count, origin, merge);
     }
 
     // --- to the hosts ----------------------------------------------------------------------------------------

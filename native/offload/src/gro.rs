@@ -178,7 +178,9 @@ impl Coalescer {
         while count > 0 {
             let slot = self.push(burst, frame, origin, merge);
             let followed = match slot {
-                Some(slot) if origin == Origin::Cut => self.slots[slot].follow(burst, frame, step, count - 1),
+                Some(slot) if count > 1 && origin == Origin::Cut => {
+                    self.slots[slot].follow(burst, frame, step, count - 1)
+                }
                 _ => 0,
             };
             frame.at += step * (1 + followed);
