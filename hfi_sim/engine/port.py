@@ -14,7 +14,7 @@ from hfi_sim.base.counters import CongestionCounters, Drop, PacketCounters
 from hfi_sim.base.port_state import PortState
 from hfi_sim.base.types import LID_MULTICAST_FIRST, LID_NONE, LID_PERMISSIVE, is_multicast_lid
 from hfi_sim.engine.config import PortConfig
-from hfi_sim.engine.events.outputs import BufferToken, FlowChanged, PortId, delivered
+from hfi_sim.engine.events.outputs import BufferToken, Delivered, FlowChanged, PortId
 from hfi_sim.engine.events.state import EngineState, Space
 from hfi_sim.engine.forwarding import is_management, lets_pass
 from hfi_sim.engine.link.config import Egress
@@ -31,8 +31,6 @@ from hfi_sim.wire.lrh16b import (
     with_becn,
 )
 from hfi_sim.wire.packet import MAX_PACKET, MIN_PACKET, check_packet
-
-_DOWN: Final = PortState.DOWN  # looking up an enum member costs time
 
 RX_BUFFER_BYTES: Final = 1 << 20
 """Bytes that a stalled port queues from a link without credits; more is dropped (rx_overflow)."""
@@ -108,7 +106,7 @@ class EnginePort:
     def send(self, now: int, data: bytes, way: Leaving | None = None) -> Drop | None:
         """Send bytes as `inject` does, if they are a packet; SLID, DLID and P_Key are read from them."""
         size = len(data)
-        if self.config.state is _DOWN:
+        if self.config.state is PortState.DOWN:
             drop = Drop.TX_PORT_DOWN
         elif MIN_PACKET <= size <= MAX_PACKET and length_of_16b(data) == size:
             slid, dlid, pkey = route_of(data)
@@ -196,7 +194,7 @@ class EnginePort:
         if space is not None:
             space.keep()
             token = self._lend(space)
-        self._outputs.append(delivered((now, self._number, packet, token, in_port)))
+        self._outputs.append(Delivered(now, self._number, packet, token, in_port))
 
     def _refusal(self, packet: bytes) -> Drop | None:
         if not self._is_active and not lets_pass(self.config.state, packet):

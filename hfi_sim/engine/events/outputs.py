@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import NamedTuple, NewType
 
 from hfi_sim.base.counters import Drop
@@ -28,12 +26,6 @@ class Delivered(NamedTuple):
     """To be released once the host has taken the packet; None: the link has no credits."""
     in_port: int = 0
     """At port 0 of a switch: the port by which the packet came to the switch, which directed routes need."""
-
-
-delivered: Callable[[tuple[int, PortId, bytes, BufferToken | None, int]], Delivered] = partial(
-    tuple.__new__, Delivered
-)
-"""Makes a `Delivered` from a tuple of all fields: calling the class, with named fields, takes twice as long."""
 
 
 class Observed(NamedTuple):

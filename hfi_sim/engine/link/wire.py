@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from enum import Enum
-from functools import lru_cache
 from typing import Final
 
 from hfi_sim.base.instants import FOREVER, NS_PER_S
@@ -19,23 +18,6 @@ _BIT_NS: Final = 8 * NS_PER_S
 """Bits of a byte times nanoseconds of a second: divided by the rate in bit/s, the nanoseconds of one byte."""
 
 
-class _Times(dict[int, tuple[int, int]]):
-    """Serialization time by packet size at one rate: whole nanoseconds, and the remainder times the rate."""
-
-    def __init__(self, rate_bps: int) -> None:
-        super().__init__()
-        self._rate_bps = rate_bps
-
-    def __missing__(self, size: int) -> tuple[int, int]:
-        """Divide once for each size: these numbers are too large to divide for each packet."""
-        times = self[size] = divmod(size * _BIT_NS, self._rate_bps)
-        return times
-
-
-_times_at: Final = lru_cache(maxsize=64)(_Times)
-"""Wires of the same rate share one table."""
-
-
 class Visibility(Enum):
     """Which arrivals at the far end may be outputs of the engine at once."""
 
@@ -46,9 +28,6 @@ class Visibility(Enum):
     """It ends at an HFI port."""
 
 
-_NOTHING: Final = Visibility.NOTHING
-_MADS: Final = Visibility.MADS
-_EVERYTHING: Final = Visibility.EVERYTHING
 _FM: Final = bytes([L4.FM])
 
 Arrive = Callable[[int, bytes, int], None]
@@ -60,7 +39,6 @@ class Wire:
 
     __slots__ = (
         "_events",
-        "_happens",
         "_jitter",
         "_jitter_ns",
         "_last_arrival",
@@ -68,7 +46,6 @@ class Wire:
         "_on_wire",
         "_rate_bps",
         "_remainder",
-        "_times",
         "arrive",
         "free_at",
         "visibility",
@@ -89,8 +66,6 @@ class Wire:
                `Direction`.
         """
         self._events = events
-        self._happens = self._due
-        """The scheduled event: the arrival of the first packet."""
         self.arrive = arrive
         """Receives arriving packets."""
         self._jitter = jitter
@@ -106,7 +81,6 @@ class Wire:
         self._remainder = 0
         """What the last packet takes beyond `free_at`, in nanoseconds times the rate."""
         self._rate_bps = config.whole_rate_bps
-        self._times = _times_at(self._rate_bps)
         self._latency_ns = config.latency_ns
         self._jitter_ns = config.jitter_ns
 
@@ -124,7 +98,6 @@ class Wire:
     def _change_rate(self, now: int, rate_bps: int) -> None:
         left = (self.free_at - now) * self._rate_bps + self._remainder
         self._rate_bps = rate_bps
-        self._times = _times_at(rate_bps)
         if left <= 0:
             return
         on_wire = self._on_wire
@@ -141,15 +114,15 @@ class Wire:
         self.free_at = now + taken
         done = max(-left, 0)
         for _, _, packet, hops, after_ns in reversed(leaving):
-            self.enter(now, packet, hops, again=(after_ns, done))
+            self._put(now, packet, hops, after_ns, done)
             done = 0
 
     def set_visibility(self, visibility: Visibility) -> None:
         """Set which arrivals may be outputs, including those of packets on the wire."""
         self.visibility = visibility
-        if visibility is not _NOTHING and self._on_wire:
+        if visibility is not Visibility.NOTHING and self._on_wire:
             arrival, number, *_ = self._on_wire[0]
-            self._events.make_outward(arrival, number, self._happens)
+            self._events.make_outward(arrival, number, self._arrives)
 
     @property
     def free_from(self) -> int:
@@ -161,66 +134,49 @@ class Wire:
         return (self.free_at - now) * self._rate_bps + self._remainder <= size * _BIT_NS
 
     def enter(
-        self,
-        now: int,
-        packet: bytes,
-        hops: int,
-        delay_ns: int = 0,
-        _space: Space | None = None,
-        again: tuple[int, int] | None = None,
+        self, now: int, packet: bytes, hops: int, delay_ns: int = 0, _space: Space | None = None
     ) -> None:
-        """Send a packet behind those on the wire.
+        """Send a packet behind those on the wire, with extra latency. Later packets do not overtake it."""
+        after_ns = self._latency_ns + delay_ns
+        if self._jitter_ns:
+            after_ns += (self._jitter.word() >> 64 - CHANCE_BITS) * self._jitter_ns >> CHANCE_BITS
+        self._put(now, packet, hops, after_ns)
 
-        Args:  delay_ns: extra latency; later packets do not overtake it. again: for a packet that was on the wire:
-               its time on the wire after it has left the near end, and how much of it has left, in nanoseconds
-               times the rate.
+    def _put(self, now: int, packet: bytes, hops: int, after_ns: int, done: int = 0) -> None:
+        """Put a packet behind those on the wire.
+
+        Args:  after_ns: its time on the wire after it has left the near end. done: how much of it has left, in
+               nanoseconds times the rate.
         """
-        taken, remainder = self._times[len(packet)]
-        if again is None:
-            after_ns = self._latency_ns + delay_ns
-            if self._jitter_ns:
-                after_ns += (self._jitter.word() >> 64 - CHANCE_BITS) * self._jitter_ns >> CHANCE_BITS
-        else:
-            after_ns = again[0]
-            taken, remainder = divmod(len(packet) * _BIT_NS - again[1], self._rate_bps)
-        free_at = self.free_at
-        if free_at < now:
-            free_at = now
-        else:
-            remainder += self._remainder
-            if remainder >= self._rate_bps:
-                remainder -= self._rate_bps
-                taken += 1
-        self.free_at = free_at = free_at + taken
-        self._remainder = remainder
-        arrival = free_at + after_ns
-        if remainder:
-            arrival += 1
-        if arrival < self._last_arrival:
-            arrival = self._last_arrival
-        elif arrival > FOREVER:
-            arrival = FOREVER
+        self._occupy(now, len(packet) * _BIT_NS - done)
+        arrival = min(max(self.free_from + after_ns, self._last_arrival), FOREVER)
         self._last_arrival = arrival
-        events = self._events
-        next_number = events.number
-        number = next_number()
-        on_wire = self._on_wire
-        is_first = not on_wire
-        on_wire.append((arrival, number, packet, hops, after_ns))
-        if is_first:
-            visibility = self.visibility
-            is_outward = visibility is _EVERYTHING or (visibility is _MADS and packet[8:9] == _FM)
-            events.push(arrival, number, self._happens, is_outward)
+        self._on_wire.append((arrival, self._events.number(), packet, hops, after_ns))
+        if len(self._on_wire) == 1:
+            self._schedule_first()
 
-    def _due(self, now: int, _number: int) -> None:
-        on_wire = self._on_wire
-        _, _, packet, hops, _ = on_wire.popleft()
-        if on_wire:
-            first, visibility = on_wire[0], self.visibility
-            is_outward = visibility is _EVERYTHING or (visibility is _MADS and first[2][8:9] == _FM)
-            self._events.push(first[0], first[1], self._happens, is_outward)
-        arrive = self.arrive
-        arrive(now, packet, hops)
+    def _occupy(self, now: int, work: int) -> None:
+        """Keep the wire busy for `work`, in nanoseconds times the rate, as soon as it is free."""
+        if self.free_at < now:
+            self.free_at = now
+            self._remainder = 0
+        taken, self._remainder = divmod(self._remainder + work, self._rate_bps)
+        self.free_at += taken
+
+    def _schedule_first(self) -> None:
+        arrival, number, packet, _, _ = self._on_wire[0]
+        is_mad = packet[8:9] == _FM
+        is_outward = self.visibility is Visibility.EVERYTHING or (
+            self.visibility is Visibility.MADS and is_mad
+        )
+        self._events.push(arrival, number, self._arrives, is_outward)
+
+    def _arrives(self, now: int, _number: int) -> None:
+        """Let the first packet arrive."""
+        _, _, packet, hops, _ = self._on_wire.popleft()
+        if self._on_wire:
+            self._schedule_first()
+        self.arrive(now, packet, hops)
 
     def cut(self) -> list[bytes]:
         """Remove everything on the wire and return its packets in order."""
