@@ -161,7 +161,7 @@ impl Engine {
             if let End::Switch(switch, port) = target {
                 let switch = &mut self.switches[switch as usize];
                 switch.port(port).arriving = Some(number);
-                direction.set_shows(&mut self.state, switch.shows());
+                direction.set_visibility(&mut self.state, switch.visibility());
             }
             let near = match source {
                 End::Hfi(port) => {
@@ -506,8 +506,8 @@ impl Engine {
         let outward = self.state.events.next_outward();
         let Some(inner) = self.state.events.next_inner() else { return outward };
         let lookahead = if self.state.stopped > 0 { 0 } else { self.lookahead() };
-        let shows = inner.saturating_add(lookahead);
-        Some(outward.map_or(shows, |outward| outward.min(shows)))
+        let visible = inner.saturating_add(lookahead);
+        Some(outward.map_or(visible, |outward| outward.min(visible)))
     }
 
     /// Drop cached facts about all links, because one changes.
@@ -520,7 +520,7 @@ impl Engine {
         let directions = &self.directions;
         // packets for another worker must reach it in time
         let parts = if self.state.share.is_alone() { 1 } else { 2 };
-        let shortest = || directions.iter().filter_map(Direction::shows_after).min().unwrap_or(0) / parts;
+        let shortest = || directions.iter().filter_map(Direction::visible_from).min().unwrap_or(0) / parts;
         *self.lookahead.get_or_insert_with(shortest)
     }
 

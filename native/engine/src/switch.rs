@@ -12,7 +12,7 @@ use crate::counters::{Drop, Passing};
 use crate::forwarding::{is_astray, is_management, lets_pass, path_of, sc_leaving};
 use crate::hash::FastMap;
 use crate::link::direction::Direction;
-use crate::link::wire::Shows;
+use crate::link::wire::Visibility;
 use crate::outputs::{DirectionId, PortId, SwitchId};
 use crate::packet::{Packet, dlid, entropy, sc};
 use crate::port::Port;
@@ -131,8 +131,8 @@ impl Switch {
     }
 
     /// Which arrivals here may be outputs of the engine.
-    pub fn shows(&self) -> Shows {
-        if self.port0.is_some() { Shows::Mads } else { Shows::Nothing }
+    pub fn visibility(&self) -> Visibility {
+        if self.port0.is_some() { Visibility::Mads } else { Visibility::Nothing }
     }
 
     /// The directions that end at it.

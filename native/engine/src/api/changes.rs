@@ -34,9 +34,9 @@ impl Engine {
             return;
         }
         switch.port0 = port0;
-        let shows = switch.shows();
+        let visibility = switch.visibility();
         for direction in switch.arriving() {
-            self.directions[direction as usize].set_shows(&mut self.state, shows);
+            self.directions[direction as usize].set_visibility(&mut self.state, visibility);
         }
         self.forget_links();
     }

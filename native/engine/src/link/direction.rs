@@ -11,7 +11,7 @@ use super::observe::Observer;
 use super::queue::Queue;
 use super::rule::{FaultRule, Passage};
 use super::vl_counters::{Uncounted, VlCounters, VlTally};
-use super::wire::{Next, Shows, Wire};
+use super::wire::{Next, Visibility, Wire};
 use super::wire_counters::{WireCounters, WireTally, is_marked};
 use crate::burst::Burst;
 use crate::config::End;
@@ -122,7 +122,7 @@ impl Direction {
             latest: 0,
             is_up: config.up,
             is_disturbed: false,
-            wire: Wire::new(number, Shows::Everything, config, streams.1),
+            wire: Wire::new(number, Visibility::Everything, config, streams.1),
             room: match flow {
                 None => Room::Queue(Queue { limit: config.queue_bytes }),
                 Some(flow) => Room::Lanes(Box::new(Lanes::new(number, source, flow, config.queue_bytes))),
@@ -598,16 +598,16 @@ impl Direction {
     }
 
     /// Set which arrivals may be outputs, also for packets in transit.
-    pub fn set_shows(&mut self, state: &mut State, shows: Shows) {
-        self.wire.set_shows(&mut state.events, shows);
+    pub fn set_visibility(&mut self, state: &mut State, visibility: Visibility) {
+        self.wire.set_visibility(&mut state.events, visibility);
     }
 
     // --- looking ---------------------------------------------------------------------------------------------
 
-    /// After how long at the earliest a packet that enters shows outside: at once where something reports it, else when
+    /// After how long at the earliest a packet that enters is visible outside: at once where something reports it, else when
     /// it arrives at an HFI port; None: never here. Not looked at: that a sender is stopped, which only an input does, and
     /// that one goes on.
-    pub fn shows_after(&self) -> Option<u64> {
+    pub fn visible_from(&self) -> Option<u64> {
         if self.observer.reports || self.faults.show_at_once() {
             return Some(0);
         }

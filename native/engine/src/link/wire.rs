@@ -22,7 +22,7 @@ fn work(len: usize) -> u64 {
 
 /// Which arrivals at the far end may be outputs of the engine at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shows {
+pub enum Visibility {
     Nothing,
     /// It ends at a switch whose port 0 is not DOWN. Other packets for port 0 have no receiver there.
     Mads,
@@ -30,13 +30,13 @@ pub enum Shows {
     Everything,
 }
 
-impl Shows {
+impl Visibility {
     /// Where the arrival of a packet happens.
     #[inline]
     fn place(self, packet: &[u8]) -> Place {
         match self {
-            Shows::Everything => Place::Port,
-            Shows::Mads if packet.len() >= HEADER && l4(packet) == L4_FM => Place::Switch,
+            Visibility::Everything => Place::Port,
+            Visibility::Mads if packet.len() >= HEADER && l4(packet) == L4_FM => Place::Switch,
             _ => Place::Inside,
         }
     }
@@ -54,7 +54,7 @@ pub struct Next {
 #[derive(Debug)]
 pub struct Wire {
     direction: DirectionId,
-    shows: Shows,
+    visibility: Visibility,
     rate_bps: u64,
     latency_ns: u64,
     jitter_ns: u64,
@@ -70,10 +70,10 @@ pub struct Wire {
 }
 
 impl Wire {
-    pub fn new(direction: DirectionId, shows: Shows, config: &LinkConfig, jitter: Stream) -> Self {
+    pub fn new(direction: DirectionId, visibility: Visibility, config: &LinkConfig, jitter: Stream) -> Self {
         Wire {
             direction,
-            shows,
+            visibility,
             rate_bps: config.rate_bps.clamp(1, MAX_RATE_BPS),
             latency_ns: config.latency_ns,
             jitter_ns: config.jitter_ns,
@@ -133,16 +133,16 @@ impl Wire {
     }
 
     /// Set which arrivals may be outputs, also for packets on the wire.
-    pub fn set_shows(&mut self, events: &mut Events, shows: Shows) {
-        self.shows = shows;
-        if let Some(first) = self.on_wire.first().filter(|_| shows != Shows::Nothing) {
+    pub fn set_visibility(&mut self, events: &mut Events, visibility: Visibility) {
+        self.visibility = visibility;
+        if let Some(first) = self.on_wire.first().filter(|_| visibility != Visibility::Nothing) {
             events.make_outward(first.number);
         }
     }
 
     /// After how long at the earliest a packet that enters is an output; None: not by its arrival.
     pub fn outward_latency(&self) -> Option<u64> {
-        (self.shows != Shows::Nothing).then_some(self.latency_ns)
+        (self.visibility != Visibility::Nothing).then_some(self.latency_ns)
     }
 
     /// The first whole nanosecond at which everything sent so far has left the near end.
@@ -228,7 +228,7 @@ impl Wire {
         let time = self.occupy(now, work, after_ns);
         let number = events.numbers(u64::from(burst.count()));
         if self.on_wire.is_empty() {
-            events.push(time, number, Event::Arrival(self.direction), self.shows.place(&burst.packet));
+            events.push(time, number, Event::Arrival(self.direction), self.visibility.place(&burst.packet));
         }
         self.on_wire.join(Queued { time, number, fact: after_ns, burst });
     }
@@ -280,7 +280,7 @@ impl Wire {
         self.on_wire.first().map(|next| Next {
             arrival: next.time,
             number: next.number,
-            place: self.shows.place(&next.burst.packet),
+            place: self.visibility.place(&next.burst.packet),
         })
     }
 
@@ -305,7 +305,7 @@ mod tests {
     }
 
     fn wire(rate_bps: u64, latency_ns: u64) -> (Wire, Events) {
-        (Wire::new(0, Shows::Nothing, &config(rate_bps, latency_ns), Stream::new(1)), Events::default())
+        (Wire::new(0, Visibility::Nothing, &config(rate_bps, latency_ns), Stream::new(1)), Events::default())
     }
 
     /// A packet that has visited so many switches.
