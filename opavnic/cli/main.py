@@ -71,7 +71,6 @@ COMMANDS: Final = {
         "opavnic.cli.view.ethtool:ethtool", "Show a VNIC as ethtool shows one of the driver."
     ),
     "topo": LazyCommand("opavnic.cli.view.topo:topo", "Show a fabric: cables, routes, drawings."),
-    "seed": LazyCommand("opavnic.cli.view.seed:seed", "Print the seed of a running lab."),
     "cluster": LazyCommand("opavnic.cli.labs.cluster:app", "Fabrics over several machines: credentials."),
     "fault": LazyCommand("opavnic.cli.manage.fault:app", "Inject and remove faults in a running lab."),
     "capture": LazyCommand(

@@ -101,10 +101,3 @@ class TopologyState(StateModel):
     """A cycle of channels that wait for each other; empty: there is none."""
     lids: dict[str, int]
     """By HFI port."""
-
-
-class SeedState(StateModel):
-    """What the random streams of a fabric come from."""
-
-    seed: int
-    """The number to give as `seed` in a lab file for the same run once more."""

@@ -19,7 +19,6 @@ from opavnic.web.guard import Guard
 from opavnic.web.pages.fabric import FabricPage
 from opavnic.web.pages.part import PartView
 from opavnic.web.pages.parts import parts_page
-from opavnic.web.pages.seed import seed_page
 from opavnic.web.pages.timeline import timeline_page
 from opavnic.web.pages.vnics import vnic_page, vnics_page
 from opavnic.web.pages.watch import Watch
@@ -78,10 +77,6 @@ def application(watch: Watch, lab: str) -> FastAPI:
     @ui.page("/timeline")
     def timeline() -> None:
         timeline_page(watch)
-
-    @ui.page("/seed")
-    def seed() -> None:
-        seed_page(watch)
 
     @ui.page("/part/{name}")
     def part(name: str) -> None:

@@ -141,7 +141,7 @@ def test_path_says_queue_and_credit_of_each_hop(page: Page) -> None:
     page.get_by_text("sw0:3->h2:1: VL 0: 0 bytes wait, 65,536 bytes of credit").wait_for()
 
 
-PATHS = ("/", "/vnics", "/vnic/h1/blue", "/timeline", "/seed", "/parts")
+PATHS = ("/", "/vnics", "/vnic/h1/blue", "/timeline", "/parts")
 
 
 @pytest.mark.parametrize("path", PATHS)

@@ -16,7 +16,6 @@ _PAGES: Final = (
     ("Fabric", "/"),
     ("VNICs", "/vnics"),
     ("Timeline", "/timeline"),
-    ("Seed", "/seed"),
     ("Apps and parts", "/parts"),
 )
 """Pages of every lab; those of its parts follow."""

@@ -5,7 +5,6 @@ POST /faults           {"fault": "loss on h1 20%"}: set one
 POST /faults/remove    {"number": 3}; {"number": null} removes all
 GET  /topology         the fabric as ibnetdiscover text, links that are down, the routing engine, possible deadlocks
 GET  /routes?from=h1&to=h2   the ways that the tables of the switches say, and the lanes of each link on them
-GET  /seed             what the random streams come from
 GET  /lanes?on=h1--sw0       what each virtual lane has carried and holds now; on: a place, as of a fault
 """
 
@@ -19,7 +18,7 @@ from aiohttp import web
 from hfi_sim.base.errors import FaultError
 from hfi_sim.fabric.faults import parse_fault, spec_text
 from hfi_sim.fabric.faults.manager import Faults
-from opavnic.state.fabric import FaultAdded, FaultsSet, LanesState, RoutesState, SeedState, TopologyState
+from opavnic.state.fabric import FaultAdded, FaultsSet, LanesState, RoutesState, TopologyState
 from opavnic.world.fabric_views import FAULTS, LANES, ROUTES, TOPOLOGY, Model, View
 from opavnic.world.json_body import json_answer, json_object
 from opavnic.world.openapi import api
@@ -48,17 +47,12 @@ class FabricRoutes(RunningPart):
             web.get("/topology", self._get_topology),
             web.get("/routes", self._get_routes),
             web.get("/lanes", self._get_lanes),
-            web.get("/seed", self._get_seed),
         ]
 
     async def _look(self, view: View[Model], query: Mapping[str, str] = MappingProxyType({})) -> Model:
         if self._remote is not None:
             return await self._remote.look(view, query)
         return view.of(self._world, query)
-
-    @api("The seed of a fabric", "the number that its random streams come from", SeedState)
-    async def _get_seed(self, _: web.Request) -> web.Response:
-        return await json_answer(SeedState(seed=self._world.fabric.seed))
 
     @api("The faults that are set", "faults with their effects so far", FaultsSet)
     async def _get_faults(self, _: web.Request) -> web.Response:
