@@ -47,8 +47,7 @@ class Lrh16B(WireHeader):
     pkey: Annotated[int, Field(16, "partition key; bit 15 says full member", HEX)] = 0xFFFF
     entropy: Annotated[int, Field(16, "spreads flows over paths; a VNIC uses the low 8 bits", HEX)] = 0
     age: Annotated[int, Field(8, "age of the packet", may_change=True)] = 0
-    hop_limit: Annotated[int, Field(4, "switches that it may still cross")] = 0
-    reserved: Annotated[int, Field(4, "0; given on as received", HEX)] = 0
+    reserved: Annotated[int, Field(8, "0; given on as received", HEX)] = 0
 
 
 SIZE: Final = Lrh16B.SIZE

@@ -244,8 +244,7 @@ class OPA16B(Packet):
         "pkey": [(80, 16, 0)],
         "entropy": [(96, 16, 0)],
         "age": [(112, 8, 0)],
-        "hop_limit": [(120, 4, 0)],
-        "reserved": [(124, 4, 0)],
+        "reserved": [(120, 8, 0)],
     }
     variable_mask = 0xFF00000000000011F0000080000000
     header_fields = [
@@ -273,8 +272,7 @@ class OPA16B(Packet):
         XShortField("pkey", 65535),
         XShortField("entropy", 0),
         ByteField("age", 0),
-        BitField("hop_limit", 0, 4),
-        XBitField("reserved", 0, 4),
+        XByteField("reserved", 0),
     ]
     # end of generated
     fields_desc = [

@@ -36,10 +36,8 @@ pub mod lrh16b {
     pub const ENTROPY: Field = Field::new(96, 16);
     /// age of the packet
     pub const AGE: Field = Field::new(112, 8);
-    /// switches that it may still cross
-    pub const HOP_LIMIT: Field = Field::new(120, 4);
     /// 0; given on as received
-    pub const RESERVED: Field = Field::new(124, 4);
+    pub const RESERVED: Field = Field::new(120, 8);
 }
 
 /// The Ethernet L4 header. Source: seed 000, the packet table, quad word 2.

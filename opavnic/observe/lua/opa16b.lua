@@ -55,8 +55,7 @@ local header = {
   {"pkey", 10, 2, ProtoField.uint16("opa.pkey", "pkey", base.HEX, nil, nil, "partition key; bit 15 says full member")},
   {"entropy", 12, 2, ProtoField.uint16("opa.entropy", "entropy", base.HEX, nil, nil, "spreads flows over paths; a VNIC uses the low 8 bits")},
   {"age", 14, 1, ProtoField.uint8("opa.age", "age", base.DEC, nil, nil, "age of the packet")},
-  {"hop_limit", 15, 1, ProtoField.uint8("opa.hop_limit", "hop_limit", base.DEC, nil, 0xF, "switches that it may still cross"), shift = 0, bits = 4},
-  {"reserved", 15, 1, ProtoField.uint8("opa.header.reserved", "reserved", base.HEX, nil, 0xF0, "0; given on as received"), shift = 4, bits = 4},
+  {"reserved", 15, 1, ProtoField.uint8("opa.header.reserved", "reserved", base.HEX, nil, nil, "0; given on as received")},
 }
 local header_wholes = {
   {"slid", 0, 3, ProtoField.uint24("opa.slid", "slid", base.HEX, nil, nil, "source LID, all 24 bits"), low = "slid_low", high = "slid_high", low_bits = 20},

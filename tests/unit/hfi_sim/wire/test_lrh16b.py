@@ -27,8 +27,7 @@ DOCUMENT = [
     ("pkey", 80, 16),
     ("entropy", 96, 16),
     ("age", 112, 8),
-    ("hop_limit", 120, 4),
-    ("reserved", 124, 4),
+    ("reserved", 120, 8),
 ]
 
 ALL_DIFFERENT = Lrh16B(
@@ -45,8 +44,7 @@ ALL_DIFFERENT = Lrh16B(
     pkey=0x8002,
     entropy=0xBEEF,
     age=0x77,
-    hop_limit=0x9,
-    reserved=0x9,
+    reserved=0x99,
 )
 ALL_DIFFERENT_BYTES = bytes.fromhex("563452dadebc3acb78f10280efbe7799")
 
