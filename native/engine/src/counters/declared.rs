@@ -69,8 +69,10 @@ pub enum Drop {
     RxOverflow,
     /// No service on this port accepts this L4 type.
     RxL4,
-    /// Not a valid management datagram: truncated, or wrong base version.
+    /// Not a valid management datagram: truncated.
     MadMalformed,
+    /// The base version of the management datagram is unknown.
+    MadBaseVersion,
     /// The destination queue pair is neither 0 nor 1.
     MadQp,
     /// No agent is registered for the class, OUI and method.
@@ -108,7 +110,7 @@ pub enum Drop {
 }
 
 /// Their names, by number.
-pub const DROP_NAMES: [&str; 47] = [
+pub const DROP_NAMES: [&str; 48] = [
     "tx_port_down",
     "tx_malformed",
     "tx_slid",
@@ -139,6 +141,7 @@ pub const DROP_NAMES: [&str; 47] = [
     "rx_overflow",
     "rx_l4",
     "mad_malformed",
+    "mad_base_version",
     "mad_qp",
     "mad_no_agent",
     "mad_unmatched",
