@@ -83,9 +83,7 @@ class Drop(StrEnum):
     """No service on this port accepts this L4 type."""
 
     MAD_MALFORMED = "mad_malformed"
-    """Not a valid management datagram: truncated."""
-    MAD_BASE_VERSION = "mad_base_version"
-    """The base version of the management datagram is unknown."""
+    """Not a valid management datagram: truncated, or wrong base version."""
     MAD_QP = "mad_qp"
     """The destination queue pair is neither 0 nor 1."""
     MAD_NO_AGENT = "mad_no_agent"

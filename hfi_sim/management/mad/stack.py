@@ -310,9 +310,9 @@ class MadStack:
             return Drop.MAD_MALFORMED
         if fm.dest_qp not in (QP_SMI, QP_GSI):
             return Drop.MAD_QP
-        if header.base_version not in BASE_VERSIONS:
-            return Drop.MAD_BASE_VERSION
-        if is_vendor_class(header.mgmt_class) and len(mad) < DATA_OFFSET_VENDOR:
+        if header.base_version not in BASE_VERSIONS or (
+            is_vendor_class(header.mgmt_class) and len(mad) < DATA_OFFSET_VENDOR
+        ):
             return Drop.MAD_MALFORMED
         sl = self._port.settings.sc_to_sl[sc_of(packet)]
         request = MadRequest(mad, header, slid_of(packet), pkey_of(packet), sl, fm.src_qp, dlid_of(packet))

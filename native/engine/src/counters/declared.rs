@@ -69,10 +69,8 @@ pub enum Drop {
     RxOverflow,
     /// No service on this port accepts this L4 type.
     RxL4,
-    /// Not a valid management datagram: truncated.
+    /// Not a valid management datagram: truncated, or wrong base version.
     MadMalformed,
-    /// The base version of the management datagram is unknown.
-    MadBaseVersion,
     /// The destination queue pair is neither 0 nor 1.
     MadQp,
     /// No agent is registered for the class, OUI and method.
@@ -110,7 +108,7 @@ pub enum Drop {
 }
 
 /// Their names, by number.
-pub const DROP_NAMES: [&str; 48] = [
+pub const DROP_NAMES: [&str; 47] = [
     "tx_port_down",
     "tx_malformed",
     "tx_slid",
@@ -141,7 +139,6 @@ pub const DROP_NAMES: [&str; 48] = [
     "rx_overflow",
     "rx_l4",
     "mad_malformed",
-    "mad_base_version",
     "mad_qp",
     "mad_no_agent",
     "mad_unmatched",

@@ -98,10 +98,10 @@ def test_receive_other_oui_has_no_agent() -> None:
     assert pair.b.mad.counters.drops == {Drop.MAD_NO_AGENT: 1}
 
 
-def test_receive_unknown_base_version_has_a_reason_of_its_own() -> None:
+def test_receive_unknown_base_version_is_malformed() -> None:
     pair = make_pair()
     pair.a.mad.send(pair.b.lid, b"\x05" + ema_mad(1).build()[1:])
-    assert pair.b.mad.counters.drops == {Drop.MAD_BASE_VERSION: 1}
+    assert pair.b.mad.counters.drops == {Drop.MAD_MALFORMED: 1}
 
 
 def test_receive_other_qp_is_counted() -> None:
