@@ -137,6 +137,7 @@ lint-python: venv
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m tools.floors
+	$(BIN)/python -m tools.layout
 	$(BIN)/python -m tools.generate --check
 	$(BIN)/python -m tools.english
 

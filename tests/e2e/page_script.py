@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from permission import require
+from processes import child
 from tools.doc_blocks import ROOT
 
 TIMEOUT_S: Final = 240.0
@@ -54,7 +55,7 @@ def run_script(text: str, directory: Path) -> dict[int, str]:
     with (
         said.open("w") as stdout,
         complained.open("w") as stderr,
-        subprocess.Popen(
+        child(
             command, cwd=work, env=environment, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr,
             start_new_session=True,
         ) as process,

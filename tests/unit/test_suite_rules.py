@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,11 +17,6 @@ def test_property_test_on_a_busy_machine_has_no_deadline() -> None:
     assert settings.default is not None
     assert settings.default.deadline is None
     assert settings.default.print_blob
-
-
-def test_property_test_leaves_its_deadline_to_the_profile() -> None:
-    told = [path.name for path in TESTS.rglob("*.py") for call in _settings(path) if _word(call, "deadline")]
-    assert told == ["conftest.py"]
 
 
 def test_no_test_is_tried_again_without_a_reason(request: pytest.FixtureRequest) -> None:
@@ -48,14 +41,3 @@ def test_session_without_the_native_module_where_it_is_required_ends_and_says_ho
     assert "OPAVNIC_REQUIRE_NATIVE=1: the native datapath is not built here" in done.stderr
     assert "make native" in done.stderr
     assert "test_session" not in done.stdout
-
-
-def _settings(path: Path) -> Iterator[ast.Call]:
-    """Yield the calls that make settings of Hypothesis."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("settings", "settings.register_profile"):
-            yield node
-
-
-def _word(call: ast.Call, name: str) -> bool:
-    return any(keyword.arg == name for keyword in call.keywords)

@@ -83,4 +83,4 @@ class LateHelpCommand(TyperCommand):
 
     @help.setter  # noqa: A003 - as typer calls it
     def help(self, _text: str | None) -> None:
-        """Ignore what typer finds: the function has no docstring."""
+        """Ignore the docstring of the function, which typer sets."""

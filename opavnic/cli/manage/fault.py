@@ -66,6 +66,7 @@ def add(
     lab: LabOption = None,
     as_json: AsJson = False,
 ) -> None:
+    """Inject a fault; `_help` makes the help of the command."""
     from hfi_sim.fabric.faults import parse_fault
     from opavnic.state.fabric import FaultAdded
 
