@@ -68,7 +68,6 @@ browser: ## install Chromium, in which tests open the web view
 
 docs: venv ## build the documentation site into site/, strictly: a broken link is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
-	@$(BIN)/python -m tools.doc_blocks
 	@echo "the site is in site/index.html"
 
 demo: venv deps ## two hosts, real TAPs, ping and a TCP transfer
@@ -138,6 +137,7 @@ lint-python: venv
 	$(BIN)/lint-imports
 	$(BIN)/python -m tools.floors
 	$(BIN)/python -m tools.layout
+	$(BIN)/python -m tools.doc_blocks
 	$(BIN)/python -m tools.generate --check
 	$(BIN)/python -m tools.english
 

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
-import re
-from pathlib import Path
-
 import pytest
 
-from tools.doc_blocks import ROOT, blocks, pages, script
+from tools.doc_blocks import blocks, problems, script
 
 PAGE = """
 Text.
@@ -45,20 +41,21 @@ def test_blocks_know_what_is_run_and_why_not() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
-def test_every_block_is_fenced_and_names_its_language(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
-    fences = re.findall(r"^```(.*)$", text, re.M)
-    assert not len(fences) % 2
-    assert all(fences[::2]), "a block without a language"
-    assert not any(fences[1::2])
-    prose = re.sub(r"^```\w+\n.*?^```$", "", text, flags=re.M | re.S)
-    paragraphs = re.split(r"\n{2,}", prose)
-    for before, paragraph in itertools.pairwise(paragraphs):
-        if paragraph.startswith(("    ", "\t")):
-            assert re.match(r" *(?:[-*]|\d+\.) ", before), f"code without a fence: {paragraph[:60]}"
-    for block in blocks(text):
-        for named in re.findall(r"tests/[\w/]+(?:\.py)?", block.not_run):
-            assert (ROOT / named).exists(), named
-    assert text.count("<!-- not run:") == sum(bool(block.not_run) for block in blocks(text))
-    assert text.count("<!-- before:") == sum(len(block.before) for block in blocks(text))
+@pytest.mark.parametrize(
+    ("broken", "problem"),
+    [
+        ("```sh\none\n", "a block has no end"),
+        ("```sh\none\n```sh\ntwo\n```\n", "a block has no end"),
+        ("```\none\n```\n", "a block names no language"),
+        ("Text:\n\n    one\n", "code without a fence:     one"),
+        (
+            "<!-- not run: tests/no_such_test.py does -->\n```sh\none\n```\n",
+            "not run: tests/no_such_test.py is not there",
+        ),
+        ("<!-- not run: needs hardware -->\n\n```sh\none\n```\n", "a comment `not run` is above no block"),
+        ("<!-- before: up -->\nText.\n", "a comment `before` is above no block"),
+    ],
+)
+def test_block_that_no_test_could_find_is_a_problem(broken: str, problem: str) -> None:
+    assert list(problems(PAGE)) == []
+    assert problem in [found.rstrip() for found in problems(f"{PAGE}\n{broken}")]
