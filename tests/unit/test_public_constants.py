@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 import hfi_sim.base.types as lids
 from hfi_sim import subnet_manager
 from hfi_sim.base.port_state import CapabilityMask3, PortState
@@ -152,11 +150,8 @@ TABLE: list[tuple[str, str, Any, Any]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("public", "ours"), [row[2:] for row in TABLE], ids=[f"{header}: {name}" for header, name, *_ in TABLE]
-)
-def test_number_that_others_defined_is_theirs(public: object, ours: object) -> None:
-    assert ours == public
+def test_numbers_that_others_defined_are_theirs() -> None:
+    assert [row for row in TABLE if row[2] != row[3]] == []
 
 
 SUBNET_ATTRIBUTES = {
@@ -219,10 +214,13 @@ FIELDS_16B = [
 ]
 
 
-@pytest.mark.parametrize(("field", "word", "mask"), FIELDS_16B, ids=[row[0] for row in FIELDS_16B])
-def test_16b_field_stands_where_the_driver_looks(field: str, word: int, mask: int) -> None:
-    place = Lrh16B.HEADER.place(field)
-    assert (place.offset_bits // 32, ((1 << place.width_bits) - 1) << place.offset_bits % 32) == (word, mask)
+def test_16b_fields_stand_where_the_driver_looks() -> None:
+    found = []
+    for field, *_ in FIELDS_16B:
+        place = Lrh16B.HEADER.place(field)
+        mask = ((1 << place.width_bits) - 1) << place.offset_bits % 32
+        found.append((field, place.offset_bits // 32, mask))
+    assert found == FIELDS_16B
 
 
 GROUP = ["unicast", "mcastbcast", "untagged", "vlan"] + [
