@@ -25,7 +25,7 @@ from processes import child
 def test_store_belongs_to_one_process_and_is_free_when_that_ends(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     program = (
-        f"from ejfat.control.store import Store; s = Store({str(path)!r}); s.put({{'a': 1}}); s.flush()\n"
+        f"from ejfat.control.store import StateStore; s = StateStore({str(path)!r}); s.put({{'a': 1}}); s.flush()\n"
         "print('up'); input()"
     )
     command = [sys.executable, "-c", program]
@@ -228,8 +228,8 @@ def test_state_of_the_format_before_is_refused_in_a_line(tmp_path: Path) -> None
 def test_changes_reported_as_written_outlive_kill_9(tmp_path: Path, turn: int) -> None:
     program = (
         "import asyncio\n"
-        "from ejfat.control.store import Store\n"
-        f"store = Store({str(tmp_path / 'state.db')!r})\n"
+        "from ejfat.control.store import StateStore\n"
+        f"store = StateStore({str(tmp_path / 'state.db')!r})\n"
         "async def main():\n"
         "    for number in range(10**9):\n"
         "        store.put({f'token/{number}': number})\n"

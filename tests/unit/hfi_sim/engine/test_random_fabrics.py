@@ -451,7 +451,7 @@ class World:
             rate_bps=pick(RATES, b),
             latency_ns=pick(LATENCIES, b // 6),
             jitter_ns=pick(JITTERS, c // 6),
-            queue_bytes=pick(QUEUES, c),
+            queue=SizeOrTime(pick(QUEUES, c)),
         )
         self.set_link(number, changed)
 
