@@ -74,9 +74,11 @@ demo: venv deps ## two hosts, real TAPs, ping and a TCP transfer
 	$(BIN)/opavnic demo
 
 WORKERS ?= 2
+# more options of pytest, such as --maxfail=10
+OPTIONS ?=
 
 test: venv deps opa-tools browser ## everything but the tests marked slow, long or chaos
-	$(BIN)/python -m pytest -m 'not slow and not long and not chaos' -n $(WORKERS) --dist loadfile
+	$(BIN)/python -m pytest -m 'not slow and not long and not chaos' -n $(WORKERS) --dist loadfile $(OPTIONS)
 	@if command -v cargo >/dev/null; then cd native && cargo test --locked --quiet; fi
 
 test-fast: venv ## only what needs no privilege
