@@ -133,6 +133,26 @@ def test_weighted_choice_gives_a_degraded_device_its_share() -> None:
     assert picks.count("ib1") == 20
 
 
+def test_weighted_choice_gives_every_rail_its_share_of_messages() -> None:
+    for speeds in ((100.0, 100.0, 25.0), (100.0, 50.0, 25.0, 25.0), (25.0, 100.0, 200.0)):
+        routes = make_routes(len(speeds))
+        for route, speed in zip(routes, speeds, strict=True):
+            route.rt_dev.speed_gbps = speed
+        turns = round(sum(speeds))
+        picks = chosen(routes, 3 * turns, weighted=True)
+        assert [picks.count(f"ib{rail}") for rail in range(len(speeds))] == [3 * speed for speed in speeds]
+
+
+def test_weighted_choice_shares_among_the_rails_that_are_left() -> None:
+    routes = make_routes(3)
+    routes.routes[2].rt_dev.speed_gbps = 25.0
+    chosen(routes, 5, weighted=True)
+    routes.routes[0].rt_dev.state = DevState.PORT_DOWN
+    picks = chosen(routes, 500, weighted=True)
+    assert picks.count("ib0") == 0
+    assert 399 <= picks.count("ib1") <= 401
+
+
 def make_route() -> KibRoute:
     return KibRoute(NID, NID.addr, devices(1)[0])
 

@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import pytest
 
+from hfi_sim.base.instants import FOREVER
 from hfi_sim.engine.config import HfiEnd, SwitchEnd
 from hfi_sim.engine.events.outputs import Delivered, DirectionId, PortId
 from hfi_sim.engine.link.config import FlowControl
 from hfi_sim.engine.link.rule import FaultKind, FaultRule
-from unit.hfi_sim.engine.hand_made import HandMade, link, packet, rule
+from unit.hfi_sim.engine.hand_made import SECOND, HandMade, link, number_of, packet, rule, two_hosts
 
 ONE = FlowControl(buffer_bytes=16_376)
 SEVERAL = FlowControl(vls=3, buffer_bytes=16_376, shared_bytes=1000)
@@ -92,3 +93,19 @@ def test_faults_of_which_nothing_comes_out_at_once_need_no_call_for_each_switch(
 ) -> None:
     disturbed = calls([rule(kind, count=count, chance=0.0)])
     assert disturbed > calls([]) if tells else disturbed == calls([])
+
+
+def test_packets_delayed_beyond_all_time_are_due_at_its_end_in_order() -> None:
+    bed = two_hosts(link())
+    bed.engine.set_rules(0, DirectionId(0), [rule(FaultKind.DELAY, delay_ns=FOREVER)])
+    for number in range(2):
+        bed.send(SECOND, PortId(0), packet(1, 2, number))
+    bed.run(FOREVER - 1)
+    assert bed.delivered() == []
+    assert bed.engine.deadline == FOREVER
+    bed.run()
+    assert [(output.time, number_of(output.packet)) for output in bed.delivered()] == [
+        (FOREVER, 0),
+        (FOREVER, 1),
+    ]
+    bed.check_rest()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import permutations
 
 import pytest
 
@@ -131,16 +132,16 @@ def test_delay_adds_time_and_keeps_order(bed: Bed) -> None:
     assert all(when >= 0.01 for when, _, _ in bed.got)
 
 
-def test_rate_slows_the_link_until_it_is_removed(bed: Bed) -> None:
+def test_smallest_rate_holds_until_it_is_removed_whichever_began_last(bed: Bed) -> None:
     link = bed.ports["h1"].link
     assert link is not None
-    slow = bed.faults.add("rate on h1 rate=1M")
-    slower = bed.faults.add("rate on h1--leaf0 rate=10k")
-    assert link.rate_bps == 10e3
-    bed.faults.remove(slower.number)
-    assert link.rate_bps == 1e6
-    bed.faults.remove(slow.number)
-    assert link.rate_bps == 100e9
+    texts = {1e6: "rate on h1 rate=1M", 10e3: "rate on h1--leaf0 rate=10k", 1e12: "rate on h1 rate=1T"}
+    for order in permutations(texts):
+        added = {rate: bed.faults.add(texts[rate]) for rate in order}
+        for lifted, left in ((10e3, 1e6), (1e6, 100e9), (1e12, 100e9)):
+            assert link.rate_bps == min(lifted, 100e9)
+            bed.faults.remove(added[lifted].number)
+            assert link.rate_bps == left
 
 
 def test_link_down_for_a_time_comes_back_and_routes_around(bed: Bed) -> None:

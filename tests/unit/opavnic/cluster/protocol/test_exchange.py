@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -298,12 +300,15 @@ def test_message_of_a_liar_is_refused_by_name(
     assert dict(nodes.a.refused) == {reason: 1}
 
 
-def test_train_beyond_the_window_is_refused() -> None:
+def test_packet_right_behind_the_window_is_refused_and_the_last_of_the_window_is_not() -> None:
     nodes = opened()
-    far = build_train(StreamId(0x301, 0, 11, 22, 1), WINDOW + 5, [b"x"])
-    nodes.b.received(A, LINK, 0, far, nodes.now)
-    assert nodes.b.refused["over_window"] == 1
-    assert nodes.delivered[B] == []
+    end = nodes.sender.sent + WINDOW
+    for first, delivered in ((end, []), (end - 1, [b"x"])):
+        train = build_train(StreamId(0x301, 0, 11, 22, 1), first, [b"x"])
+        nodes.b.received(A, LINK, 0, train, nodes.now)
+        assert nodes.b.refused == Counter(over_window=1)
+        nodes.collect()
+        assert nodes.delivered[B] == delivered
 
 
 @given(st.binary(max_size=120), st.sampled_from([A, B, NodeName("c")]), st.integers(-1, 3))

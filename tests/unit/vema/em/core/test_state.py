@@ -14,11 +14,12 @@ from hfi_sim.wire.mad.message import Mad
 from unit.vema.agent.fake_vnic import AgentBench, FakeVnic
 from vema.agent.vnic import VnicReport
 from vema.attributes.mac_entries import MacEntry
+from vema.attributes.traps import TrapLimiter
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.types import EthLinkStatus, VportNum
 from vema.em.core.core import EmCore
 from vema.em.core.dialogue import Request
-from vema.em.core.state import Vport
+from vema.em.core.state import TrapWindow, Vport
 from vema.em.desired.desired import PortFacts, parse_config
 from vema.em.store.persisted import Memory, VportRecord
 
@@ -141,3 +142,15 @@ def test_vport_in_place_of_another_is_found_where_it_belongs() -> None:
     port.remove(7)
     port.remove(7)
     assert (dict(port.vports), list(port.vports_on(3))) == ({}, [])
+
+
+def test_em_knows_after_each_trap_whether_the_agent_would_send_another() -> None:
+    window, agent = TrapWindow(), TrapLimiter()
+    sent = []
+    for now in (0, 0, 0.1, 0.2, 0.3, 0.4, 1.0, 1.07, 1.08, 1.09, 1.1, 2.1, 2.14, 2.15, 2.16, 9, 9.5, 11):
+        silent = window.silent(now)
+        assert agent.admit(now, has_sink=True) is not silent, now
+        if not silent:
+            window.seen(now)
+            sent.append(now)
+    assert sent == [0, 0, 0.1, 0.2, 0.3, 1.08, 1.09, 1.1, 2.1, 2.14, 2.16, 9, 9.5, 11]
