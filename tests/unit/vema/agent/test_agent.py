@@ -286,6 +286,16 @@ def test_new_window_opens_1074_ms_after_the_first_trap_of_the_last(bench: AgentB
     assert len(bench.traps) == 6
 
 
+def test_vport_made_again_has_all_its_traps_whatever_the_removed_one_sent(bench: AgentBench) -> None:
+    sink(bench)
+    for sent in (5, 10):
+        vnic = bench.create()
+        for _ in range(6):
+            vnic.report(TrapOpcode.UCAST_MACS_CHANGED)
+        assert len(bench.traps) == sent
+        bench.agent.forget(vnic.vport_num)
+
+
 def test_quirk_report_without_a_sink_uses_up_an_open_window(bench: AgentBench) -> None:
     sink(bench)
     vnic = bench.create()

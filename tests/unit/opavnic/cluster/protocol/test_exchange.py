@@ -49,6 +49,7 @@ def test_packets_arrive_in_order_once_their_stream_is_open() -> None:
 def test_link_opens_whichever_end_is_bound_later() -> None:
     nodes = TwoNodes()
     nodes.a.bind(LINK, 0, B, 0.0)
+    assert (nodes.sender.sent, nodes.sender.acknowledged, nodes.sender.under_way) == (0, 0, 0)
     nodes.meet()
     assert not nodes.sender.is_open
     assert nodes.b.refused["unknown_link"] == 1

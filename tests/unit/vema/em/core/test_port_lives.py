@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from vema.attributes.traps import TrapOpcode, build_trap
+from vema.attributes.vesw_port_info import VeswPortInfo
+from vema.base.types import VportNum
 from vema.em.core.core import EmCore
 from vema.em.core.dialogue import Request
+from vema.em.core.port_lives import ISOLATION_S
+from vema.em.core.state import Vport
 from vema.em.desired.desired import PortFacts, parse_config
 from vema.em.store.persisted import EventRecord, Memory
 
@@ -66,4 +71,17 @@ def test_silent_port_is_left_alone_and_then_asked_again() -> None:
     core.wake(0.9, 100)
     assert core.next_requests(64) == []
     core.wake(1.0, 100)
+    assert asked(core).guid == 1
+
+
+def test_trap_of_an_isolated_port_does_not_end_its_isolation() -> None:
+    core = core_with_port()
+    core.ports[1].add(Vport(1, 1, 2))
+    answers_nonsense(core)
+    core.trap(
+        1.0, build_trap(1, VeswPortInfo(vesw_id=2), VportNum(1), 1, TrapOpcode.UCAST_MACS_CHANGED), PORT.lid
+    )
+    core.wake(ISOLATION_S - 0.1, 100)
+    assert core.next_requests(64) == []
+    core.wake(ISOLATION_S, 100)
     assert asked(core).guid == 1

@@ -19,7 +19,7 @@ from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.types import EthLinkStatus, VportNum
 from vema.em.core.core import EmCore
 from vema.em.core.dialogue import Request
-from vema.em.core.state import TrapWindow, Vport
+from vema.em.core.state import Port, TrapWindow, Vport
 from vema.em.desired.desired import PortFacts, parse_config
 from vema.em.store.persisted import Memory, VportRecord
 
@@ -154,3 +154,16 @@ def test_em_knows_after_each_trap_whether_the_agent_would_send_another() -> None
             window.seen(now)
             sent.append(now)
     assert sent == [0, 0, 0.1, 0.2, 0.3, 1.08, 1.09, 1.1, 2.1, 2.14, 2.16, 9, 9.5, 11]
+
+
+def test_scan_ends_after_as_many_free_numbers_beyond_the_last_vport_as_it_was_told() -> None:
+    for patience, looked_at in ((1, [1, 2]), (3, [1, 2, 3, 4, 5, 6])):
+        port = Port(facts(1))
+        port.start_scan(patience)
+        looked = []
+        while (num := port.scan) is not None:
+            looked.append(num)
+            if num in (1, 3):
+                port.add(Vport(1, num, 2))
+            port.go_on_scanning(num, exists=num in (1, 3))
+        assert looked == looked_at
