@@ -28,7 +28,7 @@ OLD_NATIVE := build/native-before.so
 # 400 modules in each worker: compiled anew each time, that is the larger part of a collection.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help venv native deps browser bench-peers demo docs test test-fast test-slow test-long test-guests interop chaos sanitize memcheck fuzz lint lint-python lint-native format generated opa-tools proto dist clean
+.PHONY: help venv native deps browser bench-peers demo docs test test-fast test-slow test-long test-guests interop chaos mutants sanitize memcheck fuzz lint lint-python lint-native format generated opa-tools proto dist clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -105,6 +105,12 @@ CHAOS_FIRST ?= 1
 
 chaos: venv deps ## abuse real labs at random for CHAOS_S seconds; CHAOS_SEED=N plays the same again
 	CHAOS_S=$(CHAOS_S) CHAOS_SEED=$(CHAOS_SEED) CHAOS_FIRST=$(CHAOS_FIRST) $(BIN)/python -m pytest -s -m 'chaos and not slow' tests/chaos
+
+MUTANTS      ?= 100
+MUTANTS_SEED ?= 1
+
+mutants: venv ## change the code in MUTANTS places, one at a time, and see whether the nearest tests fail; MUTANTS_SEED=N
+	$(BIN)/python -m tools.mutants --count $(MUTANTS) --seed $(MUTANTS_SEED)
 
 HOST     := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
 COVERAGE := -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
