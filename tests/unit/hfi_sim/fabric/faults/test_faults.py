@@ -145,8 +145,10 @@ def test_smallest_rate_holds_until_it_is_removed_whichever_began_last(bed: Bed) 
 
 
 def test_link_down_for_a_time_comes_back_and_routes_around(bed: Bed) -> None:
-    bed.faults.add("link-down on leaf0--spine0 after=1ms for=2ms")
-    bed.clock.advance(0.002)
+    fault = bed.faults.add("link-down on leaf0--spine0 after=1ms for=2ms")
+    bed.clock.advance(0.0009)
+    assert fault.state is FaultState.WAITING
+    bed.clock.advance(0.0011)
     bed.send(range(10), entropy=0)
     bed.clock.advance(0.0005)
     assert bed.numbers() == list(range(10))

@@ -19,7 +19,7 @@ from opavnic.cluster.protocol.messages import (
     build_train,
     train_head,
 )
-from opavnic.cluster.protocol.streams import ONE_EACH, ONE_FOR_ALL, RIDE_BYTES, WINDOW
+from opavnic.cluster.protocol.streams import ONE_EACH, ONE_FOR_ALL, RIDE_BYTES, WINDOW, SendStream
 from opavnic.cluster.protocol.transport import MANAGEMENT_SC, NodeName
 from opavnic.cluster.protocol.zenoh_config import QUEUE_BATCHES
 from unit.opavnic.cluster.two_nodes import LINK, A, B, TwoNodes
@@ -299,6 +299,24 @@ def test_message_of_a_liar_is_refused_by_name(
     nodes = TwoNodes().bind().meet()
     nodes.a.received(sender, link, direction, payload, nodes.now)
     assert dict(nodes.a.refused) == {reason: 1}
+
+
+def test_bytes_in_transit_of_a_stream_begin_at_none_in_each_era_and_end_with_their_grant() -> None:
+    stream = SendStream()
+
+    def grants(upto: int) -> int | None:
+        stream_id = StreamId(0x301, 0, stream.life, 11, stream.era)
+        return stream.granted(Grant(stream_id, upto, upto + 10, 0, 0, 0), 1.0)
+
+    for life in (22, 33, 44):
+        stream.peer_joined(life)
+        assert grants(0) == 0
+        stream.sent(3, 300, 0.0)
+        assert grants(3) == 300
+        stream.sent(2, 50, 0.0)
+        assert (stream.under_way, stream.bytes_under_way) == (2, 50)
+        assert stream.peer_gone() == (2, 50)
+        assert (stream.under_way, stream.bytes_under_way) == (0, 0)
 
 
 def test_packet_right_behind_the_window_is_refused_and_the_last_of_the_window_is_not() -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from hfi_sim.wire.mad.header import Method
 from vema.attributes.traps import TrapOpcode, build_trap
 from vema.attributes.vesw_port_info import VeswPortInfo
-from vema.base.types import VportNum
+from vema.base.types import MadStatus, VportNum
 from vema.em.core.core import EmCore
 from vema.em.core.dialogue import Request
 from vema.em.core.port_lives import ISOLATION_S
@@ -61,7 +62,8 @@ def test_port_that_leaves_is_forgotten_once_and_served_when_it_returns() -> None
     assert events(core) == [*["port-left", "port-joined"] * 2, "port-left", "port-forgotten"]
     core.set_ports(121.0, [PORT])
     assert events(core) == ["port-joined"]
-    assert asked(core).guid == 1
+    core.answer(121.0, asked(core), None)
+    assert events(core) == ["port-silent"]
 
 
 def test_silent_port_is_left_alone_and_then_asked_again() -> None:
@@ -85,3 +87,27 @@ def test_trap_of_an_isolated_port_does_not_end_its_isolation() -> None:
     assert core.next_requests(64) == []
     core.wake(ISOLATION_S, 100)
     assert asked(core).guid == 1
+
+
+def test_agent_is_isolated_at_every_third_refusal_in_a_row() -> None:
+    core = core_with_port()
+    for now in (0.0, ISOLATION_S):
+        core.wake(now, 100)
+        for refusals in range(3):
+            assert core.ports[1].isolated == "", refusals
+            request = asked(core)
+            header = replace(request.mad.header, method=Method.GET_RESP, status=MadStatus.INVALID)
+            core.answer(now, request, replace(request.mad, header=header))
+        assert core.ports[1].isolated
+    assert events(core) == ["agent-isolated"] * 2
+
+
+def test_port_that_returns_in_the_middle_of_a_scan_is_scanned_from_the_first_number() -> None:
+    core = core_with_port()
+    port = core.ports[1]
+    port.start_scan(3)
+    port.go_on_scanning(1, exists=False)
+    assert port.scan == 2
+    core.set_ports(0.0, [])
+    core.set_ports(0.0, [PORT])
+    assert (port.scan, port.patience, port.absent) == (1, 3, 0)

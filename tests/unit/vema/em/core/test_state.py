@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from hfi_sim.base.types import MacAddr
+from hfi_sim.wire.mad.header import Method
 from hfi_sim.wire.mad.message import Mad
 from unit.vema.agent.fake_vnic import AgentBench, FakeVnic
 from vema.agent.vnic import VnicReport
+from vema.attributes.iface_macs import IfaceMacs
 from vema.attributes.mac_entries import MacEntry
 from vema.attributes.traps import TrapLimiter
 from vema.attributes.vesw_port_info import VeswPortInfo
+from vema.base.errors import AgentError
 from vema.base.types import EthLinkStatus, VportNum
 from vema.em.core.core import EmCore
-from vema.em.core.dialogue import Request
+from vema.em.core.dialogue import LIST_RESTARTS, Effect, Request, request_for, take_vport_answer
+from vema.em.core.messages import build_request
 from vema.em.core.state import Port, TrapWindow, Vport
+from vema.em.core.steps import Step
 from vema.em.desired.desired import PortFacts, parse_config
 from vema.em.store.persisted import Memory, VportRecord
 
@@ -167,3 +174,32 @@ def test_scan_ends_after_as_many_free_numbers_beyond_the_last_vport_as_it_was_to
                 port.add(Vport(1, num, 2))
             port.go_on_scanning(num, exists=num in (1, 3))
         assert looked == looked_at
+
+
+def test_agent_whose_list_changes_between_pages_is_at_fault_after_32_restarts_in_a_row() -> None:
+    port, vport = Port(facts(1)), Vport(1, 1, 2)
+
+    def page(start: int, gen_count: int) -> Effect:
+        step = Step.UNICAST
+        macs = tuple(MacAddr(bytes((2, 0, 0, 0, start, number))) for number in range(2))
+        request = request_for(port, 1, step, start.to_bytes(2, "big"))
+        mad = build_request(
+            Method.GET,
+            step.attr_id,
+            IfaceMacs(start, 2, 4, gen_count, macs).build(),
+            attr_mod=request.attr_mod,
+        )
+        return take_vport_answer(
+            vport, request, replace(mad, header=replace(mad.header, method=Method.GET_RESP))
+        )
+
+    for _ in range(2):
+        for number in range(LIST_RESTARTS - 1):
+            page(0, number)
+            page(2, number + 1)
+        page(0, 99)
+        assert page(2, 99) & Effect.RECORD, "a list that was read counts anew"
+    for number in range(LIST_RESTARTS):
+        page(0, number)
+        with pytest.raises(AgentError) if number == LIST_RESTARTS - 1 else nullcontext():
+            page(2, number + 1)
