@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
-from unittest import mock
 
 import pytest
 
 from e2e.web_view import chromium
-from opavnic.cli.main import main
 from opavnic.lab.ownership.namespaces import NETNS_DIR, create_namespace, end_programs, remove_namespace
 from permission import require
 
@@ -48,23 +45,6 @@ def browser() -> Iterator[Browser]:
 
 
 Program = Callable[..., "subprocess.CompletedProcess[str]"]
-IN_THE_TEST = frozenset(
-    {"check", "down", "fault", "logs", "mad", "prune", "ps", "save", "status", "validate"}
-)
-"""Commands that ask a lab, or end it, and return: called in the process of the test, which saves a start of Python."""
-
-
-def called(words: Sequence[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-    """Run a command in this process, as `opavnic.cli.start` does in one of its own; it cannot be interrupted."""
-    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
-    with (
-        mock.patch.dict(os.environ, environment),
-        contextlib.redirect_stdout(out),
-        contextlib.redirect_stderr(err),
-    ):
-        code = main(words)
-    printed, complained = (stream.buffer.getvalue().decode() for stream in (out, err))  # type: ignore[attr-defined]
-    return subprocess.CompletedProcess(["opavnic", *words], code, printed, complained)
 
 
 @contextlib.contextmanager
@@ -72,16 +52,13 @@ def program_in(root: Path) -> Iterator[Program]:
     """The program with a runtime directory of its own; what is left running is ended and removed."""
     environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(root)}
 
-    def run(*arguments: str | Path, timeout: float | None = None) -> subprocess.CompletedProcess[str]:
-        words = [str(word) for word in arguments]
-        if words[0] in IN_THE_TEST and timeout is None:
-            return called(words, environment)
+    def run(*arguments: str | Path, timeout: float = 60) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "opavnic.cli.main", *words],
+            [sys.executable, "-m", "opavnic.cli.main", *map(str, arguments)],
             env=environment,
             capture_output=True,
             text=True,
-            timeout=timeout or 60,
+            timeout=timeout,
             check=False,
         )
 
