@@ -17,6 +17,7 @@ from lab_in_memory import lab_in_memory
 from opavnic.lab.run.daemon import lab_routes
 from opavnic.lab.run.lab import Lab
 from opavnic.lab.run.logs import LogHub
+from opavnic.state.removed import Removed
 from opavnic.world.parts.control import ControlServer
 
 TEXT = """
@@ -138,8 +139,8 @@ async def test_any_request_is_answered_in_one_line_and_leaves_the_lab_in_order(
 ) -> None:
     hub = LogHub(tmp_path / "log")
 
-    async def down() -> dict[str, Any]:
-        return {}
+    async def down() -> Removed:
+        return Removed(lab.model.name)
 
     routes = [route for route in lab_routes(lab, hub, down) if isinstance(route, RouteDef)]
     server = ControlServer(tmp_path / "sock", routes)

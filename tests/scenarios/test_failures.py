@@ -8,7 +8,7 @@ import contextlib
 import pytest
 from scapy.layers.l2 import ARP
 
-from hfi_sim.engine.link.config import FlowControl
+from hfi_sim.engine.link.config import FlowControl, LinkConfig
 from hfi_sim.subnet_manager import Routing
 from opavnic.scenario import Hosts, Scenario, ScenarioEm, ScenarioHost, ms, seconds, us
 from scenarios.test_changes import stream
@@ -131,7 +131,7 @@ async def test_partitioned_fabric_heals_and_the_manager_takes_the_lost_half_back
 
 
 @pytest.mark.topology("clos", leaves=2, spines=1)
-@pytest.mark.fabric_options(flow=FlowControl(vls=2, buffer_bytes=32768, fecn_bytes=16384))
+@pytest.mark.fabric_options(link=LinkConfig(flow=FlowControl(vls=2, buffer_bytes=32768, fecn_bytes=16384)))
 async def test_host_that_stalls_on_a_lossless_fabric_holds_its_sender_back(
     lab: Scenario, hosts: Hosts, em: ScenarioEm
 ) -> None:
