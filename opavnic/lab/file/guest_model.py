@@ -20,7 +20,9 @@ Engine = Literal["podman", "docker"]
 _CONTAINER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _NETNS: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@+-]*")
 _OWNER: Final = re.compile(r"[A-Za-z_0-9][A-Za-z0-9_.-]*\$?")
-_KEYS: Final = ("pid", "container", "tap")
+GUESTS_WITH_NAMESPACE: Final = ("pid", "container")
+"""Keys of a host that name a guest with a network namespace."""
+_KEYS: Final = (*GUESTS_WITH_NAMESPACE, "tap")
 
 
 def _check_netns(name: str) -> str:

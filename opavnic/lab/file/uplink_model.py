@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from hfi_sim.base.did_you_mean import hint
 from hfi_sim.base.types import MacAddr, mac_text, parse_mac
+from opavnic.lab.file.guest_model import GUESTS_WITH_NAMESPACE
 from opavnic.lab.file.name_rules import InterfaceName
 from vema.base.sections import Section
 from vema.em.desired.problems import KeyPath, Problem
@@ -128,8 +129,7 @@ def _place_problems(
         return [Problem((*path, "host"), f'host "{host}" is a virtual machine: its VNIC leads to it alone')]
     if entry.get("nat") is not True:
         return []
-    own = told.get("netns", "own") == "own" and told.get("pid") is None and told.get("container") is None
-    if not own:
+    if told.get("netns", "own") != "own" or any(told.get(key) is not None for key in GUESTS_WITH_NAMESPACE):
         text = f'host "{host}" is not one of the lab\'s own: nat needs a host with a namespace of its own'
         return [Problem((*path, "host"), text)]
     subnet = its.get("subnet")
@@ -142,7 +142,7 @@ def _place(section: Any, host: str) -> str:
     """Return a word for the network namespace that a host is in: the same for hosts in the same one."""
     told = dict(section) if isinstance(section, dict) else {}
     netns = told.get("netns", "own")
-    for key in ("pid", "container"):
+    for key in GUESTS_WITH_NAMESPACE:
         if told.get(key) is not None:
             return f"{key} {told[key]}"
     return f"own {host}" if netns in ("own", None) else f"netns {netns}"
