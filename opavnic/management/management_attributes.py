@@ -115,6 +115,11 @@ class CounterKind:
     vl: Header | None = None
     """A block for each VL of the head's `vl_mask`, behind each port's."""
 
+    @property
+    def parts(self) -> tuple[Header | None, ...]:
+        """Question, head, port and VL."""
+        return self.question, self.head, self.port, self.vl
+
 
 def _of_ports(question: type[WireHeader], port: Header, vl: Header | None = None) -> CounterKind:
     return CounterKind(question.HEADER, question.HEADER, port, vl)

@@ -10,7 +10,7 @@ The numbers behind an attribute are the bytes from one to the next. A row is as 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -19,25 +19,12 @@ from hfi_sim.wire.header import Header
 from hfi_sim.wire.mad.header import RmppHeader
 from hfi_sim.wire.mad.smp_header import DirectedHeader, IbDirectedHeader, LidRoutedHeader
 from hfi_sim.wire.sa.message import SaHeader
-from opavnic.management.management_attributes import (
-    ADMINISTRATION,
-    ADMINISTRATION_IB,
-    PERFORMANCE,
-    SUBNET,
-    SUBNET_IB,
-    CounterKind,
-    Kind,
-)
+from opavnic.management.management_attributes import PERFORMANCE, CounterKind, Kind
 from tools.generate.lua import bytes_of, lua_text
+from tools.generate.management import TABLES, kinds_by_name
 from tools.generate.origins import origin
 from tools.generate.sections import Section, fill
 
-TABLES: Final[Mapping[str, Mapping[int, Kind]]] = {
-    "SUBNET": SUBNET,
-    "SUBNET_IB": SUBNET_IB,
-    "ADMINISTRATION": ADMINISTRATION,
-    "ADMINISTRATION_IB": ADMINISTRATION_IB,
-}
 HEADERS: Final = (
     LidRoutedHeader.HEADER,
     DirectedHeader.HEADER,
@@ -61,14 +48,7 @@ def scripts(root: Path) -> Iterator[tuple[str, str]]:
 
 def section() -> Section:
     """Return the rows of all attributes, and the tables of their numbers."""
-    kinds = {lua_name(header): Kind(header, header.size) for header in HEADERS}
-    for numbers in TABLES.values():
-        for kind in numbers.values():
-            _collect(kind, kinds)
-    for counters in PERFORMANCE.values():
-        for header in (counters.question, counters.head, counters.port, counters.vl):
-            if header is not None:
-                _collect(Kind(header, header.size), kinds)
+    kinds = kinds_by_name(HEADERS, lua_name)
     lines = ["local attributes = {}"]
     for name, kind in kinds.items():
         header = kind.header
@@ -93,14 +73,6 @@ def _counters(attr_id: int, kind: CounterKind) -> str:
         if mask in kind.head.names:
             items.append(f"{mask} = {kind.head.place(mask).offset}")
     return f"  [0x{attr_id:02X}] = {{{', '.join(items)}}},"
-
-
-def _collect(kind: Kind, kinds: dict[str, Kind]) -> None:
-    """Enter an attribute behind those that stand in it."""
-    within = [field.record for field in kind.header.fields.values() if field.record is not None]
-    for header in (*within, *kind.inside.values()):
-        _collect(Kind(header, header.size), kinds)
-    kinds.setdefault(lua_name(kind.header), kind)
 
 
 def lua_name(header: Header) -> str:

@@ -19,33 +19,20 @@ from hfi_sim.wire.mad.header import MadClass, MadHeader, Method, RmppHeader, Ven
 from hfi_sim.wire.mad.sa_attributes import SaAttrId
 from hfi_sim.wire.mad.smp_header import DirectedHeader, IbDirectedHeader, LidRoutedHeader
 from hfi_sim.wire.sa.message import SaHeader
-from opavnic.management.management_attributes import (
-    ADMINISTRATION,
-    ADMINISTRATION_IB,
-    PERFORMANCE,
-    SUBNET,
-    SUBNET_IB,
-    Kind,
-)
+from opavnic.management.management_attributes import PERFORMANCE, Kind
+from tools.generate.ema import layout
+from tools.generate.management import TABLES, kinds_by_name
 from tools.generate.origins import origin
 from tools.generate.sections import Section, fill
 from vema.attributes.attr_id import VALUE_KINDS, AttrId
 
 OPA: Final = "opavnic/observe/opa_scapy.py"
 EJFAT: Final = "ejfat/wire/layers.py"
-ETHERNET: Final[Mapping[int, Header]] = {
-    number: getattr(kind, "LAYOUT", kind.HEADER) for number, kind in VALUE_KINDS.items()
-}
+ETHERNET: Final[Mapping[int, Header]] = {number: layout(kind) for number, kind in VALUE_KINDS.items()}
 """The attributes of Ethernet management; lists with as many items as fit."""
 _LISTS: Final = {"entries": "num_entries", "macs": "num_macs"}
 """Lists whose length another field holds."""
 _NAMES: Final = {8: "ByteField", 16: "ShortField", 32: "IntField", 64: "LongField"}
-_TABLES: Final[Mapping[str, Mapping[int, Kind]]] = {
-    "SUBNET": SUBNET,
-    "SUBNET_IB": SUBNET_IB,
-    "ADMINISTRATION": ADMINISTRATION,
-    "ADMINISTRATION_IB": ADMINISTRATION_IB,
-}
 _TEXTS: Final = {"L4_TYPES": L4, "CLASSES": MadClass, "METHODS": Method}
 _ATTRIBUTES: Final[Mapping[MadClass, type[Code]]] = {
     MadClass.EMA: AttrId,
@@ -133,17 +120,7 @@ def _codes() -> Section:
 
 def attribute_layers() -> dict[str, Kind]:
     """Return the attribute behind each layer, those within another one before it."""
-    kinds: dict[str, Kind] = {}
-    for header in ETHERNET.values():
-        _collect(Kind(header, header.size), kinds)
-    for numbers in _TABLES.values():
-        for kind in numbers.values():
-            _collect(kind, kinds)
-    for counters in PERFORMANCE.values():
-        for part in (counters.question, counters.head, counters.port, counters.vl):
-            if part is not None:
-                _collect(Kind(part, part.size), kinds)
-    return kinds
+    return kinds_by_name(ETHERNET.values(), class_name)
 
 
 def _attributes() -> Section:
@@ -159,13 +136,11 @@ def _attributes() -> Section:
             f"    fields_desc = [{fields}]",
         ]
     lines.append(_table("ETHERNET", {number: class_name(header) for number, header in ETHERNET.items()}))
-    for table, numbers in _TABLES.items():
+    for table, numbers in TABLES.items():
         rows = {number: f"({class_name(kind.header)}, {kind.stride})" for number, kind in numbers.items()}
         lines.append(_table(table, rows))
     rows = {
-        number: ", ".join(
-            class_name(part) if part else "None" for part in (kind.question, kind.head, kind.port, kind.vl)
-        )
+        number: ", ".join(class_name(part) if part else "None" for part in kind.parts)
         for number, kind in PERFORMANCE.items()
     }
     lines.append(_table("COUNTERS", {number: f"({row})" for number, row in rows.items()}))
@@ -195,14 +170,6 @@ def _size(header: Header) -> int:
 
 def _is_list(header: Header) -> bool:
     return any(name in _LISTS and _LISTS[name] in header.fields for name in header.fields)
-
-
-def _collect(kind: Kind, kinds: dict[str, Kind]) -> None:
-    """Enter an attribute behind those that stand in it."""
-    within = [field.record for field in kind.header.fields.values() if field.record is not None]
-    for header in (*within, *kind.inside.values()):
-        _collect(Kind(header, header.size), kinds)
-    kinds.setdefault(class_name(kind.header), kind)
 
 
 def _fields(
