@@ -259,13 +259,20 @@ class Runner:
             self._free.put(place)
 
 
+def _positive(text: str) -> int:
+    """Return a number of 1 or more. Raises ArgumentTypeError: it is none."""
+    if not text.isascii() or not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of 1 or more")
+    return int(text)
+
+
 def main() -> None:
     """Draw a sample, run it, and print a line for each mutant and the sum."""
     parser = argparse.ArgumentParser(description=__doc__, prog="python -m tools.mutants")
     parser.add_argument("modules", nargs="*", help="some of NEAREST; all unless told otherwise")
-    parser.add_argument("--count", type=int, default=100, help="mutants to draw (default: 100)")
+    parser.add_argument("--count", type=_positive, default=100, help="mutants to draw (default: 100)")
     parser.add_argument("--seed", type=int, default=1, help="of the sample (default: 1)")
-    parser.add_argument("--jobs", type=int, default=2, help="mutants at a time (default: 2)")
+    parser.add_argument("--jobs", type=_positive, default=2, help="mutants at a time (default: 2)")
     parser.add_argument("--list", action="store_true", help="only show the sample")
     options = parser.parse_args()
     for unknown in set(options.modules) - set(NEAREST):

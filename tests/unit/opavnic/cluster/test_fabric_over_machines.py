@@ -56,6 +56,20 @@ class Cluster:
         return {key: value for lab in self.labs.values() for key, value in lab.world.fabric.balance().items()}
 
 
+def coordinator_on(
+    net: MemoryNetwork, text: str = FILE, progress: Callable[[str], None] = print
+) -> Coordinator:
+    """Make the machine alpha, which coordinates a lab."""
+    return Coordinator(
+        parse_lab(text, "lab.yaml"),
+        text,
+        "lab.yaml",
+        net.transport("alpha", is_coordinator=True),
+        progress=progress,
+        netdev="memory",
+    )
+
+
 @asynccontextmanager
 async def cluster(
     text: str = FILE,
@@ -67,15 +81,7 @@ async def cluster(
     loop = asyncio.get_running_loop()
     made = Cluster(MemoryNetwork(loop))
     async with AsyncExitStack() as ends:
-        coordinator = Coordinator(
-            parse_lab(text, "lab.yaml"),
-            text,
-            "lab.yaml",
-            made.net.transport("alpha", is_coordinator=True),
-            progress=progress,
-            netdev="memory",
-        )
-        made.machines["alpha"] = coordinator
+        made.machines["alpha"] = coordinator = coordinator_on(made.net, text, progress)
 
         async def run_member(name: str) -> None:
             member = made.machines[name]
@@ -405,14 +411,7 @@ async def test_machine_with_another_lab_file_is_refused() -> None:
     loop = asyncio.get_running_loop()
     net = MemoryNetwork(loop)
     text = FILE.replace("nodes: 3", "nodes: 2")
-    coordinator = Coordinator(
-        parse_lab(text, "lab.yaml"),
-        text,
-        "lab.yaml",
-        net.transport("alpha", is_coordinator=True),
-        progress=print,
-        netdev="memory",
-    )
+    coordinator = coordinator_on(net, text)
     member = Member(net.transport("beta"), progress=print, expected=text + "# changed")
     joining = loop.create_task(member.join())
     lab = await coordinator.gather()

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from opavnic.cluster.machines.coordinator import Coordinator
 from opavnic.cluster.protocol.transport import NodeName
-from opavnic.lab.file.loader import parse_lab
 from opavnic.lab.run.lab import Lab
 from opavnic.scenario.virtual import LOOP_OPTIONS
-from unit.opavnic.cluster.test_fabric_over_machines import FILE, Cluster, cluster, in_service, states, until
+from unit.opavnic.cluster.test_fabric_over_machines import (
+    Cluster,
+    cluster,
+    coordinator_on,
+    in_service,
+    states,
+    until,
+)
 
 pytestmark = pytest.mark.looptime(**LOOP_OPTIONS)
 HOSTS = ["h1", "h2", "h3", "h4", "h5", "h6"]
@@ -41,15 +46,7 @@ async def test_coordinator_that_is_started_again_finds_the_machines_as_they_were
         await made.labs.pop("alpha").stop()
         assert await reaches(made, "h3", "h4"), "what needs no other machine goes on"
 
-        again = Coordinator(
-            parse_lab(FILE, "lab.yaml"),
-            FILE,
-            "lab.yaml",
-            made.net.transport("alpha", is_coordinator=True),
-            progress=print,
-            netdev="memory",
-        )
-        made.machines["alpha"] = again
+        made.machines["alpha"] = again = coordinator_on(made.net)
         made.labs["alpha"] = lab = await again.gather()
         async with lab:
 
