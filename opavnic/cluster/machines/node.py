@@ -292,7 +292,10 @@ class Machine:
             try:
                 if isinstance(answer, BaseException):
                     raise answer
-                shares[str(name)] = LabState.of_json(answer)
+                share = LabState.of_json(answer)
+                if share.cluster is None:
+                    raise ValueError("cluster: Field required")
+                shares[str(name)] = share
             except (AskError, ValueError) as error:
                 log.warning("no status from %s: %s", name, error)
         assert self.lab is not None  # noqa: S101 - it is asked

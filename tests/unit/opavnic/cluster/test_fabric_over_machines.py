@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
@@ -405,6 +406,23 @@ async def test_member_reports_on_its_own_nodes_alone() -> None:
         fabric = made.labs["alpha"].world.fabric
         assert fabric.hfis["h1"].description == "h1"
         assert all(port.link is not None and port.link.up for port in fabric.hfis["h1"].ports.values())
+
+
+@pytest.mark.parametrize("reply", [{}, {"lab": 5}, None])
+async def test_machine_whose_status_is_no_share_of_the_lab_is_left_out(reply: dict[str, Any] | None) -> None:
+    async with cluster() as made:
+        whole = made.labs["gamma"].status().as_json()
+        whole.pop("cluster")
+
+        async def say(_asker: NodeName, _body: dict[str, Any]) -> dict[str, Any]:
+            return whole if reply is None else reply
+
+        made.machines["beta"].verbs["status"] = say
+        lab = made.labs["alpha"]
+        state = await lab.folded(lab.status())
+        assert state.cluster is not None
+        assert state.cluster.machines["beta"] is None
+        assert state.cluster.machines["gamma"] is not None
 
 
 async def test_machine_with_another_lab_file_is_refused() -> None:
