@@ -1,8 +1,9 @@
 """A message stream over SCTP, by the userland stack libusrsctp, which checks the CRC32c of each packet.
 
-Usage: sctp_stream.py receive ADDRESS SIZE | send ADDRESS SIZE
+Usage: sctp_stream.py receive ADDRESS | send ADDRESS SIZE
 
-`receive` prints "listening", then the SHA-256 of what came. Both use port 5006.
+`receive` prints "listening", the SHA-256 of what came up to the peer's close, and ends with its input. Both use port
+5006.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import hashlib
 import socket
 import struct
 import sys
+import time
 
 PORT = 5006
 _LIBRARY = "libusrsctp.so.2"
@@ -39,24 +41,23 @@ def address(text: str) -> bytes:
     return struct.pack("=H", socket.AF_INET) + struct.pack("!H4s8x", PORT, socket.inet_aton(text))
 
 
-def receive(at: str, size: str) -> None:
+def receive(at: str) -> None:
     library, listener = sctp()
     here = address(at)
     assert library.usrsctp_bind(listener, here, len(here)) == 0
     assert library.usrsctp_listen(listener, 1) == 0
     print("listening", flush=True)
     peer = ctypes.c_void_p(library.usrsctp_accept(listener, None, None))
-    found, left, buffer = hashlib.sha256(), int(size), ctypes.create_string_buffer(_PIECE)
+    found, buffer = hashlib.sha256(), ctypes.create_string_buffer(_PIECE)
     length, flags = (ctypes.c_uint(0) for _ in range(2))
-    while left > 0:
-        got = library.usrsctp_recvv(
-            peer, buffer, ctypes.c_size_t(_PIECE), None, None, None, ctypes.byref(length), ctypes.byref(length),
-            ctypes.byref(flags),
-        )  # fmt: skip
+    while got := library.usrsctp_recvv(
+        peer, buffer, ctypes.c_size_t(_PIECE), None, None, None, ctypes.byref(length), ctypes.byref(length),
+        ctypes.byref(flags),
+    ):  # fmt: skip
         assert got > 0, got
         found.update(buffer.raw[:got])
-        left -= got
-    print(found.hexdigest())
+    print(found.hexdigest(), flush=True)
+    sys.stdin.read()  # the stack of this process answers the peer's close: it stays until the peer has ended
 
 
 def send(to: str, size: str) -> None:
@@ -68,8 +69,8 @@ def send(to: str, size: str) -> None:
         piece = whole[at : at + _PIECE]
         assert library.usrsctp_sendv(sock, piece, ctypes.c_size_t(len(piece)), None, 0, None, 0, 0, 0) > 0
     library.usrsctp_close(sock)
-    while library.usrsctp_finish():  # until the association has ended, all of it delivered
-        pass
+    while library.usrsctp_finish():  # until the association has ended, all of it delivered; no call waits for that
+        time.sleep(0.01)
 
 
 if __name__ == "__main__":

@@ -225,7 +225,7 @@ async def test_sctp_association_carries_a_stream_through_a_router(routed: Lab) -
     if ctypes.util.find_library("usrsctp") is None:
         pytest.skip("not installed: libusrsctp2")
     program = [sys.executable, str(HERE / "sctp_stream.py")]
-    receiver = await start(routed, "b", "receive", "10.9.3.3", str(2 * STREAM), program=program)
+    receiver = await start(routed, "b", "receive", "10.9.3.3", program=program)
     await run(routed, "a", *program, "send", "10.9.3.3", str(2 * STREAM))
     assert (await ended(receiver)).strip() == hashlib.sha256(sctp_stream.data(2 * STREAM)).hexdigest()
     assert routed.world.fabric.balance() == {}
