@@ -15,6 +15,11 @@ OPA_TOOLS := opainfo:opa-basic-tools opafabricinfo:opa-fastfabric libopamgt0 ibs
 # the browser in which tests open the web view
 BROWSER := chromium:chromium
 
+# what tests of the hosts' kernels start in hosts; the daemons are unpacked without being installed: none starts here
+HOST_TOOLS := dhclient:isc-dhcp-client udhcpc:udhcpc libusrsctp2
+DAEMONS    := build/daemons
+DAEMON_FILES := usr/sbin/dhcpd:isc-dhcp-server usr/sbin/dhcrelay:isc-dhcp-relay
+
 # what guests of labs are made of; the rest is unpacked without being installed: no daemon starts, no kernel is added
 GUEST_TOOLS := podman:podman qemu-system-x86_64:qemu-system-x86 /bin/busybox:busybox-static
 GUESTS      := build/guests
@@ -28,7 +33,7 @@ OLD_NATIVE := build/native-before.so
 # 400 modules in each worker: compiled anew each time, that is the larger part of a collection.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help venv native deps browser bench-peers demo docs test test-fast test-slow test-long test-guests interop chaos mutants sanitize memcheck fuzz lint lint-python lint-native format generated opa-tools proto dist clean
+.PHONY: help venv native deps browser host-tools bench-peers demo docs test test-fast test-slow test-long test-guests interop chaos mutants sanitize memcheck fuzz lint lint-python lint-native format generated opa-tools proto dist clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -77,8 +82,13 @@ WORKERS ?= 2
 # more options of pytest, such as --maxfail=10
 OPTIONS ?=
 
-test: venv deps opa-tools browser ## everything but the tests marked slow, long or chaos
-	$(BIN)/python -m pytest -m 'not slow and not long and not chaos' -n $(WORKERS) --dist loadfile $(OPTIONS)
+host-tools:
+	@sh tools/install-packages.sh $(HOST_TOOLS)
+	@sh tools/unpack-packages.sh $(DAEMONS) $(DAEMON_FILES)
+
+test: venv deps opa-tools browser host-tools ## everything but the tests marked slow, long or chaos
+	PATH="$$PATH:$(CURDIR)/$(DAEMONS)/usr/sbin" \
+	  $(BIN)/python -m pytest -m 'not slow and not long and not chaos' -n $(WORKERS) --dist loadfile $(OPTIONS)
 	@if command -v cargo >/dev/null; then cd native && cargo test --locked --quiet; fi
 
 test-fast: venv ## only what needs no privilege
