@@ -220,6 +220,11 @@ def test_queue_of_a_link_is_a_size_or_a_time_whatever_the_other_links_have() -> 
             r'fabric.topology.switches.left: unknown key "prts"',
         ),
         (
+            EXPLICIT,
+            ("left: {ports: 8}", "left: {ports: 8, guid: 0x0011750101000000}"),
+            r"fabric.topology: node 'left': GUID 0x0011750101000000 belongs to 'em'",
+        ),
+        (
             LINK,
             ("rate: 10G", "credit: on"),
             r"lab.yaml:3: fabric.link.credit: unknown key .*nearest: credits",
