@@ -69,7 +69,8 @@ def send(to: str, size: str) -> None:
         piece = whole[at : at + _PIECE]
         assert library.usrsctp_sendv(sock, piece, ctypes.c_size_t(len(piece)), None, 0, None, 0, 0, 0) > 0
     library.usrsctp_close(sock)
-    while library.usrsctp_finish():  # until the association has ended, all of it delivered; no call waits for that
+    # until the association has ended, all of it delivered; no call waits for that
+    while library.usrsctp_finish():
         time.sleep(0.01)
 
 
