@@ -9,7 +9,8 @@ STAMP  := $(VENV)/.stamp
 TOOLS  := ip:iproute2 ping:iputils-ping iperf3:iperf3 tcpdump:tcpdump tshark:tshark \
           ibstat:infiniband-diags ibv_devices:ibverbs-utils
 # the Omni-Path software. Debian starts a fabric manager when it installs opa-fm: not where there are real HFIs
-OPA_TOOLS := opainfo:opa-basic-tools opafabricinfo:opa-fastfabric libopamgt0 ibstat:infiniband-diags libibumad-dev \
+OPA_TOOLS := opainfo:opa-basic-tools opafabricinfo:opa-fastfabric libopamgt0 ibstat:infiniband-diags libibumad-dev curl:curl \
+             prometheus-node-exporter:prometheus-node-exporter \
              $(if $(wildcard /sys/class/infiniband/hfi1_*),,/usr/lib/opa-fm/bin/opafmd:opa-fm)
 
 # the browser in which tests open the web view

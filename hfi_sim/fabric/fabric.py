@@ -8,7 +8,7 @@ SubnetManager(fabric).sweep()
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -27,13 +27,13 @@ from hfi_sim.engine.link.config import PLAIN_LINK, LinkConfig
 from hfi_sim.engine.python import PythonEngine
 from hfi_sim.management.mad.stack import MadStack
 from hfi_sim.management.pma.agent import METHODS, PerformanceAgent
-from hfi_sim.management.pma.ports import CountedPort, counted_hfi, counted_switch
+from hfi_sim.management.pma.ports import counted_hfi, counted_switch
 from hfi_sim.management.sma.agent import SubnetManagementAgent
 from hfi_sim.management.smp.interface import HfiInterface, SwitchInterface
 from hfi_sim.nodes.cable import Link, LinkDirection, LinkPort
 from hfi_sim.nodes.end_port import EndPort
 from hfi_sim.nodes.hfi import Hfi, HfiPort, NetdevFactory, system_guid
-from hfi_sim.nodes.switch import Switch, SwitchPort, SwitchPort0
+from hfi_sim.nodes.switch import Switch, SwitchPort
 from hfi_sim.routing.table import MAX_PORTS
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.mad.header import MadClass
@@ -158,18 +158,14 @@ class Fabric:
             port.mad = MadStack(port, self.clock)
             port.smi = HfiInterface(port, port.mad)
             port.sma = SubnetManagementAgent(port, self.clock, self.set_links)
-            self._answer_performance(port, partial(counted_hfi, port), port.opa_port_num)
+            port.pma = PerformanceAgent(
+                partial(counted_hfi, port), default_port=port.opa_port_num, is_hfi=True
+            )
+            port.mad.register_agent(MadClass.PERFORMANCE, None, METHODS, port.pma.receive)
             port.on_capability(lambda port: self._notify(FabricChange.CAPABILITY, port.name))
             port.on_description(lambda port: self._notify(FabricChange.DESCRIPTION, port.name))
         self.hfis[name] = hfi
         return hfi
-
-    def _answer_performance(
-        self, port: HfiPort | SwitchPort0, ports: Callable[[], Mapping[int, CountedPort]], default_port: int
-    ) -> None:
-        """Let a port answer for the counters of some ports. Args: as for `PerformanceAgent`."""
-        agent = PerformanceAgent(ports, default_port=default_port)
-        port.mad.register_agent(MadClass.PERFORMANCE, None, METHODS, agent.receive)
 
     def add_switch(self, name: str, *, ports: int = 64, guid: int | None = None) -> Switch:
         """Add a switch with ports 1 to `ports`.
@@ -192,7 +188,8 @@ class Fabric:
         port0.mad = MadStack(port0, self.clock)
         port0.smi = SwitchInterface(port0, port0.mad)
         port0.sma = SubnetManagementAgent(port0, self.clock, self.set_links)
-        self._answer_performance(port0, partial(counted_switch, switch), 0)
+        agent = PerformanceAgent(partial(counted_switch, switch), default_port=0)
+        port0.mad.register_agent(MadClass.PERFORMANCE, None, METHODS, agent.receive)
         self.switches[name] = switch
         return switch
 

@@ -22,6 +22,7 @@ from hfi_sim.wire.icrc import Icrc
 
 if TYPE_CHECKING:
     from hfi_sim.management.mad.stack import MadStack
+    from hfi_sim.management.pma.agent import PerformanceAgent
     from hfi_sim.management.sma.agent import SubnetManagementAgent
     from hfi_sim.management.smp.interface import SubnetInterface
 
@@ -43,6 +44,8 @@ class HfiPort(EndPort, EgressPort[PortConfig]):
     """Queue pair 0 of this port."""
     sma: SubnetManagementAgent
     """The subnet management agent of this port."""
+    pma: PerformanceAgent
+    """The performance management agent of this port."""
 
     def __init__(self, hfi: Hfi, opa_port_num: int, guid: Guid, icrc: Icrc, driver: Driver) -> None:
         super().__init__(f"{hfi.name}:{opa_port_num}", guid, icrc, driver, driver.engine.add_port)

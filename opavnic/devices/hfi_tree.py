@@ -18,6 +18,7 @@ from hfi_sim.management.umad.abi import ABI_VERSION, UmadError
 from hfi_sim.management.umad.file import UmadFile
 from hfi_sim.management.umad.service import UmadService
 from hfi_sim.nodes.hfi import Hfi, HfiPort
+from opavnic.devices.hfi_counters import add_device_counters, add_port_counters
 from opavnic.devices.tree import DeviceFile, Symlink, Text, Tree
 
 SYS_CLASSES: Final = ("infiniband", "infiniband_mad", "infiniband_verbs")
@@ -31,6 +32,12 @@ _PKEYS: Final = 32
 """Entries of a P_Key table in sysfs."""
 _DESCRIPTION: Final = 64
 """Bytes of a node description."""
+_GIDS: Final = 5
+"""GIDs of a port; all but the first have no GUID."""
+_CONTEXTS: Final = 16
+"""Contexts for programs' own packets, all free: nothing here opens one."""
+_COOL: Final = "42.00 0.00 105.00 115.00 0 0 0"
+"""Degrees now, lower, upper and critical limit, and which of these is passed: this chip does not warm up."""
 _MODALIAS: Final = "pci:v00008086d000024F0sv00008086sd00002628bc02sc08i00"
 
 
@@ -161,6 +168,11 @@ def _add_hfi(tree: Tree, path: str, hfi: Hfi) -> None:
         "hw_rev": "10",
         "hca_type": "hfi1",
         "board_id": "opavnic, emulated",
+        "boardversion": "ChipABI 3.0, ChipRev 7.17, SW Compat 3",
+        "serial": f"0x{hfi.node_guid & 0xFFFFFFFF:08x}",
+        "nctxts": str(_CONTEXTS),
+        "nfreectxts": str(_CONTEXTS),
+        "tempsense": _COOL,
         "device/modalias": _MODALIAS,
         "device/vendor": "0x8086",
         "device/device": "0x24f0",
@@ -168,6 +180,7 @@ def _add_hfi(tree: Tree, path: str, hfi: Hfi) -> None:
     }
     for name, value in values.items():
         tree.text(f"{path}/{name}", value)
+    add_device_counters(tree, path, hfi)
 
 
 def _add_verbs(tree: Tree, device: str, hfi: str) -> None:
@@ -187,12 +200,19 @@ def _add_port(tree: Tree, path: str, port: HfiPort) -> None:
         "rate": lambda: _rate(port),
         "cap_mask": lambda: f"{port_info_of(port).capability_mask:#010x}",
         "link_layer": lambda: "InfiniBand",
-        "gids/0": lambda: _grouped(port.settings.info.subnet_prefix << 64 | port.guid, 128),
     }
     for name, value in values.items():
         tree.text(f"{path}/{name}", value)
+    add_port_counters(tree, path, port)
+    for index in range(_GIDS):
+        guid = 0 if index else port.guid
+        tree.text(f"{path}/gids/{index}", lambda guid=guid: _gid(port, guid))  # type: ignore[misc]
     for index in range(_PKEYS):
         tree.text(f"{path}/pkeys/{index}", lambda index=index: f"{_pkey(port, index):#06x}")  # type: ignore[misc]
+
+
+def _gid(port: HfiPort, guid: int) -> str:
+    return _grouped(port.settings.info.subnet_prefix << 64 | guid, 128)
 
 
 def _pkey(port: HfiPort, index: int) -> int:

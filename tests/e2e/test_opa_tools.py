@@ -18,13 +18,28 @@ from permission import require
 from processes import child
 from unit.opavnic.observe.tshark import Tshark, needs_tshark
 
-TOOLS = ("ibstat", "opainfo", "opasmaquery", "opapmaquery", "opasaquery", "opafabricinfo", "opareport")
+TOOLS = (
+    "ibstat",
+    "perfquery",
+    "curl",
+    "prometheus-node-exporter",
+    "opainfo",
+    "opasmaquery",
+    "opapmaquery",
+    "opasaquery",
+    "opafabricinfo",
+    "opareport",
+)
 COMMANDS = {
     "ibstat": "ibstat",
     "opainfo": "opainfo",
     "switch": "opasmaquery -o swinfo 1",
     "counters": "opapmaquery",
     "counters of h2": "opapmaquery -l 3 -m 1",
+    "counters of InfiniBand": "perfquery",
+    "extended counters of h2": "perfquery -x 3 1",
+    "counters in sysfs": "grep -r . /sys/class/infiniband/hfi1_0/ports/1/counters",
+    "monitor": "sh monitor.sh",
     "ports": "opasaquery -o portinfo",
     "fabric": "opafabricinfo",
     "links": "opareport -o links",
@@ -47,7 +62,15 @@ EXAMPLE = Path(__file__).parents[2] / "examples/opa-tools.yaml"
 CAPTURE = "mads.pcapng"
 NODES = 3 + 1  # with the one of the subnet manager and the EM
 LINKS = NODES + 2
+EXPORTER = "prometheus-node-exporter"
+MONITOR = f"""
+ip link set lo up
+{EXPORTER} --collector.disable-defaults --collector.infiniband --web.listen-address=127.0.0.1:9100 2>&1 &
+curl -s --retry 100 --retry-delay 0 --retry-connrefused 127.0.0.1:9100/metrics
+kill $!
+"""
 SCRIPT = """
+cd "$1"; shift
 for tool in "$@"; do echo "## $tool"; timeout 40 $tool 2>&1 || true; done
 """
 
@@ -74,12 +97,15 @@ def printed(directory: Path) -> dict[str, str]:
         return done.stdout
 
     name = f"o{os.getpid()}"
+    (directory / "monitor.sh").write_text(MONITOR)
     file = directory / "lab.yaml"
     file.write_text(EXAMPLE.read_text().replace("name: opa-tools\n", f"name: {name}\n"))
     opavnic("up", file, "-d")
     try:
         with capturing(directory / CAPTURE, environment, opavnic):
-            text = opavnic("exec", "--umad", "h1", "--", "sh", "-c", SCRIPT, "sh", *COMMANDS.values())
+            text = opavnic(
+                "exec", "--umad", "h1", "--", "sh", "-c", SCRIPT, "sh", directory, *COMMANDS.values()
+            )
     finally:
         opavnic("down")
     outputs = [part.partition("\n")[2] for part in text.split("## ")[1:]]
@@ -125,6 +151,26 @@ def test_counters_are_those_of_what_the_port_has_carried(printed: dict[str, str]
     assert field(printed["counters"], "Link Qual Indicator") == "5 (Excellent)"
     assert field(printed["counters"], "Rcv Errors") == "0"
     assert int(field(printed["counters of h2"], "Rcv Pkts")) > 0, "of another host, which is asked by its LID"
+
+
+def test_counters_are_the_same_in_each_form(printed: dict[str, str]) -> None:
+    assert field(printed["counters of InfiniBand"], "PortRcvErrors").strip(".") == "0"
+    assert "CapMask: 0x200" in printed["counters of InfiniBand"]
+    received = int(field(printed["extended counters of h2"], "PortRcvPkts").strip("."))
+    assert received > int(field(printed["counters of h2"], "Rcv Pkts")), "it was asked before"
+    files = dict(line.rpartition("/")[2].split(":") for line in printed["counters in sysfs"].splitlines())
+    assert len(files) == 21
+    assert int(files["port_xmit_packets"]) > int(field(printed["counters"], "Xmit Pkts"))
+
+
+def test_exporter_of_prometheus_finds_the_counters(printed: dict[str, str]) -> None:
+    assert 'node_scrape_collector_success{collector="infiniband"} 1' in printed["monitor"]
+    series = [
+        line.split() for line in printed["monitor"].splitlines() if line.startswith("node_infiniband_port")
+    ]
+    of_port = {name.partition("{")[0]: float(value) for name, value in series}
+    assert of_port["node_infiniband_port_packets_transmitted_total"] > 0
+    assert of_port["node_infiniband_port_data_received_bytes_total"] > 0
 
 
 def test_records_of_all_ports_come_in_several_segments(printed: dict[str, str]) -> None:

@@ -26,7 +26,7 @@ from hfi_sim.wire.field import BITS_PER_BYTE
 from hfi_sim.wire.header import Header, WireHeader
 from hfi_sim.wire.l4 import EthernetL4, FmHeader
 from hfi_sim.wire.lrh16b import Lrh16B
-from hfi_sim.wire.mad import pma_attributes, smp_header
+from hfi_sim.wire.mad import pma_attributes, pma_ib_attributes, smp_header
 from hfi_sim.wire.mad.header import MadHeader, RmppHeader, VendorHeader
 from hfi_sim.wire.mad.pma_attributes import (
     ClearPortStatus,
@@ -73,7 +73,9 @@ HEADERS: list[type[WireHeader]] = [
     SaHeader, *declared_in(records, records_ib, records_tables),
 ]  # fmt: skip
 LAYOUTS: list[Header] = [
-    *headers_in(counters.SummaryCounters, counters.ErrorCounters, mac_entries, iface_macs, pma_attributes),
+    *headers_in(
+        counters.SummaryCounters, counters.ErrorCounters, mac_entries, iface_macs, pma_attributes, pma_ib_attributes
+    ),
     *(layout for item in vars(layouts).values() if isinstance(item, dict) for layout in item.values()
       if isinstance(layout, Header)),
     *headers_in(layouts),

@@ -1,5 +1,7 @@
 """The performance management agent of one HFI port, or of all ports of one switch: MADs in, MADs out. Sans-IO.
 
+That of an HFI answers InfiniBand's form, too (`ib_form`), of the same registers; sysfs reads them here.
+
 Every Get and Set gets a response; what is wrong with it is its status. Counters of a fabric are never reset, so
 clearing notes what a counter was, and that is taken off from then on.
 
@@ -14,11 +16,20 @@ from dataclasses import replace
 from typing import Final
 
 from hfi_sim.management.mad.agents import MadRequest
+from hfi_sim.management.pma import ib_form
 from hfi_sim.management.pma.first_errors import error_info, reasons_of
 from hfi_sim.management.pma.ports import CountedPort, Counts
 from hfi_sim.wire.header import Header
 from hfi_sim.wire.mad.attributes import PmAttrId
-from hfi_sim.wire.mad.header import BASE_VERSION_OPA, MAD_SIZE, MadHeader, MadStatus, Method, mad_size
+from hfi_sim.wire.mad.header import (
+    BASE_VERSION_IB,
+    BASE_VERSION_OPA,
+    MAD_SIZE,
+    MadHeader,
+    MadStatus,
+    Method,
+    mad_size,
+)
 from hfi_sim.wire.mad.message import Mad
 from hfi_sim.wire.mad.pma_attributes import (
     CLASS_VERSION,
@@ -59,11 +70,15 @@ _WRONG_NUMBER: Final[Answer] = (PmStatus.WRONG_NUMBER, b"")
 class PerformanceAgent:
     """See the module."""
 
-    def __init__(self, ports: Callable[[], Mapping[int, CountedPort]], *, default_port: int) -> None:
+    def __init__(
+        self, ports: Callable[[], Mapping[int, CountedPort]], *, default_port: int, is_hfi: bool = False
+    ) -> None:
         """Make an agent that has cleared nothing.
 
         Args:  ports: asked for its ports by number with the first request. default_port: which one number 0 means.
+               is_hfi: whether it answers base version 1, for its default port.
         """
+        self._is_hfi = is_hfi
         self._find_ports = ports
         self._found: Mapping[int, CountedPort] | None = None
         self._default_port = default_port
@@ -92,7 +107,14 @@ class PerformanceAgent:
     def receive(self, request: MadRequest) -> bytes:
         """Return the response to a request."""
         header = request.header
-        asked = request.mad[MadHeader.SIZE : mad_size(header.base_version)]
+        size = mad_size(header.base_version)
+        asked = request.mad[MadHeader.SIZE : size]
+        if header.base_version == BASE_VERSION_IB and self._is_hfi:
+            port = self._default_port
+            status, data = ib_form.answer(
+                header, asked.ljust(size - MadHeader.SIZE, b"\0"), port, lambda: self.counts(port)
+            )
+            return Mad(replace(header, method=Method.GET_RESP, status=status), data).build()
         status, data = self._answer(header, asked.ljust(_DATA_SIZE, b"\0"))
         response = replace(header, method=Method.GET_RESP, status=status)
         return Mad(response, data if not status else asked).build()
@@ -121,13 +143,18 @@ class PerformanceAgent:
 
     # --- counters ------------------------------------------------------------------------------------------
 
-    def _counts(self, port_num: int) -> Counts:
-        """Return the counters of a port since they were cleared."""
+    def counts(self, port_num: int) -> Counts:
+        """Return the counters of a port since they were cleared, by the names of `COUNTERS`; waits as flit times.
+
+        Raises:  KeyError: it is no port of this agent.
+        """
         port = self._ports[port_num]
         return _since(port.counts(), self._cleared.get(port_num), port)
 
-    def _vl_counts(self, port_num: int, vls: Sequence[int]) -> Iterator[Counts]:
-        """Yield the counters of some VLs of a port since they were cleared; zeros for a VL that does not exist."""
+    def vl_counts(self, port_num: int, vls: Sequence[int]) -> Iterator[Counts]:
+        """Yield the counters of some VLs of a port since they were cleared, by the names of `VL_COUNTERS`; of a VL that
+        does not exist none.
+        """
         port = self._ports[port_num]
         rows = port.vl_counts() if vls else ()
         for vl in vls:
@@ -142,19 +169,19 @@ class PerformanceAgent:
         if PORT_STATUS.size + len(vls) * PORT_STATUS_VL.size > _DATA_SIZE:
             return _TOO_LARGE
         head = {
-            **_limited(PORT_STATUS, self._counts(port_num)),
+            **_limited(PORT_STATUS, self.counts(port_num)),
             "port_num": port_num,
             "vl_mask": request.vl_mask,
             "link_quality": self._ports[port_num].link_quality(),
         }
-        rows = (_pack(PORT_STATUS_VL, counts) for counts in self._vl_counts(port_num, vls))
+        rows = (_pack(PORT_STATUS_VL, counts) for counts in self.vl_counts(port_num, vls))
         return MadStatus.OK, _pack(PORT_STATUS, head) + b"".join(rows)
 
     def _data_counters(self, attr_mod: int, data: bytes) -> Answer:
         request = PortCountersRequest.parse(data)
 
         def block(port_num: int) -> bytes:
-            counts = self._counts(port_num)
+            counts = self.counts(port_num)
             head = {name: counts[name] for name in DATA_COUNTERS} | {
                 "port_num": port_num,
                 "link_quality": self._ports[port_num].link_quality(),
@@ -168,7 +195,7 @@ class PerformanceAgent:
         request = PortCountersRequest.parse(data)
 
         def block(port_num: int) -> bytes:
-            counts = _limited(ERROR_PORT, self._counts(port_num))
+            counts = _limited(ERROR_PORT, self.counts(port_num))
             head = {name: counts[name] for name in ERROR_COUNTERS} | {"port_num": port_num}
             return _pack(ERROR_PORT, head)
 
@@ -194,7 +221,7 @@ class PerformanceAgent:
         parts = [request.build()]
         for port_num in selected:
             parts.append(block(port_num))
-            parts += (_pack(of_vl, counts) for counts in self._vl_counts(port_num, vls))
+            parts += (_pack(of_vl, counts) for counts in self.vl_counts(port_num, vls))
         return MadStatus.OK, b"".join(parts)
 
     def _clear(self, _attr_mod: int, data: bytes) -> Answer:

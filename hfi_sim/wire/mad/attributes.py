@@ -52,6 +52,14 @@ class PmAttrId(Code):
     ERROR_INFO = 0x0044, "ErrorInfo"
 
 
+class IbPmAttrId(Code):
+    """Attributes of InfiniBand's performance management that an HFI answers."""
+
+    CLASS_PORT_INFO = 0x0001, "ClassPortInfo"
+    PORT_COUNTERS = 0x0012, "PortCounters"
+    PORT_COUNTERS_EXTENDED = 0x001D, "PortCountersExtended"
+
+
 class CommonAttrId(Code):
     """Attributes that every management class has."""
 

@@ -65,6 +65,25 @@ def ground() -> Ground:
     return Ground()
 
 
+def test_sysfs_has_the_counters_of_the_performance_agent(ground: Ground) -> None:
+    base = "infiniband/hfi1_0"
+    names = [path for path in ground.tree.paths() if path.startswith(f"{base}/ports/1/counters/")]
+    assert len(names) == 21, "those of the IB core"
+    fh = ground.program()
+    ground.send(fh)
+    counts = ground.pair.a.pma.counts(1)
+
+    def number(path: str) -> int:
+        return int(ground.kernel.text(f"{base}/{path}"))
+
+    assert number("ports/1/counters/port_xmit_packets") == counts["xmit_pkts"] > 0
+    assert number("ports/1/counters/port_xmit_data") == counts["xmit_data"] > 0
+    assert number("ports/1/hw_counters/TxWords") == 2 * counts["xmit_data"]
+    assert number("ports/1/hw_counters/TxFlitVL15") + number("ports/1/hw_counters/TxFlitVL0") > 0
+    assert number("hw_counters/DcXmitFlits") == counts["xmit_data"]
+    assert number("ports/1/counters/link_downed") == number("ports/1/hw_counters/LinkDown") == 0
+
+
 def test_sysfs_is_what_libibumad_reads(ground: Ground) -> None:
     text, port = ground.kernel.text, ground.pair.a
     base = "infiniband/hfi1_0/ports/1/"

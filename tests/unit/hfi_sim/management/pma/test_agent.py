@@ -64,7 +64,7 @@ def test_what_is_not_there_is_unsupported(pair: Pair, pm: PmClient, method: int,
     assert response.data[:2] == b"\x01\x02"
 
 
-@pytest.mark.parametrize("version", [{"base_version": 1, "class_version": 1}, {"class_version": 1}])
+@pytest.mark.parametrize("version", [{"base_version": 1, "class_version": 2}, {"class_version": 1}])
 def test_other_versions_are_refused(pair: Pair, pm: PmClient, version: dict[str, int]) -> None:
     response = pm.ask(Method.GET, PmAttrId.PORT_STATUS, pair.b, b"\x01", ONE_PORT, **version)
     assert response.header.status == MadStatus.BAD_VERSION
