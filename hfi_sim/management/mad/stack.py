@@ -241,12 +241,8 @@ class MadStack:
             return Drop.MAD_SL
         self.sent += 1
         port = self._port
-        if (
-            port.has_lid(packet.dlid)
-            and port.pkeys.may_send(packet.pkey)
-            and not port.pkeys.admits(packet.pkey)
-        ):
-            # a port may always ask itself, as in hfi1; by way of the fabric, limited members do not talk
+        if port.has_lid(packet.dlid) and port.pkeys.may_send(packet.pkey):
+            # a port asks itself within the host, as in hfi1: without a link, in any state, a LID of 0 included
             self._clock.call_soon(self._receive, port, packet.packet, None)
             return None
         return port.send_built(*packet)

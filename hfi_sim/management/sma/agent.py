@@ -75,11 +75,12 @@ class SubnetManagementAgent:
 
     def _take(self, asked: SmpRequest) -> bool | Drop | NotMine:
         smp, header = asked.smp, asked.request.header
-        verdict = may_manage(header.method, asked.request.pkey, is_local=asked.is_local)
+        is_ib = smp.base_version == BASE_VERSION_IB
+        verdict = may_manage(header.method, asked.request.pkey, is_local=asked.is_local, is_ib=is_ib)
         if verdict is SmpVerdict.DENY:
             self._tell_bad_pkey(asked)
             return Drop.MAD_DENIED
-        is_managers = header.attr_id == SubnetAttrId.SM_INFO and smp.base_version != BASE_VERSION_IB
+        is_managers = header.attr_id == SubnetAttrId.SM_INFO and not is_ib
         if verdict is SmpVerdict.PASS_ON or (is_managers and self._has_manager):
             return NOT_MINE
         now = self._runner.time()

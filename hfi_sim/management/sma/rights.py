@@ -26,10 +26,14 @@ class SmpVerdict(Enum):
     DENY = "deny"
 
 
-def may_manage(method: int, pkey: int, *, is_local: bool) -> SmpVerdict:
-    """Return what becomes of an SMP, by its method and its packet's P_Key."""
+def may_manage(method: int, pkey: int, *, is_local: bool, is_ib: bool = False) -> SmpVerdict:
+    """Return what becomes of an SMP, by its method and its packet's P_Key.
+
+    Args:    is_local: whether a program of this node asks. is_ib: whether it is of base version 1.
+    Source:  hfi1's mad.c: process_subn_opa() looks at the P_Key of local SMPs, process_subn() does not.
+    """
     if is_local:
-        if pkey not in (PKEY_FULL_MANAGEMENT, PKEY_LIMITED_MANAGEMENT):
+        if not is_ib and pkey not in (PKEY_FULL_MANAGEMENT, PKEY_LIMITED_MANAGEMENT):
             return SmpVerdict.DENY
         return SmpVerdict.ANSWER if method in _REQUESTS else SmpVerdict.PASS_ON
     if method & RESPONSE_BIT or method == Method.TRAP:

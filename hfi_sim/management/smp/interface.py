@@ -127,7 +127,7 @@ class SubnetInterface(ABC):
         if isinstance(way, Here):
             return self._loop_back(smp, LID_PERMISSIVE, LID_PERMISSIVE, pkey)
         lid = self._port.lid
-        if own and self._is_own(way.dlid):
+        if own and self._port.has_lid(way.dlid):  # before a manager gives it a LID, that is 0
             return self._loop_back(smp, lid, way.dlid, pkey)
         packet = self._packet(smp, lid, way.dlid, pkey)
         return self._port.send_built(packet, lid, way.dlid, pkey)

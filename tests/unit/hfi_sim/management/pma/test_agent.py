@@ -129,9 +129,11 @@ def test_clearing_with_a_wrong_mask_clears_nothing(pm: PmClient, switch: Perform
     assert pm.status(switch, 1) == before
 
 
-def test_all_ports_of_a_switch_are_cleared_at_once(pm: PmClient, switch: PerformanceAgent) -> None:
+def test_all_ports_of_a_switch_are_cleared_at_once(
+    pair: Pair, pm: PmClient, switch: PerformanceAgent
+) -> None:
     assert pm.status(switch, 1)[0]["rcv_pkts"] == 0
-    pair_mads = pm.status(pm.port, 1)  # through the switch
+    pair_mads = pm.status(pair.b, 1)  # through the switch
     assert pair_mads[0]["port_num"] == 1
     assert pm.status(switch, 1)[0]["rcv_pkts"] > 0
     pm.clear(switch, 0, 1, 2, 3, 4)

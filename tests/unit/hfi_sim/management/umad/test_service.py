@@ -9,6 +9,7 @@ import pytest
 
 from hfi_sim.base.clock import ManualClock
 from hfi_sim.base.counters import Drop
+from hfi_sim.base.port_state import PortState
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.management.mad.agents import MadRequest
 from hfi_sim.management.umad.abi import (
@@ -219,6 +220,52 @@ def test_unregistered_agent_gets_nothing_any_more(ground: Ground) -> None:
     file.ioctl(UNREGISTER_AGENT, struct.pack("<I", agent))
     ground.clock.advance(1.0)
     assert file.read(BIG) is None
+
+
+PERMISSIVE = 0xFFFFFF
+
+
+@pytest.mark.parametrize("state", PortState)
+@pytest.mark.parametrize("pkeys", [(0x8001, 0x7FFF, 0xFFFF), (0x7FFF,)])
+@pytest.mark.parametrize("lid", [0, PERMISSIVE])
+@pytest.mark.parametrize(
+    ("base", "version", "mgmt_class", "attr_id"),
+    [
+        (1, 1, 0x01, 0x11),
+        (1, 1, 0x81, 0x11),
+        (1, 1, 0x04, 0x01),
+        (0x80, 0x80, 0x81, 0x11),
+        (0x80, 0x80, 0x04, 0x01),
+    ],
+)
+def test_own_port_answers_in_any_state_before_it_has_a_lid(
+    ground: Ground,
+    state: PortState,
+    pkeys: tuple[int, ...],
+    lid: int,
+    base: int,
+    version: int,
+    mgmt_class: int,
+    attr_id: int,
+) -> None:
+    port = ground.pair.a
+    port.set_lid(0)
+    port.set_pkeys(pkeys)
+    port.set_state(state)
+    sent = port.tx.in_packets
+    file = ground.a.open()
+    agent = agent_on(file, mgmt_class=mgmt_class, version=version, qpn=0 if mgmt_class in (0x01, 0x81) else 1)
+    size, lids = (256, 4) if base == 1 else (2048, 8)
+    mad = struct.pack(">4BHHQHHI", base, mgmt_class, version, 1, 0, 0, 7, attr_id, 0, 0) + bytes(8)
+    mad += b"\xff" * lids  # the directed route's LIDs: it begins and ends at its nodes
+    index = 0 if base == 1 else pkeys.index(0x7FFF)
+    ground.ask(file, agent, mad.ljust(size, b"\0"), lid=lid, timeout_ms=100, pkey_index=index)
+    answer = received(file.read(BIG) or bytes(64))
+    assert (answer.status, answer.mad[3]) == (0, 0x81)
+    assert answer.mad[4:6] == (b"\x80\0" if mgmt_class == 0x81 else b"\0\0"), (
+        "of a directed route: its direction"
+    )
+    assert port.tx.in_packets == sent, "nothing leaves the host"
 
 
 def test_large_lid_stands_in_the_gid_both_ways(ground: Ground) -> None:
