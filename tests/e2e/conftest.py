@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,8 +13,11 @@ import pytest
 from e2e.web_view import chromium
 from opavnic.lab.ownership.namespaces import NETNS_DIR, create_namespace, end_programs, remove_namespace
 from permission import require
+from program import run_program
 
 if TYPE_CHECKING:
+    import subprocess
+
     from playwright.sync_api import Browser
 
 PROGRAMS = ("ip", "ping", "tcpdump")
@@ -53,14 +54,7 @@ def program_in(root: Path) -> Iterator[Program]:
     environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(root)}
 
     def run(*arguments: str | Path, timeout: float = 60) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "opavnic.cli.main", *map(str, arguments)],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
+        return run_program(arguments, environment, timeout=timeout)
 
     try:
         yield run

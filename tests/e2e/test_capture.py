@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import struct
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from e2e.conftest import Program
 from hfi_sim.wire.captures import read_capture
 from opavnic.observe.opa_scapy import OPA16B, OPAEthernet
 from processes import child
+from program import started
 from unit.opavnic.observe.tshark import Tshark, needs_tshark
 
 LAB = f"captured-{os.getpid()}"
@@ -112,9 +112,8 @@ def test_capture_that_is_ended_has_statistics_of_every_link(
     tmp_path: Path, number: signal.Signals, opavnic: Program
 ) -> None:
     file = tmp_path / "all.pcapng"
-    command = [sys.executable, "-m", "opavnic.cli.main", "capture", "-w", str(file), "--json"]
     environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(tmp_path / "run")}
-    with child(command, env=environment, stdout=-1, stderr=-1) as capture:
+    with started(["capture", "-w", file, "--json"], env=environment, stdout=-1, stderr=-1) as capture:
         while not (file.exists() and list(whole_blocks(file, 6))):
             assert capture.poll() is None
             opavnic("status")  # takes a while
@@ -139,9 +138,8 @@ def whole_blocks(file: Path, wanted: int) -> Iterator[bytes]:
 
 @pytest.mark.usefixtures("pinged")
 def test_capture_ends_with_the_lab_and_says_so(opavnic: Program, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "opavnic.cli.main", "capture", "--json"]
     environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(tmp_path / "run")}
-    with child(command, env=environment, stdout=-1, stderr=-1) as capture:
+    with started(["capture", "--json"], env=environment, stdout=-1, stderr=-1) as capture:
         assert capture.stdout is not None
         assert capture.stdout.readline()
         assert opavnic("down").returncode == 0

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,7 +15,7 @@ import pytest
 
 from e2e.container_engines import Containers, containers
 from e2e.example_commands import commands
-from processes import child
+from program import run_program, started
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "guests.yaml"
 Opavnic = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -43,15 +42,7 @@ def opavnic(engine: Containers, tmp_path: Path, opavnic: Opavnic) -> Opavnic:
     """The program where this engine is the one that is found."""
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "opavnic.cli.main", *words]
-        return subprocess.run(
-            command,
-            env=_environment(engine, tmp_path),
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        return run_program(words, _environment(engine, tmp_path))
 
     return run
 
@@ -94,11 +85,7 @@ def test_container_that_ends_is_lost_and_joins_again_with_the_next_lab(
     opavnic: Opavnic, engine: Containers, tmp_path: Path
 ) -> None:
     up(opavnic, engine, tmp_path)
-    with child(
-        [sys.executable, "-m", "opavnic.cli.main", "logs", "--follow"],
-        stdout=-1,
-        env=_environment(engine, tmp_path),
-    ) as logs:
+    with started(["logs", "--follow"], stdout=-1, env=_environment(engine, tmp_path)) as logs:
         engine.run("kill", "web")
         assert logs.stdout is not None
         assert any("its VNICs are gone" in line for line in logs.stdout)

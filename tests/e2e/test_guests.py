@@ -15,6 +15,7 @@ import pytest
 
 from e2e.places import inside, interfaces, ip, killed, namespaces
 from processes import child
+from program import run_program
 
 Program = Callable[..., "subprocess.CompletedProcess[str]"]
 LAB = """name: {lab}
@@ -47,9 +48,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 def with_path(tmp_path: Path, path: str, *words: str) -> subprocess.CompletedProcess[str]:
     """Run opavnic with another list of directories where programs are looked for."""
-    command = [sys.executable, "-m", "opavnic.cli.main", *words]
-    env = environment(tmp_path) | {"PATH": path}
-    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+    return run_program(words, environment(tmp_path) | {"PATH": path})
 
 
 def up(opavnic: Program, tmp_path: Path, lab: str, host: str) -> subprocess.CompletedProcess[str]:

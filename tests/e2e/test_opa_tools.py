@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,7 +13,7 @@ import pytest
 from opavnic.devices.kernel.entry import why_no_fuse
 from opavnic.devices.kernel.mounts import SOURCE
 from permission import require
-from processes import child
+from program import run_program, started
 from unit.opavnic.observe.tshark import Tshark, needs_tshark
 
 TOOLS = (
@@ -89,10 +87,7 @@ def printed(directory: Path) -> dict[str, str]:
     environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(directory / "run")}
 
     def opavnic(*arguments: object) -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", "opavnic.cli.main", *map(str, arguments)],
-            env=environment, capture_output=True, text=True, timeout=200, check=False,
-        )  # fmt: skip
+        done = run_program([str(word) for word in arguments], environment, timeout=200)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -115,8 +110,7 @@ def printed(directory: Path) -> dict[str, str]:
 @contextlib.contextmanager
 def capturing(file: Path, environment: dict[str, str], opavnic: Callable[..., str]) -> Iterator[None]:
     """Write the MADs of a lab to a file meanwhile."""
-    command = [sys.executable, "-m", "opavnic.cli.main", "capture", "l4=mad", "-w", str(file)]
-    with child(command, env=environment, stdout=-1, stderr=-1) as capture:
+    with started(["capture", "l4=mad", "-w", file], env=environment, stdout=-1, stderr=-1) as capture:
         while not file.exists():
             assert capture.poll() is None
             opavnic("status")  # takes a while

@@ -21,7 +21,7 @@ from e2e.web_view import go, opened, web_view
 from opavnic.lab.ownership.runtime import ROOT_VARIABLE
 from opavnic_bench.base.running_lab import environment
 from opavnic_bench.web.memory_lab import memory_lab
-from processes import child
+from program import run_program, started
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -58,10 +58,7 @@ class PicturedLab:
 
     def run(self, *arguments: str | Path) -> str:
         """Run the program to its end; return what it has printed."""
-        command = [*PROGRAM, *map(str, arguments)]
-        done = subprocess.run(
-            command, env=self.environment, capture_output=True, text=True, timeout=120, check=False
-        )
+        done = run_program(arguments, self.environment, timeout=120)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -69,9 +66,7 @@ class PicturedLab:
     def meanwhile(self, *arguments: str | Path) -> Iterator[None]:
         """Have the program run."""
         quiet = subprocess.DEVNULL
-        with child(
-            [*PROGRAM, *map(str, arguments)], env=self.environment, stdin=quiet, stdout=quiet, stderr=quiet
-        ):
+        with started(arguments, env=self.environment, stdin=quiet, stdout=quiet, stderr=quiet):
             yield
 
 

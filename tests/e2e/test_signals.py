@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,8 @@ import pytest
 from e2e.conftest import Program
 from hfi_sim.wire.captures import read_capture
 from opavnic.lab.ownership.namespaces import NETNS_DIR
-from processes import SIGHUP_IGNORED, SIGINT_IGNORED, child, ignores
+from processes import SIGINT_IGNORED, child, ignores
+from program import COMMAND, started
 
 LAB = f"signalled-{os.getpid()}"
 TEXT = f"""
@@ -23,7 +24,8 @@ name: {LAB}
 hosts: {{h1: {{}}, h2: {{}}}}
 vesws: [{{id: 2, name: blue, subnet: 10.9.2.0/24, members: [h1, h2]}}]
 """
-OPAVNIC = [sys.executable, "-m", "opavnic.cli.main"]
+SIGINT = (signal.SIGINT,)
+"""What a job in the background of a script finds ignored."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 all_signals = pytest.mark.parametrize("number", SIGNALS)
 
@@ -69,7 +71,7 @@ COMMANDS = {
 @pytest.mark.parametrize("command", COMMANDS)
 def test_command_that_runs_until_ended_ends_well_by_each_signal(command: str) -> None:
     for number in SIGNALS:
-        with child([*SIGINT_IGNORED, *OPAVNIC, *COMMANDS[command]], stdout=-1, stderr=-1) as process:
+        with started(COMMANDS[command], ignored=SIGINT, stdout=-1, stderr=-1) as process:
             assert process.stdout is not None
             assert process.stdout.buffer.read(10)
             process.send_signal(number)
@@ -92,7 +94,7 @@ def test_file_of_a_command_that_is_ended_is_whole(
     for number in SIGNALS:
         file = tmp_path / f"{number.name}.pcapng"
         words = [word.format(file=file) for word in command]
-        with child([*SIGINT_IGNORED, *OPAVNIC, *words], stdout=-1, stderr=-1) as process:
+        with started(words, ignored=SIGINT, stdout=-1, stderr=-1) as process:
             for _ in range(200):
                 if file.exists() and file.stat().st_size > 2000:  # more than its links
                     break
@@ -106,7 +108,7 @@ def test_file_of_a_command_that_is_ended_is_whole(
 
 @all_signals
 def test_lab_in_the_foreground_is_removed_by_each_signal(file: Path, number: signal.Signals) -> None:
-    with child([*SIGINT_IGNORED, *OPAVNIC, "up", str(file)], stdout=-1, stderr=-1) as process:
+    with started(["up", file], ignored=SIGINT, stdout=-1, stderr=-1) as process:
         assert process.stderr is not None
         assert any("end it with Ctrl-C" in line for line in process.stderr)
         process.send_signal(number)
@@ -116,12 +118,12 @@ def test_lab_in_the_foreground_is_removed_by_each_signal(file: Path, number: sig
 
 
 @all_signals
-@pytest.mark.parametrize("start", [[], SIGINT_IGNORED], ids=["", "SIGINT ignored"])
+@pytest.mark.parametrize("ignored", [(), SIGINT], ids=["", "SIGINT ignored"])
 def test_lab_that_is_waited_for_goes_with_the_one_who_waits(
-    file: Path, opavnic: Program, start: list[str], number: signal.Signals
+    file: Path, opavnic: Program, ignored: Sequence[signal.Signals], number: signal.Signals
 ) -> None:
     file.write_text(TEXT.replace("h2: {}", ", ".join(f"h{number}: {{}}" for number in range(2, HOSTS + 1))))
-    with child([*start, *OPAVNIC, "up", str(file), "-d"], stdout=-1, stderr=-1) as process:
+    with started(["up", file, "-d"], ignored=ignored, stdout=-1, stderr=-1) as process:
         assert process.stderr is not None
         assert f"making {HOSTS} hosts" in process.stderr.readline()
         process.send_signal(number)
@@ -133,7 +135,7 @@ def test_lab_that_is_waited_for_goes_with_the_one_who_waits(
 
 
 def test_lab_under_nohup_outlives_its_terminal(file: Path) -> None:
-    with child([*SIGHUP_IGNORED, *OPAVNIC, "up", str(file)], stdout=-1, stderr=-1) as process:
+    with started(["up", file], ignored=[signal.SIGHUP], stdout=-1, stderr=-1) as process:
         assert process.stderr is not None
         assert any("end it with Ctrl-C" in line for line in process.stderr)
         process.send_signal(signal.SIGHUP)
@@ -150,7 +152,7 @@ def test_lab_under_nohup_outlives_its_terminal(file: Path) -> None:
 def test_demo_that_is_ended_leaves_nothing(
     file: Path, tmp_path: Path, number: signal.Signals, command: list[str]
 ) -> None:
-    with child([*SIGINT_IGNORED, *OPAVNIC, *command], stdout=-1, stderr=-1) as process:
+    with started(command, ignored=SIGINT, stdout=-1, stderr=-1) as process:
         while not list(NETNS_DIR.glob(f"opavnic-*demo-{process.pid}-*")):
             assert process.poll() is None
         process.send_signal(number)
@@ -164,9 +166,8 @@ def test_demo_that_is_ended_leaves_nothing(
 def test_load_balancer_ends_well_by_each_signal(
     namespace: Path, tmp_path: Path, number: signal.Signals
 ) -> None:
-    command = ["ip", "netns", "exec", namespace.name, *OPAVNIC, "ejfat", "lb", "--tap", "lb0"]
-    command += ["--ipv4", "10.7.5.1", "--listen", f"unix:{tmp_path}/cp.sock"]
-    with child([*SIGINT_IGNORED, *command], stdout=-1, stderr=-1) as process:
+    command = ["ejfat", "lb", "--tap", "lb0", "--ipv4", "10.7.5.1", "--listen", f"unix:{tmp_path}/cp.sock"]
+    with started(command, netns=namespace, ignored=SIGINT, stdout=-1, stderr=-1) as process:
         assert process.stderr is not None
         assert any(line == "ready\n" for line in process.stderr)
         process.send_signal(number)
@@ -177,7 +178,7 @@ def test_load_balancer_ends_well_by_each_signal(
 
 @pytest.mark.usefixtures("lab")
 def test_reader_that_has_enough_ends_what_it_read_without_a_word() -> None:
-    opavnic = " ".join(OPAVNIC)
+    opavnic = " ".join(COMMAND)
     for command in ("logs -f", "capture", "top --json -i 0.05"):
         done = subprocess.run(
             ["bash", "-c", f"{opavnic} {command} | head -n1"],

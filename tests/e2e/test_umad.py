@@ -26,7 +26,7 @@ from opavnic.lab.file.loader import load_lab
 from opavnic.lab.ownership.runtime import Journal
 from opavnic.lab.run.lab import Lab as PythonLab
 from permission import require
-from processes import child
+from program import started
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.lmac import Lmac
 from vema.base.types import ConfigState
@@ -80,10 +80,9 @@ class Lab:
     @contextlib.contextmanager
     def started(self, host: str, *words: object) -> Iterator[subprocess.Popen[str]]:
         """Run it in the background until it has said that it is ready."""
-        command = [sys.executable, "-m", "opavnic.cli.main", "exec", "--umad", host, "--"]
-        command += [sys.executable, str(AGAINST_LIBIBUMAD), *map(str, words)]
+        command = ["exec", "--umad", host, "--", sys.executable, str(AGAINST_LIBIBUMAD), *map(str, words)]
         environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(self.runtime)}
-        with child(command, stdout=-1, stderr=-2, env=environment) as process:
+        with started(command, stdout=-1, stderr=-2, env=environment) as process:
             assert process.stdout is not None
             assert "ready" in process.stdout.readline()
             yield process

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from e2e.places import bridge, inside, interfaces, ip, killed, namespaces, plug, station
+from program import run_program
 
 STATION = "02:11:22:33:44:55"
 """With the local bit, as those of containers, veths and virtual machines; as a LID it would be 0x554433."""
@@ -29,11 +29,8 @@ class Machine:
     root: Path
 
     def run(self, *words: str | Path) -> subprocess.CompletedProcess[str]:
-        command = ["nsenter", f"--net=/run/netns/{self.netns}", sys.executable, "-m", "opavnic.cli.main"]
         env = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(self.root / "run")}
-        return subprocess.run(
-            [*command, *map(str, words)], env=env, capture_output=True, text=True, timeout=120, check=False
-        )
+        return run_program(words, env, netns=Path("/run/netns", self.netns), timeout=120)
 
     def up(self, text: str) -> subprocess.CompletedProcess[str]:
         file = self.root / "lab.yaml"

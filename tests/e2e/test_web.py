@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -16,6 +15,7 @@ import pytest
 from e2e.web_view import CHROMIUM, PATIENCE_MS, barriers, go, opened, web_view
 from permission import require
 from processes import child
+from program import run_program
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -39,10 +39,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
     environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(directory / "run")}
 
     def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "opavnic.cli.main", *map(str, arguments)]
-        return subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=120, check=False
-        )
+        return run_program(arguments, environment, timeout=120)
 
     (directory / "lab.yaml").write_text(LAB)
     up = run("up", directory / "lab.yaml", "-d")

@@ -6,8 +6,6 @@ import contextlib
 import http.server
 import os
 import re
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +16,7 @@ import yaml
 
 from e2e.web_view import CHROMIUM, go, opened, web_view
 from permission import require
+from program import run_program
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -56,10 +55,7 @@ def run(directory: Path) -> Iterator[Run]:
     environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(directory / "run")}
 
     def run(*arguments: str | Path) -> str:
-        command = [sys.executable, "-m", "opavnic.cli.main", *map(str, arguments)]
-        done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=120, check=False
-        )
+        done = run_program(arguments, environment, timeout=120)
         assert done.returncode == 0, done.stderr
         return done.stdout
 

@@ -15,6 +15,7 @@ import pytest
 from e2e.web_view import CHROMIUM, barriers, go, opened, wait_for_cell, web_view
 from permission import require
 from processes import child
+from program import run_program
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -48,10 +49,7 @@ def run(environment: dict[str, str]) -> Iterator[Run]:
     file.write_text(LAB)
 
     def run(*arguments: str | Path) -> str:
-        command = [*PROGRAM, *map(str, arguments)]
-        done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=120, check=False
-        )
+        done = run_program(arguments, environment, timeout=120)
         assert done.returncode == 0, done.stderr
         return done.stdout
 

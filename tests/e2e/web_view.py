@@ -7,8 +7,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from permission import require
+from program import Forked
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -27,13 +26,8 @@ PATIENCE_MS = 60_000
 @contextlib.contextmanager
 def web_view(runtime: Path) -> Iterator[str]:
     """Have `opavnic web` serve the only lab in a runtime directory; gives its URL, with the token."""
-    server = subprocess.Popen(
-        [sys.executable, "-m", "opavnic.cli.main", "web", "--port", "0"],
-        env={**os.environ, "OPAVNIC_RUNTIME_DIR": str(runtime)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(runtime)}
+    server = Forked(["web", "--port", "0"], env=environment, stdout=-1, stderr=-1)
     assert server.stdout is not None
     try:
         yield server.stdout.readline().strip()

@@ -1,0 +1,244 @@
+"""The program `opavnic` as tests call it: a process for each command, forked from one that has imported all of it.
+
+A command is a process of its own, as a user's is: its files, environment, directory, signals and exit code are its own.
+What it does not do again is to start Python and to import, most of what a short command costs. Tests of just that start
+`COMMAND`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import select
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from hfi_sim.netdev.namespace import CLONE_NEWNET, Libc
+
+COMMAND: Final = (sys.executable, "-m", "opavnic.cli.main")
+"""The command as an interpreter of its own."""
+_PACKAGES: Final = ("hfi_sim", "vema", "opavnic", "ejfat", "lnet")
+_LEFT_OUT: Final = (
+    "opavnic.pytest_plugin",
+    "opavnic.testing",
+    "opavnic.web.pages",
+    "opavnic.observe.opa_scapy",
+)
+"""What no command imports; and what costs much and few commands need."""
+_LARGEST: Final = 1 << 20
+
+
+class Forked(subprocess.Popen[str]):
+    """A command that runs, text on its pipes, as `subprocess.Popen` has one.
+
+    Args:  netns: the path of a network namespace to start in. ignored: signals that it finds ignored.
+    """
+
+    def __init__(
+        self,
+        arguments: Sequence[str | Path],
+        *,
+        netns: Path | None = None,
+        ignored: Sequence[signal.Signals] = (),
+        **options: Any,
+    ) -> None:
+        session = bool(options.get("start_new_session"))
+        self._request = {"netns": netns and str(netns), "ignored": list(ignored), "session": session}
+        self._told = -1
+        super().__init__([*COMMAND, *map(str, arguments)], text=True, **options)
+
+    # what Popen calls to start its program, and to hear how it has ended
+
+    def _execute_child(self, args: list[str], *rest: Any) -> None:
+        _, _, _, _, directory, environment, _, _, _, to, to_w, out_r, out, err_r, err, *_ = rest
+        self._told, telling = os.pipe()
+        request = {
+            **self._request,
+            "words": args[len(COMMAND) :],
+            "environment": dict(os.environ if environment is None else environment),
+            "directory": os.fspath(directory or os.getcwd()),
+        }
+        files = [0 if to < 0 else to, 1 if out < 0 else out, 2 if err < 0 else err, telling]
+        socket.send_fds(_parent(), [json.dumps(request).encode()], files)
+        os.close(telling)
+        for theirs, ours in ((to, to_w), (out, out_r), (err, err_r)):
+            if theirs >= 0 and ours >= 0:
+                os.close(theirs)
+        self.pid = int(os.read(self._told, 20))
+        self._child_created = True
+
+    def _internal_poll(self, *_: Any, **__: Any) -> int | None:
+        if self.returncode is None and select.select([self._told], [], [], 0)[0]:
+            self._try_wait(0)
+        return self.returncode
+
+    def _try_wait(self, flags: int) -> tuple[int, int]:
+        """Return what waitpid(2) does, its flags included."""
+        if flags & os.WNOHANG and not select.select([self._told], [], [], 0)[0]:
+            return 0, 0
+        self.returncode = int(os.read(self._told, 20) or -signal.SIGKILL)
+        os.close(self._told)
+        return self.pid, 0
+
+    def _handle_exitstatus(self, *_: Any) -> None:
+        """Nothing is left to do: `_try_wait` has set the exit code."""
+
+
+@contextlib.contextmanager
+def started(arguments: Sequence[str | Path], **options: Any) -> Iterator[Forked]:
+    """Run a command for as long as the context lasts; then it is killed and waited for."""
+    with Forked(arguments, **options) as command:
+        try:
+            yield command
+        finally:
+            command.kill()  # Popen.__exit__ waits for it
+
+
+def run_program(
+    arguments: Sequence[str | Path],
+    environment: Mapping[str, str],
+    *,
+    netns: Path | None = None,
+    timeout: float = 60,
+) -> subprocess.CompletedProcess[str]:
+    """Run a command of the program, as `subprocess.run` does with `capture_output` and `text`.
+
+    Raises:  subprocess.TimeoutExpired: it has not ended in so many seconds; it has been killed.
+    """
+    with Forked(arguments, netns=netns, env=environment, stdout=-1, stderr=-1) as command:
+        try:
+            out, err = command.communicate(timeout=timeout)
+        except BaseException:
+            command.kill()
+            raise
+    return subprocess.CompletedProcess(command.args, command.returncode, out, err)
+
+
+_started: dict[int, socket.socket] = {}
+"""Process id of a process of tests -> where its requests go."""
+
+
+def _parent() -> socket.socket:
+    """Return where the process that forks commands takes requests; start it with the first."""
+    if os.getpid() not in _started:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        for end in (ours, theirs):
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _LARGEST)
+        process = subprocess.Popen(
+            [sys.executable, __file__, str(theirs.fileno())], pass_fds=[theirs.fileno()], cwd="/"
+        )
+        theirs.close()
+        atexit.register(process.wait)
+        atexit.register(ours.close)  # before: then it ends
+        _started[os.getpid()] = ours
+    return _started[os.getpid()]
+
+
+def _serve(requests: socket.socket) -> None:
+    """Fork a command for each request, and say of each how it ended, until nobody asks any more."""
+    _import_all()
+    running: dict[int, tuple[int, int]] = {}  # pidfd -> pid, where to say its end
+    with selectors.DefaultSelector() as selector:
+        selector.register(requests, selectors.EVENT_READ)
+        while True:
+            for key, _ in selector.select():
+                if key.fd in running:
+                    pid, told = running.pop(key.fd)
+                    selector.unregister(key.fd)
+                    os.close(key.fd)
+                    _, status = os.waitpid(pid, 0)
+                    os.write(told, f"{os.waitstatus_to_exitcode(status)}\n".encode())
+                    os.close(told)
+                    continue
+                request, files, _, _ = socket.recv_fds(requests, _LARGEST, 4)
+                if not request:
+                    return
+                pid = os.fork()
+                if pid == 0:
+                    selector.close()
+                    for fd in (
+                        requests.fileno(),
+                        *running,
+                        *(told for _, told in running.values()),
+                        files[3],
+                    ):
+                        os.close(fd)
+                    _become(json.loads(request), files[:3])
+                os.write(files[3], f"{pid} ".encode())
+                for fd in files[:3]:
+                    os.close(fd)
+                process = os.pidfd_open(pid)
+                running[process] = pid, files[3]
+                selector.register(process, selectors.EVENT_READ)
+
+
+def _import_all() -> None:
+    """Import what commands import; it is never looked through for garbage again."""
+    gc.disable()
+    for name in _modules(_PACKAGES):
+        with contextlib.suppress(ModuleNotFoundError):
+            importlib.import_module(name)
+    gc.collect()
+    gc.freeze()
+    gc.enable()
+    assert threading.active_count() == 1, threading.enumerate()
+
+
+def _modules(packages: Sequence[str]) -> Iterator[str]:
+    for package in packages:
+        for found in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
+            if not found.name.startswith(_LEFT_OUT):
+                yield found.name
+
+
+def _become(request: dict[str, Any], files: Sequence[int]) -> NoReturn:
+    """Be the command: what `python -m opavnic.cli.main` does once it has imported, up to its exit code."""
+    code = 1
+    try:
+        for number, fd in enumerate(files):
+            os.dup2(fd, number)
+        for fd in files:
+            os.close(fd)
+        for number in request["ignored"]:
+            signal.signal(number, signal.SIG_IGN)
+        if request["netns"]:
+            with open(request["netns"]) as namespace:
+                Libc().setns(namespace.fileno(), CLONE_NEWNET)
+        if request["session"]:
+            os.setsid()
+        os.chdir(request["directory"])
+        os.environ.clear()
+        os.environ.update(request["environment"])
+        sys.argv = ["opavnic", *request["words"]]
+        sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - for good
+        sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+        sys.stderr = open(2, "w", encoding="utf-8", closefd=False, buffering=1)  # noqa: SIM115
+        from opavnic.cli.main import main
+
+        code = main()
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    _serve(socket.socket(fileno=int(sys.argv[1])))
