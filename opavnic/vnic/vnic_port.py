@@ -62,8 +62,6 @@ class VnicPort:
         """The VNICs by vport; no MAD removes one that an EM has created."""
         self.vports_made: set[VportNum] = set()
         """All vports ever created here by an EM, including those removed by a crash."""
-        self.bad_class_version = 0
-        """Requests of another class version than 0x80, which are dropped."""
         self._driver_quirks = driver_quirks
         self._smac_filter = smac_filter
         self._configured = configured
@@ -87,7 +85,11 @@ class VnicPort:
     def _join(self) -> None:
         port = self.port
         registration = port.mad.register_agent(
-            MadClass.EMA, EMA_OUI, (Method.GET, Method.SET), self._receive_mad
+            MadClass.EMA,
+            EMA_OUI,
+            (Method.GET, Method.SET),
+            self._receive_mad,
+            class_version=EMA_CLASS_VERSION,
         )
         port.register_l4(L4.ETHERNET, lambda _port, packet, token: self.demux.receive(packet, token))
         self._leave = [
@@ -171,10 +173,7 @@ class VnicPort:
         self.agent = self._make_agent()
         self._join()
 
-    def _receive_mad(self, request: MadRequest) -> bytes | None:
-        if request.header.class_version != EMA_CLASS_VERSION:  # the IB core has no agent for that version
-            self.bad_class_version += 1
-            return None
+    def _receive_mad(self, request: MadRequest) -> bytes:
         return self.agent.receive(request.mad, pkey=request.pkey)
 
     def _send_trap(self, trap: Trap) -> None:

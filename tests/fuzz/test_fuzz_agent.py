@@ -77,14 +77,11 @@ class FuzzedPort:
     def feed(self, mad: bytes, pkey: int) -> None:
         """Give the agent one MAD and look at what it says."""
         response = self.agent.receive(mad, pkey=pkey)
-        if len(mad) != 2048:
-            assert response is None
-            return
-        assert response is not None
+        head = mad[:40].ljust(40, b"\0")
         assert len(response) == 2048
         assert response[3] == 0x81
-        assert response[:3] == mad[:3]
-        assert response[6:40] == mad[6:40]
+        assert response[:3] == head[:3]
+        assert response[6:40] == head[6:40]
         status = int.from_bytes(response[4:6], "big")
         assert status in (0, 0x000C, 0x001C, 0x0700)
         if status:
@@ -98,7 +95,7 @@ def fuzz(seed: int, count: int, *, driver_quirks: bool) -> FuzzedPort:
         if number % 200 == 0:
             port.host()
     counters = port.agent.counters
-    assert min(counters.gets, counters.sets, counters.refused, counters.malformed) > count // 100
+    assert min(counters.gets, counters.sets, counters.refused) > count // 100
     assert len(port.agent.vnics) > 3
     assert port.traps > 0
     return port

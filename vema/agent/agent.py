@@ -3,7 +3,7 @@
 agent = Agent(provider, opa_port_num=1, now=clock.time, send_trap=sink)
 response = agent.receive(mad, pkey=0xFFFF)
 
-As with the driver, every request that is a whole MAD gets a response: the first 40 bytes of the request with method
+As with the driver, every request gets a response: the first 40 bytes of the request with method
 0x81 and a status, then the attribute. The response to a Set holds what a Get would now return.
 
 Source: the public driver's vema_recv(), vema_get() and vema_set().
@@ -61,8 +61,6 @@ class AgentCounters:
     """Answered with a status other than 0."""
     denied: int = 0
     """Those refused for their P_Key: Sets not from full members of the management partition, Gets from outside it."""
-    malformed: int = 0
-    """Not 2048 bytes long: dropped without a response."""
     traps: int = 0
     traps_suppressed: int = 0
     """Not sent because of the rate limit, or because there is no sink."""
@@ -114,16 +112,15 @@ class Agent:
 
     # --- requests ------------------------------------------------------------------------------------------
 
-    def receive(self, mad: bytes, *, pkey: int = PKEY_FULL_MANAGEMENT) -> bytes | None:
-        """Return the response to a MAD; None if it does not have 2048 bytes, in which case it is counted and dropped.
+    def receive(self, mad: bytes, *, pkey: int = PKEY_FULL_MANAGEMENT) -> bytes:
+        """Return the response to a MAD, 2048 bytes.
 
         Base version, class, class version and OUI are not checked: the MAD stack filters by them.
 
-        Args:  pkey: the P_Key of the request.
+        Args:  mad: of any length: as in the driver, whose receive buffer has 2048 bytes, it does not matter how many
+               were sent. Zeros stand for those that were not. pkey: the P_Key of the request.
         """
-        if len(mad) != MAD_SIZE:
-            self.counters.malformed += 1
-            return None
+        mad = mad[:MAD_SIZE].ljust(MAD_SIZE, b"\0")
         attr_id, _, attr_mod = _ATTRIBUTE.unpack_from(mad, _ATTRIBUTE_AT)
         status, data = self._dispatch(
             mad[METHOD_OFFSET], attr_id, VportNum(attr_mod & MAX_VPORT_NUM), mad, pkey

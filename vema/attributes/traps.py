@@ -16,7 +16,7 @@ from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.types import TrapOpcode, VportNum
 
 TRAP_SIZE: Final = 272
-"""Bytes of a trap as passed on by the driver; the fabric pads the MAD with zeros."""
+"""Bytes of a trap: the header of a vendor-class MAD and 232 bytes, less than a MAD may have."""
 TRAP_WINDOW_MS: Final = 1074
 """Length of a window of the rate limit: 1073741 us in ticks of 1 ms."""
 TRAP_BURST: Final = 4

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hfi_sim.base.errors import FabricError
-from hfi_sim.wire.mad.header import MadHeader, is_vendor_class, oui_of
+from hfi_sim.wire.mad.header import (
+    DATA_OFFSET_VENDOR,
+    MadHeader,
+    is_vendor_class,
+    mad_size,
+    oui_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +29,14 @@ class MadRequest:
     dlid: int = 0
     """The LID that it was sent to: one of the port's."""
 
+    def whole(self) -> MadRequest:
+        """Return the same as an agent finds it in a receive buffer: zeros follow where less was sent.
+
+        Differs: what stands there in the kernel is left from earlier MADs.
+        """
+        size = mad_size(self.header.base_version)
+        return self if len(self.mad) >= size else replace(self, mad=self.mad.ljust(size, b"\0"))
+
 
 AgentHandler = Callable[[MadRequest], bytes | None]
 """Takes a MAD; a returned MAD goes back to the sender as the response."""
@@ -36,6 +50,8 @@ class AgentRegistration:
     oui: bytes | None
     methods: frozenset[int]
     handler: AgentHandler
+    class_version: int | None = None
+    """The only version of the class that it takes; None: any."""
 
 
 class AgentTable:
@@ -44,20 +60,17 @@ class AgentTable:
     def __init__(self) -> None:
         self._agents: dict[tuple[int, bytes | None, int], AgentRegistration] = {}
 
-    def register(
-        self, mgmt_class: int, oui: bytes | None, methods: Iterable[int], handler: AgentHandler
-    ) -> AgentRegistration:
+    def register(self, agent: AgentRegistration) -> None:
         """Add an agent.
 
-        Raises:  FabricError: another agent has one of these methods.
+        Raises:  FabricError: another agent has one of its methods.
         """
-        registration = AgentRegistration(mgmt_class, oui, frozenset(methods), handler)
-        for method in registration.methods:
+        mgmt_class, oui = agent.mgmt_class, agent.oui
+        for method in agent.methods:
             if self.is_taken(mgmt_class, oui, (method,)):
                 raise FabricError(f"method {method:#04x} of class {mgmt_class:#04x} already has an agent")
-        for method in registration.methods:
-            self._agents[mgmt_class, oui, method] = registration
-        return registration
+        for method in agent.methods:
+            self._agents[mgmt_class, oui, method] = agent
 
     def is_taken(self, mgmt_class: int, oui: bytes | None, methods: Iterable[int]) -> bool:
         """Return whether one of these methods has an agent."""
@@ -70,8 +83,10 @@ class AgentTable:
             if self._agents.get(key) is registration:
                 del self._agents[key]
 
-    def handler_of(self, header: MadHeader, mad: bytes) -> AgentHandler | None:
-        """Return the handler of a MAD, or None. A MAD of a vendor class must be long enough to hold an OUI."""
-        oui = oui_of(mad) if is_vendor_class(header.mgmt_class) else None
-        registration = self._agents.get((header.mgmt_class, oui, header.method))
-        return None if registration is None else registration.handler
+    def of(self, header: MadHeader, mad: bytes) -> AgentRegistration | None:
+        """Return the agent of a MAD, or None. One that ends before its OUI is of none."""
+        oui = oui_of(mad.ljust(DATA_OFFSET_VENDOR, b"\0")) if is_vendor_class(header.mgmt_class) else None
+        agent = self._agents.get((header.mgmt_class, oui, header.method))
+        if agent is None or agent.class_version not in (None, header.class_version):
+            return None
+        return agent

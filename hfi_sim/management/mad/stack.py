@@ -12,7 +12,7 @@ from hfi_sim.base.core_runner import CoreRunner
 from hfi_sim.base.counters import Drop, PacketCounters
 from hfi_sim.base.errors import FabricError, MadTimeoutError, WireError
 from hfi_sim.base.loop_future import loop_future
-from hfi_sim.base.types import SC_MANAGEMENT
+from hfi_sim.base.types import PKEY_LIMITED_MANAGEMENT, SC_MANAGEMENT
 from hfi_sim.engine.events.outputs import BufferToken
 from hfi_sim.management.mad.agents import AgentHandler, AgentRegistration, AgentTable, MadRequest
 from hfi_sim.management.mad.transactions import Done, Outgoing, TransactionTable
@@ -20,7 +20,8 @@ from hfi_sim.management.mad.transfers import Arrivals, Departures, MessageKey, k
 from hfi_sim.wire.l4 import L4
 from hfi_sim.wire.lrh16b import dlid_of, pkey_of, sc_of, slid_of
 from hfi_sim.wire.mad.header import (
-    DATA_OFFSET_VENDOR,
+    BASE_VERSION_IB,
+    MAD_SIZE_IB,
     RESPONSE_BIT,
     SMP_CLASSES,
     MadClass,
@@ -28,7 +29,6 @@ from hfi_sim.wire.mad.header import (
     MadStatus,
     Method,
     build_fm_packet,
-    is_vendor_class,
     mad_size,
     parse_fm_payload,
 )
@@ -93,16 +93,25 @@ class MadStack:
     # --- agents --------------------------------------------------------------------------------------------
 
     def register_agent(
-        self, mgmt_class: int, oui: bytes | None, methods: Iterable[int], handler: AgentHandler
+        self,
+        mgmt_class: int,
+        oui: bytes | None,
+        methods: Iterable[int],
+        handler: AgentHandler,
+        *,
+        class_version: int | None = None,
     ) -> AgentRegistration:
         """Give MADs of a class (and an OUI of 3 bytes, for vendor classes) and of `methods` to `handler`.
 
+        Args:    class_version: the only version of the class that the agent takes; None: any.
         Raises:  FabricError: another agent has one of these methods.
         """
+        agent = AgentRegistration(mgmt_class, oui, frozenset(methods), handler, class_version)
         try:
-            return self._agents.register(mgmt_class, oui, methods, handler)
+            self._agents.register(agent)
         except FabricError as error:
             raise FabricError(f"{self._port.name}: {error}") from None
+        return agent
 
     def unregister_agent(self, registration: AgentRegistration) -> None:
         """Take an agent off; harmless when it is gone already."""
@@ -306,9 +315,7 @@ class MadStack:
             return Drop.MAD_MALFORMED
         if fm.dest_qp not in (QP_SMI, QP_GSI):
             return Drop.MAD_QP
-        if header.base_version not in BASE_VERSIONS or (
-            is_vendor_class(header.mgmt_class) and len(mad) < DATA_OFFSET_VENDOR
-        ):
+        if header.base_version not in BASE_VERSIONS:
             return Drop.MAD_MALFORMED
         sl = self._port.settings.sc_to_sl[sc_of(packet)]
         request = MadRequest(mad, header, slid_of(packet), pkey_of(packet), sl, fm.src_qp, dlid_of(packet))
@@ -321,8 +328,8 @@ class MadStack:
             return self._receive_rmpp(request)
         return self.take(request)
 
-    def take(self, request: MadRequest) -> Drop | None:
-        """Deliver a MAD or reassembled message to its waiter or agent; return the drop reason if there is neither."""
+    def take(self, request: MadRequest, *, is_message: bool = False) -> Drop | None:
+        """Deliver a MAD or a reassembled message to its waiter or agent; return the drop reason if there is neither."""
         header, slid, mad = request.header, request.slid, request.mad
         if header.method & RESPONSE_BIT or header.method == Method.TRAP_REPRESS:
             done = self._transactions.complete((slid, header.tid, header.mgmt_class))
@@ -331,13 +338,33 @@ class MadStack:
                 return None
             if header.method & RESPONSE_BIT:
                 return Drop.MAD_UNMATCHED if self._take_rest is None else self._take_rest(request)
-        handler = self._agents.handler_of(header, mad)
-        if handler is None:
-            return Drop.MAD_NO_AGENT if self._take_rest is None else self._take_rest(request)
-        response = handler(request)
+        agent = self._agents.of(header, mad)
+        if agent is None:
+            drop = Drop.MAD_NO_AGENT if self._take_rest is None else self._take_rest(request)
+            if drop is Drop.MAD_NO_AGENT:
+                self._say_unsupported(request)
+            return drop
+        response = agent.handler(request if is_message else request.whole())
         if response is not None:
             self._respond(request, response)
         return None
+
+    def _say_unsupported(self, request: MadRequest) -> None:
+        """Answer a Get or Set that has no agent: status 0x000c, the header alone in base version 0x80.
+
+        Source: generate_unmatched_resp of Linux, and hfi1, which answers with the limited P_Key. Of queue pair 0 hfi1
+        answers all Gets and Sets itself.
+        """
+        header = request.header
+        if header.method not in (Method.GET, Method.SET) or header.mgmt_class in SMP_CLASSES:
+            return
+        pkeys = self._port.pkeys
+        limited = PKEY_LIMITED_MANAGEMENT
+        answer = replace(header, method=Method.GET_RESP, status=MadStatus.UNSUPPORTED).build()
+        if header.base_version == BASE_VERSION_IB:
+            answer += request.mad[MadHeader.SIZE : MAD_SIZE_IB]
+        pkey = limited if pkeys.may_send(limited) else pkeys.management
+        self.send(request.slid, answer, sl=request.sl, dest_qp=request.src_qp, pkey=pkey)
 
     def _receive_rmpp(self, request: MadRequest) -> Drop | None:
         """Take a segment of a message that this stack awaits, or an acknowledgement of one that it sends."""
@@ -365,14 +392,15 @@ class MadStack:
         self._transactions.extend(now, key[:3])
         self._runner.poll()
         if arrival.message is not None:
-            return self.take(replace(request, mad=arrival.message, header=MadHeader.parse(arrival.message)))
+            message = replace(request, mad=arrival.message, header=MadHeader.parse(arrival.message))
+            return self.take(message, is_message=True)
         return Drop.MAD_UNMATCHED if arrival.refused else None
 
     def _awaits(self, key: MessageKey, header: MadHeader, mad: bytes) -> bool:
         """Return whether a message is for this stack: the response to a request, or a request to an agent."""
         if header.method & RESPONSE_BIT:
             return self._transactions.is_open(key[:3])
-        return self._agents.handler_of(header, mad) is not None
+        return self._agents.of(header, mad) is not None
 
     def _give_away(self, request: MadRequest) -> Drop | None:
         return Drop.MAD_UNMATCHED if self._take_rest is None else self._take_rest(request)

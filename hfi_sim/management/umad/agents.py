@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from hfi_sim.management.umad.abi import Registration, UmadError
-from hfi_sim.wire.mad.header import MadClass, MadHeader, is_vendor_class, oui_of
+from hfi_sim.wire.mad.header import DATA_OFFSET_VENDOR, MadClass, MadHeader, is_vendor_class, oui_of
 from hfi_sim.wire.mad.rmpp import RMPP_VERSION, has_rmpp
 
 MAX_AGENTS: Final = 32
@@ -91,7 +91,7 @@ class AgentRegistry(Generic[Owner]):
 
     def of_request(self, header: MadHeader, mad: bytes) -> ProgramAgent[Owner] | None:
         """Return the agent that has registered for an unsolicited MAD."""
-        oui = oui_of(mad) if is_vendor_class(header.mgmt_class) else None
+        oui = oui_of(mad.ljust(DATA_OFFSET_VENDOR, b"\0")) if is_vendor_class(header.mgmt_class) else None
         return self._by_method.get((header.mgmt_class, header.class_version, oui, header.method))
 
 

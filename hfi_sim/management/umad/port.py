@@ -160,7 +160,7 @@ class UmadPort:
         if (waits or segments) and agent.owner.waiting_bytes + max(len(message), size) > MAX_WAITING:
             raise UmadError(errno.ENOMEM, f"{agent.owner.waiting_bytes} bytes wait for responses")
         outgoing = OutgoingUmad(
-            message[:size].ljust(size, b"\0"),
+            message[:size].ljust(size if mgmt_class in SMP_CLASSES else 0, b"\0"),
             dlid,
             header.sl,
             header.qpn & 0xFFFFFF,
@@ -224,7 +224,7 @@ class UmadPort:
                 return Drop.MAD_UNMATCHED
         elif is_response:
             self._end_send((header.tid, header.mgmt_class, _ANYBODY))
-        return self._deliver(agent, request, mad)
+        return self._deliver(agent, request, request.mad[:size])
 
     def _is_answer(self, request: MadRequest) -> bool:
         """Return whether a program waits for a response, from where it comes."""

@@ -14,7 +14,7 @@ class Mad:
 
     header: MadHeader
     data: bytes
-    """What follows the 24 bytes of the header; the fabric fills it up with zeros to the size of the base version."""
+    """What follows the 24 bytes of the header, at most 2024 bytes; of base version 1 at least 232 are sent."""
 
     @classmethod
     def parse(cls, mad: bytes | bytearray | memoryview) -> Self:

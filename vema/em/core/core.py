@@ -25,6 +25,7 @@ from vema.em.core import dialogue
 from vema.em.core.audit import Audit
 from vema.em.core.dialogue import PORT, Effect, Request
 from vema.em.core.groups import Group
+from vema.em.core.messages import no_agent
 from vema.em.core.port_life import SERVED
 from vema.em.core.port_lives import PortLives
 from vema.em.core.record_log import RecordLog
@@ -168,8 +169,8 @@ class EmCore:
             port.busy = False
         elif vport is not None:
             vport.busy = False
-        if mad is None:
-            self._lives.not_answered(now, port, vport, request)
+        if mad is None or no_agent(mad):
+            self._lives.not_answered(now, port, vport, request, mad)
             return
         self._lives.answers(port)
         try:
@@ -275,7 +276,7 @@ class EmCore:
 
     @property
     def unanswered(self) -> int:
-        """Requests that were never answered."""
+        """Requests that no agent answered."""
         return self._lives.unanswered
 
     @property

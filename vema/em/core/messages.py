@@ -52,12 +52,25 @@ def read_response(request: Mad, response: Mad) -> bytes:
     return attribute_in(response, request.header.attr_id, request.header.attr_mod)
 
 
+def no_agent(response: Mad) -> bool:
+    """Return whether a response says that the port has no agent for the request: no driver, or an unloaded one.
+
+    Source: generate_unmatched_resp of Linux answers 24 bytes, so there is no room for an OUI as an agent repeats it.
+    """
+    return response.header.status == MadStatus.UNSUPPORTED and len(response.data) < _DATA_AT
+
+
 def attribute_in(response: Mad, attr_id: int, attr_mod: int) -> bytes:
     """Return the attribute data of a response to a request for an attribute.
 
     Raises:  AgentError: a status other than 0, or not a response to such a request.
     """
     header, oui = response.header, response.data[_OUI_AT:_DATA_AT]
+    if no_agent(response):
+        raise AgentError(
+            f"{attribute_name(attr_id)}: the port has no agent of this class: {status_name(header.status)}",
+            header.status,
+        )
     if len(oui) < len(EMA_OUI):
         size = MadHeader.SIZE + len(response.data)
         raise AgentError(f"truncated response: {size} bytes, a vendor-class MAD needs {DATA_OFFSET_VENDOR}")

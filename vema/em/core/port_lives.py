@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from hfi_sim.base.errors import WireError
+from hfi_sim.wire.mad.message import Mad
 from vema.base.errors import AgentError
 from vema.em.core import dialogue
 from vema.em.core.dialogue import Request
@@ -45,7 +46,7 @@ class PortLives:
         self.trust_memory = True
         """Whether no other EM can have been active since the records were written."""
         self.unanswered = 0
-        """Requests that were never answered."""
+        """Requests that no agent answered."""
         self._desired = desired
         self._vesws = vesws
         self._turns = turns
@@ -151,11 +152,17 @@ class PortLives:
             port.failures = 0
             self._log.event("port-answers", port)
 
-    def not_answered(self, now: float, port: Port, vport: Vport | None, request: Request) -> None:
-        """Handle a request that timed out after all retries; a Set may or may not have been applied."""
+    def not_answered(
+        self, now: float, port: Port, vport: Vport | None, request: Request, mad: Mad | None
+    ) -> None:
+        """Handle a request that no agent answered: it timed out, or `mad` of the port's own says that it has none.
+
+        After a timeout, a Set may or may not have been applied.
+        """
         self.unanswered += 1
         if not port.failures:
-            self._log.event("port-silent", port, text=f"attribute {request.step.attr_id:#06x} unanswered")
+            why = "unanswered" if mad is None else f"refused by the port: no agent ({mad.header.status:#06x})"
+            self._log.event("port-silent", port, text=f"attribute {request.step.attr_id:#06x} {why}")
         port.failures += 1
         if vport is not None:
             dialogue.lost(vport, request)

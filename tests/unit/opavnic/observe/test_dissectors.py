@@ -21,7 +21,15 @@ from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.l4 import L4, EthernetL4, FmHeader
 from hfi_sim.wire.lrh16b import L2_16B, LT_HEAD, Lrh16B
 from hfi_sim.wire.mad import header as mad_header
-from hfi_sim.wire.mad.header import MadClass, MadHeader, Method, RmppHeader, VendorHeader, build_fm_packet
+from hfi_sim.wire.mad.header import (
+    MAD_SIZE,
+    MadClass,
+    MadHeader,
+    Method,
+    RmppHeader,
+    VendorHeader,
+    build_fm_packet,
+)
 from hfi_sim.wire.packet import build_packet, parse_packet, seal_packet
 from hfi_sim.wire.reliable_header import RcFlags, RcHeader, RcOpcode
 from opavnic.conformance.encap import EncapCase
@@ -82,7 +90,9 @@ def ema(
     values = {"mgmt_class": MadClass.EMA, "tid": 0xABC, "attr_mod": 1, **header}
     head = MadHeader(method=method, attr_id=attr_id, **values).build()
     rmpp = bytes(mad_header.RmppHeader.SIZE)
-    return build_fm_packet(slid, dlid, 0, 0xFFFF, 1, 1, head + rmpp + b"\0" + oui + data, ICRC)
+    return build_fm_packet(
+        slid, dlid, 0, 0xFFFF, 1, 1, (head + rmpp + b"\0" + oui + data).ljust(MAD_SIZE, b"\0"), ICRC
+    )
 
 
 def check_layout(shown: Dissected, prefix: str, declared: Header, packet: bytes, start: int) -> None:

@@ -41,7 +41,8 @@ def packet(
     head = MadHeader(
         mgmt_class=mgmt_class, method=method, attr_id=attr_id, attr_mod=attr_mod, **{"tid": 9, **values}
     )
-    mad = (head.build() + rest)[: 256 if head.base_version == 1 else MAD_SIZE]
+    size = 256 if head.base_version == 1 else MAD_SIZE
+    mad = (head.build() + rest)[:size].ljust(size, b"\0")
     return build_fm_packet(1, 2, 15, 0xFFFF, 0, 0, mad, ICRC)
 
 

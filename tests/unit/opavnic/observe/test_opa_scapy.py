@@ -95,7 +95,7 @@ def test_build_mad_packet_equals_the_datapaths() -> None:
 
     built = bytes(OPA16B(slid=5, dlid=7) / OPAFM() / layers)
 
-    mad = header.build() + bytes(13) + bytes.fromhex("00066a")
+    mad = (header.build() + bytes(13) + bytes.fromhex("00066a")).ljust(MAD_SIZE, b"\0")
     assert built == build_fm_packet(5, 7, 0, 0xFFFF, 1, 1, mad, ICRC)
 
 

@@ -252,18 +252,47 @@ def test_host_without_netdevs_refuses_the_vport() -> None:
     assert lab.vnics[0].adapters == {}
 
 
-@pytest.mark.parametrize(("at", "value"), [(1, 0x35), (2, 0x01), (37, 0x01), (0, 0x01), (3, 0x05)])
-def test_mad_of_another_class_version_or_owner_gets_no_response(at: int, value: int) -> None:
+@pytest.mark.parametrize(("at", "value"), [(1, 0x35), (2, 0x01), (2, 0x81), (37, 0x01)])
+def test_mad_of_another_class_version_or_owner_does_not_reach_the_agent(at: int, value: int) -> None:
     lab = TwoHosts()
     request = bytearray(build_request(Method.GET, AttrId.VESW_PORT_INFO).build())
     request[at] = value
-    if value == 1 and at == 0:
-        del request[256:]
     responses: list[Mad | None] = []
     lab.em.mad.submit(lab.hosts[0].lid, Mad.parse(request), responses.append)
-    assert responses == []
+    assert [(mad.header.status, mad.data) for mad in responses if mad] == [(MadStatus.UNSUPPORTED, b"")]
     assert lab.vnics[0].agent.counters.gets == 0
     assert lab.fabric.balance() == {}
+
+
+def test_a_request_of_base_version_1_is_answered_with_2048_bytes() -> None:
+    lab = TwoHosts()
+    info = VeswPortInfo(vesw_id=9, eth_mtu=1400)
+    request = bytearray(build_request(Method.SET, AttrId.VESW_PORT_INFO, info.build(), attr_mod=1).build())
+    request[0] = 1
+    responses: list[Mad | None] = []
+    lab.em.mad.submit(lab.hosts[0].lid, Mad.parse(request[:256]), responses.append)
+    assert [(mad.header.base_version, mad.header.status, len(mad.data)) for mad in responses if mad] == [
+        (1, MadStatus.OK, 2024)
+    ]
+    assert lab.vnics[0].adapters[VportNum(1)].port_info.eth_mtu == 1400
+
+
+def test_a_host_whose_driver_is_gone_says_so_at_once() -> None:
+    lab = TwoHosts()
+    lab.vnics[0].crash()
+    said = r"VESW_PORT_INFO: the port has no agent of this class: unsupported \(0x000c\)"
+    with pytest.raises(AgentError, match=said):
+        lab.ask(lab.hosts[0].lid, Method.GET, AttrId.VESW_PORT_INFO)
+
+
+def test_a_trap_travels_in_272_bytes() -> None:
+    lab = TwoHosts()
+    lab.join(2)
+    lab.ask(lab.hosts[0].lid, Method.SET, AttrId.CLASS_PORT_INFO, ClassPortInfo(trap_lid=lab.em.lid).build())
+    before = lab.em.mad.counters.in_bytes
+    lab.netdev(0).set_mac(MacAddr(b"\x02\0\0\0\0\7"))
+    assert len(lab.traps) == 1
+    assert lab.em.mad.counters.in_bytes - before == 272 + 32
 
 
 def test_close_takes_everything_off_the_port() -> None:

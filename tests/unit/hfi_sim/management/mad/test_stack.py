@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from hfi_sim.base.clock import ManualClock
@@ -47,16 +49,20 @@ def test_submit_tid_zero_gets_a_fresh_one() -> None:
     assert answers[0].header.tid != 0
 
 
-def test_submit_without_agent_retries_then_reports_none_once() -> None:
+def deaf(_request: MadRequest) -> None:
+    """Hear a request and say nothing."""
+
+
+def test_submit_without_answer_retries_then_reports_none_once() -> None:
     clock = ManualClock()
     pair = make_pair(Fabric(clock, timer_resolution_s=1e-3))
+    pair.b.mad.register_agent(0x34, OUI, [1], deaf)
     answers = _submit(pair, timeout_s=1.0, retries=2)
     clock.advance(2.5)
     assert answers == []
     clock.advance(10)
     assert answers == [None]
     assert pair.a.mad.sent == 3
-    assert pair.b.mad.counters.drops == {Drop.MAD_NO_AGENT: 3}
     assert pair.fabric.balance() == {}
 
 
@@ -80,6 +86,7 @@ def test_submit_response_lost_once_is_answered_after_retry() -> None:
 
 def test_submit_same_tid_while_open_raises() -> None:
     pair = make_pair()
+    pair.b.mad.register_agent(0x34, OUI, [1], deaf)
     _submit(pair)
     with pytest.raises(FabricError, match="tid 0x7 of class 0x34 is still open"):
         _submit(pair)
@@ -91,11 +98,73 @@ def test_receive_late_response_is_unmatched() -> None:
     assert pair.a.mad.counters.drops == {Drop.MAD_UNMATCHED: 1}
 
 
-def test_receive_other_oui_has_no_agent() -> None:
+@pytest.mark.parametrize("method", [1, 2])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"class_version": 1},
+        {"class_version": 0x81},
+        {"mgmt_class": 0x35},
+        {"mgmt_class": 0x06, "class_version": 1},
+        {"mgmt_class": 0x20},
+        {"mgmt_class": 0x50},
+    ],
+    ids=str,
+)
+def test_a_get_or_set_without_agent_is_answered_at_once(method: int, fields: dict[str, int]) -> None:
     pair = make_pair()
-    pair.b.mad.register_agent(0x34, b"\1\2\3", [1], echo)
-    _submit(pair)
+    pair.b.mad.register_agent(0x34, b"\1\2\3", [1, 2], echo, class_version=0x80)
+    asked = ema_mad(method)
+    header = replace(asked.header, class_specific=0x1234, reserved=0x5678, attr_mod=9, **fields)
+    answers: list[Mad | None] = []
+    pair.a.mad.submit(pair.b.lid, Mad(header, asked.data), answers.append)
+    assert answers == [Mad(replace(header, method=0x81, status=0x000C), b"")], "the header alone, 24 bytes"
     assert pair.b.mad.counters.drops == {Drop.MAD_NO_AGENT: 1}
+    assert pair.fabric.balance() == {}
+
+
+def test_the_answer_without_agent_has_the_limited_pkey() -> None:
+    pair = make_pair()
+    pair.b.set_pkeys([0x7FFF, 0xFFFF])
+    heard: list[MadRequest] = []
+    pair.a.mad.give_rest_to(heard.append)
+    pair.a.mad.send(pair.b.lid, ema_mad(1).build())
+    assert [(hex(request.pkey), len(request.mad)) for request in heard] == [("0x7fff", 24)]
+
+
+def test_a_get_of_base_version_1_without_agent_is_answered_with_all_its_bytes() -> None:
+    pair = make_pair()
+    header = MadHeader(base_version=1, mgmt_class=0x0A, class_version=1, method=1, tid=7, attr_id=1)
+    answers: list[Mad | None] = []
+    pair.a.mad.submit(pair.b.lid, Mad(header, b"\x5a" * 200), answers.append)
+    assert answers == [Mad(replace(header, method=0x81, status=0x000C), (b"\x5a" * 200).ljust(232, b"\0"))]
+
+
+@pytest.mark.parametrize("method", [3, 5, 6, 7, 0x12, 0x15, 0x33])
+def test_other_methods_without_agent_are_dropped(method: int) -> None:
+    pair = make_pair()
+    pair.a.mad.send(pair.b.lid, ema_mad(method).build())
+    assert pair.b.mad.counters.drops == {Drop.MAD_NO_AGENT: 1}
+    assert pair.a.mad.counters.in_packets == 0
+
+
+@pytest.mark.parametrize("size", [40, 112, 320, 2047])
+def test_a_short_mad_reaches_its_agent_as_in_a_receive_buffer(size: int) -> None:
+    pair = make_pair()
+    heard: list[MadRequest] = []
+    pair.b.mad.register_agent(0x34, OUI, [1], heard.append)
+    sent = (ema_mad(1).build()[:40] + b"\x5a" * 2008)[:size]
+    pair.a.mad.send(pair.b.lid, sent)
+    assert [request.mad for request in heard] == [sent.ljust(2048, b"\0")]
+
+
+def test_a_mad_that_ends_before_its_oui_has_no_agent() -> None:
+    pair = make_pair()
+    pair.b.mad.register_agent(0x34, OUI, [1], echo)
+    answers: list[Mad | None] = []
+    pair.a.mad.submit(pair.b.lid, Mad(ema_mad(1).header, b""), answers.append)
+    assert [answer and answer.header.status for answer in answers] == [0x000C]
 
 
 def test_receive_unknown_base_version_is_malformed() -> None:
@@ -124,6 +193,7 @@ async def test_request_without_answer_raises_mad_timeout() -> None:
     import asyncio
 
     pair = make_pair(Fabric(asyncio.get_running_loop(), timer_resolution_s=1e-3))
+    pair.b.mad.register_agent(0x34, OUI, [1], deaf)
     with pytest.raises(
         MadTimeoutError, match=r"no response from LID 0x2 to attribute 0x0001 within 1 s, 4 tries"
     ):

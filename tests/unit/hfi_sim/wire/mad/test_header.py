@@ -59,34 +59,37 @@ def test_is_vendor_class_at_the_limits(mgmt_class: int, vendor: bool) -> None:
 
 
 @pytest.mark.parametrize("mad_len", [24, 272, MAD_SIZE])
-def test_build_fm_packet_opa_mad_has_2080_bytes(mad_len: int) -> None:
+def test_build_fm_packet_opa_mad_travels_as_long_as_it_is(mad_len: int) -> None:
     mad = EMA_GET_BYTES + b"\x5a" * (mad_len - 24)
 
     packet = build_fm_packet(5, 7, 3, 0x7FFF, 1, 0, mad, ICRC)
 
     parsed = parse_packet(packet)
     assert check_packet(packet, ICRC) is None
-    assert (len(packet), parsed.lrh.length_qw, parsed.pad_count) == (2080, 260, 3)
+    assert (len(packet), parsed.lrh.length_qw, parsed.pad_count) == (mad_len + 32, mad_len // 8 + 4, 3)
     assert (parsed.lrh.slid, parsed.lrh.dlid, parsed.lrh.sc, parsed.lrh.pkey) == (5, 7, 3, 0x7FFF)
-    assert parse_fm_payload(strip(packet)) == (FmHeader(dest_qp=0, src_qp=1), mad.ljust(MAD_SIZE, b"\0"))
+    assert parse_fm_payload(strip(packet)) == (FmHeader(dest_qp=0, src_qp=1), mad)
 
 
-def test_build_fm_packet_ib_mad_has_288_bytes() -> None:
-    mad = b"\x01" + bytes(MAD_SIZE_IB - 1)
+@pytest.mark.parametrize(
+    ("sent", "size"), [(24, MAD_SIZE_IB), (MAD_SIZE_IB, MAD_SIZE_IB), (MAD_SIZE, MAD_SIZE)]
+)
+def test_build_fm_packet_ib_mad_has_at_least_256_bytes(sent: int, size: int) -> None:
+    mad = (b"\x01" + bytes(23)).ljust(sent, b"\x5a")
 
     packet = build_fm_packet(5, 7, 0, 0xFFFF, 1, 1, mad, ICRC)
 
-    assert (len(packet), packet[-1] & 7) == (288, 3)
-    assert parse_fm_payload(strip(packet))[1] == mad
+    assert (len(packet), packet[-1] & 7) == (size + 32, 3)
+    assert parse_fm_payload(strip(packet))[1] == mad.ljust(size, b"\0")
 
 
-@pytest.mark.parametrize("mad", [b"", bytes(23), bytes(2049), b"\x01" + bytes(256)])
+@pytest.mark.parametrize("mad", [b"", bytes(23), bytes(2049), b"\x01" + bytes(2048)])
 def test_build_fm_packet_impossible_mad_is_refused(mad: bytes) -> None:
     with pytest.raises(ValueError, match=f"MAD of {len(mad)} bytes"):
         build_fm_packet(5, 7, 0, 0xFFFF, 1, 1, mad, ICRC)
 
 
-@pytest.mark.parametrize("size", range(32))
-def test_parse_fm_payload_truncated_raises_wire_error(size: int) -> None:
+@pytest.mark.parametrize("size", [*range(32), 8 + MAD_SIZE + 1])
+def test_parse_fm_payload_of_impossible_length_raises_wire_error(size: int) -> None:
     with pytest.raises(WireError):
         parse_fm_payload(bytes(size))

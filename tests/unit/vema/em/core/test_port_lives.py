@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hfi_sim.wire.mad.header import Method
+from hfi_sim.wire.mad.message import Mad
 from vema.attributes.traps import TrapOpcode, build_trap
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.types import MadStatus, VportNum
@@ -72,6 +73,19 @@ def test_silent_port_is_left_alone_and_then_asked_again() -> None:
     assert events(core) == ["port-silent"]
     core.wake(0.9, 100)
     assert core.next_requests(64) == []
+    core.wake(1.0, 100)
+    assert asked(core).guid == 1
+
+
+def test_port_that_has_no_agent_is_silent_at_once() -> None:
+    core = core_with_port()
+    request = asked(core)
+    header = replace(request.mad.header, method=Method.GET_RESP, status=MadStatus.UNSUPPORTED)
+    core.answer(0.0, request, Mad(header, b""))
+    assert core.next_requests(64) == []
+    assert [record.text for record in core.take_records() if isinstance(record, EventRecord)] == [
+        "attribute 0x0001 refused by the port: no agent (0x000c)"
+    ]
     core.wake(1.0, 100)
     assert asked(core).guid == 1
 
