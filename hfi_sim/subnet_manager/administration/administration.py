@@ -16,17 +16,17 @@ from hfi_sim.management.mad.transfers import MAX_MESSAGE
 from hfi_sim.management.sma.facts import port_info_of
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.nodes.switch import Switch
-from hfi_sim.subnet_manager.administration import fabric_records as fabric
 from hfi_sim.subnet_manager.administration import node_records as nodes
 from hfi_sim.subnet_manager.administration import paths
 from hfi_sim.subnet_manager.administration.codes import rate_code
 from hfi_sim.subnet_manager.administration.membership import Membership
 from hfi_sim.subnet_manager.administration.question import Answer, SaRefusedError, SaRequest, gid_of
+from hfi_sim.subnet_manager.administration.readers import READERS
+from hfi_sim.subnet_manager.administration.scope import scope_of
 from hfi_sim.subnet_manager.administration.services import Services
 from hfi_sim.subnet_manager.administration.subscriptions import Subscription, Subscriptions
 from hfi_sim.subnet_manager.manager import SubnetManager
 from hfi_sim.subnet_manager.view import View
-from hfi_sim.wire.mad.attributes import SubnetAttrId
 from hfi_sim.wire.mad.header import (
     BASE_VERSION_IB,
     BASE_VERSION_OPA,
@@ -75,6 +75,9 @@ _EMPTY: Final = (
 """Tables that exist but stay empty: no node is quarantined, groups of ports and devices are not made."""
 _OF_THE_ASKER: Final = {int(SaAttrId.CABLE_INFO_RECORD): CableInfoRecord.mask("length", "address")}
 """Components that say what is wanted of each record, and select none."""
+_CABLES: Final = False, int(SaAttrId.CABLE_INFO_RECORD)
+_ANSWERED: Final = frozenset({*READERS, _CABLES})
+"""Attributes of the fabric, by form."""
 Reader = Callable[[SaRequest], Answer]
 
 
@@ -90,39 +93,6 @@ class Administration:
         self.services = Services(self._in_service)
         self.subscriptions = Subscriptions()
         self._readers: dict[tuple[bool, int], Reader] = {
-            (False, SaAttrId.NODE_RECORD): lambda _: fabric.nodes(self._view()),
-            (True, SaAttrId.NODE_RECORD): lambda _: fabric.ib_nodes(self._view()),
-            (False, SaAttrId.PORT_INFO_RECORD): lambda _: fabric.port_infos(self._view()),
-            (False, SaAttrId.SWITCH_INFO_RECORD): lambda _: fabric.switch_infos(self._view()),
-            (False, SaAttrId.LINK_RECORD): lambda _: fabric.links(self._view()),
-            (False, SaAttrId.FABRIC_INFO_RECORD): lambda _: [fabric.fabric_info(self._view())],
-            (False, SaAttrId.LFT_RECORD): lambda _: fabric.linear_tables(self._view()),
-            (False, SaAttrId.MFT_RECORD): lambda _: fabric.multicast_tables(self._view()),
-            (False, SaAttrId.PARTITION_TABLE_RECORD): lambda _: fabric.partition_tables(self._view()),
-            (False, SaAttrId.SL_TO_SC_RECORD): lambda _: fabric.sl_to_sc(self._view()),
-            (False, SaAttrId.SC_TO_SL_RECORD): lambda _: fabric.sc_to_sl(self._view()),
-            (False, SaAttrId.SC_TO_SC_RECORD): lambda _: nodes.sc_to_sc(self._view()),
-            (False, SaAttrId.SC_TO_VLT_RECORD): lambda _: nodes.sc_to_vl(
-                self._view(), SubnetAttrId.SC_TO_VLT
-            ),
-            (False, SaAttrId.SC_TO_VLNT_RECORD): lambda _: nodes.sc_to_vl(
-                self._view(), SubnetAttrId.SC_TO_VLNT
-            ),
-            (False, SaAttrId.SC_TO_VLR_RECORD): lambda _: nodes.sc_to_vl(
-                self._view(), SubnetAttrId.SC_TO_VLR
-            ),
-            (False, SaAttrId.VL_ARBITRATION_RECORD): lambda _: nodes.vl_arbitration(self._view()),
-            (False, SaAttrId.BUFFER_CONTROL_RECORD): lambda _: nodes.buffer_control(self._view()),
-            (False, SaAttrId.CABLE_INFO_RECORD): lambda question: nodes.cables(self._view(), question),
-            (False, SaAttrId.CONGESTION_INFO_RECORD): lambda _: nodes.congestion_infos(self._view()),
-            (False, SaAttrId.SWITCH_CONGESTION_RECORD): lambda _: nodes.switch_congestion(self._view()),
-            (False, SaAttrId.SWITCH_PORT_CONGESTION_RECORD): lambda _: nodes.switch_port_congestion(
-                self._view()
-            ),
-            (False, SaAttrId.HFI_CONGESTION_RECORD): lambda _: nodes.hfi_congestion(self._view()),
-            (False, SaAttrId.HFI_CONGESTION_CONTROL_RECORD): lambda _: nodes.hfi_congestion_control(
-                self._view()
-            ),
             **{(False, attr_id): _none for attr_id in _EMPTY},
             (False, SaAttrId.SM_INFO_RECORD): self._sm_infos,
             (False, SaAttrId.VF_INFO_RECORD): self._virtual_fabrics,
@@ -180,12 +150,10 @@ class Administration:
             return [_class_port_info(question.ib)]
         if header.attr_id == SaAttrId.PATH_RECORD:
             found: list[SaRecord] = list(paths.paths(self._view(), question))
-        elif reader := self._readers.get((question.ib, header.attr_id)):
-            found = list(reader(question))
+        elif (question.ib, header.attr_id) in _ANSWERED or (question.ib, header.attr_id) in self._readers:
+            found = list(self._read(question))
             if found and header.attr_id != SaAttrId.VF_INFO_RECORD:
-                select = type(found[0]).selects(
-                    question.message.data, question.mask & ~_OF_THE_ASKER.get(header.attr_id, 0)
-                )
+                select = type(found[0]).selects(question.message.data, _selecting(question))
                 found = [record for record in found if select(record)]
             if header.attr_id == SaAttrId.MC_MEMBER_RECORD:
                 found = _one_a_group(found, question)
@@ -198,6 +166,17 @@ class Administration:
                 raise SaRefusedError(SaStatus.TOO_MANY_RECORDS)
             del found[1:]  # any of the paths will do
         return found
+
+    def _read(self, question: SaRequest) -> Answer:
+        """Return what may be asked for: all of it, and where the question says which nodes, little else."""
+        key = question.ib, question.message.header.attr_id
+        if key == _CABLES:
+            scope = scope_of(self._view(), CableInfoRecord, question.message.data, _selecting(question))
+            return nodes.cables(scope, question)
+        if (found := READERS.get(key)) is None:
+            return self._readers[key](question)
+        kind, reader = found
+        return reader(scope_of(self._view(), kind, question.message.data, question.mask))
 
     def _respond(self, message: SaMessage, records: list[SaRecord]) -> bytes:
         header = message.header
@@ -217,7 +196,8 @@ class Administration:
     def _asker(self, slid: int) -> HfiPort | None:
         view = self._manager.view
         ports = [] if view is None else view.ports
-        return next((port for port in ports if slid >> port.lmc == port.lid >> port.lmc), None)
+        asker = next((port for port in ports if port.lid == slid), None)
+        return asker or next((port for port in ports if port.lmc and port.has_lid(slid)), None)
 
     def _view(self) -> View:
         view = self._manager.view
@@ -396,6 +376,11 @@ def _refused(message: SaMessage, status: int) -> bytes:
         header, method=Method.GET_TABLE_RESP if is_table else _response_method(method), status=int(status)
     )
     return SaMessage(answer, RmppHeader(), replace(message.sa, attribute_offset=0), b"").build()
+
+
+def _selecting(question: SaRequest) -> int:
+    """Return the components that select records."""
+    return question.mask & ~_OF_THE_ASKER.get(question.message.header.attr_id, 0)
 
 
 def _class_port_info(ib: bool) -> SaRecord:

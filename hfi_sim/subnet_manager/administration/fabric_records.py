@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hfi_sim.base.port_state import PortState
 from hfi_sim.base.types import LID_MULTICAST_FIRST
 from hfi_sim.management.sma.facts import (
-    Port,
     neighbour_of,
     node_description_of,
     node_info_of,
@@ -17,7 +15,7 @@ from hfi_sim.management.sma.facts import (
 )
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.nodes.switch import Switch, SwitchPort
-from hfi_sim.subnet_manager.view import View
+from hfi_sim.subnet_manager.administration.scope import Scope, lid_of
 from hfi_sim.wire.sa.records import (
     FabricInfoRecord,
     LftRecord,
@@ -40,29 +38,9 @@ from hfi_sim.wire.sma.tables import (
 )
 
 
-def lid_of(port: Port) -> int:
-    """Return the LID that records name a port by: its own, or that of its switch."""
-    return port.lid if isinstance(port, HfiPort) else port.switch.lid
-
-
-def ends(view: View) -> Iterator[Port]:
-    """Yield the ports that are end points: those of HFIs, and port 0 of each switch."""
-    yield from view.ports
-    for switch in view.switches:
-        yield switch.port0
-
-
-def ports(view: View) -> Iterator[Port]:
-    """Yield all ports that are not down, port 0 of each switch before its others."""
-    yield from view.ports
-    for switch in view.switches:
-        yield switch.port0
-        yield from (port for port in switch.ports.values() if port.state is not PortState.DOWN)
-
-
-def nodes(view: View) -> Iterator[NodeRecord]:
+def nodes(scope: Scope) -> Iterator[NodeRecord]:
     """Yield a record for each HFI port and each switch."""
-    for port in ends(view):
+    for port in scope.ends():
         yield NodeRecord(
             lid=lid_of(port),
             node_info=node_info_of(port).build(),
@@ -70,9 +48,9 @@ def nodes(view: View) -> Iterator[NodeRecord]:
         )
 
 
-def ib_nodes(view: View) -> Iterator[IbNodeRecord]:
+def ib_nodes(scope: Scope) -> Iterator[IbNodeRecord]:
     """Yield the same in InfiniBand's form."""
-    for port in ends(view):
+    for port in scope.ends():
         info = IbNodeInfo.of(node_info_of(port))
         yield IbNodeRecord(
             lid=lid_of(port) & 0xFFFF,
@@ -81,24 +59,25 @@ def ib_nodes(view: View) -> Iterator[IbNodeRecord]:
         )
 
 
-def port_infos(view: View) -> Iterator[PortInfoRecord]:
+def port_infos(scope: Scope) -> Iterator[PortInfoRecord]:
     """Yield a record for each port that is not down."""
-    for port in ports(view):
+    for port in scope.ports():
         yield PortInfoRecord(
             lid=lid_of(port), port_num=port_num_of(port), port_info=port_info_of(port).build()
         )
 
 
-def switch_infos(view: View) -> Iterator[SwitchInfoRecord]:
+def switch_infos(scope: Scope) -> Iterator[SwitchInfoRecord]:
     """Yield a record for each switch."""
-    for switch in view.switches:
+    for switch in scope.switches:
         yield SwitchInfoRecord(lid=switch.lid, switch_info=switch_info_of(switch).build())
 
 
-def links(view: View) -> Iterator[LinkRecord]:
+def links(scope: Scope) -> Iterator[LinkRecord]:
     """Yield a record for each direction of each link that is up between nodes of the view."""
+    view = scope.view
     known = {port.name for port in view.ports} | {switch.name for switch in view.switches}
-    for port in ports(view):
+    for port in scope.ports():
         far = neighbour_of(port)
         if far is None or (far.name if isinstance(far, HfiPort) else far.switch.name) not in known:
             continue
@@ -107,27 +86,27 @@ def links(view: View) -> Iterator[LinkRecord]:
         )
 
 
-def fabric_info(view: View) -> FabricInfoRecord:
-    """Return how many nodes and links there are."""
+def fabric_info(scope: Scope) -> Iterator[FabricInfoRecord]:
+    """Yield how many nodes and links there are."""
     hfi_links = switch_links = 0
-    for port in ports(view):
+    for port in scope.ports():
         far = neighbour_of(port)
         if isinstance(port, SwitchPort) and isinstance(far, SwitchPort):
             switch_links += 1
         elif far is not None:
             hfi_links += 1
-    return FabricInfoRecord(
-        hfis=len({port.hfi.node_guid for port in view.ports}),
-        switches=len(view.switches),
+    yield FabricInfoRecord(
+        hfis=len({port.hfi.node_guid for port in scope.hfi_ports}),
+        switches=len(scope.switches),
         external_hfi_links=hfi_links // 2,
         external_switch_links=switch_links // 2,
     )
 
 
-def linear_tables(view: View) -> Iterator[LftRecord]:
+def linear_tables(scope: Scope) -> Iterator[LftRecord]:
     """Yield the blocks of each switch's linear forwarding table, up to its last LID."""
-    for switch in view.switches:
-        for block in range(-(-len(switch.lft.entries) // LIDS_PER_BLOCK)):
+    for switch in scope.switches:
+        for block in scope.blocks(-(-len(switch.lft.entries) // LIDS_PER_BLOCK)):
             yield LftRecord(lid=switch.lid, block=block, ports=_linear_block(switch, block))
 
 
@@ -141,9 +120,9 @@ def _linear_block(switch: Switch, block: int) -> bytes:
     )
 
 
-def multicast_tables(view: View) -> Iterator[MftRecord]:
+def multicast_tables(scope: Scope) -> Iterator[MftRecord]:
     """Yield the blocks of each switch's multicast forwarding table that hold a group."""
-    for switch in view.switches:
+    for switch in scope.switches:
         blocks = {(mlid - LID_MULTICAST_FIRST) // GROUPS_PER_BLOCK for mlid in switch.mft}
         positions = max(switch.ports, default=0) // PORTS_PER_POSITION + 1
         for block in sorted(blocks):
@@ -159,12 +138,11 @@ def _mask(switch: Switch, mlid: int, position: int) -> int:
     return sum(1 << num for num in members if 0 <= num < PORTS_PER_POSITION)
 
 
-def partition_tables(view: View) -> Iterator[PartitionTableRecord]:
+def partition_tables(scope: Scope) -> Iterator[PartitionTableRecord]:
     """Yield the partitions of each end point, 32 a block."""
-    for port in ends(view):
-        assert not isinstance(port, SwitchPort)  # noqa: S101 - these are no end points
+    for port in scope.ends():
         entries = [int(pkey) for pkey in port.pkeys.entries]
-        for block in range(max(1, -(-len(entries) // PKEYS_PER_BLOCK))):
+        for block in scope.blocks(max(1, -(-len(entries) // PKEYS_PER_BLOCK))):
             pkeys = entries[block * PKEYS_PER_BLOCK : (block + 1) * PKEYS_PER_BLOCK]
             padded = tuple(pkeys + [0] * (PKEYS_PER_BLOCK - len(pkeys)))
             yield PartitionTableRecord(
@@ -172,13 +150,13 @@ def partition_tables(view: View) -> Iterator[PartitionTableRecord]:
             )
 
 
-def sl_to_sc(view: View) -> Iterator[SlToScRecord]:
+def sl_to_sc(scope: Scope) -> Iterator[SlToScRecord]:
     """Yield the SC of each SL at each end point."""
-    for port in ends(view):
+    for port in scope.ends():
         yield SlToScRecord(lid=lid_of(port), table=bytes(port.settings.sl_to_sc))
 
 
-def sc_to_sl(view: View) -> Iterator[SlToScRecord]:
+def sc_to_sl(scope: Scope) -> Iterator[SlToScRecord]:
     """Yield the SL of each SC at each end point."""
-    for port in ends(view):
+    for port in scope.ends():
         yield SlToScRecord(lid=lid_of(port), table=bytes(port.settings.sc_to_sl))

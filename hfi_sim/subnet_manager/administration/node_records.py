@@ -14,9 +14,8 @@ from hfi_sim.management.sma.node import AttributeRequest as Smp
 from hfi_sim.management.sma.node import SmaNode
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.nodes.switch import SwitchPort, SwitchPort0
-from hfi_sim.subnet_manager.administration.fabric_records import ends, lid_of, ports
 from hfi_sim.subnet_manager.administration.question import SaRefusedError, SaRequest
-from hfi_sim.subnet_manager.view import View
+from hfi_sim.subnet_manager.administration.scope import Scope, lid_of
 from hfi_sim.wire.mad.attributes import SubnetAttrId
 from hfi_sim.wire.mad.header import MAD_SIZE, MadStatus
 from hfi_sim.wire.mad.sa_attributes import SaStatus
@@ -59,17 +58,17 @@ def _no_links(_links: Iterable[object], _up: bool, _who: str) -> None:
     """Bring no links up or down: a Get does not."""
 
 
-def sc_to_vl(view: View, attr_id: SubnetAttrId) -> Iterator[ScToVlRecord]:
+def sc_to_vl(scope: Scope, attr_id: SubnetAttrId) -> Iterator[ScToVlRecord]:
     """Yield the VL of each SC at each port: of SCtoVLt, SCtoVLnt or SCtoVLr."""
-    for port in ports(view):
+    for port in scope.ports():
         number = port_num_of(port)
         if (table := _told(port, attr_id, _ONE | number, 32)) is not None:
             yield ScToVlRecord(lid=lid_of(port), port_num=number, table=table)
 
 
-def sc_to_sc(view: View) -> Iterator[ScToScRecord]:
+def sc_to_sc(scope: Scope) -> Iterator[ScToScRecord]:
     """Yield the SC of each SC between any two ports of each switch that are not down."""
-    for into in ports(view):
+    for into in scope.ports():
         if not isinstance(into, SwitchPort):
             continue
         for out in into.switch.ports.values():
@@ -82,26 +81,26 @@ def sc_to_sc(view: View) -> Iterator[ScToScRecord]:
                     )
 
 
-def vl_arbitration(view: View) -> Iterator[VlArbitrationRecord]:
+def vl_arbitration(scope: Scope) -> Iterator[VlArbitrationRecord]:
     """Yield the sections of each port's VL arbitration table."""
-    for port in ports(view):
+    for port in scope.ports():
         number = port_num_of(port)
-        for block in range(_SECTIONS):
+        for block in scope.blocks(_SECTIONS):
             elements = _told(port, SubnetAttrId.VL_ARB, _ONE | block << 16 | number, 256)
             if elements is not None:
                 yield VlArbitrationRecord(lid=lid_of(port), port_num=number, block=block, elements=elements)
 
 
-def buffer_control(view: View) -> Iterator[BufferControlRecord]:
+def buffer_control(scope: Scope) -> Iterator[BufferControlRecord]:
     """Yield the buffers of each port."""
-    for port in ports(view):
+    for port in scope.ports():
         number = port_num_of(port)
         table = _told(port, SubnetAttrId.BUFFER_CONTROL, _ONE | number, 132)
         if table is not None:
             yield BufferControlRecord(lid=lid_of(port), port_num=number, table=table)
 
 
-def cables(view: View, question: SaRequest) -> Iterator[CableInfoRecord]:
+def cables(scope: Scope, question: SaRequest) -> Iterator[CableInfoRecord]:
     """Yield what a request wants to read of each port's cable, 64 bytes a record.
 
     Raises:  SaRefusedError: it does not say what, or that is outside of the plug's upper page.
@@ -113,7 +112,7 @@ def cables(view: View, question: SaRequest) -> Iterator[CableInfoRecord]:
     first, last = asked.address, asked.address + asked.length
     if not _PLUG_FIRST <= first <= last <= _PLUG_LAST:
         raise SaRefusedError(SaStatus.INVALID)
-    for port in ports(view):
+    for port in scope.ports():
         if isinstance(port, SwitchPort0):
             continue
         number = port_num_of(port)
@@ -132,24 +131,24 @@ def cables(view: View, question: SaRequest) -> Iterator[CableInfoRecord]:
                 )
 
 
-def congestion_infos(view: View) -> Iterator[CongestionInfoRecord]:
+def congestion_infos(scope: Scope) -> Iterator[CongestionInfoRecord]:
     """Yield what each node can do about congestion."""
-    for port in ends(view):
+    for port in scope.ends():
         if (info := _told(port, SubnetAttrId.CONGESTION_INFO, 0, 4)) is not None:
             yield CongestionInfoRecord(lid=lid_of(port), congestion_info=info)
 
 
-def switch_congestion(view: View) -> Iterator[SwitchCongestionRecord]:
+def switch_congestion(scope: Scope) -> Iterator[SwitchCongestionRecord]:
     """Yield the congestion setting of each switch."""
-    for switch in view.switches:
+    for switch in scope.switches:
         if (setting := _told(switch.port0, SubnetAttrId.SWITCH_CONGESTION_SETTING, 0, 76)) is not None:
             yield SwitchCongestionRecord(lid=switch.lid, setting=setting)
 
 
-def switch_port_congestion(view: View) -> Iterator[SwitchPortCongestionRecord]:
+def switch_port_congestion(scope: Scope) -> Iterator[SwitchPortCongestionRecord]:
     """Yield the congestion setting of each port of a switch."""
     attr_id = SubnetAttrId.SWITCH_PORT_CONGESTION_SETTING
-    for port in ports(view):
+    for port in scope.ports():
         if isinstance(port, HfiPort):
             continue
         number = port_num_of(port)
@@ -157,16 +156,16 @@ def switch_port_congestion(view: View) -> Iterator[SwitchPortCongestionRecord]:
             yield SwitchPortCongestionRecord(lid=lid_of(port), port_num=number, setting=setting)
 
 
-def hfi_congestion(view: View) -> Iterator[HfiCongestionRecord]:
+def hfi_congestion(scope: Scope) -> Iterator[HfiCongestionRecord]:
     """Yield the congestion setting of each HFI port."""
-    for port in view.ports:
+    for port in scope.hfi_ports:
         if (setting := _told(port, SubnetAttrId.HFI_CONGESTION_SETTING, 0, 198)) is not None:
             yield HfiCongestionRecord(lid=port.lid, setting=setting)
 
 
-def hfi_congestion_control(view: View) -> Iterator[HfiCongestionControlRecord]:
+def hfi_congestion_control(scope: Scope) -> Iterator[HfiCongestionControlRecord]:
     """Yield the first block of each HFI port's congestion control table: no further one is used here."""
-    for port in view.ports:
+    for port in scope.hfi_ports:
         table = _told(port, SubnetAttrId.HFI_CONGESTION_CONTROL, _ONE, 130)
         if table is not None:
             yield HfiCongestionControlRecord(lid=port.lid, table=table)
