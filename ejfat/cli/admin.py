@@ -59,11 +59,12 @@ def reserve(
         request.until.FromSeconds(int(time.time() + hours * 3600))
     reply: Any = _ask(asked, control, ca, "ReserveLoadBalancer", request)
     data = [text for text in (reply.dataIpv4Address, reply.dataIpv6Address) if text]
+    sync = [text for text in (reply.syncIpv6Address, reply.syncIpv4Address) if text]
     found: EjfatUri = replace(
         asked,
         token=reply.token,
         lb_id=reply.lbId,
-        sync=Endpoint(ip_address(reply.syncIpv4Address or reply.syncIpv6Address), reply.syncUdpPort),
+        sync=tuple(Endpoint(ip_address(text), reply.syncUdpPort) for text in sync),
         data=tuple(Endpoint(ip_address(text), LB_PORT) for text in data),
     )
     if as_json:

@@ -9,7 +9,7 @@ import random
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -82,6 +82,14 @@ def send(
         typer.Option(min=-1, max=(1 << 64) - 1, help="First tick; -1: microseconds of the clock."),
     ] = -1,
     seed: Annotated[int | None, typer.Option(help="Seed of the entropy.")] = None,
+    ipv4: Annotated[bool, typer.Option("-4", "--ipv4", help="Data over IPv4.")] = False,
+    ipv6: Annotated[
+        bool, typer.Option("-6", "--ipv6", help="Data over IPv6; default: as the URI's first data address.")
+    ] = False,
+    sync_family: Annotated[
+        Literal["4", "6", ""],
+        typer.Option(help="IP version of sync messages; default: that of the data, if the URI has it."),
+    ] = "",
     as_json: AsJson = False,
 ) -> None:
     """Cut files or stdin into events and send them to a load balancer."""
@@ -89,7 +97,9 @@ def send(
     from ejfat.live.sockets import SendPlan, send_events
     from ejfat.wire.headers import LB_PORT
 
-    target, sync = _target(to, uri, LB_PORT)
+    if ipv4 and ipv6:
+        raise BadRequestError("-4 and -6: data goes over one of them")
+    target, sync = _target(to, uri, LB_PORT, 4 * ipv4 + 6 * ipv6, int(sync_family or 0))
     _check_taken(event_size, max_event)
     try:
         segmenter = Segmenter(version=version, mtu=mtu, ip_version=target.ip.version)
@@ -132,17 +142,32 @@ def _check_taken(size: int, limit: int) -> None:
         )
 
 
-def _target(to: str, uri: str, default_port: int) -> tuple[Endpoint, Endpoint | None]:
+def _target(
+    to: str, uri: str, default_port: int, family: int, sync_family: int
+) -> tuple[Endpoint, Endpoint | None]:
+    """Return where data and sync messages go.
+
+    Args:    family, sync_family: IP version, 4 or 6; 0: any.
+    """
     from ejfat.events.uri import EjfatUri, parse_endpoint
 
     if to:
-        return parse_endpoint(to, to, default_port=default_port), None
+        target = parse_endpoint(to, to, default_port=default_port)
+        if family not in (0, target.ip.version):
+            raise UriError(f"-{family}: {to} is an IPv{target.ip.version} address")
+        return target, None
     if not uri:
         raise UriError("give --to IP[:PORT], or --uri (or EJFAT_URI) with a data address")
     parsed = EjfatUri.parse(uri)
     if not parsed.data:
         raise UriError(f"{uri!r} has no data address (data=IP)")
-    return parsed.data[0], parsed.sync
+    data = parsed.data_for(family) if family else parsed.data[0]
+    if data is None:
+        raise UriError(f"-{family}: {uri!r} has no IPv{family} data address")
+    sync = parsed.sync_for(sync_family or data.ip.version)
+    if sync_family and (sync is None or sync.ip.version != sync_family):
+        raise UriError(f"--sync-family {sync_family}: {uri!r} has no IPv{sync_family} sync address")
+    return data, sync
 
 
 def _events(files: list[Path], size: int) -> Iterator[bytes]:

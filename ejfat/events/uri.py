@@ -1,8 +1,11 @@
 """EJFAT URIs: the address of the control plane, the reservation, and the addresses for sync messages and data.
 
-    ejfat[s]://[TOKEN@]HOST:PORT/[lb/ID][?sync=IP:PORT][&data=IP[:PORT]][&data=[IP6][:PORT]][&sessionid=ID]
+    ejfat[s]://[TOKEN@]HOST[:PORT]/[lb/ID][?sync=IP:PORT][&data=IP[:PORT]][&sessionid=ID]
 
+There may be several `sync` and several `data`, of either IP version and in any order; of one version the first counts.
 The public control plane writes the port range of its data plane, `data=IP:16384-32767`; data is sent to the first port.
+Where it has no address of a version, its client leaves the address out, `sync=:19531`; that means nothing. It leaves the
+port of a control plane out that a proxy serves on that of HTTP.
 
 Source: the public clients' format; `ejfats` means TLS.
 """
@@ -18,6 +21,7 @@ from ejfat.base.errors import UriError
 from ejfat.wire.headers import LB_PORT
 
 _LOWEST_PORT = 1024
+_HTTP_PORT = {"ejfat": 80, "ejfats": 443}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +44,17 @@ class EjfatUri:
     tls: bool = False
     token: str = ""
     lb_id: str = ""
-    sync: Endpoint | None = None
+    sync: tuple[Endpoint, ...] = ()
     data: tuple[Endpoint, ...] = ()
-    """At most one of each IP version."""
     session_id: str = ""
+
+    def sync_for(self, version: int) -> Endpoint | None:
+        """Return where sync messages go, if possible over this IP version; None: the URI does not say."""
+        return next((one for one in self.sync if one.ip.version == version), next(iter(self.sync), None))
+
+    def data_for(self, version: int) -> Endpoint | None:
+        """Return where data of an IP version go; None: the URI does not say."""
+        return next((one for one in self.data if one.ip.version == version), None)
 
     @classmethod
     def parse(cls, text: str) -> EjfatUri:
@@ -58,15 +69,19 @@ class EjfatUri:
             raise UriError(f"{text!r}: {error}") from None
         if parts.scheme not in ("ejfat", "ejfats"):
             raise UriError(f"{text!r}: scheme {parts.scheme!r}, expected ejfat or ejfats")
-        if not parts.hostname or port is None:
+        if not parts.hostname:
             raise UriError(f"{text!r}: expected HOST:PORT of the control plane")
+        if port is None:
+            port = _HTTP_PORT[parts.scheme]
+        elif not port:
+            raise UriError(f"{text!r}: port 0, expected 1 to 65535")
         path = parts.path.strip("/").split("/")
         if path != [""] and (len(path) != 2 or path[0] != "lb"):
             raise UriError(f"{text!r}: path {parts.path!r}, expected /lb/ID")
         sync, data, session_id = _query(parts.query, text)
         return cls(
             host=parts.hostname,
-            port=_port(port, text),
+            port=port,
             tls=parts.scheme == "ejfats",
             token=unquote(parts.username or ""),
             lb_id=path[1] if len(path) == 2 else "",
@@ -78,7 +93,7 @@ class EjfatUri:
     def __str__(self) -> str:
         token = f"{quote(self.token, safe='')}@" if self.token else ""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        values = [f"sync={self.sync}"] if self.sync else []
+        values = [f"sync={endpoint}" for endpoint in self.sync]
         values += [f"data={endpoint}" for endpoint in self.data]
         values += [f"sessionid={self.session_id}"] if self.session_id else []
         query = "?" + "&".join(values) if values else ""
@@ -86,23 +101,19 @@ class EjfatUri:
         return f"ejfat{'s' if self.tls else ''}://{token}{host}:{self.port}/{path}{query}"
 
 
-def _query(query: str, text: str) -> tuple[Endpoint | None, tuple[Endpoint, ...], str]:
-    sync: Endpoint | None = None
-    data: dict[int, Endpoint] = {}
+def _query(query: str, text: str) -> tuple[tuple[Endpoint, ...], tuple[Endpoint, ...], str]:
+    found: dict[str, list[Endpoint]] = {"sync": [], "data": []}
     session_id = ""
     for key, value in parse_qsl(query, keep_blank_values=True):
-        if key == "sync" and sync is None:
-            sync = parse_endpoint(value, text, default_port=None)
-        elif key == "data":
-            endpoint = parse_endpoint(value, text, default_port=LB_PORT)
-            if endpoint.ip.version in data:
-                raise UriError(f"{text!r}: two data addresses of IP version {endpoint.ip.version}")
-            data[endpoint.ip.version] = endpoint
-        elif key == "sessionid" and not session_id:
+        if key == "sessionid" and session_id in ("", value):
             session_id = value
-        else:
-            raise UriError(f"{text!r}: {key!r}, expected sync, data or sessionid, sync and sessionid once")
-    return sync, tuple(data.values()), session_id
+        elif key not in found:
+            raise UriError(f"{text!r}: {key!r}, expected sync, data or sessionid, sessionid once")
+        elif not value.startswith(":"):
+            endpoint = parse_endpoint(value, text, default_port=LB_PORT if key == "data" else None)
+            if endpoint not in found[key]:
+                found[key].append(endpoint)
+    return tuple(found["sync"]), tuple(found["data"]), session_id
 
 
 def parse_endpoint(value: str, text: str, *, default_port: int | None) -> Endpoint:

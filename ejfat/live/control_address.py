@@ -52,13 +52,15 @@ class ControlAddress:
         For a Unix socket, host and port are placeholders; clients get the path separately.
         """
         port = _NO_PORT if self.listen.startswith("unix:") else self.port
-        sync, data, number = None, [], ""
+        sync, data, number = (), [], ""
         if reservation is not None:
             number = str(reservation.reservation_id)
             family = reservation.balancer.family
             addresses = plane.instances[reservation.instance].all
             data = [address for address in addresses if family in (0, address.version)]
-            sync = Endpoint((data or addresses)[0], plane.sync_port + reservation.instance)
+            # of several, E2SAR takes the last one: that of IPv4, where most sync messages go
+            ways = sorted(data or addresses, key=lambda address: -address.version)
+            sync = tuple(Endpoint(address, plane.sync_port + reservation.instance) for address in ways)
         return EjfatUri(
             host=self.host_for(client),
             port=port,

@@ -112,11 +112,11 @@ async def _examine(plan: DoctorPlan, found: Examination, stack: contextlib.Async
         "senders", str(plan.address) in status.senderAddresses, f"{plan.address} among {senders}"
     ):
         return
-    data = next((one for one in uri.data if one.ip.version == plan.address.version), None)
+    data = uri.data_for(plan.address.version)
     if data is None:
         found.note("addresses", False, f"the URI has no data address of IPv{plan.address.version}")
         return
-    found.note("addresses", True, f"data to {data}, sync to {uri.sync or 'nowhere'}")
+    found.note("addresses", True, f"data to {data}, sync to {_sync(plan) or 'nowhere'}")
     others = [worker.name for worker in status.workers]
     if not found.note("workers", not others, f"present: {', '.join(others) or 'none but this one'}"):
         return
@@ -154,6 +154,12 @@ def _worker(plan: DoctorPlan) -> pb.RegisterRequest:
     )
 
 
+def _sync(plan: DoctorPlan) -> Endpoint | None:
+    """Return where sync messages go; nowhere if that takes an address of this host that may not be a sender's."""
+    sync = plan.uri.sync_for(plan.address.version)
+    return sync if sync is not None and sync.ip.version == plan.address.version else None
+
+
 async def _wait_for_slots(plan: DoctorPlan, stub: Any, question: pb.LoadBalancerStatusRequest) -> int:
     """Return the slots that this worker has, once that is all of them or patience ends."""
     loop = asyncio.get_running_loop()
@@ -175,8 +181,8 @@ async def _send_and_count(
         target=data,
         segmenter=Segmenter(version=plan.version, mtu=1500, ip_version=data.ip.version),
         rate_hz=200.0,
-        first_tick=None if plan.uri.sync is not None else _FIRST_TICK,
-        sync=plan.uri.sync if plan.uri.sync and plan.uri.sync.ip.version == data.ip.version else None,
+        first_tick=None if plan.uri.sync else _FIRST_TICK,
+        sync=_sync(plan),
     )
     payload = random.Random(0).randbytes(plan.size)
     consumed = asyncio.create_task(_collect(receiver, plan.events))

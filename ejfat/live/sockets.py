@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import BinaryIO
 
+from ejfat.base.clock import SteadyClock
 from ejfat.base.errors import BadRequestError, EjfatError
 from ejfat.control.epochs.prefixes import TICKS
 from ejfat.events.reassembly import MAX_EVENT, MAX_HELD, Event, LostEvent, Reassembler, ReassemblyCounters
@@ -49,7 +50,7 @@ class SendPlan:
     entropy: int | None = None
     """None: a different one for each event."""
     first_tick: int | None = None
-    """First tick, from which ticks count up; None: use microseconds since 1970 at the time of sending."""
+    """First tick, from which ticks count up; None: use microseconds since 1970 at the time of sending, by a clock that does not step."""
     sync: Endpoint | None = None
     source_id: int = 0
     sockets: int = 1
@@ -77,9 +78,9 @@ async def send_events(plan: SendPlan, events: Iterator[bytes], entropies: Callab
     """
     loop = asyncio.get_running_loop()
     sent = Sent()
-    started = loop.time()
+    started, clock = loop.time(), SteadyClock()
     synced = float("-inf")
-    family = socket.AF_INET if plan.target.ip.version == 4 else socket.AF_INET6
+    family = _family(plan.target)
     with contextlib.ExitStack() as stack:
         try:
             sockets = [
@@ -94,14 +95,14 @@ async def send_events(plan: SendPlan, events: Iterator[bytes], entropies: Callab
                 if due:
                     await asyncio.sleep(max(0.0, started + due - loop.time()))
                 sock = sockets[number % len(sockets)]
-                tick = time.time_ns() // 1000 if plan.first_tick is None else plan.first_tick + number
+                tick = clock.ns() // 1000 if plan.first_tick is None else plan.first_tick + number
                 if tick >= TICKS:
                     raise EjfatError(
                         f"event {number} would have tick {tick:#x}: ticks have 64 bits and do not wrap"
                     )
                 if plan.sync is not None and loop.time() - synced >= 1.0:
                     synced = loop.time()
-                    _send_sync(plan, sock.family, tick)
+                    _send_sync(plan, tick, clock.ns())
                 entropy = entropies() if plan.entropy is None else plan.entropy
                 for payload in plan.segmenter.payloads(
                     data, tick=tick, data_id=plan.data_id, event=tick, entropy=entropy
@@ -134,12 +135,19 @@ async def _until_left(sock: socket.socket) -> None:
         await asyncio.sleep(_ARP_LOOK_S)
 
 
-def _send_sync(plan: SendPlan, family: socket.AddressFamily, tick: int) -> None:
+def _send_sync(plan: SendPlan, tick: int, unix_ns: int) -> None:
     assert plan.sync is not None  # noqa: S101 - checked by the caller
     rate = round(min(plan.rate_hz, _FASTEST)) if plan.first_tick is not None else 1_000_000
-    sync = SyncHeader(source_id=plan.source_id, event=tick, rate_hz=rate, unix_ns=time.time_ns())
-    with socket.socket(family, socket.SOCK_DGRAM) as sock:
-        sock.sendto(sync.build(), (str(plan.sync.ip), plan.sync.port))
+    sync = SyncHeader(source_id=plan.source_id, event=tick, rate_hz=rate, unix_ns=unix_ns)
+    try:
+        with socket.socket(_family(plan.sync), socket.SOCK_DGRAM) as sock:
+            sock.sendto(sync.build(), (str(plan.sync.ip), plan.sync.port))
+    except OSError as error:
+        raise EjfatError(f"cannot send sync messages to {plan.sync}: {error.strerror}") from None
+
+
+def _family(endpoint: Endpoint) -> socket.AddressFamily:
+    return socket.AF_INET if endpoint.ip.version == 4 else socket.AF_INET6
 
 
 def cut_stream(stream: BinaryIO, size: int) -> Iterator[bytes]:
@@ -306,7 +314,7 @@ class ReceiverThreads:
 
 
 def _bound(listen: Endpoint, port: int) -> socket.socket:
-    sock = socket.socket(socket.AF_INET if listen.ip.version == 4 else socket.AF_INET6, socket.SOCK_DGRAM)
+    sock = socket.socket(_family(listen), socket.SOCK_DGRAM)
     try:
         try:
             sock.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _RECEIVE_BUFFER)

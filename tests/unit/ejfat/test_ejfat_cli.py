@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import select
+import socket
 import threading
 from collections.abc import Iterator
 from ipaddress import ip_address
@@ -287,3 +290,34 @@ def test_admin_reserves_shows_and_frees(control_plane: str, capsys: pytest.Captu
     assert admin("free", uri=uri)[0] == 0
     assert json.loads(admin("overview", "--json")[1])["loadBalancers"] == []
     assert "PERMISSION_DENIED" in admin("status", uri=uri)[2]
+
+
+@pytest.mark.parametrize("data", [4, 6])
+@pytest.mark.parametrize("sync", [4, 6])
+def test_send_chooses_the_ip_versions_of_data_and_of_sync_messages_apart(
+    data: int, sync: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "e").write_bytes(b"event")
+    with contextlib.ExitStack() as stack:
+        took: dict[tuple[str, int], socket.socket] = {}
+        parts = []
+        for family, version, host, text in (
+            (socket.AF_INET, 4, "127.0.0.1", "127.0.0.1"),
+            (socket.AF_INET6, 6, "::1", "[::1]"),
+        ):
+            for kind in ("sync", "data"):
+                sock = took[kind, version] = stack.enter_context(socket.socket(family, socket.SOCK_DGRAM))
+                sock.bind((host, 0))
+                sock.setblocking(False)
+                parts.append(f"{kind}={text}:{sock.getsockname()[1]}")
+        uri = "ejfat://t@h:2000/lb/1?" + "&".join(parts)
+        options = [f"-{data}", "--sync-family", str(sync)]
+        assert main(["ejfat", "send", "--uri", uri, *options, str(tmp_path / "e")]) == 0
+        arrived = {where: sock.recv(100)[:2] for where, sock in took.items() if _has_any(sock)}
+        assert arrived == {("data", data): b"LB", ("sync", sync): b"LC"}
+    assert main(["ejfat", "send", "--uri", URI + "?data=10.0.0.1", "-6", str(tmp_path / "e")]) == 2
+    assert "has no IPv6 data address" in capsys.readouterr().err
+
+
+def _has_any(sock: socket.socket) -> bool:
+    return bool(select.select([sock], [], [], 0)[0])

@@ -84,7 +84,7 @@ async def test_reply_has_a_uri_that_a_client_can_use_although_the_server_listens
         uri = EjfatUri.parse(reply.ejfatUri)
         assert (uri.host, uri.port, uri.token) == ("127.0.0.1", station.app.control.port, reply.token)
         assert [str(one.ip) for one in uri.data] == ["10.0.0.1", "fd00::1"]
-        assert str(uri.sync) == "10.0.0.1:19531"
+        assert [str(one) for one in uri.sync] == ["[fd00::1]:19531", "10.0.0.1:19531"]
         assert (reply.syncIpv4Address, reply.syncIpv6Address) == ("10.0.0.1", "fd00::1")
         wanted = pb.TokenPermission(
             resourceType=pb.TokenPermission.ResourceType.RESERVATION,

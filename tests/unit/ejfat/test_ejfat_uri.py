@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from ipaddress import ip_address
+from itertools import permutations
 
 import pytest
 
@@ -15,7 +16,7 @@ def test_uri_with_everything_is_read_and_written() -> None:
     assert (uri.tls, uri.token, uri.host, uri.port, uri.lb_id, uri.session_id) == (
         True, "to ken", "cp.example", 18347, "36", "4",
     )  # fmt: skip
-    assert uri.sync == Endpoint(ip_address("10.0.0.1"), 19531)
+    assert uri.sync == (Endpoint(ip_address("10.0.0.1"), 19531),)
     assert uri.data == (Endpoint(ip_address("10.0.0.2"), 19522), Endpoint(ip_address("fd00::2"), 19522))
     assert str(uri) == FULL
     assert EjfatUri.parse(str(uri)) == uri
@@ -47,13 +48,14 @@ def test_uri_data_with_the_ports_of_the_public_control_plane_means_the_first(dat
         ("ejfat://h:2000/?data=10.0.0.1:16384-99999", "expected 1024 to 65535"),
         ("ejfat://h:2000/?data=10.0.0.1:16384-16383", "ends before it begins"),
         ("http://h:2000/", "expected ejfat or ejfats"),
-        ("ejfat://h/", "expected HOST:PORT"),
+        ("ejfat:///", "expected HOST:PORT"),
+        ("ejfat://h:0/", "port 0"),
         ("ejfat://h:99999/", "Port out of range"),
-        ("ejfat://h:80/", "expected 1024 to 65535"),
         ("ejfat://h:2000/x/1", "expected /lb/ID"),
         ("ejfat://h:2000/?sync=10.0.0.1", "needs a port"),
         ("ejfat://h:2000/?sync=host:2000", "is not an address"),
-        ("ejfat://h:2000/?data=10.0.0.1&data=10.0.0.2", "two data addresses of IP version 4"),
+        ("ejfat://h:2000/?data=10.0.0.1:80", "expected 1024 to 65535"),
+        ("ejfat://h:2000/?sessionid=1&sessionid=2", "sessionid once"),
         ("ejfat://h:2000/?data=10.0.0.1:x", "is not a number"),
         ("ejfat://h:2000/?other=1", "expected sync, data or sessionid"),
         ("ejfat://[h:2000/", "Invalid IPv6"),
@@ -62,3 +64,32 @@ def test_uri_data_with_the_ports_of_the_public_control_plane_means_the_first(dat
 def test_uri_that_is_none_says_what_was_expected(text: str, expected: str) -> None:
     with pytest.raises(UriError, match=expected):
         EjfatUri.parse(text)
+
+
+BOTH = ["sync=10.9.0.1:19531", "sync=[fd99::1]:19531", "data=10.9.0.2:16384-32767", "data=[fd99::2]:16384-32767"]
+
+
+@pytest.mark.parametrize("order", list(permutations(range(4))))
+def test_sync_and_data_of_both_versions_are_read_in_any_order_and_chosen_by_version(
+    order: tuple[int, ...],
+) -> None:
+    uri = EjfatUri.parse("ejfat://t@h:19523/lb/1?" + "&".join(BOTH[n] for n in order))
+    assert [str(uri.sync_for(version)) for version in (4, 6)] == ["10.9.0.1:19531", "[fd99::1]:19531"]
+    assert [str(uri.data_for(version)) for version in (4, 6)] == ["10.9.0.2:16384", "[fd99::2]:16384"]
+    assert EjfatUri.parse(str(uri)) == uri
+
+
+def test_sync_of_one_version_serves_data_of_the_other_and_the_first_of_a_version_counts() -> None:
+    uri = EjfatUri.parse("ejfat://t@h:19523/lb/1?sync=10.9.0.1:19531&sync=10.9.0.3:19531&data=[fd99::2]")
+    assert str(uri.sync_for(6)) == "10.9.0.1:19531"
+    assert uri.data_for(4) is None
+
+
+def test_what_a_public_client_writes_without_an_address_of_a_version_means_nothing() -> None:
+    uri = EjfatUri.parse("ejfat://t@h:19523/lb/1?sync=:19531&sync=[fd99::1]:19531&data=:16384-32767&data=[fd99::2]")
+    assert [str(one) for one in (*uri.sync, *uri.data)] == ["[fd99::1]:19531", "[fd99::2]:19522"]
+
+
+@pytest.mark.parametrize(("scheme", "port"), [("ejfat", 80), ("ejfats", 443)])
+def test_control_plane_without_a_port_is_behind_that_of_http(scheme: str, port: int) -> None:
+    assert EjfatUri.parse(f"{scheme}://t@lb.example/lb/1").port == port
