@@ -7,7 +7,7 @@ the data plane supports it, together.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from ejfat.base.addresses import IpAddress
@@ -71,7 +71,7 @@ class ReservedInstance:
     policy: Policy = field(default_factory=Policy)
     strategy: Strategy = Strategy.DYNAMIC
     expires_at: float | None = None
-    """Unix time, None: never."""
+    """By the clock that does not step, as all times here; None: never."""
     family: int = 0
     """The IP version requested in the reservation, 4 or 6; 0: any that the instance has."""
     senders: set[IpAddress] = field(default_factory=set)
@@ -150,20 +150,31 @@ class ReservedInstance:
     # chains
 
     def add_chain(
-        self, uri: str, session_id: str, token: str, data_ipv4: str, data_ipv6: str
+        self, uri: str, session_id: str, token: str, data_ipv4: str, data_ipv6: str, registration: str = ""
     ) -> tuple[Chain, list[Update]]:
         """Keep a session upstream under the next number; see `Chain`.
 
         Raises:  ExhaustedError: the source filter has no room for the upstream load balancer.
         """
         before = self.let_in
-        chain = Chain(self.next_chain, uri, session_id, token, data_ipv4, data_ipv6)
+        chain = Chain(self.next_chain, uri, session_id, token, data_ipv4, data_ipv6, registration)
         if len(before.union(chain.upstream)) > _MAX_SENDERS:
             raise ExhaustedError(f"{self.name} has {len(before)} senders, which fill the source filter")
         self.next_chain += 1
         self.chains[chain.number] = chain
         self._touched.add(f"chain/{chain.number}")
         return chain, self._let_in_instead(before)
+
+    def rejoin(self, number: int, session_id: str, token: str) -> Chain:
+        """Keep another session upstream in the place of one that ended there; return the chain.
+
+        Raises:  UnknownError: there is no such chain.
+        """
+        if number not in self.chains:
+            raise UnknownError(f"{self.name} has no chain {number}")
+        chain = self.chains[number] = replace(self.chains[number], session_id=session_id, session_token=token)
+        self._touched.add(f"chain/{number}")
+        return chain
 
     def remove_chain(self, number: int, text: str) -> list[Update]:
         """Forget a session upstream.
@@ -273,6 +284,17 @@ class ReservedInstance:
     def count_from(self, packets: int, ahead: int) -> None:
         """Leave out what the data plane counted before this reservation; see `observe`."""
         self._packets_seen, self._ahead_seen = packets, ahead
+
+    def excuse(self, pause_s: float, now: float, packets: int, ahead: int) -> None:
+        """Let a time in which nothing was evaluated, up to `now`, not count as silence of the workers.
+
+        Args:    packets, ahead: see `observe`; what came in that time met bounds that were not made for it.
+        """
+        for session in self.sessions.values():
+            session.reported_at = min(now, session.reported_at + pause_s)
+        if packets != self._packets_seen:
+            self._moved_at = now
+        self.count_from(packets, ahead)
 
     def furthest(self, when: float, now: float) -> int:
         """Return the furthest tick in data that is believed until `when`."""

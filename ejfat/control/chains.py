@@ -34,6 +34,8 @@ class Chain:
     data_ipv4: str
     """Where the upstream load balancer takes data; empty: nowhere."""
     data_ipv6: str
+    registration: str = ""
+    """The request by which it registered there, as JSON, to do so again; empty: it was made by an older version."""
 
     @property
     def upstream(self) -> tuple[IpAddress, ...]:

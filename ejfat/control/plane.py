@@ -138,6 +138,8 @@ class ControlPlane:
         self.history = History()
         self.conflicts: Mapping[IpAddress, Conflict] = {}
         """Addresses that another host has too; set by the pipeline, which sees frames."""
+        self.ahead_s = 0
+        """Seconds by which the machine's clock is ahead of the one that is passed as `now`; set by the program."""
         self.is_lent = False
         """Whether a foreign control plane owns the tables."""
         self._program = program
@@ -184,7 +186,7 @@ class ControlPlane:
     ) -> Reservation:
         """Reserve the first free instance.
 
-        Args:    until: Unix time at which the reservation expires; None: never. family: required IP version, 4 or 6; 0:
+        Args:    until: when the reservation expires, by the clock of `now`; None: never. family: required IP version, 4 or 6; 0:
             either.
         Raises:  ExhaustedError: all instances are reserved. BadRequestError: an invalid name, an end in the past, or an
             IP version that no instance has. ControlError: a foreign control plane owns the tables.
@@ -339,7 +341,7 @@ class ControlPlane:
         """Return what has changed since the last call, as plain data by key; None: it is gone."""
         changes, self._gone = self._gone, {}
         head: dict[str, Any] = {"format": _STATE_FORMAT, "next_reservation": self._next_reservation}
-        head |= {"salt": self.tokens.salt, "next_token": self.tokens.next_id}
+        head |= {"salt": self.tokens.salt, "next_token": self.tokens.next_id, "ahead_s": self.ahead_s}
         if head != self._head:
             changes["plane"] = self._head = head
         for number, reservation in self.reservations.items():
@@ -376,6 +378,8 @@ class ControlPlane:
                     raise BadRequestError(
                         f"stored state of instance {balancer.target.lb_id}, which is not configured"
                     )
+                if balancer.expires_at is not None:  # both clocks agree when a program starts
+                    balancer.expires_at += head.get("ahead_s", 0)
                 reservations[number] = Reservation(number, balancer)
             self._next_reservation = head["next_reservation"]
         except (KeyError, TypeError, ValueError, AttributeError) as error:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ejfat.base.addresses import IpAddress
+from ejfat.base.clock import SteadyClock
 from ejfat.base.drops import Drop
 from ejfat.base.errors import BadRequestError, ControlError, EjfatError
 from ejfat.control.epochs.ticks import TickSample
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ejfat.live.app")
 
+_LATE_S = 0.5
+"""Seconds by which an evaluation may be late before the time is taken as a pause of this process, or of the machine."""
 _TELL_S = 10.0
 """Refused sync messages, and missed frames, are logged at most this often."""
 
@@ -94,10 +97,17 @@ class LbApp:
     """A load balancer. It sends frames with the function `send`; pass incoming frames to `receive`."""
 
     def __init__(
-        self, config: AppConfig, send: Callable[[bytes], object], *, now: Callable[[], float] = time.time
+        self,
+        config: AppConfig,
+        send: Callable[[bytes], object],
+        *,
+        now: Callable[[], float] | None = None,
+        unix: Callable[[], float] | None = None,
     ) -> None:
         """Create everything that needs no event loop.
 
+        Args:    now: seconds since 1970 by a clock that does not step, for silence, leases and ticks. unix: the clock of
+                 the machine, for what clients give and see; default: `now`, if that is given.
         Raises:  EjfatError: the state cannot be read. BadRequestError: the pipeline is not available, or the tables
             would be open to anyone.
         """
@@ -114,7 +124,9 @@ class LbApp:
         listen = config.inside[0].address if config.inside else config.listen
         self.control = ControlAddress(listen, tls=config.tls is not None)
         self.p4_port = 0
-        self._now = now
+        self._now = now or SteadyClock()
+        self._unix = unix or now or time.time
+        self._advanced_at: float | None = None
         self._store = StateStore(config.state, self._tell_storing) if config.state is not None else None
         self._servers: list[grpc.aio.Server] = []
         self._chains: ChainReports | None = None
@@ -127,7 +139,7 @@ class LbApp:
         mac = config.plane.mac.to_bytes(6, "big")
         addresses = [address for instance in config.plane.instances for address in instance.all]
         self.node = LbNode(
-            self.pipeline, send, mac=lambda: mac, addresses=addresses, on_sync=self._take_sync, now=now
+            self.pipeline, send, mac=lambda: mac, addresses=addresses, on_sync=self._take_sync, now=self._now
         )
         self.plane.conflicts = self.node.watch.conflicts
         first = config.plane.sync_port
@@ -149,7 +161,7 @@ class LbApp:
             stored = self._store.load()
             if stored:
                 self.plane.restore(stored, self._now())
-        self.plane.admit_operator(self.admin_token, self._now())
+        self.plane.admit_operator(self.admin_token, self._unix())
         if self._store is not None:
             self._save()
             self._store.flush()
@@ -181,6 +193,7 @@ class LbApp:
             lambda reservation, token, peer: str(
                 self.control.uri(self.config.plane, reservation, token, peer_address(peer))
             ),
+            self._unix,
         )
         service = LoadBalancerService(self.plane, world)
         server, self.control.port = await start_server(
@@ -193,11 +206,11 @@ class LbApp:
             self.control.port = int(self.config.inside[0].address.rpartition(":")[2])
         self._servers.append(server)
         if self.config.p4_listen:
-            world4 = P4Surroundings(self._now, self.config.p4_token, self._lend)
+            world4 = P4Surroundings(self._unix, self.config.p4_token, self._lend)
             p4 = SmartnicP4Service(self.pipeline, world4)
             mac = self.config.plane.mac.to_bytes(6, "big").hex(":")
             card = SmartnicConfigService(
-                CfgSurroundings(self._now, self.config.p4_token, mac, version("opavnic"))
+                CfgSurroundings(self._unix, self.config.p4_token, mac, version("opavnic"))
             )
 
             def add(server: grpc.aio.Server) -> None:
@@ -258,7 +271,7 @@ class LbApp:
             number,
             Action.UPDATE,
             parent=operator.token_id,
-            now=self._now(),
+            now=self._unix(),
         )
         self._save()
         plane = self.config.plane
@@ -335,11 +348,25 @@ class LbApp:
         def turn() -> None:
             self._timer = loop.call_later(self.config.period_s, turn)
             try:
+                self._excuse_pause()
                 self.advance()
             except Exception:  # a bug; workers, ticks and epochs of the next period must not suffer for it
                 log.exception("the control loop failed and goes on with the next period")
 
         self._timer = loop.call_later(self.config.period_s, turn)
+
+    def _excuse_pause(self) -> None:
+        """After a time in which this process stood still, let it count neither as silence nor as progress of ticks."""
+        now = self._now()
+        before, self._advanced_at = self._advanced_at, now
+        if before is None or now - before < self.config.period_s + _LATE_S:
+            return
+        counters = self.pipeline.counters
+        for reservation in self.plane.reservations.values():
+            lb = counters.lb(reservation.instance)
+            reservation.balancer.excuse(now - before, now, lb.with_tick, lb.ahead)
+            lb.max_tick = 0
+        log.warning("nothing was evaluated for %.1f s: this does not count as silence of workers", now - before)
 
     def _program(self, updates: list[Update]) -> None:
         # A new epoch is written while its first tick is still ahead by the lead: after a crash, ticks that have
@@ -349,6 +376,7 @@ class LbApp:
 
     def _save(self) -> None:
         """Have the changes written. If that fails, events still pass, and it is retried in each period."""
+        self.plane.ahead_s = round(self._unix() - self._now())
         if self._store is not None:
             self._store.put(self.plane.take_changes())
 

@@ -7,6 +7,8 @@ import logging
 from contextlib import suppress
 from typing import Any
 
+from google.protobuf.json_format import Parse
+
 from ejfat.base.errors import EjfatError, UpstreamError
 from ejfat.control.chains import Chain, aggregate
 from ejfat.control.grpc.messages import put_counters
@@ -14,7 +16,7 @@ from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
 from ejfat.control.plane import ControlPlane, Reservation
 from ejfat.events.uri import EjfatUri
-from ejfat.live.feedback import REPORT_PERIOD_S, CallError, call, channel_to
+from ejfat.live.feedback import GONE, REPORT_PERIOD_S, RETURN_PERIOD_S, CallError, call, channel_to
 
 log = logging.getLogger("ejfat.live.chains")
 _LEAVE_S = 2.0
@@ -53,7 +55,7 @@ class ChainReports:
         }
         for key, (reservation, chain) in wanted.items():
             if key not in self._tasks:
-                self._tasks[key] = (chain, asyncio.create_task(_report(reservation, chain)))
+                self._tasks[key] = (chain, asyncio.create_task(self._report(key, reservation, chain)))
         await self._end([key for key in self._tasks if key not in wanted], leave=True)
 
     def follow_soon(self) -> None:
@@ -68,6 +70,28 @@ class ChainReports:
         await asyncio.gather(*self._leaving)
         await self._end(list(self._tasks), leave=leave)
 
+    async def _report(self, key: Key, reservation: Reservation, chain: Chain) -> None:
+        uri = EjfatUri.parse(chain.uri)
+        name = f"chain {chain.number} to {uri.host}:{uri.port}"
+        is_well = True
+        async with channel_to(uri) as channel:
+            stub = pb_grpc.LoadBalancerStub(channel)
+            while True:
+                try:
+                    await call(stub.SendState, _state(reservation, uri, chain), chain.session_token)
+                except CallError as error:
+                    if is_well:
+                        log.warning("%s: %s", name, error)
+                    is_well = False
+                    if error.status in GONE and chain.registration:
+                        chain, task = await _rejoin(reservation, uri, chain, stub), self._tasks[key][1]
+                        self._tasks[key] = (chain, task)
+                else:
+                    if not is_well:
+                        log.warning("%s: reports are taken again", name)
+                    is_well = True
+                await asyncio.sleep(REPORT_PERIOD_S if is_well else RETURN_PERIOD_S)
+
     async def _end(self, keys: list[Key], *, leave: bool) -> None:
         ended = [self._tasks.pop(key) for key in keys]
         for _, task in ended:
@@ -77,35 +101,30 @@ class ChainReports:
             await asyncio.gather(*(_leave(chain) for chain, _ in ended))
 
 
-async def _report(reservation: Reservation, chain: Chain) -> None:
-    uri = EjfatUri.parse(chain.uri)
-    is_well = True
-    async with channel_to(uri) as channel:
-        stub = pb_grpc.LoadBalancerStub(channel)
-        while True:
-            total = aggregate(reservation.balancer.sessions.values())
-            state = pb.SendStateRequest(
-                lbId=uri.lb_id,
-                sessionId=chain.session_id,
-                fillPercent=total.fill,
-                controlSignal=total.control,
-                isReady=total.ready,
-            )
-            put_counters(state, total.counters)
-            state.timestamp.GetCurrentTime()
-            try:
-                await call(stub.SendState, state, chain.session_token)
-            except CallError as error:
-                if is_well:
-                    log.warning("chain %d to %s:%d: %s", chain.number, uri.host, uri.port, error)
-                is_well = False
-            else:
-                if not is_well:
-                    log.warning(
-                        "chain %d to %s:%d: reports are taken again", chain.number, uri.host, uri.port
-                    )
-                is_well = True
-            await asyncio.sleep(REPORT_PERIOD_S)
+def _state(reservation: Reservation, uri: EjfatUri, chain: Chain) -> pb.SendStateRequest:
+    total = aggregate(reservation.balancer.sessions.values())
+    state = pb.SendStateRequest(
+        lbId=uri.lb_id,
+        sessionId=chain.session_id,
+        fillPercent=total.fill,
+        controlSignal=total.control,
+        isReady=total.ready,
+    )
+    put_counters(state, total.counters)
+    state.timestamp.GetCurrentTime()
+    return state
+
+
+async def _rejoin(
+    reservation: Reservation, uri: EjfatUri, chain: Chain, stub: pb_grpc.LoadBalancerStub
+) -> Chain:
+    """Register again upstream, where the session has ended; return the chain as it is then."""
+    try:
+        session = await call(stub.Register, Parse(chain.registration, pb.RegisterRequest()), uri.token)
+        return reservation.balancer.rejoin(chain.number, session.sessionId, session.token)
+    except EjfatError as error:
+        log.debug("chain %d: cannot register again: %s", chain.number, error)
+        return chain
 
 
 async def _leave(chain: Chain) -> None:

@@ -25,6 +25,14 @@ log = logging.getLogger("ejfat.live.feedback")
 REPORT_PERIOD_S = 0.1
 _RECONNECT = (("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 1000))
 """With gRPC's default of 120 s, the control plane would remove the worker long after it is back itself."""
+RETURN_PERIOD_S = 1.0
+GONE = (
+    grpc.StatusCode.NOT_FOUND,
+    grpc.StatusCode.PERMISSION_DENIED,
+    grpc.StatusCode.UNAUTHENTICATED,
+    grpc.StatusCode.FAILED_PRECONDITION,
+)
+"""With one of these, a control plane answers a session that it has ended."""
 _ASKED_WRONGLY = (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND)
 _AWAY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
 """A server that stops cancels the calls it is handling."""
@@ -137,7 +145,8 @@ class Reporter:
         """Report ten times a second until cancelled.
 
         Reporting continues if a report fails. The log says when reports begin to fail, when the reason changes, and
-        when they are accepted again.
+        when they are accepted again. If the control plane has ended the session, for example because this host was
+        suspended, another one is opened with the token of the URI.
         """
         assert self._session is not None  # noqa: S101 - register comes first
         loop = asyncio.get_running_loop()
@@ -163,9 +172,21 @@ class Reporter:
                 await call(self._stub.SendState, state, self._session.token)
             except CallError as error:
                 self._note(error)
+                if error.status in GONE:
+                    await self._return()
             else:
                 self._note(None)
             await asyncio.sleep(REPORT_PERIOD_S)
+
+    async def _return(self) -> None:
+        """Open a session again instead of one that has ended; if that is refused, wait before the next try."""
+        assert self._session is not None  # noqa: S101 - register comes first
+        ended = self._session.sessionId
+        try:
+            log.warning("session %s has ended: registered again as session %s", ended, await self.register())
+        except EjfatError as error:
+            log.debug("cannot register again: %s", error)
+            await asyncio.sleep(RETURN_PERIOD_S)
 
     def _note(self, error: CallError | None) -> None:
         """Log a change in whether, or why, reports fail."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from ipaddress import ip_address
 
@@ -37,7 +36,7 @@ class LbNode:
         mac: Callable[[], bytes],
         addresses: list[IpAddress],
         on_sync: OnSync,
-        now: Callable[[], float] = time.time,
+        now: Callable[[], float],
     ) -> None:
         self.pipeline = pipeline
         self.neighbors = Neighbors(send, mac, addresses)

@@ -9,6 +9,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from google.protobuf.json_format import MessageToJson
+
 from ejfat.base.errors import BadRequestError, ControlError, ExhaustedError, UnknownError, UpstreamError
 from ejfat.control.chains import FIRST_PORT, MAX_CHAINS, PORT_BITS, Chain
 from ejfat.control.pb import loadbalancer_pb2 as pb
@@ -84,7 +86,12 @@ async def join(
         raise UnknownError(f"load balancer {reservation.reservation_id} was freed meanwhile")
     _check_room(reservation)
     chain, updates = reservation.balancer.add_chain(
-        str(uri), session.sessionId, session.token, info.dataIpv4Address, info.dataIpv6Address
+        str(uri),
+        session.sessionId,
+        session.token,
+        info.dataIpv4Address,
+        info.dataIpv6Address,
+        MessageToJson(worker, indent=None),
     )
     plane.program(updates)
     return chain

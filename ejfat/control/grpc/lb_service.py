@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import grpc
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from ejfat.base.addresses import IpAddress
 from ejfat.base.errors import BadRequestError, ControlError, ForbiddenError, UnknownError
@@ -38,7 +39,7 @@ class Surroundings:
     """The functions that the service needs from its environment."""
 
     now: Callable[[], float]
-    """Unix time in seconds."""
+    """Seconds since 1970 by a clock that does not step."""
     new_secret: Callable[[], str]
     """Returns an unguessable token."""
     resolve: Callable[[IpAddress], Awaitable[int | None]]
@@ -51,6 +52,17 @@ class Surroundings:
     """Sends a request to an upstream control plane."""
     uri: Callable[[Reservation | None, str, str], str] = lambda reservation, token, peer: ""
     """Returns the URI with a token for a gRPC peer, and a reservation if there is one."""
+    unix: Callable[[], float] | None = None
+    """The machine's clock, by which clients give and see times; None: `now`."""
+
+    def ahead(self) -> float:
+        """Return the seconds by which the machine's clock has stepped ahead of `now`."""
+        return 0.0 if self.unix is None else self.unix() - self.now()
+
+    def until(self, time: Timestamp) -> float | None:
+        """Return a time that a client gave by the clock of `now`; None if it gave none."""
+        given = messages.until(time)
+        return None if given is None else given - self.ahead()
 
 
 class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
@@ -69,7 +81,7 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
             reservation = self._plane.reserve(
                 request.name,
                 senders=messages.addresses(request.senderAddresses),
-                until=messages.until(request.until),
+                until=self._world.until(request.until),
                 strategy=messages.strategy(request.strategy),
                 family={pb.IPV4: 4, pb.IPV6: 6}.get(request.ipFamily, 0),
                 now=now,
@@ -98,7 +110,7 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
     async def ExtendReservation(self, request: pb.ExtendReservationRequest, context: Context) -> Any:
         async def handle(secret: str) -> pb.ExtendReservationReply:
             reservation = self._allowed(secret, request.lbId, Action.RESERVE)
-            until = messages.until(request.until)
+            until = self._world.until(request.until)
             if until is not None and until <= self._world.now():
                 raise BadRequestError("the new end is in the past")
             reservation.balancer.expires_at = until
@@ -255,7 +267,7 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
     async def LoadBalancerStatus(self, request: pb.LoadBalancerStatusRequest, context: Context) -> Any:
         async def handle(secret: str) -> pb.LoadBalancerStatusReply:
             reservation = self._allowed(secret, request.lbId, Action.READ_ONLY)
-            return status_reply(self._plane, reservation, self._world.now())
+            return status_reply(self._plane, reservation, self._world.now(), self._world.ahead())
 
         return await answer(context, handle)
 
@@ -269,21 +281,25 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
                     permission.covers(Action.READ_ONLY, reservation.path) for permission in token.permissions
                 )
             ]
-            now = self._world.now()
-            return pb.OverviewReply(loadBalancers=[overview_row(self._plane, r, now) for r in readable])
+            now, ahead = self._world.now(), self._world.ahead()
+            return pb.OverviewReply(
+                loadBalancers=[overview_row(self._plane, r, now, ahead) for r in readable]
+            )
 
         return await answer(context, handle)
 
     async def Timeseries(self, request: pb.TimeseriesRequest, context: Context) -> Any:
         async def handle(secret: str) -> pb.TimeseriesResponse:
-            now = self._world.now()
-            since = max(messages.until(request.since) or now - _SERIES_S, now - RETENTION_S)
+            now, ahead = self._world.now(), self._world.ahead()
+            since = max(self._world.until(request.since) or now - _SERIES_S, now - RETENTION_S)
             series: dict[str, Series] = {}
             for text in request.seriesSelector:
                 for selector in self._readable(secret, Selector.parse(text)):
                     series |= {found.name: found for found in self._plane.history.select(selector, since)}
-            reply = pb.TimeseriesResponse(timeseries=map(messages.timeseries, series.values()))
-            reply.since.CopyFrom(messages.timestamp(since))
+            reply = pb.TimeseriesResponse(
+                timeseries=[messages.timeseries(one, ahead) for one in series.values()]
+            )
+            reply.since.CopyFrom(messages.timestamp(since + ahead))
             return reply
 
         return await answer(context, handle)
@@ -304,7 +320,11 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
                     raise ForbiddenError(f"token {parent.token_id} cannot grant {wanted.action.name}")
             child = self._world.new_secret()
             self._plane.tokens.add(
-                child, request.name, permissions, parent=parent.token_id, now=self._world.now()
+                child,
+                request.name,
+                permissions,
+                parent=parent.token_id,
+                now=self._world.now() + self._world.ahead(),
             )
             await self._world.changed()
             of = next((p.resource_id for p in permissions if p.resource is Resource.RESERVATION), "")
@@ -398,7 +418,8 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
         if within is not None:  # session numbers are counted per reservation
             resource_id = f"{within.reservation_id}/{resource_id}"
         permission = Permission(resource, resource_id, Action.UPDATE)
-        self._plane.tokens.add(secret, name, [permission], parent=parent.token_id, now=self._world.now())
+        made = self._world.now() + self._world.ahead()
+        self._plane.tokens.add(secret, name, [permission], parent=parent.token_id, now=made)
         return secret
 
     def _selected(self, secret: str, selector: pb.TokenSelector) -> Token:

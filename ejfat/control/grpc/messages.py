@@ -21,10 +21,12 @@ _LAST_SECOND = 253402300799
 _LONGEST_NUMBER = 20
 
 
-def worker_status(session: Session, slots: int, ranges: Sequence[SlotRange]) -> pb.WorkerStatus:
+def worker_status(
+    session: Session, slots: int, ranges: Sequence[SlotRange], ahead: float
+) -> pb.WorkerStatus:
     """Return the status of a worker.
 
-    Args:    slots: its number of slots. ranges: its slots.
+    Args:    slots: its number of slots. ranges: its slots. ahead: see `replies.status_reply`.
     """
     worker = session.worker
     status = pb.WorkerStatus(
@@ -32,7 +34,7 @@ def worker_status(session: Session, slots: int, ranges: Sequence[SlotRange]) -> 
         fillPercent=session.fill,
         controlSignal=session.control,
         slotsAssigned=slots,
-        lastUpdated=timestamp(session.reported_at),
+        lastUpdated=timestamp(session.reported_at + ahead),
         ipAddress=str(worker.ip),
         udpPort=worker.port,
         portRange=pb.PortRange.Name(worker.port_bits),
@@ -63,9 +65,9 @@ def slot_ranges(ranges: Iterable[pb.SlotRange]) -> tuple[SlotRange, ...]:
     return tuple(SlotRange(item.index, item.length) for item in ranges)
 
 
-def timeseries(series: Series) -> pb.Timeseries:
-    """Return a series as a message."""
-    samples = [pb.FloatSample(timestamp=round(at * 1000), value=value) for at, value in series.samples]
+def timeseries(series: Series, ahead: float) -> pb.Timeseries:
+    """Return a series as a message; `ahead`: see `replies.status_reply`."""
+    samples = [pb.FloatSample(timestamp=round((at + ahead) * 1000), value=value) for at, value in series.samples]
     return pb.Timeseries(name=series.name, float_samples=pb.FloatTimeseries(data=samples))
 
 

@@ -40,7 +40,7 @@ def reservation_reply(
     )
 
 
-def overview_row(plane: ControlPlane, reservation: Reservation, now: float) -> pb.Overview:
+def overview_row(plane: ControlPlane, reservation: Reservation, now: float, ahead: float) -> pb.Overview:
     """Return the overview of a reservation. Absent addresses are 0.0.0.0 or ::, as E2SAR's `lbadm` parses them all."""
     reply = reservation_reply(plane, reservation)
     for kind, none in (("Ipv4", IPv4Address(0)), ("Ipv6", IPv6Address(0))):
@@ -48,39 +48,44 @@ def overview_row(plane: ControlPlane, reservation: Reservation, now: float) -> p
             if not getattr(reply, name):
                 setattr(reply, name, str(none))
     return pb.Overview(
-        name=reservation.balancer.name, reservation=reply, status=status_reply(plane, reservation, now)
+        name=reservation.balancer.name, reservation=reply, status=status_reply(plane, reservation, now, ahead)
     )
 
 
-def status_reply(plane: ControlPlane, reservation: Reservation, now: float) -> pb.LoadBalancerStatusReply:
-    """Return the status of a reservation and of its workers."""
+def status_reply(
+    plane: ControlPlane, reservation: Reservation, now: float, ahead: float = 0.0
+) -> pb.LoadBalancerStatusReply:
+    """Return the status of a reservation and of its workers.
+
+    Args:    ahead: seconds by which the machine's clock, that of the reply, has stepped ahead of `now`.
+    """
     balancer, number = reservation.balancer, reservation.reservation_id
     slots, ranges = balancer.slots(), balancer.slots_by_member()
     epoch = balancer.epochs.current
     addresses = plane.config.instances[reservation.instance].all
     reply = pb.LoadBalancerStatusReply(
-        timestamp=messages.timestamp(now),
+        timestamp=messages.timestamp(now + ahead),
         currentEpoch=epoch.number if epoch else 0,
         currentPredictedEventNumber=balancer.ticks.latest(now) or 0,
         senderAddresses=sorted(map(str, balancer.senders)),
         slotResolution=SLOTS,
         healthIssues=_issues(
-            [*issues_of(balancer, now), *issues_of_addresses(addresses, plane.conflicts, now)]
+            [*issues_of(balancer, now), *issues_of_addresses(addresses, plane.conflicts, now)], ahead
         ),
     )
     for session in balancer.sessions.values():
         if session.state is not SessionState.GONE:
             row = messages.worker_status(
-                session, slots.get(session.session_id, 0), ranges.get(session.member_id, [])
+                session, slots.get(session.session_id, 0), ranges.get(session.member_id, []), ahead
             )
-            row.healthIssues.extend(_issues(issues_of_worker(session, plane.history, number, now)))
+            row.healthIssues.extend(_issues(issues_of_worker(session, plane.history, number, now), ahead))
             reply.workers.append(row)
     if balancer.expires_at is not None:
-        reply.expiresAt.CopyFrom(messages.timestamp(balancer.expires_at))
+        reply.expiresAt.CopyFrom(messages.timestamp(balancer.expires_at + ahead))
     return reply
 
 
-def _issues(found: Iterable[Issue]) -> list[pb.HealthIssue]:
+def _issues(found: Iterable[Issue], ahead: float) -> list[pb.HealthIssue]:
     rows = []
     for issue in found:
         details = Struct()
@@ -91,7 +96,7 @@ def _issues(found: Iterable[Issue]) -> list[pb.HealthIssue]:
                 severity=issue.severity,
                 message=issue.message,
                 details=details,
-                detected_at=messages.timestamp(issue.since),
+                detected_at=messages.timestamp(issue.since + ahead),
             )
         )
     return rows

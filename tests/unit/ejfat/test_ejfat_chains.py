@@ -277,3 +277,23 @@ def test_reports_of_workers_become_one() -> None:
     total = aggregate(workers)
     assert (total.fill, total.control, total.ready) == (0.125, 0.5, True)
     assert total.counters.bytes_received == 10
+
+
+async def test_chain_whose_session_was_ended_upstream_registers_again_as_it_was(run: Callable[..., Any]) -> None:
+    up, down = await run(1), await run(2)
+    await down.chain_to(up, minFactor=0.5, maxFactor=2, weight=3)
+    await up.until(lambda workers: up.session().state is SessionState.DRAINING)
+    up.session().reported_at -= 61
+    up.app.advance()
+    assert await up.workers() == []
+    (worker,) = await up.until(lambda workers: bool(workers))
+    assert (worker.name, worker.minFactor, worker.maxFactor) == ("chain-1", 0.5, 2)
+    await down.call("UnchainLoadBalancer", pb.UnchainLoadBalancerRequest(lbId=down.uri.lb_id, chainId="1"))
+    assert await up.until(lambda workers: not workers) == []
+
+
+async def test_chain_takes_a_uri_with_sync_and_data_of_both_ip_versions(run: Callable[..., Any]) -> None:
+    up, down = await run(1), await run(2)
+    uri = str(up.uri).partition("?")[0]
+    uri += "?sync=10.0.0.1:19531&sync=[fd00::1]:19531&data=10.0.0.1:16384-32767&data=[fd00::1]:16384-32767"
+    assert await down.chain_to(up, ejfatUri=uri) == "1"
