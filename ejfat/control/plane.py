@@ -186,8 +186,8 @@ class ControlPlane:
     ) -> Reservation:
         """Reserve the first free instance.
 
-        Args:    until: when the reservation expires, by the clock of `now`; None: never. family: required IP version, 4 or 6; 0:
-            either.
+        Args:    until: when the reservation expires, by the clock of `now`; None: never. family: required IP
+            version, 4 or 6; 0: either.
         Raises:  ExhaustedError: all instances are reserved. BadRequestError: an invalid name, an end in the past, or an
             IP version that no instance has. ControlError: a foreign control plane owns the tables.
         """

@@ -4,8 +4,8 @@
 
 There may be several `sync` and several `data`, of either IP version and in any order; of one version the first counts.
 The public control plane writes the port range of its data plane, `data=IP:16384-32767`; data is sent to the first port.
-Where it has no address of a version, its client leaves the address out, `sync=:19531`; that means nothing. It leaves the
-port of a control plane out that a proxy serves on that of HTTP.
+Where it has no address of a version, its client leaves the address out, `sync=:19531`; that means nothing. It
+leaves the port of a control plane out that a proxy serves on that of HTTP.
 
 Source: the public clients' format; `ejfats` means TLS.
 """

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ejfat.base.addresses import IpAddress
-from ejfat.base.clock import SteadyClock
 from ejfat.base.drops import Drop
 from ejfat.base.errors import BadRequestError, ControlError, EjfatError
 from ejfat.control.epochs.ticks import TickSample
@@ -28,6 +27,7 @@ from ejfat.control.store import StateStore
 from ejfat.control.tokens import Action, Resource
 from ejfat.control.view import plane_view
 from ejfat.events.uri import EjfatUri
+from ejfat.live.clock import SteadyClock
 from ejfat.live.control_address import ControlAddress, peer_address
 from ejfat.live.node import LbNode
 from ejfat.live.routes import NextHops
@@ -106,8 +106,8 @@ class LbApp:
     ) -> None:
         """Create everything that needs no event loop.
 
-        Args:    now: seconds since 1970 by a clock that does not step, for silence, leases and ticks. unix: the clock of
-                 the machine, for what clients give and see; default: `now`, if that is given.
+        Args:    now: seconds since 1970 by a clock that does not step, for silence, leases and ticks. unix: the
+            machine's clock, for what clients give and see; default: `now`, if that is given.
         Raises:  EjfatError: the state cannot be read. BadRequestError: the pipeline is not available, or the tables
             would be open to anyone.
         """
@@ -366,7 +366,9 @@ class LbApp:
             lb = counters.lb(reservation.instance)
             reservation.balancer.excuse(now - before, now, lb.with_tick, lb.ahead)
             lb.max_tick = 0
-        log.warning("nothing was evaluated for %.1f s: this does not count as silence of workers", now - before)
+        log.warning(
+            "nothing was evaluated for %.1f s: this does not count as silence of workers", now - before
+        )
 
     def _program(self, updates: list[Update]) -> None:
         # A new epoch is written while its first tick is still ahead by the lead: after a crash, ticks that have

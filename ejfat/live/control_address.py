@@ -52,7 +52,8 @@ class ControlAddress:
         For a Unix socket, host and port are placeholders; clients get the path separately.
         """
         port = _NO_PORT if self.listen.startswith("unix:") else self.port
-        sync, data, number = (), [], ""
+        sync: tuple[Endpoint, ...] = ()
+        data, number = [], ""
         if reservation is not None:
             number = str(reservation.reservation_id)
             family = reservation.balancer.family

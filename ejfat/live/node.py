@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from ipaddress import ip_address
 
@@ -36,7 +37,7 @@ class LbNode:
         mac: Callable[[], bytes],
         addresses: list[IpAddress],
         on_sync: OnSync,
-        now: Callable[[], float],
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.pipeline = pipeline
         self.neighbors = Neighbors(send, mac, addresses)

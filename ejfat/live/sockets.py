@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import BinaryIO
 
-from ejfat.base.clock import SteadyClock
 from ejfat.base.errors import BadRequestError, EjfatError
 from ejfat.control.epochs.prefixes import TICKS
 from ejfat.events.reassembly import MAX_EVENT, MAX_HELD, Event, LostEvent, Reassembler, ReassemblyCounters
 from ejfat.events.segmentation import Segmenter
 from ejfat.events.uri import Endpoint
+from ejfat.live.clock import SteadyClock
 from ejfat.wire.headers import SyncHeader
 
 _RECEIVE_BUFFER = 8 << 20
@@ -50,7 +50,7 @@ class SendPlan:
     entropy: int | None = None
     """None: a different one for each event."""
     first_tick: int | None = None
-    """First tick, from which ticks count up; None: use microseconds since 1970 at the time of sending, by a clock that does not step."""
+    """First tick, from which ticks count up; None: microseconds since 1970, by a clock that does not step."""
     sync: Endpoint | None = None
     source_id: int = 0
     sockets: int = 1

@@ -21,9 +21,7 @@ _LAST_SECOND = 253402300799
 _LONGEST_NUMBER = 20
 
 
-def worker_status(
-    session: Session, slots: int, ranges: Sequence[SlotRange], ahead: float
-) -> pb.WorkerStatus:
+def worker_status(session: Session, slots: int, ranges: Sequence[SlotRange], ahead: float) -> pb.WorkerStatus:
     """Return the status of a worker.
 
     Args:    slots: its number of slots. ranges: its slots. ahead: see `replies.status_reply`.
@@ -67,7 +65,9 @@ def slot_ranges(ranges: Iterable[pb.SlotRange]) -> tuple[SlotRange, ...]:
 
 def timeseries(series: Series, ahead: float) -> pb.Timeseries:
     """Return a series as a message; `ahead`: see `replies.status_reply`."""
-    samples = [pb.FloatSample(timestamp=round((at + ahead) * 1000), value=value) for at, value in series.samples]
+    samples = [
+        pb.FloatSample(timestamp=round((at + ahead) * 1000), value=value) for at, value in series.samples
+    ]
     return pb.Timeseries(name=series.name, float_samples=pb.FloatTimeseries(data=samples))
 
 

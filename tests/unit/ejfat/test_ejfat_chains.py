@@ -279,7 +279,9 @@ def test_reports_of_workers_become_one() -> None:
     assert total.counters.bytes_received == 10
 
 
-async def test_chain_whose_session_was_ended_upstream_registers_again_as_it_was(run: Callable[..., Any]) -> None:
+async def test_chain_whose_session_was_ended_upstream_registers_again_as_it_was(
+    run: Callable[..., Any],
+) -> None:
     up, down = await run(1), await run(2)
     await down.chain_to(up, minFactor=0.5, maxFactor=2, weight=3)
     await up.until(lambda workers: up.session().state is SessionState.DRAINING)

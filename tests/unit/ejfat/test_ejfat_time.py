@@ -1,4 +1,4 @@
-"""The clock of the machine steps, or a program or the machine stands still: who is there stays, and who went returns."""
+"""The machine's clock steps, or a program or machine stands still: who is there stays, and who went returns."""
 
 from __future__ import annotations
 
@@ -31,9 +31,7 @@ class Machine:
         self.now, self.step = START, 0.0
         plane = PlaneConfig(1, (InstanceAddresses(LB),))
         config = AppConfig(plane, "127.0.0.1:0", state=state, period_s=period_s, pipeline="python")
-        self.app = LbApp(
-            config, lambda frame: None, now=lambda: self.now, unix=lambda: self.now + self.step
-        )
+        self.app = LbApp(config, lambda frame: None, now=lambda: self.now, unix=lambda: self.now + self.step)
 
     def reserve(self, until: float | None = None) -> None:
         self.reservation = self.app.plane.reserve("run", senders=[SENDER], until=until, now=self.now)
@@ -56,7 +54,9 @@ class Machine:
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_step_of_the_clock_ends_no_session_and_no_lease_and_is_seen_in_what_clients_are_shown(step: int) -> None:
+def test_step_of_the_clock_ends_no_session_and_no_lease_and_is_seen_in_what_clients_are_shown(
+    step: int,
+) -> None:
     machine = Machine()
     machine.app.program()
     machine.reserve(until=START + 100)
@@ -90,7 +90,7 @@ def test_lease_of_a_machine_whose_clock_was_set_is_as_long_after_a_restart(tmp_p
 
 async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(20):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 - nothing announces an evaluation
             await asyncio.sleep(0.01)
 
 

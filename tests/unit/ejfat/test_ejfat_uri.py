@@ -66,7 +66,12 @@ def test_uri_that_is_none_says_what_was_expected(text: str, expected: str) -> No
         EjfatUri.parse(text)
 
 
-BOTH = ["sync=10.9.0.1:19531", "sync=[fd99::1]:19531", "data=10.9.0.2:16384-32767", "data=[fd99::2]:16384-32767"]
+BOTH = [
+    "sync=10.9.0.1:19531",
+    "sync=[fd99::1]:19531",
+    "data=10.9.0.2:16384-32767",
+    "data=[fd99::2]:16384-32767",
+]
 
 
 @pytest.mark.parametrize("order", list(permutations(range(4))))
@@ -86,7 +91,9 @@ def test_sync_of_one_version_serves_data_of_the_other_and_the_first_of_a_version
 
 
 def test_what_a_public_client_writes_without_an_address_of_a_version_means_nothing() -> None:
-    uri = EjfatUri.parse("ejfat://t@h:19523/lb/1?sync=:19531&sync=[fd99::1]:19531&data=:16384-32767&data=[fd99::2]")
+    uri = EjfatUri.parse(
+        "ejfat://t@h:19523/lb/1?sync=:19531&sync=[fd99::1]:19531&data=:16384-32767&data=[fd99::2]"
+    )
     assert [str(one) for one in (*uri.sync, *uri.data)] == ["[fd99::1]:19531", "[fd99::2]:19522"]
 
 
