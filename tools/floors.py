@@ -1,4 +1,5 @@
-"""The floors of the packages: no cycle between folders, no crowded folder, and I/O only where a name says so.
+"""The floors of the packages: no cycle between folders, no crowded folder, I/O only where a name says so, no class name
+for two things.
 
 `python -m tools.floors` prints a table of the packages and, below it, what breaks a rule; `python -m tools.floors DIR`
 does the same for another checkout. The order of the floors is in the contracts of pyproject.toml.
@@ -64,6 +65,7 @@ class Module:
     """Modules that it imports under TYPE_CHECKING only."""
     io: set[str] = field(default_factory=set)
     """Which of IO_MODULES it imports when it runs."""
+    classes: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,9 @@ def read(root: Path) -> dict[str, Module]:
     for name, path in paths.items():
         folder = name if path.name == "__init__.py" else name.rpartition(".")[0]
         modules[name] = module = Module(name, folder)
-        for target, at_run_time in _imports(ast.parse(path.read_text(encoding="utf-8")), for_types=False):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        module.classes = [node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+        for target, at_run_time in _imports(tree, for_types=False):
             if not at_run_time:
                 module.for_types |= _known(target, paths)
                 continue
@@ -97,6 +101,19 @@ def read(root: Path) -> dict[str, Module]:
                 module.io.add(top)
         module.for_types -= module.imports
     return modules
+
+
+def names_used_twice(modules: Mapping[str, Module]) -> list[str]:
+    """Return a problem for each class name that stands for several things, with where they are."""
+    places = defaultdict(list)
+    for module in modules.values():
+        for name in module.classes:
+            places[name].append(module.name)
+    return [
+        f"class {name} stands for {len(found)} things: {', '.join(found)}"
+        for name, found in sorted(places.items())
+        if len(found) > 1
+    ]
 
 
 def _imports(tree: ast.AST, *, for_types: bool) -> Iterator[tuple[str, bool]]:
@@ -275,6 +292,7 @@ def main(root: Path) -> int:
             )
         )
     problems = [problem for package in packages for problem in package.problems]
+    problems += names_used_twice(modules)
     seen = {pair for package in packages for pair in package.for_types}
     problems += [
         f"FOR_TYPES: {source} -> {target} closes no cycle" for source, target in FOR_TYPES.keys() - seen

@@ -1,7 +1,7 @@
 """The counters of the pipeline, and the reasons for dropping a frame.
 
 Conservation: every frame that enters is forwarded, answered, handed to the host, accepted as a sync message, or
-counted in exactly one `Drop`.
+counted in exactly one `LbDrop`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 
-class Drop(StrEnum):
+class LbDrop(StrEnum):
     """Why a frame ended here, as `stage:reason`; the stages stand in the order a frame meets them."""
 
     PARSER_SHORT_ETHERNET = "parser:too_short_ethernet"
@@ -118,7 +118,7 @@ class LbCounters:
     """The furthest tick that is believed, as the control plane says; None: any."""
     ahead: int = 0
     """Packets with a tick beyond it (`Refusal.TICK_AHEAD`)."""
-    drops: dict[Drop, int] = field(default_factory=dict)
+    drops: dict[LbDrop, int] = field(default_factory=dict)
 
     @property
     def with_tick(self) -> int:
@@ -155,7 +155,7 @@ class PipelineCounters:
     syncs: int = 0
     """Sync messages that the control plane accepted."""
     replies: dict[Reply, int] = field(default_factory=dict)
-    drops: dict[Drop, int] = field(default_factory=dict)
+    drops: dict[LbDrop, int] = field(default_factory=dict)
     lbs: dict[int, LbCounters] = field(default_factory=dict)
     members: dict[int, MemberCounters] = field(default_factory=dict)
 
@@ -181,7 +181,7 @@ class PipelineCounters:
         ahead = sum(lb.ahead for lb in self.lbs.values())
         return {Refusal.TICK_AHEAD: ahead} if ahead else {}
 
-    def drop(self, reason: Drop, lb: LbCounters | None = None) -> None:
+    def drop(self, reason: LbDrop, lb: LbCounters | None = None) -> None:
         """Count a dropped frame, also in the counters `lb` of the instance that it had reached."""
         self.drops[reason] = self.drops.get(reason, 0) + 1
         if lb is not None:

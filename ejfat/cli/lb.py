@@ -19,7 +19,7 @@ from opavnic.cli.base.output import say
 
 if TYPE_CHECKING:
     from ejfat.live.app import AppConfig
-    from ejfat.live.ports import FramePort
+    from ejfat.live.ports import EthernetPort
 
 TAP_MAC = "02:4c:42:00:00:01"
 
@@ -158,7 +158,7 @@ def lb(
 
 async def _serve(
     config: AppConfig,
-    make_port: Callable[[], FramePort],
+    make_port: Callable[[], EthernetPort],
     reserve: str,
     senders: list[IpAddress],
 ) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from ejfat.base.addresses import IpAddress
-from ejfat.base.drops import Drop
+from ejfat.base.drops import LbDrop
 from ejfat.base.errors import BadRequestError, ControlError, ExhaustedError, UnknownError
 from ejfat.control.chains import Chain
 from ejfat.control.epochs import demands as slot_demands
@@ -83,7 +83,7 @@ class ReservedInstance:
     """Detected restarts of the senders: the ticks went backwards or jumped ahead, and stayed there."""
     takebacks: int = 0
     """Epochs taken back because no tick would have reached their boundary soon."""
-    refused_syncs: dict[Drop, int] = field(default_factory=dict)
+    refused_syncs: dict[LbDrop, int] = field(default_factory=dict)
     """Refused sync messages, by reason."""
     refused_at: float | None = None
     """Time of the last one."""
@@ -317,9 +317,9 @@ class ReservedInstance:
             self._restart(now)
         self.ticks.observe(tick, now)
 
-    def sync(self, sender: IpAddress, source_id: int, sample: TickSample) -> Drop | None:
+    def sync(self, sender: IpAddress, source_id: int, sample: TickSample) -> LbDrop | None:
         """Accept a sync message, or return the reason for refusing it. Only messages from senders are accepted."""
-        refusal: Drop | None = Drop.SYNC_SENDER
+        refusal: LbDrop | None = LbDrop.SYNC_SENDER
         if sender in self.senders:
             refusal = self.ticks.sample((sender, source_id), sample)
         if refusal is not None:

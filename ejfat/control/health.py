@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from ejfat.base.addresses import IpAddress
-from ejfat.base.drops import Drop, Refusal
+from ejfat.base.drops import LbDrop, Refusal
 from ejfat.control.balancer import ReservedInstance
 from ejfat.control.history import History
 from ejfat.control.members import STALE_S, Session, SessionState
@@ -68,7 +68,7 @@ def issues_of(balancer: ReservedInstance, now: float) -> Iterator[Issue]:
         counts = ", ".join(f"{drop.partition(':')[2]} {count}" for drop, count in refused.items())
         details = {str(drop): float(count) for drop, count in refused.items()}
         message = f"sync messages were refused: {counts}"
-        if Drop.SYNC_SENDER in refused:
+        if LbDrop.SYNC_SENDER in refused:
             message += "; a sender that uses both IP versions needs both addresses among the senders"
         yield Issue("sync_refused", Severity.WARNING, message, at, details)
     at = balancer.ticks_refused_at

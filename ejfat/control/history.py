@@ -14,20 +14,20 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ejfat.base.drops import Drop, LbCounters, MemberCounters, PipelineCounters
+from ejfat.base.drops import LbCounters, LbDrop, MemberCounters, PipelineCounters
 from ejfat.base.errors import BadRequestError
 from ejfat.control.balancer import ReservedInstance
 from ejfat.control.members import Session, SessionState
 
 RETENTION_S = 300.0
 _LB_DROPS = {
-    "drop_bad_udplb_version": Drop.PARSER_BAD_VERSION,
-    "drop_blocked_src": Drop.SRC_BLOCKED,
-    "drop_epoch_assign_miss": Drop.EPOCH_MISS,
-    "drop_lb_calendar_miss": Drop.CALENDAR_MISS,
-    "drop_mbr_info_miss": Drop.MEMBER_MISS,
-    "drop_no_udplb_hdr": Drop.NOT_UDPLB_PORT,
-    "drop_not_ip": Drop.NOT_IP,
+    "drop_bad_udplb_version": LbDrop.PARSER_BAD_VERSION,
+    "drop_blocked_src": LbDrop.SRC_BLOCKED,
+    "drop_epoch_assign_miss": LbDrop.EPOCH_MISS,
+    "drop_lb_calendar_miss": LbDrop.CALENDAR_MISS,
+    "drop_mbr_info_miss": LbDrop.MEMBER_MISS,
+    "drop_no_udplb_hdr": LbDrop.NOT_UDPLB_PORT,
+    "drop_not_ip": LbDrop.NOT_IP,
 }
 _BOUNDARY = "epoch/boundary_event"
 _LB_NAMES = ("event_number", "avg_event_rate_hz", _BOUNDARY, "rx_packets", "rx_bytes", *_LB_DROPS)

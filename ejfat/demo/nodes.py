@@ -43,7 +43,7 @@ class Stream:
         return self.first_tick - 1 + max(0, int((now - self.started_at) * self.rate_hz))
 
 
-class Source:
+class EventSource:
     """Sends its part of every tick, and sync messages."""
 
     def __init__(self, host: UdpHost, data_id: int, lb: IPv4Address, sync_port: int, ledger: Ledger) -> None:

@@ -21,7 +21,7 @@ _START_S = 30.0
 _END_S = 10.0
 
 
-class _Program:
+class _DemoProgram:
     """A running `ejfat.demo.program`; its messages are passed to the event loop."""
 
     def __init__(
@@ -76,7 +76,7 @@ class ProcessSource:
     def __init__(self, lab: Lab, host: str, config: dict[str, Any], ledger: Ledger) -> None:
         self.next_tick = 0
         self._lab, self._host, self._config, self._ledger = lab, host, config, ledger
-        self._program: _Program | None = None
+        self._program: _DemoProgram | None = None
 
     async def start(self, stream: Stream) -> None:
         """Start the program; it starts sending when the stream starts."""
@@ -88,7 +88,7 @@ class ProcessSource:
             "first_tick": stream.first_tick,
         }
         self.next_tick = stream.first_tick
-        self._program = _Program(self._lab, self._host, "source", config, self._take)
+        self._program = _DemoProgram(self._lab, self._host, "source", config, self._take)
 
     async def stop(self) -> None:
         """Stop sending; afterwards the ledger has everything that was sent."""
@@ -110,7 +110,7 @@ class ProcessWorker:
         self.fill = 0.0
         self.alive = True
         self._lab, self._config, self._ledger = lab, config, ledger
-        self._program: _Program | None = None
+        self._program: _DemoProgram | None = None
         self._started = asyncio.Event()
 
     async def start(self, channel: grpc.aio.Channel, lb_id: str, token: str) -> None:
@@ -119,7 +119,7 @@ class ProcessWorker:
         Raises:  TimeoutError: it has not registered in time.
         """
         config = self._config | {"lb_id": lb_id, "token": token, "name": self.name}
-        self._program = _Program(self._lab, self.name, "worker", config, self._take)
+        self._program = _DemoProgram(self._lab, self.name, "worker", config, self._take)
         await asyncio.wait_for(self._started.wait(), _START_S)
 
     def slow_down(self, capacity_hz: float) -> None:

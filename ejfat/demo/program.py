@@ -17,7 +17,7 @@ import grpc
 
 from ejfat.demo.hosts import SocketUdpHost
 from ejfat.demo.ledger import Ledger, event_data
-from ejfat.demo.nodes import Source, Stream, WorkerNode
+from ejfat.demo.nodes import EventSource, Stream, WorkerNode
 
 _NEWS_PERIOD_S = 0.1
 
@@ -32,7 +32,7 @@ async def run_source(config: dict[str, Any], orders: asyncio.StreamReader) -> No
     """Send from the given time until stdin closes; the messages say which ticks have been sent."""
     loop = asyncio.get_running_loop()
     host = SocketUdpHost(IPv4Address(config["ip"]))
-    source = Source(host, config["data_id"], IPv4Address(config["lb"]), config["sync_port"], Ledger())
+    source = EventSource(host, config["data_id"], IPv4Address(config["lb"]), config["sync_port"], Ledger())
     started_at = loop.time() + config["start_unix"] - time.time()
     await source.start(Stream(config["rate_hz"], config["size"], config["first_tick"], started_at))
 

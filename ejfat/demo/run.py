@@ -21,7 +21,7 @@ from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
 from ejfat.demo.ledger import Ledger
-from ejfat.demo.nodes import Source, Stream, WorkerNode
+from ejfat.demo.nodes import EventSource, Stream, WorkerNode
 from ejfat.demo.processes import ProcessSource, ProcessWorker
 from ejfat.live.app import AppConfig, LbApp
 from opavnic.lab.file.model import LabModel
@@ -136,7 +136,7 @@ class _Demo:
         self.lab = lab
         self.ledger = Ledger()
         self.state = DemoState()
-        self.sources: list[Source | ProcessSource] = []
+        self.sources: list[EventSource | ProcessSource] = []
         self.workers: dict[str, WorkerNode | ProcessWorker] = {}
         self._show = show
         self._ends = contextlib.AsyncExitStack()
@@ -224,10 +224,12 @@ class _Demo:
         }
         return ProcessWorker(self.lab, name, config, self.ledger)
 
-    def _local_source(self, name: str, data_id: int) -> Source | ProcessSource:
-        return Source(self._memory_host(name), data_id, self.lb_ip, self.reservation.syncUdpPort, self.ledger)
+    def _local_source(self, name: str, data_id: int) -> EventSource | ProcessSource:
+        return EventSource(
+            self._memory_host(name), data_id, self.lb_ip, self.reservation.syncUdpPort, self.ledger
+        )
 
-    def _program_source(self, name: str, data_id: int) -> Source | ProcessSource:
+    def _program_source(self, name: str, data_id: int) -> EventSource | ProcessSource:
         config = {
             "ip": str(self._address(name)),
             "lb": str(self.lb_ip),

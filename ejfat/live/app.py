@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ejfat.base.addresses import IpAddress
-from ejfat.base.drops import Drop
+from ejfat.base.drops import LbDrop
 from ejfat.base.errors import BadRequestError, ControlError, EjfatError
 from ejfat.control.epochs.ticks import TickSample
 from ejfat.control.grpc.listening import probe
@@ -132,7 +132,7 @@ class LbApp:
         self._chains: ChainReports | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._programmed = False
-        self._refused: dict[Drop, int] = {}
+        self._refused: dict[LbDrop, int] = {}
         """Refused sync messages at the time of the last log message."""
         self._refused_sender: IpAddress | None = None
         self._refusals_told_at = self._missed_told_at = float("-inf")
@@ -396,10 +396,10 @@ class LbApp:
         elif self._programmed:  # until then, the starter is told
             log.error("the state is not stored; a restart would lose it: %s: %s", self.config.state, reason)
 
-    def _take_sync(self, sender: IpAddress, port: int, sync: SyncHeader) -> Drop | None:
+    def _take_sync(self, sender: IpAddress, port: int, sync: SyncHeader) -> LbDrop | None:
         reservation = self.plane.by_instance(port - self.config.plane.sync_port)
         if reservation is None:
-            refusal: Drop | None = Drop.SYNC_NO_RESERVATION
+            refusal: LbDrop | None = LbDrop.SYNC_NO_RESERVATION
         else:
             sample = TickSample(sync.event, self._now(), float(sync.rate_hz), sync.unix_ns)
             refusal = reservation.balancer.sync(sender, sync.source_id, sample)

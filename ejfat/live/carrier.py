@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from ejfat.live.ports import FramePort
+from ejfat.live.ports import EthernetPort
 from ejfat.pipeline.native import NativePipeline
 
 if TYPE_CHECKING:  # the stand-alone program starts faster without these imports
@@ -24,7 +24,7 @@ class NativeCarrier:
     def __init__(
         self,
         pipeline: NativePipeline,
-        port: FramePort,
+        port: EthernetPort,
         receive: Callable[[bytes], None],
         on_failure: Callable[[str], None],
     ) -> None:

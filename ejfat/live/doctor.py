@@ -80,7 +80,7 @@ async def examine(plan: DoctorPlan, show: Callable[[Finding], None] = lambda fin
 
     Args:    show: called with each finding as it comes.
     """
-    found = _Shown(show=show)
+    found = _ShownCheck(show=show)
     try:
         async with contextlib.AsyncExitStack() as stack:
             await _examine(plan, found, stack)
@@ -90,7 +90,7 @@ async def examine(plan: DoctorPlan, show: Callable[[Finding], None] = lambda fin
 
 
 @dataclass(slots=True)
-class _Shown(Examination):
+class _ShownCheck(Examination):
     show: Callable[[Finding], None] = lambda finding: None
 
     def note(self, check: str, ok: bool, text: str) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from ipaddress import ip_address
 
 from ejfat.base.addresses import IpAddress
-from ejfat.base.drops import Drop
+from ejfat.base.drops import LbDrop
 from ejfat.live.neighbors import Neighbors
 from ejfat.live.watch import FrameWatch
 from ejfat.pipeline import Pipeline, Verdict
@@ -22,7 +22,7 @@ _TAKEN = Verdict(None)
 
 OnForward = Callable[[bytes, bytes], None]
 """Called with each forwarded frame: as received, and as sent."""
-OnSync = Callable[[IpAddress, int, SyncHeader], Drop | None]
+OnSync = Callable[[IpAddress, int, SyncHeader], LbDrop | None]
 """Called with the source address, the UDP destination port and a sync message; returns a reason to refuse it."""
 
 
@@ -75,7 +75,7 @@ class LbNode:
         return self.pipeline.process_packet(packet)
 
     def _receive_sync(self, packet: Packet) -> None:
-        refusal: Drop | None = Drop.SYNC_MALFORMED
+        refusal: LbDrop | None = LbDrop.SYNC_MALFORMED
         try:
             sync = SyncHeader.parse(packet.payload)
         except WireError as error:

@@ -79,7 +79,7 @@ def check_name(name: str) -> None:
         )
 
 
-class FramePort(Protocol):
+class EthernetPort(Protocol):
     """Sends and receives Ethernet frames."""
 
     medium: str
@@ -109,7 +109,7 @@ class FramePort(Protocol):
         """Stop and close the port."""
 
 
-class PacketPort(FramePort):
+class PacketPort(EthernetPort):
     """The frames of an existing interface, regardless of their destination MAC.
 
     Several workers have a socket each, among which the kernel shares the frames out by flow (PACKET_FANOUT).
@@ -242,7 +242,7 @@ def _tag_of(ancillary: Sequence[tuple[int, int, bytes]]) -> bytes:
     return b""
 
 
-class TapPort(FramePort):
+class TapPort(EthernetPort):
     """Frames of a TAP that this process makes; other programs see the interface."""
 
     medium = "tap"

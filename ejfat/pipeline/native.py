@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from ejfat.base.drops import Drop, PipelineCounters
+from ejfat.base.drops import LbDrop, PipelineCounters
 from ejfat.base.errors import BadRequestError
 from ejfat.pipeline.packet import Packet
 from ejfat.pipeline.switchboard import Pipeline
 from ejfat.pipeline.verdict import Verdict
-from ejfat.tables.match_action import Entry, Match, Table
+from ejfat.tables.match_action import Entry, KeyMatch, Table
 from ejfat.tables.schema import TableSet
 from opavnic.datapath.selection import NOT_BUILT, load_native
 
@@ -71,7 +71,7 @@ class NativePipeline(Pipeline):
             raise BadRequestError(NOT_BUILT.replace("datapath", "pipeline"))
         super().__init__(tables)
         self.core: _native.EjfatPipeline = native.EjfatPipeline(workers)
-        self._drops = [Drop(name) for name in native.EJFAT_DROPS]
+        self._drops = [LbDrop(name) for name in native.EJFAT_DROPS]
         self._given: dict[str, int] = {}
         self.refresh()
         self.tables.on_change.append(self.refresh)
@@ -141,9 +141,9 @@ class NativePipeline(Pipeline):
             member.tx_bytes += size
 
 
-def _add_drops(total: dict[Drop, int], taken: dict[str, int]) -> None:
+def _add_drops(total: dict[LbDrop, int], taken: dict[str, int]) -> None:
     for name, count in taken.items():
-        reason = Drop(name)
+        reason = LbDrop(name)
         total[reason] = total.get(reason, 0) + count
 
 
@@ -161,6 +161,6 @@ def _change_of(table: Table) -> tuple[bool, list[_native.EjfatRow]]:
     return True, [_row(entry.matches, entry) for entry in entries]
 
 
-def _row(matches: Sequence[Match], entry: Entry | None) -> _native.EjfatRow:
+def _row(matches: Sequence[KeyMatch], entry: Entry | None) -> _native.EjfatRow:
     values, masks = [match.value for match in matches], [match.mask for match in matches]
     return (values, masks, "", []) if entry is None else (values, masks, entry.action, list(entry.args))

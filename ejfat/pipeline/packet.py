@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ejfat.base.drops import Drop
+from ejfat.base.drops import LbDrop
 from ejfat.wire.headers import LB_PORT
 
 ETH_IPV4 = 0x0800
@@ -49,7 +49,7 @@ class Packet(NamedTuple):
     """As at byte 12."""
     inner_type: int
     """That behind the tag if there is one."""
-    ip: Ip | Drop | None
+    ip: Ip | LbDrop | None
     """The IP header; why it is none that can be parsed; None: neither IPv4 nor IPv6."""
     port: int
     """Destination port; -1: no complete UDP header."""
@@ -102,11 +102,11 @@ def parse_packet(raw: bytes) -> Packet:
     """Parse a frame, which may be any bytes."""
     ether_type = inner_type = int.from_bytes(raw[12:14], "big")
     if len(raw) < 14:
-        return Packet(raw, raw, ether_type, inner_type, Drop.PARSER_SHORT_ETHERNET, -1)
+        return Packet(raw, raw, ether_type, inner_type, LbDrop.PARSER_SHORT_ETHERNET, -1)
     frame = raw
     if ether_type == ETH_VLAN:
         if len(raw) < 14 + _TAG_SIZE:
-            return Packet(raw, raw, ether_type, inner_type, Drop.PARSER_SHORT_VLAN, -1)
+            return Packet(raw, raw, ether_type, inner_type, LbDrop.PARSER_SHORT_VLAN, -1)
         inner_type = int.from_bytes(raw[16:18], "big")
         frame = raw[:14] + raw[18:]
     ip = _parse_ip(frame, inner_type)
@@ -118,23 +118,23 @@ def parse_packet(raw: bytes) -> Packet:
     return Packet(raw, frame, ether_type, inner_type, ip, port)
 
 
-def _parse_ip(frame: bytes, ether_type: int) -> Ip | Drop | None:
+def _parse_ip(frame: bytes, ether_type: int) -> Ip | LbDrop | None:
     if ether_type == ETH_IPV4:
         if len(frame) < 34:
-            return Drop.PARSER_SHORT_IPV4
+            return LbDrop.PARSER_SHORT_IPV4
         first = frame[14]
         header = 4 * (first & 15)
         if first >> 4 != 4 or header < 20:
-            return Drop.PARSER_INVALID_IP
+            return LbDrop.PARSER_INVALID_IP
         if len(frame) < 14 + header:
-            return Drop.PARSER_SHORT_IPV4_OPTIONS
+            return LbDrop.PARSER_SHORT_IPV4_OPTIONS
         is_later = bool(int.from_bytes(frame[20:22], "big") & 0x1FFF)
         claimed = int.from_bytes(frame[16:18], "big") - header
         return Ip(4, 14 + header, frame[23], is_later, claimed)
     if ether_type == ETH_IPV6:
         if len(frame) < 54:
-            return Drop.PARSER_SHORT_IPV6
+            return LbDrop.PARSER_SHORT_IPV6
         if frame[14] >> 4 != 6:
-            return Drop.PARSER_INVALID_IP
+            return LbDrop.PARSER_INVALID_IP
         return Ip(6, 54, frame[20], False, int.from_bytes(frame[18:20], "big"))
     return None

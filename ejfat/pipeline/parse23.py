@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import NamedTuple
 
-from ejfat.base.drops import Drop
+from ejfat.base.drops import LbDrop
 from ejfat.pipeline.packet import ETH_ARP, ICMP, ICMPV6, UDP, UDP_SIZE, Ip, Packet
 
 ETH_SLOW = 0x8809
@@ -43,60 +43,60 @@ class Parsed(NamedTuple):
     """Offset of the header after IP."""
 
 
-def parse(packet: Packet) -> Parsed | Drop:
+def parse(packet: Packet) -> Parsed | LbDrop:
     """Return what a packet is to this pipeline, or why it is nothing."""
     frame, ip, ether_type = packet.frame, packet.ip, packet.inner_type
-    if isinstance(ip, Drop):
+    if isinstance(ip, LbDrop):
         return ip
     if ip is not None:
         return _behind_ipv4(packet, ip) if ip.version == 4 else _behind_ipv6(packet, ip)
     if ether_type == ETH_ARP:
         if len(frame) < 42:
-            return Drop.PARSER_SHORT_ARP
-        return Parsed(FrameKind.ARP, 0, 14) if frame[14:22] == _ARP_REQUEST else Drop.PARSER_ARP
+            return LbDrop.PARSER_SHORT_ARP
+        return Parsed(FrameKind.ARP, 0, 14) if frame[14:22] == _ARP_REQUEST else LbDrop.PARSER_ARP
     if ether_type in (ETH_SLOW, ETH_LLDP):
         return Parsed(FrameKind.OTHER, 0, 14)
-    return Drop.PARSER_ETHER_TYPE
+    return LbDrop.PARSER_ETHER_TYPE
 
 
-def _behind_ipv4(packet: Packet, ip: Ip) -> Parsed | Drop:
+def _behind_ipv4(packet: Packet, ip: Ip) -> Parsed | LbDrop:
     if ip.protocol not in (ICMP, UDP):
-        return Drop.PARSER_PROTOCOL
+        return LbDrop.PARSER_PROTOCOL
     if ip.is_later_fragment:
-        return Drop.PARSER_FRAGMENT
+        return LbDrop.PARSER_FRAGMENT
     if ip.protocol == UDP:
         return _udp(packet, ip)
     frame, l4 = packet.frame, ip.l4
     length = len(frame)
     if length < l4 + 4:
-        return Drop.PARSER_SHORT_ICMP
+        return LbDrop.PARSER_SHORT_ICMP
     if frame[l4 : l4 + 2] != b"\x08\x00":
         return Parsed(FrameKind.ICMPV4_OTHER, 4, l4)
-    return Parsed(FrameKind.ICMPV4_ECHO, 4, l4) if length >= l4 + 8 else Drop.PARSER_SHORT_ICMP
+    return Parsed(FrameKind.ICMPV4_ECHO, 4, l4) if length >= l4 + 8 else LbDrop.PARSER_SHORT_ICMP
 
 
-def _behind_ipv6(packet: Packet, ip: Ip) -> Parsed | Drop:
+def _behind_ipv6(packet: Packet, ip: Ip) -> Parsed | LbDrop:
     if ip.protocol == UDP:
         return _udp(packet, ip)
     if ip.protocol != ICMPV6:
-        return Drop.PARSER_PROTOCOL
+        return LbDrop.PARSER_PROTOCOL
     frame = packet.frame
     if len(frame) < 58:
-        return Drop.PARSER_SHORT_ICMP
+        return LbDrop.PARSER_SHORT_ICMP
     if frame[54] == 1:
         return Parsed(FrameKind.ICMPV6_OTHER, 6, 54)
     if frame[54:56] == b"\x80\x00":
-        return Parsed(FrameKind.ICMPV6_ECHO, 6, 54) if len(frame) >= 62 else Drop.PARSER_SHORT_ICMP
+        return Parsed(FrameKind.ICMPV6_ECHO, 6, 54) if len(frame) >= 62 else LbDrop.PARSER_SHORT_ICMP
     if frame[54:56] == b"\x87\x00":
         return _solicitation(frame)
-    return Drop.PARSER_PROTOCOL
+    return LbDrop.PARSER_PROTOCOL
 
 
-def _solicitation(frame: bytes) -> Parsed | Drop:
+def _solicitation(frame: bytes) -> Parsed | LbDrop:
     return (
         Parsed(FrameKind.NEIGHBOR_SOLICITATION, 6, 54)
         if len(frame) >= solicitation_end(frame)
-        else Drop.PARSER_SHORT_ICMP
+        else LbDrop.PARSER_SHORT_ICMP
     )
 
 
@@ -110,23 +110,23 @@ def solicitation_end(frame: bytes) -> int:
     return end + 2
 
 
-def _udp(packet: Packet, ip: Ip) -> Parsed | Drop:
+def _udp(packet: Packet, ip: Ip) -> Parsed | LbDrop:
     frame, l4 = packet.frame, ip.l4
     if packet.port < 0:
-        return Drop.PARSER_SHORT_UDP
+        return LbDrop.PARSER_SHORT_UDP
     length = len(frame)
     if packet.port >> 14 != 1:
         return Parsed(FrameKind.UDP, ip.version, l4)
     lb = l4 + UDP_SIZE
     if length < lb + 4:
-        return Drop.PARSER_SHORT_UDPLB
+        return LbDrop.PARSER_SHORT_UDPLB
     if frame[lb : lb + 2] != b"LB":
-        return Drop.PARSER_BAD_MAGIC
+        return LbDrop.PARSER_BAD_MAGIC
     if frame[lb + 2] not in (2, 3):
-        return Drop.PARSER_BAD_VERSION
+        return LbDrop.PARSER_BAD_VERSION
     if length < lb + _LB_SIZE:
-        return Drop.PARSER_SHORT_UDPLB
+        return LbDrop.PARSER_SHORT_UDPLB
     shortest = UDP_SIZE + _LB_SIZE
     if ip.claimed < shortest or int.from_bytes(frame[l4 + 4 : l4 + 6], "big") < shortest:
-        return Drop.PARSER_BAD_LENGTH
+        return LbDrop.PARSER_BAD_LENGTH
     return Parsed(FrameKind.LB, ip.version, l4)

@@ -5,7 +5,7 @@ Source: the public P4 program.
 
 from __future__ import annotations
 
-from ejfat.base.drops import Drop
+from ejfat.base.drops import LbDrop
 from ejfat.pipeline.parse23 import solicitation_end
 from hfi_sim.wire.internet_checksum import checksum, update
 
@@ -15,20 +15,20 @@ _UNSPECIFIED = bytes(16)
 _SOLICITED = 0x40
 
 
-def answer_arp(frame: bytes, mac: bytes, ip: bytes) -> bytes | Drop:
+def answer_arp(frame: bytes, mac: bytes, ip: bytes) -> bytes | LbDrop:
     """Return the reply to an ARP request for the own address `ip` (16 bytes, IPv4 in the last four)."""
     if frame[38:42] != ip[12:]:
-        return Drop.ARP_TARGET
+        return LbDrop.ARP_TARGET
     requester = frame[6:12]
     return b"".join(
         (requester, mac, frame[12:20], b"\x00\x02", mac, ip[12:], frame[22:28], frame[28:32], frame[42:])
     )
 
 
-def answer_echo4(frame: bytes, l4: int, mac: bytes, ip: bytes) -> bytes | Drop:
+def answer_echo4(frame: bytes, l4: int, mac: bytes, ip: bytes) -> bytes | LbDrop:
     """Return the ICMPv4 echo reply. The TTL is kept, and swapping the addresses does not change the IP checksum."""
     if frame[30:34] != ip[12:]:
-        return Drop.ICMPV4_TARGET
+        return LbDrop.ICMPV4_TARGET
     icmp_sum = update(int.from_bytes(frame[l4 + 2 : l4 + 4], "big"), b"\x08\x00", b"\x00\x00")
     return b"".join(
         (
@@ -56,11 +56,11 @@ def answer_echo6(frame: bytes, mac: bytes, ip: bytes) -> bytes:
     )
 
 
-def answer_solicitation(frame: bytes, mac: bytes, ip: bytes) -> bytes | Drop:
+def answer_solicitation(frame: bytes, mac: bytes, ip: bytes) -> bytes | LbDrop:
     """Return the neighbor advertisement for the own address; bytes after the parsed part of the request are kept."""
     target = frame[62:78]
     if target != ip:
-        return Drop.ND_TARGET
+        return LbDrop.ND_TARGET
     source = frame[22:38]
     end = solicitation_end(frame)
     if source == _UNSPECIFIED:

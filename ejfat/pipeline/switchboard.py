@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ejfat.base.drops import Drop, PipelineCounters
+from ejfat.base.drops import LbDrop, PipelineCounters
 from ejfat.pipeline.packet import Packet, parse_packet
 from ejfat.pipeline.v1 import PipelineV1
 from ejfat.pipeline.v23 import PipelineV23
@@ -48,7 +48,7 @@ class Pipeline:
         """Set the furthest tick of an instance that is believed; None: any."""
         self._counters.lb(lb_id).furthest = furthest
 
-    def count_sync(self, length: int, refusal: Drop | None) -> None:
+    def count_sync(self, length: int, refusal: LbDrop | None) -> None:
         """Count a frame with a sync message, and the reason if it was refused."""
         counters = self._counters
         counters.rx_packets += 1

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ejfat.base.drops import Drop, LbCounters, PipelineCounters
+from ejfat.base.drops import LbCounters, LbDrop, PipelineCounters
 from ejfat.pipeline.packet import ETH_IPV4, ETH_IPV6, ETH_VLAN, UDP, UDP_SIZE, Ip, Packet
 from ejfat.pipeline.verdict import Verdict
 from ejfat.tables.match_action import Table
@@ -23,7 +23,7 @@ _LB_SIZE = 12
 _UDP_AND_LB = 8 + _LB_SIZE
 _SLOT_MASK = 0x1FF
 
-_Parsed = tuple[int, int] | Drop
+_Parsed = tuple[int, int] | LbDrop
 """Offset of the UDP header (-1: none) and the IP destination, or the drop."""
 
 
@@ -45,18 +45,18 @@ class PipelineV1:
         counters.rx_packets += 1
         counters.rx_bytes += len(frame)
         parsed = _parse(packet)
-        if isinstance(parsed, Drop):
+        if isinstance(parsed, LbDrop):
             return self._drop(parsed)
         udp, ip_dst = parsed
         passed = self._dst_filter.lookup(int.from_bytes(frame[0:6], "big"), packet.ether_type, ip_dst)
         if passed is None:
-            return self._drop(Drop.DST_FILTER_MISS)
+            return self._drop(LbDrop.DST_FILTER_MISS)
         if passed.action == DROP:
-            return self._drop(Drop.DST_FILTER_DROP)
+            return self._drop(LbDrop.DST_FILTER_DROP)
         if udp < 0:
-            return self._drop(Drop.NOT_UDPLB_PROTOCOL)
+            return self._drop(LbDrop.NOT_UDPLB_PROTOCOL)
         if packet.port != LB_PORT:
-            return self._drop(Drop.NOT_UDPLB_PORT)
+            return self._drop(LbDrop.NOT_UDPLB_PORT)
         return self._balance(packet, udp)
 
     def _balance(self, packet: Packet, udp: int) -> Verdict:
@@ -66,32 +66,32 @@ class PipelineV1:
         lb.rx_packets += 1
         lb.rx_bytes += len(frame)
         if self.sources is not None and not self._is_admitted(packet):
-            return self._drop(Drop.SRC_BLOCKED, lb)
+            return self._drop(LbDrop.SRC_BLOCKED, lb)
         lb.rx_v1 += 1
         lb.see(tick)
         epoch = self._epochs.lookup(tick)
         if epoch is None:
-            return self._drop(Drop.EPOCH_MISS, lb)
+            return self._drop(LbDrop.EPOCH_MISS, lb)
         if epoch.action == DROP:
-            return self._drop(Drop.EPOCH_DROP, lb)
+            return self._drop(LbDrop.EPOCH_DROP, lb)
         slot = self._calendar.lookup(epoch.args[0], tick & _SLOT_MASK)
         if slot is None:
-            return self._drop(Drop.CALENDAR_MISS, lb)
+            return self._drop(LbDrop.CALENDAR_MISS, lb)
         if slot.action == DROP:
-            return self._drop(Drop.CALENDAR_DROP, lb)
+            return self._drop(LbDrop.CALENDAR_DROP, lb)
         member_id = slot.args[0]
         member = self._members.lookup(ether_type, member_id)
         if member is None:
-            return self._drop(Drop.MEMBER_MISS, lb)
+            return self._drop(LbDrop.MEMBER_MISS, lb)
         if member.action == DROP:
-            return self._drop(Drop.MEMBER_DROP, lb)
+            return self._drop(LbDrop.MEMBER_DROP, lb)
         if member.action == "do_ipv4_member_rewrite":
             if ether_type != ETH_IPV4:
-                return self._drop(Drop.MEMBER_FAMILY, lb)
+                return self._drop(LbDrop.MEMBER_FAMILY, lb)
             out = _rewrite_ipv4(frame, udp, member.args)
         else:
             if ether_type != ETH_IPV6:
-                return self._drop(Drop.MEMBER_FAMILY, lb)
+                return self._drop(LbDrop.MEMBER_FAMILY, lb)
             out = _rewrite_ipv6(frame, udp, member.args)
         self._counters.sent(member_id, len(out))
         return Verdict(out)
@@ -101,7 +101,7 @@ class PipelineV1:
         version = 4 if packet.ether_type == ETH_IPV4 else 6
         return self.sources[version].lookup(0, int.from_bytes(packet.source, "big")) is not None
 
-    def _drop(self, reason: Drop, lb: LbCounters | None = None) -> Verdict:
+    def _drop(self, reason: LbDrop, lb: LbCounters | None = None) -> Verdict:
         self._counters.drop(reason, lb)
         return Verdict(None, reason)
 
@@ -110,30 +110,30 @@ def _parse(packet: Packet) -> _Parsed:
     ip = packet.ip
     if packet.ether_type == ETH_VLAN or ip is None:
         return -1, 0
-    if isinstance(ip, Drop):
+    if isinstance(ip, LbDrop):
         return ip
     ip_dst = int.from_bytes(packet.destination, "big")
     if ip.protocol != UDP:
         return -1, ip_dst
     if ip.is_later_fragment:
-        return Drop.PARSER_FRAGMENT
+        return LbDrop.PARSER_FRAGMENT
     return _parse_udp(packet, ip) or (ip.l4, ip_dst)
 
 
-def _parse_udp(packet: Packet, ip: Ip) -> Drop | None:
+def _parse_udp(packet: Packet, ip: Ip) -> LbDrop | None:
     frame, udp = packet.raw, ip.l4
     if packet.port < 0:
-        return Drop.PARSER_SHORT_UDP
+        return LbDrop.PARSER_SHORT_UDP
     if packet.port != LB_PORT:
         return None
     if len(frame) < udp + _UDP_AND_LB:
-        return Drop.PARSER_SHORT_UDPLB
+        return LbDrop.PARSER_SHORT_UDPLB
     if frame[udp + UDP_SIZE : udp + 10] != _LB_MAGIC:
-        return Drop.PARSER_BAD_MAGIC
+        return LbDrop.PARSER_BAD_MAGIC
     if frame[udp + 10] != 1:
-        return Drop.PARSER_BAD_VERSION
+        return LbDrop.PARSER_BAD_VERSION
     if ip.claimed < _UDP_AND_LB or int.from_bytes(frame[udp + 4 : udp + 6], "big") < _UDP_AND_LB:
-        return Drop.PARSER_BAD_LENGTH
+        return LbDrop.PARSER_BAD_LENGTH
     return None
 
 

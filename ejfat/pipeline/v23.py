@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ejfat.base.drops import Drop, LbCounters, PipelineCounters, Reply
+from ejfat.base.drops import LbCounters, LbDrop, PipelineCounters, Reply
 from ejfat.pipeline import responder
 from ejfat.pipeline.packet import ETH_VLAN, Packet
 from ejfat.pipeline.parse23 import FrameKind, Parsed, parse
@@ -40,7 +40,7 @@ class PipelineV23:
         counters.rx_packets += 1
         counters.rx_bytes += len(packet.raw)
         parsed = parse(packet)
-        if isinstance(parsed, Drop):
+        if isinstance(parsed, LbDrop):
             return self._drop(parsed)
         if frame[0:5] == _LINK_LOCAL_GROUPS and frame[5] < 16 and packet.ether_type != ETH_VLAN:
             counters.to_host += 1
@@ -55,7 +55,7 @@ class PipelineV23:
             iface, mac = entry.args
         entry = self._mac_dst.lookup(iface, int.from_bytes(frame[0:6], "big"))
         if entry is None:
-            return self._drop(Drop.MAC_DST_MISS)
+            return self._drop(LbDrop.MAC_DST_MISS)
         if entry.args:
             mac = entry.args[0]
         if parsed.ip:
@@ -63,10 +63,10 @@ class PipelineV23:
         elif parsed.kind is FrameKind.ARP:
             ip_dst = frame[38:42]
         else:
-            return self._drop(Drop.NOT_IP)
+            return self._drop(LbDrop.NOT_IP)
         entry = self._ip_dst.lookup(iface, ether_type, int.from_bytes(ip_dst, "big"))
         if entry is None:
-            return self._drop(Drop.IP_DST_MISS)
+            return self._drop(LbDrop.IP_DST_MISS)
         our_ip, lb_id = entry.args
         our_mac = mac.to_bytes(6, "big")
         if parsed.kind < FrameKind.UDP:
@@ -74,7 +74,7 @@ class PipelineV23:
         return self._balance(packet, parsed, our_mac, our_ip, lb_id)
 
     def _respond(self, frame: bytes, parsed: Parsed, mac: bytes, ip: bytes) -> Verdict:
-        out: bytes | Drop
+        out: bytes | LbDrop
         kind = parsed.kind
         if kind is FrameKind.ARP:
             reply, out = Reply.ARP, responder.answer_arp(frame, mac, ip)
@@ -85,8 +85,8 @@ class PipelineV23:
         elif kind is FrameKind.NEIGHBOR_SOLICITATION:
             reply, out = Reply.NEIGHBOR, responder.answer_solicitation(frame, mac, ip)
         else:
-            return self._drop(Drop.ICMPV4_UNHANDLED if parsed.ip == 4 else Drop.ICMPV6_UNHANDLED)
-        if isinstance(out, Drop):
+            return self._drop(LbDrop.ICMPV4_UNHANDLED if parsed.ip == 4 else LbDrop.ICMPV6_UNHANDLED)
+        if isinstance(out, LbDrop):
             return self._drop(out)
         self._counters.reply(reply)
         return Verdict(out, is_reply=True)
@@ -97,9 +97,9 @@ class PipelineV23:
         lb.rx_packets += 1
         lb.rx_bytes += len(frame)
         if self.sources[parsed.ip].lookup(lb_id, int.from_bytes(packet.source, "big")) is None:
-            return self._drop(Drop.SRC_BLOCKED, lb)
+            return self._drop(LbDrop.SRC_BLOCKED, lb)
         if parsed.kind is not FrameKind.LB:
-            return self._drop(Drop.NOT_UDPLB_PORT, lb)
+            return self._drop(LbDrop.NOT_UDPLB_PORT, lb)
         at = parsed.l4 + 8
         tick = int.from_bytes(frame[at + 8 : at + 16], "big")
         lb.see(tick)
@@ -110,26 +110,26 @@ class PipelineV23:
             lb.rx_v3 += 1
             slot_select = int.from_bytes(frame[at + 4 : at + 6], "big")
         if frame[22 if parsed.ip == 4 else 21] <= 1:
-            return self._drop(Drop.TTL, lb)
+            return self._drop(LbDrop.TTL, lb)
         found = self._member(lb_id, tick, slot_select, packet.ether_type)
-        if isinstance(found, Drop):
+        if isinstance(found, LbDrop):
             return self._drop(found, lb)
         member_id, entry = found
         if entry.action == "do_ipv4_member_rewrite":
             if parsed.ip != 4:
-                return self._drop(Drop.MEMBER_FAMILY, lb)
+                return self._drop(LbDrop.MEMBER_FAMILY, lb)
             out = _rewrite_ipv4(frame, parsed.l4, mac, our_ip, entry.args)
         else:
             if parsed.ip != 6:
-                return self._drop(Drop.MEMBER_FAMILY, lb)
+                return self._drop(LbDrop.MEMBER_FAMILY, lb)
             out = _rewrite_ipv6(frame, parsed.l4, mac, our_ip, entry.args)
         self._counters.sent(member_id, len(out))
         return Verdict(out)
 
-    def _member(self, lb_id: int, tick: int, slot_select: int, ether_type: int) -> tuple[int, Entry] | Drop:
+    def _member(self, lb_id: int, tick: int, slot_select: int, ether_type: int) -> tuple[int, Entry] | LbDrop:
         epoch = self._epochs.lookup(lb_id, tick)
         if epoch is None:
-            return Drop.EPOCH_MISS
+            return LbDrop.EPOCH_MISS
         if len(epoch.args) == 1:
             bits, xor = _SLOT_BITS, 0
         else:
@@ -137,18 +137,18 @@ class PipelineV23:
         slot = (slot_select ^ xor) & ((1 << bits) - 1) & 0xFFFF
         assigned = self._calendar.lookup(lb_id, epoch.args[0], slot)
         if assigned is None:
-            return Drop.CALENDAR_MISS
+            return LbDrop.CALENDAR_MISS
         member_id = assigned.args[0]
         member = self._members.lookup(lb_id, ether_type, member_id)
         if member is None:
-            return Drop.MEMBER_MISS
+            return LbDrop.MEMBER_MISS
         if member.args:
             return member_id, member
         if member.action == "drop_soft_evicted":
-            return Drop.MEMBER_SOFT_EVICTED
-        return Drop.MEMBER_DEREGISTERED if member.action == "drop_deregistered" else Drop.MEMBER_DROP
+            return LbDrop.MEMBER_SOFT_EVICTED
+        return LbDrop.MEMBER_DEREGISTERED if member.action == "drop_deregistered" else LbDrop.MEMBER_DROP
 
-    def _drop(self, reason: Drop, lb: LbCounters | None = None) -> Verdict:
+    def _drop(self, reason: LbDrop, lb: LbCounters | None = None) -> Verdict:
         self._counters.drop(reason, lb)
         return Verdict(None, reason)
 

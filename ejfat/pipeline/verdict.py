@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ejfat.base.drops import Drop
+from ejfat.base.drops import LbDrop
 
 
 class Verdict(NamedTuple):
     """The outgoing frame, or the reason for dropping it."""
 
     frame: bytes | None
-    drop: Drop | None = None
+    drop: LbDrop | None = None
     is_reply: bool = False
     """The frame is the load balancer's own answer to one that arrived."""
     to_host: bool = False

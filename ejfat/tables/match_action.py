@@ -79,7 +79,7 @@ class TableSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class KeyMatch:
     """A field of an entry's key: a value, and a mask of the bits that count."""
 
     value: int
@@ -95,26 +95,26 @@ class Match:
 class Entry:
     """An entry of a table."""
 
-    matches: tuple[Match, ...]
+    matches: tuple[KeyMatch, ...]
     action: str
     args: tuple[int, ...] = ()
     priority: int = 0
 
     @property
-    def key(self) -> tuple[Match, ...]:
+    def key(self) -> tuple[KeyMatch, ...]:
         """The identity of an entry: its matches, without its action or priority."""
         return self.matches
 
 
-def exact(spec: TableSpec, *values: int) -> tuple[Match, ...]:
+def exact(spec: TableSpec, *values: int) -> tuple[KeyMatch, ...]:
     """Return exact matches (all bits count) for all fields of a key."""
-    return tuple(Match(value, key.full_mask) for key, value in zip(spec.keys, values, strict=True))
+    return tuple(KeyMatch(value, key.full_mask) for key, value in zip(spec.keys, values, strict=True))
 
 
-def prefix_match(value: int, length: int, width: int = 64) -> Match:
+def prefix_match(value: int, length: int, width: int = 64) -> KeyMatch:
     """Return VALUE/LENGTH of a `width`-bit field; bits after the prefix are cleared."""
     mask = (1 << width) - (1 << (width - length))
-    return Match(value & mask, mask)
+    return KeyMatch(value & mask, mask)
 
 
 @dataclass(slots=True)
@@ -138,7 +138,7 @@ class Table:
         self._all_exact = not spec.takes_priority
         self._count = 0
         self._order = 0
-        self._touched: set[tuple[Match, ...]] | None = None
+        self._touched: set[tuple[KeyMatch, ...]] | None = None
         """Keys whose entries have changed since `take_touched`; None: all may have."""
 
     def __len__(self) -> int:
@@ -175,7 +175,7 @@ class Table:
                 best = item
         return best.entry if best else None
 
-    def get(self, matches: Sequence[Match]) -> Entry | None:
+    def get(self, matches: Sequence[KeyMatch]) -> Entry | None:
         """Return the entry with exactly this key, or None."""
         item = self._groups.get(_masks(matches), {}).get(_values(matches))
         return item.entry if item else None
@@ -206,7 +206,7 @@ class Table:
         self._changed(entry.matches)
         return before
 
-    def delete(self, matches: Sequence[Match]) -> Entry:
+    def delete(self, matches: Sequence[KeyMatch]) -> Entry:
         """Remove and return the entry with this key.
 
         Raises:  NoSuchEntryError: no such entry.
@@ -258,14 +258,14 @@ class Table:
                 raise TableError(f"{spec.name}: {param.name} {value:#x} does not fit {param.width} bits")
         if all(match.value == match.value & match.mask for match in entry.matches):
             return entry
-        matches = tuple(Match(match.value & match.mask, match.mask) for match in entry.matches)
+        matches = tuple(KeyMatch(match.value & match.mask, match.mask) for match in entry.matches)
         return Entry(matches, entry.action, entry.args, entry.priority)
 
     def key_text(self, entry: Entry) -> str:
         """Return an entry's key as a table script writes it."""
         return self._matches_text(entry.matches)
 
-    def _matches_text(self, matches: Sequence[Match]) -> str:
+    def _matches_text(self, matches: Sequence[KeyMatch]) -> str:
         return " ".join(match_text(key, match) for key, match in zip(self.spec.keys, matches, strict=False))
 
     def _add(self, entry: Entry) -> None:
@@ -287,7 +287,7 @@ class Table:
             self._groups.items(), key=lambda item: -sum(mask.bit_count() for mask in item[0])
         )
 
-    def take_touched(self) -> set[tuple[Match, ...]] | None:
+    def take_touched(self) -> set[tuple[KeyMatch, ...]] | None:
         """Return the keys whose entries have changed since the last call; None: all may have, as in the first call.
 
         For the one copy of the table that follows it.
@@ -295,7 +295,7 @@ class Table:
         touched, self._touched = self._touched, set()
         return touched
 
-    def _changed(self, matches: tuple[Match, ...]) -> None:
+    def _changed(self, matches: tuple[KeyMatch, ...]) -> None:
         self.version += 1
         if self._touched is not None:
             self._touched.add(matches)
@@ -303,7 +303,7 @@ class Table:
             self._memo.clear()
 
 
-def match_text(key: KeyField, match: Match) -> str:
+def match_text(key: KeyField, match: KeyMatch) -> str:
     """Return one key field as a table script writes it: `0x10/60`, `0x1&&&0xfff` or plain `0x800`."""
     value = f"{match.value:#0{(key.width + 3) // 4 + 2}x}"
     if key.kind is MatchKind.LPM:
@@ -313,9 +313,9 @@ def match_text(key: KeyField, match: Match) -> str:
     return value
 
 
-def _masks(matches: Sequence[Match]) -> tuple[int, ...]:
+def _masks(matches: Sequence[KeyMatch]) -> tuple[int, ...]:
     return tuple(match.mask for match in matches)
 
 
-def _values(matches: Sequence[Match]) -> tuple[int, ...]:
+def _values(matches: Sequence[KeyMatch]) -> tuple[int, ...]:
     return tuple(match.value & match.mask for match in matches)

@@ -10,7 +10,16 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ejfat.base.errors import EjfatError, TableError
-from ejfat.tables.match_action import ActionSpec, Entry, KeyField, Match, MatchKind, Param, Table, TableSpec
+from ejfat.tables.match_action import (
+    ActionSpec,
+    Entry,
+    KeyField,
+    KeyMatch,
+    MatchKind,
+    Param,
+    Table,
+    TableSpec,
+)
 
 DROP = "drop"
 SLOTS = 512
@@ -138,7 +147,7 @@ class Update:
     entry: Entry
 
     @property
-    def matches(self) -> tuple[Match, ...]:
+    def matches(self) -> tuple[KeyMatch, ...]:
         """The key of the updated entry."""
         return self.entry.matches
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ejfat.base.errors import ScriptError, TableError
-from ejfat.tables.match_action import Entry, KeyField, Match, MatchKind, TableSpec, prefix_match
+from ejfat.tables.match_action import Entry, KeyField, KeyMatch, MatchKind, TableSpec, prefix_match
 from ejfat.tables.schema import Dialect, TableSet, spec_for
 
 TABLE_ADD = "table_add"
@@ -149,7 +149,7 @@ def _table_add(words: list[Word], path: str) -> TableAdd:
     return TableAdd(dialect, spec, Entry(matches, action.text, values, priority_value), head.line)
 
 
-def _match(key: KeyField, word: Word, path: str) -> Match:
+def _match(key: KeyField, word: Word, path: str) -> KeyMatch:
     if key.kind is MatchKind.LPM:
         value, slash, length = word.text.partition("/")
         if not slash or not length.isdecimal() or int(length) > key.width:
@@ -166,8 +166,8 @@ def _match(key: KeyField, word: Word, path: str) -> Match:
         if not ampersands:
             raise ScriptError(path, word.line, f"{key.name} {word.text!r}, expected VALUE&&&MASK")
         mask = _number(Word(mask_text, word.line), key.width, f"mask of {key.name}", path)
-        return Match(_number(Word(value, word.line), key.width, key.name, path) & mask, mask)
-    return Match(_number(word, key.width, key.name, path), key.full_mask)
+        return KeyMatch(_number(Word(value, word.line), key.width, key.name, path) & mask, mask)
+    return KeyMatch(_number(word, key.width, key.name, path), key.full_mask)
 
 
 def _number(word: Word, width: int, name: str, path: str) -> int:

@@ -20,7 +20,7 @@ _HEAD: Final = struct.Struct("<dI")
 
 
 @dataclass(frozen=True, slots=True)
-class TraceRecord:
+class TracedPacket:
     """One packet at the moment it entered a link."""
 
     time_s: float
@@ -38,7 +38,7 @@ class Trace:
     def __init__(self, fabric: Fabric, *, keep: int = DEFAULT_KEEP) -> None:
         """Begin. Args: keep: how many of the last packets stay in `records`."""
         self.packets = 0
-        self.records: deque[TraceRecord] = deque(maxlen=keep)
+        self.records: deque[TracedPacket] = deque(maxlen=keep)
         self._marks: dict[LinkDirection, bytes] = {}
         self._hash = hashlib.blake2b(digest_size=16)
         self._end = fabric.observe(self._observe)
@@ -51,7 +51,7 @@ class Trace:
         if seen.drop is not None:
             mark += seen.drop.encode()
         self._hash.update(_HEAD.pack(seen.time_s, len(seen.packet)) + mark + seen.packet)
-        self.records.append(TraceRecord(seen.time_s, seen.direction.name, seen.packet, seen.drop))
+        self.records.append(TracedPacket(seen.time_s, seen.direction.name, seen.packet, seen.drop))
 
     @property
     def fingerprint(self) -> str:

@@ -11,7 +11,7 @@ from hfi_sim.base.errors import FabricError
 from hfi_sim.base.types import LID_MULTICAST_FIRST, LID_PERMISSIVE, Guid, Lid, is_multicast_lid
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.routing import SpanningForest
-from hfi_sim.subnet_manager.view import View
+from hfi_sim.subnet_manager.view import SweepView
 
 _ALL: Final = range(LID_MULTICAST_FIRST, LID_PERMISSIVE)
 
@@ -29,7 +29,7 @@ class Announced:
 class MulticastGroups:
     """The multicast groups of a subnet."""
 
-    def __init__(self, view: Callable[[], View | None]) -> None:
+    def __init__(self, view: Callable[[], SweepView | None]) -> None:
         """Begin without any. Args: view: what the last sweep has found; None: there was none."""
         self._view = view
         self._groups: dict[Lid, dict[Guid, HfiPort]] = {}
@@ -132,7 +132,7 @@ class MulticastGroups:
         """Return the GUIDs of the ports in a group; none where there is no such group."""
         return frozenset(self._groups.get(Lid(mlid), ()))
 
-    def trees(self, view: View) -> list[dict[int, frozenset[int]]]:
+    def trees(self, view: SweepView) -> list[dict[int, frozenset[int]]]:
         """Return the multicast table of each switch of a view."""
         tables: list[dict[int, frozenset[int]]] = [{} for _ in view.switches]
         for mlid in self._groups:
@@ -140,7 +140,7 @@ class MulticastGroups:
                 tables[index][mlid] = ports
         return tables
 
-    def _tree(self, mlid: int, view: View) -> dict[int, frozenset[int]]:
+    def _tree(self, mlid: int, view: SweepView) -> dict[int, frozenset[int]]:
         """Return the ports of a group's tree for each switch that it touches."""
         members: dict[int, set[int]] = {}
         for guid in self._groups.get(Lid(mlid), ()):

@@ -30,7 +30,7 @@ from hfi_sim.nodes.switch import Switch, SwitchPort
 from hfi_sim.routing import DEFAULT_ENGINE, ENGINES, Routes, SwitchGraph, build_tables, find_cycle, up_down
 from hfi_sim.subnet_manager.groups import MulticastGroups
 from hfi_sim.subnet_manager.lids import LidTable
-from hfi_sim.subnet_manager.view import View
+from hfi_sim.subnet_manager.view import SweepView
 
 log = logging.getLogger("hfi_sim.subnet_manager")
 
@@ -100,7 +100,7 @@ class SubnetManager:
         """The multicast groups."""
         self._in_service: dict[Guid, HfiPort] = {}
         self._handlers: list[Callable[[SmNotice], None]] = []
-        self._view: View | None = None
+        self._view: SweepView | None = None
         self._sweeps = 0
         self._unsubscribe = fabric.on_change(self._fabric_changed)
 
@@ -119,7 +119,7 @@ class SubnetManager:
             self._lids.lid_of(switch.node_guid, 0)
 
     @property
-    def view(self) -> View | None:
+    def view(self) -> SweepView | None:
         """What the last sweep has found; None before the first."""
         return self._view
 
@@ -202,7 +202,7 @@ class SubnetManager:
                 end.set_state(PortState.ACTIVE)
         self._update_service(view.ports)
 
-    def _discover(self) -> View:
+    def _discover(self) -> SweepView:
         """Walk the cables that are up, from the port that it runs on, or from every node without one."""
         starts = list(self.fabric.hfi_ports()) if self.port is None else [self.port]
         found: dict[str, HfiPort] = {}
@@ -223,9 +223,9 @@ class SubnetManager:
         # in the order in which they were added to the fabric: LIDs do not depend on where the walk began
         ports = [port for port in self.fabric.hfi_ports() if port.name in found]
         reached = [switch for name, switch in self.fabric.switches.items() if name in switches]
-        return View(ports, reached, SwitchGraph(), {})
+        return SweepView(ports, reached, SwitchGraph(), {})
 
-    def _describe(self, view: View) -> None:
+    def _describe(self, view: SweepView) -> None:
         """Fill in the graph of the switches and where the HFI ports are."""
         graph = view.graph
         index = {switch.name: graph.add(switch.name) for switch in view.switches}
@@ -266,7 +266,7 @@ class SubnetManager:
 
     # --- routes --------------------------------------------------------------------------------------------
 
-    def _program_tables(self, view: View, first: bool) -> None:
+    def _program_tables(self, view: SweepView, first: bool) -> None:
         view.routes = self._route(view.graph, first)
         tables = build_tables(view.graph, view.routes, adaptive=self.routing.adaptive)
         for switch, lft, mft in zip(view.switches, tables, self.groups.trees(view), strict=True):

@@ -11,7 +11,7 @@ from hfi_sim.routing import Routes, SpanningForest, SwitchGraph
 
 
 @dataclass(slots=True)
-class View:
+class SweepView:
     """The nodes of one sweep, and the routes over it."""
 
     ports: list[HfiPort]

@@ -20,7 +20,7 @@ class CommandReply(StateModel):
     """Its exit status."""
 
 
-class MessageSent(StateModel):
+class SentMessage(StateModel):
     """One message that was sent; what follows the status is there if it fits that."""
 
     message: int
@@ -38,7 +38,7 @@ class MessageSent(StateModel):
 class MessagesSent(StateModel):
     """Messages in the order in which they were sent."""
 
-    data: list[MessageSent]
+    data: list[SentMessage]
 
 
 class RouteLoad(StateModel):

@@ -10,7 +10,7 @@ from lnet.wire.codes import HIGHWATER_1, VERSION_1
 from lnet.wire.msg import CREDITED, CREDITED_1, KibMsg
 
 
-class Credits:
+class ConnCredits:
     """Credits of both directions, in a version of the protocol."""
 
     def __init__(self, version: int) -> None:

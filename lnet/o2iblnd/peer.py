@@ -22,7 +22,7 @@ from typing import Final, Protocol
 from lnet.base.errors import ProtocolError
 from lnet.base.nid import Nid
 from lnet.o2iblnd.actions import Action, MsgTag, SendMsg
-from lnet.o2iblnd.credits import Credits
+from lnet.o2iblnd.credits import ConnCredits
 from lnet.o2iblnd.handshake import Identity
 from lnet.o2iblnd.rdma import RegionTable, rdma_writes
 from lnet.o2iblnd.responder import RequestReceiver, Responder
@@ -69,7 +69,7 @@ class KibPeer:
         """Make a connection that is not up yet; `route` is None if the peer requested it."""
         self.version = version
         """The version of the protocol that both ends speak."""
-        self._credits = Credits(version)
+        self._credits = ConnCredits(version)
         self._traffic = traffic
         self._local = net.nid_of(dev)
         self.key = key

@@ -40,7 +40,7 @@ class DescribedField:
     meaning: str
 
 
-class Layer(NamedTuple):
+class MadPart(NamedTuple):
     """A part of a MAD behind its header."""
 
     name: str
@@ -49,7 +49,7 @@ class Layer(NamedTuple):
     """Its first byte, counted from the MAD's."""
 
 
-MadLayers = Callable[[MadHeader, bytes], Iterable[Layer]]
+MadLayers = Callable[[MadHeader, bytes], Iterable[MadPart]]
 """Takes a MAD, and returns the parts that it knows."""
 
 

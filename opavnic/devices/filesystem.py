@@ -20,7 +20,7 @@ from typing import Final
 
 from hfi_sim.management.umad.abi import UmadError
 from opavnic.devices import fuse
-from opavnic.devices.fuse import Attributes, Opcode, Request
+from opavnic.devices.fuse import Attributes, FuseRequest, Opcode
 from opavnic.devices.pieces import MAY_BE_PART, Deposit, Fetch, Pieces
 from opavnic.devices.tree import DeviceFile, Directory, FileNode, Handle, Symlink, Text, Tree
 
@@ -62,7 +62,7 @@ class _Open:
 class _Waiting:
     """A read."""
 
-    request: Request
+    request: FuseRequest
     fh: int
     piece: int
     """Bytes that the request asks for."""
@@ -76,7 +76,7 @@ class _Waiting:
 class _Writing:
     """A write that may be longer than the part that has arrived."""
 
-    request: Request
+    request: FuseRequest
     fh: int
     data: bytes
 
@@ -85,7 +85,7 @@ class _Writing:
 class _Opening:
     """An open that waits."""
 
-    request: Request
+    request: FuseRequest
     node: DeviceFile
     attempt: Callable[[], bool]
     """Its place among those that wait for the device."""
@@ -118,7 +118,7 @@ class FileSystem:
 
         Raises:  WireError: not a request.
         """
-        request = Request.parse(data)
+        request = FuseRequest.parse(data)
         if request.opcode == Opcode.DESTROY:
             self.close()
             return
@@ -148,21 +148,21 @@ class FileSystem:
         self._open.clear()
         self.replies.clear()
 
-    def _reply(self, request: Request, body: bytes) -> None:
+    def _reply(self, request: FuseRequest, body: bytes) -> None:
         self.replies.append(fuse.reply(request.unique, body))
 
-    def _fail(self, request: Request, number: int) -> None:
+    def _fail(self, request: FuseRequest, number: int) -> None:
         self.replies.append(fuse.reply(request.unique, error=number))
 
     # --- names ---------------------------------------------------------------------------------------------
 
-    def _init(self, request: Request) -> bytes:
+    def _init(self, request: FuseRequest) -> bytes:
         major, minor, _, flags = fuse.INIT_IN.unpack_from(request.body)
         if major != fuse.MAJOR or minor < fuse.OLDEST_MINOR:
             raise UmadError(errno.EPROTO, f"FUSE {major}.{minor}")
         return fuse.init_out(minor, flags)
 
-    def _lookup(self, request: Request) -> bytes:
+    def _lookup(self, request: FuseRequest) -> bytes:
         directory = self._tree.nodes[request.ino]
         name = request.body.rstrip(b"\0").decode(errors="replace")
         node = directory.entries.get(name) if isinstance(directory, Directory) else None
@@ -170,10 +170,10 @@ class FileSystem:
             raise UmadError(errno.ENOENT, name)
         return fuse.entry_out(attributes_of(node))
 
-    def _getattr(self, request: Request) -> bytes:
+    def _getattr(self, request: FuseRequest) -> bytes:
         return fuse.attr_out(attributes_of(self._tree.nodes[request.ino]))
 
-    def _setattr(self, request: Request) -> bytes:
+    def _setattr(self, request: FuseRequest) -> bytes:
         """Let what can be written be truncated, which does nothing, as `> umad0` in a shell; refuse the rest."""
         node = self._tree.nodes[request.ino]
         (valid,) = _U32.unpack_from(request.body)
@@ -182,21 +182,21 @@ class FileSystem:
             raise UmadError(errno.EPERM, "a file of the device's driver")
         return fuse.attr_out(attributes_of(node))
 
-    def _readlink(self, request: Request) -> bytes:
+    def _readlink(self, request: FuseRequest) -> bytes:
         node = self._tree.nodes[request.ino]
         if not isinstance(node, Symlink):
             raise UmadError(errno.EINVAL, "not a link")
         return node.target.encode()
 
-    def _statfs(self, _request: Request) -> bytes:
+    def _statfs(self, _request: FuseRequest) -> bytes:
         return fuse.statfs_out()
 
-    def _agree(self, _request: Request) -> bytes:
+    def _agree(self, _request: FuseRequest) -> bytes:
         return b""
 
     # --- open files ----------------------------------------------------------------------------------------
 
-    def _open_file(self, request: Request) -> bytes | None:
+    def _open_file(self, request: FuseRequest) -> bytes | None:
         node = self._tree.nodes[request.ino]
         (flags, _) = fuse.OPEN_IN.unpack_from(request.body)
         if len(self._open) + len(self._opening) >= MAX_HANDLES or self._closed:
@@ -231,7 +231,7 @@ class FileSystem:
         how = fuse.FOPEN_DIRECT_IO | fuse.FOPEN_NONSEEKABLE | fuse.FOPEN_STREAM | fuse.FOPEN_NOFLUSH
         return fuse.open_out(fh, how)
 
-    def _wait_for(self, node: DeviceFile, request: Request) -> None:
+    def _wait_for(self, node: DeviceFile, request: FuseRequest) -> None:
         """Have an open answered when the device is free."""
 
         def attempt() -> bool:
@@ -248,12 +248,12 @@ class FileSystem:
         self._opening[request.unique] = _Opening(request, node, attempt)
         node.waiting.append(attempt)
 
-    def _end_opening(self, unique: int) -> Request:
+    def _end_opening(self, unique: int) -> FuseRequest:
         opening = self._opening.pop(unique)
         opening.node.waiting.remove(opening.attempt)
         return opening.request
 
-    def _read(self, request: Request) -> bytes | None:
+    def _read(self, request: FuseRequest) -> bytes | None:
         fh, offset, size, _, _, flags = fuse.READ_IN.unpack_from(request.body)
         file = self._open[fh]
         if file.device is None:
@@ -304,7 +304,7 @@ class FileSystem:
             self._fail(waiting.request, errno.EIO)
         self.on_replies()
 
-    def _readdir(self, request: Request) -> bytes:
+    def _readdir(self, request: FuseRequest) -> bytes:
         fh, offset, size, *_ = fuse.READ_IN.unpack_from(request.body)
         data = b""
         for entry in self._open[fh].entries[offset:]:
@@ -313,7 +313,7 @@ class FileSystem:
             data += entry
         return data
 
-    def _write(self, request: Request) -> bytes | None:
+    def _write(self, request: FuseRequest) -> bytes | None:
         fh, offset, size, *_ = fuse.WRITE_IN.unpack_from(request.body)
         file = self._open[fh]
         device = file.device
@@ -353,7 +353,7 @@ class FileSystem:
             self._fail(request, error.errno)
         self.on_replies()
 
-    def _ioctl(self, request: Request) -> bytes:
+    def _ioctl(self, request: FuseRequest) -> bytes:
         fh, _, command, _, in_size, out_size = fuse.IOCTL_IN.unpack_from(request.body)
         device = self._open[fh].device
         if device is None:
@@ -361,7 +361,7 @@ class FileSystem:
         data = device.ioctl(command, request.body[fuse.IOCTL_IN.size :][:in_size])
         return fuse.ioctl_out(data[:out_size])
 
-    def _poll(self, request: Request) -> bytes:
+    def _poll(self, request: FuseRequest) -> bytes:
         fh, poll_handle, flags, _ = fuse.POLL_IN.unpack_from(request.body)
         file = self._open[fh]
         if file.device is None:
@@ -371,14 +371,14 @@ class FileSystem:
         events = _POLLOUT | (_POLLIN if file.device.readable else 0) | (_POLLERR if file.device.dead else 0)
         return fuse.poll_out(events)
 
-    def _release(self, request: Request) -> bytes:
+    def _release(self, request: FuseRequest) -> bytes:
         (fh,) = fuse.RELEASE_IN.unpack_from(request.body)
         file = self._open.pop(fh)
         if file.device is not None:
             file.device.close()
         return b""
 
-    def _interrupt(self, request: Request) -> bytes | None:
+    def _interrupt(self, request: FuseRequest) -> bytes | None:
         """Let a read or open fail whose thread has got a signal."""
         (unique,) = fuse.INTERRUPT_IN.unpack_from(request.body)
         waiting = self._waiting.pop(unique, None)
@@ -406,7 +406,7 @@ class FileSystem:
         self.on_replies()
 
 
-_HANDLERS: Final[dict[int, Callable[[FileSystem, Request], bytes | None]]] = {
+_HANDLERS: Final[dict[int, Callable[[FileSystem, FuseRequest], bytes | None]]] = {
     Opcode.INIT: FileSystem._init,
     Opcode.LOOKUP: FileSystem._lookup,
     Opcode.GETATTR: FileSystem._getattr,

@@ -97,7 +97,7 @@ class Opcode(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class FuseRequest:
     """One request of the kernel."""
 
     opcode: int
@@ -109,7 +109,7 @@ class Request:
     body: bytes
 
     @classmethod
-    def parse(cls, data: bytes | memoryview) -> Request:
+    def parse(cls, data: bytes | memoryview) -> FuseRequest:
         """Take the bytes of one read from /dev/fuse apart.
 
         Raises:  WireError: they are not one request.

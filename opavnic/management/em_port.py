@@ -15,7 +15,7 @@ from hfi_sim.wire.mad.header import MAD_SIZE
 from vema.em.core.groups import NO_VESW, Group, group_gid
 from vema.em.desired.desired import PortFacts
 from vema.em.desired.election import ELECTION_GROUP
-from vema.em.service.service import Candidacy, EthernetService, Topology
+from vema.em.service.service import Candidacy, EmSubnet, EthernetService
 from vema.em.store.database import IN_MEMORY, Store
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class SmTopology:
 
 
 def make_em(
-    topology: Topology,
+    topology: EmSubnet,
     port: HfiPort,
     *,
     clock: Clock,

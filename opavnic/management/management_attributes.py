@@ -22,7 +22,7 @@ from hfi_sim.wire.sma.congestion import (
     SwitchCongestionSetting,
 )
 from hfi_sim.wire.sma.node import IbNodeInfo, NodeDescription, NodeInfo, SwitchInfo
-from hfi_sim.wire.sma.notice import Notice
+from hfi_sim.wire.sma.notice import SubnetNotice
 from hfi_sim.wire.sma.port_info import PortInfo, PortStateInfo
 from hfi_sim.wire.sma.tables import (
     BUFFER_CONTROL_BLOCK,
@@ -62,7 +62,7 @@ def _kind(declared: type[WireHeader], stride: int = 0) -> Kind:
 
 
 SUBNET: Final[dict[int, Kind]] = {
-    SubnetAttrId.NOTICE: _kind(Notice),
+    SubnetAttrId.NOTICE: _kind(SubnetNotice),
     SubnetAttrId.NODE_DESCRIPTION: _kind(NodeDescription),
     SubnetAttrId.NODE_INFO: _kind(NodeInfo),
     SubnetAttrId.SWITCH_INFO: _kind(SwitchInfo),
@@ -93,7 +93,7 @@ SUBNET_IB: Final[dict[int, Kind]] = {SubnetAttrId.NODE_INFO: _kind(IbNodeInfo)}
 """The same, in MADs of base version 1."""
 
 ADMINISTRATION: Final[dict[int, Kind]] = {
-    SaAttrId.NOTICE: _kind(Notice),
+    SaAttrId.NOTICE: _kind(SubnetNotice),
     **{number: _kind(record) for number, record in RECORDS.items()},
 }
 """Records of subnet administration, class version 0x80."""
@@ -126,7 +126,7 @@ def _of_ports(question: type[WireHeader], port: Header, vl: Header | None = None
 
 
 PERFORMANCE: Final[dict[int, CounterKind]] = {
-    PmAttrId.CLASS_PORT_INFO: CounterKind(records.ClassPortInfo.HEADER, records.ClassPortInfo.HEADER),
+    PmAttrId.CLASS_PORT_INFO: CounterKind(records.SaClassPortInfo.HEADER, records.SaClassPortInfo.HEADER),
     PmAttrId.PORT_STATUS: CounterKind(pm.PortStatusRequest.HEADER, pm.PORT_STATUS, vl=pm.PORT_STATUS_VL),
     PmAttrId.CLEAR_PORT_STATUS: CounterKind(pm.ClearPortStatus.HEADER, pm.ClearPortStatus.HEADER),
     PmAttrId.DATA_PORT_COUNTERS: _of_ports(pm.PortCountersRequest, pm.DATA_PORT, pm.DATA_PORT_VL),

@@ -15,7 +15,7 @@ from hfi_sim.wire.mad.rmpp import Rmpp, RmppFlag, RmppType
 from hfi_sim.wire.mad.sa_attributes import CLASS_VERSION_OPA
 from hfi_sim.wire.mad.smp_header import DIRECTION, DirectedHeader, IbDirectedHeader, LidRoutedHeader
 from hfi_sim.wire.sa.message import DATA_AT, OFFSET_UNIT, SaHeader
-from opavnic.decode.describe import Layer
+from opavnic.decode.describe import MadPart
 from opavnic.management.management_attributes import (
     ADMINISTRATION,
     ADMINISTRATION_IB,
@@ -31,12 +31,12 @@ _AGGREGATE_HEADER: Final = 8
 _COUNT_SHIFT: Final = 24
 
 
-def layers(header: MadHeader, mad: bytes) -> Iterator[Layer]:
+def layers(header: MadHeader, mad: bytes) -> Iterator[MadPart]:
     """Yield what a MAD holds behind its header: the name, the declaration and the first byte of each part.
 
     Args:  mad: as far as it is there; what it does not hold whole is left out.
     """
-    found: Iterator[Layer] = iter(())
+    found: Iterator[MadPart] = iter(())
     if header.mgmt_class in _SUBNET_CLASSES:
         found = _subnet(header, mad)
     elif header.mgmt_class == MadClass.SUBN_ADM and len(mad) >= DATA_AT:
@@ -49,14 +49,14 @@ def layers(header: MadHeader, mad: bytes) -> Iterator[Layer]:
         yield layer
 
 
-def _subnet(header: MadHeader, mad: bytes) -> Iterator[Layer]:
+def _subnet(header: MadHeader, mad: bytes) -> Iterator[MadPart]:
     directed = header.mgmt_class == MadClass.SUBN_DIRECTED
     status = header.status & ~DIRECTION if directed else header.status
     is_ib = header.base_version == BASE_VERSION_IB
     before: type[WireHeader] = LidRoutedHeader
     if directed:
         before = IbDirectedHeader if is_ib else DirectedHeader
-    yield Layer("SMP", before.HEADER, MadHeader.SIZE)
+    yield MadPart("SMP", before.HEADER, MadHeader.SIZE)
     start = MadHeader.SIZE + before.SIZE
     if is_ib:
         yield from _attributes(
@@ -71,7 +71,7 @@ def _subnet(header: MadHeader, mad: bytes) -> Iterator[Layer]:
         )
 
 
-def _aggregate(header: MadHeader, mad: bytes, start: int) -> Iterator[Layer]:
+def _aggregate(header: MadHeader, mad: bytes, start: int) -> Iterator[MadPart]:
     for _ in range(header.attr_mod & 0xFF):
         if start + _AGGREGATE_HEADER > len(mad):
             return
@@ -87,7 +87,7 @@ def _aggregate(header: MadHeader, mad: bytes, start: int) -> Iterator[Layer]:
 
 def _attributes(
     method: int, status: int, attr_id: int, modifier: int, kinds: Mapping[int, Kind], start: int, end: int
-) -> Iterator[Layer]:
+) -> Iterator[MadPart]:
     """Yield as many attributes as the modifier says; none of a question, or of an answer that says no."""
     kind = kinds.get(attr_id)
     if kind is None or method == Method.GET or (method & RESPONSE_BIT and status):
@@ -99,18 +99,18 @@ def _attributes(
         yield from _with_inside(kind, at)
 
 
-def _with_inside(kind: Kind, start: int) -> Iterator[Layer]:
-    yield Layer(kind.header.title, kind.header, start)
+def _with_inside(kind: Kind, start: int) -> Iterator[MadPart]:
+    yield MadPart(kind.header.title, kind.header, start)
     for name, inside in kind.inside.items():
-        yield Layer(inside.title, inside, start + kind.header.place(name).offset)
+        yield MadPart(inside.title, inside, start + kind.header.place(name).offset)
 
 
-def _administration(header: MadHeader, mad: bytes) -> Iterator[Layer]:
-    yield Layer("RMPP", RmppHeader.HEADER, MadHeader.SIZE)
+def _administration(header: MadHeader, mad: bytes) -> Iterator[MadPart]:
+    yield MadPart("RMPP", RmppHeader.HEADER, MadHeader.SIZE)
     rmpp = Rmpp.of(mad)
     if rmpp.active and rmpp.type != RmppType.DATA:
         return
-    yield Layer("SA", SaHeader.HEADER, MadHeader.SIZE + RmppHeader.SIZE)
+    yield MadPart("SA", SaHeader.HEADER, MadHeader.SIZE + RmppHeader.SIZE)
     sa = SaHeader.parse(mad[MadHeader.SIZE + RmppHeader.SIZE :])
     kinds = ADMINISTRATION if header.class_version >= CLASS_VERSION_OPA else ADMINISTRATION_IB
     kind = kinds.get(header.attr_id)
@@ -134,23 +134,23 @@ def _administration(header: MadHeader, mad: bytes) -> Iterator[Layer]:
         start += stride
 
 
-def _performance(header: MadHeader, mad: bytes) -> Iterator[Layer]:
+def _performance(header: MadHeader, mad: bytes) -> Iterator[MadPart]:
     kind = PERFORMANCE.get(header.attr_id)
     is_response = bool(header.method & RESPONSE_BIT)
     if kind is None or (is_response and header.status):
         return
     start = MadHeader.SIZE
     if not is_response:
-        yield Layer(kind.question.title, kind.question, start)
+        yield MadPart(kind.question.title, kind.question, start)
         return
-    yield Layer(kind.head.title, kind.head, start)
+    yield MadPart(kind.head.title, kind.head, start)
     ports = 1 if kind.port is None else _ones(kind.head, "port_mask", mad)
     vls = 0 if kind.vl is None else _ones(kind.head, "vl_mask", mad)
     at = start + kind.head.size
     for _ in range(ports):
         for block in (kind.port, *(kind.vl,) * vls):
             if block is not None:
-                yield Layer(block.title, block, at)
+                yield MadPart(block.title, block, at)
                 at += block.size
 
 

@@ -15,8 +15,8 @@ from typing import Final
 from hfi_sim.base.errors import FabricError
 from hfi_sim.base.port_state import CapabilityMask3
 from hfi_sim.base.types import LID_MULTICAST_FIRST, PKEY_FULL_MANAGEMENT, PKEY_FULL_MEMBER
-from hfi_sim.management.sa.client import Held, Order, OrderState
-from hfi_sim.management.sa.picture import SeenPort
+from hfi_sim.management.sa.client import Held, OrderState, SaOrder
+from hfi_sim.management.sa.picture import SaPort
 from hfi_sim.management.sa.session import SaSession
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.wire.mad.sa_attributes import SaAttrId
@@ -100,7 +100,7 @@ class SaTopology:
             if announced in port.capability_mask3
         ]
 
-    def _facts(self, port: HfiPort, seen: SeenPort | None) -> PortFacts:
+    def _facts(self, port: HfiPort, seen: SaPort | None) -> PortFacts:
         return PortFacts(
             guid=int(port.guid),
             lid=0 if seen is None else seen.lid,
@@ -228,13 +228,13 @@ class SaTopology:
             sl = sls.get(group.pkey | PKEY_FULL_MEMBER)
             for guid in group.guids & picture.ports.keys() if sl is not None else ():
                 record = _membership(vesw_id, group, self._gid(guid), sl or 0)
-                wanted[_Member(vesw_id, guid)] = Order(SaAttrId.MC_MEMBER_RECORD, record, _JOINED)
+                wanted[_Member(vesw_id, guid)] = SaOrder(SaAttrId.MC_MEMBER_RECORD, record, _JOINED)
         for member, _ in self._members():
             if member not in wanted:
                 client.drop(member, tell=member.guid in picture.ports)
         for member, order in wanted.items():
             client.place(member, order)
-        client.place("service", Order(SaAttrId.SERVICE_RECORD, self._service(), _SERVICE))
+        client.place("service", SaOrder(SaAttrId.SERVICE_RECORD, self._service(), _SERVICE))
         self._session.poll()
 
     def _gid(self, guid: int) -> bytes:
@@ -249,7 +249,7 @@ class SaTopology:
         )
 
 
-def _lane(fabric: VfInfoRecord, port: SeenPort) -> PartitionLane:
+def _lane(fabric: VfInfoRecord, port: SaPort) -> PartitionLane:
     sc, vl, mtu = port.lane(fabric.sl_base)
     limit = (
         MTU_BYTES.get(MtuCode(fabric.mtu), 0) if fabric.mtu_specified and fabric.mtu in set(MtuCode) else mtu

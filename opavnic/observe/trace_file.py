@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from hfi_sim.engine.link.capture import DROP_COMMENTS
-from hfi_sim.fabric.trace import TraceRecord
+from hfi_sim.fabric.trace import TracedPacket
 from hfi_sim.wire.captures import NS_PER_S, CaptureReader, PcapngWriter
 
 _DROPS: Final = {comment.decode(): drop for drop, comment in DROP_COMMENTS.items()}
@@ -28,7 +28,7 @@ class TraceWriter:
         """Return the beginning of a file."""
         return self._writer.head()
 
-    def packet(self, record: TraceRecord) -> bytes:
+    def packet(self, record: TracedPacket) -> bytes:
         """Return the bytes of one packet."""
         comment = "" if record.drop is None else DROP_COMMENTS[record.drop].decode()
         return self._packet(record.packet, round(record.time_s * NS_PER_S), record.direction, comment)
@@ -45,16 +45,16 @@ class TraceReader:
         """Packets that the capture missed, according to the part read so far."""
         return self._reader.missed
 
-    def records(self) -> Iterator[TraceRecord]:
+    def records(self) -> Iterator[TracedPacket]:
         """Yield the packets until the stream ends.
 
         Raises:  WireError: the stream is not such a file, or it is cut off.
         """
         for _, data, _, time_ns, direction, comment in self._reader.packets():
-            yield TraceRecord(time_ns / NS_PER_S, direction, data, _DROPS.get(comment) if comment else None)
+            yield TracedPacket(time_ns / NS_PER_S, direction, data, _DROPS.get(comment) if comment else None)
 
 
-def write_trace(path: Path, records: Iterable[TraceRecord]) -> int:
+def write_trace(path: Path, records: Iterable[TracedPacket]) -> int:
     """Write `records` to `path` and return how many there were."""
     writer = TraceWriter()
     count = 0

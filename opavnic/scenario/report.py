@@ -16,7 +16,7 @@ from hfi_sim.wire.lrh16b import l4_of
 from opavnic.decode.summary import summarize
 
 if TYPE_CHECKING:
-    from hfi_sim.fabric.trace import TraceRecord
+    from hfi_sim.fabric.trace import TracedPacket
     from opavnic.scenario.scenario import Scenario
 
 PACKETS_DRAWN: Final = 2000
@@ -83,7 +83,7 @@ def _packets(scenario: Scenario) -> Iterator[str]:
     yield f'<div class="drawing">{_packet_drawing(records, shown)}</div>'
 
 
-def _packet_drawing(records: Sequence[TraceRecord], places: Sequence[str]) -> str:
+def _packet_drawing(records: Sequence[TracedPacket], places: Sequence[str]) -> str:
     begin, end = records[0].time_s, records[-1].time_s
     span = (end - begin) or 1e-9
     row = {place: _TOP + _ROW * (index + 0.5) for index, place in enumerate(places)}
@@ -114,7 +114,7 @@ def _packet_drawing(records: Sequence[TraceRecord], places: Sequence[str]) -> st
     return "\n".join([*parts, "</svg>"])
 
 
-def _mark(record: TraceRecord, x: float, y: float, begin: float) -> str:
+def _mark(record: TracedPacket, x: float, y: float, begin: float) -> str:
     said = f"{(record.time_s - begin) * 1e3:.6f} ms {record.direction}: {summarize(record.packet)}"
     if record.drop is not None:
         shape = f'<path d="M{x - 4:.1f} {y - 4:.1f}l8 8m0 -8l-8 8" stroke="{_DROPPED}" stroke-width="2">'

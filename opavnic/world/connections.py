@@ -46,7 +46,7 @@ class Connections:
 
     def __call__(self) -> asyncio.BaseProtocol:
         """Return the protocol of a connection that has just been accepted."""
-        return _Connection(self)
+        return _ApiConnection(self)
 
     def admit(self, transport: asyncio.Transport) -> web.RequestHandler | None:
         """Return the protocol that serves a connection; if there are too many, drop the one longest without a request.
@@ -84,7 +84,7 @@ class Connections:
             timer.cancel()
 
 
-class _Connection(asyncio.Protocol):
+class _ApiConnection(asyncio.Protocol):
     """A connection: what arrives goes to the server; if there are too many, it is refused with an answer that says so.
 
     It stays between the transport and the server, because aiohttp does not announce to others that a connection ended.

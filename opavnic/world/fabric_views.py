@@ -32,7 +32,7 @@ Model = TypeVar("Model", bound=StateModel)
 
 
 @dataclass(frozen=True, slots=True)
-class View(Generic[Model]):
+class FabricView(Generic[Model]):
     """Something to be seen of a fabric, on this machine or on another one."""
 
     name: str
@@ -85,11 +85,11 @@ def _lanes(world: World, query: Mapping[str, str]) -> LanesState:
     return LanesState(directions=[direction_status(way) for way in ways])
 
 
-FAULTS: Final = View("faults", FaultsSet, _faults)
-TOPOLOGY: Final = View("topology", TopologyState, _topology)
-ROUTES: Final = View("routes", RoutesState, _routes)
-LANES: Final = View("lanes", LanesState, _lanes)
-VIEWS: Final[Mapping[str, View[Any]]] = {view.name: view for view in (FAULTS, TOPOLOGY, ROUTES, LANES)}
+FAULTS: Final = FabricView("faults", FaultsSet, _faults)
+TOPOLOGY: Final = FabricView("topology", TopologyState, _topology)
+ROUTES: Final = FabricView("routes", RoutesState, _routes)
+LANES: Final = FabricView("lanes", LanesState, _lanes)
+VIEWS: Final[Mapping[str, FabricView[Any]]] = {view.name: view for view in (FAULTS, TOPOLOGY, ROUTES, LANES)}
 
 
 def direction_status(way: LinkDirection) -> DirectionStatus:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 from hfi_sim.nodes.cable import LinkDirection
-from opavnic.world.fabric_views import Model, View
+from opavnic.world.fabric_views import FabricView, Model
 
 
 class RemoteCapture(Protocol):
@@ -36,7 +36,7 @@ class RemoteMachines(Protocol):
         Raises:  HfiSimError: it is refused, or a machine does not do it.
         """
 
-    async def look(self, view: View[Model], query: Mapping[str, str]) -> Model:
+    async def look(self, view: FabricView[Model], query: Mapping[str, str]) -> Model:
         """Return a view of the whole fabric.
 
         Raises:  HfiSimError: the query is wrong, or its machine does not answer.

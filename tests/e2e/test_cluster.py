@@ -17,7 +17,7 @@ import pytest
 from opavnic_bench.base.running_lab import OWN
 from opavnic_bench.base.sites import until
 from opavnic_bench.base.turns import PeerError
-from opavnic_bench.cluster.machines import Cluster, cluster, machines
+from opavnic_bench.cluster.machines import BenchCluster, cluster, machines
 from processes import child
 
 LAB = {
@@ -34,21 +34,23 @@ H = {"h1": "10.9.2.1", "h2": "10.9.2.2", "h3": "10.9.2.3"}
 
 
 @pytest.fixture(scope="module")
-def running() -> Iterator[Cluster]:
+def running() -> Iterator[BenchCluster]:
     with machines(3) as found, cluster(found, LAB) as up:
         yield up
 
 
-def inside(up: Cluster, host: str, *command: str, timeout_s: float = 60) -> subprocess.CompletedProcess[str]:
+def inside(
+    up: BenchCluster, host: str, *command: str, timeout_s: float = 60
+) -> subprocess.CompletedProcess[str]:
     words = ["ip", "netns", "exec", up.namespace(host), *command]
     return subprocess.run(words, capture_output=True, text=True, timeout=timeout_s, check=False)
 
 
-def reaches(up: Cluster, host: str, other: str) -> bool:
+def reaches(up: BenchCluster, host: str, other: str) -> bool:
     return inside(up, host, "ping", "-c1", "-W1", H[other]).returncode == 0
 
 
-def at_rest(up: Cluster) -> None:
+def at_rest(up: BenchCluster) -> None:
     """Every frame was delivered or counted once, as soon as none passes while the machines are asked in turn.
 
     One look is enough: at the next one a host may have sent something of its own.
@@ -56,7 +58,7 @@ def at_rest(up: Cluster) -> None:
     until(lambda: not up.unaccounted(), "frames are unaccounted for", pause_s=0.3, limit_s=PATIENCE_S)
 
 
-def test_hosts_of_three_machines_are_one_lab(running: Cluster) -> None:
+def test_hosts_of_three_machines_are_one_lab(running: BenchCluster) -> None:
     """EM converged: every VNIC is up, wherever it is; every machine knows all of it."""
     for machine in running.machines.names:
         status = running.ask(machine, "status")
@@ -73,7 +75,7 @@ def test_hosts_of_three_machines_are_one_lab(running: Cluster) -> None:
     at_rest(running)
 
 
-def test_coordinator_acts_on_hosts_of_other_machines(running: Cluster) -> None:
+def test_coordinator_acts_on_hosts_of_other_machines(running: BenchCluster) -> None:
     assert H["h3"] in running.opavnic("m1", "exec", "h3", "--", "ip", "-br", "address")
     with pytest.raises(PeerError, match="m3 accepts this from the coordinator only, not from m2"):
         running.opavnic("m2", "exec", "h3", "--", "id")
@@ -88,7 +90,7 @@ def test_coordinator_acts_on_hosts_of_other_machines(running: Cluster) -> None:
 
 
 @contextlib.contextmanager
-def there(up: Cluster, machine: str, *words: str, **options: Any) -> Iterator[subprocess.Popen[str]]:
+def there(up: BenchCluster, machine: str, *words: str, **options: Any) -> Iterator[subprocess.Popen[str]]:
     """Run a command of the program on a machine; it is gone afterwards."""
     command = up.machines.command(machine, *OWN, *words)
     with child(command, env=up.machines.environment(machine), **options) as process:
@@ -96,14 +98,14 @@ def there(up: Cluster, machine: str, *words: str, **options: Any) -> Iterator[su
 
 
 @contextlib.contextmanager
-def pinging(up: Cluster, host: str, other: str) -> Iterator[None]:
+def pinging(up: BenchCluster, host: str, other: str) -> Iterator[None]:
     """Let one host ping another one meanwhile."""
     words = ["ip", "netns", "exec", up.namespace(host), "ping", "-q", "-i0.05", H[other]]
     with child(words, stdout=subprocess.DEVNULL):
         yield
 
 
-def test_program_on_another_machine_has_pipes_and_passes_its_exit_code_on(running: Cluster) -> None:
+def test_program_on_another_machine_has_pipes_and_passes_its_exit_code_on(running: BenchCluster) -> None:
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     data = random.Random(1).randbytes(500_000).hex()
     with there(
@@ -116,7 +118,7 @@ def test_program_on_another_machine_has_pipes_and_passes_its_exit_code_on(runnin
     assert (program.returncode, "no such program on host h3" in err) == (127, True)
 
 
-def test_shell_on_another_machine_has_a_terminal_of_the_same_size(running: Cluster) -> None:
+def test_shell_on_another_machine_has_a_terminal_of_the_same_size(running: BenchCluster) -> None:
     master, slave = pty.openpty()
     termios.tcsetwinsize(master, (31, 97))
     said = b""
@@ -142,7 +144,7 @@ def test_shell_on_another_machine_has_a_terminal_of_the_same_size(running: Clust
     os.close(master)
 
 
-def test_capture_has_the_packets_of_links_on_other_machines(running: Cluster) -> None:
+def test_capture_has_the_packets_of_links_on_other_machines(running: BenchCluster) -> None:
     # so many that echoes and answers are among them, also where several echoes have waited for h3
     command = ("capture", "on", "h3--leaf2", "l4=ethernet", "-c", "60", "--json")
     with there(running, "m1", *command, stdout=subprocess.PIPE) as capture, pinging(running, "h1", "h3"):
@@ -152,7 +154,7 @@ def test_capture_has_the_packets_of_links_on_other_machines(running: Cluster) ->
     assert {packet["link"] for packet in packets} == {"h3:1->leaf2:1", "leaf2:1->h3:1"}
 
 
-def test_top_of_any_machine_shows_the_traffic_of_all(running: Cluster) -> None:
+def test_top_of_any_machine_shows_the_traffic_of_all(running: BenchCluster) -> None:
     command = ("top", "-c1", "-i2s", "--json")
     with there(running, "m2", *command, stdout=subprocess.PIPE) as top, pinging(running, "h1", "h3"):
         out, _ = top.communicate(timeout=60)
@@ -164,7 +166,7 @@ def test_top_of_any_machine_shows_the_traffic_of_all(running: Cluster) -> None:
     assert any(pace > 1 for name, pace in links.items() if "h3:1" in name)
 
 
-def test_member_sets_faults_at_its_own_nodes(running: Cluster) -> None:
+def test_member_sets_faults_at_its_own_nodes(running: BenchCluster) -> None:
     number = json.loads(running.opavnic("m3", "fault", "add", "link-down", "on", "h3", "--json"))["number"]
     until(lambda: not reaches(running, "h1", "h3"), "the fault does not act", limit_s=20)
     assert [fault["on"] for fault in running.ask("m2", "fault", "show")["faults"]] == ["h3"]
@@ -172,7 +174,7 @@ def test_member_sets_faults_at_its_own_nodes(running: Cluster) -> None:
     until(lambda: reaches(running, "h1", "h3"), "h3 is not back", limit_s=20)
 
 
-def wrong_checksums(up: Cluster, host: str) -> int:
+def wrong_checksums(up: BenchCluster, host: str) -> int:
     """How many TCP segments a host has dropped because their checksum was wrong."""
     names, values = [
         line.split()[1:]
@@ -182,7 +184,7 @@ def wrong_checksums(up: Cluster, host: str) -> int:
     return int(dict(zip(names, values, strict=True))["InCsumErrors"])
 
 
-def test_tcp_passes_machines_and_every_frame_is_accounted_for(running: Cluster) -> None:
+def test_tcp_passes_machines_and_every_frame_is_accounted_for(running: BenchCluster) -> None:
     words = ["ip", "netns", "exec", running.namespace("h3"), "iperf3", "-s", "-1", "--forceflush"]
     with child(words, stdout=subprocess.PIPE) as server:
         assert server.stdout is not None
@@ -196,7 +198,7 @@ def test_tcp_passes_machines_and_every_frame_is_accounted_for(running: Cluster) 
 
 
 @pytest.mark.slow
-def test_machine_that_is_killed_takes_its_ports_down_and_comes_back(running: Cluster) -> None:
+def test_machine_that_is_killed_takes_its_ports_down_and_comes_back(running: BenchCluster) -> None:
     running.kill("m3")
 
     def is_gone() -> bool:
@@ -220,7 +222,7 @@ def test_machine_that_is_killed_takes_its_ports_down_and_comes_back(running: Clu
 
 
 @pytest.mark.slow
-def test_partition_heals_without_duplicates(running: Cluster) -> None:
+def test_partition_heals_without_duplicates(running: BenchCluster) -> None:
     before = {host["name"]: host["lid"] for host in running.ask("m1", "status")["hosts"]}
     running.machines.plug("m2", plugged=False)
     try:
@@ -247,7 +249,7 @@ def test_partition_heals_without_duplicates(running: Cluster) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_cluster_survives_minutes_of_chaos(running: Cluster) -> None:
+def test_cluster_survives_minutes_of_chaos(running: BenchCluster) -> None:
     """Machines are killed and cut off in turns while hosts talk: afterwards all is as before, and accounted for."""
     before = {host["name"]: host["lid"] for host in running.ask("m1", "status")["hosts"]}
     words = ["ip", "netns", "exec", running.namespace("h1"), "ping", "-i0.05", "-w120", "-q", H["h3"]]

@@ -10,7 +10,7 @@ import pytest
 from e2e.managed_lab import fabric_manager, require_fabric_manager
 from opavnic_bench.base.running_lab import OWN
 from opavnic_bench.base.sites import until
-from opavnic_bench.cluster.machines import Cluster, cluster, machines
+from opavnic_bench.cluster.machines import BenchCluster, cluster, machines
 
 LAB = {
     "name": "elsewhere",
@@ -30,7 +30,7 @@ def _with_fabric_manager() -> None:
     require_fabric_manager()
 
 
-def fabric_manager_on(up: Cluster, machine: str, host: str) -> contextlib.AbstractContextManager[None]:
+def fabric_manager_on(up: BenchCluster, machine: str, host: str) -> contextlib.AbstractContextManager[None]:
     settings = up.machines.directory / "opafm.xml"
     up.opavnic(machine, "fm", "config", str(up.file), "-w", str(settings))
     environment = up.machines.environment(machine)

@@ -18,7 +18,7 @@ import pytest
 
 from opavnic_bench.base.running_lab import OWN
 from opavnic_bench.base.sites import until
-from opavnic_bench.cluster.machines import Cluster, cluster, machines
+from opavnic_bench.cluster.machines import BenchCluster, cluster, machines
 from processes import child
 
 LAB = {
@@ -66,17 +66,17 @@ time_t time(time_t *at) {
 
 
 @pytest.fixture
-def running() -> Iterator[Cluster]:
+def running() -> Iterator[BenchCluster]:
     with machines(2) as found, cluster(found, LAB) as up:
         yield up
 
 
-def reaches(up: Cluster) -> bool:
+def reaches(up: BenchCluster) -> bool:
     words = ["ip", "netns", "exec", up.namespace("h1"), "ping", "-c1", "-W1", H2]
     return subprocess.run(words, capture_output=True, check=False).returncode == 0
 
 
-def refusal(up: Cluster, machine: str, *words: str, program: Sequence[str] = OWN) -> str:
+def refusal(up: BenchCluster, machine: str, *words: str, program: Sequence[str] = OWN) -> str:
     """Start another process on a machine, which is to be refused; return the line that says why."""
     command = up.machines.command(machine, *program, *words)
     environment = {
@@ -89,7 +89,7 @@ def refusal(up: Cluster, machine: str, *words: str, program: Sequence[str] = OWN
     return line
 
 
-def test_second_machine_of_a_name_and_second_coordinator_are_one_line(running: Cluster) -> None:
+def test_second_machine_of_a_name_and_second_coordinator_are_one_line(running: BenchCluster) -> None:
     directory, address = running.machines.directory, running.machines.address("m1")
     join = ("--join", f"tls/{address}:7447", "--credentials", str(directory / "ca" / "m2"))
     assert "node m2: the fabric has a node of this name already" in refusal(running, "m2", "node", *join)
@@ -104,7 +104,9 @@ def test_second_machine_of_a_name_and_second_coordinator_are_one_line(running: C
     until(lambda: reaches(running), "h1 does not reach h2", limit_s=PATIENCE_S)
 
 
-def test_machine_that_is_stopped_for_a_while_comes_back_with_nothing_lost_or_twice(running: Cluster) -> None:
+def test_machine_that_is_stopped_for_a_while_comes_back_with_nothing_lost_or_twice(
+    running: BenchCluster,
+) -> None:
     before = {host["name"]: host["lid"] for host in running.ask("m1", "status")["hosts"]}
     os.kill(running.processes["m2"].pid, signal.SIGSTOP)
     try:
@@ -160,7 +162,7 @@ def far_clock(tmp_path: Path) -> Path:
     return library
 
 
-def captured_on_both(up: Cluster, file: Path, environment: dict[str, str]) -> list[dict[str, Any]]:
+def captured_on_both(up: BenchCluster, file: Path, environment: dict[str, str]) -> list[dict[str, Any]]:
     """Capture on all machines while h1 pings h2, until packets of the cables of both have come; return all of them.
 
     Which come first is not said: the kernels of the hosts send some of their own, and captures begin one by one.

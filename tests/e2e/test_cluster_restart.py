@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from opavnic_bench.base.sites import until
-from opavnic_bench.cluster.machines import Cluster, cluster, machines
+from opavnic_bench.cluster.machines import BenchCluster, cluster, machines
 
 PATIENCE_S = 60.0
 """Seconds for what comes true by itself; ends as it does. A busy machine is slow to notice, and to answer."""
@@ -23,20 +23,20 @@ LAB = {
 HOSTS = ("h1", "h2", "h3")
 
 
-def inside(up: Cluster, host: str, *command: str) -> subprocess.CompletedProcess[str]:
+def inside(up: BenchCluster, host: str, *command: str) -> subprocess.CompletedProcess[str]:
     words = ["ip", "netns", "exec", up.namespace(host), *command]
     return subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
 
 
-def reaches(up: Cluster, host: str, other: str) -> bool:
+def reaches(up: BenchCluster, host: str, other: str) -> bool:
     return inside(up, host, "ping", "-c1", "-W1", f"10.9.2.{other[1:]}").returncode == 0
 
 
-def lids(up: Cluster) -> dict[str, int]:
+def lids(up: BenchCluster) -> dict[str, int]:
     return {host["name"]: host["lid"] for host in up.ask("m1", "status")["hosts"]}
 
 
-def namespaces(up: Cluster) -> set[str]:
+def namespaces(up: BenchCluster) -> set[str]:
     found = json.loads(subprocess.run(["ip", "-j", "netns"], capture_output=True, check=True).stdout or "[]")
     return {row["name"] for row in found} & set(map(up.namespace, HOSTS))
 

@@ -7,13 +7,13 @@ import io
 import pytest
 
 from hfi_sim.fabric.faults import parse_match
-from hfi_sim.fabric.trace import TraceRecord
+from hfi_sim.fabric.trace import TracedPacket
 from opavnic.observe.capture import Capture
 from opavnic.observe.trace_file import TraceReader
 from opavnic.scenario import Hosts, Scenario, ScenarioEm
 
 
-def captured(capture: Capture) -> list[TraceRecord]:
+def captured(capture: Capture) -> list[TracedPacket]:
     data = capture.head
     while piece := capture.take(True):
         data += piece

@@ -20,7 +20,7 @@ from ejfat.control.plane import InstanceAddresses, PlaneConfig
 from ejfat.events.segmentation import Segmenter
 from ejfat.live.app import AppConfig, LbApp
 from ejfat.live.carrier import NativeCarrier
-from ejfat.live.ports import FramePort
+from ejfat.live.ports import EthernetPort
 from ejfat.pipeline.native import NativePipeline, Wanted
 from native_module import needs_native
 from unit.ejfat.pipelines import IMPLEMENTATIONS
@@ -140,7 +140,7 @@ def test_boundary_lies_behind_all_that_passed_until_the_datapath_stood_still(imp
     load.check(400)
 
 
-class Wire(FramePort):
+class Wire(EthernetPort):
     """A port of this process, on which nothing is lost."""
 
     medium = "tap"

@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
-from ejfat.base.drops import Drop as EjfatDrop
+from ejfat.base.drops import LbDrop as EjfatDrop
 from hfi_sim.base.counters import Drop, PacketCounters
 from opavnic.vnic.counters import TrafficCounters, VnicCounters
 from tools.generate.origins import module_file

@@ -42,7 +42,7 @@ class Value(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class AttrRow:
     """The declaration of an attribute."""
 
     number: int
@@ -62,25 +62,25 @@ class Row:
 class AttrId(Code):
     """Attributes of the EMA class; others stay plain ints."""
 
-    row: Row
+    row: AttrRow
 
-    def __new__(cls, row: Row) -> Self:
+    def __new__(cls, row: AttrRow) -> Self:
         """Make the member of a row."""
         member = int.__new__(cls, row.number)
         member._value_, member.text, member.row = row.number, row.name, row
         return member
 
-    CLASS_PORT_INFO = Row(
+    CLASS_PORT_INFO = AttrRow(
         0x0001, "ClassPortInfo", ClassPortInfo, get="class_port_info", set="class_port_info", of_port=True
     )
-    NOTICE = Row(0x0002, "Notice", Notice, of_port=True)
-    VESW_PORT_INFO = Row(0x0011, "VeswPortInfo", VeswPortInfo, get="vesw_port_info", set="vesw_port_info")
-    MAC_ENTRIES = Row(0x0012, "MacEntries", MacEntries, get="mac_entries", set="mac_entries")
-    IFACE_UCAST_MACS = Row(0x0013, "IfaceUcastMacs", IfaceMacs, get="ucast_macs", command="ucast-macs")
-    IFACE_MCAST_MACS = Row(0x0014, "IfaceMcastMacs", IfaceMacs, get="mcast_macs", command="mcast-macs")
-    DELETE_VESW = Row(0x0015, "DeleteVesw", VeswPortInfo, set="delete_vesw")
-    SUMMARY_COUNTERS = Row(0x0020, "SummaryCounters", SummaryCounters, get=VNIC)
-    ERROR_COUNTERS = Row(0x0022, "ErrorCounters", ErrorCounters, get=VNIC)
+    NOTICE = AttrRow(0x0002, "Notice", Notice, of_port=True)
+    VESW_PORT_INFO = AttrRow(0x0011, "VeswPortInfo", VeswPortInfo, get="vesw_port_info", set="vesw_port_info")
+    MAC_ENTRIES = AttrRow(0x0012, "MacEntries", MacEntries, get="mac_entries", set="mac_entries")
+    IFACE_UCAST_MACS = AttrRow(0x0013, "IfaceUcastMacs", IfaceMacs, get="ucast_macs", command="ucast-macs")
+    IFACE_MCAST_MACS = AttrRow(0x0014, "IfaceMcastMacs", IfaceMacs, get="mcast_macs", command="mcast-macs")
+    DELETE_VESW = AttrRow(0x0015, "DeleteVesw", VeswPortInfo, set="delete_vesw")
+    SUMMARY_COUNTERS = AttrRow(0x0020, "SummaryCounters", SummaryCounters, get=VNIC)
+    ERROR_COUNTERS = AttrRow(0x0022, "ErrorCounters", ErrorCounters, get=VNIC)
 
     @property
     def command(self) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from opavnic.lab.ownership.runtime import ROOT_VARIABLE, runtime_root
-from opavnic_bench.base.sites import Site, run
+from opavnic_bench.base.sites import HostPair, run
 from opavnic_bench.base.turns import PeerError
 
 OWN: Final = (sys.executable, "-m", "opavnic.cli.main")
@@ -44,12 +44,12 @@ class RunningLab:
         except ValueError as error:
             raise PeerError(f"opavnic {' '.join(words)} printed no JSON: {text!r:.80}") from error
 
-    def site(self, client: str, server: str) -> Site:
+    def site(self, client: str, server: str) -> HostPair:
         """Return two of its hosts; the server has one VNIC, with an address."""
         status = self.ask("status")
         hosts = {host["name"]: host for host in status["hosts"]}
         address = hosts[server]["vnics"][0]["ip"].partition("/")[0]
-        return Site(hosts[client]["namespace"], hosts[server]["namespace"], address, (status["pid"],))
+        return HostPair(hosts[client]["namespace"], hosts[server]["namespace"], address, (status["pid"],))
 
 
 @contextlib.contextmanager

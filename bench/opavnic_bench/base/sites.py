@@ -25,7 +25,7 @@ _READY_S: Final = 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class HostPair:
     """Two hosts that can reach each other."""
 
     client: str

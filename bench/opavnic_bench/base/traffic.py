@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from typing import Any, Final
 
-from opavnic_bench.base.sites import Site, run
+from opavnic_bench.base.sites import HostPair, run
 from opavnic_bench.base.turns import PeerError
 
 PINGS: Final = 400
@@ -29,7 +29,7 @@ def inside(namespace: str, *command: str) -> list[str]:
     return ["ip", "netns", "exec", namespace, *command]
 
 
-def settle(site: Site) -> None:
+def settle(site: HostPair) -> None:
     """Wait until the hosts have found each other: ping until the first answer."""
     answer = run(*inside(site.client, "ping", "-c", "1", "-w", "10", "-i", "0.1", site.address), check=False)
     if " 0% packet loss" not in answer and "1 received" not in answer:
@@ -37,7 +37,7 @@ def settle(site: Site) -> None:
 
 
 @contextlib.contextmanager
-def iperf_server(site: Site) -> Iterator[None]:
+def iperf_server(site: HostPair) -> Iterator[None]:
     """Have the server of iperf3 ready on the server's host."""
     command = inside(site.server, "iperf3", "-s", "--forceflush")
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
@@ -50,7 +50,7 @@ def iperf_server(site: Site) -> Iterator[None]:
         process.communicate()
 
 
-def iperf(site: Site, seconds: int, *options: str) -> dict[str, Any]:
+def iperf(site: HostPair, seconds: int, *options: str) -> dict[str, Any]:
     """Return the summary of iperf3's report. Retry while the server is still busy with the previous client."""
     command = inside(site.client, "iperf3", "-c", site.address, "-J", "-t", str(seconds), *options)
     left = _ATTEMPTS
@@ -86,7 +86,7 @@ def iperf_result(output: str) -> dict[str, Any]:
     return end
 
 
-def round_trips(site: Site) -> list[float]:
+def round_trips(site: HostPair) -> list[float]:
     """Return round trip times in us, ascending."""
     pings = ("ping", "-n", "-c", str(PINGS), "-i", "0.001", "-w", "10", site.address)
     times = sorted(float(time) * 1e3 for time in _RTT.findall(run(*inside(site.client, *pings), check=False)))

@@ -13,10 +13,10 @@ from statistics import median
 from typing import Any, Final
 
 from opavnic_bench.base.running_lab import running_lab
-from opavnic_bench.base.sites import SUBNET, Site, bench_namespaces, give_address, run, until
+from opavnic_bench.base.sites import SUBNET, HostPair, bench_namespaces, give_address, run, until
 from opavnic_bench.base.traffic import inside, iperf, iperf_server, round_trips, settle
 from opavnic_bench.base.turns import PeerError, Progress, silent
-from opavnic_bench.cluster.machines import Cluster, Machines, cluster, machines
+from opavnic_bench.cluster.machines import BenchCluster, Machines, cluster, machines
 
 NAME: Final = "bench-cluster"
 CLUSTER: Final = "cluster"
@@ -145,19 +145,19 @@ def _summarize(result: ClusterResult, samples: dict[str, list[tuple[float, float
     result.tls_tcp_to_one_machine = beside(TLS, ONE_MACHINE)
 
 
-def _site(running: Cluster, nodes: int) -> Site:
+def _site(running: BenchCluster, nodes: int) -> HostPair:
     pids = tuple(process.pid for process in running.processes.values())
-    return Site(running.namespace("h1"), running.namespace(f"h{nodes}"), f"10.9.2.{nodes}", pids)
+    return HostPair(running.namespace("h1"), running.namespace(f"h{nodes}"), f"10.9.2.{nodes}", pids)
 
 
-def _measure(site: Site, seconds: int) -> tuple[float, float]:
+def _measure(site: HostPair, seconds: int) -> tuple[float, float]:
     """Return Gbit/s of one TCP connection, and the median round trip in microseconds."""
     with iperf_server(site):
         end = iperf(site, seconds)
     return end["sum_received"]["bits_per_second"] / 1e9, median(round_trips(site))
 
 
-def _loss(site: Site) -> float:
+def _loss(site: HostPair) -> float:
     done = run(
         *inside(site.client, "ping", "-q", "-c", str(_PINGS), "-i", "0.01", "-W", "5", site.address),
         check=False,
@@ -166,7 +166,7 @@ def _loss(site: Site) -> float:
     return round(1 - int(received.split()[0]) / _PINGS, 4)
 
 
-def _unaccounted(running: Cluster) -> int:
+def _unaccounted(running: BenchCluster) -> int:
     """Return how many frames are missing at rest; what is still on its way gets some time."""
     with contextlib.suppress(PeerError):
         until(lambda: not running.unaccounted(), "", pause_s=0.5, limit_s=_REST_S)
@@ -174,7 +174,7 @@ def _unaccounted(running: Cluster) -> int:
 
 
 @contextlib.contextmanager
-def _vxlan(found: Machines) -> Iterator[Site]:
+def _vxlan(found: Machines) -> Iterator[HostPair]:
     """Two hosts, of the first machine and the last one, joined by VXLAN over the same bridge."""
     first, last = found.names[0], found.names[-1]
     with bench_namespaces("vxlan-a", "vxlan-b") as (a, b):
@@ -185,4 +185,4 @@ def _vxlan(found: Machines) -> Iterator[Site]:
             run("ip", "-n", namespace, "link", "set", "vx0", "netns", host)
         give_address(a, "vx0", 1, 1450)
         give_address(b, "vx0", 2, 1450)
-        yield Site(a, b, f"{SUBNET}.2")
+        yield HostPair(a, b, f"{SUBNET}.2")

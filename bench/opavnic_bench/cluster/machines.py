@@ -105,7 +105,7 @@ def machines(count: int, prefix: str = "") -> Iterator[Machines]:
 
 
 @dataclass(slots=True)
-class Cluster:
+class BenchCluster:
     """A lab that runs on machines."""
 
     machines: Machines
@@ -202,7 +202,7 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def cluster(found: Machines, lab: Mapping[str, Any], *, tls: bool = True) -> Iterator[Cluster]:
+def cluster(found: Machines, lab: Mapping[str, Any], *, tls: bool = True) -> Iterator[BenchCluster]:
     """Have a lab up on machines.
 
     Args:    lab: the content of its file; `cluster.nodes` is added.
@@ -215,7 +215,7 @@ def cluster(found: Machines, lab: Mapping[str, Any], *, tls: bool = True) -> Ite
     if tls:
         nodes = [word for name in found.names[1:] for word in ("--node", name)]
         run(*OWN, "cluster", "ca", str(found.directory / "ca"), "--coordinator", found.names[0], *nodes)
-    running = Cluster(found, lab["name"], file, ("tls",) if tls else ())
+    running = BenchCluster(found, lab["name"], file, ("tls",) if tls else ())
     try:
         first, *others = found.names
         running.start(first)

@@ -37,7 +37,7 @@ _KIB: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class ScaleFigures:
     """The results of one size."""
 
     ports: int
@@ -60,7 +60,7 @@ class Figures:
     """Memory of the whole process: fabric, agents, SM, EM."""
 
 
-COLUMNS: Final = tuple(item.name for item in fields(Figures))
+COLUMNS: Final = tuple(item.name for item in fields(ScaleFigures))
 
 
 def bench_scale(sizes: Sequence[int], progress: Progress = silent) -> dict[str, Any]:
@@ -105,7 +105,7 @@ def _config(hosts: Sequence[str]) -> EmConfig:
     return parse_config({"mac": "learn", "polling": polls, "limits": limits, "vesws": vesws})
 
 
-async def measure(ports: int, database: Path) -> Figures:
+async def measure(ports: int, database: Path) -> ScaleFigures:
     """Measure one size in this process, on a loop of virtual time. Raises BenchError if the EM did not converge."""
     loop, begin = asyncio.get_running_loop(), time.process_time()
     topology = fat_tree_for(ports)
@@ -136,7 +136,7 @@ async def measure(ports: int, database: Path) -> Figures:
         world.fabric.set_link(link, up=False)
         world.subnet_manager.sweep()
         again = time.process_time()
-        return Figures(
+        return ScaleFigures(
             ports=len(world.hosts),
             switches=len(switches),
             links=len(topology.cables),

@@ -44,7 +44,7 @@ COLUMNS: Final = ("way", "size", "shm", "batch", "packets_per_second", "gbps", "
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class TransportCase:
     """One way, packets of one size."""
 
     way: str
@@ -59,7 +59,7 @@ class Case:
         return f"{self.way}, {self.size} bytes{', shared memory' if self.shm else ''}"
 
 
-def cases(sizes: Sequence[int], crate: Path | None) -> list[Case]:
+def cases(sizes: Sequence[int], crate: Path | None) -> list[TransportCase]:
     """Return what is measured."""
     programs: dict[str, tuple[str, ...]] = {
         way: (sys.executable, "-m", "opavnic_bench.cluster.transport", way) for way in ("transport", "wheel")
@@ -67,7 +67,7 @@ def cases(sizes: Sequence[int], crate: Path | None) -> list[Case]:
     if crate is not None:
         programs["crate"] = (str(crate),)
     return [
-        Case(way, size, shm, program)
+        TransportCase(way, size, shm, program)
         for size in sizes
         for shm in (False, True)
         for way, program in programs.items()
@@ -102,7 +102,7 @@ def bench_transport(
     }
 
 
-def _measure(case: Case, seconds: float, batches: Sequence[int]) -> list[dict[str, Any]]:
+def _measure(case: TransportCase, seconds: float, batches: Sequence[int]) -> list[dict[str, Any]]:
     address = str(with_port(Address.parse("tcp/127.0.0.1:0", is_listen=True)))
     with subprocess.Popen(
         [*case.program, "receive", address], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -128,7 +128,7 @@ def _measure(case: Case, seconds: float, batches: Sequence[int]) -> list[dict[st
     return [_row(case, json.loads(line)) for line in done.stdout.splitlines()]
 
 
-def _row(case: Case, measured: dict[str, Any]) -> dict[str, Any]:
+def _row(case: TransportCase, measured: dict[str, Any]) -> dict[str, Any]:
     named = {key: value for key, value in asdict(case).items() if key != "program"}
     gbps = round(measured["packets_per_second"] * case.size * _BITS / 1e9, 3)
     return {**named, **measured, "gbps": gbps}

@@ -10,12 +10,12 @@ from opavnic_bench.base.machine import machine
 from opavnic_bench.base.running_lab import end_labs
 from opavnic_bench.base.sites import remove_namespaces
 from opavnic_bench.base.turns import Progress, Run, medians, ratio, silent, take_turns
-from opavnic_bench.datapath.measure import Sample, measure
+from opavnic_bench.datapath.measure import DatapathSample, measure
 from opavnic_bench.datapath.peers import BESIDE, Variant, variants
 
 BUDGET_S: Final = 285.0
 """A run that would take longer stops early; the report says how many rounds it measured."""
-COLUMNS: Final = ("variant", "mtu", "icrc", *(item.name for item in fields(Sample)))
+COLUMNS: Final = ("variant", "mtu", "icrc", *(item.name for item in fields(DatapathSample)))
 """The figures of a variant."""
 RATIOS: Final = ("tcp_gbps", "tcp4_gbps", "udp64_kpps", "rtt_us_p50")
 """The figures of which ratios are given."""
@@ -26,7 +26,7 @@ _LESS_IS_BETTER: Final = ("rtt_us_p50",)
 class BenchResult:
     """The results of a run."""
 
-    run: Run[Variant, Sample]
+    run: Run[Variant, DatapathSample]
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the median of each variant, in the order of the run."""
@@ -127,6 +127,6 @@ def _clean_up() -> None:
     remove_namespaces()
 
 
-def _measure(variant: Variant, seconds: int) -> Sample:
+def _measure(variant: Variant, seconds: int) -> DatapathSample:
     with variant.site(variant.mtu) as site:
         return measure(site, seconds)

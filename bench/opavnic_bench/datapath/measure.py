@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from opavnic_bench.base.sites import Site
+from opavnic_bench.base.sites import HostPair
 from opavnic_bench.base.traffic import iperf, iperf_server, round_trips, settle
 
 _HIGH_WATER: Final = re.compile(r"VmHWM:\s+(\d+) kB")
@@ -17,7 +17,7 @@ _UDP_BYTES: Final = "64"
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class DatapathSample:
     """One round of one variant."""
 
     tcp_gbps: float
@@ -34,7 +34,7 @@ class Sample:
     """Largest resident size of the processes that carry the frames; None if the kernel does."""
 
 
-def measure(site: Site, seconds: int) -> Sample:
+def measure(site: HostPair, seconds: int) -> DatapathSample:
     """Measure one round; each throughput lasts `seconds`.
 
     Raises:  PeerError: the hosts do not reach each other, or a program fails.
@@ -47,7 +47,7 @@ def measure(site: Site, seconds: int) -> Sample:
         four = iperf(site, seconds, "-P", "4")["sum_received"]
         udp = iperf(site, seconds, "-u", "-l", _UDP_BYTES, "-b", "0")["sum"]
     rtts = round_trips(site)
-    return Sample(
+    return DatapathSample(
         tcp_gbps=one["bits_per_second"] / 1e9,
         tcp4_gbps=four["bits_per_second"] / 1e9,
         udp64_kpps=max(udp["packets"] - udp["lost_packets"], 0) / udp["seconds"] / 1e3,

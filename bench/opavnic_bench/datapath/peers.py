@@ -16,7 +16,7 @@ from typing import Final
 
 from opavnic.datapath.selection import NOT_BUILT, load_native
 from opavnic_bench.base.running_lab import OWN, running_lab
-from opavnic_bench.base.sites import SUBNET, Site, bench_namespaces, give_address, run, until
+from opavnic_bench.base.sites import SUBNET, HostPair, bench_namespaces, give_address, run, until
 from opavnic_bench.base.turns import PeerError
 
 BESIDE: Final = "beside-"
@@ -33,7 +33,7 @@ class Variant:
     mtu: int
     icrc: str | None
     """always or offload for our own datapaths; None for the peers, which have none."""
-    site: Callable[[int], AbstractContextManager[Site]]
+    site: Callable[[int], AbstractContextManager[HostPair]]
     """Creates the hosts, with the given MTU."""
     missing: Callable[[], str]
     """Returns why it cannot be measured here, empty if it can."""
@@ -77,9 +77,9 @@ def _program(*command: str, ready: str = "", environment: dict[str, str] | None 
 
 def _ours(
     datapath: str, icrc: str, program: Sequence[str] = OWN
-) -> Callable[[int], AbstractContextManager[Site]]:
+) -> Callable[[int], AbstractContextManager[HostPair]]:
     @contextlib.contextmanager
-    def site(mtu: int) -> Iterator[Site]:
+    def site(mtu: int) -> Iterator[HostPair]:
         name = f"bench-{datapath}"
         lab = {
             "name": name,
@@ -101,15 +101,15 @@ def _ours(
 
 
 @contextlib.contextmanager
-def _veth(mtu: int) -> Iterator[Site]:
+def _veth(mtu: int) -> Iterator[HostPair]:
     with bench_namespaces("veth-a", "veth-b") as (a, b):
         run("ip", "link", "add", "eth0", "netns", a, "type", "veth", "peer", "name", "eth0", "netns", b)
         give_address(a, "eth0", 1, mtu)
-        yield Site(a, b, give_address(b, "eth0", 2, mtu))
+        yield HostPair(a, b, give_address(b, "eth0", 2, mtu))
 
 
 @contextlib.contextmanager
-def _vxlan(mtu: int) -> Iterator[Site]:
+def _vxlan(mtu: int) -> Iterator[HostPair]:
     with bench_namespaces("vxlan-a", "vxlan-b") as (a, b):
         run("ip", "link", "add", "wire", "netns", a, "type", "veth", "peer", "name", "wire", "netns", b)
         for host, namespace in ((1, a), (2, b)):
@@ -121,21 +121,21 @@ def _vxlan(mtu: int) -> Iterator[Site]:
                 "ip", "-n", namespace, "link", "add", "eth0", "type", "vxlan", "id", "2", *ends, "dev", "wire"
             )
         give_address(a, "eth0", 1, mtu)
-        yield Site(a, b, give_address(b, "eth0", 2, mtu))
+        yield HostPair(a, b, give_address(b, "eth0", 2, mtu))
 
 
 @contextlib.contextmanager
-def _tap_forwarder(mtu: int) -> Iterator[Site]:
+def _tap_forwarder(mtu: int) -> Iterator[HostPair]:
     with bench_namespaces("tap-a", "tap-b") as (a, b), ExitStack() as stack:
         command = (sys.executable, "-m", "opavnic_bench.datapath.tap_forwarder", a, b)
         ready = "native" if load_native() is not None else "python"
         pid = stack.enter_context(_program(*command, ready=ready))
         give_address(a, "eth0", 1, mtu)
-        yield Site(a, b, give_address(b, "eth0", 2, mtu), (pid,))
+        yield HostPair(a, b, give_address(b, "eth0", 2, mtu), (pid,))
 
 
 @contextlib.contextmanager
-def _vde_switch(mtu: int) -> Iterator[Site]:
+def _vde_switch(mtu: int) -> Iterator[HostPair]:
     with (
         bench_namespaces("vde-a", "vde-b") as (a, b),
         tempfile.TemporaryDirectory(prefix="opavnic-bench-") as directory,
@@ -149,11 +149,11 @@ def _vde_switch(mtu: int) -> Iterator[Site]:
             pids.append(stack.enter_context(_program(*plug)))
         until(lambda: all(_has_device(namespace) for namespace in (a, b)), "vde_plug2tap made no device")
         give_address(a, "eth0", 1, mtu)
-        yield Site(a, b, give_address(b, "eth0", 2, mtu), tuple(pids))
+        yield HostPair(a, b, give_address(b, "eth0", 2, mtu), tuple(pids))
 
 
 @contextlib.contextmanager
-def _ovs_userspace(mtu: int) -> Iterator[Site]:
+def _ovs_userspace(mtu: int) -> Iterator[HostPair]:
     with (
         bench_namespaces("ovs-a", "ovs-b", "ovs-switch") as (a, b, middle),
         tempfile.TemporaryDirectory(prefix="opavnic-bench-") as directory,
@@ -177,7 +177,7 @@ def _ovs_userspace(mtu: int) -> Iterator[Site]:
             run(*control, "add-port", "br0", port, "--", "set", "interface", port, *settings)
             run("ip", "-n", middle, "link", "set", "dev", port, "netns", namespace)
         give_address(a, "eth1", 1, mtu)
-        yield Site(a, b, give_address(b, "eth2", 2, mtu), (pid,))
+        yield HostPair(a, b, give_address(b, "eth2", 2, mtu), (pid,))
 
 
 def _has_device(namespace: str) -> bool:

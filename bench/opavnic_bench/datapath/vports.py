@@ -95,7 +95,7 @@ def _measure(carrier: _native.Carrier, count: int) -> VportCost:
         stack.enter_context(sender)
         stack.callback(carrier.stop)
         _start(carrier, fds)
-        bed = _Bed(carrier, sender, fds)
+        bed = _VportBed(carrier, sender, fds)
         bed.sample()  # buffers grow, caches fill
         samples = [bed.sample() for _ in range(_SAMPLES)]
         return VportCost(count, median(samples), bed.carried)
@@ -165,7 +165,7 @@ def _config(index: int, macs: Sequence[tuple[bytes, int]]) -> _native.VportConfi
 _wait = partial(until, pause_s=0.001, limit_s=_WAIT_S)
 
 
-class _Bed:
+class _VportBed:
     """Sends, waits, and reads the clock of the thread."""
 
     def __init__(self, carrier: _native.Carrier, sender: socket.socket, fds: Sequence[int]) -> None:

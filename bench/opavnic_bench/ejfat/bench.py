@@ -18,7 +18,7 @@ from ejfat.pipeline.native import Backend, NativePipeline, make_pipeline
 from hfi_sim.base import precise_loop
 from opavnic_bench.base.turns import PeerError, Progress, repeat, silent, take_turns
 from opavnic_bench.ejfat.control import CHANGES, bench_control
-from opavnic_bench.ejfat.figures import MOCK, PIPELINE, RELAY, Case, Sample, figure, ratios
+from opavnic_bench.ejfat.figures import MOCK, PIPELINE, RELAY, LbCase, LbSample, figure, ratios
 from opavnic_bench.ejfat.frames import make_frames, make_tables
 from opavnic_bench.ejfat.labs import memory_lab, tap_labs
 from opavnic_bench.ejfat.mock import mock, why_no_mock
@@ -52,7 +52,7 @@ def bench_ejfat(
     skipped = {"native": choice.reason} if choice.reason else {}
     if no_taps:
         skipped["TAPs"] = no_taps
-    stations: dict[str, Callable[[], dict[Case, Sample]]] = {}
+    stations: dict[str, Callable[[], dict[LbCase, LbSample]]] = {}
     for by in kinds:
         stations[f"the pipeline, {by}"] = partial(pipelines, by, seconds)
     for by in kinds:
@@ -82,16 +82,16 @@ def bench_ejfat(
     }
 
 
-def pipelines(by: Backend, seconds: float) -> dict[Case, Sample]:
+def pipelines(by: Backend, seconds: float) -> dict[LbCase, LbSample]:
     """Measure a pipeline alone, with every version of the header."""
     return {
-        Case(PIPELINE, by, version, payload): _pipeline(by, version, payload, seconds)
+        LbCase(PIPELINE, by, version, payload): _pipeline(by, version, payload, seconds)
         for version in (1, 2, 3)
         for payload in PAYLOADS
     }
 
 
-def _pipeline(by: Backend, version: int, payload: int, seconds: float) -> Sample:
+def _pipeline(by: Backend, version: int, payload: int, seconds: float) -> LbSample:
     """Measure on frames in memory: the native pipeline takes them into a buffer first, as from a read."""
     pipeline = make_pipeline(by, make_tables()).pipeline
     frames = make_frames(version, payload)
@@ -105,10 +105,10 @@ def _pipeline(by: Backend, version: int, payload: int, seconds: float) -> Sample
         return len(frames)
 
     packets, elapsed = repeat(step, seconds)
-    return Sample(packets / elapsed, packets - pipeline.counters.tx_packets, len(frames[0]))
+    return LbSample(packets / elapsed, packets - pipeline.counters.tx_packets, len(frames[0]))
 
 
-def memory_labs(by: Backend, seconds: float) -> dict[Case, Sample]:
+def memory_labs(by: Backend, seconds: float) -> dict[LbCase, LbSample]:
     """Measure the load balancer in a lab in memory."""
     return {
         case: sample
@@ -117,22 +117,24 @@ def memory_labs(by: Backend, seconds: float) -> dict[Case, Sample]:
     }
 
 
-def on_taps(by: Backend, seconds: float, private: bool) -> dict[Case, Sample]:
+def on_taps(by: Backend, seconds: float, private: bool) -> dict[LbCase, LbSample]:
     """Measure the load balancer in a lab on TAPs, and as a program on a TAP."""
     return precise_loop.run(tap_labs(by, PAYLOADS, seconds, private=private))
 
 
-def relays(seconds: float) -> dict[Case, Sample]:
+def relays(seconds: float) -> dict[LbCase, LbSample]:
     """Measure a UDP relay in Python between two sockets of the loopback."""
-    return {Case(RELAY, "python", None, payload): _through(_relay, payload, seconds) for payload in PAYLOADS}
+    return {
+        LbCase(RELAY, "python", None, payload): _through(_relay, payload, seconds) for payload in PAYLOADS
+    }
 
 
-def mocks(seconds: float) -> dict[Case, Sample]:
+def mocks(seconds: float) -> dict[LbCase, LbSample]:
     """Measure udplbd2's software data plane between two sockets of the loopback."""
-    return {Case(MOCK, "udplbd2", 2, payload): _through(mock, payload, seconds) for payload in PAYLOADS}
+    return {LbCase(MOCK, "udplbd2", 2, payload): _through(mock, payload, seconds) for payload in PAYLOADS}
 
 
-def _through(between: Callable[[int], AbstractContextManager[int]], payload: int, seconds: float) -> Sample:
+def _through(between: Callable[[int], AbstractContextManager[int]], payload: int, seconds: float) -> LbSample:
     """Measure a program that forwards datagrams. Args: between: starts it, to a port; returns the port to send to."""
     data = next(iter(Segmenter(version=2, mtu=9000).payloads(bytes(payload), tick=1, data_id=1, event=1)))
     with (
@@ -157,7 +159,7 @@ def _through(between: Callable[[int], AbstractContextManager[int]], payload: int
             return got - before
 
         arrived, elapsed = repeat(step, seconds)
-        return Sample(arrived / elapsed, sent - got, len(data))
+        return LbSample(arrived / elapsed, sent - got, len(data))
 
 
 def _until_it_forwards(

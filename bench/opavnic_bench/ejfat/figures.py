@@ -26,7 +26,7 @@ _HEADERS = 14 + 28 + Segmenter(version=2).headers
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class LbCase:
     """The subject of a measurement, and the packets used."""
 
     what: str
@@ -37,7 +37,7 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class LbSample:
     """One round of a case."""
 
     packets_per_second: float
@@ -68,7 +68,7 @@ class Figure:
     """Processor time of the program for each packet; None: not measured."""
 
 
-def figure(case: Case, samples: Sequence[Sample]) -> Figure:
+def figure(case: LbCase, samples: Sequence[LbSample]) -> Figure:
     """Return the figure of a case; its losses are those of all rounds together."""
     rate = median(sample.packets_per_second for sample in samples)
     size = samples[0].size

@@ -19,7 +19,7 @@ from opavnic.lab.run.lab import Lab
 from opavnic.management.em_port import SmTopology, make_em
 from opavnic_bench.base.bed import PKEY, make_world
 from opavnic_bench.base.turns import BenchError
-from opavnic_bench.ejfat.figures import MEMORY_LAB, TAP_LAB, Case, Sample
+from opavnic_bench.ejfat.figures import MEMORY_LAB, TAP_LAB, LbCase, LbSample
 from opavnic_bench.ejfat.frames import LB, WORKER, make_frames, make_tables
 from opavnic_bench.ejfat.programs import measure_programs, sample_of, sender_on
 from vema.em.desired.desired import parse_config
@@ -50,7 +50,7 @@ async def _vesw(*hosts: str) -> AsyncIterator[list[MemoryNetdev]]:
         yield [netdevs[host] for host in hosts]
 
 
-async def memory_lab(by: Backend, payload: int, seconds: float) -> dict[Case, Sample]:
+async def memory_lab(by: Backend, payload: int, seconds: float) -> dict[LbCase, LbSample]:
     """Measure source, load balancer and worker on a virtual switch: three VNICs and a fabric, ICRCs included."""
     async with _vesw("lb", "source", "worker") as (lb, source, sink):
         got = sent = 0
@@ -79,12 +79,12 @@ async def memory_lab(by: Backend, payload: int, seconds: float) -> dict[Case, Sa
                 source.transmit(next(frames))
             sent += _BATCH
             await asyncio.sleep(0)
-        return {Case(MEMORY_LAB, by, 2, payload): Sample(got / elapsed, sent - got)}
+        return {LbCase(MEMORY_LAB, by, 2, payload): LbSample(got / elapsed, sent - got)}
 
 
 async def tap_labs(
     by: Backend, payloads: tuple[int, ...], seconds: float, *, private: bool
-) -> dict[Case, Sample]:
+) -> dict[LbCase, LbSample]:
     """Measure the load balancer as an app of a lab on TAPs and as a program, both only with `by`."""
     hosts = ["lb", "source", "worker", "alone"]
     model = LabModel.model_validate(
@@ -113,7 +113,7 @@ async def tap_labs(
         }
         for payload in payloads:
             async with sender_on(lab, "source", inside | {"payload": payload}) as sender:
-                samples[Case(TAP_LAB, by, 2, payload)] = await sample_of(
+                samples[LbCase(TAP_LAB, by, 2, payload)] = await sample_of(
                     lab, "worker", "daq", sender, seconds
                 )
         samples |= await measure_programs(lab, "alone", by, payloads, seconds)

@@ -30,8 +30,8 @@ from opavnic_bench.ejfat.figures import (
     FORWARDER_CALM,
     INTERFACE,
     INTERFACE_CALM,
-    Case,
-    Sample,
+    LbCase,
+    LbSample,
 )
 
 _WAIT_S = 60.0
@@ -57,14 +57,14 @@ class Running:
 
 async def measure_programs(
     lab: Lab, host: str, by: Backend, payloads: tuple[int, ...], seconds: float
-) -> dict[Case, Sample]:
+) -> dict[LbCase, LbSample]:
     """Measure the load balancer on a TAP and on a veth, and the forwarder, on a host of a lab."""
-    samples: dict[Case, Sample] = {}
+    samples: dict[LbCase, LbSample] = {}
     async with _program(lab, host, by, _TAP) as running:
         for payload in payloads:
             async with sender_on(lab, host, running.config | {"payload": payload}) as sender:
                 sample = await sample_of(lab, host, _TAP, sender, seconds, pid=running.process.pid)
-                samples[Case(ALONE, by, 2, payload)] = sample
+                samples[LbCase(ALONE, by, 2, payload)] = sample
     headers = Segmenter(version=2).headers
     sizes = tuple(size - headers for size in INTERFACE_SIZES)
     rates: dict[int, float] = {}
@@ -72,13 +72,13 @@ async def measure_programs(
         for payload in sizes:
             async with sender_on(lab, host, running.config | {"payload": payload}) as sender:
                 sample = await sample_of(lab, host, _WIRE, sender, seconds, pid=running.process.pid)
-                samples[Case(INTERFACE, by, 2, payload)] = sample
+                samples[LbCase(INTERFACE, by, 2, payload)] = sample
     async with _forwarder(lab, host, by) as running:
         pid = running.process.pid
         for payload in sizes:
             async with sender_on(lab, host, running.config | {"payload": payload}) as sender:
                 sample = await sample_of(lab, host, _WIRE, sender, seconds, pid=pid)
-                samples[Case(FORWARDER, by, None, payload)] = sample
+                samples[LbCase(FORWARDER, by, None, payload)] = sample
 
                 async def trial(rate: float, sender: Popen[str] = sender) -> float | None:
                     tried = await sample_of(lab, host, _WIRE, sender, seconds, rate)
@@ -94,14 +94,14 @@ async def measure_programs(
                     if not calm.lost:
                         break
                     rate *= CALM  # nothing was lost by luck
-                samples[Case(FORWARDER_CALM, by, None, payload)] = calm
+                samples[LbCase(FORWARDER_CALM, by, None, payload)] = calm
     async with _program(lab, host, by, _VETH) as running:
         for payload in rates:
             async with sender_on(lab, host, running.config | {"payload": payload}) as sender:
                 await _go(sender, 0.1)
                 pid = running.process.pid
                 sample = await sample_of(lab, host, _WIRE, sender, seconds, rates[payload], pid)
-                samples[Case(INTERFACE_CALM, by, 2, payload)] = sample
+                samples[LbCase(INTERFACE_CALM, by, 2, payload)] = sample
     return samples
 
 
@@ -177,7 +177,7 @@ async def sample_of(
     seconds: float,
     rate: float = 0,
     pid: int | None = None,
-) -> Sample:
+) -> LbSample:
     """Have the sender send; return the packets per second that the host received, and what was lost.
 
     Args:    rate: packets per second; 0: as many as it can. pid: of the program between, whose processor time counts.
@@ -190,7 +190,7 @@ async def sample_of(
     meanwhile = await _received(lab, host, interface) - before
     arrived = await _settled(lab, host, interface) - before
     per_packet = (_processor_ns(pid) - used) / arrived if pid is not None and arrived else None
-    return Sample(meanwhile / elapsed, max(sent - arrived, 0), sent=sent, processor_ns=per_packet)
+    return LbSample(meanwhile / elapsed, max(sent - arrived, 0), sent=sent, processor_ns=per_packet)
 
 
 def _processor_ns(pid: int | None) -> int:

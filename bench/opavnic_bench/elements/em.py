@@ -32,7 +32,7 @@ _KIB: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class EmCase:
     """One run: a number of vports, spread evenly over a number of virtual switches."""
 
     vports: int
@@ -77,7 +77,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class EmFigures:
     """The results of one run."""
 
     vports: int
@@ -93,12 +93,12 @@ class Figures:
     restart_sets: int
 
 
-COLUMNS: Final = tuple(item.name for item in fields(Figures))
+COLUMNS: Final = tuple(item.name for item in fields(EmFigures))
 
 
-def plans(vports: int) -> list[Plan]:
+def plans(vports: int) -> list[EmCase]:
     """Return the runs for a number of vports: one virtual switch for all, and one for each ten."""
-    return [Plan(vports, 1)] + ([Plan(vports, vports // MEMBERS)] if vports > MEMBERS else [])
+    return [EmCase(vports, 1)] + ([EmCase(vports, vports // MEMBERS)] if vports > MEMBERS else [])
 
 
 def bench_em(sizes: Sequence[int], progress: Progress = silent) -> dict[str, Any]:
@@ -112,7 +112,7 @@ def bench_em(sizes: Sequence[int], progress: Progress = silent) -> dict[str, Any
     }
 
 
-def _measure_apart(plan: Plan) -> dict[str, Any]:
+def _measure_apart(plan: EmCase) -> dict[str, Any]:
     """Measure one run in a process of its own."""
     command = [sys.executable, "-m", "opavnic_bench.elements.em", str(plan.vports), str(plan.vesws)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -122,7 +122,7 @@ def _measure_apart(plan: Plan) -> dict[str, Any]:
     return figures
 
 
-async def measure(plan: Plan, directory: Path) -> Figures:
+async def measure(plan: EmCase, directory: Path) -> EmFigures:
     """Run one plan in this process; `directory` takes the database.
 
     Raises:  BenchError: the EM did not converge, or MAC tables are wrong.
@@ -131,7 +131,7 @@ async def measure(plan: Plan, directory: Path) -> Figures:
         return await _measure(world, plan, directory / "em.sqlite")
 
 
-async def _measure(world: World, plan: Plan, database: Path) -> Figures:
+async def _measure(world: World, plan: EmCase, database: Path) -> EmFigures:
     config = plan.config()
     em = _em(world, database)
     begin = time.perf_counter()
@@ -147,7 +147,7 @@ async def _measure(world: World, plan: Plan, database: Path) -> Figures:
     await _converge(em, plan)
     restart_s = time.perf_counter() - begin
     em.stop()
-    return Figures(
+    return EmFigures(
         vports=plan.vports,
         vesws=plan.vesws,
         policy=plan.policy,
@@ -170,12 +170,12 @@ def _sets(world: World) -> int:
     return sum(vnic_port.agent.counters.sets for vnic_port in world.vnic_ports.values())
 
 
-async def _converge(em: EthernetService, plan: Plan) -> None:
+async def _converge(em: EthernetService, plan: EmCase) -> None:
     if not await em.wait_converged(TIME_LIMIT_S):
         raise BenchError(f"{plan.vports} vports: not converged within {TIME_LIMIT_S:g} s")
 
 
-def _check_tables(world: World, plan: Plan) -> None:
+def _check_tables(world: World, plan: EmCase) -> None:
     wanted = plan.vports // plan.vesws - 1 if plan.policy == "learn" else 0
     for vnic_port in world.vnic_ports.values():
         tables = [len(adapter.mac_table) for adapter in vnic_port.adapters.values()]
@@ -187,7 +187,7 @@ def _check_tables(world: World, plan: Plan) -> None:
 
 def main() -> None:
     """Measure the run in the arguments, vports and virtual switches, and print its figures as JSON."""
-    plan = Plan(int(sys.argv[1]), int(sys.argv[2]))
+    plan = EmCase(int(sys.argv[1]), int(sys.argv[2]))
     with tempfile.TemporaryDirectory(prefix="opavnic-bench-") as directory:
         figures = asyncio.run(measure(plan, Path(directory)))
     sys.stdout.write(json.dumps(asdict(figures)) + "\n")

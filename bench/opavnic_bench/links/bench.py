@@ -12,9 +12,9 @@ from opavnic_bench.base.machine import machine
 from opavnic_bench.base.running_lab import end_labs
 from opavnic_bench.base.sites import remove_namespaces
 from opavnic_bench.base.turns import Progress, Run, ratio, silent, take_turns
-from opavnic_bench.links.cases import PLAIN, Case, Subject, Veth, plain_case, subjects
+from opavnic_bench.links.cases import PLAIN, LinkCase, Subject, Veth, plain_case, subjects
 from opavnic_bench.links.measure import measure, staying
-from opavnic_bench.links.proof import Sample, prove
+from opavnic_bench.links.proof import LinkSample, prove
 from opavnic_bench.links.theory import FULL_FRAME, packet_bytes, round_trip_us, tcp_limit_gbps
 
 COLUMNS: Final = {
@@ -35,16 +35,16 @@ COLUMNS: Final = {
 class LinksResult:
     """The results of a run."""
 
-    run: Run[Subject, Sample]
+    run: Run[Subject, LinkSample]
     """All but the plain case."""
-    plain: Sequence[Sample]
+    plain: Sequence[LinkSample]
     """The plain case, in the order of time: a run before each of the others, and one after the last."""
 
     @property
     def proven(self) -> bool:
         """Whether every case of ours was measured, and was what it says."""
         rows = {row["case"]: row for row in self.rows()}
-        ours = [PLAIN, *(subject.name for subject in self.run.samples if isinstance(subject, Case))]
+        ours = [PLAIN, *(subject.name for subject in self.run.samples if isinstance(subject, LinkCase))]
         return all(name in rows for name in ours) and all(
             row["proof"] is None or row["proof"]["ok"] for row in rows.values()
         )
@@ -54,7 +54,7 @@ class LinksResult:
         everything = [(plain_case(), self.plain), *self.run.samples.items()]
         return [self._row(subject, samples) for subject, samples in everything if samples]
 
-    def _row(self, subject: Subject, samples: Sequence[Sample]) -> dict[str, Any]:
+    def _row(self, subject: Subject, samples: Sequence[LinkSample]) -> dict[str, Any]:
         gbps = median(sample.tcp_gbps for sample in samples)
         rtt = median(sample.rtt_us_p50 for sample in samples)
         is_plain = samples is self.plain
@@ -80,7 +80,7 @@ class LinksResult:
             "proof": prove(subject, samples, beside),
         }
 
-    def _beside(self, sample: Sample) -> Sequence[Sample]:
+    def _beside(self, sample: LinkSample) -> Sequence[LinkSample]:
         """Return the runs of the plain case right before and right after."""
         return self.plain[sample.place : sample.place + 2]
 
@@ -106,7 +106,7 @@ class LinksResult:
         }
 
 
-def _possible_gbps(subject: Subject, beside: Sequence[Sample]) -> float:
+def _possible_gbps(subject: Subject, beside: Sequence[LinkSample]) -> float:
     """Return what the slowest link leaves for TCP, and no more than the plain case carries beside it."""
     if isinstance(subject, Veth):
         return tcp_limit_gbps(subject.rate_bps, FULL_FRAME)
@@ -114,7 +114,7 @@ def _possible_gbps(subject: Subject, beside: Sequence[Sample]) -> float:
     return min([limit, *([median(sample.tcp_gbps for sample in beside)] if beside else [])])
 
 
-def _expected_us(subject: Subject, beside: Sequence[Sample]) -> float | None:
+def _expected_us(subject: Subject, beside: Sequence[LinkSample]) -> float | None:
     """Return the round trip of the plain case, and what the links of this one add to it."""
     if isinstance(subject, Veth) or not beside:
         return None
@@ -132,13 +132,13 @@ def bench_links(
     Args:  seconds: of each TCP measurement. only: names of cases; empty means all. The plain case is always measured.
     """
     others = [one for one in subjects(only) if one.name != PLAIN]
-    plain: list[Sample] = []
+    plain: list[LinkSample] = []
     _clean_up()
     start = monotonic()
     try:
         with staying(plain_case()) as measure_plain:
 
-            def measure_beside(subject: Subject) -> Sample:
+            def measure_beside(subject: Subject) -> LinkSample:
                 sample = measure(subject, seconds, lambda: plain.append(measure_plain(seconds)))
                 return replace(sample, place=len(plain) - 1)
 

@@ -17,7 +17,7 @@ MTU: Final = 1500
 
 
 @dataclass(frozen=True, slots=True)
-class Wire:
+class LinkParameters:
     """One link; the defaults are those of a lab file."""
 
     rate_bps: float = 100e9
@@ -30,11 +30,11 @@ class Wire:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Case:
+class LinkCase:
     """One fabric; a subject of this benchmark."""
 
     name: str
-    way: tuple[Wire, ...]
+    way: tuple[LinkParameters, ...]
     """The links from the client to the server; the way back has the same."""
     fabric: Mapping[str, Any]
     """The section of the lab file."""
@@ -65,37 +65,44 @@ class Case:
         }
 
 
-def _star(name: str, wire: Wire, **options: Any) -> Case:
+def _star(name: str, wire: LinkParameters, **options: Any) -> LinkCase:
     """Return two hosts on one switch."""
-    return Case(name, (wire, wire), {"link": wire.section()}, **options)
+    return LinkCase(name, (wire, wire), {"link": wire.section()}, **options)
 
 
-def _credits() -> Case:
+def _credits() -> LinkCase:
     """Return links with little room, the server's slower than the client's: each burst stops the client."""
-    near, far = Wire(), Wire(rate_bps=25e9)
+    near, far = LinkParameters(), LinkParameters(rate_bps=25e9)
     room = {"buffer": "16K", "fecn": "8K"}
     links = [
         {"ends": ["h1", "sw0:1"], **near.section(), "credits": room},
         {"ends": ["h2", "sw0:2"], **far.section(), "credits": room},
     ]
     topology = {"kind": "explicit", "switches": {"sw0": {"ports": 8}}, "links": links}
-    return Case("credits", (near, far), {"topology": topology}, credits=True)
+    return LinkCase("credits", (near, far), {"topology": topology}, credits=True)
 
 
-def _shaped(name: str, links: int, hosts: int, via: Sequence[str], topology: Mapping[str, Any]) -> Case:
+def _shaped(name: str, links: int, hosts: int, via: Sequence[str], topology: Mapping[str, Any]) -> LinkCase:
     """Return several flows through a shape that offers paths of equal length."""
-    return Case(name, (Wire(),) * links, {"topology": {**topology}}, hosts=hosts, flows=FLOWS, via=tuple(via))
+    return LinkCase(
+        name,
+        (LinkParameters(),) * links,
+        {"topology": {**topology}},
+        hosts=hosts,
+        flows=FLOWS,
+        via=tuple(via),
+    )
 
 
 _CASES: Final = (
-    _star(PLAIN, Wire()),
-    _star("rate-1G", Wire(rate_bps=1e9)),
-    _star("rate-10G", Wire(rate_bps=10e9)),
-    _star("latency-200us", Wire(latency_s=200e-6)),
-    _star("jitter", Wire(jitter_s=200e-6)),
+    _star(PLAIN, LinkParameters()),
+    _star("rate-1G", LinkParameters(rate_bps=1e9)),
+    _star("rate-10G", LinkParameters(rate_bps=10e9)),
+    _star("latency-200us", LinkParameters(latency_s=200e-6)),
+    _star("jitter", LinkParameters(jitter_s=200e-6)),
     _credits(),
-    _star("loss-match", Wire(), fault=f"loss on {CLIENT}->sw0 {LOSS:.2%} vesw={VESW}"),
-    _star("capture", Wire(), captured=True),
+    _star("loss-match", LinkParameters(), fault=f"loss on {CLIENT}->sw0 {LOSS:.2%} vesw={VESW}"),
+    _star("capture", LinkParameters(), captured=True),
     _shaped(
         "multipath",
         4,
@@ -117,10 +124,10 @@ class Veth:
 
 _VETHS: Final = (Veth("veth-tbf-1G", 1e9), Veth("veth-tbf-10G", 10e9))
 
-Subject = Case | Veth
+Subject = LinkCase | Veth
 
 
-def plain_case() -> Case:
+def plain_case() -> LinkCase:
     """Return the case that the others are compared with."""
     return next(case for case in _CASES if case.name == PLAIN)
 

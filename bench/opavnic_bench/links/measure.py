@@ -14,11 +14,11 @@ from typing import Any, Final, TypeVar
 from hfi_sim.base.errors import WireError
 from hfi_sim.wire.captures import CaptureReader
 from opavnic_bench.base.running_lab import RunningLab, environment, running_lab
-from opavnic_bench.base.sites import Site, bench_namespaces, give_address, run, until
+from opavnic_bench.base.sites import HostPair, bench_namespaces, give_address, run, until
 from opavnic_bench.base.traffic import iperf, iperf_server, round_trips, settle
 from opavnic_bench.base.turns import PeerError
-from opavnic_bench.links.cases import CLIENT, MTU, VESW, Case, Veth
-from opavnic_bench.links.proof import Evidence, Sample
+from opavnic_bench.links.cases import CLIENT, MTU, VESW, LinkCase, Veth
+from opavnic_bench.links.proof import Evidence, LinkSample
 
 _FIRST_PORT: Final = 40000
 """Of the client's flows; fixed, so that they take the same paths in each round."""
@@ -30,7 +30,7 @@ _CAPTURE_ENDS_S: Final = 60.0
 T = TypeVar("T")
 
 
-def measure(subject: Case | Veth, seconds: int, first: Callable[[], None]) -> Sample:
+def measure(subject: LinkCase | Veth, seconds: int, first: Callable[[], None]) -> LinkSample:
     """Measure one round; TCP takes `seconds`. `first` is called right before, when all is up.
 
     Raises:  PeerError: the hosts do not reach each other, or a program fails.
@@ -39,7 +39,7 @@ def measure(subject: Case | Veth, seconds: int, first: Callable[[], None]) -> Sa
 
 
 @contextlib.contextmanager
-def staying(case: Case) -> Iterator[Callable[[int], Sample]]:
+def staying(case: LinkCase) -> Iterator[Callable[[int], LinkSample]]:
     """Have the lab of a case up; yield what measures a round in it, and takes the seconds of TCP.
 
     Raises:  PeerError: as `measure`.
@@ -51,20 +51,20 @@ def staying(case: Case) -> Iterator[Callable[[int], Sample]]:
         yield lambda seconds: replace(_sample(site, seconds, case.flows), engine=engine)
 
 
-def _veth(veth: Veth, seconds: int, first: Callable[[], None]) -> Sample:
+def _veth(veth: Veth, seconds: int, first: Callable[[], None]) -> LinkSample:
     with bench_namespaces("tbf-a", "tbf-b") as (a, b):
         run("ip", "link", "add", "eth0", "netns", a, "type", "veth", "peer", "name", "eth0", "netns", b)
         limit = ("rate", f"{veth.rate_bps:.0f}bit", "burst", "256k", "latency", "50ms")
         for namespace in (a, b):
             run("tc", "-n", namespace, "qdisc", "add", "dev", "eth0", "root", "tbf", *limit)
         give_address(a, "eth0", 1, MTU)
-        site = Site(a, b, give_address(b, "eth0", 2, MTU))
+        site = HostPair(a, b, give_address(b, "eth0", 2, MTU))
         settle(site)
         first()
         return _sample(site, seconds)
 
 
-def _lab(case: Case, seconds: int, first: Callable[[], None]) -> Sample:
+def _lab(case: LinkCase, seconds: int, first: Callable[[], None]) -> LinkSample:
     with running_lab(case.lab()) as lab:
         site = lab.site(CLIENT, case.server)
         settle(site)
@@ -78,12 +78,12 @@ def _lab(case: Case, seconds: int, first: Callable[[], None]) -> Sample:
         return replace(sample, engine=after.engine, evidence=evidence)
 
 
-def _sample(site: Site, seconds: int, flows: int = 1) -> Sample:
+def _sample(site: HostPair, seconds: int, flows: int = 1) -> LinkSample:
     several = ("-P", str(flows), "--cport", str(_FIRST_PORT)) if flows > 1 else ()
     with iperf_server(site):
         gbps = iperf(site, seconds, *several)["sum_received"]["bits_per_second"] / 1e9
     rtts = round_trips(site)
-    return Sample(gbps, rtts[len(rtts) // 2], fmean(rtts), rtts[0])
+    return LinkSample(gbps, rtts[len(rtts) // 2], fmean(rtts), rtts[0])
 
 
 # --- what a lab has counted --------------------------------------------------------------------------------
@@ -103,7 +103,7 @@ class _Look:
     engine: str = field(compare=False)
 
 
-def _look(lab: RunningLab, case: Case) -> _Look:
+def _look(lab: RunningLab, case: LinkCase) -> _Look:
     status = lab.ask("status", "--counters")
     faults = lab.ask("fault", "show")["faults"] if case.fault else []
     (vnic,) = next(host["vnics"] for host in status["hosts"] if host["name"] == CLIENT)

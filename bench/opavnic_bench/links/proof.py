@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, Final
 
-from opavnic_bench.links.cases import LOSS, PLAIN, Case, Veth, Wire
+from opavnic_bench.links.cases import LOSS, PLAIN, LinkCase, LinkParameters, Veth
 from opavnic_bench.links.theory import (
     FULL_FRAME,
     binomial_interval,
@@ -25,7 +25,7 @@ _RATE_SLACK: Final = 1.05
 """What was queued when iperf3 began to count arrives in addition."""
 _JITTER_SLACK: Final = 0.1
 _KEPT: Final = 0.99
-_FAST_BPS: Final = Wire().rate_bps
+_FAST_BPS: Final = LinkParameters().rate_bps
 _PATH_SHARE: Final = 0.01
 """A path with less than this share of the packets carries no flow."""
 
@@ -57,7 +57,7 @@ NOTHING: Final = Evidence()
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class LinkSample:
     """One round of one case."""
 
     tcp_gbps: float
@@ -70,7 +70,9 @@ class Sample:
     """Of the runs of the plain case in their order, the one right before it. The next one is right after it."""
 
 
-def prove(subject: Case | Veth, samples: Sequence[Sample], plain: Sequence[Sample]) -> Proof | None:
+def prove(
+    subject: LinkCase | Veth, samples: Sequence[LinkSample], plain: Sequence[LinkSample]
+) -> Proof | None:
     """Return what shows that a case was what it says, with `ok`; None for the plain case, which claims nothing.
 
     Args:  samples: its rounds, at least one. plain: those of the plain case beside them; may be empty.
@@ -96,7 +98,7 @@ def prove(subject: Case | Veth, samples: Sequence[Sample], plain: Sequence[Sampl
     return _latency(subject, samples)
 
 
-def _rate(samples: Sequence[Sample], limit_gbps: float) -> Proof:
+def _rate(samples: Sequence[LinkSample], limit_gbps: float) -> Proof:
     fastest = max(sample.tcp_gbps for sample in samples)
     return {
         "ok": fastest <= limit_gbps * _RATE_SLACK,
@@ -105,13 +107,13 @@ def _rate(samples: Sequence[Sample], limit_gbps: float) -> Proof:
     }
 
 
-def _latency(case: Case, samples: Sequence[Sample]) -> Proof:
+def _latency(case: LinkCase, samples: Sequence[LinkSample]) -> Proof:
     due = shortest_round_trip_us(case.way)
     fastest = min(sample.rtt_us_min for sample in samples)
     return {"ok": fastest >= due, "rtt_us_min": round(fastest, 1), "due_us": round(due, 1)}
 
 
-def _jitter(case: Case, samples: Sequence[Sample], plain: Sequence[Sample]) -> Proof:
+def _jitter(case: LinkCase, samples: Sequence[LinkSample], plain: Sequence[LinkSample]) -> Proof:
     mean = median(sample.rtt_us_mean for sample in samples)
     if not plain:
         return {"ok": False, "rtt_us_mean": round(mean, 1), "theory_us": None}

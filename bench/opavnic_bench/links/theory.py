@@ -8,7 +8,7 @@ from typing import Final
 
 from hfi_sim.wire.lrh16b import SIZE as LRH_BYTES
 from hfi_sim.wire.packet import QUAD_WORD, wire_length_qw
-from opavnic_bench.links.cases import MTU, Wire
+from opavnic_bench.links.cases import MTU, LinkParameters
 
 _ETHERNET: Final = 14
 _L4: Final = 4
@@ -26,13 +26,13 @@ def packet_bytes(frame: int) -> int:
     return wire_length_qw(LRH_BYTES + _L4 + frame) * QUAD_WORD
 
 
-def round_trip_us(way: Sequence[Wire]) -> float:
+def round_trip_us(way: Sequence[LinkParameters]) -> float:
     """Return the mean time of a ping on its links, there and back, in us."""
     bits = packet_bytes(PING_FRAME) * 8
     return sum(wire.latency_s + bits / wire.rate_bps + wire.jitter_s / 2 for wire in way) * 2e6
 
 
-def shortest_round_trip_us(way: Sequence[Wire]) -> float:
+def shortest_round_trip_us(way: Sequence[LinkParameters]) -> float:
     """Return the time that no ping can be faster than, in us: without jitter."""
     bits = packet_bytes(PING_FRAME) * 8
     return sum(wire.latency_s + bits / wire.rate_bps for wire in way) * 2e6

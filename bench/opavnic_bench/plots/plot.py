@@ -39,7 +39,7 @@ class Panel:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class PanelSource:
     """Which rows of a result become panels, one for each measure."""
 
     rows: str
@@ -53,9 +53,9 @@ class Source:
 
 
 _PACKETS: Final = (("packets_per_second", "packets per second"),)
-SOURCES: Final[Mapping[str, tuple[Source, ...]]] = {
+SOURCES: Final[Mapping[str, tuple[PanelSource, ...]]] = {
     "datapath": (
-        Source(
+        PanelSource(
             "results",
             ("variant", "mtu", "icrc"),
             (
@@ -67,9 +67,11 @@ SOURCES: Final[Mapping[str, tuple[Source, ...]]] = {
             ("variant", frozenset({variant.name for variant in variants()} - {"native", "python"})),
         ),
     ),
-    "vports": (Source("results", ("vports",), (("ns_per_packet", "ns per packet, by number of VNICs"),)),),
+    "vports": (
+        PanelSource("results", ("vports",), (("ns_per_packet", "ns per packet, by number of VNICs"),)),
+    ),
     "links": (
-        Source(
+        PanelSource(
             "runs",
             ("case",),
             (
@@ -81,32 +83,32 @@ SOURCES: Final[Mapping[str, tuple[Source, ...]]] = {
         ),
     ),
     "fabric": (
-        Source("hops", ("hops", "time", "engine", "endpoints"), _PACKETS),
-        Source("routing", ("hosts", "engine"), (("sweep_s", "time to bring a fat tree up, s"),)),
+        PanelSource("hops", ("hops", "time", "engine", "endpoints"), _PACKETS),
+        PanelSource("routing", ("hosts", "engine"), (("sweep_s", "time to bring a fat tree up, s"),)),
     ),
-    "engine": (Source("runs", ("case", "workers"), _PACKETS),),
-    "mad": (Source("figures", ("exchange", "where"), (("per_second", "exchanges per second"),)),),
+    "engine": (PanelSource("runs", ("case", "workers"), _PACKETS),),
+    "mad": (PanelSource("figures", ("exchange", "where"), (("per_second", "exchanges per second"),)),),
     "em": (
-        Source(
+        PanelSource(
             "runs",
             ("vports", "vesws", "policy"),
             (("converge_s", "time to configure the fabric, s"), ("mads", "MADs")),
         ),
     ),
     "lnet": (
-        Source("runs", ("hfis",), (("virtual_gbps", "Gbit/s of virtual time, by HFIs"),)),
-        Source("shapes", ("shape", "bonding"), (("gbps", "unequal links, Gbit/s of virtual time"),)),
-        Source(
+        PanelSource("runs", ("hfis",), (("virtual_gbps", "Gbit/s of virtual time, by HFIs"),)),
+        PanelSource("shapes", ("shape", "bonding"), (("gbps", "unequal links, Gbit/s of virtual time"),)),
+        PanelSource(
             "faults",
             ("fault", "load", "bonding"),
             (("worst_s", "longest time of a message under a fault, s"),),
         ),
-        Source(
+        PanelSource(
             "cpu", ("peers",), (("us_per_message", "processor time of a message by number of peers, us"),)
         ),
     ),
     "ejfat": (
-        Source(
+        PanelSource(
             "figures",
             ("what", "by", "version", "payload"),
             _PACKETS,
@@ -114,7 +116,7 @@ SOURCES: Final[Mapping[str, tuple[Source, ...]]] = {
         ),
     ),
     "cluster": (
-        Source(
+        PanelSource(
             "subjects",
             ("what",),
             (("tcp_gbps", "TCP, one flow, Gbit/s"), ("rtt_us_p50", "round trip, median, us")),
@@ -122,14 +124,14 @@ SOURCES: Final[Mapping[str, tuple[Source, ...]]] = {
         ),
     ),
     "transport": (
-        Source(
+        PanelSource(
             "runs",
             ("way", "size", "batch"),
             (*_PACKETS, ("gbps", "Gbit/s"), ("rtt_us_p50", "round trip, median, us")),
         ),
     ),
     "scale": (
-        Source(
+        PanelSource(
             "runs",
             ("ports",),
             (
@@ -139,7 +141,7 @@ SOURCES: Final[Mapping[str, tuple[Source, ...]]] = {
             ),
         ),
     ),
-    "web": (Source("runs", ("view",), (("tcp_gbps", "TCP, one flow, Gbit/s"),)),),
+    "web": (PanelSource("runs", ("view",), (("tcp_gbps", "TCP, one flow, Gbit/s"),)),),
 }
 """What is drawn of each benchmark; `vports` is `datapath --vports`."""
 
@@ -155,7 +157,7 @@ def panels(bench: str, result: Mapping[str, Any]) -> list[Panel]:
     return found
 
 
-def _bar_of(source: Source, row: Mapping[str, Any], value: float) -> Bar:
+def _bar_of(source: PanelSource, row: Mapping[str, Any], value: float) -> Bar:
     label = " ".join(str(row[name]) for name in source.label if row.get(name) not in (None, ""))
     return Bar(label, float(value), source.peers is None or row[source.peers[0]] not in source.peers[1])
 

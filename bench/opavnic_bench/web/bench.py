@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from opavnic_bench.base.machine import machine
 from opavnic_bench.base.running_lab import OWN, RunningLab, environment, running_lab
-from opavnic_bench.base.sites import Site, run
+from opavnic_bench.base.sites import HostPair, run
 from opavnic_bench.base.traffic import iperf, iperf_server
 from opavnic_bench.base.turns import BenchError, Progress, medians, silent, take_turns
-from opavnic_bench.datapath.measure import Sample, measure
+from opavnic_bench.datapath.measure import DatapathSample, measure
 from opavnic_bench.web.cost import SETTLE_S, descendants, main_thread_s, serving, spent_so_far, spent_while
 from opavnic_bench.web.held_page import held_page
 from opavnic_bench.web.memory_lab import memory_lab
@@ -92,7 +92,7 @@ def bench_web(rounds: int, seconds: int, progress: Progress = silent) -> dict[st
 class Looked:
     """One turn."""
 
-    flow: Sample
+    flow: DatapathSample
     spent: Mapping[str, float]
     """What each took of a processor meanwhile, in seconds per second: lab, web, browser."""
 
@@ -115,7 +115,7 @@ def _looked_at(view: str, browser: Browser, running: RunningLab) -> Iterator[dic
             yield lab | {"web": serving(os.getpid()), "browser": descendants(os.getpid(), CHROMIUM)}
 
 
-def _ratios(some: Sequence[Sample], others: Sequence[Sample]) -> dict[str, float]:
+def _ratios(some: Sequence[DatapathSample], others: Sequence[DatapathSample]) -> dict[str, float]:
     """Return the medians of the ratios of neighbouring turns."""
     return {
         name: median([getattr(a, name) / getattr(b, name) for a, b in zip(some, others, strict=True)])
@@ -127,7 +127,7 @@ def _medians_of(every: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return {who: round(median([spent[who] for spent in every]), 4) for who in every[0]}
 
 
-def _costs(browser: Browser, running: RunningLab, site: Site) -> dict[str, dict[str, float]]:
+def _costs(browser: Browser, running: RunningLab, site: HostPair) -> dict[str, dict[str, float]]:
     """Return what looking takes of processors, in seconds per second: at a lab of two hosts, idle and under a flow."""
     with contextlib.ExitStack() as closed:
         seen = {"closed": spent_while(COST_S, {"lab": [running.ask("status")["pid"]]})}

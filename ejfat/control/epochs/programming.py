@@ -12,7 +12,7 @@ from ipaddress import IPv4Address
 
 from ejfat.base.addresses import IpAddress
 from ejfat.control.epochs.prefixes import Prefix
-from ejfat.tables.match_action import Entry, Match, TableSpec, exact, prefix_match
+from ejfat.tables.match_action import Entry, KeyMatch, TableSpec, exact, prefix_match
 from ejfat.tables.schema import (
     V1_CALENDAR,
     V1_DST_FILTER,
@@ -32,7 +32,7 @@ from ejfat.tables.schema import (
 
 _ETHER_TYPE = {4: 0x0800, 6: 0x86DD}
 _ARP = 0x0806
-_ANY_IFACE = Match(0, 0)
+_ANY_IFACE = KeyMatch(0, 0)
 _BROADCAST = 0xFFFFFFFFFFFF
 _ALL_NODES_MAC = 0x333300000001
 

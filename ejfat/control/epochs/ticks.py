@@ -17,7 +17,7 @@ from collections import Counter, deque
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
-from ejfat.base.drops import Drop
+from ejfat.base.drops import LbDrop
 from ejfat.control.epochs.prefixes import TICKS
 
 SAMPLES = 10
@@ -65,7 +65,7 @@ class TickPredictor:
         self.seen = 0
         """The largest believed tick that the data plane has seen since the ticks last went backwards."""
 
-    def sample(self, source: Source, sample: TickSample) -> Drop | None:
+    def sample(self, source: Source, sample: TickSample) -> LbDrop | None:
         """Accept a sample of a source, or return the reason for refusing it.
 
         If the ticks of a source went backwards, it has restarted, and its older samples are dropped. An unknown source
@@ -81,11 +81,11 @@ class TickPredictor:
         elif known[-1].sent_ns and sample.sent_ns:
             passed = (sample.sent_ns - known[-1].sent_ns) / 1e9
             if not 0 < passed <= now - known[-1].at + CLOCK_SLACK_S:
-                return Drop.SYNC_TIMESTAMP
+                return LbDrop.SYNC_TIMESTAMP
         if not self._is_within_reach(sample, known):
-            return Drop.SYNC_AHEAD
+            return LbDrop.SYNC_AHEAD
         if source not in self._sources and not self._has_room(source):
-            return Drop.SYNC_SOURCES
+            return LbDrop.SYNC_SOURCES
         if known and sample.tick < known[-1].tick:
             known.clear()
         known.append(sample)

@@ -10,32 +10,32 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from ejfat.base.drops import Drop, LbCounters, PipelineCounters, Reply
+from ejfat.base.drops import LbCounters, LbDrop, PipelineCounters, Reply
 
 LBS = 16
 MEMBERS = 1024
-_RESULTS: tuple[tuple[Drop, ...] | Reply | None, ...] = (
+_RESULTS: tuple[tuple[LbDrop, ...] | Reply | None, ...] = (
     None,  # parser
-    (Drop.MAC_DST_MISS,),
-    (Drop.NOT_IP,),
-    (Drop.IP_DST_MISS,),
-    (Drop.ARP_TARGET,),
-    (Drop.ICMPV4_TARGET, Drop.ICMPV4_UNHANDLED),
-    (Drop.ICMPV6_UNHANDLED,),
-    (Drop.ND_TARGET,),
+    (LbDrop.MAC_DST_MISS,),
+    (LbDrop.NOT_IP,),
+    (LbDrop.IP_DST_MISS,),
+    (LbDrop.ARP_TARGET,),
+    (LbDrop.ICMPV4_TARGET, LbDrop.ICMPV4_UNHANDLED),
+    (LbDrop.ICMPV6_UNHANDLED,),
+    (LbDrop.ND_TARGET,),
     Reply.ARP,
     Reply.ICMPV4_ECHO,
     Reply.ICMPV6_ECHO,
     Reply.NEIGHBOR,
 )
 _LB_DROPS = {
-    "blocked_src": Drop.SRC_BLOCKED,
-    "not_ip": Drop.NOT_IP,
-    "no_udplb_hdr": Drop.NOT_UDPLB_PORT,
-    "bad_udplb_version": Drop.PARSER_BAD_VERSION,
-    "epoch_assign_miss": Drop.EPOCH_MISS,
-    "lb_calendar_miss": Drop.CALENDAR_MISS,
-    "mbr_info_miss": Drop.MEMBER_MISS,
+    "blocked_src": LbDrop.SRC_BLOCKED,
+    "not_ip": LbDrop.NOT_IP,
+    "no_udplb_hdr": LbDrop.NOT_UDPLB_PORT,
+    "bad_udplb_version": LbDrop.PARSER_BAD_VERSION,
+    "epoch_assign_miss": LbDrop.EPOCH_MISS,
+    "lb_calendar_miss": LbDrop.CALENDAR_MISS,
+    "mbr_info_miss": LbDrop.MEMBER_MISS,
 }
 _LB_COUNTS: dict[str, Callable[[LbCounters], int]] = {
     "rx_pkt": lambda lb: lb.rx_packets,
@@ -94,7 +94,7 @@ class Metrics:
         yield "lb_mbr_tx_byte_counter", sizes
 
 
-def _result(counters: PipelineCounters, what: tuple[Drop, ...] | Reply | None) -> int:
+def _result(counters: PipelineCounters, what: tuple[LbDrop, ...] | Reply | None) -> int:
     if what is None:
         return sum(count for drop, count in counters.drops.items() if drop.stage == "parser")
     if isinstance(what, Reply):

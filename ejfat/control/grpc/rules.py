@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ejfat.base.errors import EjfatError
-from ejfat.tables.match_action import Entry, KeyField, Match, MatchKind, TableSpec, prefix_match
+from ejfat.tables.match_action import Entry, KeyField, KeyMatch, MatchKind, TableSpec, prefix_match
 from ejfat.tables.schema import V23_SPECS, Dialect, Op, TableSet, Update
 
 _SPECS = {spec.name: spec for spec in V23_SPECS}
@@ -93,7 +93,7 @@ def deletion(rule: Rule, tables: TableSet) -> Update | None:
     return None if entry is None else Update(Op.DELETE, Dialect.V23, spec.name, entry)
 
 
-def _key(rule: Rule) -> tuple[TableSpec, tuple[Match, ...]]:
+def _key(rule: Rule) -> tuple[TableSpec, tuple[KeyMatch, ...]]:
     spec = _SPECS.get(rule.table)
     if spec is None:
         raise RuleError(RuleFault.TABLE, f"no table {rule.table!r}, expected one of {', '.join(_SPECS)}")
@@ -104,16 +104,16 @@ def _key(rule: Rule) -> tuple[TableSpec, tuple[Match, ...]]:
     return spec, _matches(spec, rule.matches)
 
 
-def _matches(spec: TableSpec, matches: Sequence[RuleMatch]) -> tuple[Match, ...]:
+def _matches(spec: TableSpec, matches: Sequence[RuleMatch]) -> tuple[KeyMatch, ...]:
     return tuple(_match(spec, key, match) for key, match in zip(spec.keys, matches, strict=True))
 
 
-def _match(spec: TableSpec, key: KeyField, match: RuleMatch) -> Match:
+def _match(spec: TableSpec, key: KeyField, match: RuleMatch) -> KeyMatch:
     name = f"{spec.name}: {key.name}"
     if match.key is None:
         if key.kind is MatchKind.EXACT:
             raise RuleError(RuleFault.MATCH_TYPE, f"{name} needs a key")
-        return Match(0, 0)
+        return KeyMatch(0, 0)
     value = _number(match.key, key.width, RuleFault.KEY, name)
     if match.prefix_length is not None:
         if not 0 <= match.prefix_length <= key.width:
@@ -127,7 +127,7 @@ def _match(spec: TableSpec, key: KeyField, match: RuleMatch) -> Match:
             if match.mask is None
             else _number(match.mask, key.width, RuleFault.MASK, f"{name} mask")
         )
-        found = Match(value & mask, mask)
+        found = KeyMatch(value & mask, mask)
     if key.kind is MatchKind.EXACT and found.mask != key.full_mask:
         raise RuleError(RuleFault.MATCH_TYPE, f"{name} is an exact key; its mask must have all bits set")
     if key.kind is MatchKind.LPM and found.mask != prefix_match(0, found.prefix_length, key.width).mask:

@@ -38,7 +38,7 @@ Refusal = Callable[[int, int, Space | None], Drop | None]
 Receive = Callable[[int, bytes, int, Space | None], None]
 
 
-class Receiver(Protocol):
+class FarEnd(Protocol):
     """The port at the far end."""
 
     def receive(self, now: int, packet: bytes, hops: int, space: Space | None, /) -> None:
@@ -96,7 +96,7 @@ class Direction:
         self._next: Callable[[int, bytes, int, int, Space | None], None]
         self.compose()
 
-    def lead_to(self, target: Receiver) -> None:
+    def lead_to(self, target: FarEnd) -> None:
         """Set the port that receives arriving packets; called once, before anything arrives."""
         self._receive = target.receive
 

@@ -86,7 +86,7 @@ def _touches_switch(topology: Topology, cables: list[tuple[int, str]]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class NodePlaces:
     """Where each node of a topology is drawn: its centre in pixels from the top left corner, by its name."""
 
     width: float
@@ -94,7 +94,7 @@ class Picture:
     at: dict[str, Position]
 
 
-def picture(topology: Topology) -> Picture:
+def picture(topology: Topology) -> NodePlaces:
     """Return where to draw each node: in layers if there are such, else on a circle."""
     found = layers(topology)
     return _layered(found) if found is not None else _circular(topology)
@@ -119,7 +119,7 @@ def as_svg(topology: Topology, *, is_down: Mark | None = None) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _layered(found: list[list[str]]) -> Picture:
+def _layered(found: list[list[str]]) -> NodePlaces:
     widest = max(map(len, found))
     width = widest * (_BOX_WIDTH + _GAP) + 2 * _MARGIN
     height = (len(found) - 1) * _LAYER_HEIGHT + 2 * _MARGIN + _BOX_HEIGHT
@@ -131,10 +131,10 @@ def _layered(found: list[list[str]]) -> Picture:
                 _MARGIN + step * (index + 0.5),
                 height - _MARGIN - _BOX_HEIGHT / 2 - rank * _LAYER_HEIGHT,
             )
-    return Picture(width, height, at)
+    return NodePlaces(width, height, at)
 
 
-def _circular(topology: Topology) -> Picture:
+def _circular(topology: Topology) -> NodePlaces:
     switches = [node.name for node in topology.of_kind(NodeKind.SWITCH)]
     graph = topology.graph()
     pitch = len(switches) * (_BOX_WIDTH + _GAP) / (2 * math.pi)
@@ -159,10 +159,10 @@ def _circular(topology: Topology) -> Picture:
         turn += (0.5 if slot % 2 else -0.5) * (_BOX_WIDTH + _GAP) / outer
         radius = outer + (slot // 2) * (_BOX_HEIGHT + _GAP)
         at[node.name] = (side / 2 + radius * math.sin(turn), side / 2 - radius * math.cos(turn))
-    return Picture(side, side, at)
+    return NodePlaces(side, side, at)
 
 
-def _cable_lines(topology: Topology, drawing: Picture, is_down: Mark | None) -> Iterator[str]:
+def _cable_lines(topology: Topology, drawing: NodePlaces, is_down: Mark | None) -> Iterator[str]:
     drawn: dict[frozenset[str], int] = {}
     for cable in topology.cables:
         (ax, ay), (bx, by) = drawing.at[cable.a[0]], drawing.at[cable.b[0]]
@@ -194,7 +194,7 @@ def _label(way: tuple[Position, Position], part: float, text: str, colour: str) 
     )
 
 
-def _node_boxes(topology: Topology, drawing: Picture) -> Iterator[str]:
+def _node_boxes(topology: Topology, drawing: NodePlaces) -> Iterator[str]:
     for node in topology.nodes.values():
         x, y = drawing.at[node.name]
         yield (

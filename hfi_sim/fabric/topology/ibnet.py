@@ -50,7 +50,7 @@ _DESCRIPTION: Final = re.compile(r'"([^"]*)"')
 
 
 @dataclass(slots=True)
-class _Port:
+class _IbnetPort:
     line: int
     far: str
     far_port: int
@@ -67,7 +67,7 @@ class _Block:
     ident: str
     guid: int | None
     description: str
-    cabled: dict[int, _Port] = field(default_factory=dict)
+    cabled: dict[int, _IbnetPort] = field(default_factory=dict)
 
 
 def loads(text: str, source: str = "<text>") -> Topology:
@@ -185,7 +185,7 @@ def _add_port(block: _Block, match: re.Match[str], number: int, place: str) -> N
         raise TopologyError(
             f'{place}: port {port} of "{block.ident}" is already cabled in line {block.cabled[port].line}'
         )
-    block.cabled[port] = _Port(number, match[3], int(match[4]), _link(match[6] or "", place))
+    block.cabled[port] = _IbnetPort(number, match[3], int(match[4]), _link(match[6] or "", place))
 
 
 def _link(comment: str, place: str) -> LinkConfig:
@@ -210,7 +210,7 @@ def _check_names(blocks: dict[str, _Block], source: str, last_line: int) -> None
 
 
 def _check_far_end(
-    blocks: dict[str, _Block], block: _Block, number: int, port: _Port, source: str, last_line: int
+    blocks: dict[str, _Block], block: _Block, number: int, port: _IbnetPort, source: str, last_line: int
 ) -> None:
     """Hold a port line to the line at the other end of its cable."""
     place = f"{source}:{port.line}"

@@ -1,6 +1,6 @@
 """What a client of subnet administration holds there and asks for. Sans-IO: requests out, responses and time in.
 
-An `Order` is something that the administration is to hold for the client until it is dropped: a port in a group, a
+An `SaOrder` is something that the administration is to hold for the client until it is dropped: a port in a group, a
 service, a subscription. After `reset`, because another subnet manager is there or says that it has forgotten, all
 orders are placed anew. What is refused, or not answered, is tried again: an administration in the middle of a sweep
 refuses what it takes a second later.
@@ -29,7 +29,7 @@ AT_ONCE: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class SaOrder:
     """What the administration is to hold."""
 
     attr_id: int
@@ -54,7 +54,7 @@ class OrderState(Enum):
 class Held:
     """An order and its result so far."""
 
-    order: Order
+    order: SaOrder
     state: OrderState = OrderState.NEW
     answer: bytes = b""
     """The record of the last answer, while the order is held."""
@@ -100,7 +100,7 @@ class SaClient:
 
     # --- what is wanted ------------------------------------------------------------------------------------
 
-    def place(self, key: Hashable, order: Order) -> None:
+    def place(self, key: Hashable, order: SaOrder) -> None:
         """Have the administration hold an order; one with the same key gives way to it."""
         held = self.orders.get(key)
         if held is not None and held.order == order:
@@ -233,7 +233,7 @@ class SaClient:
         return Ask(ticket, message)
 
 
-def _cancel(order: Order) -> SaMessage:
+def _cancel(order: SaOrder) -> SaMessage:
     if order.cancels_with is not None:
         return SaMessage.request(Method.SET, order.attr_id, order.cancels_with, mask=order.mask)
     return SaMessage.request(Method.DELETE, order.attr_id, order.record, mask=order.mask)

@@ -46,7 +46,7 @@ R = TypeVar("R", bound=SaRecord)
 
 
 @dataclass(frozen=True, slots=True)
-class SeenPort:
+class SaPort:
     """An ACTIVE port of an HFI."""
 
     guid: int
@@ -75,7 +75,7 @@ class FabricPicture:
     """What the tables of the administration said last."""
 
     def __init__(self, client: SaClient) -> None:
-        self.ports: dict[int, SeenPort] = {}
+        self.ports: dict[int, SaPort] = {}
         """By GUID."""
         self.fabrics: tuple[VfInfoRecord, ...] = ()
         self.subnet_prefix = PortInfo().subnet_prefix
@@ -166,7 +166,7 @@ class FabricPicture:
                 continue
             self.subnet_prefix = port.subnet_prefix
             number = info.local_port_num
-            self.ports[info.port_guid] = SeenPort(
+            self.ports[info.port_guid] = SaPort(
                 guid=info.port_guid,
                 lid=node.lid,
                 opa_port_num=number,

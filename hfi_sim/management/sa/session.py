@@ -20,7 +20,7 @@ from hfi_sim.base.errors import FabricError, WireError
 from hfi_sim.base.port_state import PortEventKind, PortState
 from hfi_sim.base.types import LID_NONE
 from hfi_sim.management.mad.agents import MadRequest
-from hfi_sim.management.sa.client import Order, SaClient
+from hfi_sim.management.sa.client import SaClient, SaOrder
 from hfi_sim.management.sa.picture import FabricPicture
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.nodes.port_event import PortEvent
@@ -29,7 +29,7 @@ from hfi_sim.wire.mad.message import Mad
 from hfi_sim.wire.mad.sa_attributes import SaAttrId
 from hfi_sim.wire.sa.message import DATA_AT
 from hfi_sim.wire.sa.records import InformInfo
-from hfi_sim.wire.sma.notice import Notice, TrapNumber
+from hfi_sim.wire.sma.notice import SubnetNotice, TrapNumber
 
 log = logging.getLogger("hfi_sim.management.sa")
 
@@ -144,7 +144,7 @@ class SaSession:
     def _report(self, request: MadRequest) -> bytes | None:
         """Take a notice, and say that it has come."""
         try:
-            notice = Notice.parse(request.mad[DATA_AT:])
+            notice = SubnetNotice.parse(request.mad[DATA_AT:])
         except WireError as error:
             log.warning("[%s] report of LID %#x: %s", self._port.name, request.slid, error)
             return None
@@ -156,8 +156,8 @@ class SaSession:
         return bytes(answer)
 
 
-def _subscription(trap: int) -> Order:
+def _subscription(trap: int) -> SaOrder:
     def info(subscribe: int) -> InformInfo:
         return InformInfo(subscribe=subscribe, trap=trap)
 
-    return Order(SaAttrId.INFORM_INFO, info(1), 0, cancels_with=info(0))
+    return SaOrder(SaAttrId.INFORM_INFO, info(1), 0, cancels_with=info(0))

@@ -27,9 +27,9 @@ from hfi_sim.wire.sma.notice import (
     BadMkeyData,
     CapabilityData,
     LinkStateData,
-    Notice,
     NoticeType,
     Producer,
+    SubnetNotice,
     TrapNumber,
 )
 
@@ -173,7 +173,7 @@ class SubnetManagementAgent:
         settings = self._port.settings
         if not settings.trap_lid or not self._port.lid:
             return
-        notice = Notice(
+        notice = SubnetNotice(
             type=kind,
             producer=Producer.SWITCH if isinstance(self._port, SwitchPort0) else Producer.HFI,
             trap_number=number,

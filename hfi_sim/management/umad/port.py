@@ -39,7 +39,7 @@ MAX_TIMEOUT_S: Final = 24 * 3600.0
 """What longer timeouts of programs are taken for."""
 
 
-class PortFacts(Protocol):
+class UmadPortFacts(Protocol):
     """What the device needs to know of its port."""
 
     @property
@@ -89,7 +89,7 @@ class _Send:
 class UmadPort:
     """The device."""
 
-    def __init__(self, facts: PortFacts, is_taken: IsTaken) -> None:
+    def __init__(self, facts: UmadPortFacts, is_taken: IsTaken) -> None:
         """Make it for a port. Args:  is_taken: whether methods have an agent in this process already."""
         self.outgoing: deque[OutgoingUmad] = deque()
         """MADs to send, in order; the caller takes them."""

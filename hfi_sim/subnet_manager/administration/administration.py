@@ -26,7 +26,7 @@ from hfi_sim.subnet_manager.administration.scope import scope_of
 from hfi_sim.subnet_manager.administration.services import Services
 from hfi_sim.subnet_manager.administration.subscriptions import Subscription, Subscriptions
 from hfi_sim.subnet_manager.manager import SubnetManager
-from hfi_sim.subnet_manager.view import View
+from hfi_sim.subnet_manager.view import SweepView
 from hfi_sim.wire.mad.header import (
     BASE_VERSION_IB,
     BASE_VERSION_OPA,
@@ -41,16 +41,16 @@ from hfi_sim.wire.mad.message import Mad
 from hfi_sim.wire.mad.sa_attributes import CLASS_VERSION_IB, CLASS_VERSION_OPA, SaAttrId, SaMethod, SaStatus
 from hfi_sim.wire.sa.message import DATA_AT, OFFSET_UNIT, SaHeader, SaMessage, stride, table_header
 from hfi_sim.wire.sa.record import SaRecord
-from hfi_sim.wire.sa.records import ClassPortInfo, McMemberRecord, SmInfoRecord, VfInfoRecord
+from hfi_sim.wire.sa.records import McMemberRecord, SaClassPortInfo, SmInfoRecord, VfInfoRecord
 from hfi_sim.wire.sa.records_ib import IbClassPortInfo, IbMcMemberRecord, IbNotice
 from hfi_sim.wire.sa.records_tables import CableInfoRecord
 from hfi_sim.wire.sma.notice import (
     NOTICE_DATA,
     CapabilityData,
     LinkStateData,
-    Notice,
     NoticeType,
     Producer,
+    SubnetNotice,
     TrapNumber,
 )
 from hfi_sim.wire.sma.port_info import MtuCode
@@ -199,7 +199,7 @@ class Administration:
         asker = next((port for port in ports if port.lid == slid), None)
         return asker or next((port for port in ports if port.lmc and port.has_lid(slid)), None)
 
-    def _view(self) -> View:
+    def _view(self) -> SweepView:
         view = self._manager.view
         if view is None:
             raise SaRefusedError(MadStatus.BUSY)
@@ -305,7 +305,7 @@ class Administration:
     def _announce(
         self, trap: TrapNumber, kind: NoticeType, producer: Producer, lid: int, guid: int, data: bytes
     ) -> None:
-        notice = Notice(
+        notice = SubnetNotice(
             type=kind,
             producer=producer,
             trap_number=trap,
@@ -388,6 +388,6 @@ def _class_port_info(ib: bool) -> SaRecord:
         return IbClassPortInfo(
             capabilities=_CAPABILITIES, capabilities2=_CAPABILITIES2_QOS, response_time=_RESPONSE_TIME
         )
-    return ClassPortInfo(
+    return SaClassPortInfo(
         capabilities=_CAPABILITIES, capabilities2=_CAPABILITIES2_QOS, response_time=_RESPONSE_TIME
     )

@@ -15,7 +15,7 @@ from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.nodes.switch import Switch, SwitchPort0
 from hfi_sim.subnet_manager.administration.codes import LIFE, MTUS, RATES, is_wanted, mtu_code, rate_code
 from hfi_sim.subnet_manager.administration.question import SaRefusedError, SaRequest, gid_of, guid_of
-from hfi_sim.subnet_manager.view import View
+from hfi_sim.subnet_manager.view import SweepView
 from hfi_sim.wire.mad.sa_attributes import SaStatus
 from hfi_sim.wire.sa.records import TraceRecord
 from hfi_sim.wire.sa.records_ib import IbPathRecord
@@ -30,7 +30,7 @@ _SCRAMBLED: Final = 0x55555555
 _PLAIN: Final = IbPathRecord.mask("dlid", "slid", "sl")
 
 
-def paths(view: View, question: SaRequest) -> Iterator[IbPathRecord]:
+def paths(view: SweepView, question: SaRequest) -> Iterator[IbPathRecord]:
     """Yield the paths that a PathRecord asks for, at most as many between two ports as it wants.
 
     Raises:  SaRefusedError: it names no source; a GID that no port has.
@@ -57,7 +57,7 @@ def paths(view: View, question: SaRequest) -> Iterator[IbPathRecord]:
                     yield path
 
 
-def _ends(view: View, gid: bytes | None, lid: int | None) -> list[_End]:
+def _ends(view: SweepView, gid: bytes | None, lid: int | None) -> list[_End]:
     ports: Iterable[_End] = [*view.ports, *(switch.port0 for switch in view.switches)]
     if gid is not None and any(gid):
         guid = guid_of(gid)
@@ -110,7 +110,7 @@ def _fits(path: IbPathRecord, asked: IbPathRecord, has: set[str]) -> bool:
     )
 
 
-def trace(view: View, question: SaRequest) -> Iterator[TraceRecord]:
+def trace(view: SweepView, question: SaRequest) -> Iterator[TraceRecord]:
     """Yield the nodes of the one path that a PathRecord asks for.
 
     Raises:  SaRefusedError: no port, or several, fit; the tables lead nowhere.

@@ -13,7 +13,7 @@ from hfi_sim.base.port_state import PortState
 from hfi_sim.management.sma.facts import Port, port_guid_of
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.nodes.switch import Switch, SwitchPort0
-from hfi_sim.subnet_manager.view import View
+from hfi_sim.subnet_manager.view import SweepView
 from hfi_sim.wire.sa.record import SaRecord
 
 End = HfiPort | SwitchPort0
@@ -32,7 +32,7 @@ def lid_of(port: Port) -> int:
 class Scope:
     """Ends and ports of a fabric that the components of a question leave, in the order of the fabric."""
 
-    view: View
+    view: SweepView
     """The whole of it."""
     hfi_ports: Sequence[HfiPort]
     switches: Sequence[Switch]
@@ -68,7 +68,7 @@ class Scope:
         return (self.block,) if self.block < count else ()
 
 
-def scope_of(view: View, kind: type[SaRecord], data: bytes, mask: int) -> Scope:
+def scope_of(view: SweepView, kind: type[SaRecord], data: bytes, mask: int) -> Scope:
     """Return the scope of a question. Args:  data: a record as asked for; what it lacks is 0. mask: its components."""
     named = kind.names(mask)
     asked = kind.parse(data[: kind.SIZE].ljust(kind.SIZE, b"\0")) if named else None

@@ -22,7 +22,7 @@ MAX_SERVICES: Final = 1024
 """Services at a time."""
 
 
-class _Key(NamedTuple):
+class _ServiceKey(NamedTuple):
     service_id: int
     guid: Guid
     pkey: int
@@ -43,8 +43,8 @@ class Services:
     def __init__(self, find: Callable[[Guid], HfiPort | None]) -> None:
         """Begin without any. Args: find: returns the port in service that has a GUID."""
         self._find = find
-        self._services: dict[_Key, _Service] = {}
-        self._leases: Timers[_Key] = Timers()
+        self._services: dict[_ServiceKey, _Service] = {}
+        self._leases: Timers[_ServiceKey] = Timers()
 
     def __len__(self) -> int:
         return len(self._services)
@@ -68,7 +68,7 @@ class Services:
             raise SaRefusedError(SaStatus.INVALID_GID)
         if not question.may_speak_for(port):
             raise SaRefusedError(SaStatus.DENIED)
-        key = _Key(asked.service_id, port.guid, asked.pkey if "pkey" in has else 0)
+        key = _ServiceKey(asked.service_id, port.guid, asked.pkey if "pkey" in has else 0)
         if key not in self._services and len(self._services) >= MAX_SERVICES:
             raise SaRefusedError(SaStatus.NO_RESOURCES)
         lease = asked.lease if "lease" in has else LEASE_FOREVER
@@ -112,7 +112,7 @@ class Services:
         has = asked.names(question.mask)
         return asked, has
 
-    def _record(self, now: float, key: _Key, ib: bool) -> SaRecord:
+    def _record(self, now: float, key: _ServiceKey, ib: bool) -> SaRecord:
         service = self._services[key]
         lease = LEASE_FOREVER if service.ends_at is None else max(0, int(service.ends_at - now))
         record = IbServiceRecord(

@@ -21,7 +21,7 @@ from hfi_sim.wire.mad.sa_attributes import SaStatus
 from hfi_sim.wire.sa.record import SaRecord
 from hfi_sim.wire.sa.records import InformInfo, InformInfoRecord
 from hfi_sim.wire.sa.records_ib import IbInformInfo, IbInformInfoRecord, IbNotice
-from hfi_sim.wire.sma.notice import Notice, TrapNumber
+from hfi_sim.wire.sma.notice import SubnetNotice, TrapNumber
 
 MAX_SUBSCRIPTIONS: Final = 1024
 """Subscriptions at a time."""
@@ -62,7 +62,7 @@ class Subscription:
     """Whether it gets notices in InfiniBand's form."""
     info: InformInfo | IbInformInfo
     number: int
-    waiting: deque[Notice] = field(default_factory=deque)
+    waiting: deque[SubnetNotice] = field(default_factory=deque)
     is_busy: bool = False
     """Whether a notice is on its way."""
 
@@ -119,7 +119,7 @@ class Subscriptions:
             elif not ib and not subscription.ib:
                 yield InformInfoRecord(lid=port.lid, number=number, inform_info=info.build())
 
-    def announce(self, notice: Notice) -> None:
+    def announce(self, notice: SubnetNotice) -> None:
         """Queue a notice for each of its subscribers."""
         for subscription in self._by_key.values():
             if not _wants(subscription.info, notice):
@@ -130,7 +130,7 @@ class Subscriptions:
             subscription.waiting.append(notice)
             self._ready.append(subscription)
 
-    def next_report(self) -> tuple[Subscription, Notice | IbNotice] | None:
+    def next_report(self) -> tuple[Subscription, SubnetNotice | IbNotice] | None:
         """Return a notice to send now and its destination, or None; it is on its way until `reported`."""
         while self._ready:
             subscription = self._ready.popleft()
@@ -163,7 +163,7 @@ class Subscriptions:
         subscription.waiting.clear()
 
 
-def _wants(info: InformInfo | IbInformInfo, notice: Notice) -> bool:
+def _wants(info: InformInfo | IbInformInfo, notice: SubnetNotice) -> bool:
     if info.trap not in (_EVERY, notice.trap_number) or info.type not in (_EVERY, notice.type):
         return False
     if info.producer not in (_EVERYBODY, notice.producer):
@@ -176,7 +176,7 @@ def _wants(info: InformInfo | IbInformInfo, notice: Notice) -> bool:
     return info.lid_begin <= notice.issuer_lid <= max(info.lid_end, info.lid_begin)
 
 
-def _ib_notice(notice: Notice) -> IbNotice:
+def _ib_notice(notice: SubnetNotice) -> IbNotice:
     """Return a notice in InfiniBand's form."""
     if notice.trap_number in _ABOUT_GIDS:
         data = bytes(6) + notice.data[:16]

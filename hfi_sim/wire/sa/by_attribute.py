@@ -7,7 +7,6 @@ from typing import Final
 from hfi_sim.wire.mad.sa_attributes import SaAttrId
 from hfi_sim.wire.sa.record import SaRecord
 from hfi_sim.wire.sa.records import (
-    ClassPortInfo,
     FabricInfoRecord,
     InformInfo,
     InformInfoRecord,
@@ -18,6 +17,7 @@ from hfi_sim.wire.sa.records import (
     NodeRecord,
     PartitionTableRecord,
     PortInfoRecord,
+    SaClassPortInfo,
     ScToVlRecord,
     ServiceRecord,
     SlToScRecord,
@@ -49,7 +49,7 @@ from hfi_sim.wire.sa.records_tables import (
 )
 
 RECORDS: Final[dict[int, type[SaRecord]]] = {
-    SaAttrId.CLASS_PORT_INFO: ClassPortInfo,
+    SaAttrId.CLASS_PORT_INFO: SaClassPortInfo,
     SaAttrId.INFORM_INFO: InformInfo,
     SaAttrId.NODE_RECORD: NodeRecord,
     SaAttrId.PORT_INFO_RECORD: PortInfoRecord,

@@ -351,7 +351,7 @@ class FabricInfoRecord(SaRecord):
 
 @declared("SaClassPortInfo", "ClassPortInfo", "big")
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClassPortInfo(SaRecord):
+class SaClassPortInfo(SaRecord):
     """What the subnet administration can do; it redirects no client, and sends no traps."""
 
     base_version: Annotated[int, Field(8, "0x80", HEX)] = 0x80

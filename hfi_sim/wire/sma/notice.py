@@ -57,7 +57,7 @@ class Producer(Code):
 
 @declared("SmNotice", "Notice of subnet management", "big", source=_SOURCE, names_itself=True)
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Notice(WireHeader):
+class SubnetNotice(WireHeader):
     """Attribute 0x0002, 96 bytes."""
 
     is_generic: Annotated[bool, Field(1, "of the architecture, not of a vendor", FLAG)] = True

@@ -15,7 +15,7 @@ import typer
 from hfi_sim.base.errors import WireError
 from hfi_sim.base.quantities import parse_whole
 from hfi_sim.base.types import LID_MAX
-from hfi_sim.fabric.trace import TraceRecord
+from hfi_sim.fabric.trace import TracedPacket
 from hfi_sim.wire.mad.header import MAD_SIZE, TID, MadHeader, Method, awaits_response, method_of
 from hfi_sim.wire.mad.message import Mad
 from opavnic.base.files import read_stream
@@ -227,7 +227,7 @@ def record(
 
 def _writer(
     file: Path, write: Callable[[bytes], object]
-) -> tuple[Callable[[TraceRecord], object], Callable[[], None]]:
+) -> tuple[Callable[[TracedPacket], object], Callable[[], None]]:
     """Return a function that writes a packet and one that finishes the file."""
     if file.suffix == ".pcapng":
         writer = TraceWriter()

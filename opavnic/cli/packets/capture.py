@@ -17,7 +17,7 @@ import typer
 from hfi_sim.base.errors import FaultError, WireError
 from hfi_sim.base.text import visible
 from hfi_sim.fabric.faults import parse_match
-from hfi_sim.fabric.trace import TraceRecord
+from hfi_sim.fabric.trace import TracedPacket
 from opavnic.base.signals import followed
 from opavnic.cli.base.common import AsJson, LabOption, lab_client, size_option
 from opavnic.cli.base.names import place_names
@@ -149,7 +149,7 @@ def _query(words: list[str]) -> dict[str, str]:
     return query | dict(word.split("=", 1) for word in words)
 
 
-def _show(reader: TraceReader, show: Callable[[TraceRecord], None]) -> tuple[int, bool]:
+def _show(reader: TraceReader, show: Callable[[TracedPacket], None]) -> tuple[int, bool]:
     """Show packets until the capture ends or a signal ends it; return their number, and whether the lab has ended."""
     seen = 0
     try:
@@ -166,7 +166,7 @@ def _show(reader: TraceReader, show: Callable[[TraceRecord], None]) -> tuple[int
     return seen, False
 
 
-def _printer() -> Callable[[TraceRecord], None]:
+def _printer() -> Callable[[TracedPacket], None]:
     """Return what prints a packet in the form that was asked for."""
     if current_form() is Form.TABLE:
         return _print_line
@@ -175,20 +175,20 @@ def _printer() -> Callable[[TraceRecord], None]:
     writer = csv.DictWriter(sys.stdout, ("time", "link", "summary", "drop", "packet"), lineterminator="\n")
     writer.writeheader()
 
-    def write(record: TraceRecord) -> None:
+    def write(record: TracedPacket) -> None:
         writer.writerow({key: visible(str(value or "")) for key, value in _as_data(record).items()})
         sys.stdout.flush()
 
     return write
 
 
-def _print_line(record: TraceRecord) -> None:
+def _print_line(record: TracedPacket) -> None:
     when = datetime.fromtimestamp(record.time_s).strftime("%H:%M:%S.%f")
     drop = "" if record.drop is None else f" DROPPED: {record.drop}"
     print_line(f"{when} {record.direction} {summarize(record.packet)}{drop}", flush=True)
 
 
-def _as_data(record: TraceRecord) -> dict[str, Any]:
+def _as_data(record: TracedPacket) -> dict[str, Any]:
     return {
         "time": record.time_s,
         "link": record.direction,

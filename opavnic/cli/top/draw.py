@@ -8,7 +8,7 @@ from typing import Final
 from rich.text import Text
 
 from hfi_sim.base.text import visible
-from opavnic.cli.top.grid import Grid, Row, cut, is_number, tabs, widths, window
+from opavnic.cli.top.grid import Grid, GridRow, cut, is_number, tabs, widths, window
 from opavnic.cli.top.state import FAULTS, LINKS, Look, State, chosen
 from opavnic.cli.top.view import head_text
 from opavnic.observe.rates import Rates
@@ -72,7 +72,7 @@ def _tabs(state: State, grids: Sequence[Grid], width: int) -> Text:
     return line
 
 
-def _table(grid: Grid, look: Look, rows: Sequence[Row], cursor: int, width: int) -> list[Text]:
+def _table(grid: Grid, look: Look, rows: Sequence[GridRow], cursor: int, width: int) -> list[Text]:
     arrow = "▼" if look.sort.descending else "▲"
     headings = [name + arrow * (column == look.sort.column) for column, name in enumerate(grid.columns)]
     right = [is_number(grid, column) for column in range(len(headings))]

@@ -26,7 +26,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class GridRow:
     """What one thing of a lab has in a table."""
 
     key: str
@@ -40,7 +40,7 @@ class Grid:
 
     name: str
     columns: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[GridRow, ...]
 
     def arranged(self, wanted: str, column: int, descending: bool) -> Grid:
         """Return it with the rows whose cells contain `wanted` in any case, in the order of a column."""
@@ -77,7 +77,7 @@ def _pace_cells(paces: Paces) -> list[Cell]:
 def vnics(found: Rates) -> Grid:
     """Return the VNICs; the key of a row is `host/interface`."""
     rows = [
-        Row(
+        GridRow(
             f"{host.name}/{vnic.interface}",
             (
                 *map(name_cell, (host.name, vnic.vesw_text, vnic.interface)),
@@ -93,7 +93,7 @@ def vnics(found: Rates) -> Grid:
 def links(found: Rates) -> Grid:
     """Return the links; the key of a row is the cable, as places of faults have it: `h1:1--sw0:2`."""
     rows = [
-        Row(link.cable, (name_cell(link.name), state_cell(link.state), *_pace_cells(paces)))
+        GridRow(link.cable, (name_cell(link.name), state_cell(link.state), *_pace_cells(paces)))
         for link, paces in found.links
     ]
     return Grid("Links", ("link", "state", *pace_headings(LinkStatus)), tuple(rows))
@@ -102,7 +102,7 @@ def links(found: Rates) -> Grid:
 def drops(found: Rates) -> Grid:
     """Return the drop counters that grew."""
     rows = [
-        Row(
+        GridRow(
             f"{drop.element} {drop.reason}",
             (
                 name_cell(drop.element),
@@ -119,7 +119,7 @@ def drops(found: Rates) -> Grid:
 def faults(answer: FaultsSet) -> Grid:
     """Return the faults; the key of a row is the number of its fault."""
     rows = [
-        Row(
+        GridRow(
             str(fault.number),
             (
                 Cell(float(fault.number), str(fault.number)),
@@ -149,7 +149,7 @@ def lanes(answer: LanesState, before: LanesState | None, seconds: float) -> Grid
     return Grid("VLs", columns, tuple(rows))
 
 
-def _lane(way: str, lane: LaneStatus, old: LaneStatus, seconds: float) -> Row:
+def _lane(way: str, lane: LaneStatus, old: LaneStatus, seconds: float) -> GridRow:
     def grown(now: int, before: int) -> float:
         return max(0, now - before) / seconds
 
@@ -158,7 +158,7 @@ def _lane(way: str, lane: LaneStatus, old: LaneStatus, seconds: float) -> Row:
         Cell(-1.0, "-") if size is None else number_cell(size)
         for size in (lane.credits, lane.waiting, lane.occupied)
     ]
-    return Row(
+    return GridRow(
         f"{way} {lane.vl}",
         (
             name_cell(way),
@@ -181,7 +181,7 @@ def flows(
     for flow, (packets, size) in now.items():
         old_packets, old_size = before.get(flow, (0, 0))
         rows.append(
-            Row(
+            GridRow(
                 f"{flow.source} {flow.target} {flow.protocol}",
                 (
                     *map(name_cell, (flow.source, flow.target, flow.protocol)),
@@ -205,7 +205,7 @@ def is_number(grid: Grid, column: int) -> bool:
     return any(not isinstance(row.cells[column].value, str) for row in grid.rows)
 
 
-def widths(grid: Grid, shown: Sequence[Row], width: int) -> list[int]:
+def widths(grid: Grid, shown: Sequence[GridRow], width: int) -> list[int]:
     """Return the width of each column; where there is too little, the widest column of names gives way."""
     wanted = [
         max([len(heading), *(len(row.cells[column].text) for row in shown)])

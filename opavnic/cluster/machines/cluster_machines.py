@@ -21,7 +21,7 @@ from opavnic.cluster.machines.captures import ClusterCapture, ServedCaptures
 from opavnic.cluster.protocol.status import fold_faults
 from opavnic.cluster.protocol.transport import NodeName
 from opavnic.state.fabric import LanesState
-from opavnic.world.fabric_views import FAULTS, LANES, VIEWS, Model, View
+from opavnic.world.fabric_views import FAULTS, LANES, VIEWS, FabricView, Model
 from opavnic.world.parts.fabric import remove_fault
 from opavnic.world.remote_machines import RemoteCapture
 from opavnic.world.world import World
@@ -63,7 +63,7 @@ class ClusterMachines:
 
     # # --- views ---------------------------------------------------------------------------------------------
 
-    async def look(self, view: View[Model], query: Mapping[str, str]) -> Model:
+    async def look(self, view: FabricView[Model], query: Mapping[str, str]) -> Model:
         """See RemoteMachines.look."""
         if view is LANES:
             return cast("Model", await self._lanes(query))
@@ -75,7 +75,7 @@ class ClusterMachines:
             return view.of(self._world, query)
         return await self._ask(manager, view, query)
 
-    async def _ask(self, name: NodeName, view: View[Model], query: Mapping[str, str]) -> Model:
+    async def _ask(self, name: NodeName, view: FabricView[Model], query: Mapping[str, str]) -> Model:
         body = {"what": view.name, "query": dict(query)}
         answer = await self._machine.transport.ask(name, "look", body, timeout_s=LOOK_S)
         try:
@@ -84,7 +84,7 @@ class ClusterMachines:
             raise AskError(f"{name}: malformed reply: {error}") from error
 
     async def _ask_all(
-        self, view: View[Model], query: Mapping[str, str] = MappingProxyType({})
+        self, view: FabricView[Model], query: Mapping[str, str] = MappingProxyType({})
     ) -> dict[NodeName, Model]:
         """Return the views of the machines that answer."""
         names = sorted(self._machine.nodes)

@@ -95,7 +95,7 @@ def _hex(text: str, most: int, field: str) -> int:
     return int(text, 16)
 
 
-class Verdict(Enum):
+class MembershipEvent(Enum):
     """The events in the membership of a node."""
 
     ADMISSION = "announced, no objection"
@@ -104,9 +104,9 @@ class Verdict(Enum):
 
 
 MEMBERSHIP: Final = StateTable(
-    ((Presence.GONE,), Verdict.ADMISSION, Presence.JOINED),
-    ((Presence.GONE, Presence.JOINED), Verdict.OBJECTION, Presence.REFUSED),
-    ((Presence.JOINED, Presence.REFUSED), Verdict.VANISHED, Presence.GONE),
+    ((Presence.GONE,), MembershipEvent.ADMISSION, Presence.JOINED),
+    ((Presence.GONE, Presence.JOINED), MembershipEvent.OBJECTION, Presence.REFUSED),
+    ((Presence.JOINED, Presence.REFUSED), MembershipEvent.VANISHED, Presence.GONE),
 )
 
 
@@ -177,12 +177,12 @@ class ClusterMembership:
         if hello not in self._seen:
             return []
         was_refused = self._seen[hello].presence is Presence.REFUSED
-        gone = self._enter(hello, Verdict.VANISHED)
+        gone = self._enter(hello, MembershipEvent.VANISHED)
         if was_refused:
             return []
         waiting = self._that(Presence.REFUSED)
         for other in waiting:
-            self._enter(other, Verdict.VANISHED)
+            self._enter(other, MembershipEvent.VANISHED)
         return [gone, *self.appeared(waiting)]
 
     def own_refusal(self, *, is_announced: bool) -> str | None:
@@ -207,17 +207,17 @@ class ClusterMembership:
         """Let a node join, or refuse it; a coordinator that joins refuses the members with another lab file."""
         reason = self._objection(hello)
         if reason is not None:
-            yield self._enter(hello, Verdict.OBJECTION, reason)
+            yield self._enter(hello, MembershipEvent.OBJECTION, reason)
             return
         self._reserved.pop(hello.name, None)
-        joined = self._enter(hello, Verdict.ADMISSION)
+        joined = self._enter(hello, MembershipEvent.ADMISSION)
         for other in self._that(Presence.JOINED) if hello.role is MachineRole.COORDINATOR else ():
             if not _same_file(other, hello):
                 yield NodeEvent(other.name, NodeState(Presence.GONE, life=other.life))
-                yield self._enter(other, Verdict.OBJECTION, _other_file(other, hello))
+                yield self._enter(other, MembershipEvent.OBJECTION, _other_file(other, hello))
         yield joined
 
-    def _enter(self, hello: Hello, verdict: Verdict, reason: str = "") -> NodeEvent:
+    def _enter(self, hello: Hello, verdict: MembershipEvent, reason: str = "") -> NodeEvent:
         before = self._seen.pop(hello, NodeState(Presence.GONE)).presence
         presence = MEMBERSHIP.after(before, verdict)
         state = NodeState(presence, reason, hello.role is MachineRole.COORDINATOR, hello.life)

@@ -243,7 +243,7 @@ def _meanings() -> dict[str, str]:
     }
 
 
-class Topology(_Numbers):  # type: ignore[valid-type, misc]
+class TopologyModel(_Numbers):  # type: ignore[valid-type, misc]
     """How HFIs are connected: a shape with its numbers, or `explicit` with switches and links."""
 
     MEANINGS: ClassVar[Mapping[str, str]] = _meanings()
@@ -257,11 +257,11 @@ class Topology(_Numbers):  # type: ignore[valid-type, misc]
         return {name: value for name, value in self if value is not None}
 
 
-class Fabric(Section):
+class FabricModel(Section):
     """The fabric that connects all hosts."""
 
     id: Annotated[int, Field(strict=True, ge=0, le=MAX_FABRIC_ID)] = 0x001
     """10 bits; part of every locally administered MAC."""
-    topology: Annotated[Topology, BeforeValidator(empty_is_default)] = Topology()
+    topology: Annotated[TopologyModel, BeforeValidator(empty_is_default)] = TopologyModel()
     link: Annotated[LinkModel, BeforeValidator(empty_is_default)] = LinkModel()
     routing: Annotated[str, OneOf(*ENGINES)] = DEFAULT_ENGINE

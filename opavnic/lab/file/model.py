@@ -23,14 +23,14 @@ from hfi_sim.base.did_you_mean import hint, nearest
 from hfi_sim.base.errors import FabricError, FaultError, InputError
 from hfi_sim.base.quantities import share_text
 from hfi_sim.base.types import ETH_MTU_DEFAULT, ETH_MTU_MAX, ETH_MTU_MIN
-from hfi_sim.fabric.fabric import Fabric as FabricOfNodes
+from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.fabric.faults import parse_fault, spec_from_data, spec_text
 from hfi_sim.fabric.faults.manager import Faults
 from hfi_sim.netdev.base import IpInterface
 from opavnic.base.errors import OpavnicError
 from opavnic.datapath.selection import EngineWanted
 from opavnic.lab.file.cluster_model import Cluster
-from opavnic.lab.file.fabric_model import Fabric
+from opavnic.lab.file.fabric_model import FabricModel
 from opavnic.lab.file.guest_model import GuestKeys, guest_problems, is_guest
 from opavnic.lab.file.name_rules import InterfaceName, LabName
 from opavnic.lab.file.sections import HOSTS_SCHEMA, MEMBERS_SCHEMA, AlsoAccepts, Schema
@@ -201,7 +201,7 @@ class LabModel(Section):
     """A whole lab file, without the sections of parts."""
 
     name: LabName
-    fabric: Annotated[Fabric, BeforeValidator(empty_is_default)] = Fabric()
+    fabric: Annotated[FabricModel, BeforeValidator(empty_is_default)] = FabricModel()
     hosts: Annotated[
         dict[LabName, Annotated[Host, BeforeValidator(empty_is_default), AlsoAccepts(None)]],
         Schema(HOSTS_SCHEMA),
@@ -366,7 +366,7 @@ def fabric_problems(model: LabModel) -> list[Problem]:
         topology.check()
         if model.faults or any(node.guid is not None for node in topology.nodes.values()):
             # the places of faults, and the GUIDs that others leave free, are known once it is built
-            faults = Faults(topology.build(FabricOfNodes()))
+            faults = Faults(topology.build(Fabric()))
     except FabricError as error:
         return [_topology_problem(line) for line in str(error).splitlines()]
     problems = _reach_problems(model, cut_off(topology, hosts, EM_NODE))

@@ -7,15 +7,14 @@ from dataclasses import replace
 
 from hfi_sim.fabric.topology import SHAPES, HostSpec, NodeKind, Topology, generate
 from hfi_sim.fabric.topology.explicit import from_data, hfi_names
-from opavnic.lab.file.fabric_model import EXPLICIT, LinkModel
-from opavnic.lab.file.fabric_model import Topology as TopologySection
+from opavnic.lab.file.fabric_model import EXPLICIT, LinkModel, TopologyModel
 
 HostPorts = Mapping[str, tuple[int, int]]
 """Host -> number of HFIs, number of ports of each."""
 
 
 def lab_topology(
-    section: TopologySection, hosts: HostPorts, first: Sequence[str] = (), *, link: LinkModel
+    section: TopologyModel, hosts: HostPorts, first: Sequence[str] = (), *, link: LinkModel
 ) -> Topology:
     """Return the topology of a lab.
 
@@ -37,7 +36,7 @@ def lab_topology(
     return topology
 
 
-def _explicit(section: TopologySection, hosts: HostPorts, first: Sequence[str], link: LinkModel) -> Topology:
+def _explicit(section: TopologyModel, hosts: HostPorts, first: Sequence[str], link: LinkModel) -> Topology:
     topology = from_data(
         {
             "switches": section.switches,

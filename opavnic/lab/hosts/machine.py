@@ -20,7 +20,7 @@ from opavnic.lab.ownership.cleanup import netdev_names, remove_namespaces, undo
 from opavnic.lab.ownership.identity import NamespaceId
 from opavnic.lab.ownership.journal_entries import GuestEntry, NamespaceEntry, NetdevEntry
 from opavnic.lab.ownership.namespaces import NETNS_DIR, create_namespace, end_programs, private_directory
-from opavnic.lab.ownership.owned import Owned, Place, Site
+from opavnic.lab.ownership.owned import NamespaceRef, Owned, Site
 from opavnic.lab.ownership.runtime import Journal, LabDir
 from opavnic.state.removed import Removed
 from opavnic.world.cleanups import Cleanups
@@ -165,13 +165,13 @@ class LabHosts:
         """Return where each host with a kernel is. Raises LabError."""
         return {name: Site(host, self._place(name)) for name, host in self.hosts.items() if _has_kernel(host)}
 
-    def _place(self, name: str) -> Place:
+    def _place(self, name: str) -> NamespaceRef:
         if (guest := self._guests.get(name)) is not None:
-            return Place(guest.identity, str(guest.path), guest.held)
+            return NamespaceRef(guest.identity, str(guest.path), guest.held)
         own = next((entry for entry in self._journal.namespaces if entry.host == name), None)
         if own is not None:
-            return Place(own.identity, own.path, Path(own.path))
-        return Place(proven_namespace(MACHINE, f"host {name}"))
+            return NamespaceRef(own.identity, own.path, Path(own.path))
+        return NamespaceRef(proven_namespace(MACHINE, f"host {name}"))
 
     def _make_namespace(self, host: str) -> Path:
         directory = private_directory(self._directory.private_names) if self._journal.private else NETNS_DIR

@@ -34,7 +34,7 @@ _LOCAL: Final = 0x02
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class NamespaceRef:
     """A network namespace in which the lab makes or changes something."""
 
     identity: NamespaceId
@@ -49,7 +49,7 @@ class Site:
     """Where a host with a kernel is."""
 
     host: HostBackend
-    place: Place
+    place: NamespaceRef
 
 
 def random_mac() -> MacAddr:
@@ -65,7 +65,7 @@ class Owned:
         self._save = save
 
     def make(
-        self, host: str, place: Place, name: str, how: Callable[[BridgeClient, MacAddr], None]
+        self, host: str, place: NamespaceRef, name: str, how: Callable[[BridgeClient, MacAddr], None]
     ) -> LinkFacts:
         """Make an interface that does not exist yet.
 
@@ -90,7 +90,7 @@ class Owned:
             links.set_alias(found.ifindex, alias)
             return found
 
-    def set_sysctl(self, place: Place, key: str, after: str) -> None:
+    def set_sysctl(self, place: NamespaceRef, key: str, after: str) -> None:
         """Change a sysctl that is not the lab's, `net/ipv4/...`, until the lab ends. Raises LabError."""
         file = Path("/proc/sys", key)
         try:
@@ -102,13 +102,13 @@ class Owned:
         except OSError as error:
             raise LabError(f"cannot set {key.replace('/', '.')} to {after}: {error.strerror}") from error
 
-    def set_up(self, place: Place, links: BridgeClient, link: LinkFacts) -> None:
+    def set_up(self, place: NamespaceRef, links: BridgeClient, link: LinkFacts) -> None:
         """Set an interface that is not the lab's up until the lab ends."""
         if not link.up:
             self._remember(f"{LINK_UP} {link.name}", place, "0", "1", link.ifindex)
             links.set_up(link.ifindex, True)
 
-    def _remember(self, what: str, place: Place, before: str, after: str, ifindex: int = 0) -> None:
+    def _remember(self, what: str, place: NamespaceRef, before: str, after: str, ifindex: int = 0) -> None:
         identity = place.identity
         self._journal.settings.append(
             SettingEntry(what, place.name, identity.inode, identity.mark, before, after, ifindex)

@@ -85,7 +85,7 @@ class _Sockets:
 
 
 @dataclass(slots=True)
-class _State:
+class _ReachState:
     probe: Probe
     attempts: int = 0
     sent_at: float = 0.0
@@ -241,7 +241,7 @@ class _Run:
         self._at = {(place.host, place.index): place for place in self._places}
         self._timeout_s = timeout_s
         self._nonce = os.urandom(8)
-        self._states = [_State(probe) for probe in plan(self._places)]
+        self._states = [_ReachState(probe) for probe in plan(self._places)]
         self._tasks = tasks(self._places)
         self._begun: list[_Running] = []
         """The task of each probe that was begun, by number."""

@@ -122,7 +122,7 @@ def _listening(path: Path, devices: HostDevices) -> Iterator[None]:
         finally:
             os.umask(before)
         listener.listen()
-        arrivals: set[_Connection] = set()
+        arrivals: set[_DeviceConnection] = set()
 
         def accept() -> None:
             try:
@@ -135,7 +135,7 @@ def _listening(path: Path, devices: HostDevices) -> Iterator[None]:
                 again.append(loop.call_later(_PAUSE_S, listen))
                 return
             connected.setblocking(False)
-            arrivals.add(_Connection(connected, devices, arrivals))
+            arrivals.add(_DeviceConnection(connected, devices, arrivals))
 
         def listen() -> None:
             again.clear()
@@ -153,10 +153,12 @@ def _listening(path: Path, devices: HostDevices) -> Iterator[None]:
                 connection.close()
 
 
-class _Connection:
+class _DeviceConnection:
     """A program that has not said yet what it wants."""
 
-    def __init__(self, connected: socket.socket, devices: HostDevices, others: set[_Connection]) -> None:
+    def __init__(
+        self, connected: socket.socket, devices: HostDevices, others: set[_DeviceConnection]
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self._socket = connected
         self._devices = devices

@@ -24,7 +24,7 @@ from opavnic.world.world import World
 from vema.base.errors import VemaError
 from vema.em.core.reasons import given_pkeys_missing
 from vema.em.desired.desired import EmConfig
-from vema.em.service.service import EthernetService, Topology
+from vema.em.service.service import EmSubnet, EthernetService
 
 log = logging.getLogger("opavnic.world.em")
 
@@ -78,7 +78,7 @@ class BuiltinManager(RunningPart):
         return em_routes(self.em, self._held)
 
 
-def _topology(world: World, ends: contextlib.ExitStack) -> Topology:
+def _topology(world: World, ends: contextlib.ExitStack) -> EmSubnet:
     """Return the fabric as the EM of a world sees it."""
     if world.managed_by == "builtin":
         return SmTopology(world.subnet_manager, world.em_port, host_of=world.host_of)

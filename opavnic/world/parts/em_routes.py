@@ -40,10 +40,10 @@ from opavnic.world.openapi import api
 from opavnic.world.part import RunningPart
 from vema.base.types import EthLinkStatus
 from vema.em.core.core import EmCore
-from vema.em.core.state import Port, Vesw, Vport
+from vema.em.core.state import ManagedVesw, Port, Vport
 from vema.em.desired.desired import Checked, EmConfigError, checked
 from vema.em.desired.problems import Problem
-from vema.em.service.preview import Picture, preview
+from vema.em.service.preview import EmSnapshot, preview
 from vema.em.service.service import EthernetService
 
 PROBLEMS_SAID: Final = 100
@@ -210,7 +210,7 @@ def em_routes(service: EthernetService, held: Callable[[], Sequence[int]]) -> li
     return [route(path, handler) for (route, path), handler in zip(_ROUTES, handlers, strict=True)]
 
 
-def _judged(data: Any, now: Picture) -> tuple[Checked, list[str]]:
+def _judged(data: Any, now: EmSnapshot) -> tuple[Checked, list[str]]:
     """Return the configuration and what it would change; runs in a thread, so that the fabric does not wait.
 
     Raises:  EmConfigError: it is invalid, or the fabric cannot satisfy it.
@@ -274,7 +274,7 @@ def _state(port: Port, vport: Vport) -> str:
     return "ok" if vport.done else "in progress"
 
 
-def _table_rows(core: EmCore, vesws: Mapping[int, Vesw]) -> Iterator[MacTableRow]:
+def _table_rows(core: EmCore, vesws: Mapping[int, ManagedVesw]) -> Iterator[MacTableRow]:
     for vesw_id, vesw in vesws.items():
         for slot, mac, lid, owner in vesw.entries():
             yield MacTableRow(

@@ -19,7 +19,7 @@ from hfi_sim.base.errors import FaultError
 from hfi_sim.fabric.faults import parse_fault, spec_text
 from hfi_sim.fabric.faults.manager import Faults
 from opavnic.state.fabric import FaultAdded, FaultsSet, LanesState, RoutesState, TopologyState
-from opavnic.world.fabric_views import FAULTS, LANES, ROUTES, TOPOLOGY, Model, View
+from opavnic.world.fabric_views import FAULTS, LANES, ROUTES, TOPOLOGY, FabricView, Model
 from opavnic.world.json_body import json_answer, json_object
 from opavnic.world.openapi import api
 from opavnic.world.part import RunningPart
@@ -49,7 +49,7 @@ class FabricRoutes(RunningPart):
             web.get("/lanes", self._get_lanes),
         ]
 
-    async def _look(self, view: View[Model], query: Mapping[str, str] = MappingProxyType({})) -> Model:
+    async def _look(self, view: FabricView[Model], query: Mapping[str, str] = MappingProxyType({})) -> Model:
         if self._remote is not None:
             return await self._remote.look(view, query)
         return view.of(self._world, query)

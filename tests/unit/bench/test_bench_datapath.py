@@ -10,19 +10,19 @@ from xml.etree import ElementTree
 
 import pytest
 
-from opavnic_bench.base.sites import Site
+from opavnic_bench.base.sites import HostPair
 from opavnic_bench.base.traffic import BusyServerError, iperf_result
 from opavnic_bench.base.turns import PeerError, Run
 from opavnic_bench.datapath.bench import BenchResult
-from opavnic_bench.datapath.measure import Sample
+from opavnic_bench.datapath.measure import DatapathSample
 from opavnic_bench.datapath.peers import Variant, variants
 from opavnic_bench.plots.plot import draw, panels
 
-SAMPLE = Sample(12.0, 10.0, 200.0, 15.0, 40.0, 1.5, 20.0)
+SAMPLE = DatapathSample(12.0, 10.0, 200.0, 15.0, 40.0, 1.5, 20.0)
 
 
 def variant(name: str, icrc: str | None = None, mtu: int = 1500) -> Variant:
-    return Variant(name, mtu, icrc, lambda _mtu: nullcontext(Site("a", "b", "10.0.0.1")), lambda: "")
+    return Variant(name, mtu, icrc, lambda _mtu: nullcontext(HostPair("a", "b", "10.0.0.1")), lambda: "")
 
 
 def result() -> BenchResult:

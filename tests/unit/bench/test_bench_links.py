@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hfi_sim.fabric.trace import TraceRecord
+from hfi_sim.fabric.trace import TracedPacket
 from opavnic.cli.main import main
 from opavnic.lab.file.parts import lab_model
 from opavnic.lab.file.topology import lab_topology
@@ -24,9 +24,9 @@ from opavnic.observe.trace_file import write_trace
 from opavnic_bench.base.turns import PeerError, Run
 from opavnic_bench.links import bench
 from opavnic_bench.links.bench import LinksResult
-from opavnic_bench.links.cases import CLIENT, Case, Veth, Wire, subjects
+from opavnic_bench.links.cases import CLIENT, LinkCase, LinkParameters, Veth, subjects
 from opavnic_bench.links.measure import count_packets, engine_of
-from opavnic_bench.links.proof import Evidence, Sample, prove
+from opavnic_bench.links.proof import Evidence, LinkSample, prove
 from opavnic_bench.links.theory import (
     FULL_FRAME,
     binomial_interval,
@@ -40,9 +40,9 @@ NAMES = (
     "plain", "rate-1G", "rate-10G", "latency-200us", "jitter", "credits", "loss-match", "capture", "multipath",
     "fat-tree", "veth-tbf-1G", "veth-tbf-10G",
 )  # fmt: skip
-PLAIN = Sample(6.0, 20.0, 22.0, 15.0, "native")
+PLAIN = LinkSample(6.0, 20.0, 22.0, 15.0, "native")
 SUBJECTS = {subject.name: subject for subject in subjects()}
-CASES = [subject for subject in SUBJECTS.values() if isinstance(subject, Case)]
+CASES = [subject for subject in SUBJECTS.values() if isinstance(subject, LinkCase)]
 
 
 # --- what is due -------------------------------------------------------------------------------------------
@@ -54,7 +54,7 @@ def test_packets_are_as_long_as_those_of_the_fabric() -> None:
 
 
 def test_round_trip_has_latency_wire_time_and_half_the_jitter_of_every_link_both_ways() -> None:
-    slow = Wire(rate_bps=1e9, latency_s=10e-6, jitter_s=4e-6)
+    slow = LinkParameters(rate_bps=1e9, latency_s=10e-6, jitter_s=4e-6)
     assert round_trip_us([slow, slow]) == pytest.approx(4 * (10 + 128 * 8 / 1e3 + 2))
 
 
@@ -88,12 +88,12 @@ def test_cases_are_those_that_are_documented() -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_lab_of_a_case_has_the_way_that_its_figures_are_about(case: Case) -> None:
+def test_lab_of_a_case_has_the_way_that_its_figures_are_about(case: LinkCase) -> None:
     model: Any = lab_model().model_validate(case.lab())
     topology = lab_topology(model.fabric.topology, dict.fromkeys(model.hosts, (1, 1)), link=model.fabric.link)
     graph: nx.Graph[str] = nx.Graph()
     for cable in topology.cables:
-        wire = Wire(cable.link.rate_bps, cable.link.latency_ns / 1e9, cable.link.jitter_ns / 1e9)
+        wire = LinkParameters(cable.link.rate_bps, cable.link.latency_ns / 1e9, cable.link.jitter_ns / 1e9)
         graph.add_edge(cable.a[0], cable.b[0], wire=wire)
     paths = list(nx.all_shortest_paths(graph, CLIENT, case.server))
     for path in paths:
@@ -106,7 +106,7 @@ def test_lab_of_a_case_has_the_way_that_its_figures_are_about(case: Case) -> Non
 # --- the proofs --------------------------------------------------------------------------------------------
 
 
-def proof(name: str, *evidence: Evidence, plain: tuple[Sample, ...] = (PLAIN,), **figures: Any) -> Any:
+def proof(name: str, *evidence: Evidence, plain: tuple[LinkSample, ...] = (PLAIN,), **figures: Any) -> Any:
     samples = [replace(PLAIN, evidence=one, **figures) for one in evidence or (Evidence(),)]
     return prove(SUBJECTS[name], samples, plain)
 
@@ -128,7 +128,7 @@ def test_latency_holds_if_no_ping_is_early() -> None:
 
 
 def test_jitter_holds_if_the_mean_is_that_of_theory() -> None:
-    due = round_trip_us([Wire(jitter_s=200e-6)] * 2) + PLAIN.rtt_us_mean
+    due = round_trip_us([LinkParameters(jitter_s=200e-6)] * 2) + PLAIN.rtt_us_mean
     assert proof("jitter", rtt_us_mean=1.09 * due)["ok"]
     assert not proof("jitter", rtt_us_mean=1.11 * due)["ok"]
     assert not proof("jitter", rtt_us_mean=0.89 * due)["ok"]
@@ -176,7 +176,7 @@ def test_paths_hold_if_more_than_one_carried_flows() -> None:
 # --- the report --------------------------------------------------------------------------------------------
 
 
-def result(plain: Sequence[Sample] = (), **samples: list[Sample]) -> LinksResult:
+def result(plain: Sequence[LinkSample] = (), **samples: list[LinkSample]) -> LinksResult:
     found = {SUBJECTS[name.replace("_", "-")]: rounds for name, rounds in samples.items()}
     return LinksResult(Run(found, rounds=1), plain)
 
@@ -250,7 +250,7 @@ def test_engine_is_that_of_the_links() -> None:
 
 def test_packets_of_a_capture_are_counted(tmp_path: Path) -> None:
     file = tmp_path / "link.pcapng"
-    write_trace(file, [TraceRecord(0.0, "h1:1->sw0:1", bytes(24), None)] * 3)
+    write_trace(file, [TracedPacket(0.0, "h1:1->sw0:1", bytes(24), None)] * 3)
     assert count_packets(file) == (3, 0)
     file.write_bytes(file.read_bytes()[:-5])
     with pytest.raises(PeerError, match="the capture cannot be read"):

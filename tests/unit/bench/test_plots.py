@@ -10,7 +10,7 @@ import pytest
 import typer
 
 from opavnic_bench.ejfat.figures import Figure
-from opavnic_bench.elements.em import Figures
+from opavnic_bench.elements.em import EmFigures
 from opavnic_bench.elements.fabric import RoutingFigure
 from opavnic_bench.lnet.bench import BenchRun
 from opavnic_bench.lnet.bonding import CpuRun, FaultRun, ShapeRun
@@ -18,7 +18,7 @@ from opavnic_bench.plots.plot import SOURCES, draw, panels
 
 BENCHES = [entry.name for entry in entry_points(group="opavnic.bench")]
 ROWS = {
-    ("em", "runs"): Figures, ("ejfat", "figures"): Figure, ("fabric", "routing"): RoutingFigure,
+    ("em", "runs"): EmFigures, ("ejfat", "figures"): Figure, ("fabric", "routing"): RoutingFigure,
     ("lnet", "runs"): BenchRun, ("lnet", "shapes"): ShapeRun, ("lnet", "faults"): FaultRun, ("lnet", "cpu"): CpuRun,
 }  # fmt: skip
 SVG = "{http://www.w3.org/2000/svg}"

@@ -14,7 +14,7 @@ from ipaddress import ip_address
 import pytest
 
 from ejfat.live.carrier import NativeCarrier
-from ejfat.live.ports import FramePort
+from ejfat.live.ports import EthernetPort
 from ejfat.pipeline import Pipeline
 from ejfat.pipeline.native import NativePipeline
 from ejfat.tables.schema import Dialect, TableSet
@@ -26,7 +26,7 @@ ARP = b"\xff" * 6 + bytes(6) + b"\x08\x06" + bytes(28)
 WORKER = ip_address("10.8.1.1")
 
 
-class SocketPort(FramePort):
+class SocketPort(EthernetPort):
     """A port whose wire is the other socket of a pair."""
 
     medium = "tap"

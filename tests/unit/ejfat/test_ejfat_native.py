@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ejfat.base.drops import Drop, PipelineCounters
+from ejfat.base.drops import LbDrop, PipelineCounters
 from ejfat.base.errors import BadRequestError, EjfatError
 from ejfat.pipeline import Pipeline
 from ejfat.pipeline import native as native_module
 from ejfat.pipeline.native import NativePipeline, make_pipeline
-from ejfat.tables.match_action import Entry, KeyField, Match, MatchKind, TableSpec
+from ejfat.tables.match_action import Entry, KeyField, KeyMatch, MatchKind, TableSpec
 from ejfat.tables.schema import V1_SPECS, V23_SPECS, Dialect, Op, TableSet, Update
 from ejfat.tables.script import load_script
 from native_module import needs_native
@@ -62,14 +62,14 @@ def value(name: str, width: int) -> st.SearchStrategy[int]:
 
 
 @st.composite
-def match(draw: st.DrawFn, key: KeyField) -> Match:
+def match(draw: st.DrawFn, key: KeyField) -> KeyMatch:
     number = draw(value(key.name, key.width))
     if key.kind is MatchKind.LPM:
         length = draw(st.sampled_from([0, 1, 32, 55, 60, 63, 64]))
-        return Match(number, key.full_mask ^ (key.full_mask >> length))
+        return KeyMatch(number, key.full_mask ^ (key.full_mask >> length))
     if key.kind is MatchKind.FIELD_MASK:
-        return Match(number, draw(st.sampled_from([0, 1, key.full_mask])))
-    return Match(number, key.full_mask)
+        return KeyMatch(number, draw(st.sampled_from([0, 1, key.full_mask])))
+    return KeyMatch(number, key.full_mask)
 
 
 @st.composite
@@ -185,31 +185,31 @@ def test_damaged_vectors_have_the_same_verdict_and_counters(
     assert plain(native.counters) == plain(reference.counters)
 
 
-def exact(spec_name: str, *values: int) -> tuple[Match, ...]:
+def exact(spec_name: str, *values: int) -> tuple[KeyMatch, ...]:
     spec = {spec.name: spec for spec in V1_SPECS}[spec_name]
-    return tuple(Match(number, key.full_mask) for number, key in zip(values, spec.keys, strict=True))
+    return tuple(KeyMatch(number, key.full_mask) for number, key in zip(values, spec.keys, strict=True))
 
 
 def test_change_of_tables_is_whole_and_a_refused_one_is_none() -> None:
     pipeline = NativePipeline()
 
-    def update(op: Op, name: str, matches: tuple[Match, ...], action: str, *args: int) -> Update:
+    def update(op: Op, name: str, matches: tuple[KeyMatch, ...], action: str, *args: int) -> Update:
         return Update(op, Dialect.V1, name, Entry(matches, action, args))
 
     lets_in = update(
         Op.INSERT, "dst_filter_table", exact("dst_filter_table", 1, 0x0800, 0x0A000001), "NoAction"
     )
-    epoch = update(Op.INSERT, "epoch_assign_table", (Match(0, 0),), "do_assign_epoch", 3)
+    epoch = update(Op.INSERT, "epoch_assign_table", (KeyMatch(0, 0),), "do_assign_epoch", 3)
     pipeline.tables.apply([lets_in, epoch])
     packet = struct.pack(">BBHHHBBHII", 0x45, 0, 40, 0, 0, 9, 17, 0, 2, 0x0A000001)
     packet += struct.pack(">HHHH", 1, 0x4C42, 20, 0) + lb_header(1, 7, 0)
     frame = (1).to_bytes(6, "big") + bytes(6) + b"\x08\x00" + packet
-    assert pipeline.process(frame).drop is Drop.CALENDAR_MISS
+    assert pipeline.process(frame).drop is LbDrop.CALENDAR_MISS
     with pytest.raises(EjfatError):
-        pipeline.tables.apply([update(Op.DELETE, "epoch_assign_table", (Match(0, 0),), "drop"), lets_in])
-    assert pipeline.process(frame).drop is Drop.CALENDAR_MISS
+        pipeline.tables.apply([update(Op.DELETE, "epoch_assign_table", (KeyMatch(0, 0),), "drop"), lets_in])
+    assert pipeline.process(frame).drop is LbDrop.CALENDAR_MISS
     pipeline.tables.clear(Dialect.V1, ["dst_filter_table"])
-    assert pipeline.process(frame).drop is Drop.PARSER_BAD_VERSION, "it goes to the other pipeline now"
+    assert pipeline.process(frame).drop is LbDrop.PARSER_BAD_VERSION, "it goes to the other pipeline now"
 
 
 def test_choice_falls_back_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:

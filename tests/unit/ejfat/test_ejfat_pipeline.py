@@ -15,7 +15,7 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 
-from ejfat.base.drops import Drop, Reply
+from ejfat.base.drops import LbDrop, Reply
 from ejfat.pipeline import Pipeline
 from ejfat.tables.schema import Dialect, Op, Update
 from ejfat.tables.script import load_script
@@ -85,12 +85,12 @@ def test_versions_side_by_side_go_to_members_of_their_own_tables(pipeline: Pipel
 
 
 def test_drop_is_counted_with_its_reason_on_the_instance(pipeline: Pipeline) -> None:
-    assert pipeline.process(frame(UDPLB2(tick=5), src="10.0.0.3")).drop is Drop.SRC_BLOCKED
-    assert pipeline.process(frame(UDPLB2(tick=5), ttl=1)).drop is Drop.TTL
-    assert pipeline.process(frame(UDPLB2(tick=4))).drop is Drop.CALENDAR_MISS
-    assert pipeline.counters.lbs[2].drops == {Drop.SRC_BLOCKED: 1, Drop.TTL: 1, Drop.CALENDAR_MISS: 1}
+    assert pipeline.process(frame(UDPLB2(tick=5), src="10.0.0.3")).drop is LbDrop.SRC_BLOCKED
+    assert pipeline.process(frame(UDPLB2(tick=5), ttl=1)).drop is LbDrop.TTL
+    assert pipeline.process(frame(UDPLB2(tick=4))).drop is LbDrop.CALENDAR_MISS
+    assert pipeline.counters.lbs[2].drops == {LbDrop.SRC_BLOCKED: 1, LbDrop.TTL: 1, LbDrop.CALENDAR_MISS: 1}
     assert pipeline.counters.dropped == 3
-    assert Drop.SRC_BLOCKED.stage == "src_filter"
+    assert LbDrop.SRC_BLOCKED.stage == "src_filter"
 
 
 def test_arp_for_the_load_balancer_is_answered(pipeline: Pipeline) -> None:
@@ -121,14 +121,14 @@ def test_length_below_the_headers_is_dropped_not_wrapped(
     data = bytearray(frame(lb))
     at, size = field
     data[at : at + size] = b"\0\x13"
-    assert pipeline.process(bytes(data)).drop is Drop.PARSER_BAD_LENGTH
+    assert pipeline.process(bytes(data)).drop is LbDrop.PARSER_BAD_LENGTH
 
 
 @pytest.mark.parametrize("lb", [UDPLB(tick=5), UDPLB2(tick=5)])
 def test_later_fragment_is_dropped(pipeline: Pipeline, lb: Any) -> None:
     data = bytearray(frame(lb))
     data[20:22] = b"\x00\x01"
-    assert pipeline.process(bytes(data)).drop is Drop.PARSER_FRAGMENT
+    assert pipeline.process(bytes(data)).drop is LbDrop.PARSER_FRAGMENT
 
 
 @pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
@@ -140,8 +140,8 @@ def test_member_of_the_other_family_is_dropped(implementation: str) -> None:
                 other = replace(entry, action="do_ipv6_member_rewrite")
                 tables.apply([Update(Op.PUT, dialect, table.spec.name, other)])
     pipeline = build(implementation, tables)
-    assert pipeline.process(frame(UDPLB(tick=5))).drop is Drop.MEMBER_FAMILY
-    assert pipeline.process(frame(UDPLB2(tick=5))).drop is Drop.MEMBER_FAMILY
+    assert pipeline.process(frame(UDPLB(tick=5))).drop is LbDrop.MEMBER_FAMILY
+    assert pipeline.process(frame(UDPLB2(tick=5))).drop is LbDrop.MEMBER_FAMILY
 
 
 @pytest.fixture(scope="module", params=IMPLEMENTATIONS)
@@ -187,6 +187,6 @@ def test_clear_sets_all_counters_to_zero(pipeline: Pipeline) -> None:
 @pytest.mark.parametrize("version", [2, 3])
 def test_packet_whose_ttl_is_used_up_is_counted_under_its_version(pipeline: Pipeline, version: int) -> None:
     lb = UDPLB2(tick=5) if version == 2 else UDPLB3(tick=5, slot_select=5)
-    assert pipeline.process(frame(lb, ttl=1)).drop is Drop.TTL
+    assert pipeline.process(frame(lb, ttl=1)).drop is LbDrop.TTL
     counters = pipeline.counters.lbs[2]
     assert (counters.rx_v2, counters.rx_v3) == ((1, 0) if version == 2 else (0, 1))

@@ -7,7 +7,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from ejfat.base.drops import Drop
+from ejfat.base.drops import LbDrop
 from ejfat.control.epochs.prefixes import TICKS
 from ejfat.control.members import Session, Worker
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
@@ -252,7 +252,7 @@ def test_refusals_are_logged_now_and_then(caplog: pytest.LogCaptureFixture) -> N
         run.go(1)
     assert 2 <= len(caplog.records) <= 4
     assert "sync:not_a_sender 50 (the last one from 10.0.0.66)" in caplog.text
-    assert run.app.pipeline.counters.drops[Drop("sync:not_a_sender")] == 1500
+    assert run.app.pipeline.counters.drops[LbDrop("sync:not_a_sender")] == 1500
     assert run.app.status()["bad_syncs"] == 1500
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ejfat.base.errors import DuplicateEntryError, NoSuchEntryError, TableError, TableFullError
-from ejfat.tables.match_action import Entry, Match, Table, exact, prefix_match
+from ejfat.tables.match_action import Entry, KeyMatch, Table, exact, prefix_match
 from ejfat.tables.schema import (
     V1_CALENDAR,
     V1_DST_FILTER,
@@ -63,16 +63,16 @@ def test_lpm_lookup_follows_later_changes() -> None:
 
 def test_insert_host_bits_below_the_prefix_are_masked() -> None:
     table = Table(V1_EPOCH)
-    table.insert(Entry((Match(0x1F, (1 << 64) - 16),), "do_assign_epoch", (1,)))
+    table.insert(Entry((KeyMatch(0x1F, (1 << 64) - 16),), "do_assign_epoch", (1,)))
     with pytest.raises(DuplicateEntryError, match="0x0000000000000010/60"):
         table.insert(epoch(0x13, 60, 2))
 
 
 def test_field_mask_lowest_priority_number_wins() -> None:
     table = Table(V23_L2_IFACE)
-    table.insert(Entry((Match(0, 0),), "set_l2_iface", (1, 1), 9))
-    table.insert(Entry((Match(5, 0xFFF),), "set_l2_iface", (2, 2), 5))
-    table.insert(Entry((Match(4, 0xFFE),), "set_l2_iface", (3, 3), 7))
+    table.insert(Entry((KeyMatch(0, 0),), "set_l2_iface", (1, 1), 9))
+    table.insert(Entry((KeyMatch(5, 0xFFF),), "set_l2_iface", (2, 2), 5))
+    table.insert(Entry((KeyMatch(4, 0xFFE),), "set_l2_iface", (3, 3), 7))
     assert [table.lookup(vid).args[0] for vid in (5, 4, 6)] == [2, 3, 1]  # type: ignore[union-attr]
 
 
@@ -95,7 +95,7 @@ def test_insert_into_full_table_is_refused_and_changes_nothing() -> None:
         (slot(0, 0, 1 << 16), "member_id 0x10000 does not fit 16 bits"),
         (Entry(exact(V1_CALENDAR, 0, 0), "jump", ()), "no action 'jump', expected do_assign_member or drop"),
         (Entry(exact(V1_CALENDAR, 0, 0), "drop", (1,)), "drop takes 0 arguments, not 1"),
-        (Entry((Match(0, 1), Match(0, 511)), "drop"), "exact key"),
+        (Entry((KeyMatch(0, 1), KeyMatch(0, 511)), "drop"), "exact key"),
     ],
 )
 def test_insert_entry_of_another_shape_is_refused(entry: Entry, message: str) -> None:

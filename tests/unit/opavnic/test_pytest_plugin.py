@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hfi_sim.fabric.trace import TraceRecord
+from hfi_sim.fabric.trace import TracedPacket
 from opavnic.observe.trace_file import write_trace
 
 IMPORTS = """
@@ -250,8 +250,8 @@ def test_write_trace_is_read_by_scapy(tmp_path: Path) -> None:
 
     path = tmp_path / "trace.pcapng"
     records = [
-        TraceRecord(1.5, "a:1->b:1", bytes(24), None),
-        TraceRecord(2.000000001, "b:1->a:1", bytes(33), Drop.LINK_FAULT),
+        TracedPacket(1.5, "a:1->b:1", bytes(24), None),
+        TracedPacket(2.000000001, "b:1->a:1", bytes(33), Drop.LINK_FAULT),
     ]
     assert write_trace(path, records) == 2
     with RawPcapNgReader(str(path)) as reader:

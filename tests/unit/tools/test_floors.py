@@ -109,3 +109,10 @@ def test_lines_of_contracts_are_counted_for_the_package_of_their_containers() ->
     contract = '[[tool.importlinter.contracts]]\nname = "x"\ncontainers = ["vema"]\nlayers = [\n  "a",\n]\n'
     text = f"{contract}\n[tool.other]\nx = 1\n"
     assert floors.contract_lines(text) == {"vema": 6}
+
+
+def test_class_name_that_stands_for_two_things_is_a_problem(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert floors.main(_tree(tmp_path, {"vema/a.py": "class Port: ...", "lnet/b.py": "class Port: ..."})) == 1
+    assert capsys.readouterr().err.startswith("class Port stands for 2 things: vema.a, lnet.b\n")

@@ -18,7 +18,7 @@ from hfi_sim.wire.mad.message import Mad
 from vema.base.errors import AgentError
 from vema.em.core.dialogue import Request, request_for
 from vema.em.core.port_life import SERVED
-from vema.em.core.state import Port, Vesw, Vport
+from vema.em.core.state import ManagedVesw, Port, Vport
 from vema.em.core.steps import Step
 from vema.em.desired.mac_tables import EMPTY, ENTRY, SECTIONS, digest_of, section_key, section_range
 from vema.em.store.persisted import VportKey
@@ -73,7 +73,9 @@ class Audit:
         """Return when `wake` is due, or None."""
         return self._at if self._interval else None
 
-    def wake(self, now: float, ports: Mapping[int, Port], vesws: Mapping[int, Vesw]) -> VportKey | None:
+    def wake(
+        self, now: float, ports: Mapping[int, Port], vesws: Mapping[int, ManagedVesw]
+    ) -> VportKey | None:
         """Return the vport to read from if a Get is due, else None; `request` then returns the Get."""
         if not self._interval or now < self._at:
             return None
@@ -90,7 +92,7 @@ class Audit:
         self._at = now + self._step
         return None if reading is None else reading.key
 
-    def _next(self, ports: Mapping[int, Port], vesws: Mapping[int, Vesw]) -> _Reading | None:
+    def _next(self, ports: Mapping[int, Port], vesws: Mapping[int, ManagedVesw]) -> _Reading | None:
         """Start reading the next table that can be read now."""
         if not self._waiting:
             self._waiting.extend(_tables(ports, vesws))
@@ -145,7 +147,7 @@ class Audit:
         return _judge(vport, reading)
 
 
-def _tables(ports: Mapping[int, Port], vesws: Mapping[int, Vesw]) -> Iterator[VportKey]:
+def _tables(ports: Mapping[int, Port], vesws: Mapping[int, ManagedVesw]) -> Iterator[VportKey]:
     for port in ports.values():
         for vport in port.vports.values():
             if port.in_service and vport.vesw_id in vesws:

@@ -29,7 +29,7 @@ from vema.em.core.messages import no_agent
 from vema.em.core.port_life import SERVED
 from vema.em.core.port_lives import PortLives
 from vema.em.core.record_log import RecordLog
-from vema.em.core.state import SCAN_GAP, Desired, Port, Vesw, Vport
+from vema.em.core.state import SCAN_GAP, Desired, ManagedVesw, Port, Vport
 from vema.em.core.steps import Step
 from vema.em.core.turns import Turns
 from vema.em.core.virtual_switches import VirtualSwitches
@@ -265,7 +265,7 @@ class EmCore:
         return self._turns.queue.deepest
 
     @property
-    def vesws(self) -> dict[int, Vesw]:
+    def vesws(self) -> dict[int, ManagedVesw]:
         """The virtual switches, by id."""
         return self._vesws.by_id
 

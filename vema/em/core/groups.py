@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from vema.em.core.state import Vesw
+from vema.em.core.state import ManagedVesw
 
 _GROUP_PREFIX: Final = 0xFF15
 NO_VESW: Final = 0
@@ -50,7 +50,7 @@ class Groups:
         """Compare again in the next `take`."""
         self._doubtful = True
 
-    def take(self, vesws: Iterable[Vesw]) -> dict[int, Group | None]:
+    def take(self, vesws: Iterable[ManagedVesw]) -> dict[int, Group | None]:
         """Return the changes since the last call, by id of the virtual switch; None: it has no group any more."""
         if not self._doubtful:
             return {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vema.em.core.core import EmCore
-from vema.em.core.state import Port, Vesw
+from vema.em.core.state import ManagedVesw, Port
 from vema.em.desired.desired import port_contradictions
 
 
@@ -36,7 +36,7 @@ def _why_absent(port: Port | None, given: bool) -> str:
     return "the fabric manager has not brought its port up" if given else "its port is not in service"
 
 
-def _why_not_served(vesw: Vesw, port: Port) -> str:
+def _why_not_served(vesw: ManagedVesw, port: Port) -> str:
     if wrong := port_contradictions(vesw.plan.section, port.facts):
         return "; ".join(wrong)
     if port.isolated:

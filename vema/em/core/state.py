@@ -293,7 +293,7 @@ class Port:
 
 
 @dataclass(slots=True)
-class Vesw:
+class ManagedVesw:
     """One virtual switch."""
 
     plan: VeswPlan
@@ -318,7 +318,7 @@ class Vesw:
         return self.table.digest_for(guid) if self.plan.learns else NO_TABLE.digest
 
 
-def member_addresses(vesw: Vesw, ports: Mapping[int, Port]) -> dict[Owner, list[Address]]:
+def member_addresses(vesw: ManagedVesw, ports: Mapping[int, Port]) -> dict[Owner, list[Address]]:
     """Return the addresses of each member of a virtual switch; its multicast addresses have no owner."""
     addresses: dict[Owner, list[Address]] = {}
     groups: dict[MacAddr, int] = {}
@@ -332,7 +332,7 @@ def member_addresses(vesw: Vesw, ports: Mapping[int, Port]) -> dict[Owner, list[
 
 
 def table_events(
-    vesw: Vesw, ports: Mapping[int, Port], conflicts: Sequence[Conflict], left_out: Sequence[MacAddr]
+    vesw: ManagedVesw, ports: Mapping[int, Port], conflicts: Sequence[Conflict], left_out: Sequence[MacAddr]
 ) -> Iterator[EventRecord]:
     """Yield the events of a MAC table: addresses that two members have, and addresses that do not fit.
 
@@ -356,4 +356,4 @@ class Desired:
     config: EmConfig
     sink_lid: int
     """LID of the EM, the sink of traps."""
-    vesws: Mapping[int, Vesw] = field(default_factory=dict)
+    vesws: Mapping[int, ManagedVesw] = field(default_factory=dict)

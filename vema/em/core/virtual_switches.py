@@ -8,7 +8,7 @@ from typing import Final
 from vema.em.core.groups import Groups
 from vema.em.core.port_life import SERVED
 from vema.em.core.record_log import RecordLog
-from vema.em.core.state import Port, Vesw, Vport, member_addresses, table_events
+from vema.em.core.state import ManagedVesw, Port, Vport, member_addresses, table_events
 from vema.em.core.turns import Turns
 from vema.em.desired.desired import EmConfig, PortFacts, Roster
 from vema.em.desired.mac_tables import VeswTable
@@ -29,7 +29,7 @@ class VirtualSwitches:
 
         Args:  ports: those that are met, by GUID; they belong to the caller. slots: of an earlier life.
         """
-        self.by_id: dict[int, Vesw] = {}
+        self.by_id: dict[int, ManagedVesw] = {}
         """In the order of the configuration."""
         self.groups = Groups()
         self._ports = ports
@@ -69,11 +69,11 @@ class VirtualSwitches:
             del self.by_id[vesw_id]
             self._log.add(Tombstone(vesw_id))
         touched: set[int] = set()
-        changed: list[Vesw] = []
+        changed: list[ManagedVesw] = []
         for vesw_id, plan in plans.items():
             vesw = self.by_id.get(vesw_id)
             if vesw is None:
-                vesw = self.by_id[vesw_id] = Vesw(plan, VeswTable(self._slots.pop(vesw_id, ())))
+                vesw = self.by_id[vesw_id] = ManagedVesw(plan, VeswTable(self._slots.pop(vesw_id, ())))
             elif vesw.plan == plan:
                 continue
             touched |= self._take_plan(vesw, plan)
@@ -94,7 +94,7 @@ class VirtualSwitches:
             self.settle(now, vesw)
         self.groups.doubt()
 
-    def _take_plan(self, vesw: Vesw, plan: VeswPlan) -> frozenset[int]:
+    def _take_plan(self, vesw: ManagedVesw, plan: VeswPlan) -> frozenset[int]:
         """Give a virtual switch its plan; return the members before and after."""
         before, vesw.guids = vesw.guids, frozenset(port.guid for port in plan.members)
         vesw.plan = plan
@@ -150,7 +150,7 @@ class VirtualSwitches:
                 vesw.pending.discard(port.facts.guid)
                 self.settle(now, vesw)
 
-    def settle(self, now: float, vesw: Vesw) -> None:
+    def settle(self, now: float, vesw: ManagedVesw) -> None:
         """Compute a table whose members are known, or have kept it waiting for too long."""
         since = vesw.dirty_since
         if since is None or (vesw.pending and now < since + SETTLE_S):

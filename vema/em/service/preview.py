@@ -8,7 +8,7 @@ from typing import Final
 
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.vesw_port_info import VeswPortInfo
-from vema.em.core.state import Port, Vesw
+from vema.em.core.state import ManagedVesw, Port
 from vema.em.desired.desired import EmConfig, PortFacts, Roster
 from vema.em.desired.plan import VeswPlan, class_port_info, differences, plan_vesws, port_info
 
@@ -35,7 +35,7 @@ class SeenPort:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class EmSnapshot:
     """An immutable snapshot of what an EM knows, so that it can be used in another thread."""
 
     roster: Roster
@@ -51,9 +51,9 @@ class Picture:
         cls,
         roster: Roster,
         ports: Iterable[Port],
-        vesws: Mapping[int, Vesw],
+        vesws: Mapping[int, ManagedVesw],
         group_lids: Mapping[int, int] | None = None,
-    ) -> Picture:
+    ) -> EmSnapshot:
         """Take the snapshot."""
         seen = tuple(
             SeenPort(
@@ -66,7 +66,7 @@ class Picture:
         return cls(roster, seen, {vesw_id: vesw.plan for vesw_id, vesw in vesws.items()}, group_lids)
 
 
-def preview(config: EmConfig, now: Picture) -> list[str]:
+def preview(config: EmConfig, now: EmSnapshot) -> list[str]:
     """Return one line for each change that `config` would make at an agent; empty if it would change nothing."""
     vports = {
         (port.facts.guid, vport.vesw_id): vport for port in now.ports for vport in reversed(port.vports)

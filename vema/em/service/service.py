@@ -51,7 +51,7 @@ from vema.em.desired.election import (
     Role,
 )
 from vema.em.desired.problems import Problem
-from vema.em.service.preview import Picture, preview
+from vema.em.service.preview import EmSnapshot, preview
 from vema.em.service.verify import Difference, verify
 from vema.em.store.database import Store
 from vema.em.store.memory import StoreWriter
@@ -87,7 +87,7 @@ class MadTransport(Protocol):
         """End a registration."""
 
 
-class Topology(Protocol):
+class EmSubnet(Protocol):
     """What the EM needs of the subnet manager."""
 
     @property
@@ -162,7 +162,7 @@ class EthernetService:
     def __init__(
         self,
         transport: MadTransport,
-        topology: Topology,
+        topology: EmSubnet,
         store: Store,
         *,
         clock: Clock,
@@ -383,11 +383,11 @@ class EthernetService:
         now = self.picture()
         return preview(met_by(config, now.roster).config, now)
 
-    def picture(self) -> Picture:
+    def picture(self) -> EmSnapshot:
         """Return a snapshot of what is known, for `preview`."""
         core = self._running()
         lids = self.topology.group_lids()
-        return Picture.of(self.roster(), core.ports.values(), core.vesws, lids)
+        return EmSnapshot.of(self.roster(), core.ports.values(), core.vesws, lids)
 
     def roster(self) -> Roster:
         """Return the ports that can be members now, for `checked`."""

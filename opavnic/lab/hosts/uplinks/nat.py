@@ -25,7 +25,7 @@ from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.model import LabModel
 from opavnic.lab.file.uplink_model import Uplink
 from opavnic.lab.hosts.guests.guest import proven_namespace
-from opavnic.lab.ownership.owned import Owned, Place, random_mac
+from opavnic.lab.ownership.owned import NamespaceRef, Owned, random_mac
 from opavnic.world.host_backends.given import INTERFACE_NAME_MAX
 
 POOL: Final = ipaddress.IPv4Network("100.64.0.0/10")
@@ -36,7 +36,9 @@ _NAMES_TRIED: Final = 1000
 class Nat:
     """One gateway."""
 
-    def __init__(self, name: str, uplink: Uplink, model: LabModel, gateway: Place, owned: Owned) -> None:
+    def __init__(
+        self, name: str, uplink: Uplink, model: LabModel, gateway: NamespaceRef, owned: Owned
+    ) -> None:
         """Lead a pair of interfaces from the gateway to the machine.
 
         Raises:  LabError, NetdevError: it cannot be made.
@@ -48,7 +50,7 @@ class Nat:
         self._owned = owned
         self._rules: list[Masquerade] = []
         self._outside: list[str] = []
-        machine = Place(proven_namespace("/proc/self/ns/net", f"uplinks.{name}"))
+        machine = NamespaceRef(proven_namespace("/proc/self/ns/net", f"uplinks.{name}"))
         with contextlib.closing(BridgeClient()) as links:
             network = self._network(links)
             self.machine_end, self.gateway_end = list(network.hosts())
@@ -77,7 +79,7 @@ class Nat:
             raise LabError(f"uplinks.{self._name}: no network of four addresses is free in {POOL}")
         return network
 
-    def _make_pair(self, machine: Place, end: str) -> None:
+    def _make_pair(self, machine: NamespaceRef, end: str) -> None:
         held = self._gateway.held
         assert held is not None  # noqa: S101 - the gateway is a host of the lab's own
         inner = self._name if len(self._name) <= INTERFACE_NAME_MAX else "uplink"
@@ -98,7 +100,7 @@ class Nat:
             links.set_up(found.ifindex, True)
             links.add_default_route(self.machine_end)
 
-    def start(self, members: Iterable[Place]) -> None:
+    def start(self, members: Iterable[NamespaceRef]) -> None:
         """Let the gateway forward, and let the members that are the lab's own send to it what has no other way.
 
         Raises:  LabError, NetdevError: it cannot be.

@@ -19,7 +19,7 @@ from hfi_sim.wire.mad.sa_attributes import SaAttrId
 from hfi_sim.wire.sa.message import SaMessage
 from hfi_sim.wire.sa.record import SaRecord
 from hfi_sim.wire.sa.records import InformInfo, McMemberRecord
-from hfi_sim.wire.sma.notice import Notice
+from hfi_sim.wire.sma.notice import SubnetNotice
 
 R = TypeVar("R", bound=SaRecord)
 MGID = bytes.fromhex("ff12401b000000000000000000000001")
@@ -80,12 +80,12 @@ class Subnet:
         mask = McMemberRecord.mask("mgid", "port_gid", "join_state")
         return self.ask(SaMessage.request(Method.DELETE, SaAttrId.MC_MEMBER_RECORD, record, mask=mask), port)
 
-    def hear(self, port: HfiPort, trap: int = 0xFFFF, *, acknowledge: bool = True) -> list[Notice]:
+    def hear(self, port: HfiPort, trap: int = 0xFFFF, *, acknowledge: bool = True) -> list[SubnetNotice]:
         """Subscribe a port to notices; return those that it gets from now on."""
-        heard: list[Notice] = []
+        heard: list[SubnetNotice] = []
 
         def take(request: MadRequest) -> bytes | None:
-            heard.append(Notice.parse(SaMessage.parse(request.mad).data))
+            heard.append(SubnetNotice.parse(SaMessage.parse(request.mad).data))
             mad = bytearray(request.mad)
             mad[3] |= RESPONSE_BIT
             return bytes(mad) if acknowledge else None

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hfi_sim.fabric.trace import TraceRecord
+from hfi_sim.fabric.trace import TracedPacket
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.mad.header import Method, build_fm_packet
 from opavnic.management import mad_record
@@ -50,7 +50,7 @@ def test_requests_that_nobody_answers_do_not_wait_for_ever(monkeypatch: pytest.M
 
 def test_pcapng_is_read_back(tmp_path: Path) -> None:
     file = tmp_path / "mads.pcapng"
-    write_trace(file, [TraceRecord(1.7e9 + n, "em:1->sw0:1", p, None) for n, p in enumerate(PACKETS)])
+    write_trace(file, [TracedPacket(1.7e9 + n, "em:1->sw0:1", p, None) for n, p in enumerate(PACKETS)])
     assert list(read_record(file)) == EXCHANGES
 
 
@@ -76,7 +76,7 @@ def test_missing_and_cut_files_are_said_so(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match="No such file"):
         list(read_record(tmp_path / "none"))
     file = tmp_path / "cut.pcapng"
-    write_trace(file, [TraceRecord(0.0, "em:1->sw0:1", PACKETS[0], None)])
+    write_trace(file, [TracedPacket(0.0, "em:1->sw0:1", PACKETS[0], None)])
     file.write_bytes(file.read_bytes()[:-9])
     with pytest.raises(RecordError, match=r"cut\.pcapng"):
         list(read_record(file))

@@ -11,7 +11,7 @@ from hfi_sim.base.counters import Drop
 from hfi_sim.base.errors import FaultError
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.fabric.faults import Match, parse_match
-from hfi_sim.fabric.trace import TraceRecord
+from hfi_sim.fabric.trace import TracedPacket
 from hfi_sim.wire.captures import CaptureReader
 from opavnic.observe.capture import Capture
 from opavnic.observe.trace_file import TraceReader
@@ -29,7 +29,7 @@ def send(pair: Pair, payload: bytes = bytes(40)) -> None:
     pair.fabric.clock.advance(1)
 
 
-def taken(watch: Capture) -> list[TraceRecord]:
+def taken(watch: Capture) -> list[TracedPacket]:
     """Return the packets captured since the last time."""
     data = watch.head
     while piece := watch.take(True):

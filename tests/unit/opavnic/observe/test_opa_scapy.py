@@ -44,7 +44,7 @@ from hfi_sim.wire.mad.sa_attributes import SaAttrId
 from hfi_sim.wire.packet import build_packet, check_packet, parse_packet
 from hfi_sim.wire.sa.message import DATA_AT, SaHeader
 from opavnic.cli.main import main
-from opavnic.decode.describe import Layer
+from opavnic.decode.describe import MadPart
 from opavnic.management import management_layout
 from opavnic.observe import opa_scapy
 from opavnic.observe.opa_scapy import (
@@ -311,7 +311,7 @@ def test_management_mads_have_the_parts_that_our_decoder_finds() -> None:
     assert len(seen) > 55
 
 
-def is_inside(part: Layer, parts: list[Layer]) -> bool:
+def is_inside(part: MadPart, parts: list[MadPart]) -> bool:
     """Whether a part of a MAD stands in another one."""
     return any(
         other is not part and other.start <= part.start < other.start + other.header.size for other in parts

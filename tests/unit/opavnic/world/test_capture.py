@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession
 
-from hfi_sim.fabric.trace import TraceRecord
+from hfi_sim.fabric.trace import TracedPacket
 from hfi_sim.wire.captures import read_capture
 from opavnic.lab.run.lab import Lab
 from opavnic.observe.capture import Capture
@@ -33,7 +33,7 @@ async def ping(lab: Lab) -> bool:
     return answers == 1
 
 
-def records(data: bytes) -> list[TraceRecord]:
+def records(data: bytes) -> list[TracedPacket]:
     return list(TraceReader(io.BytesIO(data)).records())
 
 

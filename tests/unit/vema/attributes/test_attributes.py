@@ -165,7 +165,15 @@ def test_iface_macs_round_trip(addresses: list[MacAddr], start: int, gen_count: 
 
 @given(st.binary(max_size=2100))
 def test_any_bytes_give_a_value_or_a_wire_error(raw: bytes) -> None:
-    for view in (ClassPortInfo, VeswPortInfo, Notice, MacEntries, IfaceMacs, SummaryCounters, ErrorCounters):
+    for view in (
+        ClassPortInfo,
+        VeswPortInfo,
+        Notice,
+        MacEntries,
+        IfaceMacs,
+        SummaryCounters,
+        ErrorCounters,
+    ):
         with suppress(WireError):
             view.parse(raw)
 

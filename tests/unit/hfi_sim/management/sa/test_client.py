@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hfi_sim.management.sa.client import BACKOFF_MAX_S, Ask, Order, OrderState, SaClient, table_of
+from hfi_sim.management.sa.client import BACKOFF_MAX_S, Ask, OrderState, SaClient, SaOrder, table_of
 from hfi_sim.wire.mad.header import MadStatus, Method
 from hfi_sim.wire.mad.message import Mad
 from hfi_sim.wire.mad.sa_attributes import SaAttrId, SaStatus
@@ -15,9 +15,9 @@ from hfi_sim.wire.sa.message import SaMessage
 from hfi_sim.wire.sa.records import InformInfo, ServiceRecord
 
 
-def service(number: int) -> Order:
+def service(number: int) -> SaOrder:
     record = ServiceRecord(service_id=number)
-    return Order(SaAttrId.SERVICE_RECORD, record, ServiceRecord.mask("service_id"))
+    return SaOrder(SaAttrId.SERVICE_RECORD, record, ServiceRecord.mask("service_id"))
 
 
 def response(ask: Ask, status: int = MadStatus.OK) -> Mad:
@@ -89,7 +89,7 @@ def test_dropped_order_is_deleted_there_and_then_here() -> None:
 def test_subscription_ends_by_a_set_of_its_own() -> None:
     client = SaClient()
     begin, end = InformInfo(trap=64), InformInfo(trap=64, subscribe=0)
-    client.place("n", Order(SaAttrId.INFORM_INFO, begin, 0, cancels_with=end))
+    client.place("n", SaOrder(SaAttrId.INFORM_INFO, begin, 0, cancels_with=end))
     ask = sent(client)
     client.answered(0.0, ask.ticket, response(ask))
     client.drop("n")

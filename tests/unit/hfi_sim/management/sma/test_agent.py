@@ -16,7 +16,7 @@ from hfi_sim.wire.mad.attributes import SubnetAttrId as Attr
 from hfi_sim.wire.mad.header import MadStatus, Method
 from hfi_sim.wire.packet import build_packet
 from hfi_sim.wire.sma.node import NodeDescription, NodeInfo, SwitchInfo
-from hfi_sim.wire.sma.notice import CapabilityData, LinkStateData, Notice, NoticeType, TrapNumber
+from hfi_sim.wire.sma.notice import CapabilityData, LinkStateData, NoticeType, SubnetNotice, TrapNumber
 from hfi_sim.wire.sma.port_info import PortInfo, PortStateInfo
 from hfi_sim.wire.sma.tables import BufferControl, LedInfo
 from unit.hfi_sim.management.sma.managed_fabric import H2, SELF, SW0, SW1, Managed, data_of, status_of
@@ -125,7 +125,7 @@ def test_who_does_not_know_the_mkey_reads_at_protection_1_and_sets_nothing(manag
     led = LedInfo(1 << 31).build()
     assert managed.ask(H2, Attr.PORT_INFO, ONE | 1) is not None
     assert managed.ask(H2, Attr.LED_INFO, ONE, led) is None
-    trap = Notice.parse(managed.traps()[0].mad[32:])
+    trap = SubnetNotice.parse(managed.traps()[0].mad[32:])
     assert (trap.trap_number, trap.issuer_lid) == (TrapNumber.BAD_MKEY, 4)
     shown = managed.ask(H2, Attr.PORT_INFO, ONE | 1)
     assert shown is not None
@@ -452,7 +452,7 @@ def test_a_switch_tells_of_a_link_until_it_is_heard(managed: Managed) -> None:
     managed.fabric.set_link(managed.fabric.links[2], False)
     managed.clock.advance(0.01)
     (trap,) = managed.traps()
-    notice = Notice.parse(trap.mad[32:])
+    notice = SubnetNotice.parse(trap.mad[32:])
     assert (notice.trap_number, notice.producer, notice.issuer_lid) == (TrapNumber.LINK_STATE_CHANGE, 2, 3)
     assert LinkStateData.parse(notice.data).lid == 3
     managed.clock.advance(1.2)
@@ -472,7 +472,7 @@ def test_an_hfi_tells_that_it_describes_itself_otherwise(managed: Managed) -> No
     managed.h2.hfi.describe("node7")
     managed.clock.advance(0.01)
     (trap,) = managed.traps()
-    notice = Notice.parse(trap.mad[32:])
+    notice = SubnetNotice.parse(trap.mad[32:])
     assert (notice.trap_number, notice.producer) == (TrapNumber.CAPABILITY_CHANGE, 1)
     data = CapabilityData.parse(notice.data)
     assert data == CapabilityData(lid=managed.h2.lid, description_changed=True)
@@ -500,7 +500,7 @@ def test_a_trap_that_nobody_represses_ends(managed: Managed) -> None:
     managed.clock.advance(60)
     heard = managed.traps()
     assert len(heard) == 6
-    assert {Notice.parse(mad.mad[32:]).trap_number for mad in heard} == {TrapNumber.CAPABILITY_CHANGE}
+    assert {SubnetNotice.parse(mad.mad[32:]).trap_number for mad in heard} == {TrapNumber.CAPABILITY_CHANGE}
 
 
 def test_as_many_traps_of_one_type_wait_as_on_hfi1() -> None:

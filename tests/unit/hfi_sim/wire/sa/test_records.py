@@ -34,7 +34,7 @@ SIZES: dict[type[SaRecord], int] = {
     records.VfInfoRecord: 128,
     records.TraceRecord: 40,
     records.FabricInfoRecord: 408,
-    records.ClassPortInfo: 80,
+    records.SaClassPortInfo: 80,
     records_tables.ScToScRecord: 40,
     records_tables.VlArbitrationRecord: 264,
     records_tables.BufferControlRecord: 140,

@@ -32,7 +32,7 @@ SIZES = {
     congestion.SwitchCongestionSetting: 76,
     congestion.HfiCongestionSetting: 198,
     congestion.HfiCongestionControl: 130,
-    notice.Notice: 96,
+    notice.SubnetNotice: 96,
     notice.CapabilityData: 14,
     notice.BadMkeyData: 54,
     notice.BadKeyData: 56,

@@ -21,7 +21,7 @@ from aiohttp import web
 from lab_states import host_state, lab_state, vnic_state
 from prometheus_client.parser import text_string_to_metric_families
 
-from ejfat.base.drops import Drop
+from ejfat.base.drops import LbDrop
 from lab_in_memory import answering
 from opavnic.cli.main import main
 from opavnic.lab.ownership.runtime import LabDir
@@ -114,13 +114,13 @@ async def test_what_a_load_balancer_drops_and_does_not_believe_is_a_metric(
     async with answering(directory, LAB + apps) as lab:
         counters = lab.parts.apps["h2"].app.pipeline.counters  # type: ignore[attr-defined]
         balancer = {"host": "h2", "app": "ejfat-lb"}
-        counters.drop(Drop.SRC_BLOCKED)
+        counters.drop(LbDrop.SRC_BLOCKED)
         counters.lb(0).furthest = 1000
         for tick in (999, 1001, 1 << 63):
             counters.lb(0).see(tick)
         _, _, found = await scrape()
         dropped = key("opavnic_app_dropped_packets_total", **balancer, reason="src_filter:miss")
-        assert found[dropped] == counters.drops[Drop.SRC_BLOCKED]
+        assert found[dropped] == counters.drops[LbDrop.SRC_BLOCKED]
         assert (
             found[key("opavnic_app_refused_tick_packets_total", **balancer, reason="tick:too_far_ahead")] == 2
         )

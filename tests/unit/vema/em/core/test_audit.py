@@ -21,7 +21,7 @@ from unit.vema.em.em_fabric import EmFabric, config
 from vema.attributes.attr_id import AttrId
 from vema.base.errors import AgentError
 from vema.em.core.audit import MIN_STEP_S, Audit
-from vema.em.core.state import Port, Vesw, Vport
+from vema.em.core.state import ManagedVesw, Port, Vport
 from vema.em.desired.desired import PortFacts
 from vema.em.desired.mac_tables import DIRTY, SECTIONS, VeswTable, digest_of
 from vema.em.desired.plan import VeswPlan
@@ -210,7 +210,7 @@ def test_any_answer_is_a_section_or_an_error_and_the_audit_goes_on(answer: bytes
     port, plan = Port(facts, ready=True), VeswPlan(1, config().vesws[0], True, (facts,), (), 0xF00002)
     vport = Vport(1, 1, 2, digest=digest_of(()), done=True)
     port.add(vport)
-    vesws = {2: Vesw(plan, VeswTable())}
+    vesws = {2: ManagedVesw(plan, VeswTable())}
     audit = Audit(1.0, now=0.0)
     assert audit.wake(1.0, {1: port}, vesws) == vport.key
     request = audit.request(port, vport)
