@@ -10,7 +10,8 @@ from pathlib import Path
 from aiohttp import ClientSession, UnixConnector, web
 
 from opavnic.lab.file.loader import parse_lab
-from opavnic.lab.ownership.runtime import Journal, LabDir, process_start_time
+from opavnic.lab.ownership.process import process_start_time
+from opavnic.lab.ownership.runtime import Journal, LabDir
 from opavnic.lab.run.daemon import lab_routes
 from opavnic.lab.run.lab import Lab
 from opavnic.lab.run.logs import LogHub

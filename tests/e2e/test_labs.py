@@ -14,8 +14,10 @@ from pathlib import Path
 import pytest
 
 from native_module import needs_native
+from opavnic.lab.ownership.cleanup import prune
 from opavnic.lab.ownership.namespaces import NETNS_DIR, programs_in
-from opavnic.lab.ownership.runtime import Journal, process_start_time
+from opavnic.lab.ownership.process import process_start_time
+from opavnic.lab.ownership.runtime import Journal
 from opavnic.lab.run.by_hand import namespaces_by_hand
 from processes import child
 
@@ -67,13 +69,6 @@ def started(lab: str, host: str, *command: str) -> Iterator[subprocess.Popen[str
     """Run a program on a host for as long as the context lasts; what it prints can be read."""
     with child(["ip", "netns", "exec", f"opavnic-{lab}-{host}", *command], stdout=-1, stderr=-2) as process:
         yield process
-
-
-def kill(pid: int) -> None:
-    """Kill the process of a lab; its interfaces go before it does."""
-    os.kill(pid, signal.SIGKILL)
-    while process_start_time(pid) is not None:
-        os.sched_yield()
 
 
 def heard_until(process: subprocess.Popen[str], text: str) -> str:
@@ -359,7 +354,7 @@ def test_killed_lab_is_pruned_whole_and_comes_up_again(
     running: Journal, opavnic: Program, lab_file: Path
 ) -> None:
     with started(running.lab, "h1", "sleep", "1000") as sleeper:
-        kill(running.pid)
+        os.kill(running.pid, signal.SIGKILL)
         assert ok(opavnic("ps", "--json")).count("gone (opavnic prune)") == 1
         assert "configured on 'red'" in ok(opavnic("logs", "--lab", running.lab))
         assert "configured on 'red'" in ok(opavnic("logs"))
@@ -375,10 +370,20 @@ def test_killed_lab_is_pruned_whole_and_comes_up_again(
     ok(opavnic("exec", "h1", "--", "ping", "-c1", "-W20", "10.9.2.2"))
 
 
+def test_lab_is_pruned_while_the_kernel_still_takes_its_killed_process_apart(
+    running: Journal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lab_name: str
+) -> None:
+    monkeypatch.setenv("OPAVNIC_RUNTIME_DIR", str(tmp_path / "run"))
+    os.kill(running.pid, signal.SIGKILL)
+    assert [removed.lab for removed in prune(dry_run=True)] == [lab_name]
+    assert [removed.lab for removed in prune()] == [lab_name]
+    assert namespaces(lab_name) == []
+
+
 def test_killed_lab_can_come_up_again_without_prune(
     running: Journal, opavnic: Program, lab_file: Path
 ) -> None:
-    kill(running.pid)
+    os.kill(running.pid, signal.SIGKILL)
     done = opavnic("up", lab_file, "-d")
     assert "removed what an earlier run" in done.stderr
     assert done.returncode == 0

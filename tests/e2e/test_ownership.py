@@ -26,7 +26,8 @@ from opavnic.lab.ownership.namespaces import (
     programs_in,
     remove_namespace,
 )
-from opavnic.lab.ownership.runtime import Journal, LabDir, NamespaceEntry, process_start_time
+from opavnic.lab.ownership.process import process_start_time
+from opavnic.lab.ownership.runtime import Journal, LabDir, NamespaceEntry
 from processes import child
 
 TraceFunction = Callable[[FrameType, str, object], Any]

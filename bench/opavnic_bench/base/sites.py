@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from opavnic.lab.ownership.runtime import process_start_time
+from opavnic.lab.ownership.process import process_start_time
 from opavnic_bench.base.turns import PeerError
 
 PREFIX: Final = "opavnic-bench-"

@@ -15,7 +15,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from opavnic.lab.file.loader import parse_lab
-from opavnic.lab.ownership.runtime import Journal, LabDir, process_start_time, runtime_root
+from opavnic.lab.ownership.process import process_start_time
+from opavnic.lab.ownership.runtime import Journal, LabDir, runtime_root
 from opavnic.lab.run.daemon import lab_routes
 from opavnic.lab.run.lab import Lab
 from opavnic.lab.run.logs import LogHub

@@ -36,6 +36,7 @@ from opavnic.lab.ownership.journal_entries import (
     checked,
 )
 from opavnic.lab.ownership.log_file import OLD_SUFFIX
+from opavnic.lab.ownership.process import is_stopped, process_start_time, wait_if_killed
 
 ROOT_VARIABLE: Final = "OPAVNIC_RUNTIME_DIR"
 STATE_FILE: Final = "state.json"
@@ -173,8 +174,7 @@ class Journal:
     @property
     def stopped(self) -> bool:
         """Whether the process is stopped, for example by SIGSTOP: it is alive but does not respond."""
-        fields = _process_fields(self.pid)
-        return bool(fields) and fields[0] == "T"
+        return is_stopped(self.pid)
 
     def way_out(self) -> str:
         """Return, for a message, what the user can do about a process that does not respond."""
@@ -182,21 +182,6 @@ class Journal:
         if self.stopped:
             return f"its process is stopped: kill -CONT {self.pid} lets it go on, {remove}"
         return f"see: opavnic logs --lab {self.lab}; {remove}"
-
-
-def process_start_time(pid: int) -> int | None:
-    """Return when a process started, in clock ticks after boot; None if it is not running or is a zombie."""
-    fields = _process_fields(pid)
-    return None if not fields or fields[0] in "ZX" else int(fields[19])
-
-
-def _process_fields(pid: int) -> list[str]:
-    """Return the fields of /proc/PID/stat from the state on; empty if there is no such process."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
-    except OSError:
-        return []
-    return text[text.rindex(")") + 2 :].split()
 
 
 class LabDir:
@@ -228,7 +213,7 @@ class LabDir:
             if fd is not None:
                 self._lock = fd
 
-    def _locked_fd(self) -> int | None:
+    def _locked_fd(self, *, retry: bool = True) -> int | None:
         """Return a locked descriptor of the directory, or None if it was removed meanwhile."""
         try:
             fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -240,6 +225,8 @@ class LabDir:
         except BlockingIOError:
             os.close(fd)
             journal = self._load_if_readable()
+            if retry and journal is not None and wait_if_killed(journal.pid, journal.start_time):
+                return self._locked_fd(retry=False)  # with the process, its lock has gone
             who = f" (pid {journal.pid})" if journal is not None and journal.alive else ""
             if journal is not None and journal.failure:
                 raise LabRunningError(

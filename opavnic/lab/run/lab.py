@@ -31,7 +31,8 @@ from opavnic.lab.hosts.programs import run_program, start_program
 from opavnic.lab.hosts.uplinks.ways import Ways
 from opavnic.lab.hosts.vnics import HostVnic, vnics_of
 from opavnic.lab.ownership.cleanup import take_over
-from opavnic.lab.ownership.runtime import Journal, LabDir, process_start_time, runtime_root
+from opavnic.lab.ownership.process import process_start_time
+from opavnic.lab.ownership.runtime import Journal, LabDir, runtime_root
 from opavnic.lab.run.neighbour_limits import too_small_here
 from opavnic.lab.run.programs_route import ProgramRoutes
 from opavnic.lab.run.share import Share

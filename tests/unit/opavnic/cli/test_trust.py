@@ -12,7 +12,8 @@ import pytest
 from opavnic.cli.main import COMMANDS, LazyCommand, main
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.ownership.client import LabClient
-from opavnic.lab.ownership.runtime import Journal, LabDir, process_start_time
+from opavnic.lab.ownership.process import process_start_time
+from opavnic.lab.ownership.runtime import Journal, LabDir
 from opavnic.management.mad_client import MadClient, MadSocketError
 
 STRANGER = 4711

@@ -16,7 +16,8 @@ import pytest
 from hfi_sim.wire.mad.header import Method
 from opavnic.cli.main import main
 from opavnic.lab.file.loader import parse_lab
-from opavnic.lab.ownership.runtime import Journal, LabDir, process_start_time
+from opavnic.lab.ownership.process import process_start_time
+from opavnic.lab.ownership.runtime import Journal, LabDir
 from opavnic.lab.run.daemon import lab_routes
 from opavnic.lab.run.lab import Lab
 from opavnic.lab.run.logs import LogHub

@@ -11,7 +11,8 @@ import pytest
 
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.ownership.client import LabClient
-from opavnic.lab.ownership.runtime import Journal, LabDir, process_start_time
+from opavnic.lab.ownership.process import process_start_time
+from opavnic.lab.ownership.runtime import Journal, LabDir
 
 
 @pytest.fixture

@@ -13,13 +13,13 @@ import pytest
 
 from opavnic.lab.file.errors import JournalError, LabError, LabRunningError, NoLabError
 from opavnic.lab.ownership.cleanup import prune
+from opavnic.lab.ownership.process import process_start_time
 from opavnic.lab.ownership.runtime import (
     Journal,
     LabDir,
     NamespaceEntry,
     NetdevEntry,
     all_labs,
-    process_start_time,
     running_lab,
     runtime_root,
 )

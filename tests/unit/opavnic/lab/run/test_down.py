@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from opavnic.cli.main import main
-from opavnic.lab.ownership.runtime import Journal, LabDir, process_start_time, runtime_root
+from opavnic.lab.ownership.process import process_start_time
+from opavnic.lab.ownership.runtime import Journal, LabDir, runtime_root
 
 
 @pytest.fixture
