@@ -26,7 +26,7 @@ from opavnic.lab.ownership.namespaces import (
     programs_in,
     remove_namespace,
 )
-from opavnic.lab.ownership.process import process_start_time
+from opavnic.lab.ownership.process import process_start_time, wait_if_killed
 from opavnic.lab.ownership.runtime import Journal, LabDir, NamespaceEntry
 from processes import child
 
@@ -70,9 +70,10 @@ def with_inodes(journal: dict[str, Any], inodes: list[int]) -> list[dict[str, An
 
 
 def kill(pid: int) -> None:
+    start_time = process_start_time(pid)
+    assert start_time is not None
     os.kill(pid, signal.SIGKILL)
-    while process_start_time(pid) is not None:
-        os.sched_yield()
+    assert wait_if_killed(pid, start_time)
 
 
 def inode(name: str) -> int:
