@@ -47,6 +47,8 @@ class Result:
     failed: int = 0
     skipped: int = 0
     """Steps that the target cannot do (a running lab takes no host operations from here)."""
+    cleared: int = 0
+    """Requests that a MAD layer would not pass on as they are: sent without the ACTIVE bit of RMPP."""
     differences: list[CaseDifference] = field(default_factory=list)
     kept: int = DEFAULT_KEPT
 
@@ -66,8 +68,9 @@ class Result:
     def summary(self) -> str:
         """Return `PASS n/n FILE`, or `FAIL n/m FILE`."""
         skipped = f", {self.skipped} steps skipped" if self.skipped else ""
+        cleared = f", {self.cleared} requests sent without the ACTIVE bit of RMPP" if self.cleared else ""
         verdict = "PASS" if self.ok else "FAIL"
-        return f"{verdict} {self.total - self.failed}/{self.total} {self.path}{skipped}"
+        return f"{verdict} {self.total - self.failed}/{self.total} {self.path}{skipped}{cleared}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as a JSON object."""
@@ -78,6 +81,7 @@ class Result:
             "total": self.total,
             "passed": self.total - self.failed,
             "skipped_steps": self.skipped,
+            "requests_without_active": self.cleared,
             "differences": [difference.to_json() for difference in self.differences],
         }
 

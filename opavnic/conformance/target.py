@@ -5,6 +5,8 @@ Of a session, the requests are sent; what its hosts do cannot be done from here.
 - steps of hosts, ports and time are skipped, and requests of methods that a MAD stack does not pass on to the agent;
 - each vport of a session stands for an unused one of the target, and what a session expects of a vport that does
   not exist is compared only where the target's has never existed either;
+- the sessions were recorded at the agent, below the MAD layer, which takes a request with the ACTIVE bit of RMPP for a
+  segment: such a request is sent, and its response compared, with the bit cleared;
 - of a vport that exists, the fields that hosts change are not compared: link and operational state, generation
   counts, lists and counter values.
 
@@ -29,9 +31,11 @@ from hfi_sim.wire.mad.header import (
     MadClass,
     MadHeader,
     Method,
+    RmppHeader,
     method_of,
 )
 from hfi_sim.wire.mad.message import Mad
+from hfi_sim.wire.mad.rmpp import RmppFlag
 from opavnic.base.errors import VectorFileError
 from opavnic.conformance.result import CaseDifference, Result
 from opavnic.conformance.vectors import Json, read_cases
@@ -53,6 +57,7 @@ MAX_FRESH: Final = 16
 """Number of vports to create on the target; later sessions reuse them."""
 _VPORT_AT: Final = MadHeader.HEADER.place("attr_mod").in_slice.stop - 1
 """The low byte of the attribute modifier."""
+_RMPP_FLAGS_AT: Final = MadHeader.SIZE + RmppHeader.HEADER.place("rtime_flags").offset
 _HOSTS_FIELDS: Final = tuple(
     VeswPortInfo.HEADER.place(name).in_slice
     for name in ("eth_link_status", "oper_state", "uc_macs_gen_count", "mc_macs_gen_count")
@@ -159,11 +164,11 @@ def run_vema_target(
     target = _Target(client, lid)
     try:
         for session in read_cases(path, VemaSession.parse):
-            skipped = result.skipped
+            skipped, cleared = result.skipped, result.cleared
             target.begin_session()
             differences = _run_session(session, target, result)
             if differences:  # the lab's manager may have interfered; a fault of the agent occurs again
-                result.skipped = skipped
+                result.skipped, result.cleared = skipped, cleared
                 target.begin_session()
                 differences = _run_session(session, target, result)
             result.add(differences)
@@ -182,6 +187,7 @@ def _run_session(session: VemaSession, target: _Target, result: Result) -> list[
         if expected_got is None:
             result.skipped += 1
             continue
+        result.cleared += step["in"][_RMPP_FLAGS_AT] & RmppFlag.ACTIVE
         expected, got = expected_got
         if expected != got:
             return [
@@ -197,9 +203,15 @@ def _can_be_sent(request: bytes) -> bool:
 
 
 def _addressed(mad: bytes) -> bytes:
-    """Return a MAD with the versions, class and OUI by which a MAD stack finds the agent; the agent ignores them."""
-    versions = bytes((BASE_VERSION_OPA, MadClass.EMA, EMA_CLASS_VERSION))
-    return versions + mad[METHOD_OFFSET:OUI_OFFSET] + EMA_OUI + mad[DATA_OFFSET_VENDOR:]
+    """Return a MAD with what a MAD stack passes on to the agent, by class, versions and OUI, and without ACTIVE.
+
+    The agent ignores all of them.
+    """
+    addressed = bytearray(mad)
+    addressed[:METHOD_OFFSET] = BASE_VERSION_OPA, MadClass.EMA, EMA_CLASS_VERSION
+    addressed[OUI_OFFSET:DATA_OFFSET_VENDOR] = EMA_OUI
+    addressed[_RMPP_FLAGS_AT] &= ~RmppFlag.ACTIVE
+    return bytes(addressed)
 
 
 def _exchange(step: Json, target: _Target) -> tuple[bytes, bytes | None] | None:

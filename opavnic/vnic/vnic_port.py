@@ -90,6 +90,7 @@ class VnicPort:
             (Method.GET, Method.SET),
             self._receive_mad,
             class_version=EMA_CLASS_VERSION,
+            rmpp=True,
         )
         port.register_l4(L4.ETHERNET, lambda _port, packet, token: self.demux.receive(packet, token))
         self._leave = [

@@ -52,6 +52,8 @@ class AgentRegistration:
     handler: AgentHandler
     class_version: int | None = None
     """The only version of the class that it takes; None: any."""
+    rmpp: bool = False
+    """Whether the stack does RMPP for it, as for agents of the kernel that register with RMPP version 1."""
 
 
 class AgentTable:

@@ -33,7 +33,7 @@ from hfi_sim.wire.mad.header import (
     parse_fm_payload,
 )
 from hfi_sim.wire.mad.message import Mad
-from hfi_sim.wire.mad.rmpp import RMPP_END, Rmpp, RmppType, data_offset
+from hfi_sim.wire.mad.rmpp import RMPP_END, Rmpp, RmppType, acknowledged_again, data_offset, refusal
 from hfi_sim.wire.packet import strip
 
 if TYPE_CHECKING:
@@ -100,13 +100,15 @@ class MadStack:
         handler: AgentHandler,
         *,
         class_version: int | None = None,
+        rmpp: bool = False,
     ) -> AgentRegistration:
         """Give MADs of a class (and an OUI of 3 bytes, for vendor classes) and of `methods` to `handler`.
 
-        Args:    class_version: the only version of the class that the agent takes; None: any.
+        Args:    class_version: the only version of the class that the agent takes; None: any. rmpp: in a vendor
+                 class, take MADs with the ACTIVE bit of RMPP for segments; in subnet administration they always are.
         Raises:  FabricError: another agent has one of these methods.
         """
-        agent = AgentRegistration(mgmt_class, oui, frozenset(methods), handler, class_version)
+        agent = AgentRegistration(mgmt_class, oui, frozenset(methods), handler, class_version, rmpp)
         try:
             self._agents.register(agent)
         except FabricError as error:
@@ -259,6 +261,10 @@ class MadStack:
     def _respond(self, request: MadRequest, response: bytes) -> None:
         """Answer a request, in its partition; in segments where the response is a message of RMPP."""
         where = _Where(request.slid, request.sl, request.src_qp, self._port.pkeys.answering(request.pkey))
+        if self._is_lone(request, response):
+            self._departures.begin_lone(self._runner.time(), request.slid, response, where)
+            self._runner.poll()
+            return
         if _goes_in_segments(response):
             if self._departures.begin(self._runner.time(), request.slid, response, where):
                 self._runner.poll()
@@ -324,9 +330,23 @@ class MadStack:
             return Drop.MAD_QP
         if is_smp and self._take_smp is not None:
             return self._take_smp(request)
-        if _is_segmentable(mad) and Rmpp.of(mad).active:
+        if self._has_rmpp(header, mad) and Rmpp.of(mad).active:
             return self._receive_rmpp(request)
         return self.take(request)
+
+    def _has_rmpp(self, header: MadHeader, mad: bytes) -> bool:
+        """Return whether this stack looks at the RMPP header of a MAD."""
+        if _is_segmentable(mad):
+            return True
+        agent = self._agents.of(header, mad)
+        return agent is not None and agent.rmpp and len(mad) >= RMPP_END
+
+    def _is_lone(self, request: MadRequest, response: bytes) -> bool:
+        """Return whether an agent with RMPP answers with a MAD that repeats the RMPP header of the request."""
+        if _is_segmentable(response) or not self._has_rmpp(request.header, request.mad):
+            return False
+        rmpp = Rmpp.of(response)
+        return rmpp.active and rmpp.type == RmppType.DATA
 
     def take(self, request: MadRequest, *, is_message: bool = False) -> Drop | None:
         """Deliver a MAD or a reassembled message to its waiter or agent; return the drop reason if there is neither."""
@@ -368,33 +388,42 @@ class MadStack:
 
     def _receive_rmpp(self, request: MadRequest) -> Drop | None:
         """Take a segment of a message that this stack awaits, or an acknowledgement of one that it sends."""
-        header, mad = request.header, request.mad
-        size = mad_size(header.base_version)
-        mad = mad[:size].ljust(size, b"\0")
+        header, mad = request.header, request.whole().mad
         key = key_of(request.slid, mad)
         rmpp = Rmpp.of(mad)
         now = self._runner.time()
+        sends = key.reversed in self._departures
+        if not (sends or key in self._arrivals or self._awaits(key, header, mad)):
+            return self._give_away(request)
+        if rmpp.fault is not None:
+            self._departures.end(key.reversed)
+            self._send_back(request, refusal(mad, RmppType.ABORT, rmpp.fault))
+            return Drop.MAD_UNMATCHED
         if rmpp.type != RmppType.DATA:
-            if key.reversed in self._departures:
-                self._departures.handle(now, key.reversed, rmpp)
+            if sends:
+                if self._departures.handle(now, key.reversed, rmpp):
+                    self._send_back(request, acknowledged_again(mad))
                 self._runner.poll()
                 return None
             if key in self._arrivals and rmpp.type != RmppType.ACK:
                 self._arrivals.forget(key)
                 return None
             return self._give_away(request)
-        if key not in self._arrivals and not self._awaits(key, header, mad):
-            return self._give_away(request)
         arrival = self._arrivals.receive(now, key, mad)
         if arrival.answer is not None:
-            pkey = self._port.pkeys.answering(request.pkey)
-            self.send(request.slid, arrival.answer, sl=request.sl, dest_qp=request.src_qp, pkey=pkey)
+            self._send_back(request, arrival.answer)
         self._transactions.extend(now, key[:3])
         self._runner.poll()
-        if arrival.message is not None:
-            message = replace(request, mad=arrival.message, header=MadHeader.parse(arrival.message))
-            return self.take(message, is_message=True)
-        return Drop.MAD_UNMATCHED if arrival.refused else None
+        if arrival.message is None:
+            return Drop.MAD_UNMATCHED if arrival.refused else None
+        message = arrival.message
+        if not _is_segmentable(mad) and len(message) < len(mad):
+            message = mad  # such an agent reads its receive buffer, whatever length the segment states
+        return self.take(replace(request, mad=message, header=MadHeader.parse(message)), is_message=True)
+
+    def _send_back(self, request: MadRequest, answer: bytes) -> None:
+        pkey = self._port.pkeys.answering(request.pkey)
+        self.send(request.slid, answer, sl=request.sl, dest_qp=request.src_qp, pkey=pkey)
 
     def _awaits(self, key: MessageKey, header: MadHeader, mad: bytes) -> bool:
         """Return whether a message is for this stack: the response to a request, or a request to an agent."""
@@ -407,10 +436,7 @@ class MadStack:
 
 
 def _is_segmentable(mad: bytes) -> bool:
-    """Return whether this stack looks at the RMPP header of a MAD.
-
-    Its agents of vendor classes have registered without RMPP, as that of opa_vnic: there these are bytes like others.
-    """
+    """Return whether a MAD is of the class whose messages this stack takes apart and puts together by itself."""
     return mad[1] == MadClass.SUBN_ADM and len(mad) >= RMPP_END
 
 

@@ -16,6 +16,7 @@ from hfi_sim.management.mad.timers import Timers
 from hfi_sim.wire.mad.header import METHOD_OFFSET, RESPONSE_BIT, TID
 from hfi_sim.wire.mad.rmpp import (
     RMPP_VERSION,
+    Lone,
     Reassembly,
     Rmpp,
     RmppStatus,
@@ -148,7 +149,7 @@ class Arrivals:
 
 @dataclass(slots=True)
 class _Leaving(Generic[Where]):
-    segments: Segmented
+    segments: Segmented | Lone
     where: Where
     size: int
     retries_left: int = ACK_RETRIES
@@ -178,25 +179,37 @@ class Departures(Generic[Where]):
         crowded = len(self._leaving) >= MAX_LEAVING or self._to_one.get(lid, 0) >= MAX_TO_ONE
         if crowded or len(message) > MAX_MESSAGE or self._bytes + len(message) > MAX_LEAVING_BYTES:
             return False
-        self._leaving[key] = _Leaving(Segmented(message), where, len(message))
-        self._bytes += len(message)
-        self._to_one[lid] = self._to_one.get(lid, 0) + 1
-        self._go_on(now, key)
+        self._add(now, key, _Leaving(Segmented(message), where, len(message)))
         return True
 
-    def handle(self, now: float, key: MessageKey, rmpp: Rmpp) -> None:
-        """Handle an acknowledgement, or the receiver's end of the transfer."""
+    def begin_lone(self, now: float, lid: int, mad: bytes, where: Where) -> None:
+        """Send a response that only looks like a segment; for a time, acknowledgements of it are answered."""
+        key = key_of(lid, mad)
+        self.end(key)
+        self._add(now, key, _Leaving(Lone(mad), where, len(mad), retries_left=0))
+
+    def _add(self, now: float, key: MessageKey, leaving: _Leaving[Where]) -> None:
+        self._leaving[key] = leaving
+        self._bytes += leaving.size
+        self._to_one[key.lid] = self._to_one.get(key.lid, 0) + 1
+        self._go_on(now, key)
+
+    def handle(self, now: float, key: MessageKey, rmpp: Rmpp) -> bool:
+        """Handle an acknowledgement, or the receiver's end of the transfer; return whether it is to be answered."""
         leaving = self._leaving.get(key)
         if leaving is None:
-            return
+            return False
+        if isinstance(leaving.segments, Lone):
+            return rmpp.type == RmppType.ACK
         if rmpp.type != RmppType.ACK:
             self.end(key)
         elif leaving.segments.acknowledge(rmpp):
             if leaving.segments.complete:
                 self.end(key)
-                return
-            leaving.retries_left = ACK_RETRIES
-            self._go_on(now, key)
+            else:
+                leaving.retries_left = ACK_RETRIES
+                self._go_on(now, key)
+        return False
 
     def end(self, key: MessageKey) -> None:
         """Send no more of a message; harmless where there is none."""
@@ -227,7 +240,7 @@ class Departures(Generic[Where]):
         """Repeat what has not been acknowledged in time, or give it up."""
         for key in self._timers.due(now):
             leaving = self._leaving[key]
-            if leaving.retries_left == 0:
+            if leaving.retries_left == 0 or isinstance(leaving.segments, Lone):
                 self.end(key)
                 continue
             leaving.retries_left -= 1

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum, IntFlag
 from typing import Final
 
 from hfi_sim.wire.mad.header import (
     DATA_OFFSET_VENDOR,
+    MAD_SIZE_IB,
     METHOD_OFFSET,
     RESPONSE_BIT,
     MadClass,
@@ -50,9 +51,18 @@ class RmppStatus(IntEnum):
     RESOURCES = 1
     """With STOP: the message is too long, or too many arrive."""
     BAD_SEGMENT = 120
-    """With ABORT: segments contradict each other."""
+    """With ABORT: segments contradict each other, or the first is not marked as the first."""
+    BAD_TYPE = 121
+    """With ABORT: neither DATA, ACK, STOP nor ABORT."""
+    SMALL_WINDOW = 122
+    """With ABORT: a window that ends before what it acknowledges."""
+    BAD_STATUS = 124
+    """With ABORT: a status that the type does not have."""
     VERSION = 125
     """With ABORT: unsupported RMPP version."""
+
+
+_ABORT_STATUS: Final = range(118, 128)
 
 
 class RmppFlag(IntFlag):
@@ -92,6 +102,31 @@ class Rmpp:
     def active(self) -> bool:
         """Whether the MAD is part of an RMPP transfer."""
         return bool(self.flags & RmppFlag.ACTIVE)
+
+    @property
+    def fault(self) -> RmppStatus | None:
+        """Why a receiver aborts the transfer at the sight of this header; None: it does not.
+
+        Source: ib_process_rmpp_recv_wc of Linux, and what it calls for each type.
+        """
+        if self.version != RMPP_VERSION:
+            return RmppStatus.VERSION
+        match self.type:
+            case RmppType.DATA:
+                wrong_place = (self.segment == 1) != bool(self.flags & RmppFlag.FIRST)
+                return (
+                    RmppStatus.BAD_STATUS if self.status else RmppStatus.BAD_SEGMENT if wrong_place else None
+                )
+            case RmppType.ACK:
+                too_small = self.length < self.segment
+                return (
+                    RmppStatus.BAD_STATUS if self.status else RmppStatus.SMALL_WINDOW if too_small else None
+                )
+            case RmppType.STOP:
+                return None if self.status == RmppStatus.RESOURCES else RmppStatus.BAD_STATUS
+            case RmppType.ABORT:
+                return None if self.status in _ABORT_STATUS else RmppStatus.BAD_STATUS
+        return RmppStatus.BAD_TYPE
 
 
 def has_rmpp(mgmt_class: int) -> bool:
@@ -167,17 +202,47 @@ class Reassembly:
 
 
 def refusal(mad: bytes, kind: RmppType, status: RmppStatus) -> bytes:
-    """Return the STOP or ABORT that answers a segment."""
+    """Return the STOP or ABORT that answers a segment, 256 bytes."""
     return _answer(mad, kind, status, 0, 0)
 
 
+def acknowledged_again(mad: bytes) -> bytes:
+    """Return the answer to the acknowledgement of what needed none, 256 bytes. Source: ack_ds_ack of Linux."""
+    return _answer(mad, RmppType.ACK, 0, 0, 1)
+
+
 def _answer(mad: bytes, kind: RmppType, status: int, segment: int, length: int) -> bytes:
-    offset = data_offset(mad[1])
-    answer = bytearray(mad[:offset].ljust(mad_size(mad[0]), b"\0"))
+    """Return a MAD without data; as in the kernel it has 256 bytes in both base versions."""
+    answer = bytearray(mad[: data_offset(mad[1])].ljust(MAD_SIZE_IB, b"\0"))
     answer[METHOD_OFFSET] ^= RESPONSE_BIT
     header = Rmpp(RMPP_VERSION, kind, Rmpp.of(mad).rtime, RmppFlag.ACTIVE, status, segment, length)
     answer[MadHeader.SIZE : RMPP_END] = header.build()
     return bytes(answer)
+
+
+class Lone:
+    """A response that bears the RMPP header of its request, although its agent has not made a message of it.
+
+    The kernel sends it as segment 1 of none: the first, not the last, without a length. Every acknowledgement is one
+    of what has been acknowledged already.
+
+    Source: ib_send_rmpp_mad and process_rmpp_ack of Linux, with what vema_recv of opa_vnic gives them.
+    """
+
+    complete = False
+
+    def __init__(self, mad: bytes) -> None:
+        """Take the response, whose header says DATA and ACTIVE."""
+        header = Rmpp.of(mad)
+        header = replace(header, flags=RmppFlag.ACTIVE | RmppFlag.FIRST, segment=1, length=0)
+        self._mad = mad[: MadHeader.SIZE] + header.build() + mad[RMPP_END:]
+        self._is_due = True
+
+    def due(self) -> Iterator[bytes]:
+        """Yield it, once."""
+        if self._is_due:
+            self._is_due = False
+            yield self._mad
 
 
 class Segmented:

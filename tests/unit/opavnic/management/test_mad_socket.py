@@ -246,6 +246,7 @@ def test_conformance_drives_the_agent_of_a_lab(lab: SmallLab) -> None:
     for result in json.loads(outcome.stdout):
         assert (result["ok"], result["passed"]) == (True, 300)
         assert 0 < result["skipped_steps"] < 5000
+        assert result["requests_without_active"] > 0
     assert len(lab.vnics.adapters) <= 2 * MAX_FRESH
     assert all(adapter.port_info.vesw_id == 0 for adapter in lab.vnics.adapters.values())
 
