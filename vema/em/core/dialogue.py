@@ -31,6 +31,8 @@ LIST_RESTARTS: Final = 32
 DIGESTS_LOST: Final = 3
 """Number of consecutive polls that find another digest than was written, after which the agent counts as faulty."""
 
+_PRESENT: Final = (EthLinkStatus.UP, EthLinkStatus.DOWN)
+"""The link status of a vport that exists."""
 _SECTION_HEADER: Final = MacEntries.HEADER.codec
 _PAGE: Final = IfaceMacs.HEADER.codec
 
@@ -177,7 +179,7 @@ def take_port_answer(port: Port, request: Request, mad: Mad) -> Vport | None:
         port.response_time = info.cap_mask2_resp_time & 0x1F
         return None
     seen = VeswPortInfo.parse(data)
-    exists = seen.eth_link_status in (EthLinkStatus.UP, EthLinkStatus.DOWN)
+    exists = seen.eth_link_status in _PRESENT
     port.go_on_scanning(request.vport_num, exists=exists)
     if not exists or is_power_on(seen):
         return None
@@ -213,7 +215,7 @@ def _take_deleted(vport: Vport, _request: Request, data: bytes) -> Effect:
 
 
 def _note_info(vport: Vport, info: VeswPortInfo) -> Effect:
-    absent = info.eth_link_status not in (EthLinkStatus.UP, EthLinkStatus.DOWN)
+    absent = info.eth_link_status not in _PRESENT
     if absent and (info.mac_tbl_digest != EMPTY or not is_power_on(info)):
         raise AgentError(
             f"VeswPortInfo: a configuration, and link status {info.eth_link_status} as if there were no vport"
@@ -223,8 +225,9 @@ def _note_info(vport: Vport, info: VeswPortInfo) -> Effect:
     if before is not None and {before.eth_link_status, info.eth_link_status} == set(EthLinkStatus):
         effect |= Effect.LINK
     if absent:
-        if vport.unicast.read_gen is not None or vport.digest != EMPTY:
-            effect |= Effect.RESTARTED
+        was_there = before is not None and before.eth_link_status in _PRESENT
+        if was_there or vport.unicast.read_gen is not None or vport.digest != EMPTY:
+            effect |= Effect.RESTARTED  # its trap sink is gone as well, and comes before its vports
         vport.unicast.forget()
         vport.multicast.forget()
     if info.base_mac != vport.base_mac:

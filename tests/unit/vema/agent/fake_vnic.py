@@ -32,7 +32,7 @@ class FakeVnic:
         self._report = report
 
     def apply(self, info: VeswPortInfo) -> None:
-        self.port_info = info
+        self.port_info = replace(info, eth_link_status=info.eth_link_status or 2)
 
     def reset(self) -> None:
         self.port_info = replace(VeswPortInfo.power_on(), eth_link_status=2)

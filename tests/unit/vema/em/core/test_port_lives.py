@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from hfi_sim.wire.mad.header import Method
 from hfi_sim.wire.mad.message import Mad
+from unit.vema.agent.fake_vnic import AgentBench
 from vema.attributes.traps import TrapOpcode, build_trap
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.types import MadStatus, VportNum
@@ -13,6 +16,7 @@ from vema.em.core.core import EmCore
 from vema.em.core.dialogue import Request
 from vema.em.core.port_lives import ISOLATION_S
 from vema.em.core.state import Vport
+from vema.em.core.steps import Step
 from vema.em.desired.desired import PortFacts, parse_config
 from vema.em.store.persisted import EventRecord, Memory
 
@@ -33,6 +37,18 @@ def asked(core: EmCore) -> Request:
 
 def events(core: EmCore) -> list[str]:
     return [record.kind for record in core.take_records() if isinstance(record, EventRecord)]
+
+
+def serve(core: EmCore, bench: AgentBench, now: float) -> list[Step]:
+    """Let an agent answer everything until there is no more to ask; return the steps that were Sets."""
+    sets: list[Step] = []
+    core.wake(now, 100)
+    while requests := core.next_requests(64):
+        for request in requests:
+            sets += [request.step] if request.step.is_set else []
+            core.answer(now, request, Mad.parse(bench.agent.receive(request.mad.build())))
+        core.wake(now, 100)
+    return sets
 
 
 def answers_nonsense(core: EmCore) -> None:
@@ -114,6 +130,19 @@ def test_agent_is_isolated_at_every_third_refusal_in_a_row() -> None:
             core.answer(now, request, replace(request.mad, header=header))
         assert core.ports[1].isolated
     assert events(core) == ["agent-isolated"] * 2
+
+
+@pytest.mark.parametrize("policy", ["learn", "locally-administered"])
+def test_agent_that_has_lost_its_state_gets_its_trap_sink_before_its_vports(policy: str) -> None:
+    vesw = {"id": 2, "name": "blue", "members": ["h1"], "mac": policy, "pkey": 0x8002}
+    core = EmCore(parse_config({"vesws": [vesw], "polling": {"counters": 5}}), Memory(), now=0.0)
+    core.set_sink(0.0, 1)
+    core.set_active(0.0, True)
+    core.set_ports(0.0, [replace(PORT, pkeys=frozenset({0x8002}))])
+    serve(core, AgentBench(), 0.0)
+    sets = serve(core, AgentBench(), 5.0)
+    assert sets[:2] == [Step.SUBSCRIBE, Step.CONFIGURE]
+    assert "agent-restarted" in events(core)
 
 
 def test_port_that_returns_in_the_middle_of_a_scan_is_scanned_from_the_first_number() -> None:
