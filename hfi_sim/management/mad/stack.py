@@ -418,7 +418,7 @@ class MadStack:
             return Drop.MAD_UNMATCHED if arrival.refused else None
         message = arrival.message
         if not _is_segmentable(mad) and len(message) < len(mad):
-            message = mad  # such an agent reads its receive buffer, whatever length the segment states
+            message = mad  # such an agent reads its receive buffer to the end
         return self.take(replace(request, mad=message, header=MadHeader.parse(message)), is_message=True)
 
     def _send_back(self, request: MadRequest, answer: bytes) -> None:
