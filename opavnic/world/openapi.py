@@ -45,7 +45,8 @@ class Api:
     query: Mapping[str, str] = field(default_factory=dict)
     """Parameters of the query; those that must be there begin with `!` in what is said of them."""
     body: Mapping[str, str] = field(default_factory=dict)
-    """JSON type and description of the members of the body: `integer: the number of a fault`."""
+    """JSON type and description of the members of the body: `integer: the number of a fault`, `array of integer: ...`;
+    those with `!` before the type are required."""
     more_errors: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -156,11 +157,10 @@ def _operation(said: Api, route: web.RouteDef, answer: Mapping[str, Any]) -> dic
     if parameters:
         operation["parameters"] = parameters
     if said.body:
-        members = {key: _member(text) for key, text in said.body.items()}
-        operation["requestBody"] = {
-            "required": True,
-            "content": {JSON: {"schema": {"type": "object", "properties": members}}},
-        }
+        members = {key: _member(text.removeprefix("!")) for key, text in said.body.items()}
+        required = [key for key, text in said.body.items() if text.startswith("!")]
+        schema = {"type": "object", "properties": members} | ({"required": required} if required else {})
+        operation["requestBody"] = {"required": True, "content": {JSON: {"schema": schema}}}
     error = {JSON: {"schema": {"$ref": f"{_SCHEMAS}Error"}}}
     operation["responses"] = {
         "200": {"description": said.answer, "content": {said.content: {"schema": answer}}},
@@ -174,4 +174,6 @@ def _operation(said: Api, route: web.RouteDef, answer: Mapping[str, Any]) -> dic
 
 def _member(text: str) -> dict[str, Any]:
     kind, _, description = text.partition(": ")
-    return {"type": kind.split(" or ") if " or " in kind else kind, "description": description}
+    kind, _, items = kind.partition(" of ")
+    schema: dict[str, Any] = {"type": kind.split(" or ") if " or " in kind else kind}
+    return schema | ({"items": {"type": items}} if items else {}) | {"description": description}

@@ -96,7 +96,7 @@ class ProgramRoutes(RunningPart):
         Numbered,
         body={
             "host": "!string: a host of the lab",
-            "command": "!array of strings: a program and its arguments",
+            "command": "!array of string: a program and its arguments",
             "umad": "boolean or null: whether it must have the host's umad devices",
             "terminal": "object or null: rows, columns and term of the terminal that it is to have",
         },

@@ -30,7 +30,7 @@ class VnicRoutes(RunningPart):
         "Remove VNICs that are not configured",
         "the vports that were removed",
         VnicsRemoved,
-        body={"lid": "integer: of a port", "vports": "array: numbers of vports"},
+        body={"lid": "integer: of a port", "vports": "array of integer: numbers of vports"},
     )
     async def _remove(self, request: web.Request) -> web.Response:
         data = await json_object(request)

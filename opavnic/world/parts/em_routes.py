@@ -97,7 +97,7 @@ def em_routes(service: EthernetService, held: Callable[[], Sequence[int]]) -> li
         "what it changes; without diff=1 also the Sets sent, and whether the fabric has converged",
         EmApplied,
         query={"diff": "1: only say what it would change"},
-        body={"vesws": "array: and every other key of an EM file (em.schema.json)"},
+        body={"vesws": "array of object: and every other key of an EM file (em.schema.json)"},
         more_errors={"422": "mistakes in the configuration, each with its path"},
     )
     async def apply(request: web.Request) -> web.Response:

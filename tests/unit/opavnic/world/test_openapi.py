@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import json
+import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -134,6 +136,63 @@ async def test_client_reads_answers_as_the_models_that_the_document_is_made_of(d
     ]
     assert state.counters.keys() == here.counters.keys()
     assert [(fault.number, fault.on) for fault in added.faults] == [(added.number, "h1")]
+
+
+async def test_types_made_from_the_document_read_every_answer(http: ClientSession, tmp_path: Path) -> None:
+    """A client without our models: a generator makes its types from the document alone."""
+    from datamodel_code_generator import DataModelType, Formatter, InputFileType, generate
+
+    made = tmp_path / "lab_api.py"
+    generate(
+        json.dumps(DOCUMENT),
+        input_file_type=InputFileType.OpenAPI,
+        output=made,
+        output_model_type=DataModelType.PydanticV2BaseModel,
+        formatters=[Formatter.BUILTIN],
+    )
+    types = import_module_from(made)
+    read: dict[str, Any] = {}
+    async with http.post("/faults", json={"fault": "loss on h1 20%"}) as answer:
+        added = types.FaultAdded.model_validate_json(await answer.text())
+    for path, operations in (await (await http.get("/openapi.json")).json())["paths"].items():
+        if "get" not in operations or path in STREAMS or "{" in path:
+            continue
+        schema = operations["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+        if "$ref" in schema:
+            async with http.get(path + QUERIES.get(path, "")) as answer:
+                model = getattr(types, schema["$ref"].rpartition("/")[2])
+                read[path] = model.model_validate_json(await answer.text())
+    assert len(read) >= 10
+    assert [(host.name, host.vnics[0].vesw) for host in read["/status"].hosts] == [
+        ("h1", "blue"),
+        ("h2", "blue"),
+    ]
+    assert [(fault.number, fault.on) for fault in read["/faults"].faults] == [(added.number, "h1")]
+
+
+def import_module_from(file: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[file.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_lists_say_what_they_hold() -> None:
+    """Generators refuse an operation with a list that does not: `type array must have items`."""
+    lists = [one for one in schemas(DOCUMENT) if one.get("type") == "array"]
+    assert len(lists) > 50
+    assert [one for one in lists if "items" not in one] == []
+
+
+def schemas(document: Any) -> Iterator[dict[str, Any]]:
+    for value in document.values() if isinstance(document, dict) else document:
+        if isinstance(value, dict | list):
+            yield from schemas(value)
+    if isinstance(document, dict):
+        yield document
 
 
 async def test_what_must_be_there_is_missed(http: ClientSession) -> None:
