@@ -31,6 +31,8 @@ _MAX_SENDERS = 256
 _MAX_SESSIONS = 512
 _RESTART_S = 3.0
 """Seconds for which all ticks must be too far ahead, or behind, to count as a restart of the senders."""
+_MESSAGE_S = 2.0
+"""Seconds within which a sender that is there sends another sync message; they send one each second."""
 _OVERDUE_S = 3.0
 """A boundary that is not expected within the lead plus this many seconds was mispredicted."""
 
@@ -54,8 +56,10 @@ class Policy:
     """Seconds from a decision to the predicted tick at which the new epoch begins."""
     quiescence_s: float = 2.0
     """Seconds for which an event may be in flight after the boundary of its epoch has been passed."""
+    rest_s: float = 3.0
+    """Seconds without a packet after which a run has ended: the next one may begin at any tick."""
     idle_s: float = 30.0
-    """Seconds without a packet after which nothing is in flight."""
+    """Seconds without a packet after which nothing is in flight, not even of a sender that was stopped."""
     min_change: int = 4
     """Minimum number of slots that must move for a new epoch. A member that joins or leaves always causes one."""
     fill_gain: float = 0.0
@@ -305,12 +309,15 @@ class ReservedInstance:
         if self._ahead_since is None:
             self._ahead_since = now
         elif now - self._ahead_since >= _RESTART_S and not self.ticks.has_message(self._ahead_since):
+            self.ticks_refused_at = None  # they were right
             self._restart(now)
 
     def _see(self, tick: int, now: float) -> None:
         seen = self.ticks.seen
         if tick >= seen:
             self._behind_since = None
+        elif self.ticks.is_behind(tick) and not self.ticks.has_message(now - _MESSAGE_S):
+            self._restart(now)
         elif self._behind_since is None:
             self._behind_since = now
         elif now - self._behind_since >= _RESTART_S and not self.ticks.has_message(self._behind_since, seen):
@@ -344,11 +351,33 @@ class ReservedInstance:
             if session.age(now):
                 self._touched.add(f"session/{session.session_id}")
         self.epochs.observe(self.ticks.passed(now), now)  # not predicted ticks: events may be in flight
-        idle = self._moved_at is None or now - self._moved_at >= self.policy.idle_s
-        updates = self.epochs.retire(now, self.policy.quiescence_s, idle=idle)
+        if self._is_resting(now) and not self.ticks.has_message(now - self.policy.rest_s):
+            self.ticks.rest()
+            self._ahead_since = self._behind_since = None
+        updates = self._retire(now)
         self._reweigh(now)
         updates += self._next_epoch()
         return updates + self._forget()
+
+    def _is_resting(self, now: float) -> bool:
+        """Return whether packets have come, and then none for so long that a run has ended."""
+        return self._moved_at is not None and now - self._moved_at >= self.policy.rest_s
+
+    def _retire(self, now: float) -> list[Update]:
+        """Return the updates that remove epochs whose events have run out, or can no longer become whole.
+
+        While the senders rest, that is so for an epoch with a worker that has gone: an event of a stopped sender could
+        be completed at another worker, but the next run's events for the one that has gone would be lost.
+        """
+        idle = self._moved_at is None or now - self._moved_at >= self.policy.idle_s
+        updates = self.epochs.retire(now, self.policy.quiescence_s, idle=idle)
+        if self._is_resting(now):
+            there = {s.member_id for s in self.sessions.values() if s.state is not SessionState.GONE}
+            there.add(UNASSIGNED)
+            while any(not there.issuperset(old.epoch.members) for old in self.epochs.retiring):
+                self.epochs.retiring[0].passed_at = now
+                updates += self.epochs.retire(now, 0.0)
+        return updates
 
     def connect(self, now: float) -> list[Update]:
         """Switch to the prepared epoch at a tick after all observed ones; no frame may pass during this call."""
@@ -381,10 +410,13 @@ class ReservedInstance:
         if self.epochs.prepared is None or current is None:
             return []
         expected = self.ticks.predict(now + self.policy.lead_s, now)
+        if self._is_resting(now):
+            expected = max(self.ticks.seen, current.start)  # the next run may begin with any tick
         # without any tick nothing is in flight: the new epoch may begin right after the start of the old one
         boundary = current.start + 1 if expected is None else expected + 1
         try:
-            return self.epochs.connect(boundary)
+            updates = self.epochs.connect(boundary)
+            return updates + (self._retire(now) if self._is_resting(now) else [])
         except ControlError:
             self.refusals += 1
             return self.epochs.discard()

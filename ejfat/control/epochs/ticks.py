@@ -36,6 +36,11 @@ DATA_SLACK_S = 1.0
 """Additional seconds of progress for ticks in data while messages come."""
 SLACK_S = 2.0
 """Additional seconds of progress: messages and observations come about once a second, and not together."""
+MEASURED = 3
+"""Looks at which the data plane must have seen ticks advance before their pace is known: a run may begin and end in the
+middle between two looks."""
+AGREE_S = 3.0
+"""Seconds by which a source's messages and ticks in data may be apart for the rate in the messages to be believed."""
 CLOCK_SLACK_S = 5.0
 """Seconds by which a sender's clock may advance more than the local one between two messages."""
 
@@ -111,13 +116,27 @@ class TickPredictor:
     def _is_within_reach(self, sample: TickSample, known: deque[TickSample]) -> bool:
         """Return whether ticks can have advanced this far, judged by the data plane or, without it, by the sources."""
         if self._is_seeing(sample.at):
-            witnesses = [self._passed]
-        else:
-            first = [known] if known else []  # because it nearly always suffices
-            witnesses = first + self._fresh(sample.at)
+            return sample.tick <= self._seen_reach(sample.at, sample.at)
+        first = [known] if known else []  # because it nearly always suffices
+        witnesses = first + self._fresh(sample.at)
         if not witnesses:
             return True
         return any(sample.tick <= _reach(samples, sample.at, HEADROOM, SLACK_S) for samples in witnesses)
+
+    def _seen_reach(self, when: float, now: float) -> int:
+        """Return the furthest tick possible at `when` by what the data plane has seen.
+
+        The pace is what has been measured, or the rate that a source gives whose messages agree with what was seen.
+        """
+        last = self._passed[-1]
+        if len(self._passed) < MEASURED:
+            return last.tick + round(FASTEST_HZ * (max(0.0, when - last.at) + SLACK_S))
+        said = [
+            samples[-1].rate_hz
+            for samples in self._fresh(now)
+            if abs(_extrapolate(samples, last.at) - last.tick) <= AGREE_S * samples[-1].rate_hz
+        ]
+        return _reach(self._passed, when, HEADROOM, SLACK_S, at_least=max(said, default=0.0))
 
     def furthest(self, when: float, now: float) -> int:
         """Return the furthest tick in data that is believed at `when`.
@@ -130,7 +149,7 @@ class TickPredictor:
         if fresh:
             bounds.append(max(_data_reach(samples, when) for samples in fresh))
         if self._is_seeing(now):
-            bounds.append(_reach(self._passed, when, HEADROOM, SLACK_S))
+            bounds.append(self._seen_reach(when, now))
         return min([TICKS - 1, *bounds])
 
     def observe(self, tick: int, now: float) -> None:
@@ -153,10 +172,20 @@ class TickPredictor:
         fresh = self._fresh(now)
         return min(self.seen, max(_extrapolate(samples, now) for samples in fresh)) if fresh else self.seen
 
+    def is_behind(self, tick: int) -> bool:
+        """Return whether a tick is too far behind what the data plane has seen to be one of a late packet."""
+        pace = _slope(self._passed) if len(self._passed) >= MEASURED else None
+        return tick + round(max(SLOWEST_HZ, PACE * (pace or 0.0)) * SLACK_S) < self.seen
+
     def has_message(self, since: float, tick: int = 0) -> bool:
         """Return whether a message was accepted at or after `since` by which data may have come as far as `tick`."""
         recent = (samples for samples in self._sources.values() if samples[-1].at >= since)
         return any(_data_reach(samples, samples[-1].at) >= tick for samples in recent)
+
+    def rest(self) -> None:
+        """Forget the pace of a run that has ended: the next one may begin with any tick."""
+        self._sources.clear()
+        self._passed.clear()
 
     def restart(self) -> None:
         """Forget everything, because the senders have restarted."""
@@ -195,13 +224,15 @@ class TickPredictor:
         return bool(self._passed) and now - self._passed[-1].at <= FRESH_S
 
 
-def _reach(samples: deque[TickSample], when: float, headroom: float, slack_s: float = 0.0) -> int:
-    """Return the furthest tick possible at `when` if the rate grows at most by the factor `headroom`."""
+def _reach(
+    samples: deque[TickSample], when: float, headroom: float, slack_s: float = 0.0, at_least: float = 0.0
+) -> int:
+    """Return the furthest tick possible at `when` if the rate, at least `at_least`, grows by the factor `headroom`."""
     last = samples[-1]
     pace = _slope(samples)
     bound = FASTEST_HZ
     if pace is not None:
-        bound = min(FASTEST_HZ, max(SLOWEST_HZ, headroom * max(pace, last.rate_hz)))
+        bound = min(FASTEST_HZ, max(SLOWEST_HZ, headroom * max(pace, last.rate_hz, at_least)))
     return last.tick + round(bound * (max(0.0, when - last.at) + slack_s))
 
 
