@@ -12,12 +12,12 @@ import errno
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from hfi_sim.base.port_state import PortState
-from hfi_sim.management.sma.facts import port_info_of
+from hfi_sim.management.sma.facts import port_info_of, port_state_info_of
 from hfi_sim.management.umad.abi import ABI_VERSION, UmadError
 from hfi_sim.management.umad.file import UmadFile
 from hfi_sim.management.umad.service import UmadService
 from hfi_sim.nodes.hfi import Hfi, HfiPort
+from hfi_sim.wire.sma.port_info import PhysicalState
 from opavnic.devices.hfi_counters import add_device_counters, add_port_counters
 from opavnic.devices.tree import DeviceFile, Symlink, Text, Tree
 
@@ -32,6 +32,12 @@ _PKEYS: Final = 32
 """Entries of a P_Key table in sysfs."""
 _DESCRIPTION: Final = 64
 """Bytes of a node description."""
+_PHYSICAL_STATES: Final[dict[int, str]] = {
+    PhysicalState.POLLING: "Polling",
+    PhysicalState.DISABLED: "Disabled",
+    PhysicalState.TRAINING: "PortConfigurationTraining",
+    PhysicalState.LINK_UP: "LinkUp",
+}
 _GIDS: Final = 5
 """GIDs of a port; all but the first have no GUID."""
 _CONTEXTS: Final = 16
@@ -196,7 +202,7 @@ def _add_port(tree: Tree, path: str, port: HfiPort) -> None:
         "sm_lid": lambda: f"{port.sm_lid:#x}",
         "sm_sl": lambda: str(port.settings.info.master_sm_sl),
         "state": lambda: f"{port.state.value}: {port.state.name}",
-        "phys_state": lambda: "2: Polling" if port.state is PortState.DOWN else "5: LinkUp",
+        "phys_state": lambda: _physical_state(port),
         "rate": lambda: _rate(port),
         "cap_mask": lambda: f"{port_info_of(port).capability_mask:#010x}",
         "link_layer": lambda: "InfiniBand",
@@ -209,6 +215,12 @@ def _add_port(tree: Tree, path: str, port: HfiPort) -> None:
         tree.text(f"{path}/gids/{index}", lambda guid=guid: _gid(port, guid))  # type: ignore[misc]
     for index in range(_PKEYS):
         tree.text(f"{path}/pkeys/{index}", lambda index=index: f"{_pkey(port, index):#06x}")  # type: ignore[misc]
+
+
+def _physical_state(port: HfiPort) -> str:
+    """Return the physical state with the IB core's name; it has none for Omni-Path's own states."""
+    state = port_state_info_of(port).physical_state
+    return f"{int(state)}: {_PHYSICAL_STATES.get(state, '<unknown>')}"
 
 
 def _gid(port: HfiPort, guid: int) -> str:

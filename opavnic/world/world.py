@@ -13,11 +13,12 @@ event loop if it is given another clock.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Final, Literal, Self
 
 from hfi_sim.base.clock import Clock
 from hfi_sim.base.did_you_mean import unknown_name
@@ -48,6 +49,9 @@ if TYPE_CHECKING:
 CrashHandler = Callable[[str], None]
 """Called with the name of a host whose driver has just been unloaded."""
 TrapHandler = Callable[[MadRequest], None]
+DESCRIPTIONS: Final = "%h %d"
+"""What HFIs say of themselves unless told otherwise: as rdma-ndd and the driver have it, `h1 hfi1_0`."""
+DESCRIPTION_BYTES: Final = 64
 ManagedBy = Literal["builtin", "external", "remote"]
 """Manager that brings a fabric up: the built-in subnet manager, a fabric manager started in a host, or the
 built-in subnet manager on another machine of the cluster."""
@@ -90,6 +94,7 @@ class World:
         driver: DriverFactory = EngineDriver,
         cleanups: Cleanups | None = None,
         remote_nodes: Collection[str] = (),
+        descriptions: str = DESCRIPTIONS,
     ) -> None:
         """Build the fabric. No packet passes until a subnet manager sweeps, which is left to the caller.
 
@@ -101,6 +106,7 @@ class World:
                  EM, and a subnet manager that sees the whole fabric. engine: makes what carries the packets, see
                  `opavnic.engine.engine_factory`. driver: makes what drives the engine. cleanups: where to register
                  cleanups, if not in a list of its own. remote_nodes: nodes that other machines carry.
+                 descriptions: what HFIs say of themselves; `%h`: host, `%d`: device, `%n`: the HFI's name here.
         Raises:  TopologyError: the topology cannot be built. FabricError: an unknown routing
                  engine, a link's option out of range.
         """
@@ -121,9 +127,13 @@ class World:
         self.hosts: dict[str, WorldHost] = {}
         """All hosts by name, without the EM's node."""
         self._host_of: dict[int, str] = {}
+        self._descriptions = descriptions
         for name, nodes in topology.hosts().items():
-            if name != em_node:
-                self._enter_host(name, [self.fabric.hfis[node.name] for node in nodes])
+            hfis = [self.fabric.hfis[node.name] for node in nodes]
+            if name == em_node:
+                self._describe(name, hfis)
+            else:
+                self._enter_host(name, hfis)
         self._em_port = None if em_node is None else self.fabric.hfis[em_node].ports[1]
         self.managed_by = subnet_manager
         self._subnet_manager: SubnetManager | None = None
@@ -235,7 +245,15 @@ class World:
     def _enter_host(self, name: str, hfis: Iterable[Hfi]) -> WorldHost:
         host = self.hosts[name] = WorldHost(name, tuple(hfis))
         self._host_of |= {hfi.node_guid: name for hfi in host.hfis}
+        self._describe(name, host.hfis)
         return host
+
+    def _describe(self, host: str, hfis: Iterable[Hfi]) -> None:
+        """Let HFIs say of themselves what those of a booted host say."""
+        for index, hfi in enumerate(hfis):
+            values = {"%h": host, "%d": f"hfi1_{index}", "%n": hfi.name}
+            text = "".join(values.get(part, part) for part in re.split("(%[hdn])", self._descriptions))
+            hfi.description = text.encode()[:DESCRIPTION_BYTES].decode(errors="ignore")
 
     # --- partitions ----------------------------------------------------------------------------------------
 

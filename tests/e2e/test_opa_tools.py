@@ -201,7 +201,9 @@ def test_group_of_a_virtual_switch_has_its_members(printed: dict[str, str]) -> N
     groups = printed["groups"]
     assert "MGID: 0xff15000080020000:0x0000000000000002" in groups
     assert "Number of Group Members: 3" in groups
-    assert {f"Name: h{number}" for number in (1, 2, 3)} <= {line.strip() for line in groups.splitlines()}
+    assert {f"Name: h{number} hfi1_0" for number in (1, 2, 3)} <= {
+        line.strip() for line in groups.splitlines()
+    }
     assert printed["groups as records"].count("MGID") == 1
 
 

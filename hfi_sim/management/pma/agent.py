@@ -56,6 +56,8 @@ METHODS: Final = (Method.GET, Method.SET)
 _DATA_SIZE: Final = MAD_SIZE - MadHeader.SIZE
 _RESPONSE_TIME: Final = 18
 """An answer takes 4.096 us * 2**18 at most."""
+_CLASS_PORT_INFO_SIZE: Final = 80
+"""Its trap address is 0: nothing here sends traps."""
 _LLI_ADDER: Final = 8
 _LER_ADDER: Final = 2
 """What is added to a resolution that is not 0."""
@@ -139,7 +141,7 @@ class PerformanceAgent:
 
     def _class_port_info(self, attr_mod: int, _data: bytes) -> Answer:
         info = bytes([BASE_VERSION_OPA, CLASS_VERSION, 0, 0]) + _RESPONSE_TIME.to_bytes(4, "big")
-        return (MadStatus.OK, info) if not attr_mod else _INVALID
+        return (MadStatus.OK, info.ljust(_CLASS_PORT_INFO_SIZE, b"\0")) if not attr_mod else _INVALID
 
     # --- counters ------------------------------------------------------------------------------------------
 

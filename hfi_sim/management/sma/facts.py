@@ -42,6 +42,8 @@ Port = HfiPort | SwitchPort | SwitchPort0
 VENDOR_ID: Final = 0x001175
 DEVICE_HFI: Final = 0x24F0
 DEVICE_SWITCH: Final = 0x24F3
+NO_LOCAL_MEDIA: Final = 2
+"""OfflineDisabledReason of a port without a cable."""
 REVISION: Final = 0x11
 PARTITION_CAP: Final = 64
 """Entries of the partition table of every port; more where one has been given more."""
@@ -239,12 +241,17 @@ def port_state_info_of(port: Port) -> PortStateInfo:
     _, width = link_mode(port.link.rate_bps) if far is not None and port.link is not None else (0, 0)  # type: ignore[union-attr]
     if isinstance(port, SwitchPort0):
         width = WIDTH_4X
+    reason, physical_state = info.offline_disabled_reason, port.settings.physical_state
+    if is_up:
+        reason, physical_state = 0, PhysicalState.LINK_UP
+    elif physical_state is PhysicalState.POLLING and port.link is None:  # type: ignore[union-attr]
+        reason, physical_state = NO_LOCAL_MEDIA, PhysicalState.OFFLINE
     return PortStateInfo(
         led_enabled=info.led_enabled,
         is_sm_configuration_started=info.is_sm_configuration_started and is_up,
         neighbor_normal=far is not None and far.state in _NORMAL,
-        offline_disabled_reason=0 if is_up else info.offline_disabled_reason,
-        physical_state=PhysicalState.LINK_UP if is_up else port.settings.physical_state,
+        offline_disabled_reason=reason,
+        physical_state=physical_state,
         state=PortState.ACTIVE if isinstance(port, SwitchPort0) else port.state,
         width_tx_active=width,
         width_rx_active=width,

@@ -102,7 +102,7 @@ def report_of(fabric: Fabric) -> dict[str, Any]:
         "capabilities": {
             port.name: int(port.capability_mask3) for hfi in hfis for port in hfi.ports.values()
         },
-        "descriptions": {hfi.name: hfi.description for hfi in hfis if hfi.description != hfi.name},
+        "descriptions": {hfi.name: hfi.description for hfi in hfis},
         "down": sorted(
             link.name for link in fabric.links if not link.up and any(not is_remote(end) for end in link.ends)
         ),

@@ -265,3 +265,5 @@ class FabricModel(Section):
     topology: Annotated[TopologyModel, BeforeValidator(empty_is_default)] = TopologyModel()
     link: Annotated[LinkModel, BeforeValidator(empty_is_default)] = LinkModel()
     routing: Annotated[str, OneOf(*ENGINES)] = DEFAULT_ENGINE
+    descriptions: Annotated[str, Field(min_length=1, max_length=64)] = "%h %d"
+    """What HFIs say of themselves (NodeDescription); %h: host, %d: hfi1_0, hfi1_1, ..., %n: its name in the lab."""

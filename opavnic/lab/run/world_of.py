@@ -73,6 +73,7 @@ def world_of(
         timer_resolution_s=resolution_of(loop) if timer_resolution_s is None else timer_resolution_s,
         subnet_manager=_managed_by(model, share),
         routing=model.fabric.routing,
+        descriptions=model.fabric.descriptions,
         cleanups=cleanups,
         remote_nodes=() if share is None else share.remote_nodes,
     )

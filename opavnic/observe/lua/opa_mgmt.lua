@@ -1147,7 +1147,11 @@ local function add_performance(branch, buffer, read)
   end
   local head, at = is_response and kind.head or kind.question, MAD_HEADER
   if at + head.size > buffer:len() then
-    branch:add_proto_expert_info(truncated, "No room for the attribute")
+    if is_response then
+      branch:add_proto_expert_info(truncated, "No room for the attribute")
+    else  -- a short question: zeros follow
+      branch:add(data, buffer(at))
+    end
     return
   end
   add_header(branch, head, buffer, at)

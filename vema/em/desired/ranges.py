@@ -61,6 +61,9 @@ def _numbers(text: str, inside: str) -> list[str]:
     return numbers
 
 
+_FIRST_GUID: Final = 1 << 32
+
+
 @dataclass(slots=True)
 class Spread:
     """Plain data of a file with its ranges written out, and where each value stood before."""
@@ -88,6 +91,8 @@ class Spread:
         spread: list[object] = []
         for index, name in enumerate(value):
             here = path if alone else (*path, index)
+            if isinstance(name, int) and name >= _FIRST_GUID:
+                name = f"{name:#018x}"  # a GUID without quotes, which YAML reads as a number
             for one in self.one(name, here) if isinstance(name, str) else (name,):
                 self.origins[(*path, len(spread))] = here
                 spread.append(one)

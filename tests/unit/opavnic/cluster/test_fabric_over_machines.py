@@ -404,7 +404,7 @@ async def test_member_reports_on_its_own_nodes_alone() -> None:
         lie = {"capabilities": {}, "descriptions": {"h1": "mine"}, "down": ["h1:1--leaf0:1"]}
         await made.machines["beta"].transport.ask(NodeName("alpha"), "report", lie)
         fabric = made.labs["alpha"].world.fabric
-        assert fabric.hfis["h1"].description == "h1"
+        assert fabric.hfis["h1"].description == "h1 hfi1_0"
         assert all(port.link is not None and port.link.up for port in fabric.hfis["h1"].ports.values())
 
 

@@ -236,3 +236,22 @@ def test_traps_reach_everyone_who_asked_for_them_and_nobody_afterwards() -> None
     world.on_trap(lambda _trap: heard.append("c"))
     h1.mad.send(world.em_port.lid, trap)
     assert heard[-1] == "c"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, ["h1 hfi1_0", "h1 hfi1_1", "h2 hfi1_0", "em hfi1_0"]),
+        ({"descriptions": "%n"}, ["h1", "h1.2", "h2", "em"]),
+        (
+            {"descriptions": "rack7 %d of %h"},
+            ["rack7 hfi1_0 of h1", "rack7 hfi1_1 of h1", "rack7 hfi1_0 of h2"],
+        ),
+        ({"descriptions": "%x" + "y" * 100}, ["%x" + "y" * 62]),
+    ],
+)
+def test_hfis_describe_themselves_as_those_of_booted_hosts(options: dict[str, str], said: list[str]) -> None:
+    hosts = [HostSpec("h1", hfis=("h1", "h1.2")), HostSpec("h2")]
+    world = World(single_switch(hosts=hosts), **options)  # type: ignore[arg-type]
+    names = ("h1", "h1.2", "h2", "em")
+    assert [world.fabric.hfis[name].description for name in names][: len(said)] == said

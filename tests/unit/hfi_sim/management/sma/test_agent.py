@@ -10,6 +10,7 @@ import pytest
 from hfi_sim.base.counters import Drop
 from hfi_sim.base.port_state import PortState
 from hfi_sim.engine.link.config import Arbitration, Buffers, FlowControl
+from hfi_sim.management.sma.facts import NO_LOCAL_MEDIA, port_state_info_of
 from hfi_sim.management.sma.traps import TrapQueue
 from hfi_sim.wire.lrh16b import Lrh16B
 from hfi_sim.wire.mad.attributes import SubnetAttrId as Attr
@@ -17,7 +18,7 @@ from hfi_sim.wire.mad.header import MadStatus, Method
 from hfi_sim.wire.packet import build_packet
 from hfi_sim.wire.sma.node import NodeDescription, NodeInfo, SwitchInfo
 from hfi_sim.wire.sma.notice import CapabilityData, LinkStateData, NoticeType, SubnetNotice, TrapNumber
-from hfi_sim.wire.sma.port_info import PortInfo, PortStateInfo
+from hfi_sim.wire.sma.port_info import PhysicalState, PortInfo, PortStateInfo
 from hfi_sim.wire.sma.tables import BufferControl, LedInfo
 from unit.hfi_sim.management.sma.managed_fabric import H2, SELF, SW0, SW1, Managed, data_of, status_of
 
@@ -513,3 +514,17 @@ def test_as_many_traps_of_one_type_wait_as_on_hfi1() -> None:
     assert add(200, NoticeType.URGENT), "another type has room of its own"
     queue.repress(7)
     assert add(300, NoticeType.SECURITY)
+
+
+def test_port_without_a_cable_is_offline_for_want_of_media_and_one_with_a_dead_cable_polls(
+    managed: Managed,
+) -> None:
+    assert managed.sw0.ports[1].link is not None
+    managed.fabric.set_links([managed.sw0.ports[1].link], False, "test")
+    states = {number: port_state_info_of(managed.sw0.ports[number]) for number in (1, 2, 4)}
+    assert states[1].physical_state == PhysicalState.POLLING
+    assert states[2].physical_state == PhysicalState.LINK_UP
+    assert states[4].physical_state == PhysicalState.OFFLINE
+    assert [states[number].offline_disabled_reason for number in (1, 2, 4)] == [0, 0, NO_LOCAL_MEDIA]
+    managed.sw0.ports[4].settings.physical_state = PhysicalState.DISABLED
+    assert port_state_info_of(managed.sw0.ports[4]).physical_state == PhysicalState.DISABLED

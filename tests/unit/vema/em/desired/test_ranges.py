@@ -7,7 +7,7 @@ import re
 import pytest
 
 from vema.em.desired.desired import EmConfigError, parse_config
-from vema.em.desired.ranges import spread_name
+from vema.em.desired.ranges import Spread, spread_name, spread_vesws
 
 
 @pytest.mark.parametrize(
@@ -55,3 +55,12 @@ def test_em_file_writes_ranges_of_members_out_and_names_mistakes_where_they_stan
     with pytest.raises(EmConfigError) as caught:
         parse_config({"vesws": [{**vesw, "default_ports": ["h[4-2]"]}]})
     assert str(caught.value) == 'vesws[0].default_ports[0]: "h[4-2]": 4-2 counts down; write 2-4'
+
+
+def test_guid_without_quotes_is_the_member_that_it_names() -> None:
+    spread = Spread(
+        {"vesws": [{"members": ["h1", 0x0011750101000020], "default_ports": [0x0011750101000020, 5]}]}
+    )
+    spread_vesws(spread)
+    (vesw,) = spread.data["vesws"]
+    assert vesw == {"members": ["h1", "0x0011750101000020"], "default_ports": ["0x0011750101000020", 5]}
