@@ -46,6 +46,8 @@ class Quantity:
 
 
 WHOLE: Final = Quantity(parse_whole)
+WHOLES: Final = Quantity(lambda values: tuple(map(parse_whole, values)))  # type: ignore[call-overload] # a list
+"""Several whole numbers, each in the range of the option."""
 SIZE: Final = Quantity(parse_size, size_text)
 SIZE_OR_TIME: Final = Quantity(parse_size_or_time, size_or_time_text)
 HEX: Final = Quantity(parse_whole, hex)
@@ -92,7 +94,9 @@ class Option:
         return f"{least} or more" if self.most == math.inf else f"{least} to {most}"
 
     def misfit(self, value: Any) -> str | None:
-        """Return `2000, not 1 to 1000` for a number that is out of range; None: the value fits."""
+        """Return `2000, not 1 to 1000` for a number, or the first of several, out of range; None: the value fits."""
+        if isinstance(value, list | tuple):
+            return next(filter(None, map(self.misfit, value)), None)
         scale = self.quantity.scale
         if not isinstance(value, int | float) or self.least * scale <= value <= self.most * scale:
             return None

@@ -10,7 +10,7 @@ from typing import Final, get_args, get_type_hints
 
 from hfi_sim.base.options import options_of
 from hfi_sim.engine.link import config, rule
-from hfi_sim.engine.link.config import LINK_OPTIONS, LinkConfig
+from hfi_sim.engine.link.config import CREDIT_OPTIONS, LINK_OPTIONS, LinkConfig, LinkOption
 from hfi_sim.engine.link.rule import PACKET_KINDS, FaultKind, Match, PacketOptions
 from hfi_sim.fabric.faults import spec
 from hfi_sim.fabric.faults.spec import FAULT_OPTIONS
@@ -62,7 +62,8 @@ def pages(root: Path) -> Iterator[tuple[str, str]]:
     """Yield the page about fabrics with its tables made anew."""
     sections = {
         "drops": drop_section(),
-        "link-options": Section("\n".join(_link_table()) + "\n", _LINK),
+        "link-options": Section("\n".join(_link_table(LINK_OPTIONS)) + "\n", _LINK),
+        "credit-options": Section("\n".join(_link_table(CREDIT_OPTIONS)) + "\n", _LINK),
         "fault-kinds": Section("\n".join(_kind_table()) + "\n", _RULE),
         "fault-options": Section("\n".join(_option_table()) + "\n", _RULES),
         "fault-matches": Section("\n".join(_match_table()) + "\n", _RULE),
@@ -144,9 +145,9 @@ def _variant(kind: FaultKind) -> str:
 # --- docs/ -------------------------------------------------------------------------------------------------
 
 
-def _link_table() -> Iterator[str]:
+def _link_table(options: Iterable[LinkOption]) -> Iterator[str]:
     yield from ("| key | value | default |", "|---|---|---|")
-    for option in LINK_OPTIONS:
+    for option in options:
         limit = "" if option.most == math.inf else f", {option.range_text()}"
         yield f"| `{option.key}` | {option.meaning}{limit} | {option.default_text()} |"
 

@@ -7,7 +7,17 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Final
 
 from hfi_sim.base.errors import FabricError
-from hfi_sim.base.options import NANOSECONDS, RATE, SIZE_OR_TIME, Option, Quantity, options_of
+from hfi_sim.base.options import (
+    NANOSECONDS,
+    RATE,
+    SIZE,
+    SIZE_OR_TIME,
+    WHOLE,
+    WHOLES,
+    Option,
+    Quantity,
+    options_of,
+)
 from hfi_sim.base.quantities import SizeOrTime
 from hfi_sim.base.types import SC_MANAGEMENT
 from hfi_sim.engine.link.arbiter import Arbiter
@@ -43,34 +53,82 @@ LAST_VL: Final = MAX_VLS - 1
 
 
 @dataclass(frozen=True, slots=True)
+class LinkOption(Option):
+    """The row of an option of links or of their credits: a key in lab files, and what engines work by."""
+
+    engine: str = ""
+    """The number that engines read, where it is not the field itself."""
+
+
+@dataclass(frozen=True, slots=True)
 class FlowControl:
     """The credits of a link, the same in both directions.
 
-    Raises:  FabricError: the number of VLs is not 1 to 16, a buffer cannot hold the longest packet, or a service
-             channel is mapped to a VL that does not exist.
+    Raises:  FabricError: an option is out of its range, a buffer cannot hold the longest packet, a table has another
+             length, or a VL does not exist.
     """
 
-    vls: int = 1
-    buffer_bytes: int = 64 << 10
-    """Buffer of each VL at the receiving end."""
-    sc_to_vl: Sequence[int] = ()
-    """The VL of each service channel 0 to 31; empty: SC modulo the number of VLs."""
-    fecn_bytes: int = 32 << 10
-    """A switch marks FECN on packets that have this many bytes ahead of them on the VL, waiting or in the buffer."""
-    weights: Sequence[int] = ()
-    """Weight of each VL in sharing the wire, 1 to 255; empty: all equal."""
-    high: Sequence[int] = ()
-    """VLs with priority over all others."""
-    high_limit_bytes: int | None = None
-    """After this many bytes of those, one packet of another VL goes first, if any waits; None: never."""
-    shared_bytes: int = 0
-    """Room at the receiving end in addition to those buffers, for packets of any VL whose own buffer is full."""
+    vls: Annotated[int, LinkOption("vls", WHOLE, "virtual lanes", 1, MAX_VLS)] = 1
+    buffer_bytes: Annotated[
+        int,
+        LinkOption(
+            "buffer",
+            SIZE,
+            "bytes that each VL can hold at the receiving end; a full buffer stops the sender on that VL",
+        ),
+    ] = 64 << 10
+    sc_to_vl: Annotated[
+        Sequence[int],
+        LinkOption(
+            "sc_to_vl", WHOLES, "the VL of each sc 0 to 31", 0, LAST_VL, shown_default="sc modulo `vls`"
+        ),
+    ] = ()
+    fecn_bytes: Annotated[
+        int,
+        LinkOption(
+            "fecn",
+            SIZE,
+            "a switch marks packets with FECN while this many bytes are ahead of them on the VL, waiting or in the "
+            "buffer; the receiver answers with BECN",
+        ),
+    ] = 32 << 10
+    weights: Annotated[
+        Sequence[int],
+        LinkOption(
+            "weights",
+            WHOLES,
+            "each VL's share of the link while others also have packets to send",
+            1,
+            MAX_WEIGHT,
+            shown_default="all equal",
+        ),
+    ] = ()
+    high: Annotated[
+        Sequence[int],
+        LinkOption("high", WHOLES, "VLs that are sent before all others", 0, LAST_VL, shown_default="none"),
+    ] = ()
+    high_limit_bytes: Annotated[
+        int | None,
+        LinkOption(
+            "high_limit",
+            SIZE,
+            "after this many bytes of those VLs, one packet of the others is sent first, if any waits",
+            shown_default="never",
+        ),
+    ] = None
+    shared_bytes: Annotated[
+        int,
+        LinkOption(
+            "shared",
+            SIZE,
+            "bytes at the receiving end beside those buffers, for packets of any VL whose own is full",
+        ),
+    ] = 0
 
     def __post_init__(self) -> None:
-        if self.shared_bytes < 0:
-            raise FabricError(f"the VLs share {self.shared_bytes} bytes, below 0")
-        if not 1 <= self.vls <= MAX_VLS:
-            raise FabricError(f"{self.vls} VLs; a link has 1 to {MAX_VLS}")
+        for option in options_of(FlowControl):
+            if problem := option.problem(getattr(self, option.field)):
+                raise FabricError(problem)
         if self.buffer_bytes < MAX_PACKET:
             raise FabricError(
                 f"a VL buffer of {self.buffer_bytes} bytes cannot hold the longest packet, {MAX_PACKET}"
@@ -80,30 +138,17 @@ class FlowControl:
                 f"the SC to VL map has {len(self.sc_to_vl)} entries; there are {SERVICE_CHANNELS} service channels"
             )
         for sc, vl in enumerate(self.sc_to_vl):
-            if not 0 <= vl < self.vls:
+            if vl >= self.vls:
                 raise FabricError(f"the SC to VL map sends SC {sc} to VL {vl}; VLs are 0 to {self.vls - 1}")
         if self.weights and len(self.weights) != self.vls:
             raise FabricError(f"{len(self.weights)} weights for {self.vls} VLs: each VL has one")
-        for vl, weight in enumerate(self.weights):
-            if not 1 <= weight <= MAX_WEIGHT:
-                raise FabricError(f"VL {vl} has the weight {weight}; weights are 1 to {MAX_WEIGHT}")
         for vl in self.high:
-            if not 0 <= vl < self.vls:
+            if vl >= self.vls:
                 raise FabricError(f"VL {vl} has high priority; VLs are 0 to {self.vls - 1}")
-        if self.high_limit_bytes is not None and self.high_limit_bytes < 0:
-            raise FabricError(f"the limit of high priority is {self.high_limit_bytes} bytes, below 0")
 
     def map(self) -> tuple[int, ...]:
         """Return the VL of each service channel."""
         return tuple(self.sc_to_vl) or tuple(sc % self.vls for sc in range(SERVICE_CHANNELS))
-
-
-@dataclass(frozen=True, slots=True)
-class LinkOption(Option):
-    """The row of an option of links: a key in lab files, and what engines work by."""
-
-    engine: str = ""
-    """The number that engines read, where it is not the field itself."""
 
 
 def _flow(value: object) -> FlowControl | None:
@@ -187,7 +232,10 @@ class LinkConfig:
                 yield problem
 
 
-LINK_OPTIONS: Final = tuple(option for option in options_of(LinkConfig) if isinstance(option, LinkOption))
+LINK_OPTIONS, CREDIT_OPTIONS = (
+    tuple(option for option in options_of(declared) if isinstance(option, LinkOption))
+    for declared in (LinkConfig, FlowControl)
+)
 PLAIN_LINK: Final = LinkConfig()
 """A link with the default of every option."""
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import (
@@ -20,14 +21,12 @@ from pydantic_core import CoreSchema
 
 from hfi_sim.base.errors import FabricError, QuantityError
 from hfi_sim.base.instants import to_seconds
-from hfi_sim.base.options import NANOSECONDS, RATE, SHARE, SIZE, SIZE_OR_TIME, WHOLE, Quantity
+from hfi_sim.base.options import NANOSECONDS, RATE, SHARE, SIZE, SIZE_OR_TIME, WHOLE, WHOLES, Quantity
 from hfi_sim.base.quantities import SizeOrTime, parse_share, parse_size_or_time, size_or_time_text
 from hfi_sim.engine.link.config import (
+    CREDIT_OPTIONS,
     CREDITS,
     LINK_OPTIONS,
-    MAX_VLS,
-    MAX_WEIGHT,
-    SERVICE_CHANNELS,
     FlowControl,
     LinkConfig,
     LinkOption,
@@ -38,12 +37,7 @@ from opavnic.lab.file.sections import AlsoAccepts, Delay, OneOf
 from vema.base.sections import Rate, Section, Size, empty_is_default
 from vema.base.types import MAX_FABRIC_ID
 
-_FLOW: Final = FlowControl()
-
 Count = Annotated[int | None, Field(strict=True, ge=1)]
-VlNumber = Annotated[int, Field(strict=True, ge=0, le=MAX_VLS - 1)]
-Weight = Annotated[int, Field(strict=True, ge=1, le=MAX_WEIGHT)]
-
 
 Share = Annotated[
     float,
@@ -63,56 +57,6 @@ Queue = Annotated[
 ]
 
 
-class Credits(Section):
-    """Makes links lossless: a full receiver stops its sender, separately on each VL."""
-
-    vls: Annotated[int, Field(strict=True, ge=1, le=MAX_VLS)] = _FLOW.vls
-    buffer: Size = _FLOW.buffer_bytes
-    """Buffer of each VL at the receiving end."""
-    sc_to_vl: Annotated[list[VlNumber], Field(max_length=SERVICE_CHANNELS)] = Field(default_factory=list)
-    """The VL of each service channel 0 to 31; default: service channel modulo VLs."""
-    fecn: Size = _FLOW.fecn_bytes
-    """A switch sets FECN in a packet if this much is queued before it on the VL."""
-    weights: Annotated[list[Weight], Field(max_length=MAX_VLS)] = Field(default_factory=list)
-    """The share of the link of each VL; default: equal shares."""
-    high: Annotated[list[VlNumber], Field(max_length=MAX_VLS)] = Field(default_factory=list)
-    """VLs with priority over all others."""
-    high_limit: Size | None = None
-    """After this many bytes on high-priority VLs, one packet of another VL goes first; default: never."""
-    shared: Size = _FLOW.shared_bytes
-    """Buffer at the receiving end beside those of the VLs, for packets of any VL whose own is full."""
-
-    @model_validator(mode="after")
-    def _fits(self) -> Credits:
-        try:
-            self.flow()
-        except FabricError as error:
-            raise ValueError(str(error)) from None
-        return self
-
-    def flow(self) -> FlowControl:
-        """Return the same values as the fabric expects them."""
-        return FlowControl(
-            vls=self.vls,
-            buffer_bytes=self.buffer,
-            sc_to_vl=tuple(self.sc_to_vl),
-            fecn_bytes=self.fecn,
-            weights=tuple(self.weights),
-            high=tuple(self.high),
-            high_limit_bytes=self.high_limit,
-            shared_bytes=self.shared,
-        )
-
-
-def _credits_section(value: object) -> object:
-    if value is True:  # YAML 1.1 reads `on` as true, `off` as false
-        return {}
-    return None if value is False else value
-
-
-OptionalCredits = Annotated[Credits | None, BeforeValidator(_credits_section), AlsoAccepts(True, False)]
-
-
 def _loss(value: object) -> float | None:
     if value is None:
         return None
@@ -122,16 +66,31 @@ def _loss(value: object) -> float | None:
     return share
 
 
+def _credits_section(value: object) -> object:
+    if value is True:  # YAML 1.1 reads `on` as true, `off` as false
+        return {}
+    return None if value is False else value
+
+
+def _type(option: LinkOption) -> Any:
+    """Return how an option is in lab files: times in seconds."""
+    if option.quantity in (WHOLE, WHOLES):
+        most = None if option.most == math.inf else int(option.most)
+        number = Annotated[int, Field(strict=True, ge=int(option.least), le=most)]
+        return number if option.quantity is WHOLE else list[number]
+    if option.quantity is CREDITS:
+        return Annotated[Credits | None, BeforeValidator(_credits_section), AlsoAccepts(True, False)]
+    of = _TYPES[option.quantity]
+    return of | None if option.default is None else of
+
+
 _TYPES: Final[Mapping[Quantity, Any]] = {
     RATE: Rate,
     NANOSECONDS: Delay,
     SIZE: Size,
-    WHOLE: Annotated[int, Field(strict=True)],
     SHARE: Share,
     SIZE_OR_TIME: Queue | None,
-    CREDITS: OptionalCredits,
 }
-"""How the options of links are in lab files: times in seconds."""
 
 
 def _key(option: LinkOption) -> tuple[Any, Any]:
@@ -145,17 +104,42 @@ def _key(option: LinkOption) -> tuple[Any, Any]:
     default: Any = None if option.shown_default else option.default
     if option.quantity is NANOSECONDS:
         default = to_seconds(default)
-    return Annotated[_TYPES[option.quantity], AfterValidator(check), option], default
+    elif option.quantity is WHOLES:
+        default = Field(default_factory=list)
+    return Annotated[_type(option), AfterValidator(check), option], default
+
+
+def _values(options: Iterable[LinkOption], section: Section) -> dict[str, Any]:
+    """Return the fields of what the fabric expects, from the keys of a section that have a value."""
+    values = ((option, getattr(section, option.key)) for option in options)
+    return {option.field: _engine_value(option, value) for option, value in values if value is not None}
 
 
 def _engine_value(option: LinkOption, value: Any) -> Any:
     return option.quantity.parse(value.flow() if isinstance(value, Credits) else value)
 
 
-_KEYS: Final[Mapping[str, Any]] = {option.key: _key(option) for option in LINK_OPTIONS}
+def _keys(options: Iterable[LinkOption]) -> dict[str, Any]:
+    return {option.key: _key(option) for option in options}
 
 
-class LinkModel(create_model("_LinkKeys", __base__=Section, **_KEYS)):  # type: ignore[misc] # a field for each row
+class Credits(create_model("_CreditKeys", __base__=Section, **_keys(CREDIT_OPTIONS))):  # type: ignore[misc] # a field for each row
+    """Makes links lossless: a full receiver stops its sender, separately on each VL."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Credits:
+        try:
+            self.flow()
+        except FabricError as error:
+            raise ValueError(str(error)) from None
+        return self
+
+    def flow(self) -> FlowControl:
+        """Return the same values as the fabric expects them."""
+        return FlowControl(**_values(CREDIT_OPTIONS, self))
+
+
+class LinkModel(create_model("_LinkKeys", __base__=Section, **_keys(LINK_OPTIONS))):  # type: ignore[misc] # a field for each row
     """The properties of every link of the fabric that does not set its own."""
 
     delay: str | None = None
@@ -183,14 +167,7 @@ class LinkModel(create_model("_LinkKeys", __base__=Section, **_KEYS)):  # type: 
 
     def config(self) -> LinkConfig:
         """Return the same values as the fabric expects them."""
-        values = {option: getattr(self, option.key) for option in LINK_OPTIONS}
-        return LinkConfig(
-            **{
-                option.field: _engine_value(option, value)
-                for option, value in values.items()
-                if value is not None
-            }
-        )
+        return LinkConfig(**_values(LINK_OPTIONS, self))
 
 
 class _AlsoPair:

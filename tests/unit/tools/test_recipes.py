@@ -23,13 +23,15 @@ FAULT_ROW = """    toy: Annotated[
 """
 LINK_ROW = """    toll_ns: Annotated[int, LinkOption("toll", NANOSECONDS, "toll of every packet", 0, 1)] = 0
 """
+CREDIT_ROW = """    toy_bytes: Annotated[int, LinkOption("toy", SIZE, "toys of each VL", 0, 4096)] = 0
+"""
 PLAYED = """
 import json
 from pathlib import Path
 from hfi_sim.base.errors import FaultError
 from hfi_sim.fabric.faults import parse_fault, spec_text
 from opavnic.cli.manage.fault import _help
-from opavnic.lab.file.fabric_model import LinkModel
+from opavnic.lab.file.fabric_model import Credits, LinkModel
 from tools.generate import options
 from tools.generate.__main__ import stale
 
@@ -49,6 +51,8 @@ print(json.dumps({
     "help": _help(),
     "config": LinkModel(toll="2ms").config().toll_ns,
     "long": refused(lambda: LinkModel(toll="2s")),
+    "credits": LinkModel(credits={"toy": "1K"}).config().flow.toy_bytes,
+    "many": refused(lambda: Credits(toy="5K")),
     "keys": list(LinkModel.model_json_schema()["properties"]),
     "files": files,
 }))
@@ -71,6 +75,7 @@ def test_row_of_an_option_is_known_to_syntax_help_lab_files_docs_and_native(tmp_
         shutil.copy(ROOT / file, tmp_path / file)
     _insert(tmp_path / "hfi_sim/engine/link/rule.py", "    bits: Annotated[\n", FAULT_ROW)
     _insert(tmp_path / "hfi_sim/engine/link/config.py", "    queue: Annotated[\n", LINK_ROW)
+    _insert(tmp_path / "hfi_sim/engine/link/config.py", "    shared_bytes: Annotated[\n", CREDIT_ROW)
 
     done = subprocess.run(
         [sys.executable, "-c", PLAYED], cwd=tmp_path, capture_output=True, text=True, check=False
@@ -85,10 +90,13 @@ def test_row_of_an_option_is_known_to_syntax_help_lab_files_docs_and_native(tmp_
     assert played["config"] == 2_000_000
     assert "2s, not 0 to 1s" in played["long"]
     assert "toll" in played["keys"]
+    assert played["credits"] == 1024
+    assert "5K, not 0 to 4K" in played["many"]
     files = played["files"]
     assert sorted(files) == sorted(FILES)
     assert "| `toy` | `loss` | 1 to 9 | 1 | toys that are lost |" in files["docs/fabric.md"]
     assert "| `toll` | toll of every packet, 0 to 1s | 0 |" in files["docs/fabric.md"]
+    assert "| `toy` | toys of each VL, 0 to 4K | 0 |" in files["docs/fabric.md"]
     assert "    pub toy: u64,\n" in files["native/engine/src/link/rule.rs"]
     assert "    pub toll_ns: u64,\n" in files["native/engine/src/link/config.rs"]
     assert "toy: self.toy,\n" in files["native/python/src/fabric_args.rs"]

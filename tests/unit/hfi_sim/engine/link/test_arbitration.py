@@ -147,9 +147,9 @@ def test_packet_of_high_priority_overtakes_all_that_waits() -> None:
     ("options", "message"),
     [
         ({"vls": 2, "weights": (1,)}, "1 weights for 2 VLs: each VL has one"),
-        ({"vls": 2, "weights": (1, 0)}, "VL 1 has the weight 0; weights are 1 to 255"),
+        ({"vls": 2, "weights": (1, 0)}, "weights is 0, not 1 to 255"),
         ({"vls": 2, "high": (2,)}, "VL 2 has high priority; VLs are 0 to 1"),
-        ({"vls": 2, "high_limit_bytes": -1}, "the limit of high priority is -1 bytes, below 0"),
+        ({"vls": 2, "high_limit_bytes": -1}, "high_limit is -1, not 0 or more"),
     ],
 )
 def test_arbitration_out_of_range_is_refused(options: dict[str, object], message: str) -> None:

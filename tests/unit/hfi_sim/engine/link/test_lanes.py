@@ -233,7 +233,7 @@ def test_ring_with_up_down_routes_delivers_all_and_min_hop_is_known_to_deadlock(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"vls": 0}, "0 VLs; a link has 1 to 16"),
+        ({"vls": 0}, "vls is 0, not 1 to 16"),
         ({"buffer_bytes": 1000}, "cannot hold the longest packet, 16376"),
         ({"sc_to_vl": (0, 0)}, "has 2 entries; there are 32"),
         ({"vls": 2, "sc_to_vl": (0,) * 31 + (2,)}, "SC 31 to VL 2; VLs are 0 to 1"),
