@@ -344,14 +344,10 @@ class Twins(Engine):
         self.events += output is not None
         return output
 
-    def step(self, now: int) -> tuple[Sequence[Output], int | None]:
-        def step(_: int, engine: Engine) -> tuple[Sequence[Output], int | None]:
-            outputs, deadline = engine.step(now)
-            return tuple(outputs), deadline
-
-        outputs, deadline = self._all(self._input("step", now), step)
+    def step(self, now: int) -> Sequence[Output]:
+        outputs = self._all(self._input("step", now), lambda _, engine: tuple(engine.step(now)))
         self.events += len(outputs)
-        return outputs, deadline
+        return outputs
 
     # --- looking -------------------------------------------------------------------------------------------
 

@@ -174,15 +174,15 @@ class Engine(Protocol):
         """Take the next output; None: there is none."""
         ...
 
-    def step(self, now: int) -> tuple[Sequence[Output], int | None]:
-        """Do what is due, and return all outputs and the next deadline: `handle_timeout` and the rest in one call."""
+    def step(self, now: int) -> Sequence[Output]:
+        """Do what is due, and return all outputs."""
         self.handle_timeout(now)
         outputs = []
         while (output := self.poll_output()) is not None:
             outputs.append(output)
-        return outputs, self.deadline
+        return outputs
 
-    # # --- queries -------------------------------------------------------------------------------------------
+    # --- queries -------------------------------------------------------------------------------------------
 
     def is_stopped(self, port: PortId) -> bool:
         """Return whether the link has stopped an HFI port for lack of credits."""

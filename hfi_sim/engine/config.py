@@ -9,7 +9,7 @@ from typing import NamedTuple
 from hfi_sim.base.errors import FabricError
 from hfi_sim.base.pkeys import PkeyTable
 from hfi_sim.base.port_state import PortState
-from hfi_sim.base.types import LID_NONE, Lid
+from hfi_sim.base.types import LID_NONE, LID_PERMISSIVE, Lid, is_multicast_lid
 from hfi_sim.engine.events.outputs import PortId, SwitchId
 from hfi_sim.engine.link.config import SERVICE_CHANNELS, Egress
 
@@ -28,6 +28,16 @@ class PortConfig:
     any_group: bool = False
     """Accept packets to any group: the switches only send those of joined groups here."""
     egress: Egress = field(default_factory=Egress)
+
+    def has_lid(self, lid: int) -> bool:
+        """Return whether a LID is one of the port's own."""
+        return lid >> self.lmc == self.lid >> self.lmc
+
+    def accepts(self, dlid: int) -> bool:
+        """Return whether packets to a LID are for this port: its own, a group of its, or the permissive LID."""
+        if is_multicast_lid(dlid):
+            return self.any_group or dlid in self.multicast_lids
+        return self.has_lid(dlid) or dlid == LID_PERMISSIVE
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,8 @@ class Lookahead:
     """The minimum of `visible_from` over all link directions."""
 
     def __init__(self) -> None:
-        self.is_old = False
-        """Whether a direction has changed since `least`."""
+        self._least = 0
+        """The last result of `least`."""
         self._changed: set[ObservedDirection] = set()
         self._values: dict[ObservedDirection, int] = {}
         """Of the directions that can cause an output."""
@@ -37,15 +37,15 @@ class Lookahead:
     def changed(self, directions: Iterable[ObservedDirection]) -> None:
         """Note directions whose value may have changed."""
         self._changed.update(directions)
-        self.is_old = True
 
     def least(self) -> int:
         """Return the least value, in nanoseconds; 0 if no direction can cause an output."""
-        for direction in self._changed | self._at_once:
-            self._set(direction, direction.visible_from)
-        self._changed.clear()
-        self.is_old = False
-        return min(self._counts, default=0)
+        if self._changed:
+            for direction in self._changed | self._at_once:
+                self._set(direction, direction.visible_from)
+            self._changed.clear()
+            self._least = min(self._counts, default=0)
+        return self._least
 
     def _set(self, direction: ObservedDirection, value: int | None) -> None:
         old = self._values.pop(direction, None)

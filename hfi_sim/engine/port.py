@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 from hfi_sim.base.counters import CongestionCounters, Drop, PacketCounters
 from hfi_sim.base.port_state import PortState
-from hfi_sim.base.types import LID_MULTICAST_FIRST, LID_NONE, LID_PERMISSIVE, is_multicast_lid
+from hfi_sim.base.types import LID_NONE, LID_PERMISSIVE, is_multicast_lid
 from hfi_sim.engine.config import PortConfig
 from hfi_sim.engine.events.outputs import BufferToken, Delivered, FlowChanged, PortId
 from hfi_sim.engine.events.state import EngineState, Space
@@ -23,14 +23,14 @@ from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.lrh16b import (
     BECN_BYTE3,
     FECN_BYTE7,
-    PKEY_BYTES,
     dlid_of,
-    length_of_16b,
-    route_of,
+    is_16b,
+    length_qw_of,
+    pkey_of,
     slid_of,
     with_becn,
 )
-from hfi_sim.wire.packet import MAX_PACKET, MIN_PACKET, check_packet
+from hfi_sim.wire.packet import MAX_PACKET, MIN_PACKET, QUAD_WORD, check_packet
 
 RX_BUFFER_BYTES: Final = 1 << 20
 """Bytes that a stalled port queues from a link without credits; more is dropped (rx_overflow)."""
@@ -76,7 +76,6 @@ class EnginePort:
         self.leaving: Leaving | None = None
         """Where it sends; None: it has no cable."""
         self._state = state
-        self._outputs = state.outputs
         self._number = number
         self._tx = tx
         self._rx = rx
@@ -87,99 +86,96 @@ class EnginePort:
         self._stalled = False
         self._waiting: deque[tuple[bytes, Space | None, int]] = deque()
         self._waiting_bytes = 0
-        self.configure(PortConfig())
-
-    def configure(self, config: PortConfig) -> None:
-        """Apply a new configuration."""
-        self.config = config
-        self._has_mtus = bool(config.egress.vl_mtus)
-        # cached, as every packet needs them
-        self._is_active = config.state is PortState.ACTIVE
-        self._lmc = config.lmc
-        self._lids = config.lid >> config.lmc
-        self._sendable = config.pkeys.sendable
-        self._admitted = frozenset(pkey.to_bytes(2, "little") for pkey in config.pkeys.admitted)
-        """As they appear in packets."""
+        self.config = PortConfig()
 
     # --- sending -------------------------------------------------------------------------------------------
 
     def send(self, now: int, data: bytes, way: Leaving | None = None) -> Drop | None:
         """Send bytes as `inject` does, if they are a packet; SLID, DLID and P_Key are read from them."""
+        drop = self._malformation(data)
+        if drop is not None:
+            self._tx.in_packets += 1
+            self._tx.in_bytes += len(data)
+            self._tx.drop(drop)
+            return drop
+        dlid = dlid_of(data) if way is None else LID_PERMISSIVE  # a directed route needs none
+        return self.inject(now, data, slid_of(data), dlid, pkey_of(data), way)
+
+    def _malformation(self, data: bytes) -> Drop | None:
+        """Return why bytes cannot be sent as a packet, or None."""
         size = len(data)
         if self.config.state is PortState.DOWN:
-            drop = Drop.TX_PORT_DOWN
-        elif MIN_PACKET <= size <= MAX_PACKET and length_of_16b(data) == size:
-            slid, dlid, pkey = route_of(data)
-            if way is not None:
-                dlid = LID_PERMISSIVE  # a directed route needs none
-            return self.inject(now, data, slid, dlid, pkey, way)
-        else:
-            drop = Drop.TX_MTU if size > MAX_PACKET else Drop.TX_MALFORMED
-        tx = self._tx
-        tx.in_packets += 1
-        tx.in_bytes += size
-        tx.drop(drop)
-        return drop
+            return Drop.TX_PORT_DOWN
+        if size > MAX_PACKET:
+            return Drop.TX_MTU
+        if size < MIN_PACKET or not is_16b(data) or length_qw_of(data) * QUAD_WORD != size:
+            return Drop.TX_MALFORMED
+        return None
 
     def inject(
         self, now: int, packet: bytes, slid: int, dlid: int, pkey: int, way: Leaving | None = None
     ) -> Drop | None:
         """Send a complete packet; return why the port refused it, or None. Args: way: takes it in place of the link."""
-        tx = self._tx
-        size = len(packet)
-        tx.in_packets += 1
-        tx.in_bytes += size
-        leaving = self.leaving if way is None else way
-        if leaving is None or (not self._is_active and not lets_pass(self.config.state, packet)):
-            drop = Drop.TX_PORT_DOWN
-        elif slid >> self._lmc != self._lids and not (
-            # a port without a LID is managed by directed-route MADs from the permissive LID
-            slid == LID_PERMISSIVE and is_management(packet)
-        ):
-            drop = Drop.TX_SLID
-        elif dlid == LID_NONE:
-            drop = Drop.TX_DLID
-        elif pkey not in self._sendable:
-            drop = Drop.TX_PKEY
-        elif self._has_mtus and leaving.discards(self.config.egress, packet):
-            drop = Drop.TX_MTU
-        else:
-            tx.out_packets += 1
-            tx.out_bytes += size
-            if dlid in self._becn_due:
-                packet = self._answer_congestion(packet)
-            leaving.enter(now, packet, 0, None)
-            return None
-        tx.drop(drop)
+        self._tx.in_packets += 1
+        self._tx.in_bytes += len(packet)
+        leaving = way or self.leaving
+        if leaving is None:
+            return self._refuse(packet, Drop.TX_PORT_DOWN)
+        drop = self._refusal_to_send(packet, slid, dlid, pkey, leaving)
+        if drop is not None:
+            return self._refuse(packet, drop)
+        self._tx.out_packets += 1
+        self._tx.out_bytes += len(packet)
+        if self._becn_due:
+            packet = self._answer_congestion(packet)
+        leaving.enter(now, packet, 0, None)
+        return None
+
+    def _refuse(self, packet: bytes, drop: Drop) -> Drop:
+        self._tx.drop(drop)
         self.errors.note(drop, packet)
         return drop
 
+    def _refusal_to_send(
+        self, packet: bytes, slid: int, dlid: int, pkey: int, leaving: Leaving
+    ) -> Drop | None:
+        if not lets_pass(self.config.state, packet):
+            return Drop.TX_PORT_DOWN
+        # a port without a LID is managed by directed-route MADs from the permissive LID
+        if not self.config.has_lid(slid) and not (slid == LID_PERMISSIVE and is_management(packet)):
+            return Drop.TX_SLID
+        if dlid == LID_NONE:
+            return Drop.TX_DLID
+        if not self.config.pkeys.may_send(pkey):
+            return Drop.TX_PKEY
+        if self.config.egress.vl_mtus and leaving.discards(self.config.egress, packet):
+            return Drop.TX_MTU
+        return None
+
     def _answer_congestion(self, packet: bytes) -> bytes:
         """Return a packet as it goes onto the link: with BECN set if one is due to its destination."""
-        if self._becn_due and (dlid := dlid_of(packet)) in self._becn_due:
-            self._becn_due.discard(dlid)
-            self._congestion.becn_sent += 1
-            return with_becn(packet)
-        return packet
+        if dlid_of(packet) not in self._becn_due:
+            return packet
+        self._becn_due.discard(dlid_of(packet))
+        self._congestion.becn_sent += 1
+        return with_becn(packet)
 
     def stop(self, now: int, stopped: bool) -> None:
         """Report that the link stops this port for lack of credits, or lets it send again."""
         self._congestion.tx_stops += stopped
         self._state.stopped += 1 if stopped else -1
-        self._state.events.changed = True
-        self._outputs.append(FlowChanged(now, self._number, stopped))
+        self._state.outputs.append(FlowChanged(now, self._number, stopped))
 
     # --- receiving -----------------------------------------------------------------------------------------
 
     def receive(self, now: int, packet: bytes, _hops: int, space: Space | None, in_port: int = 0, /) -> None:
         """Receive a packet: check it, then pass it to the host. Args: in_port: as in `Delivered`."""
-        rx = self._rx
-        rx.in_packets += 1
-        rx.in_bytes += len(packet)
+        self._rx.in_packets += 1
+        self._rx.in_bytes += len(packet)
         if self._stalled:
             self._wait(packet, space, in_port)
-            return
-        self._take(now, packet, space, in_port)
+        else:
+            self._take(now, packet, space, in_port)
 
     def _take(self, now: int, packet: bytes, space: Space | None, in_port: int) -> None:
         drop = self._refusal(packet)
@@ -194,21 +190,17 @@ class EnginePort:
         if space is not None:
             space.keep()
             token = self._lend(space)
-        self._outputs.append(Delivered(now, self._number, packet, token, in_port))
+        self._state.outputs.append(Delivered(now, self._number, packet, token, in_port))
 
     def _refusal(self, packet: bytes) -> Drop | None:
-        if not self._is_active and not lets_pass(self.config.state, packet):
+        if not lets_pass(self.config.state, packet):
             return Drop.RX_PORT_DOWN
         drop = check_packet(packet, self._icrc)
         if drop is not None:
             return drop
-        dlid = dlid_of(packet)
-        if dlid >= LID_MULTICAST_FIRST and is_multicast_lid(dlid):
-            if not self.config.any_group and dlid not in self.config.multicast_lids:
-                return Drop.RX_DLID
-        elif dlid >> self._lmc != self._lids and dlid != LID_PERMISSIVE:
+        if not self.config.accepts(dlid_of(packet)):
             return Drop.RX_DLID
-        return None if packet[PKEY_BYTES] in self._admitted else Drop.RX_PKEY
+        return None if self.config.pkeys.admits(pkey_of(packet)) else Drop.RX_PKEY
 
     def _note_congestion(self, packet: bytes) -> None:
         if packet[7] & FECN_BYTE7:

@@ -26,8 +26,6 @@ class PortError(NamedTuple):
 class PortErrors:
     """The drops of one port, or of one port of a switch."""
 
-    __slots__ = ("_by_reason",)
-
     def __init__(self) -> None:
         self._by_reason: dict[Drop, PortError] = {}
 

@@ -87,10 +87,6 @@ class PythonEngine(Engine):
         self._tokens = 0
         self._lookahead = Lookahead()
         """From anything inside the fabric to the first output that it may cause, while no port is stopped."""
-        self._ahead_ns = 0
-        """Last value of `_lookahead`."""
-        self._deadline: int | None = None
-        """Last value of the events' `earliest`."""
 
     # --- elements ------------------------------------------------------------------------------------------
 
@@ -145,7 +141,7 @@ class PythonEngine(Engine):
             if isinstance(target, EngineSwitchPort):
                 target.arriving = direction
             self._directions.append(direction)
-        self._look_again(self._directions[first:])
+        self._lookahead.changed(self._directions[first:])
         return first
 
     def _end(self, end: End) -> EnginePort | EngineSwitchPort | None:
@@ -174,10 +170,10 @@ class PythonEngine(Engine):
     def set_port(self, now: int, port: PortId, config: PortConfig) -> None:
         self.handle_timeout(now)
         changed = self._ports[port]
-        changed.configure(config)
+        changed.config = config
         if isinstance(changed.leaving, Direction):
             changed.leaving.set_egress(now, config.egress)
-            self._state.settle(now)
+            self._state.events.settle(now)
         if port in self._switch_of:
             self._open_port0(port, config.state is not PortState.DOWN)
 
@@ -188,7 +184,7 @@ class PythonEngine(Engine):
             return
         switch.port0 = self._ports[port] if is_open else None
         arriving = [end.arriving for end in switch.ports.values() if end.arriving is not None]
-        self._look_again(arriving)
+        self._lookahead.changed(arriving)
         for direction in arriving:
             direction.set_visibility(Visibility.MADS if is_open else Visibility.NOTHING)
 
@@ -198,7 +194,7 @@ class PythonEngine(Engine):
             self._ports[port].stall()
         else:
             self._ports[port].resume(now)
-            self._state.settle(now)
+            self._state.events.settle(now)
 
     def set_switch(self, now: int, switch: SwitchId, up: bool) -> None:
         self.handle_timeout(now)
@@ -207,7 +203,7 @@ class PythonEngine(Engine):
     def set_switch_port(self, now: int, switch: SwitchId, port_num: int, config: SwitchPortConfig) -> None:
         self.handle_timeout(now)
         self._switches[switch].port(port_num).configure(now, config)
-        self._state.settle(now)
+        self._state.events.settle(now)
 
     def set_tables(
         self, now: int, switch: SwitchId, lft: LinearTable, mft: Mapping[int, frozenset[int]]
@@ -219,23 +215,23 @@ class PythonEngine(Engine):
     def set_link(self, now: int, direction: DirectionId, config: LinkConfig) -> None:
         self.handle_timeout(now)
         first = direction & ~1
-        self._look_again(self._directions[first : first + 2])
+        self._lookahead.changed(self._directions[first : first + 2])
         for number in (first, first + 1):
             self._directions[number].configure(now, config)
-        self._state.settle(now)
+        self._state.events.settle(now)
         for number in (first, first + 1):
             self._directions[number].set_flow(now, config.flow)
-        self._state.settle(now)
+        self._state.events.settle(now)
 
     def set_rules(self, now: int, direction: DirectionId, rules: Sequence[FaultRule]) -> None:
         self.handle_timeout(now)
         self._directions[direction].set_rules(rules)
-        self._look_again((self._directions[direction],))
+        self._lookahead.changed((self._directions[direction],))
 
     def observe(self, now: int, direction: DirectionId, on: bool) -> None:
         self.handle_timeout(now)
         self._directions[direction].observe(on)
-        self._look_again((self._directions[direction],))
+        self._lookahead.changed((self._directions[direction],))
 
     def capture_ring(self, config: CaptureConfig) -> PythonRing:
         return PythonRing(config)
@@ -251,39 +247,30 @@ class PythonEngine(Engine):
     # --- packets -------------------------------------------------------------------------------------------
 
     def send(self, now: int, port: PortId, data: bytes) -> Drop | None:
-        state = self._state
-        due = state.events.heap
-        if due and due[0][0] <= now:
-            state.events.run(now, state.returns)
+        self._state.events.run(now)
         drop = self._ports[port].send(now, data)
-        if state.returns:
-            state.settle(now)
+        self._state.events.settle(now)
         return drop
 
     def inject(self, now: int, port: PortId, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
-        state = self._state
-        due = state.events.heap
-        if due and due[0][0] <= now:
-            state.events.run(now, state.returns)
+        self._state.events.run(now)
         drop = self._ports[port].inject(now, packet, slid, dlid, pkey)
-        if state.returns:
-            state.settle(now)
+        self._state.events.settle(now)
         return drop
 
     def direct(self, now: int, port: PortId, out_port: int, data: bytes) -> Drop | None:
         self.handle_timeout(now)
         way = _OutOfSwitch(self._switches[self._switch_of[port]], out_port)
         drop = self._ports[port].send(now, data, way)
-        self._state.settle(now)
+        self._state.events.settle(now)
         return drop
 
     def arrive(self, now: int, direction: DirectionId, records: Sequence[bytes]) -> None:
         self.handle_timeout(now)
-        arrive = self._directions[direction].arrive
         for record in records:
             packet, hops = packet_of(record, self._icrc)
-            arrive(now, packet, hops)
-        self._state.settle(now)
+            self._directions[direction].arrive(now, packet, hops)
+        self._state.events.settle(now)
         self.handle_timeout(now)
 
     def is_holding(self, direction: DirectionId) -> bool:
@@ -307,46 +294,30 @@ class PythonEngine(Engine):
             return
         del self._lent[token]
         space.release()
-        self._state.settle(now)
-
-    def _look_again(self, directions: Iterable[Direction]) -> None:
-        """Note directions that may cause outputs sooner or later than before."""
-        self._lookahead.changed(directions)
-        self._state.events.changed = True
+        self._state.events.settle(now)
 
     # --- time and results ----------------------------------------------------------------------------------
 
     def handle_timeout(self, now: int) -> None:
-        self._state.events.run(now, self._state.returns)
+        self._state.events.run(now)
 
     @property
     def deadline(self) -> int | None:
-        state = self._state
-        if state.outputs:
+        if self._state.outputs:
             return 0
-        events = state.events
-        if events.changed:
-            if self._lookahead.is_old:
-                self._ahead_ns = self._lookahead.least()
-            self._deadline = events.earliest(0 if state.stopped else self._ahead_ns)
-        return self._deadline
+        lookahead = 0 if self._state.stopped else self._lookahead.least()
+        return self._state.events.earliest(lookahead)
 
     def poll_output(self) -> Output | None:
-        outputs = self._state.outputs
-        return outputs.popleft() if outputs else None
+        return self._state.outputs.popleft() if self._state.outputs else None
 
-    def step(self, now: int) -> tuple[Sequence[Output], int | None]:
-        state = self._state
-        events = state.events
-        events.run(now, state.returns)
-        outputs = state.outputs
-        taken: tuple[Output, ...] = ()
-        if outputs:
-            taken = tuple(outputs)
-            outputs.clear()
-        return taken, self.deadline if events.heap else None
+    def step(self, now: int) -> Sequence[Output]:
+        self._state.events.run(now)
+        outputs = tuple(self._state.outputs)
+        self._state.outputs.clear()
+        return outputs
 
-    # # --- queries -------------------------------------------------------------------------------------------
+    # --- queries -------------------------------------------------------------------------------------------
 
     def is_stopped(self, port: PortId) -> bool:
         leaving = self._ports[port].leaving

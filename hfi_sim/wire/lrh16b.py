@@ -6,7 +6,6 @@ low eight of the 16 bits that the table calls reserved.
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 from typing import Annotated, Final
 
@@ -21,8 +20,6 @@ LT_HEAD: Final = 1
 
 _L2_TEXTS: Final = {value: "16B" if value == L2_16B else "not 16B" for value in range(4)}
 _LT_TEXTS: Final = {0: "not a head flit", LT_HEAD: "head flit"}
-_ROUTE: Final = struct.Struct("<HBxHBxxBH")
-"""SLID 0 to 15, SLID 16 to 19 in the lower half, DLID likewise, both from 20 on (DLID in the upper half), P_Key."""
 
 
 @declared("lrh16b", "16B header", "little", source="seed 000, the packet table, quad words 0 and 1")
@@ -56,12 +53,9 @@ SIZE: Final = Lrh16B.SIZE
 
 L4_BYTE: Final = 8
 """The byte that is the L4 type."""
-PKEY_BYTES: Final = slice(10, 12)
-"""The bytes that are the partition key, little-endian."""
-L2_BYTE7: Final = 0x60
-"""The L2 field within byte 7 of the header."""
-L2_16B_BYTE7: Final = L2_16B << 5
-"""Its value in a 16B packet."""
+_L2_SHIFT: Final = 5
+_L2_MASK: Final = 3
+"""Of the L2 field in byte 7."""
 
 # Fast readers of the fields that switches and ports need of every packet, which has at least 16 bytes.
 
@@ -81,11 +75,9 @@ def length_qw_of(packet: bytes | bytearray | memoryview) -> int:
     return packet[2] >> 4 | (packet[3] & 0x7F) << 4
 
 
-def length_of_16b(packet: bytes | bytearray | memoryview) -> int:
-    """Return the size of a 16B packet in bytes, by its Length field; -1 if L2 names another format."""
-    if packet[7] & L2_BYTE7 != L2_16B_BYTE7:
-        return -1
-    return (packet[2] >> 4 | (packet[3] & 0x7F) << 4) * 8
+def is_16b(packet: bytes | bytearray | memoryview) -> bool:
+    """Return whether L2 names the 16B format."""
+    return packet[7] >> _L2_SHIFT & _L2_MASK == L2_16B
 
 
 def sc_of(packet: bytes | bytearray | memoryview) -> int:
@@ -101,16 +93,6 @@ def l4_of(packet: bytes | bytearray | memoryview) -> int:
 def pkey_of(packet: bytes | bytearray | memoryview) -> int:
     """Return the partition key."""
     return packet[10] | packet[11] << 8
-
-
-def route_of(packet: bytes | bytearray | memoryview) -> tuple[int, int, int]:
-    """Return SLID, DLID and partition key, faster than one by one."""
-    slid, slid_16, dlid, dlid_16, lids_20, pkey = _ROUTE.unpack_from(packet)
-    return (
-        slid | (slid_16 & 0xF) << 16 | (lids_20 & 0xF) << 20,
-        dlid | (dlid_16 & 0xF) << 16 | (lids_20 >> 4) << 20,
-        pkey,
-    )
 
 
 def entropy_of(packet: bytes | bytearray | memoryview) -> int:

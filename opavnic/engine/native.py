@@ -224,7 +224,7 @@ class NativeEngine(Engine):
     def poll_output(self) -> Output | None:
         return self._native.poll_output()
 
-    def step(self, now: int) -> tuple[Sequence[Output], int | None]:
+    def step(self, now: int) -> Sequence[Output]:
         return self._native.step(now)
 
     # --- looking -------------------------------------------------------------------------------------------

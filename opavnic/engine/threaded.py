@@ -92,8 +92,7 @@ class ThreadedDriver:
             return
         self._running = True
         try:
-            outputs, _ = self.engine.step(self.now)
-            self._outputs.extend(outputs)
+            self._outputs.extend(self.engine.step(self.now))
             while self._outputs:
                 self._dispatch(self._outputs.popleft())
         finally:

@@ -73,7 +73,6 @@ class PythonRing(CaptureRing):
 
     def __init__(self, config: CaptureConfig) -> None:
         self._config = config
-        self._fits = config.match.fits
         self._counts = [[0, 0] for _ in range(config.interfaces)]
         self._kept = self._missed = 0
         self._filling = bytearray()
@@ -81,14 +80,13 @@ class PythonRing(CaptureRing):
 
     def push(self, time: int, interface: int, packet: bytes, drop: Drop | None) -> None:
         """Copy a packet that fits, or count it as missed. Args: drop: why it was dropped there, if it was."""
-        if self.is_complete or not self._fits(packet):
+        if self.is_complete or not self._config.match.fits(packet):
             return
-        config = self._config
         counts = self._counts[interface]
         counts[0] += 1
         comment = b"" if drop is None else DROP_COMMENTS[drop]
         block = enhanced_packet(
-            interface, time + config.epoch_ns, packet[: config.snap], len(packet), comment
+            interface, time + self._config.epoch_ns, packet[: self._config.snap], len(packet), comment
         )
         if self._has_room(len(block)):
             self._filling += block

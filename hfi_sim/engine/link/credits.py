@@ -45,8 +45,6 @@ class LanesStatus:
 class _BufferSpace:
     """The room that one packet occupies at the receiving end of a direction."""
 
-    __slots__ = ("_holders", "_lanes", "_size", "_vl")
-
     def __init__(self, lanes: Lanes, vl: int, size: int) -> None:
         self._lanes = lanes
         self._vl = vl
@@ -249,8 +247,8 @@ class Lanes:
         self.free(self._vls_on_wire.popleft(), len(packet))
 
     def free(self, vl: int, size: int) -> None:
-        """Return a credit after the current event."""
-        self._state.returns.append(lambda now: self._give_back(now, vl, size))
+        """Return a credit, after the current event: at once, it would recurse along the whole path."""
+        self._state.events.afterwards(lambda now: self._give_back(now, vl, size))
 
     def _give_back(self, now: int, vl: int, size: int) -> None:
         blocked = self._blocked(range(self.vls) if self._rooms.overall else (vl,))

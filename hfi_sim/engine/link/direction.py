@@ -28,14 +28,8 @@ from hfi_sim.engine.link.queue import Queue
 from hfi_sim.engine.link.rule import FaultRule
 from hfi_sim.engine.link.vl_counters import DISCARDS, Uncounted, VlCounters, VlTally, vl_counters
 from hfi_sim.engine.link.wire import Visibility, Wire
-from hfi_sim.engine.link.wire_counters import GROUP_BYTE9, WireCounters, WireTally, is_marked
-from hfi_sim.wire.lrh16b import BECN_BYTE3, FECN_BYTE7, SIZE, sc_of
-
-Refusal = Callable[[int, int, Space | None], Drop | None]
-"""Takes the time, a packet's size and its space; returns why the packet may not enter, or None."""
-
-
-Receive = Callable[[int, bytes, int, Space | None], None]
+from hfi_sim.engine.link.wire_counters import WireCounters, WireTally
+from hfi_sim.wire.lrh16b import sc_of
 
 
 class FarEnd(Protocol):
@@ -69,7 +63,7 @@ class Direction:
         """
         self.number = number
         self.counters = counters
-        self._receive: Receive
+        self._target: FarEnd
         self._state = state
         self._arrives = arrives
         self._config = config = self._here(config)
@@ -92,13 +86,13 @@ class Direction:
         """The VL of each service channel."""
         self._egress = Egress()
         self._map()
-        self._refusal: Refusal
-        self._next: Callable[[int, bytes, int, int, Space | None], None]
+        self._first: Layer
+        """The layer that takes a packet first."""
         self.compose()
 
     def lead_to(self, target: FarEnd) -> None:
         """Set the port that receives arriving packets; called once, before anything arrives."""
-        self._receive = target.receive
+        self._target = target
 
     def compose(self) -> None:
         """Compose the layers that are needed now."""
@@ -107,48 +101,43 @@ class Direction:
             self._observer.before(layer)
             layer = self._observer
         self._faults.before(layer)
-        if not self._faults.is_idle:
-            layer = self._faults
-        self._refusal = self._room.refusal if self._config.up else _is_down
-        self._next = layer.enter
+        self._first = layer if self._faults.is_idle else self._faults
 
-    # # --- the path of a packet ------------------------------------------------------------------------------
+    # --- the path of a packet ------------------------------------------------------------------------------
 
     def enter(self, now: int, packet: bytes, hops: int, space: Space | None) -> None:
         """Admit a packet that has visited `hops` switches, or count why not."""
-        counters = self.counters
         size = len(packet)
-        counters.in_packets += 1
-        counters.in_bytes += size
-        counters.in_flight += 1
-        state = self._state
-        state.pool -= size
-        refusal = self._refusal
-        drop = refusal(now, size, space)
-        if drop is None and state.pool >= 0:
-            following = self._next
-            following(now, packet, hops, 0, space)
+        self.counters.in_packets += 1
+        self.counters.in_bytes += size
+        self.counters.in_flight += 1
+        self._state.pool -= size
+        drop = self.refusal(now, size, space)
+        if drop is None:
+            self._first.enter(now, packet, hops, 0, space)
         else:
-            self.end(now, packet, drop or Drop.LINK_OVERFLOW)
+            self.end(now, packet, drop)
 
     def arrive(self, now: int, packet: bytes, hops: int) -> None:
         """Receive a packet that has come over the wire of the engine where this direction begins."""
         if self._lanes is not None or not self._config.up:
             self.enter(now, packet, hops, None)
             return
-        counters = self.counters
         size = len(packet)
-        counters.in_packets += 1
-        counters.in_bytes += size
-        counters.in_flight += 1
+        self.counters.in_packets += 1
+        self.counters.in_bytes += size
+        self.counters.in_flight += 1
         self._state.pool -= size
-        if not self._observer.is_idle:
-            self._observer.show(now, packet, None)
-        self._wire.arrive(now, packet, hops)
+        self._observer.show(now, packet, None)
+        self._arrive(now, packet, hops)
 
     def refusal(self, now: int, size: int, space: Space | None) -> Drop | None:
-        """Return why there is no room for a packet in flight, or None."""
-        return self._room.refusal(now, size, space) if self._state.pool >= 0 else Drop.LINK_OVERFLOW
+        """Return why a packet in flight cannot be sent, or None."""
+        if not self._config.up:
+            return Drop.LINK_DOWN
+        if self._state.pool < 0:
+            return Drop.LINK_OVERFLOW
+        return self._room.refusal(now, size, space)
 
     def take_up(self, packet: bytes) -> None:
         """Count an additional packet in flight: a copy made here."""
@@ -180,30 +169,21 @@ class Direction:
         if drop in DISCARDS:
             self._tally_discard(packet, drop)
 
-    def _arrive_on_vl(self, now: int, packet: bytes, hops: int) -> None:
-        lanes = self._lanes
-        vl = self._vl_of[sc_of(packet)] if lanes is None else lanes.first_vl
-        assert self._tally is not None  # noqa: S101 - packets arrive here only with a tally
-        self._tally.carried(vl, len(packet))
-        if is_marked(packet):
-            self._tally.marked(vl, packet)
-        self._arrive(now, packet, hops)
-
     def _arrive(self, now: int, packet: bytes, hops: int) -> None:
-        counters = self.counters
         size = len(packet)
-        counters.in_flight -= 1
-        counters.out_packets += 1
-        counters.out_bytes += size
-        if size >= SIZE and (packet[9] >= GROUP_BYTE9 or packet[7] & FECN_BYTE7 or packet[3] & BECN_BYTE3):
-            self._carried.note(packet)
+        self.counters.in_flight -= 1
+        self.counters.out_packets += 1
+        self.counters.out_bytes += size
         self._state.pool += size
-        receive = self._receive
+        self._carried.note(packet)
+        if self._tally is not None:
+            vl = self._vl_of[sc_of(packet)] if self._lanes is None else self._lanes.first_vl
+            self._tally.carried(vl, packet)
         if self._lanes is None:
-            receive(now, packet, hops, None)
+            self._target.receive(now, packet, hops, None)
         else:
             space = self._lanes.arrived(packet)
-            receive(now, packet, hops, space)
+            self._target.receive(now, packet, hops, space)
             space.release()
 
     # --- changes -------------------------------------------------------------------------------------------
@@ -234,16 +214,15 @@ class Direction:
 
     def _cut(self, now: int) -> None:
         """Drop everything in transit: first what waits, then what is held back, then what is on the wire."""
-        lanes = self._lanes
-        waiting = [] if lanes is None else lanes.flush(now)
+        waiting = [] if self._lanes is None else self._lanes.flush(now)
         for packet in waiting:
             self._lose(packet, Drop.LINK_DOWN)
         for packet in self._faults.cut():
             self.end(now, packet, Drop.LINK_DOWN)
         for packet in self._wire.cut():
             self._lose(packet, Drop.LINK_DOWN)
-            if lanes is not None:
-                lanes.lose(packet)
+            if self._lanes is not None:
+                self._lanes.lose(packet)
 
     def set_rules(self, rules: Sequence[FaultRule]) -> None:
         """Apply new faults; packets held back by the old ones stay held."""
@@ -295,13 +274,12 @@ class Direction:
             self._tally.grow(vls)
         elif vls > 1:
             self._tally = VlTally(vls)
-            self._wire.arrive = self._arrive_on_vl
 
     def set_visibility(self, visibility: Visibility) -> None:
         """Set whether arrivals may be outputs at once."""
         self._wire.set_visibility(visibility)
 
-    # # --- queries -------------------------------------------------------------------------------------------
+    # --- queries -------------------------------------------------------------------------------------------
 
     @property
     def visible_from(self) -> int | None:
@@ -339,8 +317,3 @@ class Direction:
     def wire_counters(self, now: int) -> WireCounters:
         """Return the counters in addition to packets and bytes."""
         return self._carried.counters(now)
-
-
-def _is_down(_now: int, _size: int, _space: Space | None) -> Drop:
-    """Refuse every packet."""
-    return Drop.LINK_DOWN

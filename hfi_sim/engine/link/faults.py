@@ -36,8 +36,6 @@ class _Passage(NamedTuple):
 class _Held:
     """A packet that later ones may overtake."""
 
-    __slots__ = ("behind", "delay_ns", "hops", "number", "packet")
-
     def __init__(self, passage: _Passage, hops: int, number: int) -> None:
         self.packet = passage.packet
         self.delay_ns = passage.delay_ns
@@ -89,13 +87,12 @@ class FaultLayer:
     def enter(self, now: int, packet: bytes, hops: int, _delay_ns: int, space: Space | None) -> None:
         """Apply the rules to a packet."""
         passages, drop = self._judge(now, packet)
-        direction = self._direction
         if drop is not None:
-            direction.end(now, packet, drop)
+            self._direction.end(now, packet, drop)
             return
         for copy, passage in enumerate(passages):
             if copy:
-                direction.take_up(passage.packet)
+                self._direction.take_up(passage.packet)
             if passage.behind:
                 number = self._state.events.schedule(now + passage.hold_ns, self._held_long_enough)
                 self._held.append(_Held(passage, hops, number))
@@ -114,23 +111,21 @@ class FaultLayer:
         return True
 
     def _judge(self, now: int, packet: bytes) -> tuple[list[_Passage], Drop | None]:
-        stream = self._stream
         passages = [_Passage(packet)]
         for rule in self.rules:
             if rule.is_spent or not rule.match.fits(packet):
                 continue
-            tally = rule.tally
-            tally.seen += 1
-            if tally.seen <= rule.skip or not stream.hits(rule.chance):
+            rule.tally.seen += 1
+            if rule.tally.seen <= rule.skip or not self._stream.hits(rule.chance):
                 continue
-            tally.hits += 1
-            if tally.hits == rule.count:
+            rule.tally.hits += 1
+            if rule.tally.hits == rule.count:
                 self._state.outputs.append(RuleSpent(now, rule.number))
             if rule.kind in _ERRORS:
                 self._on_error(now)
             if rule.kind is FaultKind.LOSS:
                 return [], Drop.LINK_FAULT
-            passages = _apply(rule, passages, stream)
+            passages = _apply(rule, passages, self._stream)
         return passages, None
 
     # --- packets that others overtake ----------------------------------------------------------------------

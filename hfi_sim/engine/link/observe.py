@@ -14,8 +14,6 @@ from hfi_sim.engine.link.layer import Layer
 class Observer:
     """Shows passing packets; a packet dropped earlier is shown by the direction, which knows the reason."""
 
-    __slots__ = ("_direction", "_next", "_outputs", "_taps", "reports")
-
     def __init__(self, direction: DirectionId, outputs: deque[Output]) -> None:
         """Start without observers."""
         self.reports = False

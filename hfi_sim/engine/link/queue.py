@@ -10,8 +10,6 @@ from hfi_sim.engine.link.wire import Wire
 class Queue:
     """Limits what may wait for the wire. Waiting packets are kept by the wire, as their times are known on entry."""
 
-    __slots__ = ("_wire", "limit")
-
     def __init__(self, wire: Wire, limit: int) -> None:
         """Make an empty queue. Args: limit: bytes that may wait, including the rest of the packet being sent."""
         self._wire = wire
@@ -19,7 +17,6 @@ class Queue:
 
     def refusal(self, now: int, size: int, _space: Space | None) -> Drop | None:
         """Return why a packet cannot enter now, or None. An idle wire accepts any packet."""
-        wire = self._wire
-        if wire.free_at <= now or wire.has_left_but(now, self.limit - size):
+        if self._wire.free_at <= now or self._wire.has_left_but(now, self.limit - size):
             return None
         return Drop.LINK_OVERFLOW

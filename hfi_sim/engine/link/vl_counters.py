@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from hfi_sim.base.counters import Drop, PacketCounters
-from hfi_sim.wire.lrh16b import BECN_BYTE3, FECN_BYTE7
+from hfi_sim.wire.lrh16b import BECN_BYTE3, FECN_BYTE7, SIZE
 
 DISCARDS = frozenset({Drop.LINK_OVERFLOW, Drop.LINK_DOWN})
 """Drops that count as discards of the port, in addition to exceeding the MTU; faults are not discards."""
@@ -49,8 +49,6 @@ class VlCounters:
 class VlTally:
     """The counters of each VL that are kept as packets pass."""
 
-    __slots__ = ("becn", "bytes", "discards", "fecn", "overflows", "packets")
-
     def __init__(self, vls: int) -> None:
         self.packets = [0] * vls
         self.bytes = [0] * vls
@@ -64,15 +62,13 @@ class VlTally:
         for column in (self.packets, self.bytes, self.discards, self.overflows, self.fecn, self.becn):
             column += [0] * (vls - len(column))
 
-    def carried(self, vl: int, size: int) -> None:
+    def carried(self, vl: int, packet: bytes) -> None:
         """Count a packet that has arrived."""
         self.packets[vl] += 1
-        self.bytes[vl] += size
-
-    def marked(self, vl: int, packet: bytes) -> None:
-        """Count a packet that has arrived with FECN or BECN."""
-        self.fecn[vl] += packet[7] & FECN_BYTE7 != 0
-        self.becn[vl] += packet[3] & BECN_BYTE3 != 0
+        self.bytes[vl] += len(packet)
+        if len(packet) >= SIZE:
+            self.fecn[vl] += packet[7] & FECN_BYTE7 != 0
+            self.becn[vl] += packet[3] & BECN_BYTE3 != 0
 
     def discarded(self, vl: int, drop: Drop | None) -> None:
         """Count a packet that was not sent; VLs are taken modulo their number. Args: drop: None: it exceeded the

@@ -13,6 +13,7 @@ from hfi_sim.engine.events.queue import EventQueue
 from hfi_sim.engine.events.state import Space
 from hfi_sim.engine.link.config import LinkConfig
 from hfi_sim.wire.l4 import L4
+from hfi_sim.wire.lrh16b import L4_BYTE
 
 _BIT_NS: Final = 8 * NS_PER_S
 """Bits of a byte times nanoseconds of a second: divided by the rate in bit/s, the nanoseconds of one byte."""
@@ -37,20 +38,6 @@ Arrive = Callable[[int, bytes, int], None]
 class Wire:
     """Serialization, latency and jitter. It has no limit; the layer before it has one."""
 
-    __slots__ = (
-        "_events",
-        "_jitter",
-        "_jitter_ns",
-        "_last_arrival",
-        "_latency_ns",
-        "_on_wire",
-        "_rate_bps",
-        "_remainder",
-        "arrive",
-        "free_at",
-        "visibility",
-    )
-
     def __init__(
         self,
         events: EventQueue,
@@ -66,8 +53,7 @@ class Wire:
                `Direction`.
         """
         self._events = events
-        self.arrive = arrive
-        """Receives arriving packets."""
+        self._arrive = arrive
         self._jitter = jitter
         self._on_wire: deque[tuple[int, int, bytes, int, int]] = deque()
         """(arrival, sequence number of its event, packet, hops, latency with jitter and the delay of faults).
@@ -100,15 +86,14 @@ class Wire:
         self._rate_bps = rate_bps
         if left <= 0:
             return
-        on_wire = self._on_wire
-        first = on_wire[0][1] if on_wire else 0
+        first = self._on_wire[0][1] if self._on_wire else 0
         leaving = []
-        while on_wire and left > 0:
-            leaving.append(on_wire.pop())
+        while self._on_wire and left > 0:
+            leaving.append(self._on_wire.pop())
             left -= len(leaving[-1][2]) * _BIT_NS
-        if leaving and not on_wire:
+        if leaving and not self._on_wire:
             self._events.cancel(first)
-        self._last_arrival = on_wire[-1][0] if on_wire else now
+        self._last_arrival = self._on_wire[-1][0] if self._on_wire else now
         # more than that is left only of packets sent ahead of their time, because the timer is coarse
         taken, self._remainder = divmod(max(left, 0), rate_bps)
         self.free_at = now + taken
@@ -148,27 +133,28 @@ class Wire:
         Args:  after_ns: its time on the wire after it has left the near end. done: how much of it has left, in
                nanoseconds times the rate.
         """
-        self._occupy(now, len(packet) * _BIT_NS - done)
-        arrival = min(max(self.free_from + after_ns, self._last_arrival), FOREVER)
+        if self.free_at < now:  # it has been idle
+            self.free_at = now
+            self._remainder = 0
+        work = self._remainder + len(packet) * _BIT_NS - done
+        self.free_at += work // self._rate_bps
+        self._remainder = work % self._rate_bps
+        arrival = self.free_from + after_ns
+        if arrival < self._last_arrival:
+            arrival = self._last_arrival  # packets stay in order
+        if arrival > FOREVER:
+            arrival = FOREVER
         self._last_arrival = arrival
         self._on_wire.append((arrival, self._events.number(), packet, hops, after_ns))
         if len(self._on_wire) == 1:
             self._schedule_first()
 
-    def _occupy(self, now: int, work: int) -> None:
-        """Keep the wire busy for `work`, in nanoseconds times the rate, as soon as it is free."""
-        if self.free_at < now:
-            self.free_at = now
-            self._remainder = 0
-        taken, self._remainder = divmod(self._remainder + work, self._rate_bps)
-        self.free_at += taken
-
     def _schedule_first(self) -> None:
         arrival, number, packet, _, _ = self._on_wire[0]
-        is_mad = packet[8:9] == _FM
-        is_outward = self.visibility is Visibility.EVERYTHING or (
-            self.visibility is Visibility.MADS and is_mad
-        )
+        if self.visibility is Visibility.MADS:
+            is_outward = packet[L4_BYTE : L4_BYTE + 1] == _FM
+        else:
+            is_outward = self.visibility is Visibility.EVERYTHING
         self._events.push(arrival, number, self._arrives, is_outward)
 
     def _arrives(self, now: int, _number: int) -> None:
@@ -176,7 +162,7 @@ class Wire:
         _, _, packet, hops, _ = self._on_wire.popleft()
         if self._on_wire:
             self._schedule_first()
-        self.arrive(now, packet, hops)
+        self._arrive(now, packet, hops)
 
     def cut(self) -> list[bytes]:
         """Remove everything on the wire and return its packets in order."""

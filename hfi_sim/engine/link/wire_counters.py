@@ -12,7 +12,7 @@ from hfi_sim.wire.lrh16b import BECN_BYTE3, FECN_BYTE7, SIZE, dlid_of
 WINDOW_NS: Final = 10 * NS_PER_S
 """Errors count as recent for one to two of these windows."""
 GROUP_BYTE9: Final = LID_MULTICAST_FIRST >> 16
-"""Byte 9 of a header has at least this value if the DLID is that of a group, or the permissive LID."""
+"""Byte 9 of a header, the upper bits of both LIDs, has at least this value if the DLID is that of a group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +31,8 @@ class WireCounters:
     """Those of the last 10 to 20 s, from which the far end rates the quality of the link."""
 
 
-def is_marked(packet: bytes) -> bool:
-    """Return whether a packet has FECN or BECN set."""
-    return len(packet) >= SIZE and bool(packet[7] & FECN_BYTE7 or packet[3] & BECN_BYTE3)
-
-
 class WireTally:
     """The counters that are kept as packets pass."""
-
-    __slots__ = ("_before", "_latest", "_window", "becn", "errors", "fecn", "multicast")
 
     def __init__(self) -> None:
         self.multicast = 0
@@ -54,8 +47,10 @@ class WireTally:
         """Errors in the window before that one."""
 
     def note(self, packet: bytes) -> None:
-        """Count a packet that has arrived, with a whole header."""
-        if is_multicast_lid(dlid_of(packet)):
+        """Count a packet that has arrived."""
+        if len(packet) < SIZE:
+            return
+        if packet[9] >= GROUP_BYTE9 and is_multicast_lid(dlid_of(packet)):
             self.multicast += 1
         if packet[7] & FECN_BYTE7:
             self.fecn += 1

@@ -141,10 +141,7 @@ impl Port {
             return Err(drop);
         }
         self.tx.element.leave_many(packet.count(), packet.len());
-        if !self.becn_due.is_empty() && self.becn_due.contains(&address.dlid) {
-            return Ok(self.answer_congestion(state, packet));
-        }
-        Ok(packet)
+        Ok(self.answer_congestion(state, packet))
     }
 
     #[inline]

@@ -447,15 +447,14 @@ impl FabricEngine {
         self.next_output(py, true)
     }
 
-    /// Handle due events, and return all outputs and the next deadline.
-    fn step<'py>(&mut self, py: Python<'py>, now: u64) -> PyResult<(Bound<'py, PyTuple>, Option<u64>)> {
+    /// Handle due events, and return all outputs.
+    fn step<'py>(&mut self, py: Python<'py>, now: u64) -> PyResult<Bound<'py, PyTuple>> {
         self.handle_timeout(py, now);
         let mut outputs = Vec::new();
         while let Some(output) = self.next_output(py, outputs.is_empty())? {
             outputs.push(output);
         }
-        let outputs = if outputs.is_empty() { PyTuple::empty(py) } else { PyTuple::new(py, outputs)? };
-        Ok((outputs, self.deadline(py)))
+        if outputs.is_empty() { Ok(PyTuple::empty(py)) } else { PyTuple::new(py, outputs) }
     }
 
     fn is_stopped(&mut self, py: Python<'_>, port: u32) -> PyResult<bool> {

@@ -68,8 +68,7 @@ def test_field_readers_any_header_agree_with_parse(header: Lrh16B) -> None:
     assert lrh16b.slid_of(packet) == header.slid
     assert lrh16b.dlid_of(packet) == header.dlid
     assert lrh16b.length_qw_of(packet) == header.length_qw
-    assert lrh16b.length_of_16b(packet) == (header.length_qw * 8 if header.l2 == lrh16b.L2_16B else -1)
-    assert lrh16b.route_of(packet) == (header.slid, header.dlid, header.pkey)
+    assert lrh16b.is_16b(packet) == (header.l2 == lrh16b.L2_16B)
     assert lrh16b.sc_of(packet) == header.sc
     assert lrh16b.l4_of(packet) == header.l4
     assert lrh16b.pkey_of(packet) == header.pkey

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,7 +26,7 @@ def test_events_come_by_time_and_then_in_the_order_of_scheduling_without_the_can
         else:
             queue.cancel(number)
     assert queue.earliest(0) == min((when for when, _ in kept), default=None)
-    queue.run(1 << 62, deque())
+    queue.run(1 << 62)
     assert taken == sorted(kept)
     assert len(queue) == 0
 
@@ -47,7 +45,7 @@ def test_events_that_bring_about_outputs_take_no_memory_once_over_though_nobody_
     queue = EventQueue()
     for now in range(1000):
         queue.push(now, queue.number(), _nothing, outward=True)
-        queue.run(now, deque())
+        queue.run(now)
     assert len(queue) == 0
 
 
@@ -59,7 +57,7 @@ def test_events_that_are_over_take_no_memory_while_one_is_due_in_an_hour_and_any
     for now in range(1000):
         queue.push(now, queue.number(), _nothing, outward=True)
         assert queue.earliest(0) == now
-        queue.run(now, deque())
+        queue.run(now)
     queue.earliest(0)
     assert len(queue) == 1
 
@@ -75,8 +73,8 @@ def test_deadline_is_the_earliest_output_and_what_is_due_before_is_done_in_its_o
     queue.push(10, queue.number(), reach_switch)
     assert queue.earliest(25) == 35
     queue.push(38, queue.number(), lambda now, _: done.append((now, "other")), outward=True)
-    queue.run(35, deque())
+    queue.run(35)
     assert queue.earliest(25) == 38
-    queue.run(100, deque())
+    queue.run(100)
     assert done == [(10, "switch"), (38, "other"), (40, "host")]
     assert queue.earliest(25) is None
