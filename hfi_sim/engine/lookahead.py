@@ -7,15 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-
-class ObservedDirection(Protocol):
-    """What a link direction reports."""
-
-    @property
-    def visible_from(self) -> int | None:
-        """See Direction.visible_from."""
+if TYPE_CHECKING:
+    from hfi_sim.engine.link.direction import Direction
 
 
 class Lookahead:
@@ -24,17 +19,17 @@ class Lookahead:
     def __init__(self) -> None:
         self._least = 0
         """The last result of `least`."""
-        self._changed: set[ObservedDirection] = set()
-        self._values: dict[ObservedDirection, int] = {}
+        self._changed: set[Direction] = set()
+        self._values: dict[Direction, int] = {}
         """Of the directions that can cause an output."""
         self._counts: Counter[int] = Counter()
         """Number of directions with each value: few values, as links of a fabric are much alike."""
-        self._at_once: set[ObservedDirection] = set()
+        self._at_once: set[Direction] = set()
         """Directions that cause outputs at once: a fault that holds packets back can release them without a
         change of settings.
         """
 
-    def changed(self, directions: Iterable[ObservedDirection]) -> None:
+    def changed(self, directions: Iterable[Direction]) -> None:
         """Note directions whose value may have changed."""
         self._changed.update(directions)
 
@@ -47,7 +42,7 @@ class Lookahead:
             self._least = min(self._counts, default=0)
         return self._least
 
-    def _set(self, direction: ObservedDirection, value: int | None) -> None:
+    def _set(self, direction: Direction, value: int | None) -> None:
         old = self._values.pop(direction, None)
         if old is not None:
             self._counts[old] -= 1

@@ -11,43 +11,19 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from hfi_sim.base.errors import NetdevError
-from hfi_sim.netdev.base import IpInterface
 from hfi_sim.netdev.namespace import namespace_text
-from hfi_sim.netdev.netlink import KernelAddressLists, LinkClient, LinkState
+from hfi_sim.netdev.netlink import KernelAddressLists, LinkClient
 from hfi_sim.netdev.tun import tap_name, tap_namespace
+
+if TYPE_CHECKING:
+    from hfi_sim.netdev.tap import TapNetdev
 
 Result = TypeVar("Result")
 
 LOOK_S: Final = 1.0
-
-
-class MovedDevice(Protocol):
-    """What is told where it is, and what became of it there."""
-
-    ifindex: int
-    moved_to: str
-
-    def fileno(self) -> int:
-        """Return the descriptor of the TAP."""
-        ...
-
-    def on_link(self, state: LinkState) -> None:
-        """The kernel's view of the interface."""
-
-    def on_address_lists(self, lists: KernelAddressLists) -> None:
-        """The secondary addresses as they are now."""
-
-    def heard_ip_addresses(self, addresses: tuple[IpInterface, ...]) -> None:
-        """The IP addresses as they are now."""
-
-    def on_return(self) -> None:
-        """The interface is back in the namespace of its host."""
-
-    def on_lost(self, error: OSError) -> None:
-        """The interface was deleted, or is where this process may not look."""
 
 
 class MovedWatcher:
@@ -55,7 +31,7 @@ class MovedWatcher:
 
     namespace: Final = None
 
-    def __init__(self, device: MovedDevice, home: Path | None, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, device: TapNetdev, home: Path | None, loop: asyncio.AbstractEventLoop) -> None:
         """Prepare; `look` begins. Args: home: the namespace of its host; None: that of this process."""
         self._device = device
         self._home = os.stat("/proc/self/ns/net" if home is None else home)

@@ -12,7 +12,7 @@ import errno
 import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from hfi_sim.base.errors import NetdevError
 from hfi_sim.netdev.base import IpInterface
@@ -27,7 +27,6 @@ from hfi_sim.netdev.netlink import (
     RTM_NEWNEIGH,
     KernelAddressLists,
     LinkClient,
-    LinkState,
     ifindex_of,
     ifindex_of_address,
     is_of_bridge,
@@ -37,6 +36,9 @@ from hfi_sim.netdev.netlink import (
     parse_link,
 )
 
+if TYPE_CHECKING:
+    from hfi_sim.netdev.tap import TapNetdev
+
 Result = TypeVar("Result")
 
 log = logging.getLogger("hfi_sim.netdev.watch")
@@ -45,27 +47,6 @@ POLL_S: Final = 1.0
 _RECEIVE_BYTES: Final = 1 << 18
 _IP_MESSAGES: Final = frozenset({RTM_NEWADDR, RTM_DELADDR})
 _LIST_MESSAGES: Final = frozenset({RTM_NEWNEIGH, RTM_DELNEIGH, RTM_NEWMULTICAST, RTM_DELMULTICAST})
-
-
-class WatchedDevice(Protocol):
-    """What the watcher tells a device."""
-
-    ifindex: int
-
-    def on_link(self, state: LinkState) -> None:
-        """The kernel's view of the interface, in the order of its changes."""
-
-    def on_link_gone(self) -> None:
-        """The interface left the namespace: deleted, or moved to another."""
-
-    def on_address_lists(self, lists: KernelAddressLists) -> None:
-        """The secondary addresses as they are now; the same lists may come again."""
-
-    def heard_ip_addresses(self, addresses: tuple[IpInterface, ...]) -> None:
-        """The IP addresses as they are now, in the order in which they came."""
-
-    def heard_tentative(self, tentative: bool) -> None:
-        """Whether programs cannot bind to one of its IPv6 addresses yet."""
 
 
 class NamespaceWatcher:
@@ -81,7 +62,7 @@ class NamespaceWatcher:
         self.overruns = 0
         """How often the kernel dropped notifications because too many were waiting; each was made good."""
         self._loop = loop
-        self._devices: dict[int, WatchedDevice] = {}
+        self._devices: dict[int, TapNetdev] = {}
         self._ip: dict[int, tuple[IpInterface, ...]] = {}
         self._lists_due = False
         self._lists_stale = False
@@ -110,11 +91,11 @@ class NamespaceWatcher:
         """Return what `function` learns in the namespace. Raises NetdevError."""
         return function(self.links)
 
-    def add(self, device: WatchedDevice) -> None:
+    def add(self, device: TapNetdev) -> None:
         """Begin to tell `device` what happens to its interface."""
         self._devices[device.ifindex] = device
 
-    def remove(self, device: WatchedDevice) -> None:
+    def remove(self, device: TapNetdev) -> None:
         """Tell `device` nothing more."""
         self._devices.pop(device.ifindex, None)
         self._ip.pop(device.ifindex, None)

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Mapping
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from hfi_sim.base.counters import Drop
 from hfi_sim.engine.events.outputs import BufferToken
 from hfi_sim.wire.l4 import L4, EthernetL4
 from hfi_sim.wire.lrh16b import Lrh16B
 from vema.base.types import MAX_VESW_ID
+
+if TYPE_CHECKING:
+    from opavnic.vnic.adapter import Adapter
 
 DRIVER_VESW_ID_MASK: Final = 0xFF
 """The bits of a virtual switch's id that the driver uses."""
@@ -24,30 +27,20 @@ _VESW_ID_AT: Final = Lrh16B.SIZE + EthernetL4.HEADER.place("vesw_id").offset
 _HEADER_SIZE: Final = Lrh16B.SIZE + EthernetL4.SIZE
 
 
-class VnicReceiver(Protocol):
-    """A VNIC that is up, as the demultiplexer sees it."""
-
-    def receive(self, packet: bytes, token: BufferToken | None = None) -> None:
-        """Deliver a whole packet, or count its drop."""
-
-    def count_no_handler(self) -> None:
-        """Count a packet for a virtual switch that no VNIC of the port is on."""
-
-
 class VnicDemux:
     """The VNICs of one HFI port that are up, by virtual switch."""
 
     def __init__(self, *, driver_quirks: bool = False) -> None:
         self.mask = DRIVER_VESW_ID_MASK if driver_quirks else MAX_VESW_ID
         """The bits of the virtual switch id that the table uses as key."""
-        self._table: dict[int, VnicReceiver] = {}
+        self._table: dict[int, Adapter] = {}
 
     @property
-    def table(self) -> Mapping[int, VnicReceiver]:
+    def table(self) -> Mapping[int, Adapter]:
         """The VNICs that are up, by the masked id of their virtual switch."""
         return self._table
 
-    def attach(self, vesw_id: int, vnic: VnicReceiver) -> int:
+    def attach(self, vesw_id: int, vnic: Adapter) -> int:
         """Add a VNIC that goes up; return 0, -EINVAL for vesw_id 0, or -EBUSY if the key is taken.
 
         Source: the public driver's hfi1_vnic_up().
@@ -60,7 +53,7 @@ class VnicDemux:
         self._table[key] = vnic
         return 0
 
-    def detach(self, vnic: VnicReceiver) -> None:
+    def detach(self, vnic: Adapter) -> None:
         """Remove a VNIC that goes down. Does nothing if it is not up."""
         self._table = {key: other for key, other in self._table.items() if other is not vnic}
 

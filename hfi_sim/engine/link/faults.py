@@ -7,16 +7,19 @@ skip.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hfi_sim.base.counters import Drop
 from hfi_sim.base.random_stream import RandomStream
 from hfi_sim.engine.events.outputs import RuleSpent
 from hfi_sim.engine.events.state import EngineState, Space
-from hfi_sim.engine.link.layer import Layer, Way
+from hfi_sim.engine.link.layer import Layer
 from hfi_sim.engine.link.rule import FaultKind, FaultRule
 from hfi_sim.wire.icrc import TRAILER_SIZE
 from hfi_sim.wire.lrh16b import SIZE as HEADER_SIZE
+
+if TYPE_CHECKING:
+    from hfi_sim.engine.link.direction import Direction
 
 _ERRORS: Final = (FaultKind.LOSS, FaultKind.CORRUPT)
 """Faults that the far end counts as errors of the wire."""
@@ -48,7 +51,7 @@ class FaultLayer:
     """The rules of one direction, in the order in which they were set, and the packets that they hold back."""
 
     def __init__(
-        self, direction: Way, state: EngineState, stream: RandomStream, on_error: Callable[[int], None]
+        self, direction: Direction, state: EngineState, stream: RandomStream, on_error: Callable[[int], None]
     ) -> None:
         """Start without rules.
 

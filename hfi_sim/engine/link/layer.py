@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from hfi_sim.base.counters import Drop
 from hfi_sim.engine.events.state import Space
 
 
@@ -22,20 +21,3 @@ class Layer(Protocol):
         Args:  now: in nanoseconds. hops: switches that it has visited. delay_ns: extra time on the wire from faults.
                space: the room that it occupies in the switch it came to, on a link with credits.
         """
-
-
-class Way(Protocol):
-    """The direction that a layer belongs to, as far as layers call it."""
-
-    def refusal(self, now: int, size: int, space: Space | None) -> Drop | None:
-        """Return why there is no room for a packet in flight, or None."""
-        ...
-
-    def take_up(self, packet: bytes) -> None:
-        """Count an additional packet in flight: a copy made here."""
-
-    def end(self, now: int, packet: bytes, drop: Drop) -> None:
-        """Drop a packet before it is sent."""
-
-    def compose(self) -> None:
-        """Compose the layers that are needed now."""

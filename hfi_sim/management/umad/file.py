@@ -6,7 +6,7 @@ import errno
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from hfi_sim.management.umad.abi import (
     ENABLE_PKEY,
@@ -25,29 +25,17 @@ from hfi_sim.management.umad.agents import MAX_AGENTS, AgentRegistry, ProgramAge
 from hfi_sim.wire.mad.header import mad_size
 from hfi_sim.wire.mad.rmpp import RMPP_END
 
+if TYPE_CHECKING:
+    from hfi_sim.management.umad.port import UmadPort
+
 MAX_UNREAD: Final = 16 << 20
 """Bytes of MADs that a program may leave unread; what comes beyond that is dropped."""
-
-
-class Device(Protocol):
-    """What a file needs of its device."""
-
-    def send(
-        self, now: float, agent: ProgramAgent[UmadFile], header: UmadHeader, as_written: bytes, message: bytes
-    ) -> None:
-        """Send what a program has written. Raises UmadError."""
-
-    def forget(self, agent: ProgramAgent[UmadFile]) -> None:
-        """Drop what an agent that is gone still waits for."""
-
-    def closed(self, file: UmadFile) -> None:
-        """Forget a file."""
 
 
 class UmadFile:
     """What a descriptor of a program stands for."""
 
-    def __init__(self, port: Device, agents: AgentRegistry[UmadFile]) -> None:
+    def __init__(self, port: UmadPort, agents: AgentRegistry[UmadFile]) -> None:
         self.on_news: Callable[[], None] = _nothing
         """Called when there is something to read, or the file has died."""
         self.waiting_bytes = 0

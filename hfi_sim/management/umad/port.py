@@ -13,10 +13,9 @@ import errno
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hfi_sim.base.counters import Drop
-from hfi_sim.base.pkeys import PkeyTable
 from hfi_sim.base.types import LID_PERMISSIVE
 from hfi_sim.management.mad.agents import MadRequest
 from hfi_sim.management.mad.timers import Timers
@@ -28,6 +27,9 @@ from hfi_sim.wire.mad.header import RESPONSE_BIT, SMP_CLASSES, TID, MadHeader, M
 from hfi_sim.wire.mad.rmpp import RMPP_VERSION, Rmpp, RmppType, Segmented, data_offset, has_rmpp
 from hfi_sim.wire.mad.smp_header import peer_of
 
+if TYPE_CHECKING:
+    from hfi_sim.nodes.end_port import EndPort
+
 MAX_WAITING: Final = 16 << 20
 """Bytes of MADs of one file that may wait for their responses or acknowledgements."""
 MAX_OUTGOING: Final = 1024
@@ -37,22 +39,6 @@ MAX_FILES: Final = 256
 _ANYBODY: Final = 0
 MAX_TIMEOUT_S: Final = 24 * 3600.0
 """What longer timeouts of programs are taken for."""
-
-
-class UmadPortFacts(Protocol):
-    """What the device needs to know of its port."""
-
-    @property
-    def lid(self) -> int:
-        """Its LID."""
-
-    @property
-    def lmc(self) -> int:
-        """It has 2**lmc LIDs."""
-
-    @property
-    def pkeys(self) -> PkeyTable:
-        """Its partitions."""
 
 
 class OutgoingUmad(NamedTuple):
@@ -89,7 +75,7 @@ class _Send:
 class UmadPort:
     """The device."""
 
-    def __init__(self, facts: UmadPortFacts, is_taken: IsTaken) -> None:
+    def __init__(self, facts: EndPort, is_taken: IsTaken) -> None:
         """Make it for a port. Args:  is_taken: whether methods have an agent in this process already."""
         self.outgoing: deque[OutgoingUmad] = deque()
         """MADs to send, in order; the caller takes them."""
