@@ -28,6 +28,7 @@ FOR_TYPES: Final = {
         "hfi_sim.nodes",
         "hfi_sim.management",
     ): "an HFI port and a switch hold the MAD stack and agents that the fabric gives them",
+    ("opavnic.world", "opavnic.lab"): "a part is told the lab file that it stands in",
     ("lnet.objects", "lnet.o2iblnd"): "a message names the connection on which it waits",
 }
 """Imports for type checkers alone that close a cycle: (importing folder, imported folder) -> why it stays."""

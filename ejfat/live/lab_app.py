@@ -22,7 +22,8 @@ from ejfat.live.carrier import LabCarrier
 from ejfat.live.lb_options import LbOptions
 from ejfat.pipeline.native import NativePipeline
 from hfi_sim.netdev.memory import MemoryNetdev
-from opavnic.world.part import AppRequest, PartVnic, PartWorld, RunningPart
+from opavnic.world.host_backends.backend import Interface
+from opavnic.world.part import AppRequest, PartWorld, RunningPart
 
 if TYPE_CHECKING:
     from ejfat.control.grpc.serving import Inside
@@ -70,7 +71,7 @@ async def load_balancer(
     Raises:  EjfatError: it cannot be started.
     """
     options: LbOptions = asked.options
-    netdev, address = _on_vnic(world.hosts[asked.host].vnics[0], f"{kind} on {asked.host}")
+    netdev, address = _on_vnic(world.hosts[asked.host].interfaces[0], f"{kind} on {asked.host}")
     own = address.ip
     plane = options.plane(int.from_bytes(netdev.address, "big"), [own])
     async with contextlib.AsyncExitStack() as ends:
@@ -109,9 +110,9 @@ def _inside(world: PartWorld, port: int) -> tuple[Inside, ...]:
     return tuple(Inside(name, namespace, f"localhost:{port}") for namespace, name in spaces.items())
 
 
-def _on_vnic(vnic: PartVnic, who: str) -> tuple[MemoryNetdev, IPv4Interface | IPv6Interface]:
+def _on_vnic(vnic: Interface, who: str) -> tuple[MemoryNetdev, IPv4Interface | IPv6Interface]:
     if vnic.address is None:
-        raise EjfatError(f"{who}: the virtual switch {vnic.vesw} has no subnet")
+        raise EjfatError(f"{who}: the virtual switch {vnic.vesw.name} has no subnet")
     if vnic.app_netdev is None:
         raise EjfatError(f"{who}: its host has no VNIC in this process")
     return vnic.app_netdev, vnic.address

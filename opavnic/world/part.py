@@ -21,15 +21,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
-from ipaddress import IPv4Interface, IPv6Interface
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from hfi_sim.base.clock import Clock
-from hfi_sim.netdev.base import Netdev
-from hfi_sim.netdev.memory import MemoryNetdev
 from hfi_sim.nodes.hfi import HfiPort
 from opavnic.base.errors import PartError
+from opavnic.world.host_backends.backend import HostBackend
 from vema.em.desired.problems import KeyPath, Problem
 
 if TYPE_CHECKING:
@@ -37,48 +35,11 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from opavnic.datapath.native_thread import NativeDatapath
+    from opavnic.lab.file.model import LabModel
 
 ENTRY_POINTS: Final = "opavnic.parts"
 
 # --- what a lab file says ------------------------------------------------------------------------------------
-
-
-class PlannedHost(Protocol):
-    """A host of a lab file."""
-
-    @property
-    def hfis(self) -> int:
-        """Number of HFIs."""
-
-    @property
-    def ports(self) -> int:
-        """Number of ports of each HFI."""
-
-
-class PlannedVesw(Protocol):
-    """A virtual switch of a lab file."""
-
-    @property
-    def name(self) -> str:
-        """Its name, and that of its interface on every member."""
-
-    @property
-    def members(self) -> Sequence[str]:
-        """Its hosts."""
-
-
-class Plan(Protocol):
-    """The part of a lab file outside all sections: hosts, virtual switches, addresses."""
-
-    @property
-    def hosts(self) -> Mapping[str, PlannedHost]:
-        """The hosts by name."""
-
-    def vesws_of(self, host: str) -> Sequence[PlannedVesw]:
-        """Return the virtual switches that a host is a member of: its vports 1, 2, ..."""
-
-    def address(self, vesw: Any, host: str) -> IPv4Interface | IPv6Interface | None:
-        """Return the IP address of a host in a virtual switch; None if that has no subnet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +61,8 @@ class AppRequest:
 class PartRequest:
     """What a lab file requests from one part."""
 
-    plan: Plan
+    plan: LabModel
+    """The lab file."""
     directory: Path
     """The directory of the lab file; file names in it are relative to this."""
     section: Any = None
@@ -114,38 +76,14 @@ class PartRequest:
 # --- what a part gets of a running world ---------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class PartVnic:
-    """One VNIC of a host."""
-
-    vesw: str
-    address: IPv4Interface | IPv6Interface | None
-    netdev: Netdev | None
-    """None until an EM has created it."""
-    app_netdev: MemoryNetdev | None
-    """The same object if an app in this process uses it: on a host of `apps:`."""
-
-
-@dataclass(frozen=True, slots=True)
-class PartHost:
-    """One host of the world."""
-
-    name: str
-    ports: Sequence[HfiPort]
-    """All ports of its HFIs, in order."""
-    vnics: Sequence[PartVnic]
-    """In the order of their vports."""
-    namespace: Path | None = None
-    """Its network namespace; None: it has none of its own."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartWorld:
     """The world as parts see it, limited to what they need."""
 
     clock: Clock
     seed: int
-    hosts: Mapping[str, PartHost]
+    hosts: Mapping[str, HostBackend]
+    """Those of this machine, by name."""
     add_pkey: Callable[[HfiPort, int], None]
     """Adds a port to one more partition."""
     progress: Callable[[str], None]

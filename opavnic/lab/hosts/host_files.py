@@ -89,7 +89,7 @@ def named_vnics(
             kept = model.ip_of(vesws[vnic.asked.vesw.name], vnic.host)
             addresses = () if kept is None else (kept,)
         id_ = vnic.adapter.vesw_id or (0 if vnic.asked is None else vnic.asked.vesw.id)
-        hosts[vnic.host].append(NamedVnic(vesw_names.get(id_, vnic.interface), addresses))
+        hosts[vnic.host].append((vesw_names.get(id_, vnic.interface), addresses))
     return hosts
 
 

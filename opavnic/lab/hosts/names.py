@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from hfi_sim.netdev.base import IpInterface
@@ -23,12 +22,8 @@ _NO_ADDRESS: Final = "127.0.1.1"
 """A host without an address in any virtual switch; Debian gives it to the name of a machine without a fixed address."""
 
 
-@dataclass(frozen=True, slots=True)
-class NamedVnic:
-    """The addresses of one host in one virtual switch."""
-
-    vesw: str
-    addresses: tuple[IpInterface, ...]
+NamedVnic = tuple[str, tuple[IpInterface, ...]]
+"""A virtual switch, and the addresses of one host in it."""
 
 
 def hosts_text(reader: str, vnics: Mapping[str, Sequence[NamedVnic]], before: str = LOCALHOST) -> str:
@@ -36,18 +31,18 @@ def hosts_text(reader: str, vnics: Mapping[str, Sequence[NamedVnic]], before: st
 
     Args:  reader: the host. vnics: those of all hosts of the lab, in their order. before: the lines at its beginning.
     """
-    shared = {vnic.vesw for vnic in vnics.get(reader, ())}
+    shared = {vesw for vesw, _ in vnics.get(reader, ())}
     lines = [before.rstrip("\n"), f"# lab: what host {reader} calls the others"]
     for host, its in vnics.items():
         short = _short(its, shared)
         if host == reader and not short:
             short = {_NO_ADDRESS}
             lines.append(f"{_NO_ADDRESS} {host}")
-        for vnic in its:
-            for text in _texts(vnic.addresses):
+        for vesw, addresses in its:
+            for text in _texts(addresses):
                 names = [host] if text in short else []
-                if _NAME.fullmatch(vnic.vesw):  # a virtual switch that an EM has added may have any
-                    names.append(f"{host}.{vnic.vesw}")
+                if _NAME.fullmatch(vesw):  # a virtual switch that an EM has added may have any
+                    names.append(f"{host}.{vesw}")
                 if names:
                     lines.append(f"{text} {' '.join(names)}")
     return "\n".join(lines) + "\n"
@@ -56,10 +51,10 @@ def hosts_text(reader: str, vnics: Mapping[str, Sequence[NamedVnic]], before: st
 def _short(vnics: Iterable[NamedVnic], shared: set[str]) -> set[str]:
     """Return the addresses that a host's bare name stands for: one of each version at most."""
     found: dict[int, str] = {}
-    for vnic in sorted(
-        vnics, key=lambda vnic: vnic.vesw not in shared
-    ):  # stable: otherwise in their own order
-        for address in vnic.addresses:
+    for _, addresses in sorted(
+        vnics, key=lambda vnic: vnic[0] not in shared
+    ):  # stable: else in their own order
+        for address in addresses:
             found.setdefault(address.version, str(address.ip))
     return set(found.values())
 

@@ -44,7 +44,7 @@ from opavnic.vnic.adapter import Adapter
 from opavnic.world.cleanups import Cleanups
 from opavnic.world.host_backends.backend import HostBackend, Interface
 from opavnic.world.host_backends.given import VeswFacts
-from opavnic.world.part import PartHost, PartVnic, PartWorld
+from opavnic.world.part import PartWorld
 from opavnic.world.parts.capture import Captures
 from opavnic.world.parts.datapath import native_datapath
 from opavnic.world.parts.devices import host_devices
@@ -398,14 +398,10 @@ class Lab:
                 return
 
     def _as_parts_see_it(self, world: World) -> PartWorld:
-        hosts = {}
-        for name, host in self.hosts.items():
-            vnics = [PartVnic(i.vesw.name, i.address, i.netdev, i.app_netdev) for i in host.interfaces]
-            hosts[name] = PartHost(name, world.hosts[name].ports, vnics, host.namespace)
         return PartWorld(
             clock=world.clock,
             seed=self.model.seed,
-            hosts=hosts,
+            hosts=self.hosts,
             add_pkey=world.add_pkey,
             progress=self.progress,
             on_crash=world.on_crash,

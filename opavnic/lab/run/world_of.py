@@ -124,6 +124,7 @@ def _add_agents(world: World, model: LabModel, hosts: Mapping[str, HostBackend])
     can_crash = names_that_can_crash(model)
     for name, backend in hosts.items():
         backend.speed = world.speed_of(name)
+        backend.ports = world.hosts[name].ports
         world.add_vnic_port(
             name,
             netdevs=backend.make_netdev,

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from hfi_sim.base.errors import NetdevError
 from hfi_sim.base.types import ETH_MTU_MAX, ETH_MTU_MIN
 from hfi_sim.netdev.base import IpInterface, Netdev
 from hfi_sim.netdev.memory import MemoryNetdev
+from hfi_sim.nodes.hfi import HfiPort
 from opavnic.world.host_backends.given import (
     FindVesw,
     Given,
@@ -23,27 +24,12 @@ from opavnic.world.host_backends.given import (
     names_before_vesw,
     unknown_vesw,
 )
+from vema.em.desired.desired import VeswSection
 
 if TYPE_CHECKING:
     from opavnic.world.host_backends.memory_host import MemoryHost
 
 log = logging.getLogger("opavnic.world")
-
-
-class WantedVesw(Protocol):
-    """The virtual switch that an interface is to be on."""
-
-    @property
-    def id(self) -> int:
-        """Its number."""
-
-    @property
-    def name(self) -> str:
-        """Its name; the interface has it too, unless that is taken on the host."""
-
-    @property
-    def mtu(self) -> int:
-        """Bytes of Ethernet payload."""
 
 
 Attach = Callable[[Any], None]
@@ -54,7 +40,7 @@ class Interface:
     """One VNIC that the lab file requests for a host."""
 
     host: str
-    vesw: WantedVesw
+    vesw: VeswSection
     vport_num: int
     name: str
     address: IpInterface | None
@@ -95,6 +81,8 @@ class HostBackend:
         """Names reserved for interfaces of the lab file."""
         self.lost = ""
         """Why the host is gone although the lab runs; empty while it is there."""
+        self.ports: Sequence[HfiPort] = ()
+        """All ports of its HFIs, in order; none before its fabric is made."""
         self.speed = 0
         """How fast its links are, in Mb/s, for programs such as ethtool; 0: not said."""
         self.on_change: Callable[[], None] = _nothing

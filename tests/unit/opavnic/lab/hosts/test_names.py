@@ -8,7 +8,7 @@ from opavnic.lab.hosts.names import NamedVnic, hosts_text
 
 
 def vnic(vesw: str, *addresses: str) -> NamedVnic:
-    return NamedVnic(vesw, tuple(map(ip_interface, addresses)))
+    return vesw, tuple(map(ip_interface, addresses))
 
 
 HOSTS = {
