@@ -4,16 +4,15 @@ A block per node: `vendid=`, `devid=`, `switchguid=`/`caguid=` lines, a line `Sw
 or `Ca 1 "H-..." # "name"`, then one line per cabled port. Every cable appears twice, once at each end.
 
 Source: the ibnetdiscover(8) manual page, "TOPOLOGY FILE FORMAT".
-Differs: an HFI with more than two ports, and a router, are taken as far as an HFI goes: two ports. Our export notes
+Differs: an adapter or router with more than two ports becomes several HFIs of a host, two ports each. Our export notes
 exact rate and latency behind the `#`, where other readers see a comment; a test pins that they come back.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from hfi_sim.base.did_you_mean import unknown_name
@@ -21,6 +20,7 @@ from hfi_sim.base.errors import TopologyError
 from hfi_sim.base.instants import to_ns, to_seconds
 from hfi_sim.engine.link.config import PLAIN_LINK, LinkConfig
 from hfi_sim.fabric.topology.model import MAX_HFI_PORTS, Cable, End, Node, NodeKind, Topology
+from hfi_sim.fabric.topology.node_names import Described, host_in, name_nodes
 
 LANE_BPS: Final = {
     "SDR": 2.5e9,
@@ -31,21 +31,42 @@ LANE_BPS: Final = {
     "EDR": 25e9,
     "HDR": 50e9,
     "NDR": 100e9,
+    "XDR": 200e9,
 }
 """Bits per second of one lane."""
 
 _LINE_SHOWN: Final = 80
-_NODE: Final = re.compile(r'(Switch|Ca|Hca|Rt)\s+([0-9]{1,9})\s+"([^"]+)"\s*(?:#\s*(.*))?$')
+_NODE: Final = re.compile(r'(Switch|Ca|Hca|Rt|Router)\s+([0-9]{1,9})\s+"([^"]+)"\s*(?:#\s*(.*))?$')
 _PORT: Final = re.compile(
-    r'\[([0-9]{1,9})\](?:\(([0-9a-fA-F]+)\))?\s*"([^"]+)"\s*\[([0-9]{1,9})\](?:\(([0-9a-fA-F]+)\))?\s*(?:#\s*(.*))?$'
+    r'\[([0-9]{1,9})\](?:\[ext [0-9]+\])?(?:\(([0-9a-fA-F]+)\))?\s*"([^"]+)"\s*\[([0-9]{1,9})\](?:\[ext [0-9]+\])?'
+    r"(?:\(([0-9a-fA-F]+)\))?((?:\s+(?:lid [0-9]+(?:\[[0-9]+\])?|lmc [0-9]+|[sw]\s*=\s*[0-9]+))*)\s*(?:#\s*(.*))?$"
 )
+"""The last group but one: LIDs and what ibsim takes, speed and width."""
 _VALUE: Final = re.compile(
-    r"(vendid|devid|sysimgguid|switchguid|caguid|rtguid)=(?:0x)?([0-9a-fA-F]{1,16})(?:\(\w+\))?$"
+    r"(vendid|devid|sysimgguid|switchguid|caguid|hcaguid|rtguid|nodeguid|portguid)=(?:0x)?([0-9a-fA-F]{1,16})(?:\(\w+\))?$"
 )
-_WIDTH: Final = re.compile(r"\b([0-9]{1,9})x([A-Z]+\d*)\b")
+_WIDTH: Final = re.compile(r"\b([0-9]{1,2})x([A-Z]DR[0-9]*)\b")
+_IBSIM_OPTION: Final = re.compile(r"([sw])\s*=\s*([0-9]+)")
+_IBSIM_LANES: Final = {1: 1, 2: 4, 4: 8, 8: 12}
+"""Lanes of each bit of a width; ibsim takes the number of lanes, too."""
+_IBSIM_SPEEDS: Final = {1: 2.5e9, 2: 5e9, 4: 10e9}
+_HEADING: Final = re.compile(r"(?:Non-)?Chassis(?: Nodes| [0-9]+(?: \(guid 0x[0-9a-fA-F]+\))?)$")
+"""What groups nodes: `ibnetdiscover -g`, and the example of its manual page."""
+_SAID: Final = re.compile(r"(?:ibwarn|ibdebug): |(?:\./)?src/\w+\.c:[0-9]+; ")
+"""What programs of this family write to stderr, which `> file 2>&1` leaves in the file."""
+_OTHER_FORMS: Final = (
+    (re.compile(r"(?:CA|Switch|Router):? (?:0x[0-9a-fA-F]+ )?.*:$"), "the output of iblinkinfo"),
+    (re.compile(r"(?:SW|CA|RT)\s+[0-9]+\s+[0-9]+\s+0x"), "the list of ports of ibnetdiscover -p"),
+    (re.compile(r"(?:Ca|Switch|Router)\s*: 0x"), "the list of nodes of ibnetdiscover -l"),
+    (re.compile(r"(?:TOPSYSTEM|SYSTEM|SUBSYSTEM|NODE (?:SW|CA))\b"), "a system of ibdm (.ibnl)"),
+    (re.compile(r"\{\s*(?:SW|CA|RTR)\s+Ports:"), "a list of links of ibdiagnet (.lst)"),
+    (re.compile(r"(?:strict )?(?:di)?graph\b"), "a graph for Graphviz"),
+    (re.compile(r"[\[{]\s*$|[\[{]\s*[\"{]"), "JSON"),
+    (re.compile(r"(?:SwitchName|NodeName)="), "a topology.conf of Slurm, which has no ports"),
+    (re.compile(r"START_|BEGIN_DUMP"), "the database of ibdiagnet (.db_csv)"),
+)
+"""Forms that are not read, by how a line begins."""
 _OWN_RATE: Final = re.compile(r"\brate=(\S+) latency=(\S+)")
-_HOST: Final = re.compile(r"([\w.-]+) (?:hfi|hca|HCA|mlx|mthca|qib|mlx4|mlx5)[\w-]*")
-"""What drivers call their nodes: the host and its device, `node1 hfi1_0`, `node1 HCA-1`."""
 _DESCRIPTION: Final = re.compile(r'"([^"]*)"')
 
 
@@ -67,7 +88,13 @@ class _Block:
     ident: str
     guid: int | None
     description: str
+    whole: str = ""
+    """The node of which this is a part: one with more than two ports becomes several HFIs of a host."""
     cabled: dict[int, _IbnetPort] = field(default_factory=dict)
+
+    @property
+    def is_hfi(self) -> bool:
+        return self.kind is NodeKind.HFI
 
 
 def loads(text: str, source: str = "<text>") -> Topology:
@@ -76,14 +103,14 @@ def loads(text: str, source: str = "<text>") -> Topology:
     Args:    source: the file's name, for messages.
     Raises:  TopologyError: `source:line: what is wrong`; a file that ends early is named as such.
     """
-    blocks = _read_blocks(text, source)
+    blocks = _in_hfis(_read_blocks(text, source))
     _check_end(text, source)
     if not blocks:
         raise TopologyError(
             f"{source}:1: no node stands in the file; it ends early or is not a topology file"
         )
-    names = _names(blocks)
-    hosts = _hosts(blocks)
+    described = [Described(ident, block.description, block.is_hfi) for ident, block in blocks.items()]
+    names = name_nodes(described)
     last_line = len(text.splitlines())
     topology = Topology(source)
     for ident, block in blocks.items():
@@ -91,8 +118,10 @@ def loads(text: str, source: str = "<text>") -> Topology:
         if block.kind is NodeKind.SWITCH:
             topology.switch(names[ident], ports=block.ports, guid=block.guid, place=place)
         else:
-            host = hosts.get(ident, "")
-            topology.hfi(names[ident], ports=block.ports, guid=block.guid, host=host, place=place)
+            host = host_in(block.description) or block.whole
+            topology.hfi(
+                names[ident], ports=block.ports, guid=block.guid, host=names.get(host, host), place=place
+            )
     _check_names(blocks, source, last_line)
     for ident, block in blocks.items():
         for number, port in block.cabled.items():
@@ -108,19 +137,54 @@ def loads(text: str, source: str = "<text>") -> Topology:
     return topology
 
 
+def _in_hfis(blocks: dict[str, _Block]) -> dict[str, _Block]:
+    """Make HFIs of adapters and routers with more than two ports: of each two ports one, all of one host."""
+    wide = {
+        ident: block
+        for ident, block in blocks.items()
+        if block.kind is NodeKind.HFI and block.ports > MAX_HFI_PORTS
+    }
+    if not wide:
+        return blocks
+
+    def part(ident: str, port: int) -> tuple[str, int]:
+        if ident not in wide:
+            return ident, port
+        index, number = divmod(port - 1, MAX_HFI_PORTS)
+        return (f"{ident}.{index + 1}" if index else ident), number + 1
+
+    parts: dict[str, _Block] = {}
+    for ident, block in blocks.items():
+        for number, port in sorted(block.cabled.items()) if ident in wide else ():
+            name, own = part(ident, number)
+            if name not in parts:
+                guid = block.guid if name == ident else None
+                parts[name] = replace(block, ports=MAX_HFI_PORTS, guid=guid, whole=ident, cabled={})
+                if name != ident and not host_in(block.description):
+                    parts[name].description = ""
+            parts[name].ident = name
+            parts[name].cabled[own] = port
+        if ident not in wide:
+            parts[ident] = block
+    for block in parts.values():
+        for port in block.cabled.values():
+            port.far, port.far_port = part(port.far, port.far_port)
+    return parts
+
+
 def _read_blocks(text: str, source: str) -> dict[str, _Block]:
     blocks: dict[str, _Block] = {}
     block: _Block | None = None
     values: dict[str, int] = {}
     for number, raw in enumerate(text.splitlines(), 1):
         line = raw.strip()
-        if not line or line.startswith("#"):
+        if not line or line.startswith("#") or _HEADING.match(line) or _SAID.match(line):
             continue
         place = f"{source}:{number}"
         if match := _VALUE.match(line):
             values[match[1]] = int(match[2], 16)
         elif match := _NODE.match(line):
-            block = _node(match, values, number, place)
+            block = _node(match, values, number)
             if block.ident in blocks:
                 first = blocks[block.ident].line
                 raise TopologyError(f'{place}: node "{block.ident}" appears twice, first in line {first}')
@@ -131,7 +195,9 @@ def _read_blocks(text: str, source: str) -> dict[str, _Block]:
                 raise TopologyError(f"{place}: a port line before any Switch or Ca line")
             _add_port(block, match, number, place)
         else:
-            raise TopologyError(f"{place}: {_why_unreadable(raw, text, number)}")
+            raise TopologyError(
+                f"{place}: {_why_unreadable(raw, text, number, of_nodes=bool(blocks or values))}"
+            )
     if values:
         raise TopologyError(f"{place}: the file ends early: GUID lines, and no node line after them")
     if block is not None and not block.cabled:
@@ -154,7 +220,10 @@ def _check_end(text: str, source: str) -> None:
     )
 
 
-def _why_unreadable(raw: str, text: str, number: int) -> str:
+def _why_unreadable(raw: str, text: str, number: int, *, of_nodes: bool) -> str:
+    form = next((form for begins, form in _OTHER_FORMS if begins.match(raw.strip())), None)
+    if form is not None and not of_nodes:
+        return f"this is {form}; what is read is the output of ibnetdiscover without options, and opareport's XML"
     if number == len(text.splitlines()):
         return f"the file ends early, in the middle of a line: {_shown(raw)}"
     return (
@@ -168,13 +237,12 @@ def _shown(raw: str) -> str:
     return repr(line if len(line) <= _LINE_SHOWN else line[: _LINE_SHOWN - 3] + "...")
 
 
-def _node(match: re.Match[str], values: dict[str, int], number: int, place: str) -> _Block:
+def _node(match: re.Match[str], values: dict[str, int], number: int) -> _Block:
     word, ports, ident, comment = match.groups()
     kind = NodeKind.SWITCH if word == "Switch" else NodeKind.HFI
-    guid = values.get({"Switch": "switchguid", "Rt": "rtguid"}.get(word, "caguid"))
+    of_word = {"Switch": "switchguid", "Rt": "rtguid", "Router": "rtguid"}.get(word, "caguid")
+    guid = next((values[key] for key in (of_word, "hcaguid", "nodeguid") if key in values), None)
     count = int(ports)
-    if kind is NodeKind.HFI and count > MAX_HFI_PORTS:
-        raise TopologyError(f'{place}: "{ident}" has {count} ports; an HFI has 1 to {MAX_HFI_PORTS}')
     described = _DESCRIPTION.search(comment or "")
     return _Block(number, kind, count, ident, guid, described[1].strip() if described else "")
 
@@ -185,18 +253,28 @@ def _add_port(block: _Block, match: re.Match[str], number: int, place: str) -> N
         raise TopologyError(
             f'{place}: port {port} of "{block.ident}" is already cabled in line {block.cabled[port].line}'
         )
-    block.cabled[port] = _IbnetPort(number, match[3], int(match[4]), _link(match[6] or "", place))
+    block.cabled[port] = _IbnetPort(number, match[3], int(match[4]), _link(match[6], match[7] or "", place))
 
 
-def _link(comment: str, place: str) -> LinkConfig:
+def _link(options: str, comment: str, place: str) -> LinkConfig:
     if own := _OWN_RATE.search(comment):
         try:
             return LinkConfig(float(own[1]), to_ns(float(own[2])))
         except ValueError:
             raise TopologyError(f"{place}: {own[0]!r} is not rate=BPS latency=SECONDS") from None
-    if (width := _WIDTH.search(comment)) and width[2] in LANE_BPS:
+    said = dict(_IBSIM_OPTION.findall(options))
+    if width := _WIDTH.search(_DESCRIPTION.sub("", comment)):
+        if width[2] not in LANE_BPS:
+            raise TopologyError(f"{place}: speed {width[0]} is not known; known: {', '.join(LANE_BPS)}")
         return LinkConfig(int(width[1]) * LANE_BPS[width[2]])
-    return PLAIN_LINK
+    if not said:
+        return PLAIN_LINK
+    lanes, speed = int(said.get("w", "2")), int(said.get("s", "1"))
+    if lanes not in (*_IBSIM_LANES, *_IBSIM_LANES.values()) or speed not in _IBSIM_SPEEDS:
+        raise TopologyError(
+            f"{place}: {options.strip()!r}: widths are 1, 4, 8, 12 lanes, speeds s=1, s=2, s=4"
+        )
+    return LinkConfig((lanes if lanes in (4, 12) else _IBSIM_LANES[lanes]) * _IBSIM_SPEEDS[speed])
 
 
 def _check_names(blocks: dict[str, _Block], source: str, last_line: int) -> None:
@@ -226,36 +304,6 @@ def _check_far_end(
             f'{place}: the cable to "{port.far}"[{port.far_port}] does not come back: line {back.line} says '
             f'"{back.far}"[{back.far_port}]'
         )
-
-
-def _hosts(blocks: dict[str, _Block]) -> dict[str, str]:
-    """Return the hosts that descriptions of HFIs name, by the id of the HFI."""
-    return {
-        ident: match[1]
-        for ident, block in blocks.items()
-        if block.kind is NodeKind.HFI and (match := _HOST.fullmatch(block.description))
-    }
-
-
-def _names(blocks: dict[str, _Block]) -> dict[str, str]:
-    """Call a node by its description, or by the host in it, if that is one word and unique; else by its id.
-
-    The HFIs of a host are called h1, h1.2, h1.3, ..., in the order of the file, as everywhere.
-    """
-    hosts = _hosts(blocks)
-    met: Counter[str] = Counter()
-    wanted: dict[str, str] = {}
-    for ident, block in blocks.items():
-        wanted[ident] = block.description
-        if (host := hosts.get(ident)) is not None:
-            met[host] += 1
-            wanted[ident] = host if met[host] == 1 else f"{host}.{met[host]}"
-    # an id that is also the name of its own node is not taken twice
-    seen = Counter(name for ident in blocks for name in {ident, wanted[ident]})
-    return {
-        ident: name if re.fullmatch(r"[\w.-]+", name) and seen[name] == 1 else ident
-        for ident, name in wanted.items()
-    }
 
 
 # --- export ------------------------------------------------------------------------------------------------
@@ -297,7 +345,7 @@ def _ident(node: Node) -> str:
 
 
 def _width_text(rate_bps: float) -> str:
-    for name in ("SDR", "DDR", "QDR", "EDR", "HDR", "NDR"):
+    for name in ("SDR", "DDR", "QDR", "EDR", "HDR", "NDR", "XDR"):
         if rate_bps == 4 * LANE_BPS[name]:
             return f" 4x{name}"
     return ""

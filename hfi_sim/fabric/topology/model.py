@@ -102,6 +102,8 @@ class Topology:
     cables: list[Cable] = field(default_factory=list)
     switch_ports_max: int = MAX_SWITCH_PORTS
     """The largest switch; more than hardware has makes a fabric of one switch as large as a benchmark wants it."""
+    left_out: list[str] = field(default_factory=list)
+    """What the file that it was read from says, and a topology has no place for."""
     _twice: list[Node] = field(default_factory=list, repr=False)
     _next_port: dict[str, int] = field(default_factory=dict, repr=False)
 

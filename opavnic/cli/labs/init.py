@@ -14,6 +14,18 @@ from opavnic.cli.base.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, p
 
 DEFAULT: Final = "two-hosts"
 _SUFFIX: Final = ".yaml"
+_TOPOLOGY_SUFFIXES: Final = (
+    ".xml",
+    ".txt",
+    ".out",
+    ".topo",
+    ".ibnd",
+    ".ibnetdiscover",
+    ".ibsim",
+    ".net",
+    ".log",
+    ".snapshot",
+)
 
 
 def example_names(incomplete: str) -> list[str]:
@@ -29,18 +41,34 @@ def init(
     file: Annotated[
         Path | None, typer.Argument(metavar="[FILE]", help="Where to write it; default: NAME.yaml here.")
     ] = None,
+    source: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="TOPOLOGY",
+            help="Make a lab of a topology file: ibnetdiscover, ibsim, opareport's XML, opaxlattopology.",
+        ),
+    ] = None,
     list_: Annotated[bool, typer.Option("--list", help="List the examples instead.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Write an example, a lab file or an EM file, to edit. An existing file is not overwritten.
 
+    With --from: a lab with the switches, hosts, cables and rates of a topology file, in NAME.yaml.
+
     \b
     Example:
       opavnic init
       opavnic init --list
       opavnic init two-switches lab.yaml
+      opavnic init --from fabric.ibnetdiscover cluster
     """
+    if source is not None:
+        if list_:
+            fail("init: --from makes a lab file, --list lists the examples; give one of the two", EXIT_USAGE)
+        _from_topology(source, name, file, force=force, as_json=as_json)
+        return
     known = examples()
     if list_:
         if name is not None:
@@ -63,6 +91,52 @@ def init(
         print_json({"name": name, "file": str(file)})
     else:
         say(f"{file} written; next: {_next(file, known[name])}")
+
+
+def _from_topology(source: Path, name: str | None, file: Path | None, *, force: bool, as_json: bool) -> None:
+    """Write a lab file of a topology file, and say what of it is not in the lab."""
+    from hfi_sim.base.errors import TopologyError
+    from hfi_sim.base.text import counted
+    from hfi_sim.fabric.topology.files import loads
+    from opavnic.base.files import MAX_DOCUMENT
+    from opavnic.lab.file.errors import ConfigError
+    from opavnic.lab.file.from_topology import lab_of
+    from opavnic.lab.file.loader import parse_lab
+    from opavnic.lab.file.yaml_source import read_text
+
+    if name is not None and name.endswith(_SUFFIX) and file is None:
+        file, name = Path(name), None
+    if name is None:
+        name = source.stem if source.suffix in _TOPOLOGY_SUFFIXES else source.name.replace(".", "-")
+    file = Path(f"{name}{_SUFFIX}") if file is None else file
+    try:
+        made = lab_of(loads(read_text(source, MAX_DOCUMENT, "topology file"), str(source)), name, source.name)
+        parse_lab(made.text, str(file))
+    except (TopologyError, ConfigError) as error:
+        fail(str(error), EXIT_USAGE)
+    write_new(file, made.text, force=force)
+    if as_json:
+        print_json(
+            {
+                "name": name,
+                "file": str(file),
+                "hosts": made.hosts,
+                "switches": made.switches,
+                "links": made.links,
+                "left_out": made.left_out,
+            }
+        )
+        return
+    for text in made.left_out:
+        say(f"left out: {text}")
+    has = ", ".join(
+        (
+            counted(made.hosts, "host"),
+            counted(made.switches, "switch", "switches"),
+            counted(made.links, "link"),
+        )
+    )
+    say(f"{file} written: {has}; next: {_next(file, made.text)}")
 
 
 def examples() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""`opavnic topo`: show the fabric of a running lab, of an ibnetdiscover file, or of a generated shape."""
+"""`opavnic topo`: show the fabric of a running lab, of a topology file, or of a generated shape."""
 
 from __future__ import annotations
 
@@ -70,7 +70,8 @@ def _engines_text() -> str:
 
 def topo(
     source: Annotated[
-        str | None, typer.Argument(help="A shape or an ibnetdiscover file; default: a running lab.")
+        str | None,
+        typer.Argument(help="A shape, or a file of ibnetdiscover or opareport; default: a running lab."),
     ] = None,
     numbers: Annotated[list[str] | None, typer.Argument(metavar="[NAME=VALUE ...]")] = None,
     language: Annotated[
@@ -202,7 +203,7 @@ def _planned(source: str, numbers: list[str], routes: tuple[str, str] | None, en
 def _read(source: str, numbers: list[str]) -> Topology:
     path = Path(source)
     if source not in SHAPES and (path.suffix or path.exists() or "/" in source):
-        from hfi_sim.fabric.topology.ibnet import loads
+        from hfi_sim.fabric.topology.files import loads
         from opavnic.base.files import MAX_DOCUMENT
         from opavnic.lab.file.errors import ConfigError
         from opavnic.lab.file.yaml_source import read_text

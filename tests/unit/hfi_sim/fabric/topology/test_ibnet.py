@@ -86,7 +86,6 @@ def test_loads_cut_in_the_middle_of_a_line_says_so() -> None:
         ("caguid=0x1175010178f2b0", "caguid=0x1175010178f2a0", "fab:23: .*is already that of"),
         ('"S-0011750102000000"[7]', '"S-0011750102000000"[9]', "fab:11: the cable to .* does not come back"),
         ('"S-0011750102000000"[7]', '"S-001175010200000"[7]', 'fab:24: unknown node .*nearest: "S-0011750102000000"'),
-        ('Ca\t1 "H-001175010178f2b0"', 'Ca\t3 "H-001175010178f2b0"', "fab:23: .* has 3 ports; an HFI has 1 to 2"),
         ("devid=0x24f0\nsys", "what is this\nsys", "fab:14: cannot read 'what is this'"),
         ("[7]", "[1]", "fab:11: port 1 of .* is already cabled in line 10"),
     ],

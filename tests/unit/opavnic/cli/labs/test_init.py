@@ -9,6 +9,7 @@ import pytest
 
 from opavnic.cli.labs.init import examples
 from opavnic.cli.main import main
+from opavnic.lab.file.loader import load_lab
 
 ROOT = Path(__file__).parents[5]
 
@@ -56,3 +57,63 @@ def test_list_with_a_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None
     assert (
         capsys.readouterr().err == "opavnic: init: --list lists all examples and takes no name (two-hosts)\n"
     )
+
+
+DUMP = """\
+ibwarn: [7] mad_rpc: _do_madrpc failed
+switchguid=0xa1
+Switch\t8 "S-00a1"\t\t# "MF0;edge one:MQM8700/U1"
+[1]\t"H-00b1"[1](b2)\t\t# "node.1 HCA-1" lid 2 4xHDR
+[2]\t"H-00c1"[2](c2)\t\t# "node2 HCA-1" lid 3 4xEDR
+[3]\t"H-00e1"[1](e2)\t\t# "em HCA-1" lid 4 4xEDR
+
+caguid=0xb1
+Ca\t1 "H-00b1"\t\t# "node.1 HCA-1"
+[1](b2)\t"S-00a1"[1]\t\t# lid 2 lmc 0 "edge" lid 1 4xHDR
+
+caguid=0xc1
+Ca\t2 "H-00c1"\t\t# "node2 HCA-1"
+[2](c2)\t"S-00a1"[2]\t\t# lid 3 lmc 0 "edge" lid 1 4xEDR
+
+caguid=0xe1
+Ca\t1 "H-00e1"\t\t# "em HCA-1"
+[1](e2)\t"S-00a1"[3]\t\t# lid 4 lmc 0 "edge" lid 1 4xEDR
+"""
+
+
+def test_topology_file_becomes_a_lab_that_is_valid_and_what_is_left_out_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("site.v2.ibnd").write_text(DUMP)
+    assert main(["init", "--from", "site.v2.ibnd"]) == 0
+    said = capsys.readouterr().err
+    assert "left out: em: the node of the managers" in said
+    assert "node.1 is node-1" in said
+    assert "1 host out of the virtual switch: node2 (no cable is at node2:1)" in said
+    assert "site.v2.yaml written: 2 hosts, 1 switch, 2 links; next: opavnic up site.v2.yaml -d" in said
+    assert main(["validate", "site.v2.yaml"]) == 0
+    lab = load_lab(Path("site.v2.yaml"))
+    assert lab.name == "site-v2"
+    assert [vesw.members for vesw in lab.vesws] == [["node-1"]]
+    cables = {tuple(cable.ends): cable.rate for cable in lab.fabric.topology.links}
+    assert cables == {("node-1:1", "S-00a1:1"): 200e9, ("node2:2", "S-00a1:2"): 100e9}
+    assert main(["init", "--from", "site.v2.ibnd"]) == 2, "it is there already"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("digraph G {\n", "a graph for Graphviz"),
+        ('Switch 8 "a"\n[1] "b"[1]\n\nSwitch 8 "b"\n[1] "a"[1]\n', "no HFI has a cable: a lab needs a host"),
+        ('Ca 1 "a"\n[1] "b"[1]\n\nCa 1 "b"\n[1] "a"[1]\n', "no switch: the node of the managers is attached"),
+    ],
+)
+def test_file_that_cannot_become_a_lab_is_refused(
+    tmp_path: Path, text: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "file"
+    file.write_text(text)
+    assert main(["init", "--from", str(file), str(tmp_path / "lab.yaml")]) == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "lab.yaml").exists()

@@ -1,0 +1,52 @@
+"""What the nodes of a file are called: by their descriptions, where these are words and tell nodes apart."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+_HOST: Final = re.compile(r"([\w.-]+) (?:hfi|hca|HCA|mlx|mthca|qib|mlx4|mlx5|roce|ibp)[\w-]*")
+"""What drivers call their nodes: the host and its device, `node1 hfi1_0`, `node1 HCA-1`."""
+_MANAGED: Final = re.compile(r"MF0;([\w.-]+):[^/]*(?:/(?:\w+/)*U([0-9]+))?")
+"""What a managed switch of Mellanox says: its name, model and chip, `MF0;leaf1:MQM8700/U1`."""
+_WORD: Final = re.compile(r"[\w.-]+")
+
+
+class Described(NamedTuple):
+    """A node of a file."""
+
+    ident: str
+    """What the file knows it by."""
+    description: str
+    is_hfi: bool
+
+
+def host_in(description: str) -> str:
+    """Return the host that the description of an HFI names; empty: it names none."""
+    match = _HOST.fullmatch(description)
+    return match[1] if match else ""
+
+
+def name_nodes(nodes: Iterable[Described]) -> dict[str, str]:
+    """Return the name of each node, by what its file knows it by.
+
+    That is its description, or the host in it, if that is one word and unique; else what its file knows it by. The
+    HFIs of a host are called h1, h1.2, h1.3, ..., in the order of the file, as everywhere.
+    """
+    met: Counter[str] = Counter()
+    wanted: dict[str, str] = {}
+    for node in nodes:
+        wanted[node.ident] = node.description
+        if node.is_hfi and (host := host_in(node.description)):
+            met[host] += 1
+            wanted[node.ident] = host if met[host] == 1 else f"{host}.{met[host]}"
+        elif not node.is_hfi and (managed := _MANAGED.fullmatch(node.description)):
+            chip = managed[2] or "1"
+            wanted[node.ident] = managed[1] if chip == "1" else f"{managed[1]}-U{chip}"
+    # an id that is also the name of its own node is not taken twice
+    seen = Counter(name for ident, name in wanted.items() for name in {ident, name})
+    return {
+        ident: name if _WORD.fullmatch(name) and seen[name] == 1 else ident for ident, name in wanted.items()
+    }

@@ -1,0 +1,162 @@
+"""A lab file of a topology that was read from a file: the same switches, hosts and cables, and one virtual switch."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from hfi_sim.base.errors import TopologyError
+from hfi_sim.base.quantities import rate_text
+from hfi_sim.base.text import counted
+from hfi_sim.engine.link.config import PLAIN_LINK, LinkConfig
+from hfi_sim.fabric.topology import NodeKind, Topology
+from hfi_sim.fabric.topology.explicit import from_data, hfi_names
+from hfi_sim.fabric.topology.model import End, end_text
+from opavnic.lab.file.topology import cut_off
+from opavnic.world.em_node import EM_NODE
+
+_NAME_MAX: Final = 32
+_FEW: Final = 3
+_BAD: Final = re.compile(r"[^A-Za-z0-9_-]+")
+_BAD_SWITCH: Final = re.compile(r"[^A-Za-z0-9_.-]+")
+
+
+@dataclass(slots=True)
+class LabOfFile:
+    """A lab file, and what of the topology is not in it."""
+
+    text: str
+    hosts: int
+    switches: int
+    links: int
+    left_out: list[str]
+
+
+def lab_of(topology: Topology, name: str, source: str) -> LabOfFile:
+    """Return the lab of a topology.
+
+    Args:    name: of the lab; what cannot stand in one is replaced. source: what the topology was read from.
+    Raises:  TopologyError: no host has a cable.
+    """
+    left_out = list(topology.left_out)
+    cables = [cable for cable in topology.cables if EM_NODE not in (cable.a[0], cable.b[0])]
+    if EM_NODE in topology.nodes:
+        left_out.append(f"{EM_NODE}: the node of the managers, which every lab has")
+    cabled = {end[0] for cable in cables for end in (cable.a, cable.b)}
+    hosts = {
+        host: nodes
+        for host, nodes in topology.hosts().items()
+        if host != EM_NODE and any(node.name in cabled for node in nodes)
+    }
+    bare = [host for host in topology.hosts() if host not in hosts and host != EM_NODE]
+    if bare:
+        left_out.append(f"{counted(len(bare), 'host')} without a cable: {_some(bare)}")
+    if not hosts:
+        raise TopologyError(f"{source}: no HFI has a cable: a lab needs a host")
+    renamed = _names(hosts, _BAD, taken={EM_NODE})
+    switches = [node for node in topology.nodes.values() if node.kind is NodeKind.SWITCH]
+    new = _names((node.name for node in switches), _BAD_SWITCH, taken={EM_NODE, *renamed.values()})
+    for host, nodes in hosts.items():
+        new |= dict(zip((node.name for node in nodes), hfi_names(renamed[host], len(nodes)), strict=True))
+    changed = [f"{old} is {now}" for old, now in renamed.items() if old != now]
+    changed += [f"{node.name} is {new[node.name]}" for node in switches if node.name != new[node.name]]
+    if changed:
+        left_out.append(f"names that a lab cannot have: {_some(changed)}")
+    if any(node.guid is not None for node in topology.nodes.values()):
+        left_out.append("GUIDs and LIDs: the lab gives its own")
+    data: dict[str, Any] = {
+        "switches": {new[node.name]: {"ports": node.ports} for node in switches},
+        "hosts": {
+            renamed[host]: {"hfis": len(nodes), "ports": max(node.ports for node in nodes)}
+            for host, nodes in hosts.items()
+        },
+        "links": [{"ends": [_end(cable.a, new), _end(cable.b, new)]} for cable in cables],
+    }
+    if not switches:
+        raise TopologyError(f"{source}: no switch: the node of the managers is attached to one")
+    whole = from_data(data)
+    whole.attach(EM_NODE)
+    apart = cut_off(whole, data["hosts"], EM_NODE)
+    if apart:
+        left_out.append(f"{counted(len(apart), 'host')} out of the virtual switch: {_some(_reasons(apart))}")
+    links = [_link(entry["ends"], cable.link) for entry, cable in zip(data["links"], cables, strict=True)]
+    members = (
+        "all" if not apart else f"[{', '.join(_key(host) for host in data['hosts'] if host not in apart)}]"
+    )
+    if len(apart) == len(data["hosts"]):
+        raise TopologyError(f"{source}: no host has a cable at port 1 of its first HFI, where VNICs are")
+    text = "\n".join(
+        [
+            f"# {source}, made by `opavnic init --from`",
+            f"name: {_BAD.sub('-', name).strip('-_')[:_NAME_MAX] or 'lab'}",
+            "fabric:",
+            "  topology:",
+            "    kind: explicit",
+            "    switches:",
+            *(
+                f"      {_key(switch)}: {{ports: {told['ports']}}}"
+                for switch, told in data["switches"].items()
+            ),
+            "    links:",
+            *(f"      - {link}" for link in links),
+            "hosts:",
+            *(f"  {_key(host)}: {_options(told)}" for host, told in data["hosts"].items()),
+            "vesws:",
+            f"  - {{id: 2, name: vnic, pkey: 0x8002, subnet: 10.77.0.0/16, members: {members}}}",
+            "",
+        ]
+    )
+    return LabOfFile(text, len(data["hosts"]), len(switches), len(links), left_out)
+
+
+def _names(names: Iterable[str], bad: re.Pattern[str], *, taken: set[str]) -> dict[str, str]:
+    """Return names that a lab can have, each once."""
+    found: dict[str, str] = {}
+    taken = set(taken)
+    for name in names:
+        plain = bad.sub("-", name).strip("-_.")[:_NAME_MAX] or "node"
+        unique, number = plain, 2
+        while unique in taken:
+            unique = f"{plain[: _NAME_MAX - 6]}-{number}"
+            number += 1
+        taken.add(unique)
+        found[name] = unique
+    return found
+
+
+def _end(end: End, names: Mapping[str, str]) -> str:
+    return end_text((names[end[0]], end[1]))
+
+
+def _link(ends: list[str], link: LinkConfig) -> str:
+    pair = f'["{ends[0]}", "{ends[1]}"]'
+    said = []
+    if link.rate_bps != PLAIN_LINK.rate_bps:
+        said.append(f"rate: {rate_text(link.rate_bps)}")
+    if link.latency_ns != PLAIN_LINK.latency_ns:
+        said.append(f"latency: {link.latency_ns}ns")
+    return f"{{ends: {pair}, {', '.join(said)}}}" if said else pair
+
+
+def _options(told: Mapping[str, int]) -> str:
+    return f"{{{', '.join(f'{key}: {value}' for key, value in told.items() if value != 1)}}}"
+
+
+def _key(name: str) -> str:
+    """Return a key as YAML reads it back: a text, also where it looks like a number or a truth value."""
+    is_plain = re.fullmatch(r"[A-Za-z][A-Za-z0-9_.-]*", name) and name.lower() not in (
+        "y", "n", "yes", "no", "on", "off", "true", "false", "null",
+    )  # fmt: skip
+    return name if is_plain else f'"{name}"'
+
+
+def _some(items: Iterable[str]) -> str:
+    items = list(items)
+    more = f" and {len(items) - _FEW} more" if len(items) > _FEW else ""
+    return ", ".join(items[:_FEW]) + more
+
+
+def _reasons(apart: Mapping[str, str]) -> list[str]:
+    return [f"{host} ({why})" for host, why in apart.items()]
