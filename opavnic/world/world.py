@@ -343,8 +343,8 @@ class World:
         )
         self.vnic_ports[host] = vnic_port
         self.cleanups.add(f"VNICs of {host}", partial(self._close_vnic_port, host))
-        if can_crash:
-            self.faults.hook(host, partial(self.crash, host), partial(self.restart, host))
+        down, up = partial(self.crash, host), partial(self.restart, host)
+        self.faults.hook(host, down, up, can_crash=can_crash, hfi=port.hfi.name)
         return vnic_port
 
     def _close_vnic_port(self, host: str) -> None:

@@ -8,6 +8,7 @@ import contextlib
 import pytest
 from scapy.layers.l2 import ARP
 
+from hfi_sim.base.port_state import CapabilityMask3, PortState
 from hfi_sim.engine.link.config import FlowControl, LinkConfig
 from hfi_sim.subnet_manager import Routing
 from opavnic.scenario import Hosts, Scenario, ScenarioEm, ScenarioHost, ms, seconds, us
@@ -110,6 +111,29 @@ async def test_agent_that_crashes_is_configured_again_when_it_is_back(
     h1.send(ARP(pdst=h3.ip))
     await h3.expect(ARP, within=ms(1))
     await asyncio.sleep(seconds(1))
+    h1.send(ARP(pdst=h2.ip))
+    await h2.expect(ARP(pdst=h2.ip), within=ms(1))
+
+
+@pytest.mark.parametrize("also", ["", "crash on h2 for=3s"])
+async def test_hfi_that_is_pulled_out_takes_agent_and_netdevs_along_and_is_configured_when_it_is_back(
+    lab: Scenario, hosts: Hosts, em: ScenarioEm, also: str
+) -> None:
+    await em.vesw("blue", members=hosts)
+    h1, h2 = hosts
+    agents = lab.world.vnic_ports["h2"]
+    netdev = agents.adapters[1].netdev
+    fault = lab.faults.add("hfi-removal on h2")
+    assert agents.adapters == {}
+    assert not agents.port.capability_mask3 & CapabilityMask3.ETH_ON_FABRIC_SUPPORTED
+    if also:
+        lab.faults.add(also)
+    await asyncio.sleep(seconds(1))
+    lab.faults.remove(fault.number)
+    assert agents.port.state is not PortState.DOWN
+    assert agents.adapters == {}, "until an Ethernet Manager has configured it anew"
+    await asyncio.sleep(seconds(4))
+    assert agents.adapters[1].netdev is not netdev
     h1.send(ARP(pdst=h2.ip))
     await h2.expect(ARP(pdst=h2.ip), within=ms(1))
 

@@ -95,7 +95,7 @@ class FaultKind(StrEnum):
     HFI_REMOVAL = (
         "hfi-removal",
         FaultTarget.HFI,
-        "an HFI is pulled out: it reports a fatal event, and its links are gone",
+        "an HFI is pulled out: it reports a fatal event; its agent, VNICs and links are gone",
     )
     PARTITION = (
         "partition",

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from hfi_sim.base.clock import TimerHandle
 from hfi_sim.base.did_you_mean import unknown_name
@@ -70,6 +70,15 @@ class ActiveFault:
         return f"fault {self.number}"
 
 
+class _Hook(NamedTuple):
+    """What can be taken down and brought back."""
+
+    crash: Callable[[], None]
+    restart: Callable[[], None]
+    can_crash: bool
+    hfi: str | None
+
+
 class Faults:
     """All faults of one fabric. Setting one never changes another."""
 
@@ -79,7 +88,7 @@ class Faults:
         self._numbers = 0
         self._faults: dict[int, ActiveFault] = {}
         self._base_rates: dict[Link, float] = {}
-        self._hooks: dict[str, tuple[Callable[[], None], Callable[[], None]]] = {}
+        self._hooks: dict[str, _Hook] = {}
         self._crashed: dict[str, set[int]] = {}
         """The faults that hold down what is hooked under a name."""
         self._starters: dict[FaultKind, Callable[[ActiveFault], Callable[[], None]]] = {
@@ -154,9 +163,20 @@ class Faults:
             for fault in self._faults.values()
         ]
 
-    def hook(self, name: str, crash: Callable[[], None], restart: Callable[[], None]) -> None:
-        """Let `crash on NAME` call `crash`, and `restart` when it ends: an agent, a manager, any program."""
-        self._hooks[name] = (crash, restart)
+    def hook(
+        self,
+        name: str,
+        crash: Callable[[], None],
+        restart: Callable[[], None],
+        *,
+        can_crash: bool = True,
+        hfi: str | None = None,
+    ) -> None:
+        """Let `crash on NAME` call `crash`, and `restart` when it ends: an agent, a manager, any program.
+
+        Args:  can_crash: whether that fault may be set. hfi: the HFI that it drives: it goes and comes with that.
+        """
+        self._hooks[name] = _Hook(crash, restart, can_crash, hfi)
 
     def unhook(self, name: str) -> None:
         """Let `crash on NAME` be refused again; what a fault holds down stays down when that fault ends."""
@@ -171,7 +191,10 @@ class Faults:
         named: Mapping[FaultTarget, tuple[str, Collection[str]]] = {
             FaultTarget.SWITCH: ("switch", fabric.switches),
             FaultTarget.HFI: ("HFI", fabric.hfis),
-            FaultTarget.PROGRAM: ("agent or manager that can crash", self._hooks),
+            FaultTarget.PROGRAM: (
+                "agent or manager that can crash",
+                [name for name, hook in self._hooks.items() if hook.can_crash],
+            ),
         }
         if target in named:
             what, known = named[target]
@@ -281,25 +304,33 @@ class Faults:
         return lambda: self.fabric.set_switch(switch, True)
 
     def _start_removal(self, fault: ActiveFault) -> Callable[[], None]:
+        """Take an HFI away, as its driver's removal does: the clients of the device go first, and come back last."""
         hfi = self.fabric.hfis[fault.spec.on]
+        ends = [self._take_down(name, fault) for name, hook in self._hooks.items() if hook.hfi == hfi.name]
         self.fabric.remove_hfi(hfi)
         links = [port.link for port in hfi.ports.values() if port.link is not None]
-        return lambda: self.fabric.set_links(links, True, by=f"hfi {hfi.name}")
+
+        def end() -> None:
+            self.fabric.set_links(links, True, by=f"hfi {hfi.name}")
+            for bring_back in ends:
+                bring_back()
+
+        return end
 
     def _start_crash(self, fault: ActiveFault) -> Callable[[], None]:
+        return self._take_down(fault.spec.on, fault)
+
+    def _take_down(self, name: str, fault: ActiveFault) -> Callable[[], None]:
         """Crash what is hooked under a name; it comes back once no fault holds it down any more."""
-        name = fault.spec.on
-        crash, _ = self._hooks[name]
         down = self._crashed.setdefault(name, set())
         if not down:
-            crash()
+            self._hooks[name].crash()
         down.add(fault.number)
 
         def end() -> None:
             down.discard(fault.number)
             if not down and name in self._hooks:
-                _, restart = self._hooks[name]
-                restart()
+                self._hooks[name].restart()
 
         return end
 
