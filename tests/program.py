@@ -1,4 +1,4 @@
-"""The program `opavnic` as tests call it: a process for each command, forked from one that has imported all of it.
+"""The program `opavnic`, and pytest for a suite of its own: a process for each, forked from one that has imported both.
 
 A command is a process of its own, as a user's is: its files, environment, directory, signals and exit code are its own.
 What it does not do again is to start Python and to import, most of what a short command costs. Tests of just that start
@@ -14,6 +14,7 @@ import importlib
 import json
 import os
 import pkgutil
+import runpy
 import select
 import selectors
 import signal
@@ -21,22 +22,20 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
+
+import pytest
 
 from hfi_sim.netdev.namespace import CLONE_NEWNET, Libc
 
 COMMAND: Final = (sys.executable, "-m", "opavnic.cli.main")
 """The command as an interpreter of its own."""
 _PACKAGES: Final = ("hfi_sim", "vema", "opavnic", "ejfat", "lnet")
-_LEFT_OUT: Final = (
-    "opavnic.pytest_plugin",
-    "opavnic.testing",
-    "opavnic.web.pages",
-    "opavnic.observe.opa_scapy",
-)
+_LEFT_OUT: Final = ("opavnic.pytest_plugin", "opavnic.testing", "opavnic.web", "opavnic.observe.opa_scapy")
 """What no command imports; and what costs much and few commands need."""
 _LARGEST: Final = 1 << 20
 
@@ -44,7 +43,8 @@ _LARGEST: Final = 1 << 20
 class Forked(subprocess.Popen[str]):
     """A command that runs, text on its pipes, as `subprocess.Popen` has one.
 
-    Args:  netns: the path of a network namespace to start in. ignored: signals that it finds ignored.
+    Args:  netns: the path of a network namespace to start in. ignored: signals that it finds ignored. module: what to
+           run in place of the program, as `python -m` does.
     """
 
     def __init__(
@@ -53,12 +53,18 @@ class Forked(subprocess.Popen[str]):
         *,
         netns: Path | None = None,
         ignored: Sequence[signal.Signals] = (),
+        module: str = COMMAND[-1],
         **options: Any,
     ) -> None:
         session = bool(options.get("start_new_session"))
-        self._request = {"netns": netns and str(netns), "ignored": list(ignored), "session": session}
+        self._request = {
+            "netns": netns and str(netns),
+            "ignored": list(ignored),
+            "session": session,
+            "module": module,
+        }
         self._told = -1
-        super().__init__([*COMMAND, *map(str, arguments)], text=True, **options)
+        super().__init__([*COMMAND[:-1], module, *map(str, arguments)], text=True, **options)
 
     # what Popen calls to start its program, and to hear how it has ended
 
@@ -107,6 +113,17 @@ def started(arguments: Sequence[str | Path], **options: Any) -> Iterator[Forked]
             command.kill()  # Popen.__exit__ waits for it
 
 
+def run_pytest(directory: Path, *options: str | Path, timeout: float = 240) -> pytest.RunResult:
+    """Run the tests of a directory as `Pytester.runpytest_subprocess` does: plugins, loops and warnings are its own.
+
+    Raises:  subprocess.TimeoutExpired: they have not ended in so many seconds; they have been killed.
+    """
+    began = time.perf_counter()
+    done = _to_its_end(Forked(options, module="pytest", cwd=directory, stdout=-1, stderr=-1), timeout)
+    took = time.perf_counter() - began
+    return pytest.RunResult(done.returncode, done.stdout.splitlines(), done.stderr.splitlines(), took)
+
+
 def run_program(
     arguments: Sequence[str | Path],
     environment: Mapping[str, str],
@@ -118,7 +135,11 @@ def run_program(
 
     Raises:  subprocess.TimeoutExpired: it has not ended in so many seconds; it has been killed.
     """
-    with Forked(arguments, netns=netns, env=environment, stdout=-1, stderr=-1) as command:
+    return _to_its_end(Forked(arguments, netns=netns, env=environment, stdout=-1, stderr=-1), timeout)
+
+
+def _to_its_end(command: Forked, timeout: float) -> subprocess.CompletedProcess[str]:
+    with command:
         try:
             out, err = command.communicate(timeout=timeout)
         except BaseException:
@@ -223,17 +244,23 @@ def _become(request: dict[str, Any], files: Sequence[int]) -> NoReturn:
         os.environ.clear()
         os.environ.update(request["environment"])
         sys.argv = ["opavnic", *request["words"]]
+        sys.path[0] = request["directory"]  # where the tests' own modules are
         sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - for good
         sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
         sys.stderr = open(2, "w", encoding="utf-8", closefd=False, buffering=1)  # noqa: SIM115
-        from opavnic.cli.main import main
+        if request["module"] == COMMAND[-1]:
+            from opavnic.cli.main import main
 
-        code = main()
+            code = main()
+        else:
+            runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
+            code = 0
         threading._shutdown()  # type: ignore[attr-defined]
         atexit._run_exitfuncs()
         sys.stdout.flush()
     except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        code = int(end.code) if isinstance(end.code, int) else int(end.code is not None)
+        sys.stdout.flush()
     except BaseException:
         traceback.print_exc()
     finally:

@@ -8,6 +8,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from program import run_pytest
+
 pytest_plugins = ["pytester"]
 
 TEST = """
@@ -38,7 +40,7 @@ def reports(pytester: pytest.Pytester, *arguments: str) -> dict[str, str]:
     """Run the tests; return the text of each page by the name of its test."""
     pytester.makepyfile(test_it=TEST)
     pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function\n")
-    result = pytester.runpytest_subprocess("-q", "-p", "no:cacheprovider", *arguments)
+    result = run_pytest(pytester.path, "-q", "-p", "no:cacheprovider", *arguments)
     result.assert_outcomes(failed=2, passed=1)
     found = {}
     for file in re.findall(r"^report: (.*\.html)$", result.stdout.str(), flags=re.M):

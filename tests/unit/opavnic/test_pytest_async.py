@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from program import run_pytest
+
 PREAMBLE = """
 import asyncio, pytest, pytest_asyncio, unittest
 from hypothesis import HealthCheck, given, settings, strategies as st
@@ -28,8 +30,8 @@ def project(pytester: pytest.Pytester) -> pytest.Pytester:
 
 def run(project: pytest.Pytester, source: str, *options: str) -> pytest.RunResult:
     Path(project.path, "test_it.py").write_text(PREAMBLE + source)
-    return project.runpytest_subprocess(
-        "-p", "no:cacheprovider", "--fabric-pcap=never", "-W", "error", "--tb=short", *options
+    return run_pytest(
+        project.path, "-p", "no:cacheprovider", "--fabric-pcap=never", "-W", "error", "--tb=short", *options
     )
 
 

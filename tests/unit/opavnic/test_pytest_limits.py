@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from program import run_pytest
+
 PREAMBLE = "import asyncio, pytest, socket, sys\nfrom opavnic.scenario import *\n"
 
 
@@ -19,7 +21,7 @@ def project(pytester: pytest.Pytester) -> pytest.Pytester:
 def run(project: pytest.Pytester, source: str, *options: str) -> pytest.RunResult:
     Path(project.path, "test_it.py").write_text(PREAMBLE + source)
     # in a process of its own: loops, warnings and plugins of this one are not those of the project
-    return project.runpytest_subprocess("-p", "no:cacheprovider", "--fabric-pcap=never", *options)
+    return run_pytest(project.path, "-p", "no:cacheprovider", "--fabric-pcap=never", *options)
 
 
 def test_wait_for_what_never_comes_fails_with_who_waits_and_the_fabric(project: pytest.Pytester) -> None:

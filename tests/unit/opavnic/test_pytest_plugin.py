@@ -11,6 +11,7 @@ import pytest
 
 from hfi_sim.fabric.trace import TracedPacket
 from opavnic.observe.trace_file import write_trace
+from program import run_pytest
 
 IMPORTS = """
 import asyncio
@@ -20,13 +21,12 @@ from opavnic.scenario import *
 """
 
 
-def run(directory: Path, source: str, *options: str) -> subprocess.CompletedProcess[str]:
+def run(directory: Path, source: str, *options: str) -> pytest.RunResult:
     (directory / "test_it.py").write_text(
         "from opavnic.scenario import *\nfrom scapy.all import ARP\nimport asyncio, pytest\n" + source
     )
     (directory / "pytest.ini").write_text("[pytest]\nasyncio_default_fixture_loop_scope = function\n")
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", *options]
-    return subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
+    return run_pytest(directory, "-p", "no:cacheprovider", "-q", *options)
 
 
 def test_failed_expectation_reports_what_came_seed_timeline_and_packets(tmp_path: Path) -> None:
@@ -43,8 +43,8 @@ async def test_silence(lab, hosts, em):
     await h2.expect(ARP(op=2), within=ms(5))
 """,
     )
-    out = result.stdout
-    assert result.returncode == 1
+    out = result.stdout.str()
+    assert result.ret == 1
     assert re.search(r"AssertionError: h2/blue: no ARP\(op=is.at\) within 5 ms; 1 other frames came", out), (
         out
     )
@@ -75,9 +75,9 @@ async def test_fine(fabric):
     await asyncio.sleep(3600)
 """,
     )
-    assert "conservation is violated (packets too many or too few): {'h1:1 tx': 1}" in result.stdout
-    assert "tasks are left running: forgotten" in result.stdout
-    assert "2 failed, 2 passed, 1 error" in result.stdout, result.stdout[-800:]
+    assert "conservation is violated (packets too many or too few): {'h1:1 tx': 1}" in result.stdout.str()
+    assert "tasks are left running: forgotten" in result.stdout.str()
+    assert "2 failed, 2 passed, 1 error" in result.stdout.str(), result.stdout.str()[-800:]
 
 
 def test_markers_options_and_workers(tmp_path: Path) -> None:
@@ -101,10 +101,12 @@ async def test_unknown_host(hosts):
     hosts["h7"]
 """
     result = run(tmp_path, source, "--fabric-seed=5", "--fabric-pcap=never", "-n", "2")
-    assert 'unknown topology "clso" (nearest: "clos"; known: single-switch, fat-tree' in result.stdout
-    assert 'fabric_options: unknown option "lnk" (nearest: "link"; known: routing, link' in result.stdout
-    assert re.search(r'unknown host "h7" \(nearest: "h\d"; known: h1, h2\)', result.stdout)
-    assert "1 failed, 1 passed, 2 errors" in result.stdout
+    assert 'unknown topology "clso" (nearest: "clos"; known: single-switch, fat-tree' in result.stdout.str()
+    assert (
+        'fabric_options: unknown option "lnk" (nearest: "link"; known: routing, link' in result.stdout.str()
+    )
+    assert re.search(r'unknown host "h7" \(nearest: "h\d"; known: h1, h2\)', result.stdout.str())
+    assert "1 failed, 1 passed, 2 errors" in result.stdout.str()
     assert not list(tmp_path.glob(".fabric/*"))
 
 
@@ -156,8 +158,8 @@ async def test_right(lab, hosts):
         "fabric_options: link is 5; it is LinkConfig",
         "fabric_options: fabric_id is '1'; it is int",
     ):
-        assert message in result.stdout, (message, result.stdout[-3000:])
-    assert "1 passed, 14 errors" in result.stdout
+        assert message in result.stdout.str(), (message, result.stdout.str()[-3000:])
+    assert "1 passed, 14 errors" in result.stdout.str()
 
 
 def test_callback_that_raises_is_what_the_test_fails_for(tmp_path: Path) -> None:
@@ -175,10 +177,11 @@ async def test_device(hosts, em):
 """,
     )
     assert (
-        "AssertionError: a callback of the event loop raised KeyError('a slip in the test')" in result.stdout
+        "AssertionError: a callback of the event loop raised KeyError('a slip in the test')"
+        in result.stdout.str()
     )
-    assert "in look" in result.stdout
-    assert "1 failed" in result.stdout
+    assert "in look" in result.stdout.str()
+    assert "1 failed" in result.stdout.str()
 
 
 def test_checks_hold_without_assertions(tmp_path: Path) -> None:
@@ -211,9 +214,9 @@ def test_without_time(mad_simulator):
     mad_simulator.expect_no_trap()
 """
     result = run(tmp_path, source)
-    assert "em and mad_simulator: a fabric has one manager" in result.stdout
-    assert "AssertionError: no trap of LID 0x1 within 5 s" in result.stdout
-    assert "1 failed, 1 passed, 1 error" in result.stdout
+    assert "em and mad_simulator: a fabric has one manager" in result.stdout.str()
+    assert "AssertionError: no trap of LID 0x1 within 5 s" in result.stdout.str()
+    assert "1 failed, 1 passed, 1 error" in result.stdout.str()
 
 
 def test_fixtures_of_ones_own_with_the_same_names_stay_what_they_are(tmp_path: Path) -> None:
@@ -240,7 +243,7 @@ async def test_one_over_the_plugins(hosts):
         "-o",
         "asyncio_mode=auto",
     )
-    assert result.returncode == 0, result.stdout
+    assert result.ret == 0, result.stdout.str()
 
 
 def test_write_trace_is_read_by_scapy(tmp_path: Path) -> None:
@@ -268,8 +271,8 @@ def test_write_trace_is_read_by_scapy(tmp_path: Path) -> None:
 def test_engine_that_is_not_built_is_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text("import sys\nsys.modules['opavnic._native'] = None\n")
     result = run(tmp_path, "def test_nothing(lab):\n    pass\n", "--fabric-engine=native")
-    assert result.returncode == pytest.ExitCode.USAGE_ERROR
-    (line,) = [line for line in result.stderr.splitlines() if line]
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    (line,) = [line for line in result.stderr.str().splitlines() if line]
     assert line.startswith("ERROR: --fabric-engine=native: the native datapath is not built here; ")
 
 
@@ -297,5 +300,5 @@ class TestOwn:
 """,
         "-v",
     )
-    assert result.returncode == 0, result.stdout
-    assert "\nfabric engine: python\n" in result.stdout
+    assert result.ret == 0, result.stdout.str()
+    assert "\nfabric engine: python\n" in result.stdout.str()
