@@ -10,7 +10,7 @@ from program import run_pytest
 
 PREAMBLE = """
 import asyncio, pytest, pytest_asyncio, unittest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 from hfi_sim.fabric.topology import single_switch
 from opavnic.pytest_plugin import lab_fixtures
 from opavnic.scenario import *
@@ -209,7 +209,7 @@ def test_function(lab, time):
     assert lab.clock.time() == 0
     lab.advance(time)
 
-@settings(max_examples=20, deadline=None, print_blob=False)
+@settings(max_examples=20, deadline=None, print_blob=False, phases=(Phase.generate, Phase.shrink))
 @given(n=st.integers(0, 100))
 async def test_fails(hosts, em, n):
     await em.vesw("blue", members=hosts)

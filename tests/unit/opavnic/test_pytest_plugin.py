@@ -23,7 +23,7 @@ from opavnic.scenario import *
 
 def run(directory: Path, source: str, *options: str) -> pytest.RunResult:
     (directory / "test_it.py").write_text(
-        "from opavnic.scenario import *\nfrom scapy.all import ARP\nimport asyncio, pytest\n" + source
+        "from opavnic.scenario import *\nfrom scapy.layers.l2 import ARP\nimport asyncio, pytest\n" + source
     )
     (directory / "pytest.ini").write_text("[pytest]\nasyncio_default_fixture_loop_scope = function\n")
     return run_pytest(directory, "-p", "no:cacheprovider", "-q", *options)
@@ -100,7 +100,7 @@ def test_wrong_option(lab):
 async def test_unknown_host(hosts):
     hosts["h7"]
 """
-    result = run(tmp_path, source, "--fabric-seed=5", "--fabric-pcap=never", "-n", "2")
+    result = run(tmp_path, source, "--fabric-seed=5", "--fabric-pcap=never", "-n", "1")
     assert 'unknown topology "clso" (nearest: "clos"; known: single-switch, fat-tree' in result.stdout.str()
     assert (
         'fabric_options: unknown option "lnk" (nearest: "link"; known: routing, link' in result.stdout.str()
