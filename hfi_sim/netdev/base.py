@@ -159,7 +159,7 @@ class Netdev(ABC):
 
         The device still owns the descriptor: `close` closes it, and everything but frames stays with the device.
 
-        Args:  follow: called when `queue_stopped` or `merges` has changed; the reader must obey both.
+        Args:  follow: called when `queue_stopped`, `merges` or, by the host, `mtu` has changed; the reader must obey.
         """
         return -1
 

@@ -350,6 +350,13 @@ class TapNetdev(Netdev):
         self.mtu = mtu
         if self._usable and self.kernel.mtu != mtu:
             self._request(lambda links: links.set_mtu(self.ifindex, mtu))
+            if self._usable:
+                self._watcher.drain()  # as for the address: else the next change is compared with what was before
+
+    def catch_up(self) -> None:
+        """Take in now what the kernel has said of the interface already, such as a change that was just asked for."""
+        if self._usable:
+            self._watcher.drain()
 
     def set_max_mtu(self, max_mtu: int) -> None:
         """Set the largest MTU; a TAP has no such property, so a larger one of the host is put back."""
@@ -482,6 +489,7 @@ class TapNetdev(Netdev):
     def _host_set_mtu(self, mtu: int) -> None:
         if mtu <= self.max_mtu:
             self.mtu = mtu
+            self._reader_follows()
             return
         log.warning(
             "[%s] MTU %d is more than %d, put back to %d",

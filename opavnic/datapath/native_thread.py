@@ -157,9 +157,12 @@ class NativeDatapath:
         log.info("[%s] carried by the native datapath", netdev.name)
 
     def _follow(self, adapter: Adapter, netdev: Netdev) -> None:
-        """Obey the device: read its frames or leave them in the host's queue, merge packets or not."""
+        """Obey the device: read its frames or leave them in the host's queue, merge packets or not, take long ones."""
         index = self._index.get(adapter)
         if index is not None and not self._closed:
+            given = self._given.get(adapter)
+            if given is not None and given.mtu != netdev.mtu:
+                self._give(adapter, given.port, passing=given.passing)
             merges = self.merges(adapter)
             reading = not netdev.queue_stopped
             self._carrier.set_device(index, reading=reading, merge_tcp=merges.tcp, merge_udp=merges.udp)

@@ -248,6 +248,15 @@ async def test_mtu_of_the_host_is_taken_up_to_the_maximum(bench: Bench) -> None:
     assert bench.netdev.mtu == 1000
 
 
+async def test_quick_changes_of_the_mtu_end_with_the_last_one(bench: Bench) -> None:
+    for mtu in (9000, 1500):
+        bench.netdev.set_mtu(mtu)
+    await bench.settle()
+    state = bench.factory.watcher.links.find("blue")
+    assert state is not None
+    assert (state.mtu, bench.netdev.mtu) == (1500, 1500)
+
+
 async def test_address_lists_are_in_the_order_of_the_kernel(bench: Bench) -> None:
     await bench.up()
     second, first = "02:00:00:00:00:99", "02:00:00:00:00:01"

@@ -179,11 +179,18 @@ class HostBackend:
         The name and the MTU stay until it is put on another virtual switch.
         """
         given = self._given.get(vport_num)
-        if given is None or given.netdev is None or vesw_id == given.vesw_id:
+        if given is None or given.netdev is None:
             return
         if self._is_asked_for(vport_num) and (not vesw_id or self.find_vesw(vesw_id) is None):
+            given.is_off = not vesw_id
             return  # it stays what it is in the lab file
-        given.is_named, given.vesw_id = False, vesw_id
+        if vesw_id == given.vesw_id and not given.is_off:
+            return
+        given.is_named, given.vesw_id, given.is_off = (
+            given.is_off and vesw_id == given.vesw_id,
+            vesw_id,
+            False,
+        )
         asyncio.get_running_loop().call_soon(self._settle, vport_num, given.netdev, eth_mtu)
 
     def vesws_changed(self) -> None:

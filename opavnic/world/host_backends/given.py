@@ -48,6 +48,8 @@ class Given:
     """None: its driver is gone."""
     vesw_id: int = 0
     """The virtual switch that it is on, or was on last."""
+    is_off: bool = False
+    """Whether an EM has taken it off, and so lowered its MTU."""
     is_named: bool = False
     """Whether it has a name for this virtual switch; it keeps that even if the EM renames the switch."""
     wanted: str = ""

@@ -87,6 +87,7 @@ class TapHost(HostBackend):
             lambda links: links.set_mtu(netdev.ifindex, mtu)
         )  # an EM lowers an MTU, it never raises one
         netdev.ask(lambda links: links.set_up(netdev.ifindex, True))
+        netdev.catch_up()  # else what others send meanwhile is too long for what it was
         # only now: a host would announce its address at once, and there is no carrier yet
         if not netdev.moved_to:
             announce_addresses(self.namespace, netdev.host_name)

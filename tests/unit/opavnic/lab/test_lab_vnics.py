@@ -107,6 +107,19 @@ async def test_virtual_switch_that_an_apply_adds_has_its_mtu_and_the_hosts_addre
 
 
 @pytest.mark.looptime
+async def test_vnic_of_the_file_that_comes_back_to_a_virtual_switch_has_its_mtu_again() -> None:
+    async with memory_lab() as lab:
+        assert lab.manager is not None
+        em = lab.manager.em
+        large = {"id": 77, "name": "large", "pkey": 0x8001, "mtu": 9000, "members": ["h1", "h2"]}
+        for vesws in ([], [large], [], [large]):
+            em.apply(parse_config({"vesws": vesws}))
+            assert await em.wait_converged(10.0)
+        (row,) = vnics(lab, "h1").values()
+        assert (row.vesw, row.mtu) == ("large", 9000)
+
+
+@pytest.mark.looptime
 async def test_name_of_a_virtual_switch_that_has_gone_is_free_for_another_vport() -> None:
     async with memory_lab() as lab:
         await beside(lab, "green", "jade")
