@@ -30,9 +30,10 @@ from hfi_sim.management.pma.agent import METHODS, PerformanceAgent
 from hfi_sim.management.pma.ports import counted_hfi, counted_switch
 from hfi_sim.management.sma.agent import SubnetManagementAgent
 from hfi_sim.management.smp.interface import HfiInterface, SwitchInterface
-from hfi_sim.nodes.cable import Link, LinkDirection, LinkPort
+from hfi_sim.nodes.cable import Link, LinkDirection
 from hfi_sim.nodes.end_port import EndPort
 from hfi_sim.nodes.hfi import Hfi, HfiPort, NetdevFactory, system_guid
+from hfi_sim.nodes.link_port import LinkPort
 from hfi_sim.nodes.switch import Switch, SwitchPort
 from hfi_sim.routing.table import MAX_PORTS
 from hfi_sim.wire.icrc import Icrc

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Protocol
 
 from hfi_sim.base.counters import PacketCounters
 from hfi_sim.base.errors import FabricError
 from hfi_sim.base.instants import to_ns
 from hfi_sim.base.quantities import SizeOrTime
 from hfi_sim.base.random_stream import RandomStream
-from hfi_sim.engine.config import End
 from hfi_sim.engine.driver import Driver
 from hfi_sim.engine.events.outputs import DirectionId
 from hfi_sim.engine.link.config import FlowControl, LinkConfig
@@ -18,24 +16,7 @@ from hfi_sim.engine.link.credits import LanesStatus
 from hfi_sim.engine.link.rule import FaultRule
 from hfi_sim.engine.link.vl_counters import VlCounters
 from hfi_sim.engine.link.wire_counters import WireCounters
-
-
-class LinkPort(Protocol):
-    """What a link needs of the port at its end."""
-
-    name: str
-    link: Link | None
-
-    @property
-    def engine_end(self) -> End:
-        """The port, as the engine knows it."""
-        ...
-
-    def speed_changed(self) -> None:
-        """Follow the link that now has another rate."""
-
-    def link_changed(self, up: bool) -> None:
-        """Notice that the link came up or went down."""
+from hfi_sim.nodes.link_port import LinkPort
 
 
 class LinkDirection:

@@ -15,8 +15,8 @@ from hfi_sim.engine.config import BoundaryEnd, HfiEnd, PortConfig
 from hfi_sim.engine.driver import Driver
 from hfi_sim.netdev.base import Netdev
 from hfi_sim.nodes.cable import Link
-from hfi_sim.nodes.egress_port import EgressPort
 from hfi_sim.nodes.end_port import EndPort
+from hfi_sim.nodes.link_port import LinkPort
 from hfi_sim.nodes.port_event import PortEvent, PortEventHandler
 from hfi_sim.wire.icrc import Icrc
 
@@ -35,9 +35,10 @@ NetdevFactory = Callable[[int], Netdev]
 """Creates the network device of a vport, given its number, on the host of the HFI, and chooses its name."""
 
 
-class HfiPort(EndPort, EgressPort[PortConfig]):
+class HfiPort(EndPort, LinkPort):
     """One port of an HFI, numbered from 1."""
 
+    _config: PortConfig
     mad: MadStack
     """The MAD stack of this port."""
     smi: SubnetInterface

@@ -20,8 +20,8 @@ from hfi_sim.engine.driver import Driver
 from hfi_sim.engine.events.outputs import BufferToken
 from hfi_sim.engine.port_errors import PortError
 from hfi_sim.nodes.cable import Link
-from hfi_sim.nodes.egress_port import EgressPort
 from hfi_sim.nodes.end_port import EndPort, L4Handler
+from hfi_sim.nodes.link_port import LinkPort
 from hfi_sim.nodes.port_settings import ONE_TO_ONE, PortSettings, SwitchSettings
 from hfi_sim.routing.table import EMPTY_TABLE, LinearTable
 from hfi_sim.wire.icrc import Icrc
@@ -32,8 +32,10 @@ if TYPE_CHECKING:
     from hfi_sim.management.smp.interface import SubnetInterface
 
 
-class SwitchPort(EgressPort[SwitchPortConfig]):
+class SwitchPort(LinkPort):
     """One external port of a switch, numbered from 1."""
+
+    _config: SwitchPortConfig
 
     def __init__(self, switch: Switch, port_num: int) -> None:
         self.switch = switch

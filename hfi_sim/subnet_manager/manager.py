@@ -23,9 +23,9 @@ from hfi_sim.base.types import (
     Guid,
 )
 from hfi_sim.fabric.fabric import Fabric, FabricChange, FabricNotice
-from hfi_sim.nodes.cable import LinkPort
 from hfi_sim.nodes.end_port import EndPort
 from hfi_sim.nodes.hfi import HfiPort
+from hfi_sim.nodes.link_port import LinkPort
 from hfi_sim.nodes.switch import Switch, SwitchPort
 from hfi_sim.routing import DEFAULT_ENGINE, ENGINES, Routes, SwitchGraph, build_tables, find_cycle, up_down
 from hfi_sim.subnet_manager.groups import MulticastGroups

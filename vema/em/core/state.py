@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from hfi_sim.base.types import MacAddr
@@ -202,6 +202,13 @@ class Port:
     def vports(self) -> Mapping[int, Vport]:
         """Its vports, by number."""
         return self._vports
+
+    def copy(self) -> Port:
+        """Return a copy with copies of its vports, for another thread."""
+        port = replace(self)
+        for vport in self._vports.values():
+            port.add(replace(vport))
+        return port
 
     def vports_on(self, vesw_id: int) -> Sequence[Vport]:
         """Return its vports on a virtual switch: one, if it is a member and the vport has been made."""

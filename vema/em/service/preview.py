@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.vesw_port_info import VeswPortInfo
-from vema.em.core.state import ManagedVesw, Port
+from vema.em.core.state import ManagedVesw, Port, Vport
 from vema.em.desired.desired import EmConfig, PortFacts, Roster
 from vema.em.desired.plan import VeswPlan, class_port_info, differences, plan_vesws, port_info
 
@@ -17,30 +16,13 @@ SHOWN: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class SeenVport:
-    """The last known state of a vport."""
-
-    num: int
-    vesw_id: int
-    info: VeswPortInfo | None
-
-
-@dataclass(frozen=True, slots=True)
-class SeenPort:
-    """The last known state of a port."""
-
-    facts: PortFacts
-    class_port_info: ClassPortInfo | None
-    vports: tuple[SeenVport, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class EmSnapshot:
     """An immutable snapshot of what an EM knows, so that it can be used in another thread."""
 
     roster: Roster
     """The ports that can be members."""
-    ports: tuple[SeenPort, ...]
+    ports: tuple[Port, ...]
+    """Copies, of their vports too."""
     plans: Mapping[int, VeswPlan]
     """The virtual switches, by id."""
     group_lids: Mapping[int, int] | None = None
@@ -55,21 +37,16 @@ class EmSnapshot:
         group_lids: Mapping[int, int] | None = None,
     ) -> EmSnapshot:
         """Take the snapshot."""
-        seen = tuple(
-            SeenPort(
-                port.facts,
-                port.class_port_info,
-                tuple(SeenVport(vport.num, vport.vesw_id, vport.info) for vport in port.vports.values()),
-            )
-            for port in ports
-        )
+        seen = tuple(port.copy() for port in ports)
         return cls(roster, seen, {vesw_id: vesw.plan for vesw_id, vesw in vesws.items()}, group_lids)
 
 
 def preview(config: EmConfig, now: EmSnapshot) -> list[str]:
     """Return one line for each change that `config` would make at an agent; empty if it would change nothing."""
     vports = {
-        (port.facts.guid, vport.vesw_id): vport for port in now.ports for vport in reversed(port.vports)
+        (port.facts.guid, vport.vesw_id): vport
+        for port in now.ports
+        for vport in reversed(tuple(port.vports.values()))
     }
     plans = plan_vesws(config, now.roster, now.group_lids)
     lines: list[str] = []
@@ -88,7 +65,7 @@ def preview(config: EmConfig, now: EmSnapshot) -> list[str]:
             lines += [f"~ {port.facts.name}: {line}" for line in changes]
         lines += [
             f"- {port.facts.name} vport {vport.num}: leaves virtual switch {vport.vesw_id}, is deleted"
-            for vport in port.vports
+            for vport in port.vports.values()
             if vport.vesw_id and (port.facts.guid, vport.vesw_id) not in staying
         ]
     return lines
@@ -98,7 +75,7 @@ def _name(plan: VeswPlan) -> str:
     return f"{plan.section.name} ({plan.vesw_id})"
 
 
-def _member_lines(plan: VeswPlan, facts: PortFacts, vport: SeenVport | None) -> Iterator[str]:
+def _member_lines(plan: VeswPlan, facts: PortFacts, vport: Vport | None) -> Iterator[str]:
     if vport is None:
         yield f"+ {facts.name}: new vport on {_name(plan)}"
         return

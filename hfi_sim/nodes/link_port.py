@@ -1,22 +1,38 @@
-"""How packets leave by a link: what HFI ports and switch ports have in common."""
+"""A port with a cable: what HFI ports and switch ports have in common."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING
 
-from hfi_sim.engine.config import PortConfig, SwitchPortConfig
+from hfi_sim.engine.config import End, PortConfig, SwitchPortConfig
 from hfi_sim.engine.link.config import Arbitration, Buffers
 
-Config = TypeVar("Config", PortConfig, SwitchPortConfig)
+if TYPE_CHECKING:
+    from hfi_sim.nodes.cable import Link
 
 
-class EgressPort(ABC, Generic[Config]):
-    """A port with a cable."""
+class LinkPort(ABC):
+    """A port that a cable fits into, and how packets leave by that."""
 
-    _config: Config
+    name: str
+    link: Link | None
+    _config: PortConfig | SwitchPortConfig
+
+    @property
+    @abstractmethod
+    def engine_end(self) -> End:
+        """The port, as the engine knows it."""
+
+    @abstractmethod
+    def speed_changed(self) -> None:
+        """Follow the link that now has another rate."""
+
+    @abstractmethod
+    def link_changed(self, up: bool) -> None:
+        """Notice that the link came up or went down."""
 
     @abstractmethod
     def _configure(self, **changes: object) -> None:
