@@ -214,6 +214,17 @@ class ReservedInstance:
         self._touched |= {f"session/{session.session_id}", f"member/{session.member_id}"}
         return session, programming.member(self.target, session.rewrite, Op.PUT)
 
+    def move(self, session_id: int, mac: int) -> list[Update]:
+        """Send the packets of a worker to another MAC, which the same host has now.
+
+        Raises:  UnknownError: no such session.
+        """
+        session = self.session(session_id)
+        session.worker.mac = mac
+        self.rewrites[session.member_id] = session.rewrite
+        self._touched |= {f"session/{session_id}", f"member/{session.member_id}"}
+        return programming.member(self.target, session.rewrite, Op.PUT)
+
     def demand_slots(self, wanted: Mapping[int, Sequence[SlotRange]]) -> None:
         """Replace the slot demands of sessions, from the next epoch on.
 

@@ -22,6 +22,7 @@ from ejfat.base.drops import LbDrop
 from ejfat.base.errors import BadRequestError, ControlError, EjfatError
 from ejfat.control.epochs.ticks import TickSample
 from ejfat.control.grpc.listening import probe
+from ejfat.control.members import Session, SessionState
 from ejfat.control.plane import ControlPlane, PlaneConfig
 from ejfat.control.store import StateStore
 from ejfat.control.tokens import Action, Resource
@@ -45,6 +46,8 @@ log = logging.getLogger("ejfat.live.app")
 
 _LATE_S = 0.5
 """Seconds by which an evaluation may be late before the time is taken as a pause of this process, or of the machine."""
+_WATCH_S = 5.0
+"""Seconds between two questions to a worker's next hop whether it still has its MAC address."""
 _TELL_S = 10.0
 """Refused sync messages, and missed frames, are logged at most this often."""
 
@@ -142,6 +145,11 @@ class LbApp:
             self.pipeline, send, mac=lambda: mac, addresses=addresses, on_sync=self._take_sync, now=self._now
         )
         self.plane.conflicts = self.node.watch.conflicts
+        self.node.neighbors.on_move = self._neighbor_moved
+        self._hops: dict[IpAddress, IpAddress] = {}
+        """The next hop to each worker."""
+        self._watched_at = float("-inf")
+        self._watching: asyncio.Task[None] | None = None
         first = config.plane.sync_port
         self.pipeline.serve(range(first, first + len(config.plane.instances)), guard_v1=True)
 
@@ -237,6 +245,9 @@ class LbApp:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.gather(self._watching, return_exceptions=True)
         async with (
             contextlib.AsyncExitStack() as stack
         ):  # in reverse order; runs all callbacks even if one fails
@@ -350,6 +361,8 @@ class LbApp:
             try:
                 self._excuse_pause()
                 self.advance()
+                if self._watching is None or self._watching.done():
+                    self._watching = loop.create_task(self._watch_workers())
             except Exception:  # a bug; workers, ticks and epochs of the next period must not suffer for it
                 log.exception("the control loop failed and goes on with the next period")
 
@@ -420,11 +433,45 @@ class LbApp:
         self._refused, self._refusals_told_at = refused, now
 
     async def _resolve(self, ip: IpAddress) -> int | None:
-        hop = await self.config.next_hops.of(ip)
+        hop = self._hops[ip] = await self.config.next_hops.of(ip)
         mac = await self.node.neighbors.resolve(hop, afresh=True)
         if mac is None and hop != ip:
             raise ControlError(f"{hop}, the next hop to {ip}, does not answer; its MAC address is unknown")
         return None if mac is None else int.from_bytes(mac, "big")
+
+    async def _watch_workers(self) -> None:
+        """Ask the next hop of each worker whether it still has its MAC: a bond fails over, a machine moves."""
+        now = self._now()
+        if now - self._watched_at < _WATCH_S:
+            return
+        self._watched_at = now
+        own = {address for instance in self.config.plane.instances for address in instance.all}
+        asked: dict[IpAddress, int] = {}
+        for session in self._sessions():
+            worker = session.worker
+            if worker.ip not in own:
+                if worker.ip not in self._hops:  # it was registered before a restart
+                    self._hops[worker.ip] = await self.config.next_hops.of(worker.ip)
+                asked[self._hops[worker.ip]] = worker.mac
+        for hop, mac in asked.items():
+            self.node.neighbors.watch(hop, mac.to_bytes(6, "big"))
+
+    def _sessions(self) -> list[Session]:
+        return [
+            session
+            for reservation in self.plane.reservations.values()
+            for session in reservation.balancer.sessions.values()
+            if session.state is not SessionState.GONE
+        ]
+
+    def _neighbor_moved(self, ip: IpAddress, mac: bytes) -> None:
+        """Send what goes by a next hop to the MAC that it has now."""
+        log.warning("%s has another MAC address now, %s", ip, mac.hex(":"))
+        for reservation in self.plane.reservations.values():
+            for session in reservation.balancer.sessions.values():
+                if self._hops.get(session.worker.ip) == ip and session.state is not SessionState.GONE:
+                    number = int.from_bytes(mac, "big")
+                    self.plane.program(reservation.balancer.move(session.session_id, number))
 
     def _tell_missed(self, now: float) -> None:
         """Log the frames that the kernel dropped since the last log message, at most every `_TELL_S` seconds."""

@@ -21,6 +21,8 @@ class Neighbors:
         self, send: Callable[[bytes], object], mac: Callable[[], bytes], own: list[IpAddress]
     ) -> None:
         """Args:  mac: returns the node's MAC (6 bytes). own: the node's addresses, the sources of its requests."""
+        self.on_move: Callable[[IpAddress, bytes], None] = lambda ip, mac: None
+        """Called when a neighbor has another MAC than before."""
         self._send = send
         self._mac = mac
         self._own = {address.version: address for address in own}
@@ -53,14 +55,21 @@ class Neighbors:
         self._waiting.pop(ip, None)
         return None
 
+    def watch(self, ip: IpAddress, mac: bytes) -> None:
+        """Ask a neighbor that has `mac`, as far as is known, whether it still has it."""
+        self._known.setdefault(ip, mac)
+        own = self._own.get(ip.version)
+        if own is not None:
+            self._send(self._question(ip, own))
+
     def receive(self, packet: Packet) -> bool:
         """Learn from an ARP reply or a neighbor advertisement; return False if the packet is neither."""
         frame = packet.frame
         if packet.ether_type == ETH_ARP:
-            if frame[12:22] != _ARP_FRONT + b"\x00\x02" or len(frame) < 42:
+            if frame[12:20] != _ARP_FRONT or len(frame) < 42:
                 return False
-            self._learn(IPv4Address(frame[28:32]), frame[22:28])
-            return True
+            self._learn(IPv4Address(frame[28:32]), frame[22:28])  # of a question, too: it tells its own MAC
+            return bytes(frame[20:22]) == b"\x00\x02"
         ip = packet.untagged
         if ip is None or (ip.version, ip.protocol) != (6, ICMPV6):
             return False
@@ -73,7 +82,9 @@ class Neighbors:
     def _learn(self, ip: IpAddress, mac: bytes) -> None:
         if ip not in self._waiting and ip not in self._known:
             return  # unrequested: claims of other hosts must not fill the memory
-        self._known[ip] = bytes(mac)
+        before, self._known[ip] = self._known.get(ip), bytes(mac)
+        if before is not None and before != bytes(mac):
+            self.on_move(ip, bytes(mac))
         future = self._waiting.pop(ip, None)
         if future is not None and not future.done():
             future.set_result(bytes(mac))

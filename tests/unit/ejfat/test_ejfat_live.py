@@ -14,6 +14,7 @@ from pathlib import Path
 import grpc
 import pytest
 
+from ejfat.base.addresses import IpAddress
 from ejfat.base.errors import EjfatError
 from ejfat.control.balancer import Policy
 from ejfat.control.feedback import Gains
@@ -38,8 +39,11 @@ LOOPBACK = ip_address("127.0.0.1")
 class Wire:
     """The network of an app: what it sends, and a worker that answers ARP and neighbor solicitations."""
 
-    def __init__(self, tmp_path: Path | None = None, listen: str = "127.0.0.1:0") -> None:
+    def __init__(
+        self, tmp_path: Path | None = None, listen: str = "127.0.0.1:0", period_s: float = 60
+    ) -> None:
         self.sent: list[bytes] = []
+        self.mac_prefix = b"\x02\x00"
         self.silent = False
         plane = PlaneConfig(
             mac=int.from_bytes(LB_MAC, "big"),
@@ -47,17 +51,30 @@ class Wire:
             policy=Policy(lead_s=0.1),
         )
         state = tmp_path / "state.db" if tmp_path else None
-        self.app = LbApp(AppConfig(plane, listen, state=state, period_s=60), self.take)
+        self.app = LbApp(AppConfig(plane, listen, state=state, period_s=period_s), self.take)
 
     def take(self, frame: bytes) -> None:
         self.sent.append(frame)
         if frame[12:14] == b"\x08\x06" and not self.silent:
-            mac = b"\x02\x00" + frame[38:42]
+            mac = self.mac_prefix + frame[38:42]
             reply = frame[6:12] + mac + frame[12:20] + b"\0\2" + mac + frame[38:42] + frame[22:32]
             asyncio.get_running_loop().call_soon(self.app.receive, reply)
         elif frame[54:56] == b"\x87\x00" and not self.silent:
             reply = frame[6:12] + b"\x02\0\0\0\0\x06" + frame[12:54] + b"\x88\0\0\0\0\0\0\0" + frame[62:78]
-            asyncio.get_running_loop().call_soon(self.app.receive, reply + b"\x02\x01\x02\0\0\0\0\x07")
+            mac = self.mac_prefix + b"\0\0\0\x07"
+            asyncio.get_running_loop().call_soon(self.app.receive, reply + b"\x02\x01" + mac)
+
+    def tell(self, ip: IpAddress) -> None:
+        """Announce the MAC that an address has now, as a bond does that fails over."""
+        mac = self.mac_prefix + b"\0\0\0\x08"
+        if ip.version == 4:
+            frame = b"\xff" * 6 + mac + bytes.fromhex("0806000108000604 0001") + mac + ip.packed + bytes(6)
+            self.app.receive(frame + ip.packed)
+        else:
+            front = b"\x33\x33\0\0\0\x01" + mac + b"\x86\xdd\x60\0\0\0\0\x20\x3a\xff" + ip.packed
+            group = ip_address("ff02::1").packed
+            body = b"\x88\0\0\0\x20\0\0\0" + ip.packed + b"\x02\x01" + mac
+            self.app.receive(front + group + body)
 
 
 async def test_node_resolves_workers_by_arp_and_by_neighbor_discovery() -> None:
@@ -328,4 +345,28 @@ async def test_unix_socket_serves_the_control_plane(tmp_path: Path) -> None:
             response_deserializer=pb.VersionReply.FromString,
         )
         assert (await version(pb.VersionRequest(), timeout=60)).compatTag
+    await wire.app.stop()
+
+
+@pytest.mark.parametrize("worker", ["10.0.0.3", "fd00::3"])
+@pytest.mark.parametrize("tells", [True, False])
+async def test_worker_whose_mac_changes_gets_its_packets_without_registering_again(
+    worker: str, tells: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ejfat.live.app._WATCH_S", 0.0)
+    wire = Wire(period_s=0.05)
+    await wire.app.start()
+    uri = wire.app.reserve("run", [SENDER])
+    reporter = Reporter(uri, pb.RegisterRequest(name="w", weight=1, ipAddress=worker, udpPort=5000), Gains())
+    session = wire.app.plane.get(uri.lb_id).balancer.session(int(await reporter.register()))
+    wire.mac_prefix = b"\x06\x00"
+    if tells:
+        wire.silent = True
+        wire.tell(ip_address(worker))
+    async with asyncio.timeout(20):
+        while session.worker.mac >> 40 != 6:  # noqa: ASYNC110 - nothing announces an answer
+            await asyncio.sleep(0.01)
+    member = wire.app.pipeline.tables.v23["member_info_lookup_table"]
+    assert [entry.args[0] >> 40 for entry in member] == [6]
+    await reporter.close()
     await wire.app.stop()
