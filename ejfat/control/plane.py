@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 from typing import Any
@@ -110,11 +110,16 @@ class Reservation:
     @property
     def path(self) -> dict[Resource, str]:
         """The path of this reservation in permissions."""
-        return {Resource.LOAD_BALANCER: str(self.instance), Resource.RESERVATION: str(self.reservation_id)}
+        return instance_path(self.instance) | {Resource.RESERVATION: str(self.reservation_id)}
 
     def session_path(self, session_id: int) -> dict[Resource, str]:
         """Return the path of one of its sessions in permissions."""
         return self.path | {Resource.SESSION: f"{self.reservation_id}/{session_id}"}
+
+
+def instance_path(instance: int) -> dict[Resource, str]:
+    """Return the path of an instance in permissions, which count from 1 as the public control plane does."""
+    return {Resource.LOAD_BALANCER: str(instance + 1)}
 
 
 class ControlPlane:
@@ -182,12 +187,13 @@ class ControlPlane:
         until: float | None = None,
         strategy: Strategy = Strategy.DYNAMIC,
         family: int = 0,
+        among: Collection[int] | None = None,
         now: float,
     ) -> Reservation:
         """Reserve the first free instance.
 
         Args:    until: when the reservation expires, by the clock of `now`; None: never. family: required IP
-            version, 4 or 6; 0: either.
+            version, 4 or 6; 0: either. among: the instances to choose from; None: all.
         Raises:  ExhaustedError: all instances are reserved. BadRequestError: an invalid name, an end in the past, or an
             IP version that no instance has. ControlError: a foreign control plane owns the tables.
         """
@@ -202,7 +208,8 @@ class ControlPlane:
         fitting = [
             lb_id
             for lb_id, addresses in enumerate(self.config.instances)
-            if not family or any(address.version == family for address in addresses.all)
+            if (among is None or lb_id in among)
+            and (not family or any(address.version == family for address in addresses.all))
         ]
         if not fitting:
             raise BadRequestError(f"no load balancer here has an IPv{family} address")

@@ -74,6 +74,10 @@ class Token:
     parent: int | None = None
     created_at: float = 0.0
 
+    def allows(self, action: Action, path: dict[Resource, str]) -> bool:
+        """Return whether it allows `action` on the resource at `path`; see `Permission.covers`."""
+        return any(permission.covers(action, path) for permission in self.permissions)
+
 
 @dataclass(slots=True)
 class TokenBook:
@@ -144,7 +148,7 @@ class TokenBook:
         Raises:  ForbiddenError: no such token, or it does not have the permission.
         """
         token = self.find(secret)
-        if any(permission.covers(action, path) for permission in token.permissions):
+        if token.allows(action, path):
             return token
         where = " ".join(f"{kind.name.lower()} {name or '*'}" for kind, name in path.items()) or "everything"
         raise ForbiddenError(f"token {token.token_id} ({token.name}) does not allow {action.name} on {where}")
@@ -162,6 +166,14 @@ class TokenBook:
     def children(self, token_id: int) -> list[Token]:
         """Return the tokens made directly with a token."""
         return [self._tokens[number] for number in sorted(self._children.get(token_id, ()))]
+
+    def descendants(self, token_id: int) -> list[Token]:
+        """Return the tokens made with a token, and with those in turn, each behind the one that it was made with."""
+        found, waiting = [], self.children(token_id)[::-1]
+        while waiting:
+            found.append(waiting.pop())
+            waiting += self.children(found[-1].token_id)[::-1]
+        return found
 
     def descends(self, token_id: int, ancestor: int) -> bool:
         """Return whether the token is `ancestor` or one of its descendants."""

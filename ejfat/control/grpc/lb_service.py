@@ -25,7 +25,7 @@ from ejfat.control.history import RETENTION_S, Selector, Series
 from ejfat.control.members import ReceiverCounters, Session, Worker
 from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
-from ejfat.control.plane import ControlPlane, Reservation
+from ejfat.control.plane import ControlPlane, Reservation, instance_path
 from ejfat.control.tokens import Action, Permission, Resource, Token
 
 _SERIES_S = 60.0
@@ -76,7 +76,11 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
 
     async def ReserveLoadBalancer(self, request: pb.ReserveLoadBalancerRequest, context: Context) -> Any:
         async def handle(secret: str) -> pb.ReserveLoadBalancerReply:
-            parent = self._plane.tokens.require(secret, Action.RESERVE, _ANY_INSTANCE)
+            parent = self._plane.tokens.find(secret)
+            paths = [instance_path(lb_id) for lb_id in range(len(self._plane.config.instances))]
+            allowed = [lb_id for lb_id, path in enumerate(paths) if parent.allows(Action.RESERVE, path)]
+            if not allowed:
+                self._plane.tokens.require(secret, Action.RESERVE, _ANY_INSTANCE)
             now = self._world.now()
             reservation = self._plane.reserve(
                 request.name,
@@ -84,6 +88,7 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
                 until=self._world.until(request.until),
                 strategy=messages.strategy(request.strategy),
                 family={pb.IPV4: 4, pb.IPV6: 6}.get(request.ipFamily, 0),
+                among=allowed,
                 now=now,
             )
             token = self._grant(parent, request.name, Resource.RESERVATION, str(reservation.reservation_id))
@@ -316,7 +321,7 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
             if not permissions:
                 raise BadRequestError("a token needs a permission")
             for wanted in permissions:
-                if not any(messages.includes(held, wanted) for held in parent.permissions):
+                if not self._may_grant(parent, wanted):
                     raise ForbiddenError(f"token {parent.token_id} cannot grant {wanted.action.name}")
             child = self._world.new_secret()
             self._plane.tokens.add(
@@ -346,8 +351,8 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
     async def ListChildTokens(self, request: pb.ListChildTokensRequest, context: Context) -> Any:
         async def handle(secret: str) -> pb.ListChildTokensReply:
             token = self._selected(secret, request.target)
-            children = self._plane.tokens.children(token.token_id)
-            return pb.ListChildTokensReply(tokens=[messages.details(child) for child in children])
+            below = self._plane.tokens.descendants(token.token_id)
+            return pb.ListChildTokensReply(tokens=[messages.details(one) for one in below])
 
         return await answer(context, handle)
 
@@ -385,6 +390,16 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
             for number, reservation in self._plane.reservations.items()
             if any(permission.covers(Action.READ_ONLY, reservation.path) for permission in token.permissions)
         ]
+
+    def _may_grant(self, parent: Token, wanted: Permission) -> bool:
+        """Return whether the holder of a token may make one with this permission."""
+        if wanted.resource is Resource.ALL:
+            return any(p.resource is Resource.ALL and p.covers(wanted.action, {}) for p in parent.permissions)
+        path = {wanted.resource: wanted.resource_id}
+        if wanted.resource in (Resource.RESERVATION, Resource.SESSION):
+            reservation = self._plane.find(wanted.resource_id.partition("/")[0])
+            path = (reservation.path if reservation else {}) | path
+        return parent.allows(wanted.action, path)
 
     def _allowed(self, secret: str, lb_id: str, action: Action) -> Reservation:
         self._plane.tokens.find(secret)  # first, so that an unknown token does not reveal which ids exist

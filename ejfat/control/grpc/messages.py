@@ -71,13 +71,6 @@ def timeseries(series: Series, ahead: float) -> pb.Timeseries:
     return pb.Timeseries(name=series.name, float_samples=pb.FloatTimeseries(data=samples))
 
 
-def includes(held: Permission, wanted: Permission) -> bool:
-    """Return whether the holder of one permission may grant the other."""
-    if wanted.resource is Resource.ALL:
-        return held.resource is Resource.ALL and held.covers(wanted.action, {})
-    return held.covers(wanted.action, {wanted.resource: wanted.resource_id})
-
-
 def permission(message: pb.TokenPermission) -> Permission:
     """Read a permission.
 

@@ -14,6 +14,9 @@ from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.plane import ControlPlane, Reservation
 from ejfat.tables.schema import SLOTS
 
+_YEAR_S = 365 * 86400.0
+"""A reservation without an end is shown to end in a year, as the public one ends: clients read no time as 1970."""
+
 
 def reservation_reply(
     plane: ControlPlane, reservation: Reservation, *, token: str = "", uri: str = ""
@@ -80,8 +83,8 @@ def status_reply(
             )
             row.healthIssues.extend(_issues(issues_of_worker(session, plane.history, number, now), ahead))
             reply.workers.append(row)
-    if balancer.expires_at is not None:
-        reply.expiresAt.CopyFrom(messages.timestamp(balancer.expires_at + ahead))
+    ends = now + _YEAR_S if balancer.expires_at is None else balancer.expires_at
+    reply.expiresAt.CopyFrom(messages.timestamp(ends + ahead))
     return reply
 
 

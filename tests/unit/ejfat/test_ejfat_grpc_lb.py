@@ -471,7 +471,7 @@ async def test_tokens_are_made_listed_and_revoked_with_their_children(world: Wor
         made.token,
     )
     children = await world.call("ListChildTokens", pb.ListChildTokensRequest(), reservation.token)
-    assert [child.name for child in children.tokens] == ["farm"]
+    assert [child.name for child in children.tokens] == ["farm", "w"]
     shown = await world.call("ListTokenPermissions", pb.ListTokenPermissionsRequest(), made.token)
     assert list(shown.token.permissions) == [permission]
     await world.call(
@@ -589,3 +589,39 @@ async def test_server_with_tls_is_reached_by_who_knows_its_certificate(tls: Tls)
         with pytest.raises(grpc.aio.AioRpcError):
             await pb_grpc.LoadBalancerStub(channel).Version(pb.VersionRequest(), timeout=2)
     await server.stop(None)
+
+
+def permission(kind: str, number: str, action: str) -> pb.TokenPermission:
+    return pb.TokenPermission(resourceType=kind, resourceId=number, permission=action)
+
+
+@pytest.mark.parametrize("action", ["RESERVE", "UPDATE"])
+async def test_token_for_one_load_balancer_reserves_that_one_and_hands_on_what_it_holds(
+    world: World, action: str
+) -> None:
+    wanted = pb.CreateTokenRequest(name="project", permissions=[permission("LOAD_BALANCER", "2", action)])
+    project = (await world.call("CreateToken", wanted)).token
+    ask = pb.ReserveLoadBalancerRequest(name="run")
+    reservation = await world.call("ReserveLoadBalancer", ask, project)
+    assert (reservation.lbId, reservation.fpgaLbId) == ("1", 1)
+    code, details = await world.refused("ReserveLoadBalancer", ask, project)
+    assert (code, details) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "all 1 load balancers are reserved")
+    wanted = pb.CreateTokenRequest(name="shift", permissions=[permission("RESERVATION", "1", "REGISTER")])
+    shift = (await world.call("CreateToken", wanted, project)).token
+    reservation.token = shift
+    await world.register(reservation, 1)
+    tree = await world.call("ListChildTokens", pb.ListChildTokensRequest())
+    assert [token.name for token in tree.tokens] == ["project", "run", "shift", "w1"]
+    other = await world.reserve()
+    wanted.permissions[0].resourceId = other.lbId
+    assert (await world.refused("CreateToken", wanted, project))[0] is grpc.StatusCode.PERMISSION_DENIED
+    read = pb.CreateTokenRequest(name="r", permissions=[permission("LOAD_BALANCER", "", "READ_ONLY")])
+    reader = (await world.call("CreateToken", read)).token
+    assert (await world.refused("ReserveLoadBalancer", ask, reader))[0] is grpc.StatusCode.PERMISSION_DENIED
+
+
+async def test_reservation_without_an_end_is_shown_to_end_in_a_year(world: World) -> None:
+    reservation = await world.reserve()
+    question = pb.LoadBalancerStatusRequest(lbId=reservation.lbId)
+    status = await world.call("LoadBalancerStatus", question, reservation.token)
+    assert status.expiresAt.seconds - status.timestamp.seconds == 365 * 86400
