@@ -26,6 +26,8 @@ _LB_DROPS = {
     "drop_epoch_assign_miss": LbDrop.EPOCH_MISS,
     "drop_lb_calendar_miss": LbDrop.CALENDAR_MISS,
     "drop_mbr_info_miss": LbDrop.MEMBER_MISS,
+    "drop_mbr_soft_evicted": LbDrop.MEMBER_SOFT_EVICTED,
+    "drop_mbr_deregistered": LbDrop.MEMBER_DEREGISTERED,
     "drop_no_udplb_hdr": LbDrop.NOT_UDPLB_PORT,
     "drop_not_ip": LbDrop.NOT_IP,
 }

@@ -28,6 +28,11 @@ from ejfat.live.sockets import ReceivePlan, ReceiverThreads, SendPlan, send_even
 _LOOK_S = 0.2
 """Seconds between two looks at the status."""
 _FIRST_TICK = 1_000_000
+_RATE_HZ = 200.0
+_PROBES = 64
+"""Events in a row that must arrive before the tables that are shown are taken to be in effect. Until their first tick,
+which is ahead, events go to the workers before."""
+_PROBE_S = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +141,11 @@ async def _examine(plan: DoctorPlan, found: Examination, stack: contextlib.Async
     stack.callback(reporting.cancel)
     slots = await _wait_for_slots(plan, stub, question)
     if found.note("tables", slots == status.slotResolution, f"{slots} of {status.slotResolution} slots"):
+        waited = await _until_in_effect(plan, data, receiver)
+        if waited is None:
+            found.note("in effect", False, f"not within {_PROBE_S:g} s: events do not all arrive")
+        else:
+            found.note("in effect", True, f"after {waited:.1f} s of events that were not counted")
         await _send_and_count(plan, data, receiver, found)
     after: Any = await call(stub.LoadBalancerStatus, question, uri.token)
     issues = [
@@ -172,30 +182,67 @@ async def _wait_for_slots(plan: DoctorPlan, stub: Any, question: pb.LoadBalancer
         await asyncio.sleep(_LOOK_S)
 
 
+def _sending(plan: DoctorPlan, data: Endpoint, first_tick: int) -> SendPlan:
+    """Return how events are sent.
+
+    Args:    first_tick: where no sync messages are sent; the ticks of others are microseconds.
+    """
+    return SendPlan(
+        target=data,
+        segmenter=Segmenter(version=plan.version, mtu=1500, ip_version=data.ip.version),
+        rate_hz=_RATE_HZ,
+        first_tick=None if plan.uri.sync else first_tick,
+        sync=_sync(plan),
+    )
+
+
+async def _until_in_effect(plan: DoctorPlan, data: Endpoint, receiver: ReceiverThreads) -> float | None:
+    """Send small events until they arrive, one after the other; return the seconds that took, None: they did not."""
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    tick = _FIRST_TICK - round(2 * _PROBE_S * _RATE_HZ)
+    while loop.time() - started < _PROBE_S:
+        before = receiver.counters().packets
+        what = _sending(plan, data, tick)
+        tick += _PROBES
+        sent = await send_events(what, iter([b"probe"] * _PROBES), lambda: 0)
+        for _ in range(10):
+            await asyncio.sleep(_LOOK_S / 10)
+            arrived = receiver.counters().packets - before
+            if arrived == sent.packets:
+                await _forget(receiver)
+                return loop.time() - started
+    await _forget(receiver)
+    return None
+
+
+async def _forget(receiver: ReceiverThreads) -> None:
+    """Take the events out of the queue that have arrived so far."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_LOOK_S):
+            async for _ in receiver.results():
+                pass
+
+
 async def _send_and_count(
     plan: DoctorPlan, data: Endpoint, receiver: ReceiverThreads, found: Examination
 ) -> None:
     """Send events with every entropy and count what arrives: whole events, packets, ports."""
     entropies = random.Random(plan.events)
-    what = SendPlan(
-        target=data,
-        segmenter=Segmenter(version=plan.version, mtu=1500, ip_version=data.ip.version),
-        rate_hz=200.0,
-        first_tick=None if plan.uri.sync else _FIRST_TICK,
-        sync=_sync(plan),
-    )
+    what = _sending(plan, data, _FIRST_TICK)
     payload = random.Random(0).randbytes(plan.size)
+    before, missed_before = receiver.counters(), receiver.missed()
     consumed = asyncio.create_task(_collect(receiver, plan.events))
     sent = await send_events(what, iter([payload] * plan.events), lambda: entropies.getrandbits(16))
     try:
         whole = await asyncio.wait_for(consumed, plan.patience_s)
     except TimeoutError:
-        whole = receiver.counters().events_complete
-    counters = receiver.counters()
-    arrived, missed = f"{counters.packets} of {sent.packets} packets arrived", receiver.missed()
+        whole = receiver.counters().events_complete - before.events_complete
+    packets = receiver.counters().packets - before.packets
+    arrived, missed = f"{packets} of {sent.packets} packets arrived", receiver.missed() - missed_before
     if missed:
         arrived += f"; this host's own sockets had no room for {missed}"
-    found.note("loss", counters.packets == sent.packets, arrived)
+    found.note("loss", packets == sent.packets, arrived)
     found.note("events", whole == sent.events, f"{whole} of {sent.events} events arrived whole")
     ports = receiver.ports_used()
     wanted = 1 << plan.port_bits

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -24,6 +25,7 @@ CHECKS = [
     "workers",
     "next hop",
     "tables",
+    "in effect",
     "loss",
     "events",
     "ports",
@@ -86,3 +88,25 @@ async def test_tls_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     with pytest.raises(LabError, match=r"no\.pem"):
         async with Lab(parse_lab(text, str(tmp_path / "x.yaml"))):
             pass
+
+
+async def test_doctor_right_after_a_run_of_another_worker_waits_until_its_own_slots_are_in_effect(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "data").write_bytes(bytes(100_000))
+    async with Lab(parse_lab(FILE.format(pid=os.getpid(), options=""), str(tmp_path / "x.yaml"))) as lab:
+        (status,) = lab.status().apps
+        app = status.said
+        there = ["--uri", app["uri"]]
+        for _ in range(2):
+            worker = ["recv", "--listen", "10.7.0.2:20000", "--duration", "5s", *there]
+            sender = ["send", "--rate", "50", "--event-size", "1000", *there, str(tmp_path / "data")]
+            received, sent = await asyncio.gather(
+                lab.run("w1", [*EJFAT, *worker]), lab.run("w1", [*EJFAT, *sender])
+            )
+            assert (received.returncode, sent.returncode) == (0, 0), received.stderr
+            checked = await lab.run(
+                "w1", [*EJFAT, "doctor", "--address", "10.7.0.2", "--json", "--events", "50", *there]
+            )
+            told = json.loads(checked.stdout)
+            assert told["ok"], told

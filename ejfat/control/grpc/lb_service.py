@@ -395,10 +395,10 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
         """Return whether the holder of a token may make one with this permission."""
         if wanted.resource is Resource.ALL:
             return any(p.resource is Resource.ALL and p.covers(wanted.action, {}) for p in parent.permissions)
-        path = {wanted.resource: wanted.resource_id}
+        path: dict[Resource, str] = {wanted.resource: wanted.resource_id}
         if wanted.resource in (Resource.RESERVATION, Resource.SESSION):
             reservation = self._plane.find(wanted.resource_id.partition("/")[0])
-            path = (reservation.path if reservation else {}) | path
+            path = ({} if reservation is None else reservation.path) | path
         return parent.allows(wanted.action, path)
 
     def _allowed(self, secret: str, lb_id: str, action: Action) -> Reservation:

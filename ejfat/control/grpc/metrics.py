@@ -36,6 +36,9 @@ _LB_DROPS = {
     "epoch_assign_miss": LbDrop.EPOCH_MISS,
     "lb_calendar_miss": LbDrop.CALENDAR_MISS,
     "mbr_info_miss": LbDrop.MEMBER_MISS,
+    # not known to the public control plane: its data plane counts these by member, under other names
+    "mbr_soft_evicted": LbDrop.MEMBER_SOFT_EVICTED,
+    "mbr_deregistered": LbDrop.MEMBER_DEREGISTERED,
 }
 _LB_COUNTS: dict[str, Callable[[LbCounters], int]] = {
     "rx_pkt": lambda lb: lb.rx_packets,
