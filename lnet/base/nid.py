@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass
 from enum import IntEnum
 from ipaddress import AddressValueError, IPv4Address
+from itertools import product
+from math import prod
 from typing import Self
 
 from lnet.base.errors import NidError
@@ -34,6 +36,11 @@ _DECIMAL = frozenset({NetType.LO, NetType.GNI, NetType.PTLF, NetType.KFI})
 """Types whose addresses are printed as a number."""
 _TYPES = {kind.name.lower(): kind for kind in NetType}
 _NET = re.compile(rf"({'|'.join(_TYPES)})(\d{{0,9}})", re.ASCII)
+
+_RANGED = re.compile(r"\[([^]]*)\]")
+_NUMBERS = re.compile(r"(\d{1,3})(?:-(\d{1,3})(?:/(\d{1,3}))?)?", re.ASCII)
+MAX_RANGE = 128
+"""The most NIDs that a range stands for (LNET_MAX_NIDS_PER_PEER)."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -104,6 +111,39 @@ class Nid:
         if self.net.kind not in set(NetType):
             return f"{int(self.addr):x}@{self.net}"
         return f"{int(self.addr) if self.net.kind in _DECIMAL else self.addr}@{self.net}"
+
+
+def is_other_net(text: str) -> bool:
+    """Return whether a text names a network of a kind that is not built here, such as tcp1 or kfi."""
+    match = _NET.fullmatch(text.strip())
+    return match is not None and _TYPES[match[1]] is not NetType.O2IB
+
+
+def parse_nids(text: str) -> list[Nid]:
+    """Read a NID, or a range of NIDs: `10.1.1.[2-5,9]@o2ib0`, `10.1.[1-2].[1-9/2]@o2ib0`.
+
+    Raises:  NidError: not such a range, or more than 128 NIDs.
+    """
+    addr, at, net = text.strip().partition("@")
+    if "[" not in addr:
+        return [Nid.parse(text)]
+    parts = _RANGED.split(addr)
+    places = [_numbers(part, text) if index % 2 else [part] for index, part in enumerate(parts)]
+    count = prod(len(place) for place in places)
+    if count > MAX_RANGE:
+        raise NidError(f"{text!r} has {count} NIDs, more than {MAX_RANGE}")
+    return [Nid.parse("".join(map(str, chosen)) + at + net) for chosen in product(*places)]
+
+
+def _numbers(text: str, whole: str) -> list[str]:
+    found: dict[str, None] = {}
+    for part in text.split(","):
+        match = _NUMBERS.fullmatch(part.strip())
+        low, high = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if match is None or low > high or match[3] == "0":
+            raise NidError(f"{whole!r}: [{text}] is not a range of numbers such as [1-4,9]")
+        found.update(dict.fromkeys(map(str, range(low, high + 1, int(match[3] or 1)))))
+    return list(found)
 
 
 def parse_addr(text: str) -> IPv4Address:

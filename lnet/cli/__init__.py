@@ -11,6 +11,7 @@ app = command_group("Configure and inspect LNet on the hosts of a lab.", cls=Lne
 for _name, _group in (
     ("o2ibs", o2ibs.group),
     ("net", nets.group),
+    ("interface", nets.interface_group),
     ("peer", peers.group),
     ("set", _globals.setting),
     ("global", _globals.every),

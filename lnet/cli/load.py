@@ -21,6 +21,10 @@ from opavnic.lab.file.errors import LabError
 SILENT_S: Final = 1.0
 """Seconds without a reply after which a command says what it is waiting for."""
 _ROUTES_SHOWN: Final = 4
+_MEASURED: Final = (
+    "opavnic: selftest of a running lab measures this machine's processor, not its links; "
+    "`opavnic bench lnet` says what links would carry"
+)
 _HOW_LONG: Final = (
     "a message fails after the timeout in the lab file; one that the peer may have received fails "
     "only after six more timeouts (at least 20 s)"
@@ -116,6 +120,7 @@ def selftest(
         print_json(data)
     else:
         print_text(format_yaml({"selftest": [data]}))
+        say(_MEASURED)
     if data["failed"]:
         say(f"opavnic: {data['failed']} messages failed")
         for failure in data["failures"]:

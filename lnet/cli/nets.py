@@ -12,6 +12,10 @@ from opavnic.cli.base.common import AsJson, LabOption
 from opavnic.cli.base.group import OptionalValueCommand, command_group
 from opavnic.cli.base.output import EXIT_USAGE, fail
 
+interface_group = command_group(
+    "Interfaces of networks, as since 2.17: `interface add` and `del` are `net add` and `net del`.",
+    cls=NetGroup,
+)
 group = command_group("Networks: several interfaces under one NID, or each with its own.", cls=NetGroup)
 VERBOSE = OptionalValueCommand.of("1", "-v", "--verbose")
 """The class of commands with `-v` and `-v LEVEL`."""
@@ -24,6 +28,7 @@ def add_to(app: typer.Typer) -> None:
     app.command("net_status")(net_status)
 
 
+@interface_group.command("add")
 @group.command("add")
 def net_add(
     net_name: NeededNet,
@@ -77,6 +82,7 @@ def net_add(
     )
 
 
+@interface_group.command("del")
 @group.command("del")
 def net_del(
     net_name: NeededNet,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 import typer
@@ -20,7 +21,8 @@ Nids = Annotated[list[str] | None, typer.Option("--nid", help="NIDs of the peer:
 
 
 def _words(nids: list[str] | None) -> list[str] | None:
-    return ",".join(nids).replace(",", " ").split() if nids else None
+    """Divide lists at commas and blanks, except for those within the brackets of a range."""
+    return re.findall(r"(?:\[[^]]*\]|[^,\s\[])+", ",".join(nids)) if nids else None
 
 
 @group.command("add")

@@ -32,6 +32,13 @@ def import_command(
     remove: Annotated[bool, typer.Option("--del", help="Remove what the file has.")] = False,
     show: Annotated[bool, typer.Option("--show", help="Show what the file names.")] = False,
     execute: Annotated[bool, typer.Option("--exec", help="Do its pings and discoveries.")] = False,
+    skip: Annotated[
+        bool,
+        typer.Option(
+            "--skip-unsupported",
+            help="Leave out networks of other kinds, their peers, and routes; name them.",
+        ),
+    ] = False,
     host: Host = None,
     lab: LabOption = None,
     as_json: AsJson = False,
@@ -56,10 +63,22 @@ def import_command(
         "--show": ("show_yaml", "show"),
         "--exec": ("exec_yaml", "manage"),
     }.get(asked[0] if asked else "", ("import_yaml", "add"))
+    if skip and command not in ("import_yaml", "remove_yaml"):
+        fail(f"import {asked[0]}: --skip-unsupported goes with --add and --del", EXIT_USAGE)
+    more = {"skip": "1"} if skip else {}
     stream = sys.stdin.buffer if file is None else file
     text = text_of(read_stream(stream, "import", MAX_FILE, "configuration"), "import")
     run_command(
-        host, lab, command, verb, "import", name="import", patience_s=_EXEC_S, text=text, as_json=as_json
+        host,
+        lab,
+        command,
+        verb,
+        "import",
+        name="import",
+        patience_s=_EXEC_S,
+        text=text,
+        as_json=as_json,
+        **more,
     )
 
 

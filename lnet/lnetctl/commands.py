@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from ipaddress import IPv4Address
 from typing import Any, Final, TypeVar
 
 from lnet.base.errors import CommandError, NidError
-from lnet.base.nid import Net, Nid
+from lnet.base.nid import Net, Nid, parse_nids
 from lnet.node.node import LnetNode
 from lnet.objects.objects import LnetNi
 from lnet.settings.networks import Bonding
@@ -72,6 +72,14 @@ def nid_of(text: str) -> Nid:
     Raises:  CommandError: EINVAL.
     """
     return checked(lambda: Nid.parse(text))
+
+
+def nids_of(texts: Iterable[str]) -> list[Nid]:
+    """Read NIDs and ranges of NIDs.
+
+    Raises:  CommandError: EINVAL.
+    """
+    return [nid for text in texts for nid in checked(lambda text=text: parse_nids(text))]  # type: ignore[misc]
 
 
 def level_of(text: str) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from lnet.base.errors import CommandError
 from lnet.base.nid import Nid
-from lnet.lnetctl.commands import Commands, Document, level_of, nid_of
+from lnet.lnetctl.commands import Commands, Document, level_of, nid_of, nids_of
 from lnet.lnetctl.documents import BACKUP, bonded_peer_document, rail_peer_document
 from lnet.lnetctl.nets import health_of
 from lnet.routes.rail_table import is_multi_rail
@@ -53,7 +53,7 @@ class PeerCommands(Commands):
         Raises:  CommandError: EINVAL: not a NID, one of this node, or no network with Multi-Rail here; EEXIST: another
             peer has a NID; EPERM: several NIDs and `non_mr`.
         """
-        others = [nid_of(nid) for nid in nids]
+        others = nids_of(nids)
         primary = nid_of(prim_nid) if prim_nid is not None else others[0] if others else None
         if primary is None:
             raise CommandError(errno.EINVAL, "missing mandatory parameters: prim_nid, nid")
@@ -91,8 +91,9 @@ class PeerCommands(Commands):
         """
         if prim_nid is None:
             raise CommandError(errno.EINVAL, "missing mandatory parameter: prim_nid")
-        self._check_removal(nid_of(prim_nid), [nid_of(nid) for nid in nids])
-        self._remove_peer(nid_of(prim_nid), [nid_of(nid) for nid in nids])
+        wanted = nids_of(nids)
+        self._check_removal(nid_of(prim_nid), wanted)
+        self._remove_peer(nid_of(prim_nid), wanted)
         return {}
 
     def _check_removal(self, primary: Nid, nids: list[Nid]) -> None:

@@ -27,13 +27,14 @@ class WholeCommands(TargetCommands, NetCommands, PeerCommands, GlobalCommands):
 
     # --- import --add --------------------------------------------------------------------------------------
 
-    def import_yaml(self, text: str) -> Document:
+    def import_yaml(self, text: str, skip: str | None = None) -> Document:
         """Add a configuration to the present one: all of it or, if anything in it is wrong, nothing.
 
+        Args:    skip: leave out what is not built here; see `parse_dlc`.
         Returns: the sections that are not applied, and the status requested by `net_status`.
         Raises:  CommandError: EINVAL with the line; EEXIST; ENODEV; ENOENT.
         """
-        document = parse_dlc(text)
+        document = parse_dlc(text, skip=bool(skip))
         groups = [group for group in document.nets if self._check_group(group, extend=False)]
         for target in document.o2ibs:
             self._check_target(target)
@@ -89,12 +90,12 @@ class WholeCommands(TargetCommands, NetCommands, PeerCommands, GlobalCommands):
 
     # --- import --del --------------------------------------------------------------------------------------
 
-    def remove_yaml(self, text: str) -> Document:
+    def remove_yaml(self, text: str, skip: str | None = None) -> Document:
         """Remove all parts of a configuration or, if anything in it is wrong, nothing; reset its settings to defaults.
 
         Raises:  CommandError: EINVAL with the line; ENOENT: no such network, peer or target; ENODEV: no such interface.
         """
-        document = parse_dlc(text, add=False)
+        document = parse_dlc(text, add=False, skip=bool(skip))
         for net in document.whole_nets:
             self._ni(str(net))
         for group in document.nets:

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from lnet.base.errors import CommandError, NidError
-from lnet.base.nid import Net, Nid
+from lnet.base.nid import Net, Nid, is_other_net, parse_nids
 from lnet.settings.dlc_reader import DlcReader
 from lnet.settings.networks import Bonding, NetworkGroup
 from lnet.settings.settings import ALIASES, ORDER
@@ -37,6 +37,7 @@ MAX_TEXT: Final = 1 << 20
 """Maximum number of characters in a configuration."""
 KNOWN: Final = ("net", "peer", "global", "numa", "o2ibs", "net_status", "ping", "discover")
 """Sections that are applied, shown or executed."""
+_LEAVE_OUT: Final = "`lnetctl import --skip-unsupported` leaves it out"
 _IGNORED: Final = frozenset({"routing", "buffers", "statistics", "udsp"})
 """Sections of the real tool for what is not built; they are named if they ask for anything."""
 _STATE_NI: Final = frozenset(
@@ -100,10 +101,11 @@ class DlcDocument:
     """Keys with settings that are not applied."""
 
 
-def parse_dlc(text: str, *, add: bool = True) -> DlcDocument:
-    """Read a DLC document.
+def parse_dlc(text: str, *, add: bool = True, skip: bool = False) -> DlcDocument:
+    """Read a DLC document; one without any section asks for nothing.
 
-    Args:    add: whether networks are to be added, which needs interfaces.
+    Args:    add: whether networks are to be added, which needs interfaces. skip: leave out, and name in `ignored`, what
+        is not built here: networks of other kinds and the peers on them, ip2nets, routes, unknown sections.
     Raises:  CommandError: EINVAL, with the line and the path of the first error; EFBIG: too long.
     """
     if len(text) > MAX_TEXT:
@@ -115,18 +117,30 @@ def parse_dlc(text: str, *, add: bool = True) -> DlcDocument:
     reader = DlcReader(source)
     for problem in source.problems:
         raise reader.wrong(problem.path, problem.message)
-    top = reader.mapping(source.data, (), set(KNOWN), set(), _IGNORED | {"route"})
-    if top.get("route"):
-        raise reader.wrong(("route",), "routes are not built here: all hosts of a lab are on one fabric")
+    given = {} if source.data is None else source.data
+    unknown = (
+        frozenset(map(str, given)) - {*KNOWN, *_IGNORED, "route"} if skip and isinstance(given, dict) else ()
+    )
+    top = reader.mapping(given, (), set(KNOWN), set(), _IGNORED.union({"route"}, unknown))
+    if top.get("route") and not skip:
+        text = f"routes are not built here: all hosts of a lab are on one fabric; {_LEAVE_OUT}"
+        raise reader.wrong(("route",), text)
     document = DlcDocument(
-        sections=tuple(map(str, top)), ignored={key for key in _IGNORED & top.keys() if top[key]}
+        sections=tuple(map(str, top)),
+        ignored={key for key in _IGNORED.union({"route"}, unknown) & top.keys() if top[key]},
     )
     for item, path in reader.sequence(top.get("net"), ("net",)):
         if isinstance(item, dict) and str(item.get("net type")).rstrip("0") == "lo":
             continue  # every node has it
+        if skip and (what := _other_net(item)):
+            document.ignored.add(what)
+            continue
         _read_net(reader, item, path, document, add=add)
     for item, path in reader.sequence(top.get("peer"), ("peer",)):
-        document.peers.append(_read_peer(reader, item, path))
+        if skip and (what := _other_peer(item)):
+            document.ignored.add(what)
+            continue
+        document.peers.append(_read_peer(reader, item, path, document if skip else None))
     _read_settings(reader, top, document)
     for item, path in reader.sequence(top.get("o2ibs"), ("o2ibs",)):
         document.o2ibs.append(_read_target(reader, item, path))
@@ -144,10 +158,11 @@ def parse_dlc(text: str, *, add: bool = True) -> DlcDocument:
 
 def _read_net(reader: DlcReader, data: Any, path: KeyPath, document: DlcDocument, *, add: bool) -> None:
     if isinstance(data, dict) and "ip2net" in data:
-        raise reader.wrong((*path, "ip2net"), "ip2nets is not built here; name the interfaces of each host")
+        text = f"ip2nets is not built here; name the interfaces of each host; {_LEAVE_OUT}"
+        raise reader.wrong((*path, "ip2net"), text)
     needed = {"net type", "local NI(s)"} if add else {"net type"}
     entry = reader.mapping(data, path, {"net type", "local NI(s)"}, needed, frozenset({"detail", "seq_no"}))
-    net = reader.value(entry, "net type", path, Net.parse)
+    net = reader.value(entry, "net type", path, _net)
     where = (*path, "local NI(s)")
     nis = reader.sequence(entry.get("local NI(s)"), where)
     if not nis and add:
@@ -169,6 +184,29 @@ def _read_net(reader: DlcReader, data: Any, path: KeyPath, document: DlcDocument
         raise reader.wrong(where, str(error)) from None
 
 
+def _net(text: str) -> Net:
+    try:
+        return Net.parse(text)
+    except NidError as error:
+        raise NidError(f"{error}; {_LEAVE_OUT}" if is_other_net(text) else str(error)) from None
+
+
+def _other_net(data: Any) -> str:
+    """Return what an entry of `net` is that is not built here; empty: it is."""
+    if not isinstance(data, dict):
+        return ""
+    if "ip2net" in data:
+        return f"ip2net {data['ip2net']}"
+    text = str(data.get("net type"))
+    return f"net {text}" if is_other_net(text) else ""
+
+
+def _other_peer(data: Any) -> str:
+    """Return the name of a peer whose primary NID is on a network of another kind; empty: it is not."""
+    primary = str(data.get("primary nid")) if isinstance(data, dict) else ""
+    return f"peer {primary}" if is_other_net(primary.rpartition("@")[2]) else ""
+
+
 def _read_ni(
     reader: DlcReader, data: Any, path: KeyPath
 ) -> tuple[list[str], dict[str, int], tuple[int, ...] | None]:
@@ -178,30 +216,43 @@ def _read_ni(
     if not isinstance(names, dict | list):
         raise reader.wrong((*path, "interfaces"), "expected 0: NAME, 1: NAME, ...")
     where = (*path, "tunables")
-    tunables = reader.mapping(ni.get("tunables") or {}, where, {*NAMES, "CPT"}, set())
+    # until 2.14, and by some vendors, those of the LND stand among the others, or within them
+    tunables = reader.mapping(
+        ni.get("tunables") or {}, where, {*NAMES, "CPT"}, set(), LND_NAMES | {"lnd tunables"}
+    )
+    for name in LND_NAMES & tunables.keys():
+        reader.number(tunables, name, where)
     given: dict[str, int] = {name: reader.number(tunables, name, where) for name in NAMES if name in tunables}
-    where = (*path, "lnd tunables")
-    lnd = reader.mapping(ni.get("lnd tunables") or {}, where, set(LND_NAMES), set())
-    for name in lnd:
-        reader.number(lnd, name, where)
+    for place, section in (
+        ((*path, "lnd tunables"), ni.get("lnd tunables")),
+        ((*where, "lnd tunables"), tunables.get("lnd tunables")),
+    ):
+        lnd = reader.mapping(section or {}, place, set(LND_NAMES), set())
+        for name in lnd:
+            reader.number(lnd, name, place)
     cpts = reader.cpts(ni, path)
     return list(map(str, names.values() if isinstance(names, dict) else names)), given, cpts
 
 
 def _not_here(ni: Any) -> set[str]:
     """Return the tunables of an NI whose value is not the one that they have here."""
-    lnd = ni.get("lnd tunables") or {}
+    common = ni.get("tunables") or {}
+    lnd = common | (common.get("lnd tunables") or {}) | (ni.get("lnd tunables") or {})
     return {name for name, value in FIXED.items() if name in lnd and int(lnd[name]) != value}
 
 
-def _read_peer(reader: DlcReader, data: Any, path: KeyPath) -> PeerEntry:
+def _read_peer(reader: DlcReader, data: Any, path: KeyPath, skipping: DlcDocument | None) -> PeerEntry:
+    """Read a peer. Args: skipping: where NIDs of other kinds are named that are left out; None: they are errors."""
     known = {"primary nid", "Multi-Rail", "peer ni"}
     entry = reader.mapping(data, path, known, {"primary nid"}, frozenset({"peer state", "seq_no", "nid"}))
     primary = reader.value(entry, "primary nid", path, Nid.parse)
     nids = []
     for item, ni_path in reader.sequence(entry.get("peer ni"), (*path, "peer ni")):
         ni = reader.mapping(item, ni_path, {"nid"}, {"nid"}, _STATE_PEER_NI)
-        nids.append(reader.value(ni, "nid", ni_path, Nid.parse))
+        if skipping is not None and is_other_net(str(ni["nid"]).rpartition("@")[2]):
+            skipping.ignored.add(f"nid {ni['nid']}")
+            continue
+        nids += reader.value(ni, "nid", ni_path, parse_nids)
     return PeerEntry(primary, tuple(nids), reader.flag(entry, "Multi-Rail", path, default=True))
 
 

@@ -12,6 +12,7 @@ from opavnic.lab.file.yaml_source import YamlSource
 from vema.em.desired.problems import KeyPath, path_text
 
 _CPTS: Final = re.compile(r"\[(\d{1,3}(?:-\d{1,3})?(?:\s*,\s*\d{1,3}(?:-\d{1,3})?)*)?\]")
+_CPT: Final = re.compile(r"\d{1,3}", re.ASCII)
 _INT: Final = re.compile(r"-?\d{1,12}", re.ASCII)
 
 
@@ -95,10 +96,12 @@ class DlcReader:
 
 
 def parse_cpts(text: str) -> tuple[int, ...]:
-    """Read a set of CPU partitions: [0,2-5].
+    """Read a set of CPU partitions: [0,2-5], or the number of one: 0.
 
     Raises:  NidError: anything else.
     """
+    if _CPT.fullmatch(text.strip()):
+        return (int(text),)
     match = _CPTS.fullmatch(text.strip())
     if match is None:
         raise NidError(f"{text.strip()[:40]!r} is not a set of CPU partitions such as [0,1]")

@@ -150,7 +150,6 @@ def test_printed_as_lnetctl_does() -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "expected keys"),
         ("o2ibs", "expected keys"),
         ("o2ibs: 5", "line 1: o2ibs: expected a list, not int"),
         (
