@@ -249,8 +249,10 @@ def _become(request: dict[str, Any], files: Sequence[int]) -> NoReturn:
         sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
         sys.stderr = open(2, "w", encoding="utf-8", closefd=False, buffering=1)  # noqa: SIM115
         if request["module"] == COMMAND[-1]:
+            from opavnic.cli.enter_at_once import enter_at_once
             from opavnic.cli.main import main
 
+            enter_at_once(request["words"], sigint_was_ignored=False)
             code = main()
         else:
             runpy.run_module(request["module"], run_name="__main__", alter_sys=True)

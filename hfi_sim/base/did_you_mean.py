@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 NEAR = 0.4
@@ -23,7 +22,7 @@ def unknown_name(what: str, name: str, known: Iterable[str]) -> str:
     if not names:
         return f'unknown {what} "{name}" (none exist)'
     lowered = {known_name.lower(): known_name for known_name in reversed(names)}
-    close = difflib.get_close_matches(name.lower(), list(lowered), n=1, cutoff=NEAR)
+    close = _closest(name.lower(), lowered)
     like = f'nearest: "{lowered[close[0]]}"; ' if close else ""
     rest = f", ... ({len(names)} in all)" if len(names) > _SHOWN else ""
     return f'unknown {what} "{name}" ({like}known: {", ".join(names[:_SHOWN])}{rest})'
@@ -38,7 +37,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     if not names:
         return "none exist"
     more = ", ..." if len(names) > _LISTED else ""
-    close = difflib.get_close_matches(name, names, n=1, cutoff=NEAR)
+    close = _closest(name, names)
     return f"known: {', '.join(names[:_LISTED])}{more}" + (f"; nearest: {close[0]}" if close else "")
 
 
@@ -48,3 +47,10 @@ def hint(name: str, known: Iterable[str], before: int) -> str:
     To compare a name with all that are known takes time, and the hundredth hint is not read.
     """
     return f" ({nearest(name, known)})" if before < _HINTS else ""
+
+
+def _closest(name: str, known: Iterable[str]) -> list[str]:
+    """Return the name most like another one, or nothing."""
+    import difflib  # only mistakes need it
+
+    return difflib.get_close_matches(name, list(known), n=1, cutoff=NEAR)

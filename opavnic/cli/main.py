@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import importlib
 import importlib.util
-import io
 import logging
 import os
 import stat
@@ -27,6 +26,7 @@ from opavnic.cli.base.errors import RENAMED
 from opavnic.cli.base.forms import form_asked_for, offer_forms, with_forms
 from opavnic.cli.base.group import CommandGroup
 from opavnic.cli.base.output import EXIT_FAILED, EXIT_USAGE, complain, printing, say
+from opavnic.cli.base.streams import open_standard_streams
 
 ENTRY_POINTS: Final = "opavnic.cli"
 COMPLETE: Final = "_OPAVNIC_COMPLETE"
@@ -208,10 +208,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     130: interrupted before it was done. A command that runs until it is interrupted returns 0.
     """
-    _open_standard_streams()
+    open_standard_streams()
     words = list(sys.argv[1:] if arguments is None else arguments)
     with printing(form_asked_for(words)):
         return _run(words)
+
+
+def explain(words: list[str], error: Exception) -> int:
+    """Print why a command has failed, and return the exit code, as `main` does."""
+    with printing(form_asked_for(words)):
+        return _explain(error)
 
 
 def _run(words: list[str]) -> int:
@@ -233,23 +239,6 @@ def _run(words: list[str]) -> int:
     except Exception as error:
         return _explain(error)
     return code if isinstance(code, int) else 0
-
-
-def _open_standard_streams() -> None:
-    """Open /dev/null for a closed stdin, stdout or stderr, and make every text printable in any encoding.
-
-    Otherwise a socket or lock of a lab could get the number of a closed stream and be lost when the lab detaches.
-    """
-    for fd in range(3):
-        try:
-            os.fstat(fd)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number: this one
-    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for good
-    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
 
 
 def _explain(error: Exception) -> int:
@@ -281,7 +270,7 @@ def _explain(error: Exception) -> int:
         complain("\n".join(error.problems), EXIT_USAGE, problems=error.problems)
         return EXIT_USAGE
     if isinstance(error, HfiSimError):
-        code = EXIT_USAGE if isinstance(error, InputError) else EXIT_FAILED
+        code = getattr(error, "exit_code", EXIT_USAGE if isinstance(error, InputError) else EXIT_FAILED)
         complain(str(error), code, hint=getattr(error, "hint", ""))
         return code
     if isinstance(error, OSError) and error.errno in (

@@ -13,6 +13,10 @@ def start() -> None:
     ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # otherwise Ctrl-C prints a traceback out of an import
     gc.disable()  # imports make no garbage: looking for it among all that they make is a tenth of a short command
+    if sys.argv[1:2] == ["exec"]:
+        from opavnic.cli.enter_at_once import enter_at_once
+
+        enter_at_once(sys.argv[1:], ignored)
     from opavnic.base import signals
     from opavnic.cli.main import main
 

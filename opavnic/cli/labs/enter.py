@@ -62,7 +62,6 @@ def shell(host: Host, lab: LabOption = None, plain: Plain = False, umad: Umad = 
 
 
 def _run(host: str, command: list[str], lab: str | None, plain: bool, umad: bool | None) -> None:
-    from opavnic.lab.file.errors import ProgramError
     from opavnic.lab.hosts.enter import become, plain_command
     from opavnic.lab.ownership.runtime import running_lab
 
@@ -76,10 +75,7 @@ def _run(host: str, command: list[str], lab: str | None, plain: bool, umad: bool
     if plain:
         print_line(plain_command(journal, host, command))
         return
-    try:
-        become(directory, journal, host, command, devices=umad)
-    except ProgramError as error:
-        fail(str(error), error.exit_code)
+    become(directory, journal, host, command, devices=umad)
 
 
 exec_command.context_settings = {"ignore_unknown_options": True}  # type: ignore[attr-defined]

@@ -13,7 +13,6 @@ import ctypes
 import errno
 import fcntl
 import os
-import platform
 import struct
 from dataclasses import dataclass
 from typing import Final
@@ -80,9 +79,9 @@ def listen() -> int:
 
     Raises:  OSError: EBUSY: a process above has such a filter already. ENOSYS: an unknown architecture.
     """
-    architecture = ARCHITECTURES.get(platform.machine())
+    architecture = ARCHITECTURES.get(os.uname().machine)
     if architecture is None:
-        raise OSError(errno.ENOSYS, f"no numbers of system calls for {platform.machine()}")
+        raise OSError(errno.ENOSYS, f"no numbers of system calls for {os.uname().machine}")
     program = filter_program(architecture)
     buffer = ctypes.create_string_buffer(program, len(program))
     head = struct.pack("<H6xQ", len(program) // 8, ctypes.addressof(buffer))

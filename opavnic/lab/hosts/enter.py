@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import shlex
 import signal
@@ -19,13 +18,10 @@ from opavnic.devices.kernel.entry import EntryError
 from opavnic.lab.file.errors import LabError, LabInputError, PrivilegeError, ProgramError
 from opavnic.lab.hosts.device_entry import enter_devices
 from opavnic.lab.hosts.guests.kinds import KINDS
-from opavnic.lab.hosts.names import ETC_HOSTS
 from opavnic.lab.ownership.identity import current_namespace
 from opavnic.lab.ownership.journal_entries import GuestEntry
 from opavnic.lab.ownership.namespaces import NETNS_DIR
-from opavnic.lab.ownership.runtime import Journal, LabDir
-
-log = logging.getLogger("opavnic.lab")
+from opavnic.lab.ownership.runtime import ETC_HOSTS, Journal, LabDir
 
 _MS_BIND: Final = 0x1000
 _MS_REC: Final = 0x4000
@@ -163,7 +159,7 @@ def name_host(lab: LabDir, host: str, is_private: bool) -> None:
     names = lab.host_names / host
     if is_private and names.is_file():
         with contextlib.suppress(OSError):  # a machine without /etc/hosts has nothing to cover
-            libc.mount(str(names), str(ETC_HOSTS), "none", _MS_BIND)
+            libc.mount(str(names), ETC_HOSTS, "none", _MS_BIND)
 
 
 def enter_private(libc: Libc, pid: int) -> None:
@@ -230,4 +226,6 @@ def _enter_devices(lab: LabDir, journal: Journal, host: str, is_private: bool, *
     except EntryError as error:
         if required:
             raise LabError(f"no umad devices on host {host}: {error}") from error
-        log.debug("no umad devices on host %s: %s", host, error)
+        import logging  # a start of Python takes a quarter longer with it
+
+        logging.getLogger("opavnic.lab").debug("no umad devices on host %s: %s", host, error)

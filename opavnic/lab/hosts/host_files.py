@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Final
 
 from opavnic.lab.file.model import LabModel
-from opavnic.lab.hosts.names import ETC_HOSTS, LOCALHOST, NamedVnic, hosts_text
+from opavnic.lab.hosts.names import LOCALHOST, NamedVnic, hosts_text
 from opavnic.lab.hosts.vnics import HostVnic
+from opavnic.lab.ownership.runtime import ETC_HOSTS
 
 log = logging.getLogger("opavnic.lab")
 

@@ -15,7 +15,6 @@ from typing import Final
 
 from hfi_sim.netdev.base import IpInterface
 
-ETC_HOSTS: Final = "/etc/hosts"
 LOCALHOST: Final = "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n"
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]+")
 _NO_ADDRESS: Final = "127.0.1.1"

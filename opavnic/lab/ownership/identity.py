@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import secrets
 import socket
 import struct
 from dataclasses import dataclass
@@ -61,7 +60,7 @@ def sign_namespace() -> NamespaceId:
     if mark is None:
         from hfi_sim.netdev.netlink import LinkClient  # late: not all commands need it
 
-        word = secrets.token_hex(16)
+        word = os.urandom(16).hex()
         links = LinkClient()
         try:
             links.set_alias(_LOOPBACK, _ALIAS + word)

@@ -48,7 +48,8 @@ OLD_LOG_FILE: Final = LOG_FILE + OLD_SUFFIX
 PRIVATE_DIR: Final = "netns"
 """Directory of namespace names for labs that may not use the system's directory."""
 NAMES_DIR: Final = "hosts"
-"""Directory of the files that programs on a host find as /etc/hosts, one for each host."""
+"""Directory of the files that programs on a host find as `ETC_HOSTS`, one for each host."""
+ETC_HOSTS: Final = "/etc/hosts"
 _FILES: Final = (
     CONTROL_SOCKET,
     MAD_SOCKET,
