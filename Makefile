@@ -34,7 +34,7 @@ OLD_NATIVE := build/native-before.so
 # 400 modules in each worker: compiled anew each time, that is the larger part of a collection.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help venv native deps browser host-tools bench-peers demo docs test test-fast test-slow test-long test-guests interop chaos mutants sanitize memcheck fuzz lint lint-python lint-native format generated opa-tools proto dist clean
+.PHONY: help venv native deps browser host-tools bench-peers demo docs test test-fast test-slow test-long test-kernel test-guests interop chaos mutants sanitize memcheck fuzz lint lint-python lint-native format generated opa-tools proto dist clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -100,6 +100,9 @@ test-slow: venv deps opa-tools browser ## the tests marked slow
 
 test-long: venv ## the tests marked long: campaigns of minutes, of which the other runs hold a part
 	$(BIN)/python -m pytest -m long -n 2
+
+test-kernel: venv ## Linux's own opa_vnic beside our agent, in the kernel that `opavnic kernel build` has built
+	$(BIN)/python -m pytest -rs tests/unit/opavnic/kernel
 
 test-guests: venv deps ## containers of podman and docker, and a virtual machine of QEMU, as hosts of labs
 	@sh tools/install-packages.sh $(GUEST_TOOLS)

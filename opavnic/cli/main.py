@@ -81,6 +81,7 @@ COMMANDS: Final = {
     "fm": LazyCommand("opavnic.cli.manage.fm:app", "Settings for a real fabric manager."),
     "mad": LazyCommand("opavnic.cli.manage.mad:app", "Send management datagrams; record and replay them."),
     "conformance": LazyCommand("opavnic.cli.program.conformance:app", "Run recorded test vectors."),
+    "kernel": LazyCommand("opavnic.cli.program.kernel:app", "Linux's own opa_vnic, built for user mode."),
     "bench": LazyCommand("opavnic.cli.program.bench:app", "Measure, side by side with comparable tools."),
     "install-dissectors": LazyCommand(
         "opavnic.cli.program.dissectors:install_dissectors", "Install dissectors for Wireshark and tshark."

@@ -20,7 +20,7 @@ removes them; a caller that owns the target may.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from hfi_sim.wire.mad.header import (
     BASE_VERSION_OPA,
@@ -40,7 +40,6 @@ from opavnic.base.errors import VectorFileError
 from opavnic.conformance.result import CaseDifference, Result
 from opavnic.conformance.vectors import Json, read_cases
 from opavnic.conformance.vema import VemaSession
-from opavnic.management.mad_client import MadClient
 from vema.attributes.attr_id import AttrId
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.counters import SummaryCounters
@@ -67,10 +66,17 @@ _LIST_COMPARED: Final = IfaceMacs.HEADER.place("start").size
 _COUNTERS_COMPARED: Final = SummaryCounters.HEADER.place("tx_errors").offset
 
 
+class AgentClient(Protocol):
+    """Asks agents; `MadClient` is one."""
+
+    def request(self, lid: int, mad: bytes) -> bytes | None:
+        """Send a request and return its response, or None."""
+
+
 class _Target:
     """The agent of one port, and the mapping of the session's vports to its own."""
 
-    def __init__(self, client: MadClient, lid: int) -> None:
+    def __init__(self, client: AgentClient, lid: int) -> None:
         self._client = client
         self.lid = lid
         self._fresh: Iterator[int] = iter(self._find_fresh())
@@ -150,7 +156,7 @@ class _Target:
 
 def run_vema_target(
     path: Path,
-    client: MadClient,
+    client: AgentClient,
     lid: int,
     remove: Callable[[int, list[int]], object] = lambda lid, vports: None,
 ) -> Result:

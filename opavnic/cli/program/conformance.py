@@ -21,6 +21,7 @@ from opavnic.cli.base.plugin_group import JoinedGroup
 from opavnic.cli.program.conformance_report import report
 from opavnic.conformance.datapaths import AUTO, find_datapath
 from opavnic.conformance.encap import run_encap
+from opavnic.conformance.kernel import run_vema_kernel
 from opavnic.conformance.result import Result
 from opavnic.conformance.rx import run_rx
 from opavnic.conformance.target import run_vema_target
@@ -56,6 +57,7 @@ TargetLid = Annotated[
         help="LID of the agent behind --target; default: the lowest.",
     ),
 ]
+Kernel = Annotated[bool, typer.Option("--kernel", help="Ask Linux's own opa_vnic, in user mode.")]
 
 
 @app.command(epilog="Example: opavnic conformance encap tests/vectors/encap-1.jsonl.gz")
@@ -71,13 +73,23 @@ def rx(files: Files, datapath: DatapathName = AUTO, as_json: AsJson = False) -> 
 
 
 @app.command(epilog="Example: opavnic conformance vema tests/vectors/vema-1.jsonl.gz")
-def vema(files: Files, target: Target = None, lid: TargetLid = None, as_json: AsJson = False) -> None:
+def vema(
+    files: Files,
+    target: Target = None,
+    lid: TargetLid = None,
+    kernel: Kernel = False,
+    as_json: AsJson = False,
+) -> None:
     """Replay recorded sessions of the management agent; compare responses, traps and the netdevs' states.
 
     With --target, requests go to an agent of a running lab, and the actions of a session's hosts are skipped.
-    The lab is left as it was found.
+    The lab is left as it was found. With --kernel they go to Linux's own opa_vnic: see opavnic kernel.
     """
-    if target is None:
+    if kernel:
+        if target is not None or lid is not None:
+            fail("--kernel starts a kernel of its own; give neither --target nor --lid", EXIT_USAGE)
+        _run(lambda: run_vema_kernel(files), as_json)
+    elif target is None:
         if lid is not None:
             fail("--lid selects an agent of a running lab; give its raw MAD socket with --target", EXIT_USAGE)
         # state changes of a session's VNICs would only clutter stderr; `opavnic -v` still shows them

@@ -1,0 +1,139 @@
+"""A kernel that runs: a process of user-mode Linux, its wire on a pair of sockets."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from opavnic.kernel.cache import BuiltKernel, KernelError
+from opavnic.kernel.wire import MAX_FRAME, MTU
+
+MEMORY: Final = "64M"
+READY: Final = b"opavnic: ready"
+_FAILED: Final = b"opavnic: "
+BOOT_S: Final = 60.0
+"""How long a kernel may take to come up."""
+_BUFFER: Final = 4 << 20
+_PR_SET_PDEATHSIG: Final = 1
+
+
+class KernelProcess:
+    """One process, and all that it starts: they end with `close`, and with the process that made it."""
+
+    def __init__(self, kernel: BuiltKernel, *, log: Path | None = None) -> None:
+        """Start it; `await_ready` waits for its driver. Args:  log: where its console goes, beside what is read here.
+
+        Raises:  KernelError: it cannot be started.
+        """
+        self.wire, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.wire.setblocking(False)
+        for end in (self.wire, theirs):
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER)
+        self._log = log
+        self._console = b""
+        self._directory = tempfile.mkdtemp(prefix="opavnic-kernel-")
+        wire = f"vec0:transport=fd,fd={theirs.fileno()},depth=64,mtu={MTU}"
+        command = [
+            str(kernel.program),
+            f"mem={MEMORY}",
+            f"initrd={kernel.first_files}",
+            "rdinit=/init",
+            "con0=fd:0,fd:1",
+            "con=null",
+            wire,
+            f"uml_dir={self._directory}/",
+        ]
+        try:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                pass_fds=[theirs.fileno()],
+                env={**os.environ, "TMPDIR": self._directory},
+                process_group=0,
+                preexec_fn=_die_with_parent,
+            )
+        except OSError as error:
+            self.wire.close()
+            shutil.rmtree(self._directory, ignore_errors=True)
+            raise KernelError(f"{kernel.program}: not started: {error.strerror}") from error
+        finally:
+            theirs.close()
+
+    def __enter__(self) -> Self:
+        """Return the process."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End it."""
+        self.close()
+
+    @property
+    def pid(self) -> int:
+        """Its number, which is that of its process group too."""
+        return self._process.pid
+
+    def await_ready(self, timeout_s: float = BOOT_S) -> None:
+        """Wait until our module is loaded.
+
+        Raises:  KernelError: it ended, something failed in it, or it takes too long.
+        """
+        assert self._process.stdout is not None  # noqa: S101 - asked for above
+        end = time.monotonic() + timeout_s
+        while READY not in self._console:
+            readable, _, _ = select.select([self._process.stdout], [], [], max(0.0, end - time.monotonic()))
+            if not readable:
+                raise KernelError(f"the kernel is not up after {timeout_s:g} s: {self._last_line()}")
+            read = os.read(self._process.stdout.fileno(), MAX_FRAME)
+            self._console += read
+            if not read or (_FAILED in self._console and READY not in self._console and b"\n" in read):
+                raise KernelError(f"the kernel ended: {self._last_line()}")
+        if self._log is not None:
+            self._log.write_bytes(self._console)
+
+    def send(self, frame: bytes) -> None:
+        """Send a frame; it is lost where the kernel has ended, or reads nothing for long."""
+        with contextlib.suppress(OSError):
+            self.wire.send(frame)
+
+    def receive(self, timeout_s: float) -> bytes | None:
+        """Return the next frame, or None if there is none in time.
+
+        Raises:  KernelError: the kernel has ended.
+        """
+        readable, _, _ = select.select([self.wire], [], [], timeout_s)
+        if self._process.poll() is not None:
+            raise KernelError(f"the kernel has ended with {self._process.returncode}")
+        return self.wire.recv(MAX_FRAME) if readable else None
+
+    def close(self) -> None:
+        """End all its processes. May be called twice."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+        self.wire.close()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def _last_line(self) -> str:
+        lines = self._console.decode(errors="replace").strip().splitlines()
+        return lines[-1].strip() if lines else "it said nothing"
+
+
+def _die_with_parent() -> None:
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

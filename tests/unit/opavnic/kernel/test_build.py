@@ -1,0 +1,197 @@
+"""`opavnic kernel build` and `list`, with a `make` that only pretends."""
+
+from __future__ import annotations
+
+import fcntl
+import gzip
+import json
+import shutil
+import tarfile
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from opavnic.cli.main import main
+from opavnic.cli.program.kernel import app
+from opavnic.kernel import build, cache
+from opavnic.kernel.archive import archive
+
+MAKE = """#!/bin/sh
+for word; do case $word in O=*) objects=${word#O=};; M=*) module=${word#M=};; esac; done
+case "$*" in
+*allnoconfig*) echo CONFIG_INFINIBAND_OPA_VNIC=y > $objects/.config;;
+*modules*) echo module > $module/opa_sim_hfi.ko;;
+*) for n in $(seq 250); do echo "  CC      file$n.o"; done; echo kernel > $objects/linux;;
+esac
+"""
+GCC = """#!/bin/sh
+while [ "$1" != -o ]; do shift; done; echo init > "$2"
+"""
+MAKEFILE = "VERSION = 6\nPATCHLEVEL = 1\nSUBLEVEL = 192\nNAME = Curry Ramen\n"
+
+
+class Ground:
+    """A machine with pretended tools, a kernel tree and an empty cache."""
+
+    def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.bin, self.tree, self.cache = tmp_path / "bin", tmp_path / "linux-6.1", tmp_path / "cache"
+        self.bin.mkdir()
+        for name in ("flex", "bison", "bc", "m4", "strip"):
+            self.tool(name, "#!/bin/sh\n")
+        self.tool("make", MAKE)
+        self.tool("gcc", GCC)
+        for name in ("sh", "seq", "nice", "tar", "xz", "gzip"):
+            (self.bin / name).symlink_to(shutil.which(name) or "/bin/false")
+        monkeypatch.setenv("PATH", str(self.bin))
+        monkeypatch.setenv("XDG_CACHE_HOME", str(self.cache))
+        monkeypatch.setattr(build, "PACKAGED", tmp_path / "usr-src")
+        driver = self.tree / "drivers" / "infiniband" / "ulp" / "opa_vnic"
+        driver.mkdir(parents=True)
+        (driver / "Kconfig").write_text("config INFINIBAND_OPA_VNIC\n")
+        (self.tree / "Makefile").write_text(MAKEFILE)
+
+    def tool(self, name: str, script: str) -> None:
+        path = self.bin / name
+        path.unlink(missing_ok=True)
+        path.write_text(script)
+        path.chmod(0o755)
+
+    def run(self, *arguments: str) -> Result:
+        return CliRunner().invoke(app, [*arguments])
+
+    @property
+    def kept(self) -> list[str]:
+        return sorted(path.name for path in (self.cache / "opavnic" / "kernel").iterdir())
+
+
+@pytest.fixture
+def ground(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ground:
+    return Ground(tmp_path, monkeypatch)
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(["kernel", "build", *arguments]) == 1
+    (line,) = capsys.readouterr().err.splitlines()[-1:]
+    return line
+
+
+def test_a_build_says_how_far_it_is_and_leaves_the_kernel_alone_in_the_cache(ground: Ground) -> None:
+    before = sorted(ground.tree.rglob("*"))
+    done = ground.run("build", "--source", str(ground.tree))
+    assert done.exit_code == 0, done.output
+    assert "configuring Linux 6.1.192" in done.stderr
+    assert "building Linux 6.1.192: 200 of about 1000 files" in done.stderr
+    assert ground.kept == ["6.1.192", "6.1.192.log", "lock"]
+    assert sorted(ground.tree.rglob("*")) == before, "the user's tree is only read"
+    (kernel,) = json.loads(ground.run("list", "--json").stdout)
+    assert (kernel["version"], kernel["usable"]) == ("6.1.192", True)
+    assert cache.find_kernel().program.read_text() == "kernel\n"
+    files = gzip.decompress(cache.find_kernel().first_files.read_bytes())
+    assert b"init\n" in files
+    assert b"module\n" in files
+
+
+def test_an_archive_of_a_package_is_found_and_unpacked(ground: Ground) -> None:
+    build.PACKAGED.mkdir()
+    with tarfile.open(build.PACKAGED / "linux-source-6.1.tar.xz", "w:xz") as packed:
+        packed.add(ground.tree, "linux-source-6.1")
+    done = ground.run("build")
+    assert done.exit_code == 0, done.output
+    assert cache.find_kernel().source.endswith("linux-source-6.1.tar.xz")
+    assert ground.kept == ["6.1.192", "6.1.192.log", "lock"]
+
+
+def test_missing_programs_are_named_with_their_packages(
+    ground: Ground, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (ground.bin / "flex").unlink()
+    (ground.bin / "bc").unlink()
+    assert refusal(capsys, "--source", str(ground.tree)).endswith(
+        "a kernel cannot be built without flex, bc: apt install flex bc"
+    )
+
+
+def test_without_a_source_one_line_says_where_one_is_from(
+    ground: Ground, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "apt install linux-source" in refusal(capsys)
+
+
+@pytest.mark.parametrize("what", ["missing", "file", "empty", "no opa_vnic", "no version"])
+def test_what_is_no_kernel_source_is_refused_by_name(
+    ground: Ground, capsys: pytest.CaptureFixture[str], what: str
+) -> None:
+    source = ground.tree.parent / "it"
+    if what == "file":
+        source.write_text("no archive")
+    elif what == "empty":
+        source.mkdir()
+    elif what == "no opa_vnic":
+        shutil.copytree(ground.tree, source)
+        shutil.rmtree(source / "drivers")
+    elif what == "no version":
+        shutil.copytree(ground.tree, source)
+        (source / "Makefile").write_text("all:\n")
+    assert str(source) in refusal(capsys, "--source", str(source))
+    assert ground.kept == ["lock"]
+
+
+def test_a_build_that_fails_says_the_first_error_and_leaves_the_kernel_that_was_there(
+    ground: Ground, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ground.run("build", "--source", str(ground.tree)).exit_code == 0
+    bad = "echo 'net/core.c:7: error: no such thing'; echo '*** [all] Error 2'; exit 2"
+    ground.tool("make", MAKE.replace("echo kernel > $objects/linux", bad))
+    said = refusal(capsys, "--source", str(ground.tree))
+    assert "net/core.c:7: error: no such thing; see " in said
+    assert "no such thing" in Path(said.rpartition("see ")[2]).read_text()
+    assert cache.find_kernel().version == "6.1.192"
+    assert ground.kept == ["6.1.192", "6.1.192.log", "lock"]
+
+
+def test_a_kernel_without_the_driver_in_user_mode_is_refused(
+    ground: Ground, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ground.tool("make", MAKE.replace("echo CONFIG_INFINIBAND_OPA_VNIC=y", "echo"))
+    assert "cannot have opa_vnic in user mode" in refusal(capsys, "--source", str(ground.tree))
+
+
+def test_two_builds_at_once_are_refused_and_a_killed_one_is_cleared_away(
+    ground: Ground, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = ground.cache / "opavnic" / "kernel"
+    kept.mkdir(parents=True)
+    (kept / "build-killed" / "objects").mkdir(parents=True)
+    with (kept / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert "another build is under way" in refusal(capsys, "--source", str(ground.tree))
+    assert ground.run("build", "--source", str(ground.tree)).exit_code == 0
+    assert ground.kept == ["6.1.192", "6.1.192.log", "lock"]
+
+
+def test_a_kernel_of_another_version_of_opavnic_is_not_used(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ground.run("build", "--source", str(ground.tree)).exit_code == 0
+    monkeypatch.setattr(cache, "recipe", lambda: "another")
+    with pytest.raises(cache.KernelError, match=r"6\.1\.192 was built by another version of opavnic"):
+        cache.find_kernel()
+
+
+def test_without_a_kernel_a_run_says_how_to_build_one(
+    ground: Ground, capsys: pytest.CaptureFixture[str]
+) -> None:
+    vectors = Path(__file__).parents[3] / "vectors" / "vema-1.jsonl.gz"
+    assert main(["conformance", "vema", "--kernel", str(vectors)]) != 0
+    assert "none is built; run opavnic kernel build" in capsys.readouterr().err
+
+
+def test_an_archive_has_its_members_at_multiples_of_four() -> None:
+    packed = gzip.decompress(archive({"init": b"12345", "a": b""}, ("proc",)))
+    at, names = 0, []
+    while packed[at : at + 6] == b"070701":
+        size, length = (int(packed[at + 6 + 8 * field : at + 14 + 8 * field], 16) for field in (6, 11))
+        names.append(packed[at + 110 : at + 110 + length - 1].decode())
+        at = -(-(-(-(at + 110 + length) // 4) * 4 + size) // 4) * 4
+    assert (names, at) == (["proc", "init", "a", "TRAILER!!!"], len(packed))
