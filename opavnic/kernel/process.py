@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import re
 import select
 import shutil
 import signal
@@ -12,16 +13,15 @@ import socket
 import subprocess
 import tempfile
 import time
-from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import IO, Final, Self
 
 from opavnic.kernel.cache import BuiltKernel, KernelError
 from opavnic.kernel.wire import MAX_FRAME, MTU
 
 MEMORY: Final = "64M"
 READY: Final = b"opavnic: ready"
-_FAILED: Final = b"opavnic: "
+_FAILED: Final = re.compile(rb"opavnic: (?!ready)[^\n]*\n")
 BOOT_S: Final = 60.0
 """How long a kernel may take to come up."""
 _BUFFER: Final = 4 << 20
@@ -31,8 +31,8 @@ _PR_SET_PDEATHSIG: Final = 1
 class KernelProcess:
     """One process, and all that it starts: they end with `close`, and with the process that made it."""
 
-    def __init__(self, kernel: BuiltKernel, *, log: Path | None = None) -> None:
-        """Start it; `await_ready` waits for its driver. Args:  log: where its console goes, beside what is read here.
+    def __init__(self, kernel: BuiltKernel) -> None:
+        """Start it; `await_ready` waits for its driver.
 
         Raises:  KernelError: it cannot be started.
         """
@@ -40,8 +40,10 @@ class KernelProcess:
         self.wire.setblocking(False)
         for end in (self.wire, theirs):
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER)
-        self._log = log
         self._console = b""
+        """The end of what it has printed."""
+        self._ended = False
+        """Whether it prints nothing more."""
         self._directory = tempfile.mkdtemp(prefix="opavnic-kernel-")
         wire = f"vec0:transport=fd,fd={theirs.fileno()},depth=64,mtu={MTU}"
         command = [
@@ -92,18 +94,24 @@ class KernelProcess:
 
         Raises:  KernelError: it ended, something failed in it, or it takes too long.
         """
-        assert self._process.stdout is not None  # noqa: S101 - asked for above
         end = time.monotonic() + timeout_s
         while READY not in self._console:
-            readable, _, _ = select.select([self._process.stdout], [], [], max(0.0, end - time.monotonic()))
-            if not readable:
+            if not self._read_console(max(0.0, end - time.monotonic())):
                 raise KernelError(f"the kernel is not up after {timeout_s:g} s: {self._last_line()}")
-            read = os.read(self._process.stdout.fileno(), MAX_FRAME)
-            self._console += read
-            if not read or (_FAILED in self._console and READY not in self._console and b"\n" in read):
-                raise KernelError(f"the kernel ended: {self._last_line()}")
-        if self._log is not None:
-            self._log.write_bytes(self._console)
+            if self._ended or _FAILED.search(self._console):
+                raise KernelError(f"the kernel did not come up: {self._last_line()}")
+
+    def _read_console(self, timeout_s: float, *others: socket.socket) -> bool:
+        """Wait for something from the console, which is read, or from others; return whether there was something."""
+        console = self._process.stdout
+        assert console is not None  # noqa: S101 - asked for
+        watched: list[IO[bytes] | socket.socket] = [*others] if self._ended else [console, *others]
+        readable, _, _ = select.select(watched, [], [], timeout_s)
+        if console in readable:
+            read = os.read(console.fileno(), MAX_FRAME)
+            self._ended = not read
+            self._console = (self._console + read)[-MAX_FRAME:]
+        return bool(readable)
 
     def send(self, frame: bytes) -> None:
         """Send a frame; it is lost where the kernel has ended, or reads nothing for long."""
@@ -115,10 +123,16 @@ class KernelProcess:
 
         Raises:  KernelError: the kernel has ended.
         """
-        readable, _, _ = select.select([self.wire], [], [], timeout_s)
-        if self._process.poll() is not None:
-            raise KernelError(f"the kernel has ended with {self._process.returncode}")
-        return self.wire.recv(MAX_FRAME) if readable else None
+        end = time.monotonic() + timeout_s
+        while True:
+            with contextlib.suppress(BlockingIOError):
+                return self.wire.recv(MAX_FRAME)
+            if self._process.poll() is not None:
+                raise KernelError(
+                    f"the kernel has ended with {self._process.returncode}: {self._last_line()}"
+                )
+            if not self._read_console(max(0.0, end - time.monotonic()), self.wire):
+                return None
 
     def close(self) -> None:
         """End all its processes. May be called twice."""
