@@ -66,7 +66,7 @@ class KernelPort:
         self._announce(0)
 
     def take(self, frame: bytes) -> None:
-        """Take a frame of the kernel; what is none of ours is passed over."""
+        """Take a frame of the kernel; frames of another kind are passed over."""
         found = parse_frame(frame)
         if found is None:
             return
