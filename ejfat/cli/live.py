@@ -69,6 +69,10 @@ def send(
     rate: Annotated[float, typer.Option(min=0, help="Events per second; 0: as fast as possible.")] = 0.0,
     gbit: Annotated[float, typer.Option("--gbit", min=0, help="Gbit/s of events; 0: no limit.")] = 0.0,
     sockets: Annotated[int, typer.Option(min=1, max=256, help="Source ports; events take turns.")] = 1,
+    port_of_tick: Annotated[
+        bool,
+        typer.Option("--port-of-tick", help="Source port of an event: the low 16 bits of its tick."),
+    ] = False,
     version: Annotated[int, typer.Option(min=1, max=3, help="Version of the load balancer header.")] = 2,
     mtu: Annotated[int, typer.Option(min=64, max=65535, help="Size of an IP packet in bytes.")] = 1500,
     data_id: Annotated[
@@ -99,6 +103,8 @@ def send(
 
     if ipv4 and ipv6:
         raise BadRequestError("-4 and -6: data goes over one of them")
+    if port_of_tick and sockets > 1:
+        raise BadRequestError("--port-of-tick and --sockets: the tick gives the port of each event")
     target, sync = _target(to, uri, LB_PORT, 4 * ipv4 + 6 * ipv6, int(sync_family or 0))
     _check_taken(event_size, max_event)
     try:
@@ -115,6 +121,7 @@ def send(
         sync=sync,
         source_id=data_id,
         sockets=sockets,
+        port_of_tick=port_of_tick,
         gbit_per_s=gbit,
     )
     rng = random.Random(seed)

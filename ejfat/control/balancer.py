@@ -93,6 +93,10 @@ class ReservedInstance:
     """Time of the last one."""
     refused_ticks: int = 0
     """Packets of senders with a tick too far ahead to be believed; they were forwarded all the same."""
+    misses: int = 0
+    """Packets for which the member of their slot had no address of their IP version, or that had no member."""
+    missed_at: float | None = None
+    """Time of the last look that found some."""
     ticks_refused_at: float | None = None
     """Time of the last look that found some."""
     epochs: EpochManager = field(init=False)
@@ -109,6 +113,7 @@ class ReservedInstance:
     """Time of the last packet; None: none yet."""
     _packets_seen: int = 0
     _ahead_seen: int = 0
+    _misses_seen: int | None = None
     _ahead_since: float | None = None
     _behind_since: float | None = None
 
@@ -195,8 +200,20 @@ class ReservedInstance:
 
     @property
     def ready(self) -> list[Session]:
-        """Sessions of the workers that get slots in the next epoch."""
-        return [session for session in self.sessions.values() if session.state is SessionState.READY]
+        """Sessions of the workers that get slots in the next epoch: none that no sender can reach."""
+        versions = self._sent_versions()
+        return [
+            session
+            for session in self.sessions.values()
+            if session.state is SessionState.READY and session.worker.ip.version in versions
+        ]
+
+    def is_reached(self, session: Session) -> bool:
+        """Return whether any sender may send over the IP version of a worker; a packet never changes its version."""
+        return session.worker.ip.version in self._sent_versions()
+
+    def _sent_versions(self) -> set[int]:
+        return {address.version for address in self.let_in} or {4, 6}
 
     def register(self, worker: Worker, now: float) -> tuple[Session, list[Update]]:
         """Open a session. Its rewrite is programmed at once, and it gets slots with the next epoch.
@@ -295,6 +312,13 @@ class ReservedInstance:
             return
         self._ahead_since = None
         self._see(tick, now)
+
+    def observe_misses(self, misses: int, now: float) -> None:
+        """Record how many packets the member table had no entry for, in all since the data plane started."""
+        before, self._misses_seen = self._misses_seen, misses
+        if before is not None and misses > before:
+            self.misses += misses - before
+            self.missed_at = now
 
     def count_from(self, packets: int, ahead: int) -> None:
         """Leave out what the data plane counted before this reservation; see `observe`."""

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from ejfat.base.addresses import IpAddress
 from ejfat.base.drops import LbDrop, Refusal
-from ejfat.control.balancer import ReservedInstance
+from ejfat.control.balancer import ReservedInstance, Strategy
 from ejfat.control.history import History
 from ejfat.control.members import STALE_S, Session, SessionState
 
@@ -76,11 +76,30 @@ def issues_of(balancer: ReservedInstance, now: float) -> Iterator[Issue]:
         ahead = {str(Refusal.TICK_AHEAD): float(balancer.refused_ticks)}
         message = f"ticks in data were not believed: too_far_ahead {balancer.refused_ticks}"
         yield Issue("tick_refused", Severity.WARNING, message, at, ahead)
+    at = balancer.missed_at
+    if at is not None and now - at <= _RECENT_S and balancer.strategy is not Strategy.EXPLICIT:
+        message = f"{balancer.misses} packets were dropped: the worker of their slot has no address of their IP version"
+        yield Issue("member_miss", Severity.ERROR, message, at, {"packets": float(balancer.misses)})
     present = [session for session in balancer.sessions.values() if session.state is not SessionState.GONE]
     if present and not balancer.ready:
         since = max(session.reported_at for session in present)
         message = f"none of {len(present)} workers is ready; the last calendar stays in force"
         yield Issue("no_receiver_ready", Severity.ERROR, message, since, {"workers": float(len(present))})
+
+
+def issues_of_family(session: Session, balancer: ReservedInstance) -> Iterator[Issue]:
+    """Yield what is wrong with the IP version of a worker: a packet never changes its own on the way."""
+    name, version = session.worker.name, session.worker.ip.version
+    if not balancer.is_reached(session):
+        message = f"{name} has an IPv{version} address, and no sender has one: it gets no slots"
+        yield Issue("member_family", Severity.ERROR, message, session.registered_at)
+        return
+    others = {one.worker.ip.version for one in balancer.ready} - {version}
+    for other in others:
+        message = (
+            f"{name} has an IPv{version} address: events that come over IPv{other} for its slots are dropped"
+        )
+        yield Issue("member_family", Severity.WARNING, message, session.registered_at)
 
 
 def issues_of_worker(session: Session, history: History, reservation: int, now: float) -> Iterator[Issue]:

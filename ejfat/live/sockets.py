@@ -55,6 +55,8 @@ class SendPlan:
     source_id: int = 0
     sockets: int = 1
     """Source ports; events take turns. Receivers and NICs spread load by them."""
+    port_of_tick: bool = False
+    """Send each event from the UDP port that the low 16 bits of its tick name, as the document says; 0: any port."""
     gbit_per_s: float = 0.0
     """Bits of events per second, in 1e9; 0: `rate_hz` alone limits."""
 
@@ -94,12 +96,15 @@ async def send_events(plan: SendPlan, events: Iterator[bytes], entropies: Callab
                     due = max(due, sent.bytes * 8 / (plan.gbit_per_s * 1e9))
                 if due:
                     await asyncio.sleep(max(0.0, started + due - loop.time()))
-                sock = sockets[number % len(sockets)]
                 tick = clock.ns() // 1000 if plan.first_tick is None else plan.first_tick + number
                 if tick >= TICKS:
                     raise EjfatError(
                         f"event {number} would have tick {tick:#x}: ticks have 64 bits and do not wrap"
                     )
+                sock = sockets[number % len(sockets)]
+                if plan.port_of_tick:
+                    sock.close()
+                    sock = sockets[0] = stack.enter_context(_from_port(plan.target, tick & _LARGEST))
                 if plan.sync is not None and loop.time() - synced >= 1.0:
                     synced = loop.time()
                     _send_sync(plan, tick, clock.ns())
@@ -118,6 +123,21 @@ async def send_events(plan: SendPlan, events: Iterator[bytes], entropies: Callab
             raise EjfatError(f"cannot send to {plan.target}: {error.strerror}") from None
     sent.seconds = loop.time() - started
     return sent
+
+
+def _from_port(target: Endpoint, port: int) -> socket.socket:
+    """Return a socket that sends from a port.
+
+    Raises:  EjfatError: the port is in use, or not allowed.
+    """
+    sock = socket.socket(_family(target), socket.SOCK_DGRAM)
+    try:
+        sock.bind(("", port))
+        sock.connect((str(target.ip), target.port))
+    except OSError as error:
+        sock.close()
+        raise EjfatError(f"cannot send from port {port}, as the tick says: {error.strerror}") from None
+    return sock
 
 
 async def _until_left(sock: socket.socket) -> None:

@@ -40,7 +40,7 @@ local lb_v3 = {
 }
 local RE_HEADER_SIZE = 20
 local re_header = {
-  {"version", 0, 1, ProtoField.uint8("ejfat_re.version", "version", base.DEC, nil, 0xF0, "1"), shift = 4, bits = 4},
+  {"version", 0, 1, ProtoField.uint8("ejfat_re.version", "version", base.DEC, nil, 0xF0, "1; 0 and 2 from two of the public senders"), shift = 4, bits = 4},
   {"flags", 0, 2, ProtoField.uint16("ejfat_re.flags", "flags", base.HEX, nil, 0xFFF, "0; the public clients refuse anything else"), shift = 0, bits = 12},
   {"data_id", 2, 2, ProtoField.uint16("ejfat_re.data_id", "data_id", base.HEX, nil, nil, "which source within the event the data come from")},
   {"offset", 4, 4, ProtoField.uint32("ejfat_re.offset", "offset", base.DEC, nil, nil, "first byte in the event")},

@@ -21,6 +21,7 @@ LB_PORT = 0x4C42
 LB_MAGIC = 0x4C42
 SYNC_MAGIC = 0x4C43
 PROTOCOL_RE = 1
+_LAST_RE_VERSION = 2
 """Protocol number in the LB header for a reassembly header."""
 
 _MAGIC: Final = Field(16, "0x4c42, as text LB", HEX, codes={LB_MAGIC: "LB"})
@@ -162,7 +163,7 @@ class SegmentHeader(WireHeader):
 class ReHeader(WireHeader):
     """The reassembly header of versions 2 and 3 (20 bytes): every packet has the length of the event."""
 
-    version: Annotated[int, Field(4, "1")] = 1
+    version: Annotated[int, Field(4, "1; 0 and 2 from two of the public senders")] = 1
     flags: Annotated[int, Field(12, "0; the public clients refuse anything else", HEX)] = 0
     data_id: Annotated[int, _DATA_ID]
     offset: Annotated[int, Field(32, "first byte in the event")]
@@ -173,12 +174,15 @@ class ReHeader(WireHeader):
     def parse(cls, data: WireBytes) -> Self:
         """Read the header at the start of `data`.
 
-        Raises:  WireError: fewer than 20 bytes, a version other than 1, or flags that are not 0.
+        Public senders write the version 1 (E2SAR), 0 (`udplbd dataplane send`) and 2 (JLab's packetizer) into the same
+        header.
+
+        Raises:  WireError: fewer than 20 bytes, another version, or flags that are not 0.
         """
         header = cls.HEADER.make(cls, data)
-        if header.version != 1 or header.flags:
+        if header.version > _LAST_RE_VERSION or header.flags:
             word = int.from_bytes(data[:2])
-            raise WireError("re.version", 0, f"{word:#06x}, expected 0x1000: version 1, no other bit")
+            raise WireError("re.version", 0, f"{word:#06x}, expected 0x1000, 0x0000 or 0x2000: no other bit")
         return header
 
 

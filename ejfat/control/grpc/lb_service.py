@@ -8,6 +8,7 @@ Differs: slot demands on a reservation with strategy dynamic, and requests for u
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,6 +22,7 @@ from ejfat.control.grpc import chain_service, messages
 from ejfat.control.grpc.replies import overview_row, reservation_reply, status_reply
 from ejfat.control.grpc.serving import answer
 from ejfat.control.grpc.versions import COMPAT_TAG
+from ejfat.control.health import issues_of_family
 from ejfat.control.history import RETENTION_S, Selector, Series
 from ejfat.control.members import ReceiverCounters, Session, Worker
 from ejfat.control.pb import loadbalancer_pb2 as pb
@@ -28,6 +30,7 @@ from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
 from ejfat.control.plane import ControlPlane, Reservation, instance_path
 from ejfat.control.tokens import Action, Permission, Resource, Token
 
+log = logging.getLogger("ejfat.control.grpc")
 _SERIES_S = 60.0
 """Seconds that time series go back by default."""
 _ANY_INSTANCE = {Resource.LOAD_BALANCER: ""}
@@ -188,6 +191,8 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
             reservation = self._allowed(secret, request.lbId, Action.REGISTER)
             parent = self._plane.tokens.find(secret)
             session = self._plane.register(reservation, worker, self._world.now())
+            for issue in issues_of_family(session, reservation.balancer):
+                log.warning("%s: %s", reservation.balancer.name, issue.message)
             token = self._grant(parent, request.name, Resource.SESSION, str(session.session_id), reservation)
             await self._world.changed()
             return pb.RegisterReply(token=token, sessionId=str(session.session_id))

@@ -8,7 +8,13 @@ from ipaddress import IPv4Address, IPv6Address
 from google.protobuf.struct_pb2 import Struct
 
 from ejfat.control.grpc import messages
-from ejfat.control.health import Issue, issues_of, issues_of_addresses, issues_of_worker
+from ejfat.control.health import (
+    Issue,
+    issues_of,
+    issues_of_addresses,
+    issues_of_family,
+    issues_of_worker,
+)
 from ejfat.control.members import SessionState
 from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.plane import ControlPlane, Reservation
@@ -81,6 +87,7 @@ def status_reply(
             row = messages.worker_status(
                 session, slots.get(session.session_id, 0), ranges.get(session.member_id, []), ahead
             )
+            row.healthIssues.extend(_issues(issues_of_family(session, balancer), ahead))
             row.healthIssues.extend(_issues(issues_of_worker(session, plane.history, number, now), ahead))
             reply.workers.append(row)
     ends = now + _YEAR_S if balancer.expires_at is None else balancer.expires_at

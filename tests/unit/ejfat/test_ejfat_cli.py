@@ -321,3 +321,14 @@ def test_send_chooses_the_ip_versions_of_data_and_of_sync_messages_apart(
 
 def _has_any(sock: socket.socket) -> bool:
     return bool(select.select([sock], [], [], 0)[0])
+
+
+def test_send_from_the_port_that_the_low_bits_of_the_tick_name(tmp_path: Path) -> None:
+    (tmp_path / "e").write_bytes(bytes(30))
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.bind(("127.0.0.1", 0))
+        to = f"127.0.0.1:{sock.getsockname()[1]}"
+        first = 0x123450000 + 40_000
+        options = ["--event-size", "10", "--first-tick", str(first), "--port-of-tick"]
+        assert main(["ejfat", "send", "--to", to, *options, str(tmp_path / "e")]) == 0
+        assert [sock.recvfrom(200)[1][1] for _ in range(3)] == [(first + n) & 0xFFFF for n in range(3)]

@@ -18,6 +18,7 @@ from ejfat.base.errors import EjfatError
 from ejfat.control.balancer import Policy
 from ejfat.control.grpc.lb_service import LoadBalancerService, Surroundings
 from ejfat.control.grpc.serving import Tls, start_server
+from ejfat.control.health import issues_of
 from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
 from ejfat.control.plane import ControlPlane, InstanceAddresses, PlaneConfig
@@ -625,3 +626,39 @@ async def test_reservation_without_an_end_is_shown_to_end_in_a_year(world: World
     question = pb.LoadBalancerStatusRequest(lbId=reservation.lbId)
     status = await world.call("LoadBalancerStatus", question, reservation.token)
     assert status.expiresAt.seconds - status.timestamp.seconds == 365 * 86400
+
+
+async def two_families(world: World, senders: list[str]) -> tuple[dict[str, int], dict[str, list[str]]]:
+    """Register a worker of each IP version; return the slots and the health issues of both."""
+    await world.reserve()  # the second instance has both versions
+    reservation = await world.reserve(senderAddresses=senders)
+    await world.register(reservation, 1)
+    await world.register(reservation, 2, ipAddress="fd00::2")
+    world.plane.advance(world.now)
+    question = pb.LoadBalancerStatusRequest(lbId=reservation.lbId)
+    status = await world.call("LoadBalancerStatus", question, reservation.token)
+    return (
+        {one.name: one.slotsAssigned for one in status.workers},
+        {one.name: [issue.message for issue in one.healthIssues] for one in status.workers},
+    )
+
+
+async def test_worker_that_no_sender_can_reach_gets_no_slots_and_is_shown(world: World) -> None:
+    slots, issues = await two_families(world, ["10.0.0.2"])
+    assert slots == {"w1": 512, "w2": 0}
+    assert issues == {"w1": [], "w2": ["w2 has an IPv6 address, and no sender has one: it gets no slots"]}
+
+
+async def test_workers_of_both_ip_versions_are_warned_of_where_senders_have_both(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    slots, issues = await two_families(world, ["10.0.0.2", "fd00::9"])
+    assert slots == {"w1": 256, "w2": 256}
+    text = "{} has an IPv{} address: events that come over IPv{} for its slots are dropped"
+    assert issues == {"w1": [text.format("w1", 4, 6)], "w2": [text.format("w2", 6, 4)]}
+    assert text.format("w2", 6, 4) in caplog.text
+    balancer = world.plane.reservations[2].balancer
+    balancer.observe_misses(0, world.now)
+    balancer.observe_misses(7, world.now)
+    (issue,) = [one for one in issues_of(balancer, world.now) if one.kind == "member_miss"]
+    assert issue.message.startswith("7 packets were dropped")

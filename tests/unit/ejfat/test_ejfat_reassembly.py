@@ -393,3 +393,13 @@ def test_segmenter_fills_packets_to_the_mtu_and_flags_the_ends() -> None:
 def test_segmenter_that_cannot_cut_is_refused(values: dict[str, int], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Segmenter(**values)
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_reassembly_header_of_each_public_sender_is_taken(version: int) -> None:
+    reassembler = Reassembler()
+    header = ReHeader(version=version, data_id=3, offset=0, length=5, event=9).build()
+    event = reassembler.receive(header + b"hello", 0.0, ("10.0.0.1", 1))
+    assert event is not None
+    assert (event.key.event, event.data) == (9, b"hello")
+    assert reassembler.receive(b"\x30" + header[1:] + b"hello", 0.0, ("10.0.0.1", 1)) is None
