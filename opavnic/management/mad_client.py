@@ -13,12 +13,13 @@ from hfi_sim.base.errors import WireError
 from hfi_sim.wire.mad.header import MAD_SIZE, MadHeader, Method, method_of
 from opavnic.base.errors import OpavnicError
 from opavnic.base.socket_peer import foreign_peer
-from opavnic.management.mad_frames import MadMessage, MessageReader, Outcome
+from opavnic.management.mad_frames import WHERE, MadMessage, MessageReader, Outcome
 
 TIMEOUT_S = 30.0
 """How long to wait for the lab, which itself gives up on an agent after a few seconds."""
 _READ_SIZE = 65536
 _ABOVE_ALL_LIDS = 0xFFFFFFFF
+_WHERE = struct.Struct(">2I")
 _UNASKED = (Method.TRAP, Method.TRAP_REPRESS)
 
 
@@ -74,6 +75,19 @@ class MadClient:
             found += struct.unpack(f">{len(message.mad) // 4}I", message.mad)
             if len(message.mad) < MAD_SIZE:
                 return tuple(found)
+
+    def where(self) -> tuple[int, int]:
+        """Return the LID of the port that MADs are sent from, and that of its subnet administration; 0: none yet.
+
+        Raises:  MadSocketError: the lab has ended, or is of a version that does not say.
+        """
+        message = self._exchange(MadMessage(WHERE, b""))
+        if len(message.mad) != _WHERE.size:
+            raise MadSocketError(
+                f"{self.path}: the lab does not say which LIDs it has: it is of another version"
+            )
+        own, administration = _WHERE.unpack(message.mad)
+        return own, administration
 
     def request(self, lid: int, mad: bytes, *, sl: int = 0, pkey: int = 0) -> bytes | None:
         """Send a request and return its response; None if the agent does not answer. Traps are skipped.

@@ -64,6 +64,10 @@ class MadMessage:
         return head + self.mad
 
 
+WHERE: Final = 0xFFFFFFFE
+"""The LID of a message without a MAD that asks for the LIDs of the port itself and of its subnet administration."""
+
+
 class MessageReader:
     """Splits a stream of bytes into messages."""
 

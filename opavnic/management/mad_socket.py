@@ -25,7 +25,7 @@ from hfi_sim.management.mad.agents import MadRequest
 from hfi_sim.management.mad.stack import MadStack
 from hfi_sim.wire.mad.header import MAD_SIZE, awaits_response
 from hfi_sim.wire.mad.message import Mad
-from opavnic.management.mad_frames import MadMessage, MessageReader, Outcome
+from opavnic.management.mad_frames import WHERE, MadMessage, MessageReader, Outcome
 
 log = logging.getLogger("opavnic.management.mad_socket")
 
@@ -45,11 +45,19 @@ _SL_MAX: Final = 31
 class MadSocketServer:
     """Listens on a Unix socket for one port's MAD stack."""
 
-    def __init__(self, mads: MadStack, *, agents: Callable[[], Sequence[int]]) -> None:
+    def __init__(
+        self,
+        mads: MadStack,
+        *,
+        agents: Callable[[], Sequence[int]],
+        whereabouts: Callable[[], tuple[int, int]] = lambda: (0, 0),
+    ) -> None:
         """Prepare.
 
         Args:  agents: returns the LIDs of the ports that have a management agent, for programs that query them.
+               whereabouts: returns the LID of the port itself, and that of its subnet administration.
         """
+        self._whereabouts = whereabouts
         self.lost_traps = 0
         """Traps dropped because a program did not read."""
         self._mads = mads
@@ -121,6 +129,9 @@ class MadSocketServer:
 
     def _take(self, program: _Program, message: MadMessage) -> None:
         """Send one MAD; the program's slot is freed once it has its answer."""
+        if not message.mad and message.lid == WHERE:
+            program.answer(MadMessage(message.lid, struct.pack(">2I", *self._whereabouts())))
+            return
         if not message.mad:
             lids = sorted(lid for lid in self._agents() if lid > message.lid)[:MAX_LIDS]
             program.answer(MadMessage(0, struct.pack(f">{len(lids)}I", *lids)))

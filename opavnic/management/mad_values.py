@@ -7,13 +7,13 @@ hex; lists with commas. NAME[INDEX] is one element of a list.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Final
 
 from hfi_sim.base.errors import QuantityError, WireError
 from hfi_sim.base.quantities import parse_whole
-from hfi_sim.base.types import LID_PERMISSIVE, parse_mac
+from hfi_sim.base.types import LID_PERMISSIVE, MacAddr, parse_mac
 from hfi_sim.wire.mad.header import DATA_OFFSET_VENDOR, MadHeader
 from vema.attributes.attr_id import VALUE_KINDS, AttrId
 from vema.attributes.mac_entries import MacEntry
@@ -113,6 +113,58 @@ def assign(attribute: Any, assignments: Sequence[str]) -> Any:
     return attribute
 
 
+def from_json(attribute: Any, data: Mapping[str, Any]) -> Any:
+    """Return an attribute with the fields that plain data have, as `to_json` gives them.
+
+    Raises:  ValueError: an unknown field, or an invalid value.
+    """
+    known = [item.name for item in fields(attribute)]
+    for name, value in data.items():
+        if name not in known:
+            raise ValueError(f'no field "{name}" (known: {", ".join(known)})')
+        try:
+            plain = _from_json(name, getattr(attribute, name), value)
+            attribute = replace(attribute, **{name: plain})
+            attribute.build()
+        except (ValueError, TypeError, AttributeError) as error:
+            raise ValueError(f"{name}: {value!r:.60}: {error}") from None
+    return attribute
+
+
+def _from_json(name: str, old: object, value: Any) -> Any:
+    if name == "entries":
+        return tuple(_entry_of(entry) for entry in value)
+    if is_dataclass(old):
+        return from_json(old, value)
+    if isinstance(old, bytes):
+        return bytes.fromhex(value.replace(":", ""))
+    if isinstance(old, tuple):
+        return tuple(value)
+    return type(old)(value) if isinstance(old, bool) else value
+
+
+def _entry_of(value: Any) -> MacEntry | None:
+    """Read an entry of a MAC table: nothing, MAC@LID, or its three fields."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return _entry(value)
+    entry: MacEntry = from_json(MacEntry(MacAddr(bytes(_MAC_SIZE)), bytes(_MAC_SIZE), 0), value)
+    return entry
+
+
+def entry_text(entry: Mapping[str, Any] | None) -> str | None:
+    """Return an entry of a MAC table as MAC@LID, `-` for a hole; None: it has more to it than that.
+
+    Args:  entry: as `to_json` gives it.
+    """
+    if entry is None:
+        return "-"
+    if entry["mask"] != "ff:ff:ff:ff:ff:ff" or entry["dlid_sd"] & _BYTE:
+        return None
+    return f"{entry['mac']}@{entry['dlid_sd'] >> 8:#x}"
+
+
 def _with_item(name: str, old: object, index: int, text: str) -> Any:
     if not isinstance(old, bytes | tuple) or index >= len(old):
         raise ValueError(f"{name}[{index}] does not exist")
@@ -125,7 +177,7 @@ def _with_item(name: str, old: object, index: int, text: str) -> Any:
 
 def _value(name: str, old: object, text: str) -> Any:
     if name == "entries":
-        return tuple(_entry(part) for part in text.split(",") if part)
+        return tuple(_entry(part.strip()) for part in text.split(",") if part.strip())
     if isinstance(old, tuple):
         return tuple(_number(name, part) for part in text.split(",") if part)
     if isinstance(old, bytes):

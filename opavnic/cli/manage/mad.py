@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 import sys
 from collections.abc import Callable, Iterator
@@ -23,17 +24,19 @@ from opavnic.base.signals import interruptible
 from opavnic.cli.base.common import METAVAR, AsJson, LabOption, lab_client, number
 from opavnic.cli.base.group import command_group
 from opavnic.cli.base.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, print_line, print_table, say
+from opavnic.lab.file.yaml_source import read_text
 from opavnic.lab.ownership.runtime import running_lab
 from opavnic.management.mad_client import MadClient
+from opavnic.management.mad_groups import change_membership
 from opavnic.management.mad_record import MadExchange, Pairing, read_record
-from opavnic.management.mad_values import assign, attribute_id, mad_json, to_json
+from opavnic.management.mad_values import assign, attribute_id, entry_text, from_json, mad_json, to_json
 from opavnic.observe.trace_file import TraceReader, TraceWriter
 from opavnic.world.em_node import EM_NODE
 from vema.attributes.attr_id import VALUE_KINDS, AttrId
 from vema.attributes.iface_macs import IfaceMacs
 from vema.attributes.mac_entries import MAX_SECTION, MacEntries
 from vema.base.errors import AgentError
-from vema.base.types import MAX_VPORT_NUM
+from vema.base.types import MAX_VESW_ID, MAX_VPORT_NUM
 from vema.em.core.messages import build_request, read_response
 
 _MAX_HEX: Final = 1 << 16
@@ -58,6 +61,16 @@ Vport = Annotated[
 Target = Annotated[
     Path | None, typer.Option("--target", metavar="SOCKET", help="Raw MAD socket to use instead of a lab's.")
 ]
+Pkey = Annotated[
+    int,
+    typer.Option("--pkey", metavar=METAVAR, parser=number(1, 0xFFFF), help="P_Key of the virtual switch."),
+]
+VeswId = Annotated[
+    int,
+    typer.Option("--vesw", metavar=METAVAR, parser=number(1, MAX_VESW_ID), help="Id of the virtual switch."),
+]
+PKEY_OF_VESWS: Final = 0x8001
+"""The P_Key of virtual switches in lab files that do not say another."""
 _LISTS = (AttrId.IFACE_UCAST_MACS, AttrId.IFACE_MCAST_MACS)
 _SHOWN_LIDS = 16
 _SILENT: Final = "no response"
@@ -142,23 +155,84 @@ def set_(
     fields: Fields = None,
     lid: Lid = None,
     vport: Vport = 1,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            "--file", metavar="FILE", help="Fields to set first, as `mad get --json` prints them; -: stdin."
+        ),
+    ] = None,
     target: Target = None,
     lab: LabOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Set an attribute to its current value with the given fields replaced; print the response."""
+    read = {} if file is None else _read_fields(file)
     with _client(target, lab) as client:
         attr_id = attribute_id(attr)
         lid = _agent(client, lid)
         data = b""
         if attr_id == AttrId.MAC_ENTRIES:
-            data = assign(MacEntries(0, 0), fields or []).build()
+            data = assign(from_json(MacEntries(0, 0), read), fields or []).build()
         elif attr_id in (AttrId.CLASS_PORT_INFO, AttrId.VESW_PORT_INFO):
             now = VALUE_KINDS[attr_id].parse(_attribute(client, lid, Method.GET, attr_id, vport))
-            data = assign(now, fields or []).build()
-        elif fields:
+            data = assign(from_json(now, read), fields or []).build()
+        elif fields or read:
             raise ValueError(f"a Set of {attr} takes no fields; send other data with: opavnic mad raw")
         _print(_shown(attr_id, _attribute(client, lid, Method.SET, attr_id, vport, data)), as_json)
+
+
+@app.command(epilog="Example: opavnic mad join --lid 2 --pkey 0x8002 --vesw 2")
+def join(
+    lid: Lid = None,
+    pkey: Pkey = PKEY_OF_VESWS,
+    vesw: VeswId = 1,
+    target: Target = None,
+    lab: LabOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let a port join the multicast group of a virtual switch, and print the group's LID.
+
+    An Ethernet Manager does this before it configures a VNIC: the LID is u_mcast_dlid of VeswPortInfo. The group is
+    ff15:0:PKEY::VESW at the subnet administration.
+    """
+    _change_membership(Method.SET, lid, pkey, vesw, target, lab, as_json=as_json)
+
+
+@app.command(epilog="Example: opavnic mad leave --lid 2 --pkey 0x8002 --vesw 2")
+def leave(
+    lid: Lid = None,
+    pkey: Pkey = PKEY_OF_VESWS,
+    vesw: VeswId = 1,
+    target: Target = None,
+    lab: LabOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let a port leave the multicast group of a virtual switch; with its last member the group is gone."""
+    _change_membership(Method.DELETE, lid, pkey, vesw, target, lab, as_json=as_json)
+
+
+def _change_membership(
+    method: Method,
+    lid: int | None,
+    pkey: int,
+    vesw: int,
+    target: Path | None,
+    lab: str | None,
+    *,
+    as_json: bool,
+) -> None:
+    with _client(target, lab) as client:
+        member = _agent(client, lid)
+        own, administration = client.where()
+        group = change_membership(client, administration, method, member, pkey=pkey, vesw_id=vesw)
+    said = {"lid": member, "group_lid": group, "own_lid": own, "administration_lid": administration}
+    if as_json:
+        print_json(said)
+        return
+    what = "is in" if method is Method.SET else "has left"
+    print_line(
+        f"LID {member:#x} {what} the group {group:#x} (own LID {own:#x}, administration {administration:#x})"
+    )
 
 
 @app.command(epilog="Example: opavnic mad raw 80348001... --lid 2")
@@ -288,8 +362,23 @@ def _print(shown: dict[str, Any], as_json: bool) -> None:
     print_table(("field", "value"), [(name, _cell(name, value)) for name, value in shown.items()])
 
 
+def _read_fields(file: Path) -> dict[str, Any]:
+    """Return the fields that a file of `mad get --json` holds; end the program where it holds none."""
+    named = "standard input" if str(file) == "-" else str(file)
+    text = _from_stdin() if str(file) == "-" else read_text(file, _MAX_HEX, "attribute")
+    try:
+        read = json.loads(text)
+    except ValueError as error:
+        fail(f"{named}: no JSON: {error}", EXIT_USAGE)
+    if not isinstance(read, dict):
+        fail(f"{named}: fields of an attribute are expected, as `mad get --json` prints them", EXIT_USAGE)
+    return read
+
+
 def _cell(name: str, value: Any) -> str:
     """Return a field of an attribute as tables show it: what counts in decimal, what identifies in hex."""
+    if name == "entries" and isinstance(value, list):
+        return ",".join(entry_text(entry) or _cell("entry", entry) for entry in value)
     if isinstance(value, list):
         return ", ".join(_cell(name, item) for item in value)
     if isinstance(value, dict):

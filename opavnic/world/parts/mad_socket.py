@@ -18,7 +18,12 @@ async def mad_socket(world: World, path: Path | None) -> AsyncIterator[RunningPa
     Args:    path: where to listen; None: do not listen, but receive traps all the same.
     Raises:  OSError: the socket cannot be created.
     """
-    server = MadSocketServer(world.em_port.mad, agents=lambda: list(world.agent_lids()))
+    port = world.em_port
+    server = MadSocketServer(
+        port.mad,
+        agents=lambda: list(world.agent_lids()),
+        whereabouts=lambda: (port.lid, port.sm_lid),
+    )
     async with contextlib.AsyncExitStack() as ends:
         ends.callback(world.on_trap(server.trap))
         ends.push_async_callback(server.close)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hfi_sim.base.errors import WireError
-from opavnic.management.mad_values import assign, attribute_id, mad_json, to_json
+from opavnic.management.mad_values import assign, attribute_id, from_json, mad_json, to_json
 from vema.attributes.attr_id import VALUE_KINDS, AttrId
 from vema.attributes.mac_entries import MacEntries, MacEntry
 from vema.attributes.vesw_port_info import VeswPortInfo
@@ -116,3 +117,24 @@ def test_section_that_does_not_fit_is_refused_with_its_field(assignment: str, ri
 def test_mac_addresses_have_colons() -> None:
     assert to_json(VeswPortInfo())["base_mac"] == "00:00:00:00:00:00"
     assert AttrId.NOTICE in VALUE_KINDS
+
+
+@pytest.mark.parametrize("kind", [VALUE_KINDS[AttrId.CLASS_PORT_INFO], VALUE_KINDS[AttrId.VESW_PORT_INFO]])
+def test_plain_data_of_an_attribute_are_read_back(kind: Any) -> None:
+    attribute = kind.parse(bytes(range(8)) + bytes(1000))
+    assert from_json(attribute, json.loads(json.dumps(to_json(attribute)))) == attribute
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ({"speed": 1}, 'no field "speed"'),
+        ({"eth_mtu": "wide"}, "eth_mtu: 'wide'"),
+        ({"eth_mtu": 1 << 20}, "eth_mtu: 1048576"),
+        ({"base_mac": 5}, "base_mac: 5"),
+        ({"u_ucast_dlid": [1]}, "u_ucast_dlid"),
+    ],
+)
+def test_plain_data_that_do_not_fit_are_refused_by_the_field(data: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        from_json(VeswPortInfo.parse(bytes(VeswPortInfo.SIZE)), data)

@@ -35,17 +35,21 @@ def _own_runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @contextlib.asynccontextmanager
-async def served(root: Path, *hosts: str) -> AsyncIterator[Lab]:
+async def served(root: Path, *hosts: str, em: str = "builtin") -> AsyncIterator[Lab]:
     """A lab in memory that answers at its control socket and its raw MAD socket."""
     directory = LabDir(root / "run" / "x")
     directory.acquire()
     directory.save(Journal("x", os.getpid(), process_start_time(os.getpid()) or 0))
     hub = LogHub(directory.log_file)
-    text = LAB % ", ".join(f"{host}: {{}}" for host in hosts)
+    text = LAB % ", ".join(f"{host}: {{}}" for host in hosts) + f"em: {em}\n"
+    if em == "external":
+        text = text.replace("members: [h1]", "members: all")
     async with Lab(parse_lab(text, "lab.yaml"), netdev="memory") as lab:
         control = ControlServer(directory.control_socket, lab_routes(lab, hub, lab.stop))
         lids = [lab.world.hosts[host].port.lid for host in hosts]
-        mads = MadSocketServer(lab.world.em_port.mad, agents=lambda: lids)
+        port = lab.world.em_port
+        where = lambda: (port.lid, port.sm_lid)  # noqa: E731
+        mads = MadSocketServer(port.mad, agents=lambda: lids, whereabouts=where)
         await control.start()
         await mads.start(directory.mad_socket)
         try:
@@ -163,3 +167,56 @@ async def test_events_are_drawn_over_time(tmp_path: Path, run: Callable[..., Any
         code, out, err = await run("em", "show", "events", "--svg", str(tmp_path))
         assert (code, out) == (1, "")
         assert "cannot be written: Is a directory" in err
+
+
+async def test_ports_join_and_leave_the_group_of_a_virtual_switch(
+    tmp_path: Path, run: Callable[..., Any]
+) -> None:
+    async with served(tmp_path, "h1", "h2", em="external") as lab:
+        lids = [lab.world.hosts[host].port.lid for host in ("h1", "h2")]
+        group = ("--pkey", "0x8001", "--vesw", "2")
+        said = [
+            json.loads((await run("mad", "join", "--lid", str(lid), *group, "--json"))[1]) for lid in lids
+        ]
+        (mlid,) = {one["group_lid"] for one in said}
+        assert mlid >= 0xF00000
+        assert {one["own_lid"] for one in said} == {lab.world.em_port.lid}
+        assert {one["administration_lid"] for one in said} == {lab.world.em_port.lid}
+        members = lab.world.subnet_manager.groups.members
+        assert members(mlid) == {lab.world.hosts[host].port.guid for host in ("h1", "h2")}
+        code, out, _ = await run("mad", "leave", "--lid", str(lids[0]), *group)
+        assert (code, out.partition(" (")[0]) == (0, f"LID {lids[0]:#x} has left the group {mlid:#x}")
+        assert members(mlid) == {lab.world.hosts["h2"].port.guid}
+        code, _, err = await run("mad", "leave", "--lid", str(lids[0]), *group)
+        assert (code, "refuses: status 0x0200" in err) == (1, True)
+        code, _, err = await run("mad", "join", "--lid", "99", *group)
+        assert (code, "NodeRecord at LID" in err) == (1, True)
+
+
+async def test_what_get_prints_is_what_set_takes(tmp_path: Path, run: Callable[..., Any]) -> None:
+    file = tmp_path / "said.json"
+    async with served(tmp_path, "h1", em="external"):
+        assert (await run("mad", "set", "vesw-port-info", "eth_mtu=9000", "u_ucast_dlid[2]=5"))[0] == 0
+        file.write_text((await run("mad", "get", "vesw-port-info", "--json"))[1])
+        assert (await run("mad", "set", "vesw-port-info", "eth_mtu=1400", "u_ucast_dlid[2]=6"))[0] == 0
+        code, out, _ = await run("mad", "set", "vesw-port-info", "--file", str(file), "rc=3", "--json")
+        assert code == 0
+        was, now = json.loads(file.read_text()), json.loads(out)
+        assert {name for name in was if was[name] != now[name]} <= {"rc"}
+        entries = "02:00:00:00:00:01@0x3,-,02:00:00:00:00:09@0x4"
+        assert (await run("mad", "set", "mac-entries", "offset=3", f"entries={entries}"))[0] == 0
+        code, out, _ = await run("mad", "get", "mac-entries", "offset=3", "num=3")
+        assert out.split()[-1] == entries
+        file.write_text((await run("mad", "get", "mac-entries", "offset=3", "num=3", "--json"))[1])
+        code, out, _ = await run("mad", "set", "mac-entries", "--file", str(file), "offset=9")
+        assert (code, out.split()[-1]) == (0, entries)
+
+
+@pytest.mark.parametrize(("text", "said"), [("[1]", "fields of an attribute are expected"), ("{", "no JSON")])
+async def test_file_that_is_no_attribute_is_refused(
+    tmp_path: Path, run: Callable[..., Any], text: str, said: str
+) -> None:
+    file = tmp_path / "said.json"
+    file.write_text(text)
+    code, _, err = await run("mad", "set", "vesw-port-info", "--file", str(file))
+    assert (code, said in err) == (2, True), err
