@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from hfi_sim.wire.captures import read_capture
+from hfi_sim.wire.mad.header import MadHeader, mad_size, parse_fm_payload
+from hfi_sim.wire.packet import strip
 from opavnic.devices.kernel.entry import why_no_fuse
 from opavnic.devices.kernel.mounts import SOURCE
 from permission import require
@@ -234,6 +237,39 @@ def test_wireshark_names_what_the_tools_have_sent(
     names = {info.split(",")[0] for _, info in shown}
     assert {"Get SwitchInfo", "GetTableResp PortInfoRecord", "GetResp PortStatus"} <= names
     assert "alformed" not in tshark.run("-r", str(directory / CAPTURE), "-V")
+
+
+STOCK_FIELDS = ("opa.mad.mgmtclass", "opa.mad.method", "opa.mad.attributeid", "opa.mad.transactionid")
+USER_1 = 148
+"""The link type under which MADs alone stand in a file, for Wireshark's own dissector of them."""
+
+
+@needs_tshark
+def test_dissector_of_wireshark_itself_reads_every_mad_of_the_lab(
+    printed: dict[str, str], directory: Path, tmp_path: Path
+) -> None:
+    assert printed
+    mads = []
+    for packet in read_capture((directory / CAPTURE).read_bytes()):
+        _, mad = parse_fm_payload(strip(packet.data))
+        mads.append(bytes(mad).ljust(mad_size(mad[0]), b"\0"))
+    file = tmp_path / "mads.pcap"
+    blocks = [struct.pack("<4I", 0, 0, len(mad), len(mad)) + mad for mad in mads]
+    file.write_bytes(struct.pack("<IHH4I", 0xA1B2C3D4, 2, 4, 0, 0, 0xFFFF, USER_1) + b"".join(blocks))
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
+
+    def stock(*options: str) -> str:
+        table = f'uat:user_dlts:"User 1 (DLT={USER_1})","opa.mad","0","","0",""'
+        return subprocess.run(
+            ["tshark", "-r", str(file), "-o", table, *options],
+            env=environment | {"HOME": str(tmp_path)}, capture_output=True, text=True, check=True, timeout=60,
+        ).stdout  # fmt: skip
+
+    assert stock("-Y", "_ws.malformed") == ""
+    fields = stock("-T", "fields", *(word for name in STOCK_FIELDS for word in ("-e", name)))
+    read = [tuple(int(value, 0) for value in line.split("\t")) for line in fields.splitlines()]
+    headers = [MadHeader.parse(mad) for mad in mads]
+    assert read == [(one.mgmt_class, one.method, one.attr_id, one.tid) for one in headers]
 
 
 def test_nothing_is_left_when_the_lab_is_down(printed: dict[str, str], directory: Path) -> None:
