@@ -30,7 +30,7 @@ from typing import Any, Final, NoReturn
 
 import pytest
 
-from hfi_sim.netdev.namespace import CLONE_NEWNET, Libc
+from hfi_sim.netdev.namespace import Libc
 
 COMMAND: Final = (sys.executable, "-m", "opavnic.cli.main")
 """The command as an interpreter of its own."""
@@ -43,7 +43,7 @@ _LARGEST: Final = 1 << 20
 class Forked(subprocess.Popen[str]):
     """A command that runs, text on its pipes, as `subprocess.Popen` has one.
 
-    Args:  netns: the path of a network namespace to start in. ignored: signals that it finds ignored. module: what to
+    Args:  namespaces: paths of those to start in. ignored: signals that it finds ignored. module: what to
            run in place of the program, as `python -m` does.
     """
 
@@ -51,14 +51,14 @@ class Forked(subprocess.Popen[str]):
         self,
         arguments: Sequence[str | Path],
         *,
-        netns: Path | None = None,
+        namespaces: Sequence[Path] = (),
         ignored: Sequence[signal.Signals] = (),
         module: str = COMMAND[-1],
         **options: Any,
     ) -> None:
         session = bool(options.get("start_new_session"))
         self._request = {
-            "netns": netns and str(netns),
+            "namespaces": list(map(str, namespaces)),
             "ignored": list(ignored),
             "session": session,
             "module": module,
@@ -128,14 +128,16 @@ def run_program(
     arguments: Sequence[str | Path],
     environment: Mapping[str, str],
     *,
-    netns: Path | None = None,
+    namespaces: Sequence[Path] = (),
     timeout: float = 60,
 ) -> subprocess.CompletedProcess[str]:
     """Run a command of the program, as `subprocess.run` does with `capture_output` and `text`.
 
     Raises:  subprocess.TimeoutExpired: it has not ended in so many seconds; it has been killed.
     """
-    return _to_its_end(Forked(arguments, netns=netns, env=environment, stdout=-1, stderr=-1), timeout)
+    return _to_its_end(
+        Forked(arguments, namespaces=namespaces, env=environment, stdout=-1, stderr=-1), timeout
+    )
 
 
 def _to_its_end(command: Forked, timeout: float) -> subprocess.CompletedProcess[str]:
@@ -235,9 +237,9 @@ def _become(request: dict[str, Any], files: Sequence[int]) -> NoReturn:
             os.close(fd)
         for number in request["ignored"]:
             signal.signal(number, signal.SIG_IGN)
-        if request["netns"]:
-            with open(request["netns"]) as namespace:
-                Libc().setns(namespace.fileno(), CLONE_NEWNET)
+        for path in request["namespaces"]:
+            with open(path) as namespace:
+                Libc().setns(namespace.fileno(), 0)
         if request["session"]:
             os.setsid()
         os.chdir(request["directory"])

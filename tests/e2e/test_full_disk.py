@@ -10,7 +10,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from opavnic.management.mad_frames import MadMessage, MessageReader
+from program import run_program
 
 NAME = f"full{os.getpid()}"
 LAB = f"""
@@ -48,12 +48,8 @@ class SmallDisk:
 
     def opavnic(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
         """Run the program there."""
-        program = [sys.executable, "-m", "opavnic.cli.main", *map(str, arguments)]
-        return subprocess.run(
-            ["nsenter", "-t", str(self._holder.pid), "-m", "--", *program],
-            env={**os.environ, "OPAVNIC_RUNTIME_DIR": str(self.place)},
-            capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
+        environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(self.place)}
+        return run_program(arguments, environment, namespaces=[Path(f"/proc/{self._holder.pid}/ns/mnt")])
 
     def fill(self) -> None:
         """Leave no byte: also the last page of the log is full."""

@@ -8,8 +8,6 @@ import pty
 import re
 import select
 import struct
-import subprocess
-import sys
 import termios
 import time
 from collections.abc import Iterator
@@ -19,10 +17,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from processes import child
+from program import run_program, started
 
 ROOT = Path(__file__).parents[2]
-PROGRAM = [sys.executable, "-c", "from opavnic.cli.start import start; start()"]
 LIMIT_S = 60.0
 COLORS = re.compile(r"\x1b\[[0-9;]*m")
 TREE = """
@@ -41,14 +38,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 def opavnic(environment: dict[str, str], *words: object, code: int = 0) -> str:
-    done = subprocess.run(
-        [*PROGRAM, *map(str, words)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        check=False,
-    )
+    done = run_program(list(map(str, words)), environment, timeout=LIMIT_S)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout
 
@@ -70,7 +60,7 @@ def on_terminal(environment: dict[str, str], *words: str) -> list[str]:
         name: value for name, value in environment.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")
     }
     ends = {"stdin": slave, "stdout": slave, "stderr": slave}
-    with child([*PROGRAM, *words], env={**plain, "TERM": "xterm"}, **ends) as process:
+    with started(words, env={**plain, "TERM": "xterm"}, **ends) as process:
         os.close(slave)
         shown = b""
         deadline = time.monotonic() + LIMIT_S
@@ -156,7 +146,7 @@ def test_state_that_is_saved_comes_up_again(environment: dict[str, str], tmp_pat
             "h4red",
         ]
     finally:
-        subprocess.run([*PROGRAM, "down", "habits-saved"], env=environment, check=False, timeout=LIMIT_S)
+        run_program(["down", "habits-saved"], environment, timeout=LIMIT_S)
 
 
 @pytest.mark.parametrize(

@@ -167,7 +167,7 @@ def test_load_balancer_ends_well_by_each_signal(
     namespace: Path, tmp_path: Path, number: signal.Signals
 ) -> None:
     command = ["ejfat", "lb", "--tap", "lb0", "--ipv4", "10.7.5.1", "--listen", f"unix:{tmp_path}/cp.sock"]
-    with started(command, netns=namespace, ignored=SIGINT, stdout=-1, stderr=-1) as process:
+    with started(command, namespaces=[namespace], ignored=SIGINT, stdout=-1, stderr=-1) as process:
         assert process.stderr is not None
         assert any(line == "ready\n" for line in process.stderr)
         process.send_signal(number)

@@ -30,7 +30,7 @@ class Machine:
 
     def run(self, *words: str | Path) -> subprocess.CompletedProcess[str]:
         env = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(self.root / "run")}
-        return run_program(words, env, netns=Path("/run/netns", self.netns), timeout=120)
+        return run_program(words, env, namespaces=[Path("/run/netns", self.netns)], timeout=120)
 
     def up(self, text: str) -> subprocess.CompletedProcess[str]:
         file = self.root / "lab.yaml"
