@@ -34,7 +34,7 @@ OLD_NATIVE := build/native-before.so
 # 400 modules in each worker: compiled anew each time, that is the larger part of a collection.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help venv native deps browser host-tools bench-peers demo docs test test-fast test-slow test-long test-kernel test-guests interop chaos mutants sanitize memcheck fuzz lint lint-python lint-native format generated opa-tools proto dist clean
+.PHONY: help venv native deps browser host-tools bench-peers demo docs test test-native test-fast test-e2e test-slow test-long test-kernel test-guests interop chaos mutants sanitize memcheck fuzz lint lint-python lint-native format generated opa-tools proto dist clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -87,16 +87,26 @@ host-tools:
 	@sh tools/install-packages.sh $(HOST_TOOLS)
 	@sh tools/unpack-packages.sh $(DAEMONS) $(DAEMON_FILES)
 
+# Files of the longest tests come first, as they are collected: the short ones at the end keep the workers even.
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+QUICK  := -m 'not slow and not long and not chaos'
+WITH_DAEMONS := PATH="$$PATH:$(CURDIR)/$(DAEMONS)/usr/sbin"
+
 test: venv deps opa-tools browser host-tools ## everything but the tests marked slow, long or chaos
-	PATH="$$PATH:$(CURDIR)/$(DAEMONS)/usr/sbin" \
-	  $(BIN)/python -m pytest -m 'not slow and not long and not chaos' -n $(WORKERS) --dist loadfile $(OPTIONS)
+	$(WITH_DAEMONS) $(PYTEST) $(QUICK) $(OPTIONS)
+	@$(MAKE) --no-print-directory test-native
+
+test-native: ## the tests of native/, where cargo is
 	@if command -v cargo >/dev/null; then cd native && cargo test --locked --quiet; fi
 
 test-fast: venv ## only what needs no privilege
-	$(BIN)/python -m pytest -m 'not slow and not long and not e2e and not chaos' -n 2
+	$(PYTEST) $(QUICK) --ignore=tests/e2e $(OPTIONS)
+
+test-e2e: venv deps opa-tools browser host-tools ## only what needs privileges
+	$(WITH_DAEMONS) $(PYTEST) $(QUICK) $(OPTIONS) tests/e2e
 
 test-slow: venv deps opa-tools browser ## the tests marked slow
-	$(BIN)/python -m pytest -m 'slow and not long'
+	$(PYTEST) -m 'slow and not long' $(OPTIONS)
 
 test-long: venv ## the tests marked long: campaigns of minutes, of which the other runs hold a part
 	$(BIN)/python -m pytest -m long -n 2
