@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import struct
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
