@@ -158,6 +158,35 @@ def test_exec_passes_the_exit_code_on_and_names_what_is_unknown(
     assert plain == ["ip", "netns", "exec", f"opavnic-{shared}-h1", "ping", "10.9.2.2"]
 
 
+def test_exec_on_a_range_of_hosts_runs_at_once_and_names_the_host_of_each_line(
+    shared: str, opavnic_of_module: Program, tmp_path: Path
+) -> None:
+    # each waits for the other: one after the other, they would never end
+    meet = f"mkfifo {tmp_path}/$OPAVNIC_HOST 2>/dev/null; cd {tmp_path}; until [ -p h1 -a -p h2 ]; do :; done"
+    script = f"{meet}; hostname; printf last >&2; [ $OPAVNIC_HOST = h1 ] || exit 7"
+    done = opavnic_of_module("exec", "h[1-2]", "--", "sh", "-c", script)
+    assert done.returncode == 7
+    assert sorted(done.stdout.splitlines()) == ["h1: h1", "h2: h2"]
+    assert sorted(done.stderr.splitlines()) == ["h1: last", "h2: last"]
+    missing = opavnic_of_module("exec", "h[1-2]", "--", "no-such-program")
+    assert missing.returncode == 127
+    assert sorted(missing.stderr.splitlines()) == [
+        f"{host}: opavnic: no-such-program: no such program on host {host}" for host in ("h1", "h2")
+    ]
+    unknown = opavnic_of_module("exec", "h[1-3]", "--", "true")
+    assert unknown.returncode == 2
+    assert unknown.stderr == f'opavnic: unknown host "h3" in lab {shared} (known: h1, h2; nearest: h2)\n'
+    wrong = opavnic_of_module("exec", "h[3-1]", "--", "true")
+    assert (wrong.returncode, wrong.stderr) == (2, 'opavnic: exec: "h[3-1]": 3-1 counts down; write 1-3\n')
+
+
+def test_exec_as_rsh_gives_its_words_to_a_shell_of_the_host(shared: str, opavnic_of_module: Program) -> None:
+    done = opavnic_of_module(
+        "exec", "--rsh", "h2", "X=1;", "export", "X;", "sh", "-c", "'echo $X' ;", "hostname"
+    )
+    assert ok(done).split() == ["1", "h2"]
+
+
 def test_namespace_made_and_deleted_by_a_program_of_a_host_is_that_of_the_machine(
     shared: str, opavnic_of_module: Program
 ) -> None:
