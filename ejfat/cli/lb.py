@@ -7,6 +7,7 @@ import contextlib
 import math
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -18,6 +19,7 @@ from opavnic.cli.base.common import time_option
 from opavnic.cli.base.output import say
 
 if TYPE_CHECKING:
+    from ejfat.base.drops import PipelineCounters
     from ejfat.live.app import AppConfig
     from ejfat.live.ports import EthernetPort
 
@@ -84,6 +86,10 @@ def lb(
         int,
         typer.Option(min=1, max=64, help="Threads on --interface; the kernel shares flows out among them."),
     ] = 1,
+    tables: Annotated[
+        Path | None,
+        typer.Option(help="Table script in the place of a control plane; followed while it is changed."),
+    ] = None,
     pipeline: Annotated[
         Literal["auto", "python", "native"],
         typer.Option(help="auto: native in its own thread, if built."),
@@ -99,6 +105,28 @@ def lb(
 
     if bool(interface) == bool(tap):
         raise BadRequestError("give either --interface or --tap")
+    if tables is not None:
+        given = {
+            "--ipv4": ipv4,
+            "--ipv6": ipv6,
+            "--reserve": reserve,
+            "--state": state,
+            "--p4-listen": p4_listen,
+        }
+        for option, value in given.items():
+            if value:
+                raise BadRequestError(
+                    f"--tables {tables}: there is no control plane, so {option} has no meaning"
+                )
+        asyncio.run(
+            _serve_tables(
+                tables,
+                pipeline,
+                workers,
+                lambda: PacketPort(interface, (), workers) if interface else TapPort(tap),
+            )
+        )
+        return
     if not ipv4 and not ipv6:
         raise BadRequestError("give --ipv4 or --ipv6, or both")
     if senders and not reserve:
@@ -156,6 +184,44 @@ def lb(
     )
 
 
+async def _serve_tables(
+    path: Path,
+    wanted: Literal["auto", "python", "native"],
+    workers: int,
+    make_port: Callable[[], EthernetPort],
+) -> None:
+    from ejfat.live.tables_file import serve_tables
+    from ejfat.pipeline.native import make_pipeline
+
+    pipeline, reason = make_pipeline(wanted, workers=workers)
+    ended = asyncio.Event()
+    call_on_ending_signals(ended.set)
+    failures: list[str] = []
+
+    def failed(reason: str) -> None:
+        failures.append(reason)
+        ended.set()
+
+    port = make_port()
+    try:
+        say(f"pipeline: {pipeline.backend}{f' ({reason})' if reason else ''}")
+        lost = await serve_tables(path, pipeline, port, ended, failed, lambda: say("ready"))
+    finally:
+        port.close()
+    _say_totals(pipeline.counters, lost, port.missed)
+    if failures:
+        raise EjfatError(f"the interface is lost: {failures[0]}")
+
+
+def _say_totals(counters: PipelineCounters, lost: int, missed: int) -> None:
+    say(
+        f"{counters.rx_packets} frames in, {counters.tx_packets} forwarded, {counters.dropped} dropped, "
+        f"{lost} not accepted by the interface, {missed} missed"
+    )
+    for reason, count in sorted(counters.drops.items()):
+        say(f"dropped at {reason}: {count}")
+
+
 async def _serve(
     config: AppConfig,
     make_port: Callable[[], EthernetPort],
@@ -207,14 +273,9 @@ async def _serve(
             stack.push_async_callback(app.stop)  # while frames still pass
     counters = app.pipeline.counters
     lost = port.lost + (carrier.lost if carrier is not None else 0)
-    say(
-        f"{counters.rx_packets} frames in, {counters.tx_packets} forwarded, {counters.dropped} dropped, "
-        f"{lost} not accepted by the interface, {port.missed} missed"
-    )
+    _say_totals(counters, lost, port.missed)
     say(f"sync messages: {counters.syncs} accepted, {counters.bad_syncs} refused")
     for refusal, count in counters.refusals.items():
         say(f"not believed, {refusal}: {count}")
-    for reason, count in sorted(counters.drops.items()):
-        say(f"dropped at {reason}: {count}")
     if failures:
         raise EjfatError(f"the interface is lost: {failures[0]}")
