@@ -57,12 +57,7 @@ def place_lab(model: LabModel, machines: list[str]) -> Placement:
 
     Raises:  ClusterInputError: the lab file places something on a machine that does not exist.
     """
-    topology = lab_topology(
-        model.fabric.topology,
-        {name: (host.hfis, host.ports) for name, host in model.hosts.items()},
-        [EM_NODE],
-        link=model.fabric.link,
-    )
+    topology = lab_topology(model.fabric, model.hosts, [EM_NODE])
     section = model.cluster
     return place(topology, machines, wanted=section.place, labels=section.labels, managers=EM_NODE)
 

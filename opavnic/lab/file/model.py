@@ -358,18 +358,16 @@ def _app_problems(
 
 def fabric_problems(model: LabModel) -> list[Problem]:
     """Return why the fabric of a lab cannot be built, or why its faults cannot be injected."""
-    hosts = {name: (host.hfis, host.ports) for name, host in model.hosts.items()}
-    fabric = model.fabric
     faults = None
     try:
-        topology = lab_topology(fabric.topology, hosts, [EM_NODE], link=fabric.link)
+        topology = lab_topology(model.fabric, model.hosts, [EM_NODE])
         topology.check()
         if model.faults or any(node.guid is not None for node in topology.nodes.values()):
             # the places of faults, and the GUIDs that others leave free, are known once it is built
             faults = Faults(topology.build(Fabric()))
     except FabricError as error:
         return [_topology_problem(line) for line in str(error).splitlines()]
-    problems = _reach_problems(model, cut_off(topology, hosts, EM_NODE))
+    problems = _reach_problems(model, cut_off(topology, model.hosts, EM_NODE))
     return problems if faults is None else problems + _fault_problems(model, faults)
 
 

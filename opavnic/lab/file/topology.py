@@ -4,51 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from hfi_sim.fabric.topology import SHAPES, HostSpec, NodeKind, Topology, generate
 from hfi_sim.fabric.topology.explicit import from_data, hfi_names
-from opavnic.lab.file.fabric_model import EXPLICIT, LinkModel, TopologyModel
+from opavnic.lab.file.fabric_model import EXPLICIT, FabricModel
 
-HostPorts = Mapping[str, tuple[int, int]]
-"""Host -> number of HFIs, number of ports of each."""
+if TYPE_CHECKING:
+    from opavnic.lab.file.model import Host
 
 
-def lab_topology(
-    section: TopologyModel, hosts: HostPorts, first: Sequence[str] = (), *, link: LinkModel
-) -> Topology:
+def lab_topology(fabric: FabricModel, hosts: Mapping[str, Host], first: Sequence[str] = ()) -> Topology:
     """Return the topology of a lab.
 
-    Args:    section: `fabric.topology` of the lab file. first: HFIs besides those of hosts; they get the first LIDs.
-             link: properties of cables that do not set their own.
+    Args:    fabric, hosts: those sections of the lab file. first: HFIs besides those of hosts; they get the first LIDs.
     Raises:  TopologyError: it cannot be built.
     """
-    options = section.options()
+    options = fabric.topology.options()
     kind = options.pop("kind")
     if kind == EXPLICIT:
-        return _explicit(section, hosts, first, link)
-    specs = [HostSpec(name, hfi_names(name, hfis), ports) for name, (hfis, ports) in hosts.items()]
+        return _explicit(fabric, hosts, first)
+    specs = [HostSpec(name, hfi_names(name, host.hfis), host.ports) for name, host in hosts.items()]
     if SHAPES[kind].grows:
         topology = generate(kind, hosts=[*map(HostSpec, first), *specs], **options)
     else:  # the ports of the shape are for hosts
         topology = _with_first(generate(kind, hosts=specs, **options), first)
-    config = link.config()
+    config = fabric.link.config()
     topology.cables = [replace(cable, link=config) for cable in topology.cables]
     return topology
 
 
-def _explicit(section: TopologyModel, hosts: HostPorts, first: Sequence[str], link: LinkModel) -> Topology:
+def _explicit(fabric: FabricModel, hosts: Mapping[str, Host], first: Sequence[str]) -> Topology:
+    section = fabric.topology
     topology = from_data(
         {
             "switches": section.switches,
-            "hosts": {name: {"hfis": hfis, "ports": ports} for name, (hfis, ports) in hosts.items()},
+            "hosts": {name: {"hfis": host.hfis, "ports": host.ports} for name, host in hosts.items()},
             "links": [{"ends": cable.ends} for cable in section.links or ()],
         }
     )
     cables = zip(topology.cables, section.links or (), strict=True)
-    topology.cables = [replace(cable, link=said.config_over(link)) for cable, said in cables]
+    topology.cables = [replace(cable, link=said.config_over(fabric.link)) for cable, said in cables]
     spare = len(topology.cables)
     topology = _with_first(topology, first)
-    config = link.config()
+    config = fabric.link.config()
     topology.cables[spare:] = [replace(cable, link=config) for cable in topology.cables[spare:]]
     return topology
 

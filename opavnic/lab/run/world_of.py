@@ -58,12 +58,7 @@ def world_of(
            resolution of the loop. forget_netdevs: called with a host whose driver has crashed.
     """
     loop = asyncio.get_running_loop()
-    topology = lab_topology(
-        model.fabric.topology,
-        {name: (host.hfis, host.ports) for name, host in model.hosts.items()},
-        [EM_NODE],
-        link=model.fabric.link,
-    )
+    topology = lab_topology(model.fabric, model.hosts, [EM_NODE])
     make_world = partial(
         World,
         topology,

@@ -90,7 +90,7 @@ def test_cases_are_those_that_are_documented() -> None:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_lab_of_a_case_has_the_way_that_its_figures_are_about(case: LinkCase) -> None:
     model: Any = lab_model().model_validate(case.lab())
-    topology = lab_topology(model.fabric.topology, dict.fromkeys(model.hosts, (1, 1)), link=model.fabric.link)
+    topology = lab_topology(model.fabric, model.hosts)
     graph: nx.Graph[str] = nx.Graph()
     for cable in topology.cables:
         wire = LinkParameters(cable.link.rate_bps, cable.link.latency_ns / 1e9, cable.link.jitter_ns / 1e9)

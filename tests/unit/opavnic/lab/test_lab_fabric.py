@@ -59,8 +59,7 @@ vesws: [{id: 2, name: blue, subnet: 10.9.2.0/24, members: [h1, h2]}]
 def wired(text: str) -> Fabric:
     """Return the fabric of a lab without anything on it."""
     model = parse_lab(text, "lab.yaml")
-    hosts = {name: (host.hfis, host.ports) for name, host in model.hosts.items()}
-    topology = lab_topology(model.fabric.topology, hosts, ["em"], link=model.fabric.link)
+    topology = lab_topology(model.fabric, model.hosts, ["em"])
     return topology.build(Fabric())
 
 
