@@ -90,8 +90,32 @@ local function fields_of(...)
   return fields
 end
 
-lb.fields = fields_of(lb_v1, lb_v2, lb_v3, {{"slot", 0, 2, lb_calendar}})
-re.fields, seg.fields, sync.fields = fields_of(re_header), fields_of(segment), fields_of(sync_message)
+-- The names that the plug-ins of the specification give to fields, for its display filters; hidden in the tree.
+local lb_names = {
+  {"magic", 0, 2, ProtoField.string("udplb.magic", "magic", base.ASCII)},
+  {"version", 2, 1, ProtoField.uint8("udplb.version", "version", base.DEC)},
+  {"protocol", 3, 1, ProtoField.uint8("udplb.proto", "protocol", base.HEX)},
+}
+local lb_tick_name = ProtoField.uint64("udplb.tick", "tick", base.HEX)
+local segment_names = {
+  {"version", 0, 1, ProtoField.uint8("eviogseg.version", "version", base.DEC, nil, 0xF0)},
+  {"flags", 0, 2, ProtoField.uint16("evio6seg.flags", "flags", base.HEX, nil, 0x0FFF)},
+  {"reserved", 0, 2, ProtoField.bool("evio6seg.flags.rsvd", "reserved", 16, nil, 0xFFC)},
+  {"first", 0, 2, ProtoField.bool("evio6seg.flags.first", "first", 16, nil, 0x002)},
+  {"last", 0, 2, ProtoField.bool("evio6seg.flags.last", "last", 16, nil, 0x001)},
+  {"data_id", 2, 2, ProtoField.uint16("evio6seg.rocid", "data_id", base.HEX)},
+  {"offset", 4, 4, ProtoField.uint32("evio6seg.offset", "offset", base.HEX)},
+}
+
+lb.fields = fields_of(lb_v1, lb_v2, lb_v3, {{"slot", 0, 2, lb_calendar}, {"tick", 0, 8, lb_tick_name}}, lb_names)
+re.fields, seg.fields, sync.fields = fields_of(re_header), fields_of(segment, segment_names), fields_of(sync_message)
+
+-- Adds fields that display filters find and the tree does not show.
+local function add_names(branch, rows, buffer)
+  for _, row in ipairs(rows) do
+    branch:add(row[4], buffer(row[2], row[3])):set_hidden(true)
+  end
+end
 
 -- Adds a header that begins at byte 0. Returns its branch, and the bytes of each field by name.
 local function add_header(tree, proto, rows, size, buffer)
@@ -112,7 +136,14 @@ local function rest(buffer, from, packet, tree)
 end
 
 local function is_re(buffer)
-  return buffer:len() >= RE_HEADER_SIZE and buffer(0, 2):uint() == 0x1000
+  local word = buffer:len() >= RE_HEADER_SIZE and buffer(0, 2):uint()
+  return word == 0x1000 or word == 0x2000 or word == 0
+end
+
+-- Returns whether the data of a packet lie within its event, and there are any.
+local function fits(buffer)
+  local size = buffer:len() - RE_HEADER_SIZE
+  return size > 0 and buffer(4, 4):uint() + size <= buffer(8, 4):uint()
 end
 
 function re.dissector(buffer, packet, tree)
@@ -136,7 +167,8 @@ function seg.dissector(buffer, packet, tree)
   if buffer:len() < SEGMENT_SIZE then
     return 0
   end
-  local _, range = add_header(tree, seg, segment, SEGMENT_SIZE, buffer)
+  local branch, range = add_header(tree, seg, segment, SEGMENT_SIZE, buffer)
+  add_names(branch, segment_names, buffer)
   packet.cols.protocol:set("EJFAT-SEG")
   packet.cols.info:set(string.format("Data id %d offset %d", range.data_id:uint(), range.offset:uint()))
   rest(buffer, SEGMENT_SIZE, packet, tree)
@@ -147,7 +179,7 @@ end
 local worker = Proto("ejfat_worker", "EJFAT worker")
 
 function worker.dissector(buffer, packet, tree)
-  if is_re(buffer) then
+  if is_re(buffer) and fits(buffer) then
     return re.dissector(buffer, packet, tree)
   end
   return seg.dissector(buffer, packet, tree)
@@ -188,11 +220,16 @@ end
 function lb.dissector(buffer, packet, tree)
   local version, rows, size = lb_header(buffer)
   packet.cols.protocol:set("EJFAT-LB")
+  if not version and is_re(buffer) and fits(buffer) then
+    return re.dissector(buffer, packet, tree)  -- a worker that listens on the load balancer's port
+  end
   if not version then
     tree:add(lb, buffer()):add_proto_expert_info(lb_bad)
     return buffer:len()
   end
   local branch, range = add_header(tree, lb, rows, size, buffer)
+  add_names(branch, lb_names, buffer)
+  branch:add(lb_tick_name, range.tick):set_hidden(true)
   local slot = range.slot_select or range.tick(6, 2)
   branch:add(lb_calendar, slot, slot:uint() % 512):set_generated()
   packet.cols.info:set("Tick " .. tostring(range.tick:uint64()))
@@ -227,12 +264,13 @@ lb:register_heuristic("udp", function(buffer, packet, tree)
   return true
 end)
 re:register_heuristic("udp", function(buffer, packet, tree)
-  if not is_re(buffer) then
-    return false
-  end
-  if buffer(4, 4):uint() + buffer:len() - RE_HEADER_SIZE > buffer(8, 4):uint() then
+  -- not version 0: many packets of others begin with zeros
+  if not is_re(buffer) or buffer(0, 2):uint() == 0 or not fits(buffer) then
     return false
   end
   re.dissector(buffer, packet, tree)
   return true
+end)
+sync:register_heuristic("udp", function(buffer, packet, tree)
+  return buffer:len() > 2 and buffer(2, 1):uint() == 2 and sync.dissector(buffer, packet, tree) > 0
 end)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from ipaddress import ip_address
 from pathlib import Path
 
+import pytest
+
 from ejfat.events.segmentation import Segmenter, udp_packet
 from ejfat.files.pcap import write_pcap
-from ejfat.wire.headers import SyncHeader
+from ejfat.wire.headers import LB_PORT, ReHeader, SyncHeader
 from hfi_sim.wire.captures import DLT_ETHERNET, CapturedPacket
 from unit.opavnic.observe.tshark import Tshark, needs_tshark
 
@@ -99,3 +101,25 @@ def test_examples_of_the_document_are_dissected(tmp_path: Path) -> None:
     assert column("seed_in.pcap", "ejfat_lb.tick") == ["10", "20"] * 11
     assert column("seed_in.pcap", "ejfat_seg.data_id") == ["0x0abc", "0x0123"] * 11
     assert column("seed_out.pcap", "ejfat_seg.data_id") == ["0x0abc", "0x0123"] * 11
+
+
+@needs_tshark
+@pytest.mark.parametrize("port", [LB_PORT, 23456])
+def test_reassembly_is_recognised_on_any_port_of_a_worker(tmp_path: Path, port: int) -> None:
+    header = ReHeader(data_id=7, offset=0, length=9, event=5).build()
+    frame = MACS + udp_packet(header + b"nine char", src=SRC, dst=DST, src_port=1, dst_port=port)
+    assert dissect(tmp_path, [frame], "ejfat_re.event", "ejfat_lb.bad") == [["5", ""]]
+
+
+@needs_tshark
+def test_sync_message_is_recognised_on_any_port(tmp_path: Path) -> None:
+    message = SyncHeader(source_id=1, event=77, rate_hz=10, unix_ns=1).build()
+    frame = MACS + udp_packet(message, src=SRC, dst=DST, src_port=1, dst_port=19010)
+    assert dissect(tmp_path, [frame], "ejfat_sync.event") == [["77"]]
+
+
+@needs_tshark
+def test_display_filters_of_the_document_find_its_fields(tmp_path: Path) -> None:
+    fields = ("udplb.version", "udplb.proto", "udplb.tick", "evio6seg.rocid", "evio6seg.offset")
+    rows = dissect(tmp_path, frames_of(1), *fields)
+    assert rows[0] == ["1", "0x01", f"0x{0x1234567890:016x}", "0x0abc", "0x00000000"]
