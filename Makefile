@@ -105,8 +105,9 @@ test-fast: venv ## only what needs no privilege
 test-e2e: venv deps opa-tools browser host-tools ## only what needs privileges
 	$(WITH_DAEMONS) $(PYTEST) $(QUICK) $(OPTIONS) tests/e2e
 
+# one by one: some of them need both processors
 test-slow: venv deps opa-tools browser ## the tests marked slow
-	$(PYTEST) -m 'slow and not long' $(OPTIONS)
+	$(BIN)/python -m pytest -m 'slow and not long' $(OPTIONS)
 
 test-long: venv ## the tests marked long: campaigns of minutes, of which the other runs hold a part
 	$(BIN)/python -m pytest -m long -n 2
