@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import re
 import select
 import shutil
-import signal
 import socket
 import subprocess
 import tempfile
@@ -25,7 +23,12 @@ _FAILED: Final = re.compile(rb"opavnic: (?!ready)[^\n]*\n")
 BOOT_S: Final = 60.0
 """How long a kernel may take to come up."""
 _BUFFER: Final = 4 << 20
-_PR_SET_PDEATHSIG: Final = 1
+_END_OF_KERNEL: Final = """read -r _
+tries=0
+while kill -s KILL -- "-$1" && [ $tries -lt 200 ]; do tries=$((tries + 1)); sleep 0.01; done
+rm -rf -- "$2"
+"""
+"""Kills a process group until it is gone; a dead process belongs to it until its parent has seen that."""
 
 
 class KernelProcess:
@@ -65,8 +68,8 @@ class KernelProcess:
                 pass_fds=[theirs.fileno()],
                 env={**os.environ, "TMPDIR": self._directory},
                 process_group=0,
-                preexec_fn=_die_with_parent,
             )
+            self._watcher = self._watch()
         except OSError as error:
             self.wire.close()
             shutil.rmtree(self._directory, ignore_errors=True)
@@ -88,6 +91,18 @@ class KernelProcess:
     def pid(self) -> int:
         """Its number, which is that of its process group too."""
         return self._process.pid
+
+    def _watch(self) -> subprocess.Popen[bytes]:
+        """Start what ends the kernel, with all its processes, and removes its directory when its stdin is closed.
+
+        That happens in `close`, and when this process is killed.
+        """
+        return subprocess.Popen(
+            ["sh", "-c", _END_OF_KERNEL, "sh", str(self._process.pid), self._directory],
+            stdin=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
 
     def await_ready(self, timeout_s: float = BOOT_S) -> None:
         """Wait until our module is loaded.
@@ -136,18 +151,14 @@ class KernelProcess:
 
     def close(self) -> None:
         """End all its processes. May be called twice."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        assert self._watcher.stdin is not None  # noqa: S101 - asked for above
+        self._watcher.stdin.close()
         self._process.wait()
+        self._watcher.wait()
         if self._process.stdout is not None:
             self._process.stdout.close()
         self.wire.close()
-        shutil.rmtree(self._directory, ignore_errors=True)
 
     def _last_line(self) -> str:
         lines = self._console.decode(errors="replace").strip().splitlines()
         return lines[-1].strip() if lines else "it said nothing"
-
-
-def _die_with_parent() -> None:
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

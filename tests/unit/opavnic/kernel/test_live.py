@@ -6,6 +6,8 @@ import itertools
 import os
 import signal
 import struct
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -152,6 +154,26 @@ def _alive(group: int) -> list[str]:
         if int(fields[2]) == group and fields[0] != "Z":
             found.append(path.parent.name)
     return found
+
+
+def test_no_process_and_no_file_stays_of_a_program_that_is_killed(tmp_path: Path) -> None:
+    script = (
+        "from opavnic.kernel.process import *\nfrom opavnic.kernel.cache import find_kernel\n"
+        "process = KernelProcess(find_kernel())\nprocess.await_ready()\nprint(process.pid, flush=True)\ninput()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    ) as program:
+        assert program.stdout is not None
+        pid = int(program.stdout.readline())
+        assert len(_alive(pid)) > 1
+        program.kill()
+        program.stdout.read()  # until the watcher, which has it too, has ended
+    assert _alive(pid) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_no_process_stays_and_an_ended_kernel_is_said() -> None:
