@@ -23,6 +23,7 @@ from opavnic.kernel.cache import KernelError, find_kernel
 from opavnic.kernel.port import KernelPort
 from opavnic.kernel.process import KernelProcess
 from opavnic.world.world import World
+from processes import child
 from vema.attributes.attr_id import AttrId
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.em.core.messages import build_request
@@ -161,7 +162,7 @@ def test_no_process_and_no_file_stays_of_a_program_that_is_killed(tmp_path: Path
         "from opavnic.kernel.process import *\nfrom opavnic.kernel.cache import find_kernel\n"
         "process = KernelProcess(find_kernel())\nprocess.await_ready()\nprint(process.pid, flush=True)\ninput()\n"
     )
-    with subprocess.Popen(
+    with child(
         [sys.executable, "-c", script],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
