@@ -120,8 +120,8 @@ def test_source_filter_refuses_other_addresses_once_there_are_source_entries() -
     adapter.update_mac_table(0, [source_entry(SOURCE)], 1)
 
     netdev.transmit(eth(source=SOURCE))
+    assert len(bench.sent) == 2
     netdev.transmit(eth(source=b"\x02\0\0\0\0\2"))
-
     assert len(bench.sent) == 2
     assert drops(adapter) == {Drop.VNIC_TX_SMAC: 1}
     assert ErrorCounters.parse(adapter.read(ErrorCounters).build()).tx_smac_filt == 1
