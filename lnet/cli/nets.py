@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Annotated, Any
 
 import typer
@@ -24,11 +25,13 @@ _NotBuilt = Annotated[Any, typer.Option("--conns-per-peer", hidden=True, help="N
 
 
 def add_to(app: typer.Typer) -> None:
-    """Add `net_status` to the tool."""
+    """Add `net_status` to the tool, and the commands of `interface`: those of `net` by another name."""
     app.command("net_status")(net_status)
+    for name, command in (("add", net_add), ("del", net_del)):
+        help_text = inspect.getdoc(command) or ""
+        interface_group.command(name, help=help_text.replace("lnetctl net", "lnetctl interface"))(command)
 
 
-@interface_group.command("add")
 @group.command("add")
 def net_add(
     net_name: NeededNet,
@@ -82,7 +85,6 @@ def net_add(
     )
 
 
-@interface_group.command("del")
 @group.command("del")
 def net_del(
     net_name: NeededNet,

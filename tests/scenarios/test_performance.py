@@ -27,6 +27,8 @@ L4 = 0x55
 FULL = 0xFFFF
 GBIT = 1e9
 """A flit of 8 bytes takes 64 ns."""
+STATUS_ASKED, STATUS_TOLD, CLEARED = 8, 34, 12
+"""Flits of MADs: the question for the status of a port, its answer for one port and VL, and the answer to clearing."""
 
 
 class Bed:
@@ -81,11 +83,10 @@ def test_both_ends_of_a_link_count_the_same_packets_in_flits() -> None:
     received = {"rcv_data": 5 * 125, "rcv_pkts": 5}
     assert (bed.at(1), bed.at(2)) == (received, sent)
     # the answer to clearing, and this request, which came before it was answered
-    mads = 2080 // 8
     assert counted(bed.pm.status(bed.h2, 1)[0]) == {
-        "rcv_data": 625 + mads,
+        "rcv_data": 625 + STATUS_ASKED,
         "rcv_pkts": 6,
-        "xmit_data": mads,
+        "xmit_data": CLEARED,
         "xmit_pkts": 1,
     }
 
@@ -328,9 +329,9 @@ def test_agents_of_switches_are_asked_through_the_fabric() -> None:
     assert counted(bed.pm.status(port0, 2)[0]) == {"xmit_data": 375, "xmit_pkts": 3}
     # the answer to clearing, and the two requests since
     assert counted(bed.pm.status(port0, 0)[0]) == {
-        "xmit_data": 2 * 260,
+        "xmit_data": CLEARED + STATUS_TOLD,
         "xmit_pkts": 2,
-        "rcv_data": 2 * 260,
+        "rcv_data": 2 * STATUS_ASKED,
         "rcv_pkts": 2,
     }
     assert bed.fabric.balance() == {}
