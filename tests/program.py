@@ -14,6 +14,7 @@ import importlib
 import json
 import os
 import pkgutil
+import resource
 import runpy
 import select
 import selectors
@@ -61,6 +62,7 @@ class Forked(subprocess.Popen[str]):
             "namespaces": list(map(str, namespaces)),
             "ignored": list(ignored),
             "session": session,
+            "files": resource.getrlimit(resource.RLIMIT_NOFILE),
             "module": module,
         }
         self._told = -1
@@ -242,6 +244,7 @@ def _become(request: dict[str, Any], files: Sequence[int]) -> NoReturn:
                 Libc().setns(namespace.fileno(), 0)
         if request["session"]:
             os.setsid()
+        resource.setrlimit(resource.RLIMIT_NOFILE, request["files"])
         os.chdir(request["directory"])
         os.environ.clear()
         os.environ.update(request["environment"])

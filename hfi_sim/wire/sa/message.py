@@ -96,6 +96,8 @@ class SaMessage:
     ) -> Self:
         """Return a request for records, in the class version of `record`; OPA's without one.
 
+        It is as long as a MAD is: Intel's fabric manager refuses a request that ends before its record would (0x0200).
+
         Args:  record: holds the components that `mask` has a bit for (`SaRecord.mask`).
         """
         ib = record is not None and record.IB
@@ -107,7 +109,7 @@ class SaMessage:
             tid=tid,
             attr_id=attr_id,
         )
-        data = b"" if record is None else record.build()
+        data = (b"" if record is None else record.build()).ljust(room_of(header.base_version), b"\0")
         return cls(header, RmppHeader(), SaHeader(component_mask=mask), data)
 
     def build(self) -> bytes:

@@ -14,8 +14,8 @@ from ejfat.live.lb_options import BalancerOptions, LbOptions
 from hfi_sim.base.quantities import parse_time
 from opavnic.cli.main import main
 
-OF_THE_PROGRAM = {"interface", "tap", "mac", "token", "p4_token", "workers"}
-"""An interface of the machine, and secrets, which no file should hold."""
+OF_THE_PROGRAM = {"interface", "tap", "mac", "token", "p4_token", "workers", "tables"}
+"""An interface of the machine, secrets, which no file should hold, and what runs without a control plane."""
 
 
 def test_program_and_lab_have_the_same_options_with_the_same_defaults() -> None:
