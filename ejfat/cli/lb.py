@@ -184,6 +184,25 @@ def lb(
     )
 
 
+class _LbEnd:
+    """What ends the program: a signal, or the loss of its interface."""
+
+    def __init__(self) -> None:
+        self.event = asyncio.Event()
+        self._losses: list[str] = []
+        call_on_ending_signals(self.event.set)
+
+    def lose(self, reason: str) -> None:
+        """End the program, as its interface is lost."""
+        self._losses.append(reason)
+        self.event.set()
+
+    def check(self) -> None:
+        """Raise EjfatError if the interface was lost."""
+        if self._losses:
+            raise EjfatError(f"the interface is lost: {self._losses[0]}")
+
+
 async def _serve_tables(
     path: Path,
     wanted: Literal["auto", "python", "native"],
@@ -194,23 +213,15 @@ async def _serve_tables(
     from ejfat.pipeline.native import make_pipeline
 
     pipeline, reason = make_pipeline(wanted, workers=workers)
-    ended = asyncio.Event()
-    call_on_ending_signals(ended.set)
-    failures: list[str] = []
-
-    def failed(reason: str) -> None:
-        failures.append(reason)
-        ended.set()
-
+    end = _LbEnd()
     port = make_port()
     try:
         say(f"pipeline: {pipeline.backend}{f' ({reason})' if reason else ''}")
-        lost = await serve_tables(path, pipeline, port, ended, failed, lambda: say("ready"))
+        lost = await serve_tables(path, pipeline, port, end.event, end.lose, lambda: say("ready"))
     finally:
         port.close()
     _say_totals(pipeline.counters, lost, port.missed)
-    if failures:
-        raise EjfatError(f"the interface is lost: {failures[0]}")
+    end.check()
 
 
 def _say_totals(counters: PipelineCounters, lost: int, missed: int) -> None:
@@ -235,23 +246,16 @@ async def _serve(
     app = LbApp(config, lambda frame: port.send(frame))  # refuses a bad configuration before a TAP is created
     port = make_port()
     app.missed = lambda: port.missed
-    ended = asyncio.Event()
-    call_on_ending_signals(ended.set)
-    failures: list[str] = []
-
-    def failed(reason: str) -> None:
-        failures.append(reason)
-        ended.set()
-
+    end = _LbEnd()
     carrier = None
     try:
         app.program()
         if isinstance(app.pipeline, NativePipeline):
-            carrier = NativeCarrier(app.pipeline, port, app.receive, failed)
+            carrier = NativeCarrier(app.pipeline, port, app.receive, end.lose)
             app.still = carrier.still
             carrier.start()
         else:
-            port.start(app.receive, failed)
+            port.start(app.receive, end.lose)
         await app.start()  # after the data plane, so that gRPC's start leaves no gap in it
         if port.medium != "tap":
             app.announce()
@@ -262,7 +266,7 @@ async def _serve(
         why = f" ({app.pipeline_reason})" if app.pipeline_reason else ""
         say(f"pipeline: {app.pipeline.backend}{why}")
         say("ready")
-        await ended.wait()
+        await end.event.wait()
     finally:
         async with (
             contextlib.AsyncExitStack() as stack
@@ -277,5 +281,4 @@ async def _serve(
     say(f"sync messages: {counters.syncs} accepted, {counters.bad_syncs} refused")
     for refusal, count in counters.refusals.items():
         say(f"not believed, {refusal}: {count}")
-    if failures:
-        raise EjfatError(f"the interface is lost: {failures[0]}")
+    end.check()

@@ -7,7 +7,6 @@ from functools import partial
 import pytest
 
 from hfi_sim.base.clock import ManualClock
-from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.management.pma.agent import PerformanceAgent
 from hfi_sim.management.pma.ports import counted_switch
 from hfi_sim.wire.mad.attributes import PmAttrId
@@ -19,21 +18,10 @@ from hfi_sim.wire.mad.pma_attributes import (
     PortCountersRequest,
     PortStatusRequest,
 )
-from unit.hfi_sim.fabric_pair import Pair, make_pair
+from unit.hfi_sim.fabric_pair import Pair
 from unit.hfi_sim.management.pma.pm_client import ALL_COUNTERS, ONE_PORT, PmClient, mask
 
 EVERY_VL = 0x80FF
-
-
-@pytest.fixture
-def pair() -> Pair:
-    return make_pair(Fabric(ManualClock()))
-
-
-@pytest.fixture
-def pm(pair: Pair) -> PmClient:
-    assert isinstance(pair.fabric.clock, ManualClock)
-    return PmClient(pair.a, pair.fabric.clock)
 
 
 @pytest.fixture

@@ -6,29 +6,16 @@ import struct
 
 import pytest
 
-from hfi_sim.base.clock import ManualClock
-from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.management.pma.ib_form import answer
 from hfi_sim.wire.mad.attributes import IbPmAttrId
 from hfi_sim.wire.mad.header import MadClass, MadHeader, MadStatus, Method
 from hfi_sim.wire.mad.pma_attributes import COUNTERS
 from hfi_sim.wire.mad.pma_ib_attributes import DATA_AT
-from unit.hfi_sim.fabric_pair import Pair, make_pair
+from unit.hfi_sim.fabric_pair import Pair
 from unit.hfi_sim.management.pma.pm_client import PmClient
 
 IB = {"base_version": 1, "class_version": 1}
 _BYTES = 256 - MadHeader.SIZE
-
-
-@pytest.fixture
-def pair() -> Pair:
-    return make_pair(Fabric(ManualClock()))
-
-
-@pytest.fixture
-def pm(pair: Pair) -> PmClient:
-    assert isinstance(pair.fabric.clock, ManualClock)
-    return PmClient(pair.a, pair.fabric.clock)
 
 
 def asked(port_num: int) -> bytes:
