@@ -1,8 +1,8 @@
-"""Network IDs (NIDs): `10.1.1.2@o2ib0`, an IPv4 address on a network.
+"""Network IDs (NIDs): `10.1.1.2@o2ib1`, an IPv4 address on a network.
 
 On the wire a NID is 64 bits: network type (16), network number (16), address (32).
-`o2ib` and `o2ib0` are the same network; the number is always printed, as in the document.
-Source: seed 004; the public lnet_nid_t, LNET_MKNID, the numbers of the network types, libcfs_nid2str.
+`o2ib` and `o2ib0` are the same network. Both are read; `o2ib` is printed, because Lustre prints no number 0.
+Source: seed 004; the public lnet_nid_t, LNET_MKNID, the numbers of the network types, libcfs_net2str, libcfs_nid2str.
 """
 
 from __future__ import annotations
@@ -30,15 +30,18 @@ class NetType(IntEnum):
     PTLF = 15
     KFI = 16
     EFA = 18
+    BXI3F = 19
 
 
-_DECIMAL = frozenset({NetType.LO, NetType.GNI, NetType.PTLF, NetType.KFI})
+_DECIMAL = frozenset({NetType.LO, NetType.GNI, NetType.PTLF, NetType.KFI, NetType.BXI3F})
 """Types whose addresses are printed as a number."""
 _TYPES = {kind.name.lower(): kind for kind in NetType}
 _NET = re.compile(rf"({'|'.join(_TYPES)})(\d{{0,9}})", re.ASCII)
 
 _RANGED = re.compile(r"\[([^]]*)\]")
 _NUMBERS = re.compile(r"(\d{1,3})(?:-(\d{1,3})(?:/(\d{1,3}))?)?", re.ASCII)
+_ANY = (1 << 64) - 1
+"""LNET_NID_ANY."""
 MAX_RANGE = 128
 """The most NIDs that a range stands for (LNET_MAX_NIDS_PER_PEER)."""
 
@@ -58,7 +61,7 @@ class Net:
         """
         match = _NET.fullmatch(text.strip())
         if match is None:
-            raise NidError(f"{text!r} is not a network such as o2ib0")
+            raise NidError(f"{text!r} is not a network such as o2ib")
         if _TYPES[match[1]] is not NetType.O2IB:
             raise NidError(
                 f"network {text.strip()!r} is not supported, only o2ib networks such as o2ib{match[2]}"
@@ -71,7 +74,7 @@ class Net:
     def __str__(self) -> str:
         if self.kind not in set(NetType):
             return f"<{self.kind}:{self.number}>"
-        return f"{NetType(self.kind).name.lower()}{self.number}"
+        return f"{NetType(self.kind).name.lower()}{self.number or ''}"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -89,7 +92,7 @@ class Nid:
         """
         addr, at, net = text.strip().partition("@")
         if not at:
-            raise NidError(f"{text!r} is not a NID: it has no network, as in {text.strip()}@o2ib0")
+            raise NidError(f"{text!r} is not a NID: it has no network, as in {text.strip()}@o2ib")
         try:
             return cls(Net.parse(net), parse_addr(addr))
         except NidError as error:
@@ -108,6 +111,8 @@ class Nid:
         return self.net.kind << 48 | self.net.number << 32 | int(self.addr)
 
     def __str__(self) -> str:
+        if self.wire == _ANY:
+            return "<?>"
         if self.net.kind not in set(NetType):
             return f"{int(self.addr):x}@{self.net}"
         return f"{int(self.addr) if self.net.kind in _DECIMAL else self.addr}@{self.net}"

@@ -73,6 +73,7 @@ local NET_TYPE = {
   PTLF = 0x0F,
   KFI = 0x10,
   EFA = 0x12,
+  BXI3F = 0x13,
 }
 local NET_TYPE_NAMES = {
   [0x02] = "TCP",
@@ -83,6 +84,7 @@ local NET_TYPE_NAMES = {
   [0x0F] = "PTLF",
   [0x10] = "KFI",
   [0x12] = "EFA",
+  [0x13] = "BXI3F",
 }
 local KIB_MSG_SIZE = 48
 local KIB_MAGIC = 0xBE91B91
@@ -207,15 +209,18 @@ local function nid_text(range, little)
   local at = function(from, size)
     return number(range(little and 8 - from - size or from, size), little)
   end
-  local kind, address = at(0, 2), at(4, 4)
-  local name = NET_TYPE_NAMES[kind]
-  if name == "O2IB" or name == "TCP" or name == "GIP" or name == "EFA" then
-    return string.format("%d.%d.%d.%d@%s%d", math.floor(address / 16777216), math.floor(address / 65536) % 256,
-      math.floor(address / 256) % 256, address % 256, name:lower(), at(2, 2))
-  elseif name then
-    return string.format("%d@%s%d", address, name:lower(), at(2, 2))
+  local kind, net, address = at(0, 2), at(2, 2), at(4, 4)
+  if kind == 0xFFFF and net == 0xFFFF and address == 0xFFFFFFFF then
+    return "<?>"
   end
-  return string.format("%x@<%d:%d>", address, kind, at(2, 2))
+  local name, shown = NET_TYPE_NAMES[kind], net > 0 and string.format("%d", net) or ""
+  if name == "O2IB" or name == "TCP" or name == "GIP" or name == "EFA" then
+    return string.format("%d.%d.%d.%d@%s%s", math.floor(address / 16777216), math.floor(address / 65536) % 256,
+      math.floor(address / 256) % 256, address % 256, name:lower(), shown)
+  elseif name then
+    return string.format("%d@%s%s", address, name:lower(), shown)
+  end
+  return string.format("%x@<%d:%d>", address, kind, net)
 end
 
 -- Adds the rows of a header that begins at byte `from`, with NIDs as text. Returns its numbers and NIDs by name, or nil if

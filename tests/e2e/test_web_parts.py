@@ -78,7 +78,7 @@ def page(url: str, browser: Browser) -> Iterator[Page]:
 def test_lnet_page_follows_messages_and_a_cut_cable(page: Page, run: Run) -> None:
     page.get_by_role("link", name="LNet").click()
     page.get_by_role("heading", name="Network interfaces").wait_for()
-    wait_for_cell(page, "Network interfaces", "a/ib1", "NID", "10.1.1.1@o2ib0")
+    wait_for_cell(page, "Network interfaces", "a/ib1", "NID", "10.1.1.1@o2ib")
     run("lnetctl", "send", "--host", "a", "--to", "b", "--count", "8")
     wait_for_cell(page, "Routes", "a: 10.1.1.1 -> 10.1.1.3", "messages", "4")
     wait_for_cell(page, "Routes", "a: 10.1.1.2 -> 10.1.1.3", "messages", "4")

@@ -16,7 +16,7 @@ from lnet.wire.lnet_hdr import LnetHdr
 
 A = ["10.1.1.2", "10.1.1.3", "10.1.1.4"]
 B = ["10.1.1.5", "10.1.1.6", "10.1.1.7"]
-TARGETS = f"10.1.1.2@o2ib0 {' '.join(A)}\n10.1.1.5@o2ib0 {' '.join(B)}\n"
+TARGETS = f"10.1.1.2@o2ib {' '.join(A)}\n10.1.1.5@o2ib {' '.join(B)}\n"
 MESSAGES = 60
 FAULTS_UNTIL_S = 3.0
 SETTLED_AFTER_S = 120.0

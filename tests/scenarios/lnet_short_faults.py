@@ -18,7 +18,7 @@ from scenarios.lnet_faults import get_handler, payload
 
 A = ["10.1.1.2", "10.1.1.3"]
 B = ["10.1.1.5", "10.1.1.6"]
-TARGETS = f"10.1.1.2@o2ib0 {' '.join(A)}\n10.1.1.5@o2ib0 {' '.join(B)}\n"
+TARGETS = f"10.1.1.2@o2ib {' '.join(A)}\n10.1.1.5@o2ib {' '.join(B)}\n"
 RATE_BPS = 10e9
 TIMEOUT_S = LndConfig().timeout_s
 PROMPT_S = 0.01

@@ -13,8 +13,8 @@ from lnet.settings.config import LndConfig
 
 A = ["10.1.1.2", "10.1.1.3", "10.1.1.4"]
 B = ["10.1.1.5", "10.1.1.6", "10.1.1.7"]
-A_NID = "10.1.1.2@o2ib0"
-B_NID = "10.1.1.5@o2ib0"
+A_NID = "10.1.1.2@o2ib"
+B_NID = "10.1.1.5@o2ib"
 LOCAL_A = f"{A_NID} {' '.join(A)}\n"
 LOCAL_B = f"{B_NID} {' '.join(B)}\n"
 
@@ -120,7 +120,7 @@ def test_node_sends_to_itself_over_the_routes_of_its_own_target() -> None:
 def test_unknown_nid_fails_within_its_timeout_and_is_reported_once() -> None:
     clock, rig = make(LOCAL_A, LOCAL_B, LndConfig(timeout_s=5))
     a = rig.hosts["a"]
-    msg_id = a.node.put(Nid.parse("10.1.1.99@o2ib0"), b"anyone?")
+    msg_id = a.node.put(Nid.parse("10.1.1.99@o2ib"), b"anyone?")
     clock.advance(5.001)
     (failed,) = a.failed
     assert (failed.msg_id, failed.errno, failed.in_doubt) == (msg_id, -113, False)
@@ -134,7 +134,7 @@ def test_unknown_nids_are_not_kept() -> None:
     clock, rig = make(LOCAL_A, LOCAL_B, LndConfig(timeout_s=5))
     a = rig.hosts["a"]
     for number in range(300):
-        a.node.put(Nid.parse(f"10.9.{number >> 8}.{number & 255}@o2ib0"), b"anyone?")
+        a.node.put(Nid.parse(f"10.9.{number >> 8}.{number & 255}@o2ib"), b"anyone?")
     clock.advance(60)
     assert len(a.failed) == 300
     (ni,) = a.node.lnd.nis.values()

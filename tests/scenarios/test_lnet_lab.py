@@ -70,24 +70,24 @@ async def test_example_file_reproduces_both_worked_examples(lnetctl: Run) -> Non
         return [(message["local ip"], message["remote ip"]) for message in json.loads(out)]
 
     assert await routes() == [("10.1.1.2", "10.1.1.5"), ("10.1.1.3", "10.1.1.6"), ("10.1.1.4", "10.1.1.7")]
-    assert (await lnetctl("o2ibs", "del", "--host", "a", "--nid", "10.1.1.5@o2ib0"))[0] == 0
+    assert (await lnetctl("o2ibs", "del", "--host", "a", "--nid", "10.1.1.5@o2ib"))[0] == 0
     assert await routes() == [("10.1.1.2", "10.1.1.5"), ("10.1.1.3", "10.1.1.5"), ("10.1.1.4", "10.1.1.5")]
 
 
 async def test_targets_are_added_shown_checked_and_removed(lnetctl: Run) -> None:
-    add = ("o2ibs", "add", "--host", "a", "--nid", "10.1.1.9@o2ib0")
+    add = ("o2ibs", "add", "--host", "a", "--nid", "10.1.1.9@o2ib")
     assert await lnetctl(*add, "--ips", "10.1.1.9", "10.1.1.10,10.1.1.11") == (0, "", "")
-    code, out, _ = await lnetctl("o2ibs", "show", "--host", "a", "--net", "o2ib0")
+    code, out, _ = await lnetctl("o2ibs", "show", "--host", "a", "--net", "o2ib")
     assert code == 0
     assert yaml.safe_load(out)["o2ibs"][2] == {
-        "nid": "10.1.1.9@o2ib0",
+        "nid": "10.1.1.9@o2ib",
         "ips": [{"ip": "10.1.1.9"}, {"ip": "10.1.1.10"}, {"ip": "10.1.1.11"}],
     }
-    code, out, _ = await lnetctl("o2ibs", "check", "--host", "a", "--net", "o2ib0")
+    code, out, _ = await lnetctl("o2ibs", "check", "--host", "a", "--net", "o2ib")
     assert code == 1
-    assert "no port of the fabric has address 10.1.1.9 of 10.1.1.9@o2ib0" in out
-    assert (await lnetctl("o2ibs", "del", "--host", "a", "--nid", "10.1.1.9@o2ib0"))[0] == 0
-    assert (await lnetctl("o2ibs", "check", "--host", "a", "--net", "o2ib0"))[0] == 0
+    assert "no port of the fabric has address 10.1.1.9 of 10.1.1.9@o2ib" in out
+    assert (await lnetctl("o2ibs", "del", "--host", "a", "--nid", "10.1.1.9@o2ib"))[0] == 0
+    assert (await lnetctl("o2ibs", "check", "--host", "a", "--net", "o2ib"))[0] == 0
 
 
 async def test_refusal_is_a_list_under_the_verb_and_exit_one(lnetctl: Run) -> None:
@@ -97,18 +97,18 @@ async def test_refusal_is_a_list_under_the_verb_and_exit_one(lnetctl: Run) -> No
         "add:\n"
         "    - o2ibs:\n"
         "          errno: -22\n"
-        "          descr: \"'10.1.1.9' is not a NID: it has no network, as in 10.1.1.9@o2ib0\"\n"
+        "          descr: \"'10.1.1.9' is not a NID: it has no network, as in 10.1.1.9@o2ib\"\n"
     )
     code, _, err = await lnetctl("net", "add", "--host", "a", "--net", "o2ib1", "--if", "eth9")
     assert (code, yaml.safe_load(err)["add"][0]["net"]["errno"]) == (237, -19)
-    code, out, err = await lnetctl("ping", "10.9.9.9@o2ib0", "--host", "a", "--timeout", "50ms")
+    code, out, err = await lnetctl("ping", "10.9.9.9@o2ib", "--host", "a", "--timeout", "50ms")
     assert (code, out, yaml.safe_load(err)["manage"][0]["ping"]["errno"]) == (251, "", -5)
 
 
 async def test_networks_and_their_status(lnetctl: Run) -> None:
     assert (await lnetctl("net", "add", "--host", "b", "--net", "o2ib1", "--if", "ib1,ib2"))[0] == 0
     _, out, _ = await lnetctl("net", "show", "--host", "b")
-    assert [net["net type"] for net in yaml.safe_load(out)["net"]] == ["lo", "o2ib0", "o2ib1"]
+    assert [net["net type"] for net in yaml.safe_load(out)["net"]] == ["lo", "o2ib", "o2ib1"]
     _, out, _ = await lnetctl("net_status", "--host", "b", "--net", "o2ib1")
     assert [dev["state"] for dev in yaml.safe_load(out)["net_status"][0]["devices"]] == ["PORT_ACTIVE"] * 2
     assert (await lnetctl("net", "del", "--host", "b", "--net", "o2ib1", "--if", "ib2"))[0] == 0
@@ -129,20 +129,20 @@ async def test_export_of_one_host_is_what_import_reads(lnetctl: Run, tmp_path: P
 
 
 async def test_ping_names_the_nids(lnetctl: Run) -> None:
-    code, out, _ = await lnetctl("ping", "10.1.1.5@o2ib0", "--host", "a")
+    code, out, _ = await lnetctl("ping", "10.1.1.5@o2ib", "--host", "a")
     assert code == 0
-    assert yaml.safe_load(out)["ping"][0]["primary nid"] == "10.1.1.5@o2ib0"
+    assert yaml.safe_load(out)["ping"][0]["primary nid"] == "10.1.1.5@o2ib"
 
 
 async def test_ping_of_several_nids_asks_them_all(lnetctl: Run) -> None:
-    words = ("ping", "10.1.1.5@o2ib0,10.9.9.9@o2ib0", "10.1.1.2@o2ib0", "--host", "a", "--timeout", "2")
+    words = ("ping", "10.1.1.5@o2ib,10.9.9.9@o2ib", "10.1.1.2@o2ib", "--host", "a", "--timeout", "2")
     code, out, err = await lnetctl(*words)
     first, second = yaml.safe_load(out)["ping"]
     assert code == 251
-    assert (first["primary nid"], second["primary nid"]) == ("10.1.1.5@o2ib0", "10.1.1.2@o2ib0")
+    assert (first["primary nid"], second["primary nid"]) == ("10.1.1.5@o2ib", "10.1.1.2@o2ib")
     (failed,) = yaml.safe_load(err)["manage"]
     assert failed["ping"]["errno"] == -5
-    assert failed["ping"]["descr"].startswith("failed to ping 10.9.9.9@o2ib0: Input/output error")
+    assert failed["ping"]["descr"].startswith("failed to ping 10.9.9.9@o2ib: Input/output error")
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ async def test_lnet_starts_and_ends_with_its_lab() -> None:
         host = lnet.hosts["a"]
         assert len(lnet.routes()) == len(lnet.routes()) == 3, "asking again starts nothing again"
         load = asyncio.create_task(
-            host.selftest(Nid.parse("10.1.1.5@o2ib0"), size=1 << 18, concurrency=8, seconds=30)
+            host.selftest(Nid.parse("10.1.1.5@o2ib"), size=1 << 18, concurrency=8, seconds=30)
         )
         await asyncio.sleep(0.05)
         assert not load.done()
@@ -213,7 +213,7 @@ async def test_crash_takes_lnet_along_and_its_next_incarnation_is_met(lnetctl: R
     assert "host b has crashed, LNet is down until the fault ends" in err
     lab.world.faults.remove(fault.number)
     (net,) = yaml.safe_load((await lnetctl("net_status", "--host", "b"))[1])["net_status"]
-    assert (net["net"], net["routes"]) == ("o2ib0", []), "as the lab file says"
+    assert (net["net"], net["routes"]) == ("o2ib", []), "as the lab file says"
     later = net["incarnation"]
     assert later > before
     code, out, _ = await lnetctl(*send)
@@ -231,17 +231,17 @@ async def test_multi_rail_example_discovers_its_peer() -> None:
         lnet = lab.parts.by_name["lnet"]
         assert isinstance(lnet, LnetLab)
         a = lnet.hosts["a"]
-        sent = await a.send(Nid.parse("10.1.1.5@o2ib0"), count=6, size=100)
+        sent = await a.send(Nid.parse("10.1.1.5@o2ib"), count=6, size=100)
         assert {(message["local ip"], message["remote ip"]) for message in sent} == {
             ("10.1.1.2", "10.1.1.5"),
             ("10.1.1.3", "10.1.1.6"),
             ("10.1.1.4", "10.1.1.7"),
         }
-        shown = await a.execute("peer_show", {"nid": "10.1.1.7@o2ib0", "verbose": "2"})
+        shown = await a.execute("peer_show", {"nid": "10.1.1.7@o2ib", "verbose": "2"})
         (peer,) = yaml.safe_load(shown.output)["peer"]
-        assert peer["primary nid"] == "10.1.1.5@o2ib0"
+        assert peer["primary nid"] == "10.1.1.5@o2ib"
         assert [ni["health stats"]["health value"] for ni in peer["peer ni"]] == [1000] * 3
-        pinged = await a.execute("ping", {"nids": ["10.1.1.6@o2ib0"]})
+        pinged = await a.execute("ping", {"nids": ["10.1.1.6@o2ib"]})
         assert yaml.safe_load(pinged.output)["ping"][0]["Multi-Rail"] is True
 
 
@@ -267,7 +267,7 @@ async def test_every_setting_of_the_section_reaches_the_node(tmp_path: Path) -> 
         "announce": True,
         "weighted": True,
         "expected_rate": "40G",
-        "bonding": {"o2ib0": "multi-rail"},
+        "bonding": {"o2ib": "multi-rail"},
         "transaction_timeout": "60s",
         "retry_count": 3,
         "health_sensitivity": 50,
@@ -316,7 +316,7 @@ async def test_selftest_leaves_everybody_else_a_turn() -> None:
         lnet = lab.parts.by_name["lnet"]
         assert isinstance(lnet, LnetLab)
         host = lnet.hosts["a"]
-        nid = Nid.parse("10.1.1.5@o2ib0")
+        nid = Nid.parse("10.1.1.5@o2ib")
         load = asyncio.create_task(host.selftest(nid, size=1 << 18, concurrency=8, seconds=30))
         for _ in range(20):
             await asyncio.sleep(0)
@@ -328,11 +328,11 @@ async def test_selftest_leaves_everybody_else_a_turn() -> None:
 async def test_read_verbs_speak_json_as_well(lnetctl: Run) -> None:
     for words in (
         ("o2ibs", "show"),
-        ("o2ibs", "check", "--net", "o2ib0"),
+        ("o2ibs", "check", "--net", "o2ib"),
         ("net", "show"),
         ("net_status",),
         ("export",),
-        ("ping", "10.1.1.5@o2ib0"),
+        ("ping", "10.1.1.5@o2ib"),
     ):
         code, out, _ = await lnetctl(*words, "--host", "a", "--json")
         assert code == 0
@@ -349,12 +349,12 @@ async def test_host_is_implied_on_a_host(lnetctl: Run, monkeypatch: pytest.Monke
     )
     monkeypatch.setenv(command.ENV_HOST, "b")
     code, out, _ = await lnetctl("net", "show")
-    assert yaml.safe_load(out)["net"][1]["local NI(s)"][0]["nid"] == "10.1.1.5@o2ib0"
+    assert yaml.safe_load(out)["net"][1]["local NI(s)"][0]["nid"] == "10.1.1.5@o2ib"
 
 
 @pytest.mark.parametrize(
     ("words", "name"),
-    [(("net_status",), "net_status"), (("export",), "export"), (("ping", "10.1.1.5@o2ib0"), "ping")],
+    [(("net_status",), "net_status"), (("export",), "export"), (("ping", "10.1.1.5@o2ib"), "ping")],
 )
 async def test_command_without_a_host_is_called_by_its_own_name(
     lnetctl: Run, words: tuple[str, ...], name: str
@@ -423,7 +423,7 @@ async def test_wrong_use_is_told_without_a_traceback(lnetctl: Run, words: tuple[
         ({"networks": "o2ib0(", "addresses": ["10.1.1.2"]}, "expected NET"),
         ({"addresses": ["10.1.1.2", "10.1.1.3"]}, "2 addresses for 1 HFI ports; write hfis: 2"),
         ({"addresses": ["10.1.1.9"]}, "10.1.1.9 is already the address of ib0 of z"),
-        ({"addresses": ["10.1.1.2"], "bonding": {"x": "o2ibs"}}, "'x' is not a network such as o2ib0"),
+        ({"addresses": ["10.1.1.2"], "bonding": {"x": "o2ibs"}}, "'x' is not a network such as o2ib"),
         ({"addresses": ["10.1.1.2"], "targets": "nowhere.conf"}, "nowhere.conf: No such file"),
         ({"addresses": ["10.1.1.2"], "targets": "bad.conf"}, "bad.conf:2: 'x' is not a NID"),
     ],

@@ -17,7 +17,7 @@ from lnet.settings.config import LndConfig
 from opavnic_bench.lnet.bench import bench_lnet
 from scenarios.lnet_faults import TARGETS, A, B
 
-A_NID, B_NID = Nid.parse("10.1.1.2@o2ib0"), Nid.parse("10.1.1.5@o2ib0")
+A_NID, B_NID = Nid.parse("10.1.1.2@o2ib"), Nid.parse("10.1.1.5@o2ib")
 CHUNK = 1 << 18
 
 
@@ -38,7 +38,7 @@ def set_up(rig: LnetRig, port: HfiPort, up: bool) -> None:
 
 def status(host: RigHost) -> tuple[dict[str, str], dict[str, str]]:
     """Return what net_status says: the state of each device, and of each route."""
-    (net,) = Lnetctl(host.node).net_status("o2ib0")["net_status"]
+    (net,) = Lnetctl(host.node).net_status("o2ib")["net_status"]
     devices = {dev["interface"]: dev["state"] for dev in net["devices"]}
     return devices, {f"{r['local ip']}->{r['remote ip']}": r["state"] for r in net["routes"]}
 
@@ -140,7 +140,7 @@ def test_net_status_counts_messages_bytes_retries_and_time_down() -> None:
     clock.advance(0.1)
     set_up(rig, a.ports["ib0"], False)
     clock.advance(2)
-    (net,) = Lnetctl(a.node).net_status("o2ib0")["net_status"]
+    (net,) = Lnetctl(a.node).net_status("o2ib")["net_status"]
     statistics = {route["dev"]: route["statistics"] for route in net["routes"]}
     assert statistics["ib0"] == {"messages": 1, "bytes": 100, "retries": 0, "connects": 1, "down_s": 2.0}
     assert statistics["ib1"] == {"messages": 1, "bytes": 100, "retries": 0, "connects": 1, "down_s": 0.0}
@@ -150,7 +150,7 @@ def test_removing_one_device_under_traffic_moves_its_messages() -> None:
     clock, rig = make()
     transfer = Transfer(clock, rig, chunks=200)
     transfer.run(0.005)
-    Lnetctl(transfer.a.node).net_del("o2ib0", "ib1")
+    Lnetctl(transfer.a.node).net_del("o2ib", "ib1")
     transfer.run(0.5)
     assert transfer.a.failed == []
     assert len(transfer.b.received) == 200
@@ -169,7 +169,7 @@ def test_removing_the_last_device_under_traffic_settles_every_message_once(loss:
     clock.advance(0.0005)
     ctl = Lnetctl(a.node)
     for name in ("ib0", "ib1", "ib2"):
-        ctl.net_del("o2ib0", name)
+        ctl.net_del("o2ib", name)
     after = a.node.put(B_NID, b"too late")
     clock.advance(30)
     assert [r for r in a.reports if isinstance(r, NetRemoved)] == [NetRemoved(A_NID)]
@@ -189,8 +189,8 @@ def test_network_removed_and_added_again_goes_on_where_it_was() -> None:
     ctl = Lnetctl(a.node)
     a.node.put(B_NID, b"before")
     clock.advance(0.1)
-    ctl.net_del("o2ib0")
-    ctl.net_add("o2ib0", ["ib0", "ib1", "ib2"])
+    ctl.net_del("o2ib")
+    ctl.net_add("o2ib", ["ib0", "ib1", "ib2"])
     a.node.put(B_NID, b"after")
     clock.advance(0.1)
     assert [received.data for received in b.received] == [b"before", b"after"]
@@ -234,12 +234,12 @@ def test_two_groups_on_one_node_keep_to_their_own_devices() -> None:
     networks = "o2ib0(ib0,ib2),o2ib1(ib1,ib3)"
     a = rig.add_host("a", four[0], networks=networks)
     rig.add_host("b", four[1], networks=networks)
-    for nid in ("10.1.2.2@o2ib0", "10.1.2.3@o2ib1"):
+    for nid in ("10.1.2.2@o2ib", "10.1.2.3@o2ib1"):
         for _ in range(2):
             a.node.put(Nid.parse(nid), b"x")
     clock.advance(0.1)
     used = {(done.nid.net, done.route.rt_dev.name) for done in a.done}
-    first, second = Net.parse("o2ib0"), Net.parse("o2ib1")
+    first, second = Net.parse("o2ib"), Net.parse("o2ib1")
     assert used == {(first, "ib0"), (first, "ib2"), (second, "ib1"), (second, "ib3")}
 
 

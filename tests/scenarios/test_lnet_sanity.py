@@ -33,7 +33,7 @@ REMOTE_NO_RESEND = ["remote_error", "remote_timeout"]
 A, B = ["10.1.1.2", "10.1.1.3"], ["10.1.1.5", "10.1.1.6"]
 
 
-def nid(addr: str, net: str = "o2ib0") -> Nid:
+def nid(addr: str, net: str = "o2ib") -> Nid:
     return Nid.parse(f"{addr}@{net}")
 
 
@@ -49,7 +49,7 @@ class Pair:
         self.table = self.rails.table
         assert self.ping(B[0])
 
-    def ping(self, addr: str, source: str | None = None, net: str = "o2ib0") -> bool:
+    def ping(self, addr: str, source: str | None = None, net: str = "o2ib") -> bool:
         """lnetctl ping: return whether it succeeded."""
         node = self.a.node
         msg_id = node.lnd.get(
@@ -95,7 +95,7 @@ class Pair:
         """The lowest health of an interface of the peer."""
         return min(ni.health.value for ni in self.table.peers[nid(B[0])].nis.values())
 
-    def local(self, addr: str, net: str = "o2ib0") -> LocalNi:
+    def local(self, addr: str, net: str = "o2ib") -> LocalNi:
         return next(ni for ni in self.table.locals.values() if ni.nid == nid(addr, net))
 
     def remote(self, addr: str) -> PeerNi:
@@ -211,11 +211,11 @@ def test_211_peer_recovery_pings_wait_at_most_the_maximum() -> None:
 def test_214_interface_whose_link_is_down_is_shown_down() -> None:
     pair = Pair()
     ctl = Lnetctl(pair.a.node)
-    assert statuses(ctl) == {"10.1.1.2@o2ib0": "up", "10.1.1.3@o2ib0": "up"}
+    assert statuses(ctl) == {"10.1.1.2@o2ib": "up", "10.1.1.3@o2ib": "up"}
     assert pair.ping(A[0], source=A[1])
     pair.rig.world.faults.add("link-down on a-ib1")
     pair.clock.advance(1)
-    assert statuses(ctl) == {"10.1.1.2@o2ib0": "up", "10.1.1.3@o2ib0": "down"}
+    assert statuses(ctl) == {"10.1.1.2@o2ib": "up", "10.1.1.3@o2ib": "down"}
 
 
 def test_218_local_recovery_pings_take_the_other_interfaces() -> None:
@@ -244,7 +244,7 @@ def test_234_status_follows_a_health_that_is_set() -> None:
     for value in (MAX_HEALTH, 0, MAX_HEALTH):
         pair.rails.set_health(nid(A[0]), value)
         pair.clock.advance(0.1)
-        seen.append((statuses(ctl)["10.1.1.2@o2ib0"], pair.local_health()))
+        seen.append((statuses(ctl)["10.1.1.2@o2ib"], pair.local_health()))
     assert seen == [("up", MAX_HEALTH), ("down", 0), ("up", MAX_HEALTH)]
 
 
@@ -254,11 +254,11 @@ def test_235_failed_recovery_pings_bring_an_interface_down_and_good_ones_up() ->
     pair.drop("local_timeout", where=lambda route: route.rt_nid == nid(A[0]))
     pair.rails.set_health(nid(A[0]), 100)
     pair.clock.advance(60)
-    assert statuses(ctl) == {"10.1.1.2@o2ib0": "down", "10.1.1.3@o2ib1": "up"}
+    assert statuses(ctl) == {"10.1.1.2@o2ib": "down", "10.1.1.3@o2ib1": "up"}
     pair.table.simulate = None
     pair.rails.set_health(nid(A[0]), 900)
     pair.clock.advance(60)
-    assert statuses(ctl) == {"10.1.1.2@o2ib0": "up", "10.1.1.3@o2ib1": "up"}
+    assert statuses(ctl) == {"10.1.1.2@o2ib": "up", "10.1.1.3@o2ib1": "up"}
 
 
 def health_at(host: RigHost, of: Nid) -> int:
@@ -269,10 +269,10 @@ def health_at(host: RigHost, of: Nid) -> int:
 
 def test_303_peers_are_told_of_an_interface_that_goes_down() -> None:
     pair = Pair()
-    (peer,) = Lnetctl(pair.b.node).peer_show("10.1.1.3@o2ib0", "2")["peer"]
-    assert peer["primary nid"] == "10.1.1.2@o2ib0", "the configuration was pushed"
+    (peer,) = Lnetctl(pair.b.node).peer_show("10.1.1.3@o2ib", "2")["peer"]
+    assert peer["primary nid"] == "10.1.1.2@o2ib", "the configuration was pushed"
     assert health_at(pair.b, nid(A[1])) == MAX_HEALTH
     pair.rig.world.faults.add("link-down on a-ib1")
     pair.clock.advance(0.5)
     assert health_at(pair.b, nid(A[1])) < MAX_HEALTH
-    assert statuses(Lnetctl(pair.a.node))["10.1.1.3@o2ib0"] == "down"
+    assert statuses(Lnetctl(pair.a.node))["10.1.1.3@o2ib"] == "down"

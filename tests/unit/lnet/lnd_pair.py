@@ -17,8 +17,8 @@ from lnet.wire.codes import LnetMsgType, MsgType, RejectReason
 from lnet.wire.lnet_hdr import LnetHdr
 from lnet.wire.msg import ConnParams, KibMsg, KibRej
 
-OWN = Nid.parse("10.1.1.2@o2ib0")
-PEER = Nid.parse("10.1.1.5@o2ib0")
+OWN = Nid.parse("10.1.1.2@o2ib")
+PEER = Nid.parse("10.1.1.5@o2ib")
 STAMP = 1000
 PEER_STAMP = 2000
 PARAMS = ConnParams(8, 256, 4096)

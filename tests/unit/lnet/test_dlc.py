@@ -35,9 +35,9 @@ net_status:
 
 def test_whole_document_is_read() -> None:
     document = parse_dlc(WHOLE)
-    assert [str(group) for group in document.nets] == ["o2ib0(ib0,ib2)"]
-    assert [str(target) for target in document.o2ibs] == ["10.1.1.2@o2ib0 10.1.1.2 10.1.1.4"]
-    assert [str(net) for net in document.net_status] == ["o2ib0"]
+    assert [str(group) for group in document.nets] == ["o2ib(ib0,ib2)"]
+    assert [str(target) for target in document.o2ibs] == ["10.1.1.2@o2ib 10.1.1.2 10.1.1.4"]
+    assert [str(net) for net in document.net_status] == ["o2ib"]
 
 
 REAL = """\
@@ -129,7 +129,7 @@ udsp:
 def test_export_of_the_real_tool_is_read_and_what_is_not_applied_is_named() -> None:
     document = parse_dlc(REAL)
     (group,) = document.nets
-    assert (str(group), group.bonding) == ("o2ib0(ib0,ib1)", Bonding.MULTI_RAIL)
+    assert (str(group), group.bonding) == ("o2ib(ib0,ib1)", Bonding.MULTI_RAIL)
     assert dict(group.tunables) == {
         "peer_timeout": 180,
         "peer_credits": 32,
@@ -138,7 +138,7 @@ def test_export_of_the_real_tool_is_read_and_what_is_not_applied_is_named() -> N
     }
     assert group.cpts == (0, 1)
     (peer,) = document.peers
-    assert (str(peer.primary), peer.multi_rail) == ("10.1.1.5@o2ib0", True)
+    assert (str(peer.primary), peer.multi_rail) == ("10.1.1.5@o2ib", True)
     assert document.settings["transaction_timeout"] == 50
     assert document.ignored == set()
 
@@ -156,18 +156,18 @@ def test_printed_as_lnetctl_does() -> None:
             "o2ib:\n  - nid: x",
             "line 1: o2ib: unknown key (known: discover, global, net, net_status, numa, o2ibs",
         ),
-        ("o2ibs:\n  - nid: 10.1.1.2@o2ib0\n", 'key "ips" is missing'),
-        ("o2ibs:\n  - nid: 10.1.1.2@o2ib0\n    ips:\n", 'line 2: o2ibs[0]: key "ips" is missing'),
-        ("o2ibs:\n  - nid: 10.1.1.2@o2ib0\n    ips:\n      - ip:\n", 'key "ip" is missing'),
-        ("o2ibs:\n  - nid: 10.1.1.2@o2ib0\n    ips:\n      - 10.1.1.2\n", "expected keys (ip), not str"),
+        ("o2ibs:\n  - nid: 10.1.1.2@o2ib\n", 'key "ips" is missing'),
+        ("o2ibs:\n  - nid: 10.1.1.2@o2ib\n    ips:\n", 'line 2: o2ibs[0]: key "ips" is missing'),
+        ("o2ibs:\n  - nid: 10.1.1.2@o2ib\n    ips:\n      - ip:\n", 'key "ip" is missing'),
+        ("o2ibs:\n  - nid: 10.1.1.2@o2ib\n    ips:\n      - 10.1.1.2\n", "expected keys (ip), not str"),
         ("o2ibs:\n  - nid: 10.1.1.2\n    ips: [{ip: 10.1.1.2}]\n", "'10.1.1.2' is not a NID"),
-        ("o2ibs:\n  - nid: 10.1.1.2@o2ib0\n    ips: [{ip: 10.1.1}]\n", "'10.1.1' is not an IPv4 address"),
+        ("o2ibs:\n  - nid: 10.1.1.2@o2ib\n    ips: [{ip: 10.1.1}]\n", "'10.1.1' is not an IPv4 address"),
         (WHOLE.replace("- ip: 10.1.1.4", "- ip: 10.1.1.2"), "10.1.1.2 appears twice"),
         (WHOLE + "o2ibs: []\n", 'line 16: o2ibs: key "o2ibs" appears twice'),
         (WHOLE.replace("0: ib0", "0: ib2"), "interface ib2 appears twice"),
         (WHOLE.replace("o2ib0\n      local", "xx\n      local"), "'xx' is not a network"),
-        ("net:\n  - net type: o2ib0\n    local NI(s): []\n", "o2ib0 has no interface"),
-        ("net:\n  - net type: o2ib0\n    local NI(s): [{interfaces: ib0}]\n", "expected 0: NAME"),
+        ("net:\n  - net type: o2ib\n    local NI(s): []\n", "o2ib has no interface"),
+        ("net:\n  - net type: o2ib\n    local NI(s): [{interfaces: ib0}]\n", "expected 0: NAME"),
         ("net_status:\n  - net: xx\n", "'xx' is not a network"),
         ("route:\n  - net: tcp\n    gateway: 10.1.1.9@o2ib\n", "line 1: route: routes are not built here"),
         ("o2ibs: [", "not YAML"),

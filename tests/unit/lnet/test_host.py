@@ -23,7 +23,7 @@ from lnet.wire.ping import FEATURE_BASE, PingInfo
 from opavnic.world.world import World
 
 PKEY = 0x8001
-B_NID = Nid.parse("10.1.2.1@o2ib0")
+B_NID = Nid.parse("10.1.2.1@o2ib")
 
 pytestmark = [pytest.mark.asyncio]
 
@@ -57,10 +57,10 @@ async def test_ping_tells_the_nids_of_the_peer() -> None:
     assert answer.exit == 0
     assert answer.output == (
         "ping:\n"
-        "    - primary nid: 10.1.2.1@o2ib0\n"
+        "    - primary nid: 10.1.2.1@o2ib\n"
         "      Multi-Rail: False\n"
         "      peer ni:\n"
-        "        - nid: 10.1.2.1@o2ib0\n"
+        "        - nid: 10.1.2.1@o2ib\n"
         "        - nid: 10.1.2.2@o2ib4\n"
     )
 
@@ -70,9 +70,9 @@ async def test_ping_of_nobody_fails_within_its_timeout() -> None:
     host = make_hosts()["a"]
     began = asyncio.get_running_loop().time()
     with pytest.raises(CommandError) as caught:
-        await host.questions.ping("10.1.9.9@o2ib0", timeout_s=3)
+        await host.questions.ping("10.1.9.9@o2ib", timeout_s=3)
     assert caught.value.errno == -errno.EIO
-    assert caught.value.descr.startswith("failed to ping 10.1.9.9@o2ib0: Input/output error")
+    assert caught.value.descr.startswith("failed to ping 10.1.9.9@o2ib: Input/output error")
     assert asyncio.get_running_loop().time() - began == pytest.approx(3, abs=0.01)
 
 
@@ -100,7 +100,7 @@ async def test_lnd_that_raises_ends_what_waits_and_refuses_what_comes(
     def broken() -> None:
         raise KeyError("route 7")
 
-    waiting = asyncio.ensure_future(host.questions.ping("10.1.9.9@o2ib0", timeout_s=3600))
+    waiting = asyncio.ensure_future(host.questions.ping("10.1.9.9@o2ib", timeout_s=3600))
     await asyncio.sleep(0)
     monkeypatch.setattr(host.node.lnd, "reports", broken)
     text = r"LNet on a has failed \(KeyError: 'route 7'\); the log says where"
@@ -141,13 +141,13 @@ async def test_selftest_that_loses_its_network_waits_between_failures_and_tells_
     host = make_hosts()["a"]
     run = asyncio.create_task(host.selftest(B_NID, size=100_000, concurrency=4, seconds=6))
     await asyncio.sleep(1e-4)
-    host.ctl.net_del("o2ib0")
+    host.ctl.net_del("o2ib")
     result = await run
     assert result.messages > 0
     assert result.seconds == pytest.approx(6, abs=0.01)
     assert result.failed < 4 * 20  # 10, 20, 40 ms ... 1 s apart
     failures = result.as_json()["failures"]
-    assert failures[0]["reason"] == "this node has no network o2ib0"
+    assert failures[0]["reason"] == "this node has no network o2ib"
     assert sum(failure["count"] for failure in failures) == result.failed
 
 
@@ -157,9 +157,9 @@ async def test_selftest_goes_on_at_full_speed_when_its_network_is_back() -> None
     # one millisecond at full speed is 25 MB, every packet of which is made and checked: it is time on the processor
     run = asyncio.create_task(host.selftest(B_NID, size=1 << 20, concurrency=4, seconds=0.011))
     await asyncio.sleep(1e-4)
-    host.ctl.net_del("o2ib0")
+    host.ctl.net_del("o2ib")
     await asyncio.sleep(5e-3)
-    host.ctl.net_add("o2ib0", ["ib0"])
+    host.ctl.net_add("o2ib", ["ib0"])
     before = host.node.lnd.nis[B_NID.net].ni_data
     result = await run
     assert result.failed == 4, "each place once; by the second try the network is back"
@@ -178,24 +178,24 @@ async def test_selftest_with_senseless_numbers_is_refused(change: dict[str, floa
 
 async def test_command_by_name_prints_yaml_and_check_fails_with_exit_code_one() -> None:
     host = make_hosts()["a"]
-    checked = await host.execute("o2ibs_check", {"net": "o2ib0"})
+    checked = await host.execute("o2ibs_check", {"net": "o2ib"})
     output, code = checked.output, checked.exit
     assert code == 1
     assert yaml.safe_load(output)["check"][0]["status"] == "failed"
     assert await host.execute(
-        "o2ibs_add", {"nid": "10.1.1.1@o2ib0", "ips": ["10.1.1.1", "10.1.1.2"]}
+        "o2ibs_add", {"nid": "10.1.1.1@o2ib", "ips": ["10.1.1.1", "10.1.1.2"]}
     ) == Answer("")
-    assert (await host.execute("o2ibs_check", {"net": "o2ib0"})).exit == 0
+    assert (await host.execute("o2ibs_check", {"net": "o2ib"})).exit == 0
 
 
 @pytest.mark.parametrize(
     ("command", "args"),
     [
-        ("o2ibs_add", {"nid": "10.1.2.1@o2ib0"}),
+        ("o2ibs_add", {"nid": "10.1.2.1@o2ib"}),
         ("o2ibs_add", {"nid": 5, "ips": []}),
-        ("o2ibs_show", {"net": "o2ib0", "more": "x"}),
+        ("o2ibs_show", {"net": "o2ib", "more": "x"}),
         ("ping", {}),
-        ("ping", {"nid": "10.1.2.1@o2ib0", "timeout_s": "x"}),
+        ("ping", {"nid": "10.1.2.1@o2ib", "timeout_s": "x"}),
     ],
 )
 async def test_command_with_wrong_arguments_is_refused(command: str, args: dict[str, object]) -> None:

@@ -42,7 +42,7 @@ def test_first_message_connects_and_waits_for_the_answer() -> None:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"srcnid": Nid.parse("10.1.1.6@o2ib0").wire}, "answers as NID"),
+        ({"srcnid": Nid.parse("10.1.1.6@o2ib").wire}, "answers as NID"),
         ({"version": 0x11}, "version 0x11, not 0x12"),
         ({"dstnid": PEER.wire}, "another incarnation or NID"),
         ({"dststamp": STAMP - 1}, "another incarnation or NID"),
@@ -70,7 +70,7 @@ def test_peer_that_answers_otherwise_than_asked_is_closed_with_the_reason(
     ("changes", "reason"),
     [
         ({"version": 0x13}, RejectReason.FATAL),
-        ({"dstnid": Nid.parse("10.1.1.9@o2ib0").wire}, RejectReason.FATAL),
+        ({"dstnid": Nid.parse("10.1.1.9@o2ib").wire}, RejectReason.FATAL),
         ({"dstnid": Nid.parse("10.1.1.2@o2ib1").wire}, RejectReason.FATAL),
         ({"srcnid": 99 << 48}, RejectReason.FATAL),
         ({"srcnid": Nid.parse("10.1.1.5@o2ib1").wire}, RejectReason.FATAL),
@@ -658,14 +658,14 @@ def test_connection_that_a_peer_made_and_forgot_is_closed_after_a_long_silence()
 
 def test_announced_addresses_replace_nothing_a_person_said() -> None:
     scene = Scene(LndConfig(announce=True))
-    other = Nid.parse("10.1.1.9@o2ib0")
+    other = Nid.parse("10.1.1.9@o2ib")
     extra = b"ADDR\x02" + bytes([10, 1, 1, 9, 10, 1, 1, 10])
     scene.lnd.conns.requested(1, "ib0", 7, scene.connreq(extra=extra), 0.0)
     scene.lnd.conns.requested(2, "ib0", 8, scene.connreq(srcnid=other.wire, extra=extra), 0.0)
-    assert str(scene.lnd.targets.get(PEER)) == "10.1.1.5@o2ib0 10.1.1.5"
+    assert str(scene.lnd.targets.get(PEER)) == "10.1.1.5@o2ib 10.1.1.5"
     learned = scene.lnd.targets.get(other)
     assert learned is not None
-    assert (str(learned), learned.learned) == ("10.1.1.9@o2ib0 10.1.1.9 10.1.1.10", True)
+    assert (str(learned), learned.learned) == ("10.1.1.9@o2ib 10.1.1.9 10.1.1.10", True)
 
 
 @pytest.mark.parametrize(
@@ -673,7 +673,7 @@ def test_announced_addresses_replace_nothing_a_person_said() -> None:
 )
 def test_announcement_that_makes_no_sense_is_ignored(extra: bytes) -> None:
     scene = Scene(LndConfig(announce=True))
-    other = Nid.parse("10.1.1.9@o2ib0")
+    other = Nid.parse("10.1.1.9@o2ib")
     scene.lnd.conns.requested(1, "ib0", 7, scene.connreq(srcnid=other.wire, extra=extra), 0.0)
     assert scene.lnd.targets.get(other) is None
 

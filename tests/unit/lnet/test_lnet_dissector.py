@@ -59,7 +59,7 @@ def test_message_of_each_type_is_named_and_shown(tshark: Tshark, tmp_path: Path,
     rows = tshark.columns(
         capture, "_ws.col.Protocol", "_ws.col.Info", "kib.type", "kib.credits", "_ws.expert.message"
     )
-    head = "10.1.1.2@o2ib0 > 10.1.1.5@o2ib0"
+    head = "10.1.1.2@o2ib > 10.1.1.5@o2ib"
     assert rows == [
         ["LNet", f"{kind.name} {head}{', ' if INFO[kind] else ''}{INFO[kind]}", f"{kind:#04x}", "200", ""]
         for kind in MsgType

@@ -17,7 +17,7 @@ from lnet.lnetctl import Lnetctl
 from lnet.settings.yaml_text import format_yaml
 
 A, B = ["10.1.1.2", "10.1.1.3", "10.1.1.4"], ["10.1.1.5", "10.1.1.6", "10.1.1.7"]
-A_NID, B_NID = "10.1.1.2@o2ib0", "10.1.1.5@o2ib0"
+A_NID, B_NID = "10.1.1.2@o2ib", "10.1.1.5@o2ib"
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def refused(call: Callable[[], Any]) -> tuple[str, str]:
 
 def test_target_added_is_shown_and_removed_again(ctl: Lnetctl) -> None:
     assert ctl.o2ibs_add(B_NID, B) == {}
-    assert ctl.o2ibs_show("o2ib0") == {
+    assert ctl.o2ibs_show("o2ib") == {
         "o2ibs": [{"nid": B_NID, "ips": [{"ip": "10.1.1.5"}, {"ip": "10.1.1.6"}, {"ip": "10.1.1.7"}]}]
     }
     assert ctl.o2ibs_show("o2ib1") == {"o2ibs": []}
@@ -65,7 +65,7 @@ def test_target_added_takes_effect_on_routes_that_exist(rig: LnetRig, ctl: Lnetc
 def test_bad_target_is_refused(ctl: Lnetctl) -> None:
     assert refused(lambda: ctl.o2ibs_add("10.1.1.5", B)) == (
         "EINVAL",
-        "'10.1.1.5' is not a NID: it has no network, as in 10.1.1.5@o2ib0",
+        "'10.1.1.5' is not a NID: it has no network, as in 10.1.1.5@o2ib",
     )
     assert refused(lambda: ctl.o2ibs_add(B_NID, ["10.1.1.x"]))[0] == "EINVAL"
     assert refused(lambda: ctl.o2ibs_add(B_NID, []))[1] == f"target {B_NID} has no address"
@@ -74,20 +74,20 @@ def test_bad_target_is_refused(ctl: Lnetctl) -> None:
     ctl.o2ibs_add(B_NID, B)
     ctl.o2ibs_add(B_NID, B)
     assert refused(lambda: ctl.o2ibs_add(B_NID, A))[0] == "EEXIST"
-    assert refused(lambda: ctl.o2ibs_del("10.1.1.9@o2ib0")) == (
+    assert refused(lambda: ctl.o2ibs_del("10.1.1.9@o2ib")) == (
         "ENOENT",
-        f"no target 10.1.1.9@o2ib0 (known: {B_NID})",
+        f"no target 10.1.1.9@o2ib (known: {B_NID})",
     )
 
 
 def test_check_of_a_sane_configuration_is_ok(ctl: Lnetctl) -> None:
     ctl.o2ibs_add(A_NID, A)
     ctl.o2ibs_add(B_NID, B)
-    assert ctl.o2ibs_check("o2ib0") == {"check": [{"net": "o2ib0", "status": "ok"}]}
+    assert ctl.o2ibs_check("o2ib") == {"check": [{"net": "o2ib", "status": "ok"}]}
 
 
 def findings(ctl: Lnetctl) -> list[dict[str, Any]]:
-    (check,) = ctl.o2ibs_check("o2ib0")["check"]
+    (check,) = ctl.o2ibs_check("o2ib")["check"]
     assert check["status"] == "failed"
     return list(check["findings"])
 
@@ -111,17 +111,17 @@ def test_check_finds_addresses_that_are_not_of_the_group(ctl: Lnetctl) -> None:
 def test_check_finds_addresses_that_are_nowhere_and_those_that_stand_twice(ctl: Lnetctl) -> None:
     ctl.o2ibs_add(A_NID, A)
     ctl.o2ibs_add(B_NID, [*B, "10.1.1.77"])
-    ctl.o2ibs_add("10.1.1.6@o2ib0", ["10.1.1.6"])
+    ctl.o2ibs_add("10.1.1.6@o2ib", ["10.1.1.6"])
     assert [finding["descr"] for finding in findings(ctl)] == [
         f"no port of the fabric has address 10.1.1.77 of {B_NID}",
-        f"address 10.1.1.6 is in both {B_NID} and 10.1.1.6@o2ib0",
+        f"address 10.1.1.6 is in both {B_NID} and 10.1.1.6@o2ib",
     ]
 
 
 def test_check_of_a_network_that_is_not_there_is_refused(ctl: Lnetctl) -> None:
     assert refused(lambda: ctl.o2ibs_check("o2ib5")) == (
         "ENOENT",
-        "no network o2ib5 on this node (known: o2ib0)",
+        "no network o2ib5 on this node (known: o2ib)",
     )
     assert refused(lambda: ctl.o2ibs_check("ib5"))[0] == "EINVAL"
 
@@ -149,10 +149,10 @@ def test_bad_network_is_refused(ctl: Lnetctl) -> None:
         "ENODEV",
         "cannot add network: no interface ib7 (known: ib0, ib1, ib2)",
     )
-    assert refused(lambda: ctl.net_add("o2ib0", ["ib1"]))[0] == "EEXIST"
+    assert refused(lambda: ctl.net_add("o2ib", ["ib1"]))[0] == "EEXIST"
     assert refused(lambda: ctl.net_add("o2ib1", []))[0] == "EINVAL"
     assert refused(lambda: ctl.net_del("o2ib1"))[0] == "ENOENT"
-    assert refused(lambda: ctl.net_del("o2ib0", "ib7"))[0] == "ENODEV"
+    assert refused(lambda: ctl.net_del("o2ib", "ib7"))[0] == "ENODEV"
 
 
 def test_status_says_down_when_every_device_is(rig: LnetRig, ctl: Lnetctl) -> None:
@@ -202,7 +202,7 @@ def test_what_is_imported_can_be_removed_with_the_same_file(ctl: Lnetctl) -> Non
 def test_removal_with_an_unknown_interface_removes_nothing(ctl: Lnetctl) -> None:
     ctl.import_yaml(CONFIG)
     before = ctl.export_yaml()
-    net = "net:\n  - net type: o2ib0\n    local NI(s): [{interfaces: [ib7]}]\n"
+    net = "net:\n  - net type: o2ib\n    local NI(s): [{interfaces: [ib7]}]\n"
     targets = format_yaml({"o2ibs": before["o2ibs"]})
     assert refused(lambda: ctl.remove_yaml(targets + net))[0] == "ENODEV"
     assert ctl.export_yaml() == before
@@ -220,9 +220,9 @@ def test_export_reads_back_as_the_same_configuration(rig: LnetRig, ctl: Lnetctl)
     ctl.import_yaml(exported)
     assert format_yaml(ctl.export_yaml()) == exported
     other = Lnetctl(rig.hosts["b"].node)
-    other.net_del("o2ib0")
+    other.net_del("o2ib")
     other.import_yaml(exported)
-    assert [net["net type"] for net in other.net_show()["net"]] == ["lo", "o2ib0", "o2ib1"]
+    assert [net["net type"] for net in other.net_show()["net"]] == ["lo", "o2ib", "o2ib1"]
     assert yaml.safe_load(exported)["o2ibs"] == ctl.o2ibs_show()["o2ibs"]
 
 
@@ -237,7 +237,7 @@ def test_import_of_half_a_file_changes_nothing(ctl: Lnetctl, half: str) -> None:
     ("old", "new", "code"),
     [
         ("0: ib1", "0: ib9", "ENODEV"),
-        ("net type: o2ib1", "net type: o2ib0", "EEXIST"),
+        ("net type: o2ib1", "net type: o2ib", "EEXIST"),
         ("net: o2ib1", "net: o2ib9", "ENOENT"),
     ],
 )
@@ -253,12 +253,12 @@ def test_check_finds_an_address_on_the_port_of_another_host(rig: LnetRig) -> Non
     )
     ctl.o2ibs_add(A_NID, A)
     ctl.o2ibs_add(B_NID, [B[0], B[1]])
-    assert ctl.o2ibs_check("o2ib0")["check"][0]["status"] == "ok"
+    assert ctl.o2ibs_check("o2ib")["check"][0]["status"] == "ok"
     ctl.o2ibs_del(B_NID)
     ctl.o2ibs_del(A_NID)
     ctl.o2ibs_add(A_NID, A)
     ctl.o2ibs_add(B_NID, [B[0], "10.1.1.4"])
-    (finding, _) = ctl.o2ibs_check("o2ib0")["check"][0]["findings"]
+    (finding, _) = ctl.o2ibs_check("o2ib")["check"][0]["findings"]
     assert finding["descr"] == f"address 10.1.1.4 of {B_NID} is on host a, the NID is on host b"
     assert finding["right"] == "addresses of host b"
 
@@ -268,7 +268,7 @@ def test_status_names_the_hfi_port_and_follows_the_rate_of_its_link(rig: LnetRig
     assert isinstance(clock, ManualClock)
 
     def device() -> dict[str, Any]:
-        return dict(ctl.net_status("o2ib0")["net_status"][0]["devices"][1])
+        return dict(ctl.net_status("o2ib")["net_status"][0]["devices"][1])
 
     assert device() == {
         "interface": "ib1",
@@ -293,9 +293,9 @@ def test_last_error_of_a_route_is_gone_when_it_is_up(rig: LnetRig, ctl: Lnetctl)
             rig.world.faults.add(fault)
         node.put(Nid.parse(B_NID), b"x")
         clock.advance(10)
-    (route, *_) = ctl.net_status("o2ib0")["net_status"][0]["routes"]
+    (route, *_) = ctl.net_status("o2ib")["net_status"][0]["routes"]
     assert "last error" in route
     clock.advance(20)
-    (route, *_) = ctl.net_status("o2ib0")["net_status"][0]["routes"]
+    (route, *_) = ctl.net_status("o2ib")["net_status"][0]["routes"]
     assert route["state"] == "up"
     assert "last error" not in route

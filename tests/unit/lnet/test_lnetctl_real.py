@@ -20,7 +20,7 @@ from lnet.settings.yaml_text import format_yaml
 from unit.lnet.real_layout import EXPORT, GLOBAL, NET, PEER, STATISTICS, read_real
 
 A, B = ["10.1.1.2", "10.1.1.3"], ["10.1.1.5", "10.1.1.6"]
-B_NID = Nid.parse("10.1.1.5@o2ib0")
+B_NID = Nid.parse("10.1.1.5@o2ib")
 EXPORTS = sorted((Path(__file__).parent / "exports").glob("*.yaml"))
 LEVELS = [str(level) for level in range(5)]
 
@@ -132,8 +132,8 @@ def test_export_of_the_real_tool_is_imported(rails: Pair, file: Path) -> None:
     assert net["local NI(s)"][0]["tunables"] == real["net"][-1]["local NI(s)"][0]["tunables"]
     assert net["local NI(s)"][0]["CPT"] == "[0,1]"
     (peer,) = printed(rails.ctl.peer_show())["peer"]
-    assert (peer["primary nid"], peer["Multi-Rail"]) == ("10.1.1.5@o2ib0", True)
-    assert [ni["nid"] for ni in peer["peer ni"]] == ["10.1.1.5@o2ib0", "10.1.1.6@o2ib0"]
+    assert (peer["primary nid"], peer["Multi-Rail"]) == ("10.1.1.5@o2ib", True)
+    assert [ni["nid"] for ni in peer["peer ni"]] == ["10.1.1.5@o2ib", "10.1.1.6@o2ib"]
     assert rails.ctl.global_show()["global"]["transaction_timeout"] == 50
     rails.talk()
     assert {done.route.rt_addr for done in rails.a.done} == set(
@@ -196,7 +196,7 @@ def test_sections_of_a_file_are_shown_as_they_are_on_the_node(rails: Pair) -> No
     rails.talk()
     shown = rails.ctl.show_yaml("net:\n  - net type: o2ib\nglobal:\nstatistics:\nnuma:\n")
     assert list(shown) == ["net", "global", "numa", "statistics"]
-    assert [net["net type"] for net in shown["net"]] == ["o2ib0"]
+    assert [net["net type"] for net in shown["net"]] == ["o2ib"]
     assert refused(lambda: rails.ctl.show_yaml("net:\n  - net type: o2ib9\n"))[0] == "ENOENT"
 
 
@@ -247,7 +247,7 @@ def test_peer_is_made_known_without_discovery_and_forgotten_again(rails: Pair) -
     rails.ctl.peer_add(f"{B[0]}@o2ib", [f"{B[1]}@o2ib"])
     (peer,) = rails.ctl.peer_show(verbose="3")["peer"]
     assert (peer["Multi-Rail"], peer["peer state"]) == (True, 0b1_0000_1001)
-    assert rails.ctl.peer_list() == {"peer list": [{"nid": f"{B[0]}@o2ib0"}]}
+    assert rails.ctl.peer_list() == {"peer list": [{"nid": f"{B[0]}@o2ib"}]}
     assert refused(lambda: rails.ctl.peer_del(f"{B[0]}@o2ib", [f"{B[0]}@o2ib"]))[0] == "EBUSY"
     assert refused(lambda: rails.ctl.peer_del(f"{B[0]}@o2ib", ["10.1.1.9@o2ib"]))[0] == "ECHILD"
     rails.ctl.peer_del(f"{B[0]}@o2ib", [f"{B[1]}@o2ib"])
@@ -260,7 +260,7 @@ def test_peer_is_made_known_without_discovery_and_forgotten_again(rails: Pair) -
 
 def test_peer_that_cannot_be_is_refused(rails: Pair) -> None:
     add = rails.ctl.peer_add
-    assert refused(lambda: add(f"{A[0]}@o2ib"))[1] == f"{A[0]}@o2ib0 is a NID of this node"
+    assert refused(lambda: add(f"{A[0]}@o2ib"))[1] == f"{A[0]}@o2ib is a NID of this node"
     assert refused(lambda: add("10.1.1.5@o2ib5"))[0] == "EINVAL"
     assert refused(add)[1] == "missing mandatory parameters: prim_nid, nid"
     assert refused(lambda: add(f"{B[0]}@o2ib", [f"{B[1]}@o2ib"], "1"))[0] == "EPERM"
@@ -279,7 +279,7 @@ def test_messages_to_a_peer_that_is_removed_fail(rails: Pair) -> None:
     rails.ctl.peer_del(str(B_NID))
     rails.clock.advance(0.01)
     (failed,) = rails.a.failed
-    assert failed.reason == "the peer 10.1.1.5@o2ib0 was removed"
+    assert failed.reason == "the peer 10.1.1.5@o2ib was removed"
 
 
 def test_health_that_is_set_is_shown_and_recovers(rails: Pair) -> None:

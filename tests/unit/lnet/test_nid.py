@@ -26,9 +26,10 @@ def test_nid_known_answer() -> None:
     assert Nid.parse("10.1.1.2@o2ib1").wire == 0x0005_0001_0A01_0102
 
 
-def test_network_without_a_number_is_number_zero() -> None:
+def test_network_number_zero_is_read_in_both_forms_and_not_printed() -> None:
     assert Net.parse("o2ib") == Net.parse("o2ib0") == Net(NetType.O2IB, 0)
-    assert str(Net.parse("o2ib")) == "o2ib0"
+    assert str(Net.parse("o2ib0")) == "o2ib"
+    assert str(Nid.parse("10.1.1.2@o2ib0")) == "10.1.1.2@o2ib"
 
 
 @pytest.mark.parametrize(
@@ -72,7 +73,8 @@ def test_network_of_another_type_is_refused_with_the_one_that_is_supported(net: 
         (16, "167837954@kfi3"),
         (17, "a010102@<17:3>"),
         (18, "10.1.1.2@efa3"),
-        (19, "a010102@<19:3>"),
+        (19, "167837954@bxi3f3"),
+        (20, "a010102@<20:3>"),
         (1, "a010102@<1:3>"),
         (99, "a010102@<99:3>"),
     ],
@@ -81,6 +83,20 @@ def test_wire_nid_of_another_network_type_is_printed_as_lustre_does(kind: int, t
     wire = kind << 48 | 3 << 32 | 0x0A010102
     assert str(Nid.from_wire(wire)) == text
     assert Nid.from_wire(wire).wire == wire
+
+
+@pytest.mark.parametrize(
+    ("wire", "text"),
+    [
+        (2 << 48 | 0x0A010102, "10.1.1.2@tcp"),
+        (9 << 48, "0@lo"),
+        (16 << 48 | 7, "7@kfi"),
+        (99 << 48 | 7, "7@<99:0>"),
+        ((1 << 64) - 1, "<?>"),
+    ],
+)
+def test_wire_nid_on_network_number_zero_is_printed_without_it(wire: int, text: str) -> None:
+    assert str(Nid.from_wire(wire)) == text
 
 
 @given(st.text(max_size=30))

@@ -13,7 +13,7 @@ from lnet.objects.objects import DevEvent, DevState, KibDev, KibRoute, KibRoutes
 from lnet.routes.bonding import next_route
 from lnet.routes.recovery import Connd
 
-NID = Nid.parse("10.1.1.5@o2ib0")
+NID = Nid.parse("10.1.1.5@o2ib")
 
 
 def devices(count: int, state: DevState = DevState.PORT_ACTIVE) -> list[KibDev]:
@@ -204,7 +204,7 @@ def test_route_counts_its_time_down() -> None:
 
 
 def test_new_mesh_goes_on_with_the_route_that_was_next() -> None:
-    peer = Nid.parse("10.1.1.5@o2ib0")
+    peer = Nid.parse("10.1.1.5@o2ib")
     devices = [KibDev(f"ib{i}", IPv4Address(f"10.1.1.{2 + i}")) for i in range(3)]
     ips = [IPv4Address(f"10.1.1.{5 + i}") for i in range(3)]
     routes = KibRoutes(peer, make_mesh(peer, ips[:1], devices), next=1)

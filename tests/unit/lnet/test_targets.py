@@ -20,12 +20,12 @@ FILE = """
 
 def test_file_with_spaces_commas_blank_lines_and_comments() -> None:
     assert [str(target) for target in parse_targets(FILE)] == [
-        "10.1.1.2@o2ib0 10.1.1.2 10.1.1.4",
+        "10.1.1.2@o2ib 10.1.1.2 10.1.1.4",
         "10.1.1.3@o2ib1 10.1.1.3 10.1.1.5",
     ]
 
 
-SEVENTEEN = "10.1.1.2@o2ib0 " + " ".join(f"10.1.2.{i}" for i in range(17))
+SEVENTEEN = "10.1.1.2@o2ib " + " ".join(f"10.1.2.{i}" for i in range(17))
 
 
 @pytest.mark.parametrize(
@@ -33,15 +33,15 @@ SEVENTEEN = "10.1.1.2@o2ib0 " + " ".join(f"10.1.2.{i}" for i in range(17))
     [
         (SEVENTEEN, "17 addresses; 16 are allowed"),
         ("10.1.1.2 10.1.1.2", "'10.1.1.2' is not a NID"),
-        ("10.1.1.2@o2ib0 10.1.1.300", "'10.1.1.300' is not an IPv4 address"),
-        ("10.1.1.2@o2ib0", "has no address"),
-        ("10.1.1.2@o2ib0 10.1.1.2 10.1.1.2", "10.1.1.2 appears twice"),
-        ("10.9.9.9@o2ib0 10.1.1.9", "target 10.9.9.9@o2ib0 appears twice"),
+        ("10.1.1.2@o2ib 10.1.1.300", "'10.1.1.300' is not an IPv4 address"),
+        ("10.1.1.2@o2ib", "has no address"),
+        ("10.1.1.2@o2ib 10.1.1.2 10.1.1.2", "10.1.1.2 appears twice"),
+        ("10.9.9.9@o2ib 10.1.1.9", "target 10.9.9.9@o2ib appears twice"),
     ],
 )
 def test_bad_line_is_refused_with_file_and_line(line: str, reason: str) -> None:
     with pytest.raises(LnetConfigError) as caught:
-        parse_targets(f"# head\n10.9.9.9@o2ib0 10.1.1.1\n{line}\n", "o2ibs.conf")
+        parse_targets(f"# head\n10.9.9.9@o2ib 10.1.1.1\n{line}\n", "o2ibs.conf")
     assert str(caught.value).startswith("o2ibs.conf:3: ")
     assert reason in str(caught.value)
 
@@ -61,10 +61,10 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 
 
 def test_table_replaces_by_nid_and_lists_by_network() -> None:
-    first, second = KibTarget.of("10.1.1.2@o2ib0", ["10.1.1.2"]), KibTarget.of("10.1.1.3@o2ib1", ["10.1.1.3"])
+    first, second = KibTarget.of("10.1.1.2@o2ib", ["10.1.1.2"]), KibTarget.of("10.1.1.3@o2ib1", ["10.1.1.3"])
     table = TargetTable([first, second])
-    table.put(KibTarget.of("10.1.1.2@o2ib0", ["10.1.1.4"]))
-    assert [str(target) for target in table.on_net(Net.parse("o2ib0"))] == ["10.1.1.2@o2ib0 10.1.1.4"]
+    table.put(KibTarget.of("10.1.1.2@o2ib", ["10.1.1.4"]))
+    assert [str(target) for target in table.on_net(Net.parse("o2ib"))] == ["10.1.1.2@o2ib 10.1.1.4"]
     assert len(table) == 2
     assert table.remove(Nid.parse("10.1.1.3@o2ib1")) == second
     assert table.remove(Nid.parse("10.1.1.3@o2ib1")) is None

@@ -82,7 +82,7 @@ async def test_lnet_page_shows_interfaces_routes_and_their_rates(directory: LabD
     assert isinstance(plot, PlotSection)
     assert isinstance(bars, BarSection)
     assert set(plot.values) == {route["route"] for route in routes}
-    assert bars.bars == ["a, o2ib0", "b, o2ib0"]
+    assert bars.bars == ["a, o2ib", "b, o2ib"]
     assert {tuple(lengths) for lengths in bars.pieces.values()} == {(3.0, 0.0)}
     peers = table(sections, "Peers")
     assert [(peer["sent"], peer["waiting"]) for peer in peers if "a: " in str(peer["peer"])] == [(6, 0)]
@@ -97,7 +97,7 @@ async def test_lnet_page_says_of_a_crashed_host_why_it_shows_nothing(directory: 
         watch = Watch(directory.control_socket)
         assert await watch.change("/faults", {"fault": "crash on b"}) == ""
         sections = await shown(watch, page)
-        assert lab.status().parts["lnet"]["a"] == "10.1.1.1@o2ib0"
+        assert lab.status().parts["lnet"]["a"] == "10.1.1.1@o2ib"
     down = sections["b"]
     assert isinstance(down, NoteSection)
     assert down.wrong
