@@ -22,7 +22,7 @@ from hfi_sim.wire.sa.records import LinkRecord, NodeRecord, PortInfoRecord, SmIn
 from hfi_sim.wire.sma.node import NodeInfo, NodeType
 from hfi_sim.wire.sma.port_info import MTU_BYTES, MtuCode, PortInfo
 from hfi_sim.wire.sma.tables import SmInfo
-from opavnic.state.fm import FmLink, FmManager, FmNode, FmPort, FmRow, FmView, FmVirtualFabric
+from opavnic.state.fm import FmManager, FmNode, FmRow, FmStates, FmView, FmVirtualFabric
 
 TABLES: Final = (
     SaAttrId.NODE_RECORD,
@@ -183,7 +183,7 @@ def _state(state: int) -> str:
 
 def _ports(
     said: Said, fabric: Fabric, by_lid: Mapping[int, int], reached: frozenset[str]
-) -> Iterator[FmPort]:
+) -> Iterator[FmStates]:
     if not said.has(SaAttrId.NODE_RECORD, SaAttrId.PORT_INFO_RECORD):
         return
     theirs = {
@@ -196,7 +196,7 @@ def _ports(
         # what is down is in no table, and so is what the fabric manager does not reach
         seen = PortState.DOWN if info is None else info.state
         attached = _node_of(port.name, fabric) in reached
-        yield FmPort(
+        yield FmStates(
             name=port.name,
             state=port.state.name,
             fm_state=_state(seen),
@@ -210,7 +210,7 @@ def _links(
     ours: Mapping[int, Port],
     by_lid: Mapping[int, int],
     reached: frozenset[str],
-) -> Iterator[FmLink]:
+) -> Iterator[FmStates]:
     if not said.has(SaAttrId.NODE_RECORD, SaAttrId.LINK_RECORD):
         return
     theirs = {
@@ -229,14 +229,14 @@ def _links(
         seen = ends in theirs
         there = link.up and _node_of(link.ends[0].name, fabric) in reached
         differs = "" if there == seen else _NOT_YET if there else _STILL
-        yield FmLink(
+        yield FmStates(
             name=link.name,
             state="up" if link.up else "down",
             fm_state="there" if seen else "not there",
             differs=differs,
         )
     for ends in sorted(theirs - known, key=sorted):
-        yield FmLink(
+        yield FmStates(
             name="--".join(sorted(ends)),
             state="",
             fm_state="there",

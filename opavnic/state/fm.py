@@ -36,16 +36,8 @@ class FmNode(FmRow):
     fm_lid: int | None
 
 
-class FmPort(FmRow):
-    """A port of an HFI or of a switch."""
-
-    name: str
-    state: str
-    fm_state: str
-
-
-class FmLink(FmRow):
-    """A link."""
+class FmStates(FmRow):
+    """The state of a port or of a link, and the one that the fabric manager gives it."""
 
     name: str
     state: str
@@ -68,8 +60,8 @@ class FmView(StateModel):
 
     managers: list[FmManager]
     nodes: list[FmNode]
-    ports: list[FmPort]
-    links: list[FmLink]
+    ports: list[FmStates]
+    links: list[FmStates]
     virtual_fabrics: list[FmVirtualFabric]
     differences: int
     """Rows that differ."""

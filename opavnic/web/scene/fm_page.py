@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from opavnic.state.fm import FmLink, FmNode, FmRow, FmState
+from opavnic.state.fm import FmNode, FmRow, FmState, FmStates
 from opavnic.web.scene.part_page import Answers, NoteSection, PartPage, Section, TableSection
 from opavnic.web.scene.scene import Scene
 
@@ -75,7 +75,7 @@ def _difference(kind: str, name: str, row: FmRow) -> dict[str, str]:
     return {"what": f"{kind} {name}", "differs": row.differs}
 
 
-def _links(links: Sequence[FmLink]) -> TableSection:
+def _links(links: Sequence[FmStates]) -> TableSection:
     columns = {"name": "link", "state": "is", "fm_state": "the fabric manager has it", "differs": "differs"}
     return TableSection("Links", columns, [link.as_json() for link in links], marked="differs")
 
