@@ -5,7 +5,6 @@ Nothing here is ever reset; an agent keeps what it has cleared (`hfi_sim.managem
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -15,7 +14,6 @@ from hfi_sim.base.instants import NS_PER_S
 from hfi_sim.engine.link.vl_counters import VlCounters
 from hfi_sim.engine.link.wire_counters import WireCounters
 from hfi_sim.engine.port_errors import PortError
-from hfi_sim.nodes.cable import Link
 from hfi_sim.nodes.end_port import EndPort
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.nodes.link_port import LinkPort
@@ -106,55 +104,26 @@ class _Way:
         return ((drop, drops[drop]) for drop in (Drop.LINK_OVERFLOW, Drop.LINK_DOWN) if drop in drops)
 
 
-class CountedPort(ABC):
-    """One port, with all that an agent may be asked about it."""
-
-    @abstractmethod
-    def counts(self) -> Counts:
-        """Return its counters."""
-
-    @abstractmethod
-    def vl_counts(self) -> Sequence[Counts]:
-        """Return the counters of each existing VL; index: VL."""
-
-    @abstractmethod
-    def errors(self) -> Errors:
-        """Return its drops, with the first packet of each kind."""
-
-    @abstractmethod
-    def forget_errors(self, reasons: Iterable[Drop]) -> None:
-        """Forget the first packets of these kinds."""
-
-    @abstractmethod
-    def link_quality(self) -> int:
-        """Return the quality of its link, 5 to 0."""
-
-    def flit_times(self, wait_ns: int) -> int:
-        """Return how many flits could have been sent in a time."""
-        return 0
-
-
-class _CabledPort(CountedPort):
-    """A port with a cable."""
-
-    is_switch: bool
+class CountedPort:
+    """One port with a cable, with all that an agent may be asked about it."""
 
     def __init__(self, port: HfiPort | SwitchPort) -> None:
         self._port = port
+        self._is_switch = isinstance(port, SwitchPort)
 
-    def _link(self) -> Link | None:
-        return self._port.link
-
-    @abstractmethod
     def _drops(self) -> Iterable[tuple[Drop, int]]:
-        """Yield what it has dropped itself."""
+        """Return what it has dropped itself."""
+        if isinstance(self._port, HfiPort):
+            return _drops_of(self._port)
+        return [(drop, error.packets) for drop, error in self.errors().items()]
 
     def _ways(self) -> tuple[_Way, _Way]:
         """Return how it sends and how it receives."""
-        link = self._link()
+        link = self._port.link
         return _Way.of(self._port), _Way() if link is None else _Way.of(link.far_end(self._port))
 
     def counts(self) -> Counts:
+        """Return its counters."""
         there, back = self._ways()
         counts = dict.fromkeys(COUNTERS, 0)
         counts |= {
@@ -166,17 +135,18 @@ class _CabledPort(CountedPort):
             "multicast_rcv_pkts": back.wire.multicast,
             # time when all VLs waited at once is not counted; this is never more than the time that passed
             "xmit_wait": max((vl.wait_ns for vl in there.vls), default=0),
-            "sw_congestion": self.is_switch * sum(vl.overflows for vl in there.vls),
+            "sw_congestion": self._is_switch * sum(vl.overflows for vl in there.vls),
             "rcv_fecn": back.wire.fecn,
             "rcv_becn": back.wire.becn,
             "mark_fecn": there.marked,
             "local_link_integrity_errors": back.wire.errors,
         }
-        link = self._link()
+        link = self._port.link
         counts["link_downed"] = 0 if link is None else link.times_downed
         return _add_drops(counts, [*there.discards(), *self._drops()])
 
     def vl_counts(self) -> Sequence[Counts]:
+        """Return the counters of each existing VL; index: VL."""
         there, back = self._ways()
         none = VlCounters(0, 0, 0, 0)
         rows = []
@@ -191,7 +161,7 @@ class _CabledPort(CountedPort):
                     "xmit_pkts": sent.packets,
                     "rcv_pkts": received.packets,
                     "xmit_wait": sent.wait_ns,
-                    "sw_congestion": self.is_switch * sent.overflows,
+                    "sw_congestion": self._is_switch * sent.overflows,
                     "rcv_fecn": received.fecn,
                     "rcv_becn": received.becn,
                     "xmit_discards": sent.discards,
@@ -200,53 +170,35 @@ class _CabledPort(CountedPort):
         return rows
 
     def errors(self) -> Errors:
+        """Return its drops, with the first packet of each kind."""
         return self._port.errors()
 
     def forget_errors(self, reasons: Iterable[Drop]) -> None:
+        """Forget the first packets of these kinds."""
         self._port.forget_errors(reasons)
 
     def link_quality(self) -> int:
-        link = self._link()
+        """Return the quality of its link, 5 to 0."""
+        link = self._port.link
         if link is None or not link.up:
             return 0
         return quality(link.direction_from(link.far_end(self._port)).wire_counters().recent_errors)
 
     def flit_times(self, wait_ns: int) -> int:
-        link = self._link()
+        """Return how many flits could have been sent in a time."""
+        link = self._port.link
         return 0 if link is None else wait_ns * round(link.rate_bps) // (8 * FLIT * NS_PER_S)
-
-
-class CountedHfiPort(_CabledPort):
-    """A port of an HFI."""
-
-    is_switch = False
-
-    def __init__(self, port: HfiPort) -> None:
-        super().__init__(port)
-        self._hfi_port = port
-
-    def _drops(self) -> Iterable[tuple[Drop, int]]:
-        return _drops_of(self._hfi_port)
-
-
-class CountedSwitchPort(_CabledPort):
-    """A port of a switch with a cable."""
-
-    is_switch = True
-
-    def _drops(self) -> Iterable[tuple[Drop, int]]:
-        return [(drop, error.packets) for drop, error in self.errors().items()]
 
 
 class CountedPort0(CountedPort):
     """Port 0 of a switch: it has no link, and all that it carries counts for VL 0."""
 
     def __init__(self, port: SwitchPort0) -> None:
-        self._port = port
+        self._port0 = port
         self._switch = port.switch
 
     def counts(self) -> Counts:
-        tx, rx = self._port.tx, self._port.rx
+        tx, rx = self._port0.tx, self._port0.rx
         counts = dict.fromkeys(COUNTERS, 0) | {
             "xmit_data": tx.out_bytes // FLIT,
             "rcv_data": rx.in_bytes // FLIT,
@@ -254,22 +206,25 @@ class CountedPort0(CountedPort):
             "rcv_pkts": rx.in_packets,
         }
         relayed = [(drop, error.packets) for drop, error in self._switch.errors_at(0).items()]
-        return _add_drops(counts, [*_drops_of(self._port), *relayed])
+        return _add_drops(counts, [*_drops_of(self._port0), *relayed])
 
     def vl_counts(self) -> Sequence[Counts]:
         counts = self.counts()
         return [{name: counts[name] for name in VL_COUNTERS}]
 
     def errors(self) -> Errors:
-        return {**self._port.errors(), **self._switch.errors_at(0)}
+        return {**self._port0.errors(), **self._switch.errors_at(0)}
 
     def forget_errors(self, reasons: Iterable[Drop]) -> None:
         reasons = tuple(reasons)
-        self._port.forget_errors(reasons)
+        self._port0.forget_errors(reasons)
         self._switch.forget_errors_at(0, reasons)
 
     def link_quality(self) -> int:
         return EXCELLENT
+
+    def flit_times(self, wait_ns: int) -> int:
+        return 0
 
 
 def _drops_of(port: EndPort) -> list[tuple[Drop, int]]:
@@ -285,11 +240,11 @@ def _add_drops(counts: Counts, drops: Iterable[tuple[Drop, int]]) -> Counts:
 
 def counted_hfi(port: HfiPort) -> Mapping[int, CountedPort]:
     """Return the port that the agent of an HFI port answers for."""
-    return {port.opa_port_num: CountedHfiPort(port)}
+    return {port.opa_port_num: CountedPort(port)}
 
 
 def counted_switch(switch: Switch) -> Mapping[int, CountedPort]:
     """Return the ports that the agent of a switch answers for: all, port 0 included."""
     return {0: CountedPort0(switch.port0)} | {
-        port_num: CountedSwitchPort(port) for port_num, port in switch.ports.items()
+        port_num: CountedPort(port) for port_num, port in switch.ports.items()
     }
