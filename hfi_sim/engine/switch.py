@@ -6,7 +6,6 @@ The switch itself sends and receives at port 0, a port like that of an HFI whose
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
 
 from hfi_sim.base.counters import Drop, PacketCounters
 from hfi_sim.base.port_state import PortState
@@ -15,18 +14,10 @@ from hfi_sim.engine.config import PortConfig, SwitchPortConfig
 from hfi_sim.engine.events.state import EngineState, Space
 from hfi_sim.engine.forwarding import is_astray, is_management, lets_pass, path_of, sc_leaving
 from hfi_sim.engine.link.direction import Direction
+from hfi_sim.engine.port import EnginePort
 from hfi_sim.engine.port_errors import PortErrors
 from hfi_sim.routing.table import EMPTY_TABLE, LinearTable
 from hfi_sim.wire.lrh16b import SIZE, dlid_of, entropy_of, is_16b, pkey_of, sc_of, with_sc
-
-
-class Port0(Protocol):
-    """Port 0, as far as its switch knows it."""
-
-    config: PortConfig
-
-    def receive(self, now: int, packet: bytes, hops: int, space: Space | None, in_port: int = 0, /) -> None:
-        """Receive a packet that came to the switch by `in_port`."""
 
 
 class EngineSwitchPort:
@@ -105,7 +96,7 @@ class EngineSwitch:
         """DLID -> port number, or a group of equivalent ports."""
         self.mft: Mapping[int, frozenset[int]] = {}
         """Multicast DLID -> port numbers of its spanning tree."""
-        self.port0: Port0 | None = None
+        self.port0: EnginePort | None = None
         """Where packets for the switch itself end; None: there is no port 0, or it is DOWN."""
         self._state = state
         self._inside = EngineSwitchPort(self, 0)
@@ -190,7 +181,7 @@ class EngineSwitch:
         else:
             self.drop(in_num, packet, Drop.SW_NO_ROUTE)
 
-    def _leave_to(self, port0: Port0, now: int, in_num: int, packet: bytes, space: Space | None) -> None:
+    def _leave_to(self, port0: EnginePort, now: int, in_num: int, packet: bytes, space: Space | None) -> None:
         self.counters.out_packets += 1
         self.counters.out_bytes += len(packet)
         port0.receive(now, packet, 0, space, in_num)
