@@ -20,7 +20,6 @@ from pyroute2.netlink.rtnl.rtmsg import rtmsg
 from hfi_sim.base.errors import NetdevError
 from hfi_sim.base.types import MacAddr, mac_text
 from hfi_sim.netdev.netlink import (
-    IFF_UP,
     RTM_DELLINK,
     RTM_DELNEIGH,
     RTM_GETLINK,
@@ -28,6 +27,8 @@ from hfi_sim.netdev.netlink import (
     RTM_NEWLINK,
     RTM_NEWNEIGH,
     LinkClient,
+    LinkState,
+    parse_link,
 )
 
 BRIDGE: Final = "bridge"
@@ -56,26 +57,9 @@ _IFLA_NET_NS_FD: Final = 28
 _IFLA_INFO_KIND: Final = 1
 _IFLA_INFO_DATA: Final = 2
 _NLA_F_NESTED: Final = 0x8000
-_IFF_LOOPBACK: Final = 0x8
 _RT_TABLE_MAIN: Final = 254
 _RTPROT_DHCP: Final = 16
 _RTN_UNICAST: Final = 1
-
-
-@dataclass(frozen=True, slots=True)
-class LinkFacts:
-    """What decides whether an interface can be the port of a bridge, or is one."""
-
-    ifindex: int
-    name: str
-    kind: str
-    """bridge, veth, tun, ...; empty: hardware, or the loopback."""
-    master: int
-    """The interface index of the bridge (or bond) whose port it is; 0: of none."""
-    up: bool
-    address: MacAddr
-    alias: str
-    loopback: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,14 +80,10 @@ class FdbEntry:
 class BridgeClient(LinkClient):
     """Requests about bridges and ways out of one namespace. A request that the kernel refuses raises NetdevError."""
 
-    def facts(self, name: str) -> LinkFacts | None:
-        """Return what there is under a name; None: nothing."""
-        return next((link for link in self.links_now() if link.name == name), None)
-
-    def links_now(self) -> list[LinkFacts]:
+    def links_now(self) -> list[LinkState]:
         """Return all interfaces of the namespace."""
         answers = self._request(ifinfmsg(), RTM_GETLINK, _NLM_F_DUMP, {}, "list the interfaces")
-        return [parse_facts(data) for kind, data in answers if kind == RTM_NEWLINK]
+        return [parse_link(data) for kind, data in answers if kind == RTM_NEWLINK]
 
     def add_bridge(self, name: str, mac: MacAddr) -> None:
         """Make a bridge with an address of its own, without spanning tree."""
@@ -182,24 +162,6 @@ class BridgeClient(LinkClient):
             route.decode()
             first = ipaddress.IPv4Address(route.get_attr("RTA_DST") or 0)
             yield ipaddress.IPv4Network(f"{first}/{route['dst_len']}"), route.get_attr("RTA_OIF") or 0
-
-
-def parse_facts(message: bytes) -> LinkFacts:
-    """Read an RTM_NEWLINK or RTM_DELLINK message, header included."""
-    link = ifinfmsg(message)
-    link.decode()
-    info = link.get_attr("IFLA_LINKINFO")
-    address = link.get_attr("IFLA_ADDRESS")
-    return LinkFacts(
-        ifindex=link["index"],
-        name=link.get_attr("IFLA_IFNAME") or "",
-        kind=(info.get_attr("IFLA_INFO_KIND") or "") if info is not None else "",
-        master=link.get_attr("IFLA_MASTER") or 0,
-        up=bool(link["flags"] & IFF_UP),
-        address=MacAddr(bytes.fromhex(address.replace(":", "")) if address else bytes(6)),
-        alias=link.get_attr("IFLA_IFALIAS") or "",
-        loopback=bool(link["flags"] & _IFF_LOOPBACK),
-    )
 
 
 def fdb_entry(kind: int, message: bytes) -> FdbEntry | None:

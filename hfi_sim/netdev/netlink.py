@@ -93,6 +93,7 @@ _IFA_F_TENTATIVE: Final = 0x40
 
 IFF_UP: Final = 0x1
 IFF_RUNNING: Final = 0x40
+_IFF_LOOPBACK: Final = 0x8
 LINKMODE_DORMANT: Final = 1
 
 
@@ -110,6 +111,11 @@ class LinkState:
     """IFF_RUNNING: up, with carrier, not dormant, and the kernel has noticed: from now on it sends."""
     xdp: bool = False
     """An XDP program looks at what the interface receives."""
+    kind: str = ""
+    """bridge, veth, tun, ...; empty: hardware, or the loopback."""
+    master: int = 0
+    """The interface index of the bridge (or bond) whose port it is; 0: of none."""
+    loopback: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +130,7 @@ def parse_link(message: bytes) -> LinkState:
     """Read an RTM_NEWLINK or RTM_DELLINK message, header included."""
     link = ifinfmsg(message)
     link.decode()
-    address, xdp = link.get_attr("IFLA_ADDRESS"), link.get_attr("IFLA_XDP")
+    address, xdp, info = map(link.get_attr, ("IFLA_ADDRESS", "IFLA_XDP", "IFLA_LINKINFO"))
     return LinkState(
         ifindex=link["index"],
         name=link.get_attr("IFLA_IFNAME") or "",
@@ -134,6 +140,9 @@ def parse_link(message: bytes) -> LinkState:
         alias=link.get_attr("IFLA_IFALIAS") or "",
         running=bool(link["flags"] & IFF_RUNNING),
         xdp=xdp is not None and xdp.get_attr("IFLA_XDP_ATTACHED") not in (None, "none"),
+        kind=(info.get_attr("IFLA_INFO_KIND") or "") if info is not None else "",
+        master=link.get_attr("IFLA_MASTER") or 0,
+        loopback=bool(link["flags"] & _IFF_LOOPBACK),
     )
 
 

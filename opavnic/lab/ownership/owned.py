@@ -19,8 +19,9 @@ from typing import Final
 
 from hfi_sim.base.errors import NetdevError
 from hfi_sim.base.types import MacAddr, mac_text
-from hfi_sim.netdev.bridging import BridgeClient, LinkFacts
+from hfi_sim.netdev.bridging import BridgeClient
 from hfi_sim.netdev.namespace import run_in_namespace
+from hfi_sim.netdev.netlink import LinkState
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.ownership.identity import NamespaceId, namespace_at
 from opavnic.lab.ownership.journal_entries import LinkEntry, SettingEntry
@@ -66,7 +67,7 @@ class Owned:
 
     def make(
         self, host: str, place: NamespaceRef, name: str, how: Callable[[BridgeClient, MacAddr], None]
-    ) -> LinkFacts:
+    ) -> LinkState:
         """Make an interface that does not exist yet.
 
         Args:    how: makes it under `name` with the given address.
@@ -84,7 +85,7 @@ class Owned:
             self._journal.links.append(entry)
             self._save()
             how(links, mac)
-            found = links.facts(name)
+            found = links.find(name)
             if found is None or found.address != mac:
                 raise LabError(f"interface {name} vanished while it was made")
             links.set_alias(found.ifindex, alias)
@@ -102,7 +103,7 @@ class Owned:
         except OSError as error:
             raise LabError(f"cannot set {key.replace('/', '.')} to {after}: {error.strerror}") from error
 
-    def set_up(self, place: NamespaceRef, links: BridgeClient, link: LinkFacts) -> None:
+    def set_up(self, place: NamespaceRef, links: BridgeClient, link: LinkState) -> None:
         """Set an interface that is not the lab's up until the lab ends."""
         if not link.up:
             self._remember(f"{LINK_UP} {link.name}", place, "0", "1", link.ifindex)
@@ -127,7 +128,7 @@ def remove_links(journal: Journal, *, dry_run: bool = False) -> list[str]:
 
 def _remove(entry: LinkEntry, dry_run: bool) -> bool:
     with contextlib.closing(BridgeClient()) as links:
-        link = links.facts(entry.name)
+        link = links.find(entry.name)
         if link is None or not _is_made(entry, link):
             link = next((other for other in links.links_now() if other.alias == entry.alias), None)
         if link is None:
@@ -141,7 +142,7 @@ def _remove(entry: LinkEntry, dry_run: bool) -> bool:
         return True
 
 
-def _is_made(entry: LinkEntry, link: LinkFacts) -> bool:
+def _is_made(entry: LinkEntry, link: LinkState) -> bool:
     return link.alias == entry.alias or (not link.alias and mac_text(link.address) == entry.address)
 
 
@@ -166,7 +167,7 @@ def _put_back(entry: SettingEntry, dry_run: bool) -> bool:
             file.write_text(entry.before, encoding="ascii")
         return changed
     with contextlib.closing(BridgeClient()) as links:
-        link = links.facts(what)
+        link = links.find(what)
         changed = link is not None and link.ifindex == entry.ifindex and link.up
         if link is not None and changed and not dry_run:
             links.set_up(link.ifindex, False)

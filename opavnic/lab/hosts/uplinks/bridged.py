@@ -18,9 +18,17 @@ from typing import Any, Final
 
 from hfi_sim.base.errors import NetdevError
 from hfi_sim.base.types import MacAddr
-from hfi_sim.netdev.bridging import BridgeClient, FdbEntry, LinkFacts, fdb_entry, parse_facts
+from hfi_sim.netdev.bridging import BridgeClient, FdbEntry, fdb_entry
 from hfi_sim.netdev.namespace import run_in_namespace
-from hfi_sim.netdev.netlink import RTM_DELLINK, RTM_NEWLINK, is_of_bridge, messages, open_notifications
+from hfi_sim.netdev.netlink import (
+    RTM_DELLINK,
+    RTM_NEWLINK,
+    LinkState,
+    ifindex_of,
+    is_of_bridge,
+    messages,
+    open_notifications,
+)
 from hfi_sim.netdev.tap import TapNetdev
 from opavnic.lab.hosts.uplinks.learning import Change
 
@@ -39,7 +47,7 @@ class BridgedVnic:
     def __init__(
         self,
         way: str,
-        bridge: LinkFacts,
+        bridge: LinkState,
         held: Path | None,
         loop: asyncio.AbstractEventLoop,
         *,
@@ -49,7 +57,7 @@ class BridgedVnic:
         reported: Callable[[str], Iterable[MacAddr]],
         learns: bool = True,
         is_reached: bool = True,
-        outside: LinkFacts | None = None,
+        outside: LinkState | None = None,
     ) -> None:
         """Start to listen to a bridge.
 
@@ -155,12 +163,11 @@ class BridgedVnic:
             self._heard(entry)
 
     def _heard_link(self, kind: int, data: bytes) -> None:
-        link = parse_facts(data)
         if kind != RTM_DELLINK or is_of_bridge(data):
             return
-        if link.ifindex == self.bridge.ifindex:
+        if ifindex_of(data) == self.bridge.ifindex:
             self._lose(f"bridge {self.bridge.name} was deleted")
-        elif self._outside is not None and link.ifindex == self._outside.ifindex:
+        elif self._outside is not None and ifindex_of(data) == self._outside.ifindex:
             self._lose(f"interface {self._outside.name} is gone")
 
     def _lose(self, reason: str) -> None:

@@ -57,7 +57,7 @@ class Nat:
             there = {link.name for link in links.links_now()}
             end = next(name for name in (f"opanat{n}" for n in range(_NAMES_TRIED)) if name not in there)
             self._make_pair(machine, end)
-            pair = links.facts(end)
+            pair = links.find(end)
             if pair is None:
                 raise NetdevError(f"interface {end} vanished", errno.ENODEV)
             links.add_ip(pair.ifindex, ipaddress.ip_interface(f"{self.machine_end}/30"))
@@ -93,7 +93,7 @@ class Nat:
         finally:
             os.close(fd)
         with contextlib.closing(BridgeClient(held)) as links:
-            found = links.facts(inner)
+            found = links.find(inner)
             if found is None:
                 raise NetdevError(f"interface {inner} vanished", errno.ENODEV)
             links.add_ip(found.ifindex, ipaddress.ip_interface(f"{self.gateway_end}/30"))

@@ -16,8 +16,9 @@ from typing import Any, Final
 
 from hfi_sim.base.did_you_mean import nearest
 from hfi_sim.base.types import MacAddr, mac_text
-from hfi_sim.netdev.bridging import BRIDGE, BridgeClient, LinkFacts
+from hfi_sim.netdev.bridging import BRIDGE, BridgeClient
 from hfi_sim.netdev.namespace import run_in_namespace
+from hfi_sim.netdev.netlink import LinkState
 from hfi_sim.netdev.tun import make_lasting_tap
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.model import LabModel, Vesw
@@ -97,7 +98,7 @@ class Ways(RunningPart):
 
     def _bridge_of(
         self, name: str, uplink: Uplink, site: Site, links: BridgeClient
-    ) -> tuple[LinkFacts, LinkFacts | None]:
+    ) -> tuple[LinkState, LinkState | None]:
         """Return the bridge, and the NIC that it was made for, if any."""
         there = {link.name: link for link in links.links_now()}
         wanted = uplink.bridge or uplink.nic or ""
@@ -122,7 +123,7 @@ class Ways(RunningPart):
         links.set_master(device.ifindex, bridge.ifindex)
         return bridge, device
 
-    def _make_bridge(self, host: str, site: Site, links: BridgeClient, base: str) -> LinkFacts:
+    def _make_bridge(self, host: str, site: Site, links: BridgeClient, base: str) -> LinkState:
         taken = {link.name for link in links.links_now()} | site.host.reserved
         tried = [f"{base}-br", f"br-{base}", *(f"opa-br{number}" for number in range(_NAMES_TRIED))]
         name = next(name for name in tried if len(name) <= INTERFACE_NAME_MAX and name not in taken)
@@ -131,7 +132,7 @@ class Ways(RunningPart):
         links.set_up(bridge.ifindex, True)
         return bridge
 
-    def _make_machine_tap(self, host: str, site: Site, vesw: Vesw) -> tuple[LinkFacts, LinkFacts]:
+    def _make_machine_tap(self, host: str, site: Site, vesw: Vesw) -> tuple[LinkState, LinkState]:
         """Return the bridge of a virtual machine, and its TAP."""
         tap = self._model.hosts[host].tap
         assert tap is not None  # noqa: S101 - the caller has looked
@@ -155,10 +156,10 @@ class Ways(RunningPart):
         way: str,
         vesw: str,
         site: Site,
-        bridge: LinkFacts,
+        bridge: LinkState,
         uplink: Uplink | None = None,
         *,
-        outside: LinkFacts | None = None,
+        outside: LinkState | None = None,
     ) -> None:
         key = (site.place.identity.mark, bridge.ifindex)
         if (other := self._bridges.setdefault(key, way)) != way:
@@ -232,7 +233,7 @@ class Ways(RunningPart):
         return self._learning[self._vesw_of[way]].behind(way)
 
 
-def _unfit(nic: LinkFacts, there: dict[str, LinkFacts], addresses: Iterable[object]) -> str:
+def _unfit(nic: LinkState, there: dict[str, LinkState], addresses: Iterable[object]) -> str:
     """Return why an interface cannot be lent to a bridge of the lab; empty if it can."""
     if nic.loopback or nic.kind == BRIDGE:
         return f"{nic.name} is {'the loopback' if nic.loopback else f'a bridge: write bridge: {nic.name}'}"
