@@ -21,7 +21,7 @@ class CapabilityMask3(IntFlag):
     """The port carries Ethernet: an EM may make VNICs on it."""
 
 
-class PortEventKind(Enum):
+class PortEvent(Enum):
     """What happened to a port (IB_EVENT_*)."""
 
     PORT_ACTIVE = "PORT_ACTIVE"

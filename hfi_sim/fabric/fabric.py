@@ -17,7 +17,7 @@ from hfi_sim.base.clock import Clock, ManualClock
 from hfi_sim.base.counters import Drop, PacketCounters
 from hfi_sim.base.errors import FabricError
 from hfi_sim.base.instants import to_seconds
-from hfi_sim.base.port_state import PortEventKind
+from hfi_sim.base.port_state import PortEvent
 from hfi_sim.base.types import Guid
 from hfi_sim.engine.api import Engine, EngineFactory
 from hfi_sim.engine.driver import Driver, DriverFactory, EngineDriver
@@ -327,7 +327,7 @@ class Fabric:
     def remove_hfi(self, hfi: Hfi) -> None:
         """Pull an HFI out of its host: a fatal event, and all its cables are gone for good."""
         for port in hfi.ports.values():
-            port.report(PortEventKind.DEVICE_FATAL)
+            port.report(PortEvent.DEVICE_FATAL)
         links = [port.link for port in hfi.ports.values() if port.link is not None]
         self.set_links(links, False, by=f"hfi {hfi.name}")
 

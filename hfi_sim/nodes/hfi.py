@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from hfi_sim.base.counters import Drop
 from hfi_sim.base.errors import FabricError, NetdevError
 from hfi_sim.base.pkeys import PkeyTable
-from hfi_sim.base.port_state import CapabilityMask3, PortEventKind, PortState
+from hfi_sim.base.port_state import CapabilityMask3, PortEvent, PortState
 from hfi_sim.base.types import LID_NONE, Guid, Lid
 from hfi_sim.engine.config import BoundaryEnd, HfiEnd, PortConfig
 from hfi_sim.engine.driver import Driver
@@ -17,7 +17,6 @@ from hfi_sim.netdev.base import Netdev
 from hfi_sim.nodes.cable import Link
 from hfi_sim.nodes.end_port import EndPort
 from hfi_sim.nodes.link_port import LinkPort
-from hfi_sim.nodes.port_event import PortEvent, PortEventHandler
 from hfi_sim.wire.icrc import Icrc
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ class HfiPort(EndPort, LinkPort):
         self.link: Link | None = None
         self._told_to_stop = False
         self._flow_handlers: list[Callable[[bool], None]] = []
-        self._event_handlers: list[PortEventHandler] = []
+        self._event_handlers: list[Callable[[PortEvent], None]] = []
         self.mgmt_allowed = True
         """Whether the switch at the other end allows a fabric manager on the port."""
         self._capability_handlers: list[Callable[[HfiPort], None]] = []
@@ -121,22 +120,21 @@ class HfiPort(EndPort, LinkPort):
 
     # --- state and events ----------------------------------------------------------------------------------
 
-    def subscribe(self, handler: PortEventHandler) -> Callable[[], None]:
+    def subscribe(self, handler: Callable[[PortEvent], None]) -> Callable[[], None]:
         """Call `handler` for each event of this port; the returned function unsubscribes it."""
         self._event_handlers.append(handler)
         return lambda: self._event_handlers.remove(handler)
 
-    def report(self, kind: PortEventKind) -> None:
+    def report(self, kind: PortEvent) -> None:
         """Tell all subscribers of an event."""
         log.info("[%s] %s, lid %#x", self.name, kind.value, self.lid)
-        event = PortEvent(kind, self)
         for handler in tuple(self._event_handlers):
-            handler(event)
+            handler(kind)
 
     def speed_changed(self) -> None:
         """Report that the rate of the link has changed, if the port is in use."""
         if self.state is PortState.ACTIVE:
-            self.report(PortEventKind.SPEED_CHANGE)
+            self.report(PortEvent.SPEED_CHANGE)
 
     def link_changed(self, up: bool) -> None:
         """Follow the link: INIT when it comes up, DOWN and PORT_ERR when an ACTIVE port loses it."""
@@ -148,9 +146,9 @@ class HfiPort(EndPort, LinkPort):
         before = self.state
         super().set_state(state)
         if state is PortState.ACTIVE and before is not PortState.ACTIVE:
-            self.report(PortEventKind.PORT_ACTIVE)
+            self.report(PortEvent.PORT_ACTIVE)
         elif before is PortState.ACTIVE and state is not PortState.ACTIVE:
-            self.report(PortEventKind.PORT_ERR)
+            self.report(PortEvent.PORT_ERR)
 
     def set_lid(self, lid: Lid, lmc: int = 0) -> None:
         """Take the base LID that the subnet manager assigned, and 2**lmc LIDs from it."""
@@ -158,14 +156,14 @@ class HfiPort(EndPort, LinkPort):
             return
         super().set_lid(lid, lmc)
         if self.state is PortState.ACTIVE:
-            self.report(PortEventKind.LID_CHANGE)
+            self.report(PortEvent.LID_CHANGE)
 
     def set_pkeys(self, pkeys: Iterable[int] | PkeyTable) -> None:
         """Take a new partition table."""
         before = self.pkeys
         super().set_pkeys(pkeys)
         if self.pkeys != before and self.state is PortState.ACTIVE:
-            self.report(PortEventKind.PKEY_CHANGE)
+            self.report(PortEvent.PKEY_CHANGE)
 
     def announce(self, capability: CapabilityMask3) -> None:
         """Set bits of capability mask 3 and tell the subnet manager."""

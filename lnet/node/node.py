@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from ipaddress import IPv4Address
 from typing import TYPE_CHECKING, Final
 
 from hfi_sim.base.clock import Clock
 from hfi_sim.base.core_runner import CoreRunner
-from hfi_sim.base.port_state import PortState
+from hfi_sim.base.port_state import PortEvent, PortState
 from hfi_sim.management.reliable import (
     Closed,
     ConnectRequest,
@@ -23,7 +24,6 @@ from hfi_sim.management.reliable import (
 )
 from hfi_sim.management.reliable.service import DEFAULT_PKEY, ReliableService
 from hfi_sim.nodes.hfi import HfiPort
-from hfi_sim.nodes.port_event import PortEvent
 from lnet.base.nid import Nid
 from lnet.node.deliveries import GetHandler, nothing_to_get
 from lnet.node.lnd import Lnd
@@ -105,7 +105,7 @@ class LnetNode:
                 config=rc_config,
                 pkey=pkey,
             )
-            self._unsubscribe.append(interface.port.subscribe(self._port_handler(interface.name)))
+            self._unsubscribe.append(interface.port.subscribe(partial(self._port_event, interface)))
 
     # --- configuration -------------------------------------------------------------------------------------
 
@@ -295,14 +295,11 @@ class LnetNode:
             conns.closed(known, event.reason.value, now)
         self.poll()
 
-    def _port_handler(self, dev: str) -> Callable[[PortEvent], None]:
-        def handle(event: PortEvent) -> None:
-            if event.kind.value in set(DevEvent):
-                speed = speed_gbps(event.port)
-                self.lnd.on_device(dev, DevEvent(event.kind.value), speed, self.time())
-                self.poll()
-
-        return handle
+    def _port_event(self, interface: LnetInterface, event: PortEvent) -> None:
+        if event.value in set(DevEvent):
+            speed = speed_gbps(interface.port)
+            self.lnd.on_device(interface.name, DevEvent(event.value), speed, self.time())
+            self.poll()
 
 
 def speed_gbps(port: HfiPort) -> float:

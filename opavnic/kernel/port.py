@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from hfi_sim.base.counters import Drop
-from hfi_sim.base.port_state import CapabilityMask3
+from hfi_sim.base.port_state import CapabilityMask3, PortEvent
 from hfi_sim.engine.events.outputs import BufferToken
 from hfi_sim.nodes.end_port import EndPort
 from hfi_sim.nodes.hfi import HfiPort
-from hfi_sim.nodes.port_event import PortEvent
 from hfi_sim.wire.icrc import PAD_COUNT_MASK, TRAILER_SIZE
 from hfi_sim.wire.l4 import L4
 from hfi_sim.wire.packet import seal_packet

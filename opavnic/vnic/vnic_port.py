@@ -16,11 +16,10 @@ from functools import partial
 from hfi_sim.base.clock import Clock
 from hfi_sim.base.counters import PacketCounters
 from hfi_sim.base.errors import NetdevError
-from hfi_sim.base.port_state import CapabilityMask3, PortEventKind
+from hfi_sim.base.port_state import CapabilityMask3, PortEvent
 from hfi_sim.base.types import LID_MAX
 from hfi_sim.management.mad.agents import MadRequest
 from hfi_sim.nodes.hfi import HfiPort
-from hfi_sim.nodes.port_event import PortEvent
 from hfi_sim.wire.l4 import L4
 from hfi_sim.wire.mad.header import MadClass, Method
 from opavnic.vnic.adapter import Adapter, Configured, no_host
@@ -196,6 +195,6 @@ class VnicPort:
                 adapter.netdev.wake_queue()
 
     def _port_event(self, event: PortEvent) -> None:
-        if event.kind in (PortEventKind.PORT_ACTIVE, PortEventKind.PORT_ERR):
+        if event in (PortEvent.PORT_ACTIVE, PortEvent.PORT_ERR):
             for adapter in self.adapters.values():
-                adapter.port_changed(event.kind is PortEventKind.PORT_ACTIVE)
+                adapter.port_changed(event is PortEvent.PORT_ACTIVE)

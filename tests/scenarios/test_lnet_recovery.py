@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hfi_sim.base.clock import ManualClock
-from hfi_sim.base.port_state import PortEventKind
+from hfi_sim.base.port_state import PortEvent
 from hfi_sim.nodes.hfi import HfiPort
 from lnet.base.nid import Net, Nid
 from lnet.host.rig import LnetRig, RigHost
@@ -106,7 +106,7 @@ def test_device_fatal_on_the_far_side_is_survived_and_recovered() -> None:
     transfer = Transfer(clock, rig, chunks=200)
     transfer.run(0.005)
     far = transfer.b.ports["ib2"]
-    far.report(PortEventKind.DEVICE_FATAL)
+    far.report(PortEvent.DEVICE_FATAL)
     set_up(rig, far, False)
     assert status(transfer.b)[0]["ib2"] == "FATAL"
     transfer.run(1.5)

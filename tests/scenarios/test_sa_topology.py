@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from hfi_sim.base.port_state import PortEventKind
+from hfi_sim.base.port_state import PortEvent
 from hfi_sim.engine.link.config import LinkConfig
 from hfi_sim.fabric.topology import Topology
 from hfi_sim.management.sa.session import SaSession
@@ -143,7 +143,7 @@ async def test_reregistration_places_everything_again() -> None:
     administration = site.world.administration
     assert administration is not None
     administration.core.membership.clear()
-    site.em_port.report(PortEventKind.CLIENT_REREGISTER)
+    site.em_port.report(PortEvent.CLIENT_REREGISTER)
     await asyncio.sleep(3.0)
     await site.up()
     assert site.world.subnet_manager.groups.members(site.topology.group_lids()[2]) == site.joined()

@@ -17,13 +17,12 @@ from typing import Final
 from hfi_sim.base.clock import Clock
 from hfi_sim.base.core_runner import CoreRunner
 from hfi_sim.base.errors import FabricError, WireError
-from hfi_sim.base.port_state import PortEventKind, PortState
+from hfi_sim.base.port_state import PortEvent, PortState
 from hfi_sim.base.types import LID_NONE
 from hfi_sim.management.mad.agents import MadRequest
 from hfi_sim.management.sa.client import SaClient, SaOrder
 from hfi_sim.management.sa.picture import FabricPicture
 from hfi_sim.nodes.hfi import HfiPort
-from hfi_sim.nodes.port_event import PortEvent
 from hfi_sim.wire.mad.header import MadClass, Method
 from hfi_sim.wire.mad.message import Mad
 from hfi_sim.wire.mad.sa_attributes import SaAttrId
@@ -43,10 +42,10 @@ TOLD_OF: Final = (
 """The notices after which the fabric is looked at again."""
 _ANEW: Final = frozenset(
     {
-        PortEventKind.PORT_ACTIVE,
-        PortEventKind.LID_CHANGE,
-        PortEventKind.SM_CHANGE,
-        PortEventKind.CLIENT_REREGISTER,
+        PortEvent.PORT_ACTIVE,
+        PortEvent.LID_CHANGE,
+        PortEvent.SM_CHANGE,
+        PortEvent.CLIENT_REREGISTER,
     }
 )
 _TURN: Final = 32
@@ -101,10 +100,10 @@ class SaSession:
         self._runner.poll_soon()
 
     def _follow(self, event: PortEvent) -> None:
-        if event.kind in _ANEW and self.ready:
+        if event in _ANEW and self.ready:
             self.client.reset()
             self.picture.forget(self._runner.time())
-        elif event.kind is PortEventKind.PKEY_CHANGE:
+        elif event is PortEvent.PKEY_CHANGE:
             self.picture.doubt(self._runner.time())
         self._runner.poll_soon()
 

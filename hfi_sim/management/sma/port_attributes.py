@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from hfi_sim.base.port_state import PortEventKind, PortState
+from hfi_sim.base.port_state import PortEvent, PortState
 from hfi_sim.base.types import LID_MULTICAST_FIRST, LID_PERMISSIVE, Lid
 from hfi_sim.engine.link.config import MAX_MTU
 from hfi_sim.management.sma.facts import Port, pkey_drops_of, port_info_of, port_state_info_of
@@ -132,9 +132,9 @@ def _tell_host(port: HfiPort, wanted: PortInfo) -> None:
     sm_lid = Lid(wanted.master_sm_lid)
     if sm_lid != port.sm_lid:
         port.sm_lid = sm_lid
-        port.report(PortEventKind.SM_CHANGE)
+        port.report(PortEvent.SM_CHANGE)
     if wanted.client_reregister:
-        port.report(PortEventKind.CLIENT_REREGISTER)
+        port.report(PortEvent.CLIENT_REREGISTER)
 
 
 def _set_mtus(port: HfiPort | SwitchPort, wanted: PortInfo) -> None:

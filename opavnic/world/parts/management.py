@@ -12,9 +12,8 @@ from typing import Any
 
 from aiohttp import web
 
-from hfi_sim.base.port_state import PortState
+from hfi_sim.base.port_state import PortEvent, PortState
 from hfi_sim.base.types import LID_NONE
-from hfi_sim.nodes.port_event import PortEvent
 from opavnic.management.fm_view import TABLES, Said, fm_view
 from opavnic.state.fm import FmState
 from opavnic.world.json_body import json_answer

@@ -6,9 +6,8 @@ import pytest
 
 from hfi_sim.base.counters import Drop
 from hfi_sim.base.errors import FabricError, NetdevError
-from hfi_sim.base.port_state import PortEventKind, PortState
+from hfi_sim.base.port_state import PortEvent, PortState
 from hfi_sim.base.types import Lid, is_multicast_lid
-from hfi_sim.nodes.port_event import PortEvent
 from hfi_sim.wire.lrh16b import dlid_of
 from unit.hfi_sim.fabric_pair import TEST_L4, Pair, make_pair
 
@@ -101,13 +100,9 @@ def test_register_l4_twice_raises() -> None:
         pair.b.register_l4(TEST_L4, lambda port, packet, token: None)
 
 
-def _events(pair: Pair) -> list[PortEventKind]:
-    seen: list[PortEventKind] = []
-
-    def note(event: PortEvent) -> None:
-        seen.append(event.kind)
-
-    pair.b.subscribe(note)
+def _events(pair: Pair) -> list[PortEvent]:
+    seen: list[PortEvent] = []
+    pair.b.subscribe(seen.append)
     return seen
 
 
@@ -121,7 +116,7 @@ def test_link_down_and_up_reports_err_then_active() -> None:
     assert pair.b.send(pair.packet()) is Drop.TX_PORT_DOWN
     pair.fabric.set_link(link, True)
     assert pair.b.state is PortState.ACTIVE
-    assert seen == [PortEventKind.PORT_ERR, PortEventKind.PORT_ACTIVE]
+    assert seen == [PortEvent.PORT_ERR, PortEvent.PORT_ACTIVE]
 
 
 def test_set_lid_of_active_port_reports_lid_change() -> None:
@@ -129,7 +124,7 @@ def test_set_lid_of_active_port_reports_lid_change() -> None:
     seen = _events(pair)
     pair.b.set_lid(Lid(40))
     pair.b.set_lid(Lid(40))
-    assert seen == [PortEventKind.LID_CHANGE]
+    assert seen == [PortEvent.LID_CHANGE]
 
 
 def test_alloc_rdma_netdev_without_host_raises() -> None:

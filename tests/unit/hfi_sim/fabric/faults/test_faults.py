@@ -10,7 +10,7 @@ import pytest
 from hfi_sim.base.clock import ManualClock
 from hfi_sim.base.counters import Drop
 from hfi_sim.base.errors import FaultError
-from hfi_sim.base.port_state import PortEventKind, PortState
+from hfi_sim.base.port_state import PortEvent, PortState
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.fabric.faults.manager import Faults, FaultState
 from hfi_sim.fabric.topology import clos
@@ -158,20 +158,20 @@ def test_link_down_for_a_time_comes_back_and_routes_around(bed: Bed) -> None:
 
 
 def test_flap_repeats_and_ends_by_count(bed: Bed) -> None:
-    events: list[PortEventKind] = []
-    bed.ports["h3"].subscribe(lambda event: events.append(event.kind))
+    events: list[PortEvent] = []
+    bed.ports["h3"].subscribe(events.append)
     fault = bed.faults.add("link-down on h3 for=1ms every=10ms count=3")
     bed.clock.advance(1)
-    assert events == [PortEventKind.PORT_ERR, PortEventKind.PORT_ACTIVE] * 3
+    assert events == [PortEvent.PORT_ERR, PortEvent.PORT_ACTIVE] * 3
     assert (fault.hits, fault.state) == (3, FaultState.OVER)
 
 
 def test_port_error_takes_the_port_down_and_up(bed: Bed) -> None:
-    events: list[PortEventKind] = []
-    bed.ports["h2"].subscribe(lambda event: events.append(event.kind))
+    events: list[PortEvent] = []
+    bed.ports["h2"].subscribe(events.append)
     bed.faults.add("port-error on h2:1")
     bed.clock.advance(0.001)
-    assert events == [PortEventKind.PORT_ERR, PortEventKind.PORT_ACTIVE]
+    assert events == [PortEvent.PORT_ERR, PortEvent.PORT_ACTIVE]
 
 
 def test_switch_reboot_loses_what_is_sent_and_comes_back(bed: Bed) -> None:
@@ -186,10 +186,10 @@ def test_switch_reboot_loses_what_is_sent_and_comes_back(bed: Bed) -> None:
 
 
 def test_hfi_removal_reports_a_fatal_event_and_can_be_undone(bed: Bed) -> None:
-    events: list[PortEventKind] = []
-    bed.ports["h4"].subscribe(lambda event: events.append(event.kind))
+    events: list[PortEvent] = []
+    bed.ports["h4"].subscribe(events.append)
     fault = bed.faults.add("hfi-removal on h4")
-    assert events == [PortEventKind.DEVICE_FATAL, PortEventKind.PORT_ERR]
+    assert events == [PortEvent.DEVICE_FATAL, PortEvent.PORT_ERR]
     bed.faults.remove(fault.number)
     assert bed.ports["h4"].state is PortState.ACTIVE
 
