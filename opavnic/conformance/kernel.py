@@ -1,16 +1,18 @@
-"""Running agent sessions against Linux's own opa_vnic: a kernel of its own on a port of a fabric of its own."""
+"""Comparisons with Linux's own opa_vnic: a kernel of its own on a port of a fabric of its own."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from hfi_sim.base.types import PKEY_LIMITED_MANAGEMENT
 from hfi_sim.fabric.topology import single_switch
-from hfi_sim.wire.mad.header import TID
-from hfi_sim.wire.mad.message import Mad
-from opavnic.conformance.result import Result
+from opavnic.conformance.asked_port import AskedPort, HeardMad, our_port
+from opavnic.conformance.mad_probes import ANSWERED_IN_FULL, MadProbe, mad_probes
+from opavnic.conformance.result import CaseDifference, Result
 from opavnic.conformance.target import run_vema_target
 from opavnic.kernel.cache import KernelError, find_kernel
 from opavnic.kernel.port import KernelPort
@@ -20,49 +22,87 @@ from opavnic.world.world import World
 _PATIENCE_S: Final = 10.0
 
 
-class LiveKernel:
-    """A kernel that is asked from the manager's port of a fabric on which packets arrive at once."""
+class LiveKernel(AskedPort):
+    """A kernel behind a port."""
 
     def __init__(self, process: KernelProcess) -> None:
         """Give a kernel that runs a port, and wait until its opa_vnic announces Ethernet.
 
         Raises:  KernelError: it does not.
         """
-        self._process = process
-        self._world = World(single_switch(1))
-        (host,) = self._world.hosts.values()
-        self._world.subnet_manager.sweep()
-        self.lid = int(host.port.lid)
-        self.port = KernelPort(host.port, process.send)
-        self._pump(lambda: self.port.ready, "opa_vnic does not announce Ethernet on fabric")
+        super().__init__(World(single_switch(1)), self.wait)
+        self.process = process
+        self.kernel = KernelPort(self.port, process.send)
+        self.wait(lambda: self.kernel.ready, "opa_vnic's announcement of Ethernet on fabric")
 
-    def request(self, lid: int, mad: bytes) -> bytes | None:
-        """Send a request and return its response; the next MAD with its transaction id and class is taken for it.
+    def wait(self, done: Callable[[], bool], awaited: str) -> None:
+        """Take what the kernel sends until a condition holds.
 
-        Raises:  KernelError: the kernel has ended, or does not answer.
+        Raises:  KernelError: the kernel has ended, or it takes too long.
         """
-        answers: list[Mad | None] = []
-        self._world.em_port.mad.submit(lid, Mad.parse(mad), answers.append)
-        self._pump(lambda: bool(answers), f"no answer to {mad[:24].hex()}")
-        answer = answers[0]
-        return None if answer is None else answer.build(int.from_bytes(mad[TID]))
-
-    def _pump(self, done: Callable[[], bool], otherwise: str) -> None:
         end = time.monotonic() + _PATIENCE_S
         while not done():
-            frame = self._process.receive(max(0.0, end - time.monotonic()))
+            frame = self.process.receive(max(0.0, end - time.monotonic()))
             if frame is None:
-                raise KernelError(f"{otherwise} within {_PATIENCE_S:g} s")
-            self.port.take(frame)
+                raise KernelError(f"the kernel has not sent {awaited} within {_PATIENCE_S:g} s")
+            self.kernel.take(frame)
+
+
+@contextmanager
+def live_kernel() -> Iterator[LiveKernel]:
+    """Start the newest built kernel; it ends with the context.
+
+    Raises:  KernelError: none is built, or it does not come up.
+    """
+    with KernelProcess(find_kernel()) as process:
+        process.await_ready()
+        yield LiveKernel(process)
 
 
 def run_vema_kernel(paths: Sequence[Path]) -> list[Result]:
-    """Run the sessions of files against the newest built kernel.
+    """Run the probes, and the sessions of files, against the newest built kernel.
 
     Raises:  KernelError: none is built, or it failed. VectorFileError: a file cannot be read, or does not hold agent
              sessions. AgentError: the agent does not answer the requests that prepare a session.
     """
-    with KernelProcess(find_kernel()) as process:
-        process.await_ready()
-        kernel = LiveKernel(process)
-        return [run_vema_target(path, kernel, kernel.lid) for path in paths]
+    with live_kernel() as kernel:
+        probes = run_probes(kernel, our_port())  # first: they are for an agent without vports
+        return [*(run_vema_target(path, kernel, kernel.lid) for path in paths), probes]
+
+
+def run_probes(kernel: AskedPort, ours: AskedPort) -> Result:
+    """Put every probe to both; what is expected of our agent is what the kernel has sent."""
+    result = Result("probes", "")
+    unanswered = 0
+    for number, probe in enumerate(mad_probes()):
+        theirs, answers = kernel.ask(probe.mad, probe.pkey), ours.ask(probe.mad, probe.pkey)
+        differences = _differences(number, probe, theirs, answers)
+        reason = _reason(probe, theirs, answers) if differences else ""
+        if reason:
+            result.by_design[reason] += 1
+        result.add([] if reason else differences)
+        unanswered += not theirs and not answers
+    result.path = f"MADs put to both agents, {unanswered} of them unanswered by both"
+    return result
+
+
+def _reason(probe: MadProbe, theirs: Sequence[HeardMad], ours: Sequence[HeardMad]) -> str:
+    """Return why these responses to a probe differ by design; empty if they should not."""
+    if probe.by_design:
+        return probe.by_design
+    same_mads = [heard.mad for heard in theirs] == [heard.mad for heard in ours]
+    return ANSWERED_IN_FULL if same_mads and probe.pkey == PKEY_LIMITED_MANAGEMENT else ""
+
+
+def _differences(
+    number: int, probe: MadProbe, theirs: Sequence[HeardMad], ours: Sequence[HeardMad]
+) -> list[CaseDifference]:
+    if len(theirs) != len(ours):
+        return [CaseDifference(number, f"{probe.name}, MADs that came back", len(theirs), len(ours))]
+    found = []
+    for expected, got in zip(theirs, ours, strict=True):
+        if expected.pkey != got.pkey:
+            found.append(CaseDifference(number, f"{probe.name}, P_Key", hex(expected.pkey), hex(got.pkey)))
+        if expected.mad != got.mad:
+            found.append(CaseDifference(number, probe.name, expected.mad, got.mad))
+    return found

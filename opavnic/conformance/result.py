@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -41,7 +42,7 @@ class Result:
     """The outcome of one file."""
 
     kind: str
-    """encap, rx or vema."""
+    """encap, rx, vema or probes."""
     path: str
     total: int = 0
     failed: int = 0
@@ -49,6 +50,10 @@ class Result:
     """Steps that the target cannot do (a running lab takes no host operations from here)."""
     cleared: int = 0
     """Requests that a MAD layer would not pass on as they are: sent without the ACTIVE bit of RMPP."""
+    by_design: Counter[str] = field(default_factory=Counter)
+    """Cases that passed although they differ, by the reason."""
+    unsent: Counter[str] = field(default_factory=Counter)
+    """Cases that cannot be sent, by the reason; they are not in `total`."""
     differences: list[CaseDifference] = field(default_factory=list)
     kept: int = DEFAULT_KEPT
 
@@ -72,6 +77,11 @@ class Result:
         verdict = "PASS" if self.ok else "FAIL"
         return f"{verdict} {self.total - self.failed}/{self.total} {self.path}{skipped}{cleared}"
 
+    def reasons(self) -> list[str]:
+        """Return what is not simply equal, a line for each reason."""
+        by_design = [f"  {count} differ by design: {why}" for why, count in self.by_design.items()]
+        return [*by_design, *(f"  {count} not sent: {why}" for why, count in self.unsent.items())]
+
     def to_json(self) -> dict[str, Any]:
         """Return the result as a JSON object."""
         return {
@@ -82,6 +92,8 @@ class Result:
             "passed": self.total - self.failed,
             "skipped_steps": self.skipped,
             "requests_without_active": self.cleared,
+            "by_design": dict(self.by_design),
+            "unsent": dict(self.unsent),
             "differences": [difference.to_json() for difference in self.differences],
         }
 

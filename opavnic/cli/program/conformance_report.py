@@ -19,6 +19,7 @@ def report(results: Sequence[Result], as_json: bool) -> None:
             for difference in result.differences:
                 for line in difference.lines():
                     print_line(line)
-            print_line(result.summary())
+            for line in (result.summary(), *result.reasons()):
+                print_line(line)
     if not all(result.ok for result in results):
         raise typer.Exit(EXIT_FAILED)
