@@ -15,17 +15,24 @@ from opavnic.web.pages.frame import frame
 from opavnic.web.pages.redraw import redraw
 from opavnic.web.pages.side import Side
 from opavnic.web.pages.watch import Watch
-from opavnic.web.scene import charts
+from opavnic.web.scene.fabric_chart import SIGNS, HopView, fabric_chart, hops_of
+from opavnic.web.scene.fold import MANY, folded, home_of
+from opavnic.web.scene.levels import LEVELS
 from opavnic.web.scene.scene import LinkView, NodeView, Scene
 
 ALL: Final = "all virtual switches"
-_LEGEND: Final = (
-    (charts.GOOD, "idle"),
-    (charts.BUSY, "busy"),
-    (charts.FULL, "full"),
-    (charts.FAULTY, "fault set"),
-    (charts.DOWN, "down"),
-)
+
+
+def _legend() -> None:
+    """Say what the lines and signs of the drawing mean."""
+    with ui.row().classes("gap-x-4 gap-y-1 text-sm").props('role=note aria-label="Legend"'):
+        for level in LEVELS:
+            with ui.row().classes("gap-1 items-center"):
+                ui.element("span").style(f"width:24px;height:{level.width}px;background:{level.colour}")
+                ui.label(level.text)
+        ui.label("bit/s, by direction")
+        for sign, meaning in SIGNS:
+            ui.label(f"{sign} {meaning}")
 
 
 class FabricPage:
@@ -34,23 +41,23 @@ class FabricPage:
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
         self._seen: Scene | None = None
+        self._view: Scene | None = None
+        """What is drawn of it: all, or the hosts of a switch as one node."""
+        self._unfolded: set[str] = set()
+        """Switches whose hosts are drawn apart though the others' are folded."""
         self._chosen: LinkView | NodeView | None = None
-        self._path: list[charts.HopView] = []
+        self._path: list[HopView] = []
         self._route: dict[str, str] = {}
         self._again: Callable[[], Awaitable[None]] = frame(watch, "Fabric", self._show)
-        with ui.row().classes("w-full no-wrap items-stretch"):
-            with ui.column().classes("grow"):
+        with ui.row().classes("w-full flex-wrap lg:flex-nowrap items-stretch"):
+            with ui.column().classes("grow w-full lg:w-auto"):
                 self._tools()
                 self._chart = ui.echart({"series": []}, on_point_click=self._clicked)
                 self._chart.classes("w-full h-[70vh] border rounded").props(
                     'role=img data-testid="fabric" aria-label="Drawing of the fabric"'
                 )
-                with ui.row().classes("gap-4 text-sm"):
-                    for colour, meaning in _LEGEND:
-                        with ui.row().classes("gap-1 items-center"):
-                            ui.element("span").style(f"width:24px;height:4px;background:{colour}")
-                            ui.label(meaning)
-            self._side = Side(self._set, self._remove)
+                _legend()
+            self._side = Side(self._set, self._remove, self._unfold)
         self._drawn: dict[str, Any] = {}
 
     def _tools(self) -> None:
@@ -65,15 +72,22 @@ class FabricPage:
             self._from = ui.select([], label="Path from", with_input=True).classes("w-32")
             self._to = ui.select([], label="to", with_input=True).classes("w-32")
             ui.button("Show path", on_click=self._show_path).props("flat")
+            self._fold = ui.switch("Fold hosts", on_change=self._refold)
+            self._fold.set_visibility(False)
 
     # --- what is to be seen ------------------------------------------------------------------------------
 
     async def _show(self, seen: Scene) -> None:
-        self._seen = seen
-        names = [node.name for node in seen.nodes] + [link.name for link in seen.links]
+        first, self._seen = self._seen is None, seen
+        hosts = [node.name for node in seen.nodes if node.kind == "host"]
+        if first:
+            self._fold.set_value(len(hosts) > MANY)
+        self._fold.set_visibility(len(hosts) > 1)
+        self._view = view = self._folded(seen)
+        nodes, links = [*view.nodes, *seen.nodes], [*view.links, *seen.links]
+        names = list(dict.fromkeys([*(node.name for node in nodes), *(link.name for link in links)]))
         if self._choose.options != names:
             self._choose.set_options(names)
-        hosts = [node.name for node in seen.nodes if node.kind == "host"]
         if self._from.options != hosts:
             self._from.set_options(hosts)
             self._to.set_options(hosts)
@@ -86,10 +100,10 @@ class FabricPage:
         self._tell()
 
     def _redraw(self) -> None:
-        if self._seen is None:
+        if self._view is None:
             return
         vesw = None if self._vesw.value in (None, ALL) else self._vesw.value
-        drawn = charts.topology(self._seen, vesw, self._path)
+        drawn = fabric_chart(self._view, vesw, self._path)
         if drawn != self._drawn:
             self._drawn = drawn
             self._chart.props["aria-label"] = drawn["aria"]["label"]["description"]
@@ -100,8 +114,7 @@ class FabricPage:
         seen = self._seen
         if seen is None:
             return
-        name = self._chosen.name if self._chosen is not None else ""
-        self._chosen = seen.link(name) or seen.node(name)
+        self._chosen = self._find(self._chosen.name if self._chosen is not None else "")
         self._side.tell(seen, self._chosen, self._path)
 
     # --- what a person does ------------------------------------------------------------------------------
@@ -120,9 +133,32 @@ class FabricPage:
 
     def _picked(self) -> None:
         name = self._choose.value or ""
+        if self._seen is None:
+            return
+        self._chosen = self._find(name)
+        if isinstance(self._chosen, NodeView) and self._fold.value and self._chosen.kind == "host":
+            self._unfold(home_of(self._seen, name))
+        self._tell()
+
+    def _find(self, name: str) -> LinkView | NodeView | None:
+        """Return what has that name, of what there is or of what is drawn."""
+        seen = [scene for scene in (self._seen, self._view) if scene is not None]
+        return next((found for scene in seen if (found := scene.link(name) or scene.node(name))), None)
+
+    def _folded(self, seen: Scene) -> Scene:
+        return folded(seen, self._unfolded) if self._fold.value else seen
+
+    def _refold(self) -> None:
+        self._unfolded.clear()
         if self._seen is not None:
-            self._chosen = self._seen.link(name) or self._seen.node(name)
-            self._tell()
+            self._view = self._folded(self._seen)
+            self._redraw()
+
+    def _unfold(self, switch: str) -> None:
+        if switch not in self._unfolded and self._seen is not None:
+            self._unfolded.add(switch)
+            self._view = self._folded(self._seen)
+            self._redraw()
 
     async def _show_path(self) -> None:
         if not self._from.value or not self._to.value or self._from.value == self._to.value:
@@ -141,7 +177,7 @@ class FabricPage:
         except LabError as error:
             self._path, self._route = [], {}
             return str(error)
-        self._path = charts.hops_of(found)
+        self._path = hops_of(found)
         return ""
 
     async def _set(self, fault: str) -> None:

@@ -14,11 +14,13 @@ from nicegui import ui
 from hfi_sim.base.quantities import rounded_rate
 from hfi_sim.base.text import visible
 from opavnic.state.fabric import FaultStatus
-from opavnic.web.scene import charts
+from opavnic.web.scene.fabric_chart import HopView, busiest, link_lines
+from opavnic.web.scene.fold import GROUP
 from opavnic.web.scene.scene import LinkView, NodeView, Scene
 
 CAPTURE_S: Final = 10
 _DROPS_SHOWN: Final = 20
+_BUSIEST: Final = 8
 
 Chosen = LinkView | NodeView | None
 
@@ -46,18 +48,32 @@ class Side:
     """The column of one open page."""
 
     def __init__(
-        self, set_fault: Callable[[str], Awaitable[None]], remove: Callable[[int], Awaitable[None]]
+        self,
+        set_fault: Callable[[str], Awaitable[None]],
+        remove: Callable[[int], Awaitable[None]],
+        unfold: Callable[[str], None],
     ) -> None:
-        """Make it, empty. Args: what a person asks for: a fault to be set, the number of one to be removed."""
+        """Make it, empty.
+
+        Args:  what a person asks for: a fault to be set, the number of one to be removed, a switch whose hosts are to
+               be drawn apart.
+        """
         self._set = set_fault
         self._remove = remove
+        self._unfold = unfold
         self._stands: object = None
         """What the part about the chosen thing was built for."""
         self._figures: list[ui.label] = []
         self._faults: dict[int, tuple[ui.row, ui.label]] = {}
-        column = ui.column().classes("w-96 shrink-0 gap-1").props('role=region aria-label="What is chosen"')
+        column = (
+            ui.column()
+            .classes("w-full lg:w-96 lg:shrink-0 gap-1")
+            .props('role=region aria-label="What is chosen"')
+        )
         with column:
             self._about = ui.column().classes("w-full gap-1")
+            self._busiest_head = ui.label("Busiest").classes("font-bold")
+            self._busiest = Lines("text-sm font-mono")
             self._path_head = ui.label("Path").classes("font-bold")
             self._path = Lines("text-sm font-mono")
             ui.separator()
@@ -71,7 +87,7 @@ class Side:
         field = ui.input("Set a fault", placeholder="loss on h1 20% l4=ethernet for=10s").classes("w-full")
         field.on("keydown.enter", lambda: self._set(field.value or ""))
 
-    def tell(self, seen: Scene, chosen: Chosen, path: Sequence[charts.HopView]) -> None:
+    def tell(self, seen: Scene, chosen: Chosen, path: Sequence[HopView]) -> None:
         """Show what there is to say now."""
         stands, lines = _standing(seen, chosen), _figures(seen, chosen)
         if stands != self._stands or len(lines) != len(self._figures):
@@ -79,6 +95,9 @@ class Side:
             self._build(chosen, seen, lines)
         for label, line in zip(self._figures, lines, strict=True):
             label.set_text(line)
+        flows = busiest(seen, _BUSIEST)
+        self._busiest_head.set_visibility(bool(flows))
+        self._busiest.set(flows)
         self._path_head.set_visibility(bool(path))
         self._path.set([f"{hop.name}: {hop.text}" for hop in path])
         self._tell_faults(seen.faults)
@@ -108,10 +127,15 @@ class Side:
 
     def _deeds(self, chosen: LinkView | NodeView) -> None:
         if isinstance(chosen, LinkView):
+            if chosen.cables > 1:
+                return
             if chosen.up:
                 self._button("Cut", f"link-down on {chosen.name}")
             self._button("Lose 10%", f"loss on {chosen.name} 10%")
             self._button("Delay 1 ms", f"delay on {chosen.name} delay=1ms")
+        elif chosen.kind == GROUP:
+            ui.button("Show its hosts", on_click=lambda: self._unfold(chosen.host)).props("outline dense")
+            return
         elif chosen.kind == "switch":
             self._button("Reboot", f"switch-reboot on {chosen.name} for=2s")
         elif chosen.kind == "host":
@@ -154,7 +178,7 @@ def _standing(seen: Scene, chosen: Chosen) -> object:
 def _figures(seen: Scene, chosen: Chosen) -> list[str]:
     """Return what is to be said of a chosen thing, a line each."""
     if isinstance(chosen, LinkView):
-        return charts.link_lines(chosen)[1:]
+        return link_lines(chosen)[1:]
     if chosen is None:
         return []
     lines = [chosen.kind if chosen.lid is None else f"{chosen.kind}, LID {chosen.lid:#x}"]

@@ -27,7 +27,7 @@ class NodeView:
 
     name: str
     kind: str
-    """host, switch, or manager for the managers' own node."""
+    """host, switch, manager for the managers' own node, or hosts for those of a switch that are drawn as one."""
     host: str
     """The host that an HFI is in; for a switch its own name."""
     at: Position
@@ -35,10 +35,14 @@ class NodeView:
     lid: int | None
     vesws: frozenset[str]
     """Virtual switches that the host has a VNIC on."""
+    vnics: tuple[str, ...]
+    """Each VNIC in a line: its interface, virtual switch and address."""
     wrong: str
     """What is wrong with its VNICs in a few words; empty if nothing is."""
     faults: tuple[int, ...]
     """Numbers of the faults that are set on it."""
+    hosts: int = 1
+    """How many HFIs are drawn as this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +62,20 @@ class LinkView:
     """Per second, both directions together."""
     faults: tuple[int, ...]
     """Numbers of the faults that are set on it."""
+    cables: int = 1
+    """How many cables are drawn as this one."""
+    down: int = 0
+    """Of several cables that are drawn as one: how many are down."""
 
     @property
-    def load(self) -> float:
-        """Load of the busier direction, 0 to 1 of its rate."""
-        return min(1.0, max(self.bits_forth, self.bits_back) / self.rate_bps)
+    def is_wrong(self) -> bool:
+        """Whether it is down, or a cable of it."""
+        return not self.up or self.down > 0
+
+    @property
+    def state(self) -> str:
+        """Its state for display."""
+        return f"{self.down} down" if self.up and self.down else "up" if self.up else "down"
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,15 +205,19 @@ def _node_view(
     hit = tuple(fault.number for fault in faults if fault.on in (name, node.host))
     drawn = drawing.layout.at[name], drawing.layout.size[name]
     if node.kind is NodeKind.SWITCH:
-        return NodeView(name, "switch", name, *drawn, None, frozenset(), "", hit)
+        return NodeView(name, "switch", name, *drawn, None, frozenset(), (), "", hit)
     host = hosts.get(node.host or name)
     lid = lids.get(name)
     if host is None:
         kind = "manager" if name == EM_NODE else "host"
-        return NodeView(name, kind, node.host or name, *drawn, lid, frozenset(), "", hit)
+        return NodeView(name, kind, node.host or name, *drawn, lid, frozenset(), (), "", hit)
     wrong = [f"{vnic.interface}: {vnic.state_text}" for vnic in host.vnics if not vnic.is_up]
     vesws = frozenset(visible(vnic.vesw_text) for vnic in host.vnics)
-    return NodeView(name, "host", host.name, *drawn, lid, vesws, "; ".join(wrong), hit)
+    lines = tuple(
+        " ".join((vnic.interface, visible(vnic.vesw_text), vnic.ip or "without address"))
+        for vnic in host.vnics
+    )
+    return NodeView(name, "host", host.name, *drawn, lid, vesws, lines, "; ".join(wrong), hit)
 
 
 def _link_view(

@@ -22,6 +22,9 @@ from opavnic.state.fabric import FaultsSet, TopologyState
 from opavnic.state.lab import LabState
 from opavnic.web.pages.watch import Watch
 from opavnic.web.scene import charts
+from opavnic.web.scene.fabric_chart import DOWN, PATH, HopView, busiest, colour, described, fabric_chart
+from opavnic.web.scene.fold import GROUP, folded
+from opavnic.web.scene.levels import LEVELS, about, level_of
 from opavnic.web.scene.scene import Drawing, Scene, elsewhere_text, scene
 
 LAB = """
@@ -83,8 +86,8 @@ async def test_cut_link_and_its_fault_show_where_they_are(directory: LabDir) -> 
         link = seen.link(name)
         assert link is not None
         assert (link.up, link.faults) == (False, (1,))
-        assert charts.colour(link) == charts.DOWN
-        assert name in charts.described(seen)
+        assert colour(link) == DOWN
+        assert name in described(seen)
         assert [other.name for other in seen.links if other.faults] == [name]
         assert await watch.change("/faults/remove", {"number": 1}) == ""
         link = (await watch.look(fresh=True)).link(name)
@@ -116,11 +119,11 @@ async def test_pages_that_ask_within_a_second_share_a_look(directory: LabDir) ->
 async def test_other_virtual_switches_are_faint_and_a_path_is_marked(directory: LabDir) -> None:
     async with answering(directory, LAB):
         seen = await Watch(directory.control_socket).look()
-    drawn = charts.topology(seen, "red", [charts.HopView("h1:1->leaf1:1", "VL 0 waits")])["series"][0]
+    drawn = fabric_chart(seen, "red", [HopView("h1:1->leaf1:1", "VL 0 waits")])["series"][0]
     opacity = {row["id"]: row["itemStyle"]["opacity"] for row in drawn["data"]}
     assert opacity["h1"] == 1
     assert opacity["h2"] < 1
-    marked = {row["value"] for row in drawn["links"] if row["lineStyle"]["color"] == charts.PATH}
+    marked = {row["value"] for row in drawn["links"] if row["lineStyle"].get("shadowColor") == PATH}
     assert marked == {link.name for link in seen.links if {link.a, link.b} == {"h1", "leaf1"}}
     said = [row["tooltip"]["formatter"] for row in drawn["links"] if row["value"] in marked]
     assert all("h1:1->leaf1:1: VL 0 waits" in text for text in said)
@@ -134,10 +137,65 @@ async def test_drawing_stays_while_a_flow_is_about_as_fast(directory: LabDir) ->
     def at(share: float) -> object:
         first, *others = seen.links
         busy = replace(first, bits_forth=share * first.rate_bps)
-        return charts.topology(replace(seen, links=(busy, *others)))
+        return fabric_chart(replace(seen, links=(busy, *others)))
 
-    assert at(0.02) == at(0.055)
+    assert at(0.02) == at(0.03)
     assert len({str(at(share)) for share in (0.0, 0.005, 0.05, 0.3, 0.6, 0.9)}) == 6
+
+
+async def test_slow_flow_on_a_fast_link_is_seen_with_its_rate_and_direction(directory: LabDir) -> None:
+    async with answering(directory, LAB):
+        seen = await Watch(directory.control_socket).look()
+    first, *others = (replace(link, bits_forth=0.0, bits_back=0.0) for link in seen.links)
+    busy = replace(seen, links=(replace(first, bits_forth=2.4e9, rate_bps=100e9), *others))
+    arrows = [row for row in fabric_chart(busy)["series"][0]["links"] if "symbol" in row]
+    assert [(row["source"], row["target"], row["label"]["formatter"]) for row in arrows] == [
+        (first.a, first.b, "2G")
+    ]
+    assert arrows[0]["lineStyle"]["width"] > fabric_chart(seen)["series"][0]["links"][0]["lineStyle"]["width"]
+    assert busiest(busy, 3) == [f"2.4 Gbit/s  {first.a} -> {first.b}"]
+
+
+async def test_what_is_wrong_is_said_by_a_sign_too(directory: LabDir) -> None:
+    async with answering(directory, LAB):
+        seen = await Watch(directory.control_socket).look()
+    first, *others = seen.links
+    wrong = replace(seen, links=(replace(first, up=False, faults=(7,), drops=3.0), *others))
+    cable = fabric_chart(wrong)["series"][0]["links"][0]
+    assert cable["label"] == {"show": True, "formatter": "✕ down  ⚠ 7  ▼ drops"}
+
+
+def test_rates_are_said_to_one_two_or_five_and_each_is_on_one_level() -> None:
+    said = [about(bits) for bits in (0, 999, 1e3, 2.4e9, 4.9e9, 9.9e10, 1e13)]
+    assert said == ["", "", "1k", "2G", "5G", "100G", "10T"]
+    assert [level_of(level.below_bps / 2) for level in LEVELS[:-1]] == list(LEVELS[:-1])
+    assert level_of(LEVELS[-2].below_bps) is LEVELS[-1]
+
+
+MANY = """
+name: x
+fabric: {topology: {kind: clos, leaves: 2, spines: 1, hosts_per_leaf: 3}}
+hosts: {h1: {}, h2: {}, h3: {}, h4: {}, h5: {}, h6: {}}
+vesws: [{id: 2, name: blue, members: all}]
+"""
+
+
+async def test_folded_hosts_keep_what_flows_and_what_is_wrong(directory: LabDir) -> None:
+    async with answering(directory, MANY):
+        watch = Watch(directory.control_socket)
+        assert await watch.change("/faults", {"fault": "link-down on h2"}) == ""
+        seen = await watch.look(fresh=True)
+    seen = replace(seen, links=tuple(replace(link, bits_forth=1e6, bits_back=2e6) for link in seen.links))
+    drawn = folded(seen)
+    groups = {node.name: node for node in drawn.nodes if node.kind == GROUP}
+    assert set(groups) == {"3 hosts of leaf0", "3 hosts of leaf1"}
+    assert groups["3 hosts of leaf0"].faults == (1,)
+    assert groups["3 hosts of leaf0"].wrong.startswith("h2: ")
+    (together,) = (link for link in drawn.links if link.a == "3 hosts of leaf0")
+    assert (together.b, together.bits_forth, together.bits_back) == ("leaf0", 3e6, 6e6)
+    assert (together.cables, together.down) == (3, 1)
+    assert "3 links of leaf0, 1 down" in described(drawn)
+    assert {node.name for node in folded(seen, {"leaf0"}).nodes} >= {"h1", "h2", "h3", "3 hosts of leaf1"}
 
 
 async def changed(directory: LabDir, change: Callable[[dict[str, Any]], None]) -> Scene:
@@ -179,7 +237,7 @@ async def test_name_with_direction_and_control_characters_is_shown_as_such(direc
 
     seen = await changed(directory, rename)
     assert r"\u202eeulb\n" in seen.vesws
-    drawn = charts.topology(seen)
+    drawn = fabric_chart(seen)
     assert "\u202e" not in json.dumps(drawn, ensure_ascii=False)
 
 

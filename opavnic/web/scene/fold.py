@@ -1,0 +1,101 @@
+"""A fabric of many hosts with those of a switch drawn as one node: hundreds are seen at a glance. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Final
+
+from hfi_sim.base.text import counted
+from opavnic.web.scene.scene import LinkView, NodeView, Scene
+
+MANY: Final = 60
+"""Hosts above which they are folded unless a person wants them apart."""
+GROUP: Final = "hosts"
+"""Kind of a node that stands for the hosts of a switch."""
+_SIZE: Final = (76.0, 26.0)
+_NARROWEST: Final = 40.0
+
+
+def folded(seen: Scene, unfolded: Collection[str] = ()) -> Scene:
+    """Return the same lab with the hosts of each switch as one node.
+
+    Hosts with cables to several switches, and the only host of a switch, stay.
+
+    Args:  unfolded: switches whose hosts stay.
+    """
+    hosts = {node.name: node for node in seen.nodes if node.kind == "host"}
+    cables: dict[str, list[LinkView]] = {name: [] for name in hosts}
+    for link in seen.links:
+        for end in (link.a, link.b):
+            if end in cables:
+                cables[end].append(link)
+    groups: dict[str, list[str]] = {}
+    for name, links in cables.items():
+        homes = {link.b if link.a == name else link.a for link in links}
+        if len(homes) == 1 and (home := homes.pop()) not in hosts and home not in unfolded:
+            groups.setdefault(home, []).append(name)
+    groups = {home: names for home, names in groups.items() if len(names) > 1}
+    into = {name: home for home, names in groups.items() for name in names}
+    nodes = [node for node in seen.nodes if node.name not in into]
+    links = [link for link in seen.links if link.a not in into and link.b not in into]
+    room = _room([sum(hosts[name].at[0] for name in names) / len(names) for names in groups.values()])
+    lowest = max((hosts[name].at[1] for name in into), default=0.0)
+    for home, names in groups.items():
+        nodes.append(_group(home, [hosts[name] for name in names], room, lowest))
+        links.append(_together(home, nodes[-1].name, [link for name in names for link in cables[name]]))
+    return replace(seen, nodes=tuple(nodes), links=tuple(links))
+
+
+def home_of(seen: Scene, host: str) -> str:
+    """Return the switch that an HFI is cabled to first; empty: none."""
+    return next((link.b if link.a == host else link.a for link in seen.links if host in (link.a, link.b)), "")
+
+
+def _room(middles: Sequence[float]) -> float:
+    """Return how wide nodes may be that stand in a row at these places."""
+    ordered = sorted(middles)
+    steps = [b - a for a, b in pairwise(ordered) if b > a]
+    return max(_NARROWEST, min([_SIZE[0], *(step - 4 for step in steps)]))
+
+
+def _group(home: str, hosts: Sequence[NodeView], width: float, y: float) -> NodeView:
+    wrong = [f"{host.name}: {host.wrong}" for host in hosts if host.wrong]
+    return NodeView(
+        name=f"{counted(len(hosts), 'host')} of {home}",
+        kind=GROUP,
+        host=home,
+        at=(sum(host.at[0] for host in hosts) / len(hosts), y),
+        size=(width, _SIZE[1]),
+        lid=None,
+        vesws=frozenset[str]().union(*(host.vesws for host in hosts)),
+        vnics=(),
+        wrong="; ".join(wrong[:3]) + (f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""),
+        faults=_all(host.faults for host in hosts),
+        hosts=len(hosts),
+    )
+
+
+def _together(home: str, group: str, links: Sequence[LinkView]) -> LinkView:
+    """Return the cables between a switch and its hosts as one, forth being from the hosts."""
+    up = sum(link.up for link in links)
+    return LinkView(
+        name=f"{counted(len(links), 'link')} of {home}"
+        + (f", {len(links) - up} down" if up < len(links) else ""),
+        a=group,
+        b=home,
+        up=up > 0,
+        rate_bps=sum(link.rate_bps for link in links),
+        bits_forth=sum(link.bits_back if link.a == home else link.bits_forth for link in links),
+        bits_back=sum(link.bits_forth if link.a == home else link.bits_back for link in links),
+        packets=sum(link.packets for link in links),
+        drops=sum(link.drops for link in links),
+        faults=_all(link.faults for link in links),
+        cables=len(links),
+        down=len(links) - up,
+    )
+
+
+def _all(numbers: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
+    return tuple(sorted({number for some in numbers for number in some}))
