@@ -4,6 +4,7 @@
 
 There may be several `sync` and several `data`, of either IP version and in any order; of one version the first counts.
 The public control plane writes the port range of its data plane, `data=IP:16384-32767`; data is sent to the first port.
+A data address without a port has that of another data address, or 19522.
 Where it has no address of a version, its client leaves the address out, `sync=:19531`; that means nothing. It
 leaves the port of a control plane out that a proxy serves on that of HTTP.
 
@@ -110,10 +111,12 @@ def _query(query: str, text: str) -> tuple[tuple[Endpoint, ...], tuple[Endpoint,
         elif key not in found:
             raise UriError(f"{text!r}: {key!r}, expected sync, data or sessionid, sessionid once")
         elif not value.startswith(":"):
-            endpoint = parse_endpoint(value, text, default_port=LB_PORT if key == "data" else None)
+            endpoint = parse_endpoint(value, text, default_port=0 if key == "data" else None)
             if endpoint not in found[key]:
                 found[key].append(endpoint)
-    return tuple(found["sync"]), tuple(found["data"]), session_id
+    port = next((one.port for one in found["data"] if one.port), LB_PORT)
+    data = tuple(one if one.port else Endpoint(one.ip, port) for one in found["data"])
+    return tuple(found["sync"]), data, session_id
 
 
 def parse_endpoint(value: str, text: str, *, default_port: int | None) -> Endpoint:

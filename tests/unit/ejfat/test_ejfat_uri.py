@@ -35,6 +35,12 @@ def test_uri_data_without_a_port_means_the_load_balancers(data: str) -> None:
     assert EjfatUri.parse(f"ejfat://h:2000/?data={data}").data[0].port == 19522
 
 
+@pytest.mark.parametrize("data", ["data=10.0.0.1&data=[fd00::1]:10000", "data=[fd00::1]:10000&data=10.0.0.1"])
+def test_uri_data_without_a_port_beside_one_with_a_port_means_that_port(data: str) -> None:
+    uri = EjfatUri.parse(f"ejfat://h:2000/?{data}")
+    assert [str(uri.data_for(version)) for version in (4, 6)] == ["10.0.0.1:10000", "[fd00::1]:10000"]
+
+
 @pytest.mark.parametrize("data", ["10.0.0.1:16384-32767", "[fd00::1]:16384-32767"])
 def test_uri_data_with_the_ports_of_the_public_control_plane_means_the_first(data: str) -> None:
     assert EjfatUri.parse(f"ejfat://h:2000/?data={data}").data[0].port == 16384
