@@ -5,7 +5,6 @@ from __future__ import annotations
 from hfi_sim.fabric.topology.generators import (
     DEFAULT_SHAPE,
     SHAPES,
-    HostSpec,
     clos,
     dragonfly,
     fat_tree,
@@ -20,7 +19,6 @@ __all__ = [
     "DEFAULT_SHAPE",
     "SHAPES",
     "Cable",
-    "HostSpec",
     "Node",
     "NodeKind",
     "Topology",

@@ -1,51 +1,37 @@
 """Regular topologies by their numbers: single switch, fat tree, Clos, dragonfly, mesh, torus.
 
 Each puts the HFIs of its hosts, in their order, on the places that the shape offers; hosts are a number (h1, h2,
-...), names, or `HostSpec`s with several HFIs and ports.
+...), names, or the HFIs themselves, as nodes of their hosts and with their ports.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.base.errors import TopologyError
-from hfi_sim.fabric.topology.model import End, Topology
-
-
-@dataclass(frozen=True, slots=True)
-class HostSpec:
-    """One host: its HFIs by name, and how many ports each of them has cabled."""
-
-    name: str
-    hfis: tuple[str, ...] = ()
-    """Names of the HFIs; empty: one, which bears the host's name."""
-    ports: int = 1
-
+from hfi_sim.fabric.topology.model import End, Node, Topology
 
 _SWITCH_PORTS: Final = 48
 MAX_PARTS: Final = 1 << 18
 """Nodes and cables of a generated topology. More is a slip of the keyboard, and would fill the memory."""
 _MAX_DIGITS: Final = 9
 
-Hosts = int | Sequence[str] | Sequence[HostSpec]
+Hosts = int | Sequence[str | Node]
 
 
 def _attachments(topology: Topology, hosts: Hosts) -> list[End]:
     """Add the HFIs of all hosts and return their ports, in order."""
-    named: Iterable[str | HostSpec] = (
-        [f"h{number}" for number in range(1, hosts + 1)] if isinstance(hosts, int) else hosts
-    )
+    if isinstance(hosts, int):
+        hosts = [f"h{number}" for number in range(1, hosts + 1)]
     ends: list[End] = []
-    for entry in named:
-        spec = HostSpec(entry) if isinstance(entry, str) else entry
-        for hfi in spec.hfis or (spec.name,):
-            topology.hfi(hfi, ports=spec.ports, host=spec.name)
-            ends += [(hfi, number) for number in range(1, spec.ports + 1)]
+    for hfi in hosts:
+        node = topology.hfi(hfi) if isinstance(hfi, str) else topology.add(hfi)
+        ends += [(node.name, number) for number in range(1, node.ports + 1)]
     return ends
 
 

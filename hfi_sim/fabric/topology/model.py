@@ -113,13 +113,14 @@ class Topology:
         self, name: str, *, ports: int = 1, guid: int | None = None, host: str = "", place: str = ""
     ) -> Node:
         """Add an HFI of `host` (its own name unless given) with 1 or 2 ports."""
-        return self._add(Node(name, NodeKind.HFI, ports, guid, host or name, place))
+        return self.add(Node(name, NodeKind.HFI, ports, guid, host or name, place))
 
     def switch(self, name: str, *, ports: int = 64, guid: int | None = None, place: str = "") -> Node:
         """Add a switch with ports 1 to `ports`."""
-        return self._add(Node(name, NodeKind.SWITCH, ports, guid, "", place))
+        return self.add(Node(name, NodeKind.SWITCH, ports, guid, "", place))
 
-    def _add(self, node: Node) -> Node:
+    def add(self, node: Node) -> Node:
+        """Add a node; one whose name is taken is a problem of the topology."""
         if node.name in self.nodes:
             self._twice.append(node)
         else:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hfi_sim.fabric.topology import SHAPES, HostSpec, NodeKind, Topology, generate
+from hfi_sim.fabric.topology import SHAPES, Node, NodeKind, Topology, generate
 from hfi_sim.fabric.topology.explicit import from_data, hfi_names
 from opavnic.lab.file.fabric_model import EXPLICIT, FabricModel
 
@@ -24,11 +24,15 @@ def lab_topology(fabric: FabricModel, hosts: Mapping[str, Host], first: Sequence
     kind = options.pop("kind")
     if kind == EXPLICIT:
         return _explicit(fabric, hosts, first)
-    specs = [HostSpec(name, hfi_names(name, host.hfis), host.ports) for name, host in hosts.items()]
+    hfis = [
+        Node(hfi, NodeKind.HFI, host.ports, host=name)
+        for name, host in hosts.items()
+        for hfi in hfi_names(name, host.hfis)
+    ]
     if SHAPES[kind].grows:
-        topology = generate(kind, hosts=[*map(HostSpec, first), *specs], **options)
+        topology = generate(kind, hosts=[*first, *hfis], **options)
     else:  # the ports of the shape are for hosts
-        topology = _with_first(generate(kind, hosts=specs, **options), first)
+        topology = _with_first(generate(kind, hosts=hfis, **options), first)
     config = fabric.link.config()
     topology.cables = [replace(cable, link=config) for cable in topology.cables]
     return topology

@@ -11,7 +11,7 @@ import pytest
 from hfi_sim.base.clock import ManualClock
 from hfi_sim.base.errors import FabricError, FaultError
 from hfi_sim.base.port_state import CapabilityMask3, PortState
-from hfi_sim.fabric.topology import HostSpec, Topology, single_switch
+from hfi_sim.fabric.topology import Node, NodeKind, Topology, single_switch
 from hfi_sim.netdev.memory import MemoryNetdev
 from hfi_sim.wire.lrh16b import Lrh16B
 from hfi_sim.wire.mad.header import MAD_SIZE, OUI_OFFSET, MadClass, MadHeader, Method
@@ -31,7 +31,7 @@ def add_vnic_port(world: World, host: str) -> VnicPort:
 
 
 def two_hosts(**options: object) -> World:
-    world = World(single_switch(hosts=[HostSpec("h1"), HostSpec("h2")]), **options)  # type: ignore[arg-type]
+    world = World(single_switch(hosts=["h1", "h2"]), **options)  # type: ignore[arg-type]
     world.subnet_manager.sweep()
     return world
 
@@ -251,7 +251,7 @@ def test_traps_reach_everyone_who_asked_for_them_and_nobody_afterwards() -> None
     ],
 )
 def test_hfis_describe_themselves_as_those_of_booted_hosts(options: dict[str, str], said: list[str]) -> None:
-    hosts = [HostSpec("h1", hfis=("h1", "h1.2")), HostSpec("h2")]
+    hosts = ["h1", Node("h1.2", NodeKind.HFI, 1, host="h1"), "h2"]
     world = World(single_switch(hosts=hosts), **options)  # type: ignore[arg-type]
     names = ("h1", "h1.2", "h2", "em")
     assert [world.fabric.hfis[name].description for name in names][: len(said)] == said

@@ -8,7 +8,7 @@ import pytest
 from hfi_sim.base.errors import TopologyError
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.fabric.topology import (
-    HostSpec,
+    Node,
     NodeKind,
     Topology,
     clos,
@@ -59,7 +59,9 @@ def test_fat_tree_for_full_sizes_is_the_classic_one(hosts: int, switches: int) -
 
 
 def test_generate_hosts_with_several_hfis_are_cabled_at_every_port() -> None:
-    topology = generate("clos", leaves=2, hosts=[HostSpec("a", ("a-1", "a-2"), ports=2)])
+    topology = generate(
+        "clos", leaves=2, hosts=[Node(hfi, NodeKind.HFI, 2, host="a") for hfi in ("a-1", "a-2")]
+    )
     assert {name: [hfi.name for hfi in hfis] for name, hfis in topology.hosts().items()} == {
         "a": ["a-1", "a-2"]
     }

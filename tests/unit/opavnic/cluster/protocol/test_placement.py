@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hfi_sim.fabric.topology import Topology, generate
-from hfi_sim.fabric.topology.generators import HostSpec
 from opavnic.cluster.errors import ClusterInputError
 from opavnic.cluster.protocol.placement import place
 from opavnic.world.em_node import EM_NODE
@@ -16,7 +15,7 @@ MACHINES = ["alpha", "beta", "gamma"]
 
 
 def clos(leaves: int, hosts_per_leaf: int) -> Topology:
-    hosts = [HostSpec(f"h{number}", [f"h{number}"], 1) for number in range(1, leaves * hosts_per_leaf + 1)]
+    hosts = [f"h{number}" for number in range(1, leaves * hosts_per_leaf + 1)]
     topology = generate(
         "clos", hosts=hosts, leaves=leaves, spines=2, hosts_per_leaf=hosts_per_leaf, uplinks=2
     )
