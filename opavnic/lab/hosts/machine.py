@@ -20,12 +20,12 @@ from opavnic.lab.ownership.cleanup import netdev_names, remove_namespaces, undo
 from opavnic.lab.ownership.identity import NamespaceId
 from opavnic.lab.ownership.journal_entries import GuestEntry, NamespaceEntry, NetdevEntry
 from opavnic.lab.ownership.namespaces import NETNS_DIR, create_namespace, end_programs, private_directory
-from opavnic.lab.ownership.owned import NamespaceRef, Owned, Site
+from opavnic.lab.ownership.owned import NamespaceRef, Owned
 from opavnic.lab.ownership.runtime import Journal, LabDir
 from opavnic.state.removed import Removed
 from opavnic.world.cleanups import Cleanups
 from opavnic.world.host_backends.backend import HostBackend, Interface, names_asked_for
-from opavnic.world.host_backends.memory import AppHost, InMemoryHost
+from opavnic.world.host_backends.memory import InMemoryHost
 from opavnic.world.host_backends.tap import TapHost
 
 NetdevKind = Literal["tap", "memory"]
@@ -81,10 +81,9 @@ class LabHosts:
 
     def _make_host(self, name: str, vnet_hdr: bool) -> HostBackend:
         interfaces = plan_interfaces(self._model, name)
-        if name in self._app_hosts:
-            return AppHost(name, interfaces)
-        if self._netdev == "memory":
-            return InMemoryHost(name, interfaces)
+        of_app = name in self._app_hosts
+        if of_app or self._netdev == "memory":
+            return InMemoryHost(name, interfaces, of_app=of_app)
         host = self._make_tap_host(name, interfaces, vnet_hdr)
         self._journal.netdevs += [NetdevEntry(name, item.name, host.namespace_name) for item in interfaces]
         self._directory.save(self._journal)
@@ -121,26 +120,15 @@ class LabHosts:
     ) -> TapHost:
         guest = KINDS[keys.guest].find(name, keys)
         self._cleanups.add(f"guest {name}", guest.close)
-        for other in self._guests.values():
-            if other.identity == guest.identity:
-                raise LabError(f"host {name}: {guest.what} is in the same network as host {other.host}")
+        for other, there in self._guests.items():
+            if there.entry.identity == guest.entry.identity:
+                raise LabError(f"host {name}: {guest.what} is in the same network as host {other}")
         mark = f"opavnic:{self._model.name}"
         host = TapHost(name, interfaces, guest.held, mark, vnet_hdr=vnet_hdr, where=guest.what)
         self._cleanups.add(f"host {name}", host.close)
         avoid_taken_names(self._model.name, interfaces, host.has_interface)
         self._guests[name] = guest
-        identity = guest.identity
-        self._journal.guests.append(
-            GuestEntry(
-                name,
-                guest.kind,
-                str(guest.path),
-                identity.inode,
-                identity.mark,
-                guest.engine,
-                guest.container,
-            )
-        )
+        self._journal.guests.append(guest.entry)
         return host
 
     def watch_guests(self, lost: Callable[[str, str], None]) -> None:
@@ -161,13 +149,13 @@ class LabHosts:
         """The hosts whose kernel is that of this machine."""
         return [name for name, host in self.hosts.items() if _has_kernel(host) and not host.runs_no_programs]
 
-    def sites(self) -> dict[str, Site]:
+    def places(self) -> dict[str, NamespaceRef]:
         """Return where each host with a kernel is. Raises LabError."""
-        return {name: Site(host, self._place(name)) for name, host in self.hosts.items() if _has_kernel(host)}
+        return {name: self._place(name) for name, host in self.hosts.items() if _has_kernel(host)}
 
     def _place(self, name: str) -> NamespaceRef:
         if (guest := self._guests.get(name)) is not None:
-            return NamespaceRef(guest.identity, str(guest.path), guest.held)
+            return NamespaceRef(guest.entry.identity, guest.entry.namespace, guest.held)
         own = next((entry for entry in self._journal.namespaces if entry.host == name), None)
         if own is not None:
             return NamespaceRef(own.identity, own.path, Path(own.path))

@@ -33,8 +33,21 @@ def checked(kind: type, data: dict[str, Any]) -> dict[str, Any]:
     return data
 
 
+class _Identified:
+    """What is in a network namespace, or is one."""
+
+    __slots__ = ()
+    inode: int
+    mark: str
+
+    @property
+    def identity(self) -> NamespaceId:
+        """The identity of the namespace, unique in this boot."""
+        return NamespaceId(self.inode, self.mark)
+
+
 @dataclass(slots=True)
-class NamespaceEntry:
+class NamespaceEntry(_Identified):
     """A network namespace of the lab."""
 
     host: str
@@ -48,11 +61,6 @@ class NamespaceEntry:
         """Return the entry of a namespace."""
         return cls(host, str(path), identity.inode, identity.mark)
 
-    @property
-    def identity(self) -> NamespaceId:
-        """Its identity, unique in this boot."""
-        return NamespaceId(self.inode, self.mark)
-
 
 @dataclass(slots=True)
 class NetdevEntry:
@@ -65,7 +73,7 @@ class NetdevEntry:
 
 
 @dataclass(slots=True)
-class GuestEntry:
+class GuestEntry(_Identified):
     """A host that was there before the lab and stays when it ends."""
 
     host: str
@@ -80,14 +88,9 @@ class GuestEntry:
     container: str = ""
     """The id of the container; names can be given to another."""
 
-    @property
-    def identity(self) -> NamespaceId:
-        """The identity of its namespace, unique in this boot."""
-        return NamespaceId(self.inode, self.mark)
-
 
 @dataclass(slots=True)
-class LinkEntry:
+class LinkEntry(_Identified):
     """An interface besides the VNICs that the lab makes, and that outlives the process of the lab."""
 
     host: str
@@ -102,14 +105,9 @@ class LinkEntry:
     address: str
     """Its random MAC address, which it has from the first moment, before it has the alias."""
 
-    @property
-    def identity(self) -> NamespaceId:
-        """The identity of its namespace, unique in this boot."""
-        return NamespaceId(self.inode, self.mark)
-
 
 @dataclass(slots=True)
-class SettingEntry:
+class SettingEntry(_Identified):
     """A setting that is not the lab's and that it has changed: a sysctl, or whether an interface is up."""
 
     what: str
@@ -122,8 +120,3 @@ class SettingEntry:
     after: str
     """It is put back only where it still has this value."""
     ifindex: int = 0
-
-    @property
-    def identity(self) -> NamespaceId:
-        """The identity of its namespace, unique in this boot."""
-        return NamespaceId(self.inode, self.mark)

@@ -26,7 +26,6 @@ from opavnic.lab.file.errors import LabError
 from opavnic.lab.ownership.identity import NamespaceId, namespace_at
 from opavnic.lab.ownership.journal_entries import LinkEntry, SettingEntry
 from opavnic.lab.ownership.runtime import Journal
-from opavnic.world.host_backends.backend import HostBackend
 
 _MACHINE: Final = Path("/proc/self/ns/net")
 SYSCTL: Final = "sysctl"
@@ -43,14 +42,6 @@ class NamespaceRef:
     """A path by which another process can find it; empty: that of the machine."""
     held: Path | None = None
     """A path for this process; None: it is there already."""
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
-    """Where a host with a kernel is."""
-
-    host: HostBackend
-    place: NamespaceRef
 
 
 def random_mac() -> MacAddr:

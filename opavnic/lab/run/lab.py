@@ -228,7 +228,7 @@ class Lab:
         self._machine.watch_guests(self._lose_guest)
         await self._start_own_parts(self._world)
         if self._ways is not None:
-            self._ways.connect(self._machine.sites())
+            self._ways.connect(self._machine.places())
         if files is not None:
             files.write()
         world = self._as_parts_see_it(self._world)
@@ -269,9 +269,9 @@ class Lab:
         led_out = bool(self.model.uplinks) or any(host.tap is not None for host in self.model.hosts.values())
         if not led_out or self.netdev != "tap":
             return
-        ways = Ways(self.model, self._machine.owned, self._macs_of)
+        ways = Ways(self.model, self.hosts, self._machine.owned, self._macs_of)
         self._cleanups.add("uplinks", ways.close)
-        ways.prepare(self._machine.sites())
+        ways.prepare(self._machine.places())
         self.parts.own["uplinks"] = self._ways = ways
 
     def _macs_of(self, vesw: str) -> Iterator[MacAddr]:

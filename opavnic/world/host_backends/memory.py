@@ -13,16 +13,24 @@ from opavnic.world.host_backends.memory_host import MemoryHost
 
 
 class InMemoryHost(HostBackend):
-    """A host without a kernel: memory netdevs, each with a responder."""
+    """A host without a kernel: memory netdevs, each with a responder, or used by an app of this process."""
 
-    runs_no_programs = "hosts in memory run no programs"
+    def __init__(self, name: str, interfaces: list[Interface], *, of_app: bool = False) -> None:
+        super().__init__(name, interfaces)
+        self._of_app = of_app
+        self.runs_no_programs = "hosts in memory run no programs"
+        if of_app:
+            self.runs_no_programs = f"host {name} belongs to an app: it runs no programs"
 
     def _make(self, name: str) -> tuple[Netdev, SetUp]:
         netdev = MemoryNetdev(name)
         return netdev, partial(self._set_up, netdev)
 
     def _set_up(self, netdev: MemoryNetdev, interface: Interface) -> None:
-        self._occupy(interface, netdev)
+        if self._of_app:
+            interface.app_netdev = netdev
+        elif interface.address is not None and isinstance(interface.address.ip, IPv4Address):
+            interface.memory_host = MemoryHost(netdev, interface.address.ip)
         try:
             self._bring_up(netdev, interface.vesw.mtu)
         except NetdevError as error:
@@ -33,19 +41,3 @@ class InMemoryHost(HostBackend):
         netdev.change_mtu(mtu)
         if refused := netdev.open():
             raise NetdevError(f"cannot be set up (errno {-refused})", -refused)
-
-    def _occupy(self, interface: Interface, netdev: MemoryNetdev) -> None:
-        """Attach the netdev's users on this host."""
-        if interface.address is not None and isinstance(interface.address.ip, IPv4Address):
-            interface.memory_host = MemoryHost(netdev, interface.address.ip)
-
-
-class AppHost(InMemoryHost):
-    """A host without a kernel or programs, whose VNICs are used by an app of this process."""
-
-    def __init__(self, name: str, interfaces: list[Interface]) -> None:
-        super().__init__(name, interfaces)
-        self.runs_no_programs = f"host {name} belongs to an app: it runs no programs"
-
-    def _occupy(self, interface: Interface, netdev: MemoryNetdev) -> None:
-        interface.app_netdev = netdev

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Final
 
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.ownership.identity import NamespaceId, namespace_at
+from opavnic.lab.ownership.journal_entries import GuestEntry
 from opavnic.lab.ownership.namespaces import NETNS_DIR
 
 if TYPE_CHECKING:  # `opavnic exec` finds no guest and must start quickly
     from asyncio import AbstractEventLoop
 
     from opavnic.lab.file.guest_model import GuestKeys
-    from opavnic.lab.ownership.journal_entries import GuestEntry
 
 _IN_DELETE: Final = 0x200
 _IN_DELETE_SELF: Final = 0x400
@@ -34,20 +34,13 @@ MACHINE: Final = "/proc/self/ns/net"
 class Guest:
     """A guest that has been found. `close` lets go of it."""
 
-    host: str
-    kind: str
-    """Its key in the lab file."""
+    entry: GuestEntry
+    """What the journal says of it."""
     what: str
     """How messages call it: `container web of podman`."""
-    path: Path
-    """Path to its network namespace, to enter it from outside; check that it leads to `identity`."""
-    identity: NamespaceId
     descriptor: int
     """Its network namespace."""
     pidfd: int = -1
-    engine: str = ""
-    container: str = ""
-    """The id of the container."""
     _stops: list[Callable[[], object]] = field(default_factory=list)
 
     @property
@@ -69,14 +62,15 @@ class Guest:
             self._watch_name(loop, once)
 
     def _watch_name(self, loop: AbstractEventLoop, once: Callable[[str], None]) -> None:
-        fd = _watch_directory(self.path.parent)
+        path, identity = Path(self.entry.namespace), self.entry.identity
+        fd = _watch_directory(path.parent)
 
         def look() -> None:
             try:
                 os.read(fd, 65536)
             except BlockingIOError:
                 return
-            if namespace_at(self.path) != self.identity:
+            if namespace_at(path) != identity:
                 once(f"{self.what} was deleted")
 
         def stop() -> None:
@@ -85,7 +79,7 @@ class Guest:
 
         loop.add_reader(fd, look)
         self._stops.append(stop)
-        if namespace_at(self.path) != self.identity:
+        if namespace_at(path) != identity:
             loop.call_soon(once, f"{self.what} was deleted")
 
     def _stop_watching(self) -> None:
@@ -171,7 +165,8 @@ def held(
             if number >= 0:
                 os.close(number)
         raise
-    return Guest(host, kind, what, path, identity, fd, pidfd, engine, container)
+    entry = GuestEntry(host, kind, str(path), identity.inode, identity.mark, engine, container)
+    return Guest(entry, what, fd, pidfd)
 
 
 def _watch_directory(directory: Path) -> int:

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 import pwd
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,7 +26,8 @@ from opavnic.lab.file.uplink_model import Uplink
 from opavnic.lab.hosts.uplinks.bridged import BridgedVnic
 from opavnic.lab.hosts.uplinks.learning import Change, Learning
 from opavnic.lab.hosts.uplinks.nat import Nat
-from opavnic.lab.ownership.owned import Owned, Site
+from opavnic.lab.ownership.owned import NamespaceRef, Owned
+from opavnic.world.host_backends.backend import HostBackend
 from opavnic.world.host_backends.given import INTERFACE_NAME_MAX
 from opavnic.world.part import RunningPart
 
@@ -40,9 +41,12 @@ MacsOfVesw = Callable[[str], Iterable[MacAddr]]
 class Ways(RunningPart):
     """All ways out of one lab."""
 
-    def __init__(self, model: LabModel, owned: Owned, macs_of: MacsOfVesw) -> None:
-        """Args:  macs_of: the addresses of the members of a virtual switch, as they are when it is called."""
+    def __init__(
+        self, model: LabModel, hosts: Mapping[str, HostBackend], owned: Owned, macs_of: MacsOfVesw
+    ) -> None:
+        """Args:  hosts: of the lab. macs_of: the addresses of the members of a virtual switch when it is called."""
         self._model = model
+        self._hosts = hosts
         self._owned = owned
         self._macs_of = macs_of
         self._learning: dict[str, Learning] = {}
@@ -51,26 +55,26 @@ class Ways(RunningPart):
         self._nats: dict[str, Nat] = {}
         self._bridges: dict[tuple[str, int], str] = {}
 
-    def prepare(self, sites: dict[str, Site]) -> None:
+    def prepare(self, places: dict[str, NamespaceRef]) -> None:
         """Find or make everything that VNICs will be connected to.
 
         Raises:  LabError: an uplink leads nowhere, or would make a loop. NetdevError: the kernel refuses.
         """
         for name, uplink in self._model.uplinks.items():
-            site = sites[uplink.host]
+            place = places[uplink.host]
             if uplink.nat:
-                self._nats[name] = Nat(name, uplink, self._model, site.place, self._owned)
+                self._nats[name] = Nat(name, uplink, self._model, place, self._owned)
                 continue
-            with contextlib.closing(BridgeClient(site.place.held)) as links:
-                bridge, nic = self._bridge_of(name, uplink, site, links)
-            self._lead_out(name, uplink.vesw, site, bridge, uplink, outside=nic)
+            with contextlib.closing(BridgeClient(place.held)) as links:
+                bridge, nic = self._bridge_of(name, uplink, place, links)
+            self._lead_out(name, uplink.host, uplink.vesw, place, bridge, uplink, outside=nic)
         for host, keys in self._model.hosts.items():
             if keys.tap is not None:
                 vesw = self._model.vesws_of(host)[0]
-                bridge, tap = self._make_machine_tap(host, sites[host], vesw)
-                self._lead_out(host, vesw.name, sites[host], bridge, outside=tap)
+                bridge, tap = self._make_machine_tap(host, places[host], vesw)
+                self._lead_out(host, host, vesw.name, places[host], bridge, outside=tap)
 
-    def connect(self, members: dict[str, Site]) -> None:
+    def connect(self, members: dict[str, NamespaceRef]) -> None:
         """Start NAT; the hosts have their addresses.
 
         Raises:  LabError, NetdevError: it cannot be.
@@ -82,7 +86,7 @@ class Ways(RunningPart):
                 for host in self._vesw(vesw).members
                 if self._model.hosts[host].is_own and host in members
             ]
-            nat.start([members[host].place for host in own])
+            nat.start([members[host] for host in own])
 
     def close(self) -> None:
         """Stop listening, and end NAT; what was made is removed by its journal."""
@@ -97,7 +101,7 @@ class Ways(RunningPart):
     # bridges
 
     def _bridge_of(
-        self, name: str, uplink: Uplink, site: Site, links: BridgeClient
+        self, name: str, uplink: Uplink, place: NamespaceRef, links: BridgeClient
     ) -> tuple[LinkState, LinkState | None]:
         """Return the bridge, and the NIC that it was made for, if any."""
         there = {link.name: link for link in links.links_now()}
@@ -118,33 +122,33 @@ class Ways(RunningPart):
             return device, None
         if reason := _unfit(device, there, links.ip_addresses().get(device.ifindex, ())):
             raise LabError(f"uplinks.{name}.nic: {reason}")
-        bridge = self._make_bridge(uplink.host, site, links, uplink.vesw)
-        self._owned.set_up(site.place, links, device)
+        bridge = self._make_bridge(uplink.host, place, links, uplink.vesw)
+        self._owned.set_up(place, links, device)
         links.set_master(device.ifindex, bridge.ifindex)
         return bridge, device
 
-    def _make_bridge(self, host: str, site: Site, links: BridgeClient, base: str) -> LinkState:
-        taken = {link.name for link in links.links_now()} | site.host.reserved
+    def _make_bridge(self, host: str, place: NamespaceRef, links: BridgeClient, base: str) -> LinkState:
+        taken = {link.name for link in links.links_now()} | self._hosts[host].reserved
         tried = [f"{base}-br", f"br-{base}", *(f"opa-br{number}" for number in range(_NAMES_TRIED))]
         name = next(name for name in tried if len(name) <= INTERFACE_NAME_MAX and name not in taken)
-        bridge = self._owned.make(host, site.place, name, lambda its, mac: its.add_bridge(name, mac))
-        run_in_namespace(site.place.held, lambda: _without_ipv6(name))
+        bridge = self._owned.make(host, place, name, lambda its, mac: its.add_bridge(name, mac))
+        run_in_namespace(place.held, lambda: _without_ipv6(name))
         links.set_up(bridge.ifindex, True)
         return bridge
 
-    def _make_machine_tap(self, host: str, site: Site, vesw: Vesw) -> tuple[LinkState, LinkState]:
+    def _make_machine_tap(self, host: str, place: NamespaceRef, vesw: Vesw) -> tuple[LinkState, LinkState]:
         """Return the bridge of a virtual machine, and its TAP."""
         tap = self._model.hosts[host].tap
         assert tap is not None  # noqa: S101 - the caller has looked
         made = self._owned.make(
             host,
-            site.place,
+            place,
             tap.name,
             lambda its, mac: make_lasting_tap(its, tap.name, mac, _uid(host, tap.owner)),
         )
-        run_in_namespace(site.place.held, lambda: _without_ipv6(tap.name))
-        with contextlib.closing(BridgeClient(site.place.held)) as links:
-            bridge = self._make_bridge(host, site, links, tap.name)
+        run_in_namespace(place.held, lambda: _without_ipv6(tap.name))
+        with contextlib.closing(BridgeClient(place.held)) as links:
+            bridge = self._make_bridge(host, place, links, tap.name)
             for link in (made, bridge):
                 links.set_mtu(link.ifindex, vesw.mtu)
             links.set_master(made.ifindex, bridge.ifindex)
@@ -154,14 +158,15 @@ class Ways(RunningPart):
     def _lead_out(
         self,
         way: str,
+        host: str,
         vesw: str,
-        site: Site,
+        place: NamespaceRef,
         bridge: LinkState,
         uplink: Uplink | None = None,
         *,
         outside: LinkState | None = None,
     ) -> None:
-        key = (site.place.identity.mark, bridge.ifindex)
+        key = (place.identity.mark, bridge.ifindex)
         if (other := self._bridges.setdefault(key, way)) != way:
             raise LabError(
                 f"uplinks.{way}: uplink {other} already leads to {bridge.name}: that would be a loop"
@@ -176,7 +181,7 @@ class Ways(RunningPart):
         self._bridged[way] = BridgedVnic(
             way,
             bridge,
-            site.place.held,
+            place.held,
             asyncio.get_running_loop(),
             learnt=lambda its, mac: self._learnt(vesw, its, mac),
             forgotten=lambda its, mac: self._tell(vesw, learning.forgotten(its, mac)),
@@ -187,7 +192,7 @@ class Ways(RunningPart):
             # nothing of this machine is to be reached at the bridge of a virtual machine
             is_reached=uplink is not None,
         )
-        for interface in site.host.interfaces:
+        for interface in self._hosts[host].interfaces:
             if interface.vesw.name == vesw:
                 interface.attach = self._bridged[way].attach
 
