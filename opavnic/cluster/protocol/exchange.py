@@ -219,7 +219,7 @@ class Exchange:
         if rides is not None:
             self._has_granted(end, sc, rides)
         payload, count, bytes_taken = taken
-        stream.sent(count, bytes_taken, now)
+        stream.sent(count, bytes_taken)
         peer.under_way[urgency] += bytes_taken
         return Put(end.peer, link, end.direction, urgency, payload), count
 
@@ -302,15 +302,12 @@ class Exchange:
         return found
 
     def reports(self) -> Iterator[tuple[str, LinkReport]]:
-        """Yield each link with its peer and counters."""
+        """Yield each link with its counters."""
         for name, end in self._links.items():
             senders, receivers = end.senders.values(), end.receivers.values()
-            times = [stream.round_trip_s for stream in senders if stream.round_trip_s is not None]
             yield (
                 name,
                 LinkReport(
-                    peer=end.peer,
-                    direction=end.direction,
                     is_open=end.senders[MANAGEMENT_SC].is_open,
                     sent=sum(stream.total_sent for stream in senders),
                     acknowledged=sum(stream.total_acknowledged for stream in senders),
@@ -319,7 +316,6 @@ class Exchange:
                     found=sum(stream.found for stream in senders),
                     received=sum(stream.received for stream in receivers),
                     missing=sum(stream.total_missing for stream in receivers),
-                    round_trip_s=min(times, default=None),
                 ),
             )
 
@@ -340,7 +336,7 @@ class Exchange:
         if isinstance(message, Grant) != leaves or direction not in (0, 1):
             return "wrong_direction"
         if isinstance(message, Grant):
-            return self._granted(end, peer, message, now)
+            return self._granted(end, peer, message)
         stream = end.receivers.get(stream_id.sc)
         if stream is None:
             stream = end.receivers[stream_id.sc] = ReceiveStream()
@@ -350,7 +346,7 @@ class Exchange:
             self._grant(end, stream_id.sc, stream)
             return None
         if message.grant is not None:
-            refusal = self._granted(end, peer, message.grant, now)
+            refusal = self._granted(end, peer, message.grant)
             if refusal is not None:
                 self.refused[refusal] += 1
         reason = stream.took(message)
@@ -363,11 +359,11 @@ class Exchange:
             self.outputs.append(Arrived(link, direction, message.body))
         return reason
 
-    def _granted(self, end: _LinkEnd, peer: _Peer, grant: Grant, now: float) -> str | None:
+    def _granted(self, end: _LinkEnd, peer: _Peer, grant: Grant) -> str | None:
         sc = grant.stream_id.sc
         stream = end.senders.get(sc)
         was_open = stream is not None and stream.is_open
-        freed = None if stream is None else stream.granted(grant, now)
+        freed = None if stream is None else stream.granted(grant)
         if stream is None or freed is None:
             return "stale_era" if stream is None or grant.stream_id.era != stream.era else "bad_grant"
         self._asked.pop((end.name, sc), None)

@@ -70,12 +70,11 @@ class SendStream:
     total_acknowledged: int = 0
     lost: int = 0
     found: int = 0
-    round_trip_s: float | None = None
     is_blocked: bool = False
     """Packets were left behind: the sender waits for room."""
     bytes_under_way: int = 0
-    _trains: deque[tuple[int, int, float]] = field(default_factory=deque)
-    """Number after its last packet, bytes, and time of each train in transit."""
+    _trains: deque[tuple[int, int]] = field(default_factory=deque)
+    """Number after its last packet, and bytes, of each train in transit."""
     _doubt: tuple[int, int, int, int] | None = None
     """Life, era, acknowledged and next of the era that ended with packets in transit."""
 
@@ -106,14 +105,14 @@ class SendStream:
         """Return how many packets the next train may have."""
         return min(MAX_PACKETS, self.limit - self.next) if self.is_open else 0
 
-    def sent(self, count: int, size: int, now: float) -> None:
+    def sent(self, count: int, size: int) -> None:
         """Note a train that has been sent."""
         self.next += count
         self.total_sent += count
         self.bytes_under_way += size
-        self._trains.append((self.next, size, now))
+        self._trains.append((self.next, size))
 
-    def granted(self, grant: Grant, now: float) -> int | None:
+    def granted(self, grant: Grant) -> int | None:
         """Handle a grant; return the bytes that it acknowledges, or None if it is of another era or implausible."""
         stream_id = grant.stream_id
         if not self.life or stream_id.from_life != self.life or stream_id.era != self.era:
@@ -130,9 +129,7 @@ class SendStream:
             self._resolve(grant)
         size = 0
         while self._trains and self._trains[0][0] <= grant.next:
-            _, train_size, sent_at = self._trains.popleft()
-            size += train_size
-            self.round_trip_s = now - sent_at
+            size += self._trains.popleft()[1]
         self.bytes_under_way -= size
         self.total_acknowledged += grant.next - self.acknowledged
         self.acknowledged, self.limit = grant.next, grant.limit

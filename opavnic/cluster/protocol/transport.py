@@ -108,7 +108,7 @@ class Transport(Protocol):
         """
 
     def links(self) -> Mapping[str, LinkReport]:
-        """Return each bound link's peer and counters."""
+        """Return the counters of each bound link."""
 
     def counters(self) -> Mapping[str, int]:
         """Return the number of refused messages, by reason."""
@@ -118,9 +118,6 @@ class Transport(Protocol):
 class LinkReport:
     """One bound link, as this end sees it. Packets, unless a name says otherwise."""
 
-    peer: NodeName
-    direction: int
-    """The direction that leaves from here."""
     is_open: bool
     """Whether the peer has granted room for the outgoing direction."""
     sent: int
@@ -136,5 +133,3 @@ class LinkReport:
     """Passed to `on_train`."""
     missing: int
     """Expected between two trains and never arrived."""
-    round_trip_s: float | None
-    """The last measured time from a train to its acknowledgement; None before the first."""

@@ -56,6 +56,8 @@ class MemoryNetwork:
 
 @dataclass(slots=True)
 class _Bound:
+    peer: NodeName
+    direction: int
     report: LinkReport
     blocked: bool = False
     paused: bool = False
@@ -115,18 +117,18 @@ class MemoryTransport:
     def sees(self, name: NodeName, other: MemoryTransport | None) -> None:
         """Note that a machine has joined or left."""
         for link, bound in self._bound.items():
-            if bound.report.peer == name:
+            if bound.peer == name:
                 bound.era += 1
                 report = bound.report
                 bound.report = replace(
                     report, is_open=other is not None, lost=report.lost + report.under_way, under_way=0
                 )
                 if report.under_way:
-                    self.on_lost(link, report.direction, report.under_way)
+                    self.on_lost(link, bound.direction, report.under_way)
                 bound.paused, bound.owed = False, 0
                 if other is not None and bound.blocked:
                     bound.blocked = False
-                    self._net.loop.call_soon(self.on_room, link, report.direction)
+                    self._net.loop.call_soon(self.on_room, link, bound.direction)
         if other is None:
             self.on_node(name, NodeState(Presence.GONE))
         else:
@@ -137,7 +139,7 @@ class MemoryTransport:
     def bind(self, link: str, direction: int, peer: NodeName) -> None:
         """Bind a link to a peer."""
         is_open = self._net.joined(self._name, peer)
-        self._bound[link] = _Bound(LinkReport(peer, direction, is_open, 0, 0, 0, 0, 0, 0, 0, None))
+        self._bound[link] = _Bound(peer, direction, LinkReport(is_open, 0, 0, 0, 0, 0, 0, 0))
         other = self._net.up.get(peer)
         if other is not None and is_open:
             other.heard(link)
@@ -147,7 +149,7 @@ class MemoryTransport:
         bound = self._bound.get(link)
         if bound is not None and bound.blocked:
             bound.blocked = False
-            self.on_room(link, bound.report.direction)
+            self.on_room(link, bound.direction)
 
     def unbind(self, link: str) -> None:
         """Take a link out of service."""
@@ -156,7 +158,7 @@ class MemoryTransport:
     def send_train(self, link: str, direction: int, sc: int, take: Take) -> int:
         """Send packets, as many as the window allows."""
         bound = self._bound[link]
-        peer = bound.report.peer
+        peer = bound.peer
         far = self._net.up.get(peer)
         there = self._net.joined(self._name, peer) and far is not None and link in far._bound
         room = WINDOW - bound.report.under_way
@@ -204,11 +206,10 @@ class MemoryTransport:
             report,
             acknowledged=report.acknowledged + packets,
             under_way=report.under_way - packets,
-            round_trip_s=2 * self._net.latency_s,
         )
         if bound.blocked:
             bound.blocked = False
-            self.on_room(link, report.direction)
+            self.on_room(link, bound.direction)
 
     def pause(self, link: str, _direction: int) -> None:
         """Let the sender stop after one window."""
@@ -220,11 +221,11 @@ class MemoryTransport:
         bound.paused = False
         owed, bound.owed = bound.owed, 0
         if owed:
-            sender = self._net.up[self._bound[link].report.peer]
+            sender = self._net.up[self._bound[link].peer]
             self._net.loop.call_later(self._net.latency_s, sender._acknowledged, link, owed, bound.era)
 
     def _far(self, link: str) -> _Bound:
-        return self._net.up[self._bound[link].report.peer]._bound[link]
+        return self._net.up[self._bound[link].peer]._bound[link]
 
     async def ask(
         self, node: NodeName, verb: str, body: dict[str, Any], *, timeout_s: float = 10.0

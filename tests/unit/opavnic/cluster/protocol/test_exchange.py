@@ -306,14 +306,14 @@ def test_bytes_in_transit_of_a_stream_begin_at_none_in_each_era_and_end_with_the
 
     def grants(upto: int) -> int | None:
         stream_id = StreamId(0x301, 0, stream.life, 11, stream.era)
-        return stream.granted(Grant(stream_id, upto, upto + 10, 0, 0, 0), 1.0)
+        return stream.granted(Grant(stream_id, upto, upto + 10, 0, 0, 0))
 
     for life in (22, 33, 44):
         stream.peer_joined(life)
         assert grants(0) == 0
-        stream.sent(3, 300, 0.0)
+        stream.sent(3, 300)
         assert grants(3) == 300
-        stream.sent(2, 50, 0.0)
+        stream.sent(2, 50)
         assert (stream.under_way, stream.bytes_under_way) == (2, 50)
         assert stream.peer_gone() == (2, 50)
         assert (stream.under_way, stream.bytes_under_way) == (0, 0)
