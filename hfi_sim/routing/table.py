@@ -97,14 +97,12 @@ EMPTY_TABLE: Final = LinearTable(array("H"))
 """The table of a switch that no subnet manager has seen."""
 
 
-def build_tables(
-    graph: SwitchGraph, routes: Routes, *, adaptive: bool = True, groups: PathGroups | None = None
-) -> list[LinearTable]:
+def build_tables(graph: SwitchGraph, routes: Routes, *, adaptive: bool = True) -> list[LinearTable]:
     """Return the table of each switch of `graph`.
 
     Args:  adaptive: let entropy choose among equal ports; off: each LID has one port, LIDs take turns.
     """
-    shared = groups if groups is not None else PathGroups()
+    shared = PathGroups()
     size = graph.top_lid() + 1
     position = 0
     positions = []

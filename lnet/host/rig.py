@@ -10,7 +10,6 @@ from ipaddress import IPv4Address
 from hfi_sim.base.clock import Clock
 from hfi_sim.engine.link.config import LinkConfig
 from hfi_sim.fabric.topology import Topology
-from hfi_sim.management.reliable import RcConfig
 from hfi_sim.management.reliable.service import DEFAULT_PKEY
 from hfi_sim.nodes.hfi import HfiPort
 from lnet.base.nid import Nid
@@ -62,21 +61,16 @@ class LnetRig:
         seed: int = 1,
         rate_bps: float = 100e9,
         config: LndConfig | None = None,
-        rc_config: RcConfig | None = None,
-        timer_resolution_s: float = 0.0,
         bonding: Bonding = Bonding.O2IBS,
     ) -> None:
         """Make the switch. `bonding`: that of every network of every host."""
         topology = Topology("one switch")
         topology.switch("sw0")
-        self.world = World(
-            topology, clock=clock, seed=seed, timer_resolution_s=timer_resolution_s, em_node=None
-        )
+        self.world = World(topology, clock=clock, seed=seed, em_node=None)
         self.rng = random.Random(seed)
         self.hosts: dict[str, RigHost] = {}
         self._rate_bps = rate_bps
         self._config = config
-        self._rc_config = rc_config
         self._bonding = bonding
         self._addresses: dict[IPv4Address, HfiPort] = {}
         self._switch_ports = 0
@@ -136,7 +130,6 @@ class LnetRig:
             on_report=reports.append,
             stamp=stamp,
             config=config or self._config,
-            rc_config=self._rc_config,
             get_handler=get_handler,
         )
         host = RigHost(node, {interface.name: interface.port for interface in interfaces}, reports)

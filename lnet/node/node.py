@@ -18,7 +18,6 @@ from hfi_sim.management.reliable import (
     Established,
     MessageReceived,
     MessageSent,
-    RcConfig,
     RcEvent,
     Rejected,
 )
@@ -72,7 +71,6 @@ class LnetNode:
         on_report: Callable[[Report], None],
         stamp: int = 1,
         config: LndConfig | None = None,
-        rc_config: RcConfig | None = None,
         pkey: int = DEFAULT_PKEY,
         get_handler: GetHandler = nothing_to_get,
         on_failure: Callable[[], object] | None = None,
@@ -102,7 +100,6 @@ class LnetNode:
                 clock,
                 rng,
                 on_event=self._event_handler(interface.name),
-                config=rc_config,
                 pkey=pkey,
             )
             self._unsubscribe.append(interface.port.subscribe(partial(self._port_event, interface)))

@@ -15,7 +15,7 @@ from hfi_sim.wire.mad.header import MAD_SIZE
 from vema.em.core.groups import NO_VESW, Group, group_gid
 from vema.em.desired.desired import PortFacts
 from vema.em.desired.election import ELECTION_GROUP
-from vema.em.service.service import Candidacy, EmSubnet, EthernetService
+from vema.em.service.service import EmSubnet, EthernetService
 from vema.em.store.database import IN_MEMORY, Store
 
 if TYPE_CHECKING:
@@ -125,13 +125,11 @@ def make_em(
     wall_clock: Callable[[], float],
     database: Path | str = IN_MEMORY,
     hear_traps: bool = True,
-    candidacy: Candidacy | None = None,
 ) -> EthernetService:
     """Return an EM for `port`, which must be a full member of the management partition. It is not started.
 
     Args:    topology: the fabric as seen from `port`. wall_clock: seconds since 1970, for events and counters.
              database: a file, or `:memory:`. hear_traps: False if the caller registers for traps and passes them on.
-             candidacy: how it stands for election, if not as its configuration says.
     Raises:  StoreError: the database cannot be opened.
     """
     return EthernetService(
@@ -142,5 +140,4 @@ def make_em(
         guid=int(port.guid),
         hear_traps=hear_traps,
         name=f"{port.name} Ethernet Manager",
-        candidacy=candidacy,
     )

@@ -245,6 +245,6 @@ def status_text(status: int) -> str:
     return f"{text} ({status:#06x})"
 
 
-def table_of(attr_id: int, record: SaRecord | None = None, mask: int = 0) -> SaMessage:
-    """Return the question for all records of a kind, or for those with the components of `record` in `mask`."""
-    return SaMessage.request(Method.GET_TABLE, attr_id, record, mask=mask)
+def table_of(attr_id: int) -> SaMessage:
+    """Return the question for all records of a kind."""
+    return SaMessage.request(Method.GET_TABLE, attr_id)

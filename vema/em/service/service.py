@@ -17,7 +17,6 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 from hfi_sim.base.clock import Clock
@@ -35,7 +34,6 @@ from vema.em.core.groups import Group
 from vema.em.core.reasons import why_not
 from vema.em.desired.desired import (
     Checked,
-    ElectionSection,
     EmConfig,
     PortFacts,
     Roster,
@@ -147,15 +145,6 @@ async def _at_once() -> None:
     """Wait for no host."""
 
 
-@dataclass(frozen=True, slots=True)
-class Candidacy:
-    """How an EM stands for election if the operator of the fabric decides that and not its configuration."""
-
-    election: ElectionSection
-    guids: frozenset[int]
-    """Port GUIDs of all EMs that may be elected; heartbeats of others do not count."""
-
-
 class EthernetService:
     """One EM: core, election and database, on one port."""
 
@@ -169,15 +158,12 @@ class EthernetService:
         guid: int,
         hear_traps: bool = True,
         name: str = "EM",
-        candidacy: Candidacy | None = None,
     ) -> None:
         """Prepare; nothing is sent before `start`.
 
         Args:  guid: of the port; decides between EMs of equal priority. hear_traps: False if the caller registers
-               for traps and passes them to `trap`. name: for the log. candidacy: in place of the `election` of all
-               configurations.
+               for traps and passes them to `trap`. name: for the log.
         """
-        self._candidacy = candidacy
         self.topology = topology
         self.transport = transport
         self.store = store
@@ -307,7 +293,7 @@ class EthernetService:
         text, config = config.text, config.config
         self.store.set_config(text)
         self.store.history = config.polling.history
-        election_changes = self._candidacy is None and config.election != core.config.election
+        election_changes = config.election != core.config.election
         core.set_config(self._runner.time(), config)
         if election_changes:
             self._elect(self._runner.time(), config)
@@ -447,9 +433,7 @@ class EthernetService:
         except WireError as error:
             log.warning("heartbeat of LID %#x: %s", request.slid, error)
             return
-        if request.pkey != PKEY_FULL_MANAGEMENT or (
-            self._candidacy is not None and beat.guid not in self._candidacy.guids
-        ):
+        if request.pkey != PKEY_FULL_MANAGEMENT:
             log.warning("heartbeat of LID %#x: it may not manage this fabric", request.slid)
             return
         self.election.heard(self._runner.time(), beat)
@@ -524,7 +508,7 @@ class EthernetService:
     # --- election ------------------------------------------------------------------------------------------
 
     def _elect(self, now: float, config: EmConfig) -> None:
-        section = config.election if self._candidacy is None else self._candidacy.election
+        section = config.election
         if section is None:
             self.election = None
             return
