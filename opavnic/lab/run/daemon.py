@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
+from opavnic.base.errors import TooManyError
 from opavnic.base.signals import call_on_ending_signals
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.run.heap import keep_large_blocks_out_of_the_heap
@@ -20,7 +21,12 @@ from opavnic.lab.run.vnic_routes import VnicRoutes
 from opavnic.state.lab import LabState
 from opavnic.state.removed import Removed
 from opavnic.world.cleanups import Cleanups
-from opavnic.world.parts.control import ControlServer, LabRoutes, LogLines
+from opavnic.world.connections import MAX_FOLLOWERS, while_read
+from opavnic.world.json_body import json_answer
+from opavnic.world.openapi import api
+from opavnic.world.part import RunningPart
+from opavnic.world.parts.control import ControlServer
+from opavnic.world.steps import in_turns
 
 log = logging.getLogger("opavnic.lab")
 
@@ -53,13 +59,83 @@ async def run_lab(
     return removed
 
 
-def lab_routes(lab: Lab, lines: LogLines, down: Callable[[], Awaitable[Removed]]) -> list[web.RouteDef]:
+class LabRoutes(RunningPart):
+    """The routes of the lab as a whole.
+
+    GET  /status           hosts, VNICs, links; ?counters=1 adds what every element counted
+    GET  /logs             the log as text; ?follow=1 goes on until the reader leaves
+    POST /down             end the lab; the answer lists what was removed
+    """
+
+    def __init__(self, lab: Lab, hub: LogHub, down: Callable[[], Awaitable[Removed]]) -> None:
+        """Prepare. Args: down: ends the lab and returns what was removed."""
+        self._lab = lab
+        self._hub = hub
+        self._down = down
+        self._one_status = asyncio.Lock()
+
+    def routes(self) -> list[web.RouteDef]:
+        return [
+            web.get("/status", self._get_status),
+            web.get("/logs", self._get_logs),
+            web.post("/down", self._post_down),
+        ]
+
+    @api(
+        "Hosts, VNICs, links, drops",
+        "the status of the lab, as `opavnic status --json` prints it",
+        LabState,
+        query={"counters": "1: with the counters of every element"},
+    )
+    async def _get_status(self, request: web.Request) -> web.Response:
+        async with self._one_status:  # that of a large lab takes memory
+            counters = request.query.get("counters") == "1"
+            return await json_answer(
+                await self._lab.folded(await in_turns(self._lab.status_steps(counters=counters)))
+            )
+
+    @api(
+        "The log", "lines of text", content="text/plain", query={"follow": "1: go on until the reader leaves"}
+    )
+    async def _get_logs(self, request: web.Request) -> web.StreamResponse:
+        return await _stream_log(request, self._hub, follow=request.query.get("follow") == "1")
+
+    @api("End the lab", "what was removed", Removed)
+    async def _post_down(self, _: web.Request) -> web.Response:
+        return web.json_response((await self._down()).as_json())
+
+
+async def _stream_log(request: web.Request, hub: LogHub, follow: bool) -> web.StreamResponse:
+    response = web.StreamResponse(headers={"Content-Type": "text/plain; charset=utf-8"})
+    if follow and hub.followers >= MAX_FOLLOWERS:
+        raise TooManyError(f"{MAX_FOLLOWERS} readers follow the log, the most a lab allows; end one of them")
+    lines = hub.subscribe()
+    if not follow:
+        hub.unsubscribe(lines)
+        lines.end()
+    try:
+        await response.prepare(request)
+        while True:
+            line = await (lines.next() if lines.has_news else while_read(request, lines.next()))
+            if line is None:
+                break
+            await response.write(line.encode() + b"\n")
+        await response.write_eof()
+    except (ConnectionError, asyncio.CancelledError):
+        log.debug("a reader of the log left")
+    finally:
+        if follow:
+            hub.unsubscribe(lines)
+    return response
+
+
+def lab_routes(lab: Lab, hub: LogHub, down: Callable[[], Awaitable[Removed]]) -> list[web.RouteDef]:
     """Return the routes of a lab's control API.
 
     Args:    down: ends the lab and returns what was removed.
     """
     return [
-        *LabRoutes(lab.status_steps, lines, down, lab.folded).routes(),
+        *LabRoutes(lab, hub, down).routes(),
         *SaveRoutes(lab).routes(),
         *VnicRoutes(lab).routes(),
         *PartRoutes(lab.parts).routes(),

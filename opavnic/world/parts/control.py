@@ -1,8 +1,6 @@
 """The control API of a running lab: HTTP and JSON on a Unix socket that only its user may open.
 
-    GET  /status           hosts, VNICs, links; ?counters=1 adds what every element counted
-    GET  /logs             the log as text; ?follow=1 goes on until the reader leaves
-    POST /down             end the lab; the answer lists what was removed
+    GET  /status, /logs    POST /down: the lab as a whole, see opavnic.lab.run.daemon
     /em/...                the Ethernet Manager, see em_routes; /faults, /topology, /routes: fabric
     GET  /capture          packets as they pass, see capture
     GET  /openapi.json     all routes of the lab, made of what their handlers declare (`openapi.api`)
@@ -18,7 +16,6 @@ import os
 from collections.abc import Awaitable, Callable, Iterable
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Protocol
 
 from aiohttp import ClientError, web
 from aiohttp.http_exceptions import HttpProcessingError
@@ -26,46 +23,14 @@ from aiohttp.http_exceptions import HttpProcessingError
 from hfi_sim.base.errors import HfiSimError, InputError
 from hfi_sim.base.text import visible
 from opavnic.base.errors import TooManyError
-from opavnic.state.lab import LabState
-from opavnic.state.removed import Removed
-from opavnic.world.connections import MAX_FOLLOWERS, Connections, while_read
-from opavnic.world.json_body import MAX_BODY, json_answer
+from opavnic.world.connections import Connections
+from opavnic.world.json_body import MAX_BODY
 from opavnic.world.openapi import OpenApi, api, document
-from opavnic.world.part import RunningPart
-from opavnic.world.steps import Steps, in_turns
 
 log = logging.getLogger("opavnic.world.control")
 _http_log = logging.getLogger("opavnic.world.control.http")
 """Where aiohttp logs what goes wrong below our handlers."""
 _http_log.addFilter(lambda record: not _is_peers_mistake(record))
-
-
-class LogReader(Protocol):
-    """The lines of a log for one reader."""
-
-    @property
-    def has_news(self) -> bool:
-        """Whether `next` returns at once."""
-
-    async def next(self) -> str | None:
-        """Wait for the next line; return None if no more will come."""
-
-    def end(self) -> None:
-        """Announce that no more lines will come."""
-
-
-class LogLines(Protocol):
-    """A log that can be followed."""
-
-    @property
-    def followers(self) -> int:
-        """Number of followers."""
-
-    def subscribe(self) -> LogReader:
-        """Return the recent lines and all new ones, for one reader."""
-
-    def unsubscribe(self, follower: Any) -> None:
-        """Stop sending lines to a reader."""
 
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -158,77 +123,3 @@ async def _errors_as_json(request: web.Request, handler: Handler) -> web.StreamR
     except Exception as error:  # one broken request must not end the lab
         log.exception("%s %s failed", request.method, request.path)
         return web.json_response({"error": f"internal error, {type(error).__name__}: {error}"}, status=500)
-
-
-class LabRoutes(RunningPart):
-    """The routes of the lab as a whole: status, log, shutdown."""
-
-    def __init__(
-        self,
-        state: Callable[..., Steps[LabState]],
-        lines: LogLines,
-        down: Callable[[], Awaitable[Removed]],
-        fold: Callable[[LabState], Awaitable[LabState]],
-    ) -> None:
-        """Prepare.
-
-        Args:  state: takes `counters`. down: ends the lab and returns what was removed. fold: makes the
-               state of what is on this machine that of the whole lab.
-        """
-        self._fold = fold
-        self._state = state
-        self._lines = lines
-        self._down = down
-        self._one_status = asyncio.Lock()
-
-    def routes(self) -> list[web.RouteDef]:
-        return [
-            web.get("/status", self._get_status),
-            web.get("/logs", self._get_logs),
-            web.post("/down", self._post_down),
-        ]
-
-    @api(
-        "Hosts, VNICs, links, drops",
-        "the status of the lab, as `opavnic status --json` prints it",
-        LabState,
-        query={"counters": "1: with the counters of every element"},
-    )
-    async def _get_status(self, request: web.Request) -> web.Response:
-        async with self._one_status:  # that of a large lab takes memory
-            counters = request.query.get("counters") == "1"
-            return await json_answer(await self._fold(await in_turns(self._state(counters=counters))))
-
-    @api(
-        "The log", "lines of text", content="text/plain", query={"follow": "1: go on until the reader leaves"}
-    )
-    async def _get_logs(self, request: web.Request) -> web.StreamResponse:
-        return await _stream_log(request, self._lines, follow=request.query.get("follow") == "1")
-
-    @api("End the lab", "what was removed", Removed)
-    async def _post_down(self, _: web.Request) -> web.Response:
-        return web.json_response((await self._down()).as_json())
-
-
-async def _stream_log(request: web.Request, hub: LogLines, follow: bool) -> web.StreamResponse:
-    response = web.StreamResponse(headers={"Content-Type": "text/plain; charset=utf-8"})
-    if follow and hub.followers >= MAX_FOLLOWERS:
-        raise TooManyError(f"{MAX_FOLLOWERS} readers follow the log, the most a lab allows; end one of them")
-    lines = hub.subscribe()
-    if not follow:
-        hub.unsubscribe(lines)
-        lines.end()
-    try:
-        await response.prepare(request)
-        while True:
-            line = await (lines.next() if lines.has_news else while_read(request, lines.next()))
-            if line is None:
-                break
-            await response.write(line.encode() + b"\n")
-        await response.write_eof()
-    except (ConnectionError, asyncio.CancelledError):
-        log.debug("a reader of the log left")
-    finally:
-        if follow:
-            hub.unsubscribe(lines)
-    return response
