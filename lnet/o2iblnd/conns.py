@@ -22,7 +22,8 @@ from lnet.o2iblnd.handshake import (
     check_request,
     params_of,
 )
-from lnet.o2iblnd.peer import KibPeer, PeerUser
+from lnet.o2iblnd.peer import KibPeer
+from lnet.o2iblnd.responder import PeerUser
 from lnet.objects.objects import KibDev, KibNet, KibRoute, LnetNi, RouteState
 from lnet.objects.stats import Traffic
 from lnet.objects.tx import KibTx

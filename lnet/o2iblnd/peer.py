@@ -17,7 +17,7 @@ import errno
 import itertools
 from collections import deque
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 from lnet.base.errors import ProtocolError
 from lnet.base.nid import Nid
@@ -25,7 +25,7 @@ from lnet.o2iblnd.actions import Action, MsgTag, SendMsg
 from lnet.o2iblnd.credits import ConnCredits
 from lnet.o2iblnd.handshake import Identity
 from lnet.o2iblnd.rdma import RegionTable, rdma_writes
-from lnet.o2iblnd.responder import RequestReceiver, Responder
+from lnet.o2iblnd.responder import PeerUser, Responder
 from lnet.objects.objects import KibDev, KibNet, KibRoute
 from lnet.objects.stats import Traffic
 from lnet.objects.tx import KibTx, TxKind
@@ -36,16 +36,6 @@ from lnet.wire.msg import ConnParams, KibMsg, RdmaDesc
 
 SILENCE: Final = 3
 """Keepalive intervals of silence after which a connection that a peer made is closed."""
-
-
-class PeerUser(RequestReceiver, Protocol):
-    """The interface to the LND that a connection needs."""
-
-    def tx_done(self, tx: KibTx, data: bytes) -> None:
-        """Handle a completed message; for a GET, `data` is the fetched data."""
-
-    def tx_refused(self, tx: KibTx, status: int) -> None:
-        """Handle a message that the peer refused with a negative errno."""
 
 
 class KibPeer:

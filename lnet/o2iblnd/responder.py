@@ -6,7 +6,7 @@ Every method raises ProtocolError if the peer violates the protocol.
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -15,6 +15,7 @@ from lnet.base.nid import Nid
 from lnet.o2iblnd.actions import MsgTag
 from lnet.o2iblnd.rdma import RegionTable, rdma_writes
 from lnet.objects.stats import Traffic
+from lnet.objects.tx import KibTx
 from lnet.settings.config import LndConfig
 from lnet.wire.codes import LnetMsgType, MsgType
 from lnet.wire.lnet_hdr import LnetHdr
@@ -27,8 +28,8 @@ _RANGES_SHOWN = 4
 """Of the written bytes, in the error that not all were written."""
 
 
-class RequestReceiver(Protocol):
-    """The interface to the LND that the answering side needs."""
+class PeerUser(Protocol):
+    """The interface to the LND that a connection needs."""
 
     def has(self, peer: KibPeer, hdr: LnetHdr) -> bool:
         """Return whether a message has already been delivered."""
@@ -42,19 +43,11 @@ class RequestReceiver(Protocol):
         """Return the data for a GET, or a negative errno."""
         ...
 
+    def tx_done(self, tx: KibTx, data: bytes) -> None:
+        """Handle a completed message; for a GET, `data` is the fetched data."""
 
-class MessageSender(Protocol):
-    """The interface to the connection: it sends messages."""
-
-    def __call__(self, kind: MsgType, **fields: object) -> None:
-        """Send a message of a type."""
-
-
-class Transmit(Protocol):
-    """The interface to the connection: it sends any message that has a tag."""
-
-    def __call__(self, tag: MsgTag, data: bytes) -> None:
-        """Send data."""
+    def tx_refused(self, tx: KibTx, status: int) -> None:
+        """Handle a message that the peer refused with a negative errno."""
 
 
 @dataclass(slots=True)
@@ -69,15 +62,15 @@ class Responder:
     def __init__(
         self,
         peer: KibPeer,
-        user: RequestReceiver,
+        user: PeerUser,
         config: LndConfig,
         traffic: Traffic,
         *,
         local: Nid,
         regions: RegionTable,
         cookies: Iterator[int],
-        send: MessageSender,
-        transmit: Transmit,
+        send: Callable[..., None],
+        transmit: Callable[[MsgTag, bytes], None],
     ) -> None:
         """Make it. Args: local: the NID of this end. regions, cookies: those of the connection."""
         self._peer = peer
