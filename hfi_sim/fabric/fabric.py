@@ -29,7 +29,7 @@ from hfi_sim.management.mad.stack import MadStack
 from hfi_sim.management.pma.agent import METHODS, PerformanceAgent
 from hfi_sim.management.pma.ports import counted_hfi, counted_switch
 from hfi_sim.management.sma.agent import SubnetManagementAgent
-from hfi_sim.management.smp.interface import HfiInterface, SwitchInterface
+from hfi_sim.management.smp.interface import SubnetInterface
 from hfi_sim.nodes.cable import Link, LinkDirection
 from hfi_sim.nodes.end_port import EndPort
 from hfi_sim.nodes.hfi import Hfi, HfiPort, NetdevFactory, system_guid
@@ -157,7 +157,7 @@ class Fabric:
         for port in hfi.ports.values():
             self._ports.append(port)
             port.mad = MadStack(port, self.clock)
-            port.smi = HfiInterface(port, port.mad)
+            port.smi = SubnetInterface(port, port.mad)
             port.sma = SubnetManagementAgent(port, self.clock, self.set_links)
             port.pma = PerformanceAgent(
                 partial(counted_hfi, port), default_port=port.opa_port_num, is_hfi=True
@@ -187,7 +187,7 @@ class Fabric:
         port0 = switch.port0
         self._ports.append(port0)
         port0.mad = MadStack(port0, self.clock)
-        port0.smi = SwitchInterface(port0, port0.mad)
+        port0.smi = SubnetInterface(port0, port0.mad)
         port0.sma = SubnetManagementAgent(port0, self.clock, self.set_links)
         agent = PerformanceAgent(partial(counted_switch, switch), default_port=0)
         port0.mad.register_agent(MadClass.PERFORMANCE, None, METHODS, agent.receive)

@@ -7,7 +7,6 @@ needs a LID. Each hop is a packet of its own on one link, with the faults of tha
 from __future__ import annotations
 
 import logging
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -19,7 +18,6 @@ from hfi_sim.base.types import LID_NONE, LID_PERMISSIVE, SC_MANAGEMENT
 from hfi_sim.management.mad.agents import MadRequest
 from hfi_sim.management.mad.stack import QP_SMI, MadStack
 from hfi_sim.management.smp.rules import Discard, Here, Next, Out, Routed, answered, arrived, sent
-from hfi_sim.nodes.end_port import EndPort
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.nodes.switch import SwitchPort0
 from hfi_sim.wire.mad.header import MadHeader, build_fm_packet
@@ -54,14 +52,13 @@ SubnetAgent = Callable[[SmpRequest], "bool | Drop | NotMine"]
 """Takes an SMP: True where `smp` is now the response, False where there is none; a Drop counts it."""
 
 
-class SubnetInterface(ABC):
+class SubnetInterface:
     """Queue pair 0 of an HFI port or of a switch."""
 
-    is_switch: bool
-
-    def __init__(self, port: EndPort, stack: MadStack) -> None:
+    def __init__(self, port: HfiPort | SwitchPort0, stack: MadStack) -> None:
         """Take all SMPs of a port, until an agent has been given those that end there."""
         self._port = port
+        self._own_num = port.opa_port_num if isinstance(port, HfiPort) else 0
         self._stack = stack
         self.agent: SubnetAgent = _nobody
         """The agent of this node."""
@@ -89,8 +86,9 @@ class SubnetInterface(ABC):
         except WireError as error:
             log.debug("[%s] malformed SMP: %s", self._port.name, error)
             return Drop.MAD_MALFORMED
-        in_port = self._in_port()
-        way = arrived(smp, in_port, is_switch=self.is_switch)
+        port = self._port
+        in_port = port.in_port if isinstance(port, SwitchPort0) else self._own_num
+        way = arrived(smp, in_port, is_switch=isinstance(port, SwitchPort0))
         if isinstance(way, Here) or (isinstance(way, Routed) and self._is_own(way.dlid)):
             return self._end_here(smp, request, in_port, is_local=False)
         drop = self._pass(smp, way, request.pkey, own=False)
@@ -135,7 +133,7 @@ class SubnetInterface(ABC):
     def _loop_back(self, smp: Smp, slid: int, dlid: int, pkey: int) -> Drop | None:
         mad = bytes(smp)
         request = MadRequest(mad, MadHeader.parse(mad), slid, pkey, SC_MANAGEMENT, QP_SMI, dlid)
-        return self._end_here(smp, request, self._own_num(), is_local=True)
+        return self._end_here(smp, request, self._own_num, is_local=True)
 
     def _is_own(self, dlid: int) -> bool:
         return dlid != LID_NONE and self._port.has_lid(dlid)
@@ -152,57 +150,13 @@ class SubnetInterface(ABC):
             icrc=self._port.icrc,
         )
 
-    @abstractmethod
     def _leave(self, packet: bytes, port_num: int, pkey: int) -> Drop | None:
-        """Send a packet out of one port."""
-
-    @abstractmethod
-    def _in_port(self) -> int:
-        """Return the port that the packet came by which is being received."""
-
-    @abstractmethod
-    def _own_num(self) -> int:
-        """Return the number of the port itself."""
-
-
-class HfiInterface(SubnetInterface):
-    """Queue pair 0 of a port of an HFI: no route leads through it."""
-
-    is_switch = False
-
-    def __init__(self, port: HfiPort, stack: MadStack) -> None:
-        super().__init__(port, stack)
-        self._hfi_port = port
-
-    def _leave(self, packet: bytes, port_num: int, pkey: int) -> Drop | None:
-        if port_num != self._hfi_port.opa_port_num:
+        """Send a packet out of one port; no route leads through an HFI."""
+        if isinstance(self._port, SwitchPort0):
+            return self._port.direct(packet, port_num)
+        if port_num != self._own_num:
             return Drop.MAD_ROUTE
-        return self._hfi_port.send_built(packet, LID_PERMISSIVE, LID_PERMISSIVE, pkey)
-
-    def _in_port(self) -> int:
-        return self._hfi_port.opa_port_num
-
-    def _own_num(self) -> int:
-        return self._hfi_port.opa_port_num
-
-
-class SwitchInterface(SubnetInterface):
-    """Queue pair 0 of a switch."""
-
-    is_switch = True
-
-    def __init__(self, port: SwitchPort0, stack: MadStack) -> None:
-        super().__init__(port, stack)
-        self._port0 = port
-
-    def _leave(self, packet: bytes, port_num: int, pkey: int) -> Drop | None:
-        return self._port0.direct(packet, port_num)
-
-    def _in_port(self) -> int:
-        return self._port0.in_port
-
-    def _own_num(self) -> int:
-        return 0
+        return self._port.send_built(packet, LID_PERMISSIVE, LID_PERMISSIVE, pkey)
 
 
 def _with(request: MadRequest, smp: Smp) -> MadRequest:
