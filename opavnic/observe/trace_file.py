@@ -6,13 +6,14 @@ the comment of its packet.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from hfi_sim.engine.link.capture import DROP_COMMENTS
 from hfi_sim.fabric.trace import TracedPacket
-from hfi_sim.wire.captures import NS_PER_S, CaptureReader, PcapngWriter
+from hfi_sim.wire.captures import DLT_USER0, NS_PER_S, CaptureReader, PcapngWriter
 
 _DROPS: Final = {comment.decode(): drop for drop, comment in DROP_COMMENTS.items()}
 
@@ -52,6 +53,18 @@ class TraceReader:
         """
         for _, data, _, time_ns, direction, comment in self._reader.packets():
             yield TracedPacket(time_ns / NS_PER_S, direction, data, _DROPS.get(comment) if comment else None)
+
+
+def read_trace(data: bytes) -> Iterator[TracedPacket]:
+    """Yield the 16B packets of a whole capture, pcapng or pcap; packets of other link types are left out.
+
+    Raises:  WireError: it is damaged.
+    """
+    for link_type, packet, _, time_ns, direction, comment in CaptureReader(io.BytesIO(data)).packets():
+        if link_type == DLT_USER0:
+            yield TracedPacket(
+                time_ns / NS_PER_S, direction, packet, _DROPS.get(comment) if comment else None
+            )
 
 
 def write_trace(path: Path, records: Iterable[TracedPacket]) -> int:

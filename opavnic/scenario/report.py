@@ -1,11 +1,12 @@
-"""A page about one test: its fabric, what passed it by time and place, events, faults, counters. It opens offline.
+"""A page about one test: fabric, packets by time and place, lost ones hop by hop, MADs as a sequence diagram, faults,
+drops, events.
 
-One HTML file without scripts; the drawings are SVG within it. Text of tests, programs and packets is escaped.
+Text of tests, programs and packets is escaped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from hfi_sim.base.text import xml_text
@@ -14,6 +15,11 @@ from hfi_sim.fabric.topology.draw import as_svg
 from hfi_sim.wire.l4 import L4
 from hfi_sim.wire.lrh16b import l4_of
 from opavnic.decode.summary import summarize
+from opavnic.observe.html_page import page, table
+from opavnic.observe.journeys import journeys
+from opavnic.observe.mad_page import mad_parts
+from opavnic.observe.mad_sequence import messages
+from opavnic.observe.packet_page import way_parts
 
 if TYPE_CHECKING:
     from hfi_sim.fabric.trace import TracedPacket
@@ -22,17 +28,13 @@ if TYPE_CHECKING:
 PACKETS_DRAWN: Final = 2000
 """The last packets of a test that are drawn; the packet file has more."""
 PLACES_DRAWN: Final = 48
+LOST_DRAWN: Final = 20
+MADS_DECODED: Final = 100
+"""The last MADs of a test whose fields are on the page."""
 _WIDTH, _ROW, _LEFT, _TOP, _BOTTOM = 1100, 18, 190, 10, 30
 _TICKS: Final = 8
 _COLOURS: Final[dict[int, str]] = {L4.ETHERNET: "#2f6f9f", L4.FM: "#4d8a3d"}
 _OTHER, _DROPPED = "#7f6a9a", "#c0392b"
-_STYLE: Final = """
-body { font: 14px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 1200px; padding: 0 1rem; color: #222; }
-h1 { font-size: 1.25rem; } h2 { font-size: 1.05rem; margin-top: 2rem; border-bottom: 1px solid #ccc; }
-pre, code, td { font-family: ui-monospace, monospace; font-size: 12px; } pre { background: #f5f5f5; padding: .8rem; overflow: auto; }
-table { border-collapse: collapse; } td, th { text-align: left; padding: .1rem .8rem .1rem 0; vertical-align: top; }
-td.n { text-align: right; } .failed { color: #c0392b; } .drawing { overflow: auto; max-height: 75vh; } svg { max-width: 100%; height: auto; }
-"""  # noqa: E501 - a style sheet
 
 
 def html_report(scenario: Scenario, name: str, outcome: str, failure: str, repeat: str) -> str:
@@ -42,21 +44,22 @@ def html_report(scenario: Scenario, name: str, outcome: str, failure: str, repea
            repeat: the command that runs it again.
     """
     parts = [
-        "<!doctype html>",
-        f'<html lang="en"><head><meta charset="utf-8"><title>{xml_text(name)}</title>',
-        f"<style>{_STYLE}</style></head><body>",
         f'<h1>{xml_text(name)} <span class="{xml_text(outcome)}">{xml_text(outcome)}</span></h1>',
         f"<p>Seed {scenario.seed}. Again: <code>{xml_text(repeat)}</code></p>",
     ]
     if failure:
         lines = "\n".join(map(xml_text, failure.expandtabs().splitlines()))
         parts += ["<h2>Failure</h2>", f"<pre>{lines}</pre>"]
+    seen = journeys(scenario.trace.records)
+    lost = [journey for journey in seen if journey.dropped is not None]
     parts += ["<h2>Fabric</h2>", f'<div class="drawing">{_topology(scenario)}</div>']
     parts += ["<h2>Packets by time and place</h2>", *_packets(scenario)]
+    parts += ["<h2>Packets that were lost, hop by hop</h2>", *way_parts(lost, LOST_DRAWN)]
+    parts += ["<h2>MADs</h2>", *mad_parts(messages(seen), MADS_DECODED)]
     parts += ["<h2>Faults</h2>", _faults(scenario)]
     parts += ["<h2>Drops</h2>", _drops(scenario)]
-    parts += ["<h2>Events</h2>", _events(scenario), "</body></html>"]
-    return "\n".join(parts) + "\n"
+    parts += ["<h2>Events</h2>", _events(scenario)]
+    return page(name, parts)
 
 
 def _topology(scenario: Scenario) -> str:
@@ -128,7 +131,7 @@ def _mark(record: TracedPacket, x: float, y: float, begin: float) -> str:
 
 def _faults(scenario: Scenario) -> str:
     rows = scenario.fault_log or scenario.faults.show()
-    return _table(
+    return table(
         ("number", "fault", "state", "seen", "hits"),
         [(row["number"], row["fault"], row["state"], row["seen"], row["hits"]) for row in rows],
         "No fault was set.",
@@ -141,22 +144,9 @@ def _drops(scenario: Scenario) -> str:
         for element, reasons in scenario.fabric.drops().items()
         for reason, count in reasons.items()
     ]
-    return _table(("element", "reason", "packets"), rows, "Nothing was dropped.")
+    return table(("element", "reason", "packets"), rows, "Nothing was dropped.")
 
 
 def _events(scenario: Scenario) -> str:
     rows = [(f"{when * 1e3:.6f} ms", text) for when, text in scenario.timeline.events]
-    return _table(("time", "what"), rows, "Nothing happened.")
-
-
-def _table(heads: Sequence[str], rows: Iterable[Sequence[object]], nothing: str) -> str:
-    rows = list(rows)
-    if not rows:
-        return f"<p>{nothing}</p>"
-    head = "".join(f"<th>{name}</th>" for name in heads)
-    body = "\n".join("<tr>" + "".join(_cell(value) for value in row) + "</tr>" for row in rows)
-    return f"<table><tr>{head}</tr>\n{body}</table>"
-
-
-def _cell(value: object) -> str:
-    return f'<td class="n">{value}</td>' if isinstance(value, int) else f"<td>{xml_text(str(value))}</td>"
+    return table(("time", "what"), rows, "Nothing happened.")

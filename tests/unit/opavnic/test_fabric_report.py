@@ -54,7 +54,9 @@ def test_failed_tests_get_a_page_that_opens_offline_and_says_what_happened(pytes
     page = pages["test_answer"]
     assert "no ARP(op=is-at) within 5 ms" in page
     assert "link_fault" in page
-    assert page.count("dropped: link_fault") == 1
+    assert page.count("dropped: link_fault</title>") == 1
+    assert "Packets that were lost, hop by hop" in page
+    assert 'aria-label="MADs as a sequence diagram"' in page
     assert "loss on h2" in page
     assert "--fabric-seed=1" in page
     for text in pages.values():

@@ -19,6 +19,7 @@ NO_DATA = {
     # what prints nothing but what it did, or the data of others
     "bench": "a group",
     "completion": "prints a script",
+    "draw": "writes a file",
     "ejfat admin add-senders": "says nothing",
     "ejfat admin free": "says nothing",
     "ejfat admin remove-senders": "says nothing",

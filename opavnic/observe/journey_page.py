@@ -1,0 +1,138 @@
+"""One packet's way as a part of a page: hops in time, its header bit by bit, who decided each field. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from hfi_sim.base.errors import WireError
+from hfi_sim.base.text import visible, xml_text
+from opavnic.decode.decided import DECIDED
+from opavnic.decode.describe import DescribedField, describe_packet
+from opavnic.decode.summary import summarize
+from opavnic.management.management_layout import layers
+from opavnic.observe.html_page import table
+from opavnic.observe.journeys import Hop, Journey
+
+_WIDTH, _ROW, _BITS, _LEFT, _TOP = 1120, 46, 64, 50, 18
+_FILL: Final = ("#dbe9f4", "#e8f1e4", "#f6ecd8", "#efe3f0")
+_NODE, _LINK, _LOST = "#2f6f9f", "#8a97a5", "#c0392b"
+_STEP, _BOX, _HEIGHT = 190, 96, 92
+
+
+def journey_html(journey: Journey, waits: Mapping[str, str] | None = None) -> str:
+    """Return the way of a packet, and what it holds, as HTML.
+
+    Args:  waits: what waits at a direction of a link, such as queue and credits, by its name.
+    """
+    parts = [
+        f"<p><code>{xml_text(visible(summarize(journey.packet)))}</code></p>",
+        f'<div class="drawing">{way_svg(journey)}</div>',
+        table(
+            ("time", "link", "what", *(("queue and credits now",) if waits else ())),
+            [_hop_row(hop, journey, waits) for hop in journey.hops],
+            "It entered no link.",
+        ),
+    ]
+    try:
+        fields = describe_packet(journey.packet, None, layers).fields
+    except WireError as error:
+        return "\n".join([*parts, f"<p>{xml_text(str(error))}</p>"])
+    parts += [f'<div class="drawing">{header_svg(fields)}</div>']
+    rows = [
+        (found.layer, found.where, found.name, str(found.value), found.meaning, DECIDED.get(found.name, ""))
+        for found in fields
+    ]
+    parts.append(
+        table(("header", "where", "field", "value", "meaning", "who decided it"), rows, "It holds nothing.")
+    )
+    return "\n".join(parts)
+
+
+def _hop_row(hop: Hop, journey: Journey, waits: Mapping[str, str] | None) -> tuple[str, ...]:
+    later = f"+{(hop.time_s - journey.time_s) * 1e6:.3f} us"
+    what = f"dropped: {hop.drop}" if hop.drop is not None else "enters the link"
+    return (later, hop.direction, what, *((waits.get(hop.direction, ""),) if waits else ()))
+
+
+def way_svg(journey: Journey) -> str:
+    """Return the hops as a drawing: nodes from left to right, copies of a multicast packet below each other."""
+    level = {journey.source: 0}
+    for hop in journey.hops:
+        level.setdefault(hop.far, level.get(hop.near, 0) + 1)
+    columns: dict[int, list[str]] = {}
+    for node, column in level.items():
+        columns.setdefault(column, []).append(node)
+    tall = max(map(len, columns.values()))
+    width, height = _STEP * len(columns), _HEIGHT * tall
+    at = {
+        node: (_STEP * (column + 0.5), height * (index + 0.5) / len(nodes))
+        for column, nodes in columns.items()
+        for index, node in enumerate(nodes)
+    }
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
+        'font-family="monospace" font-size="11" role="img" aria-label="the way of the packet">'
+    ]
+    for hop in journey.hops:
+        (x, y), (far_x, far_y) = at.get(hop.near, at[journey.source]), at[hop.far]
+        colour = _LINK if hop.drop is None else _LOST
+        parts.append(
+            f'<line x1="{x}" y1="{y}" x2="{far_x}" y2="{far_y}" stroke="{colour}" stroke-width="2"/>'
+        )
+        said = f"+{(hop.time_s - journey.time_s) * 1e6:.2f} us"
+        said += "" if hop.drop is None else f" ✕ {hop.drop}"
+        above = -6 if hop.drop is None else 24
+        parts.append(
+            f'<text x="{(x + far_x) / 2}" y="{(y + far_y) / 2 + above}" text-anchor="middle" fill="{colour}">'
+            f"<title>{xml_text(hop.direction)}</title>{xml_text(said)}</text>"
+        )
+    for node, (x, y) in at.items():
+        parts.append(
+            f'<rect x="{x - _BOX / 2}" y="{y - 14}" width="{_BOX}" height="28" rx="4" fill="{_NODE}"/>'
+            f'<text x="{x}" y="{y + 4}" text-anchor="middle" fill="#fff">{xml_text(visible(node))}</text>'
+        )
+    return "\n".join([*parts, "</svg>"])
+
+
+def header_svg(fields: Sequence[DescribedField]) -> str:
+    """Return the 16B header as the table of its document: a row for each quad word, bit 63 on the left."""
+    rows = [(word, low, high, found) for found in fields for word, low, high in _bits(found.where)]
+    words = sorted({word for word, _, _, _ in rows})
+    height = _TOP + _ROW * len(words)
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}" viewBox="0 0 {_WIDTH} {height}" '
+        'font-family="monospace" font-size="10" role="img" aria-label="the header, bit by bit">'
+    ]
+    step = (_WIDTH - _LEFT - 10) / _BITS
+    parts += [
+        f'<text x="{_LEFT + (_BITS - bit - 0.5) * step:.1f}" y="12" text-anchor="middle" fill="#5b6671">{bit}</text>'
+        for bit in (63, 55, 47, 39, 31, 23, 15, 7, 0)
+    ]
+    for word in words:
+        parts.append(f'<text x="4" y="{_TOP + _ROW * words.index(word) + _ROW / 2 + 4}">QW{word}</text>')
+    for index, (word, low, high, found) in enumerate(rows):
+        x, y = _LEFT + (_BITS - 1 - high) * step, _TOP + _ROW * words.index(word)
+        wide = (high - low + 1) * step
+        value = f"{found.value:#x}" if isinstance(found.value, int) else str(found.value)
+        parts.append(
+            f"<g><title>{xml_text(f'{found.name} = {value}, {found.where}: {found.meaning}')}</title>"
+            f'<rect x="{x:.1f}" y="{y}" width="{wide:.1f}" height="{_ROW - 6}" fill="{_FILL[index % len(_FILL)]}" '
+            'stroke="#5b6671"/>'
+        )
+        for line, text in enumerate((found.name, value)):
+            if len(text) * 6.2 <= wide:
+                middle, at = x + wide / 2, y + 16 + 14 * line
+                parts.append(f'<text x="{middle:.1f}" y="{at}" text-anchor="middle">{xml_text(text)}</text>')
+        parts.append("</g>")
+    return "\n".join([*parts, "</svg>"])
+
+
+def _bits(where: str) -> Iterator[tuple[int, int, int]]:
+    """Yield quad word, lowest and highest bit of positions such as `QW0 0-19` or `QW1 63`; nothing of others."""
+    if not where.startswith("QW"):
+        return
+    word, _, bits = where[2:].partition(" ")
+    low, _, high = bits.partition("-")
+    if word.isdecimal() and low.isdecimal():
+        yield int(word), int(low), int(high or low)

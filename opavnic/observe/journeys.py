@@ -1,0 +1,114 @@
+"""The way of each packet through a fabric, put together from what was seen entering links. Sans-IO.
+
+What stays of a packet from hop to hop: of an Ethernet packet all behind its header, in which only congestion bits
+change; of a MAD its transaction, because a directed route counts its hops in the MAD itself.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from hfi_sim.base.errors import WireError
+from hfi_sim.wire.l4 import L4, FmHeader
+from hfi_sim.wire.lrh16b import SIZE as HEADER_SIZE
+from hfi_sim.wire.lrh16b import Lrh16B
+from hfi_sim.wire.mad.header import MadHeader
+
+if TYPE_CHECKING:
+    from hfi_sim.base.counters import Drop
+    from hfi_sim.fabric.trace import TracedPacket
+
+UNDER_WAY_MAX: Final = 10_000
+"""Packets whose next hop is waited for; of more, the one that was seen first is taken to have arrived."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """A packet as it entered a link."""
+
+    time_s: float
+    direction: str
+    """`h1:1->sw0:1`."""
+    drop: Drop | None = None
+    """Why it ended there; None: it went on its way."""
+
+    @property
+    def near(self) -> str:
+        """The node that sent it."""
+        return self.direction.partition("->")[0].rpartition(":")[0]
+
+    @property
+    def far(self) -> str:
+        """The node that the link leads to."""
+        return self.direction.partition("->")[2].rpartition(":")[0]
+
+
+@dataclass(slots=True)
+class Journey:
+    """One packet on its way: its hops in order of time; those of a multicast packet branch."""
+
+    packet: bytes
+    """As it entered the first link."""
+    hops: list[Hop] = field(default_factory=list)
+
+    @property
+    def source(self) -> str:
+        """The node where it was seen first."""
+        return self.hops[0].near
+
+    @property
+    def target(self) -> str:
+        """The node that its last link leads to."""
+        return self.hops[-1].far
+
+    @property
+    def time_s(self) -> float:
+        """When it entered its first link."""
+        return self.hops[0].time_s
+
+    @property
+    def dropped(self) -> Hop | None:
+        """The first hop on which it, or a copy of it, ended."""
+        return next((hop for hop in self.hops if hop.drop is not None), None)
+
+
+def journeys(records: Iterable[TracedPacket]) -> list[Journey]:
+    """Return the packets of a trace or capture in the order in which they set out.
+
+    Args:  records: what entered links, in order of time; a link that was not watched leaves a gap.
+    """
+    found: list[Journey] = []
+    under_way: OrderedDict[object, Journey] = OrderedDict()
+    for record in records:
+        hop = Hop(record.time_s, record.direction, record.drop)
+        key = _identity(record.packet)
+        journey = under_way.get(key)
+        if journey is None or not _goes_on(journey, hop):
+            journey = under_way[key] = Journey(record.packet)
+            under_way.move_to_end(key)
+            found.append(journey)
+            if len(under_way) > UNDER_WAY_MAX:
+                under_way.popitem(last=False)
+        journey.hops.append(hop)
+    return found
+
+
+def _goes_on(journey: Journey, hop: Hop) -> bool:
+    """Return whether a hop is of this packet, not of its repetition: it leaves a node that the packet has reached."""
+    return any(seen.far == hop.near and seen.drop is None for seen in journey.hops) and all(
+        seen.direction != hop.direction for seen in journey.hops
+    )
+
+
+def _identity(packet: bytes) -> object:
+    try:
+        lrh = Lrh16B.parse(packet)
+        if lrh.l4 == L4.FM:
+            mad = MadHeader.parse(packet[HEADER_SIZE + FmHeader.SIZE :])
+            return lrh.slid, lrh.dlid, mad.mgmt_class, mad.method, mad.tid, mad.attr_id
+    except WireError:
+        return packet
+    return lrh.slid, lrh.dlid, packet[HEADER_SIZE:]
