@@ -177,8 +177,8 @@ class ReceiveStream:
         if era > self.era:
             if self.next:  # an era in which nothing arrived need not be reported
                 self.before_era, self.before = self.era, self.next
-            self.era, self.next, self.missing = era, 0, 0
-            self.limit = 0
+            self.era = era
+            self.next = self.granted_at = self.limit = self.missing = 0
         return True
 
     def took(self, train: Train) -> str | None:

@@ -66,7 +66,7 @@ class FakeVnic:
 class AgentBench:
     """An agent with fake VNICs, a clock that is a number, and the traps it has sent."""
 
-    def __init__(self, *, driver_quirks: bool = False, sets_need_full_member: bool = True) -> None:
+    def __init__(self, **options: bool) -> None:
         self.now = 100.0
         self.traps: list[Trap] = []
         self.vnics: dict[int, FakeVnic] = {}
@@ -76,8 +76,7 @@ class AgentBench:
             opa_port_num=1,
             now=lambda: self.now,
             send_trap=self.traps.append,
-            driver_quirks=driver_quirks,
-            sets_need_full_member=sets_need_full_member,
+            **options,
         )
 
     def create_vnic(self, vport_num: VportNum, report: VnicReport) -> FakeVnic:

@@ -383,3 +383,49 @@ def test_every_packet_is_delivered_once_or_counted_whatever_the_network_does(dat
     assert report.under_way == 0
     # what was acknowledged or found came, unless its receiver missed it
     assert sent - len(numbers) == report.lost - report.found + nodes.receiver.missing
+
+
+def test_paused_link_opens_without_room_after_a_partition_and_says_what_had_arrived() -> None:
+    nodes = opened()
+    nodes.send(b"1", b"2")
+    nodes.settle()
+    nodes.send(b"3")
+    nodes.carry()  # its acknowledgement is lost
+    nodes.b.pause(LINK)
+    nodes.wire.clear()
+    nodes.part()
+    nodes.meet()
+    assert nodes.a.refused == Counter()
+    assert nodes.sender.found == 1
+    assert nodes.send(b"4") == 0
+    nodes.b.resume(LINK, nodes.now)
+    nodes.settle()
+    assert nodes.send(b"4") == 1
+
+
+def test_packets_of_an_earlier_era_are_not_found_among_those_that_a_later_one_lost() -> None:
+    nodes = opened()
+    nodes.send(b"1", b"2", b"3")
+    nodes.settle()
+    nodes.part()
+    nodes.meet()
+    nodes.send(b"4", b"5", b"6", b"7")
+    nodes.wire.clear()
+    nodes.part()
+    nodes.meet()
+    assert (nodes.lost, nodes.sender.lost, nodes.sender.found) == (4, 4, 0)
+
+
+def test_receiver_that_says_more_had_arrived_than_was_sent_finds_nothing() -> None:
+    stream = SendStream()
+
+    def granted(before_era: int, before: int) -> None:
+        stream.peer_joined(22)
+        stream_id = StreamId(0x301, 0, 22, 11, stream.era)
+        assert stream.granted(Grant(stream_id, 0, 10, 0, before_era, before)) == 0
+
+    granted(0, 0)
+    stream.sent(3, 300)
+    stream.peer_gone()
+    granted(1, 4)
+    assert (stream.lost, stream.found) == (3, 0)
