@@ -20,14 +20,15 @@ _APART: Final = (
     "--mount",
     "--propagation",
     "private",
+    "--net",
     "--pid",
     "--fork",
     "--kill-child",
     "--mount-proc",
 )
 """A lab's processes leave the group and the session of the script that starts it; its process namespace they cannot."""
-_PREPARE: Final = 'mkdir -p /run/netns && mount -t tmpfs tmpfs /run/netns && exec "$@"'
-"""Pages name labs as readers may: their namespaces get a folder of their own."""
+_PREPARE: Final = 'mkdir -p /run/netns && mount -t tmpfs tmpfs /run/netns && ip link set lo up && exec "$@"'
+"""Pages name labs, interfaces and ports as readers may: they get a folder and a network of their own."""
 _END: Final = """end() { opavnic down >/dev/null 2>&1 || true; kill $(jobs -p) 2>/dev/null || true; }
 trap end EXIT
 """

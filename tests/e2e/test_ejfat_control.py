@@ -7,17 +7,16 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from e2e.ejfat_commands import namespace_of, run_ejfat_beside
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.loader import parse_lab
 from opavnic.lab.run.lab import Lab
 
 pytestmark = pytest.mark.timeout(300)
-EJFAT = [sys.executable, "-m", "opavnic.cli.main", "ejfat"]
 CHECKS = [
     "control plane",
     "senders",
@@ -65,22 +64,22 @@ async def test_program_on_a_host_reaches_the_control_plane_with_the_uri_alone(
         app = status.said
         assert app["uri"].startswith("ejfats://" if tls else "ejfat://")
         assert "@localhost:18123/" in app["uri"]
-        asked = await lab.run("w1", [*EJFAT, "admin", "status", "--json", "--uri", app["uri"], *trust])
+        w1 = namespace_of(lab, "w1")
+        asked = await run_ejfat_beside(w1, "admin", "status", "--json", "--uri", app["uri"], *trust)
         assert asked.returncode == 0, asked.stderr
         assert json.loads(asked.stdout)["slotResolution"] == 512
-        checked = await lab.run(
-            "w1", [*EJFAT, "doctor", "--address", "10.7.0.2", "--json", "--uri", app["uri"], *trust]
-        )
+        own = ["--address", "10.7.0.2", "--json", "--uri", app["uri"], *trust]
+        checked = await run_ejfat_beside(w1, "doctor", *own)
         told = json.loads(checked.stdout)
         assert told["ok"], told
         assert [one["check"] for one in told["checks"]] == CHECKS
         stranger = ["--address", "10.7.0.99", "--uri", app["uri"], *trust]
-        refused = await lab.run("w1", [*EJFAT, "doctor", *stranger])
+        refused = await run_ejfat_beside(w1, "doctor", *stranger)
         assert refused.returncode == 1
         assert "FAIL senders: 10.7.0.99 among 10.7.0.2" in refused.stdout
         if tls:
-            stranger = await lab.run("w1", [*EJFAT, "admin", "status", "--uri", app["uri"]])
-            assert stranger.returncode == 1, "the certificate is not one that the system trusts"
+            unknown = await run_ejfat_beside(w1, "admin", "status", "--uri", app["uri"])
+            assert unknown.returncode == 1, "the certificate is not one that the system trusts"
 
 
 async def test_tls_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
@@ -97,16 +96,15 @@ async def test_doctor_right_after_a_run_of_another_worker_waits_until_its_own_sl
     async with Lab(parse_lab(FILE.format(pid=os.getpid(), options=""), str(tmp_path / "x.yaml"))) as lab:
         (status,) = lab.status().apps
         app = status.said
-        there = ["--uri", app["uri"]]
+        w1, there = namespace_of(lab, "w1"), ["--uri", app["uri"]]
         for _ in range(2):
             worker = ["recv", "--listen", "10.7.0.2:20000", "--duration", "5s", *there]
             sender = ["send", "--rate", "50", "--event-size", "1000", *there, str(tmp_path / "data")]
             received, sent = await asyncio.gather(
-                lab.run("w1", [*EJFAT, *worker]), lab.run("w1", [*EJFAT, *sender])
+                run_ejfat_beside(w1, *worker), run_ejfat_beside(w1, *sender)
             )
             assert (received.returncode, sent.returncode) == (0, 0), received.stderr
-            checked = await lab.run(
-                "w1", [*EJFAT, "doctor", "--address", "10.7.0.2", "--json", "--events", "50", *there]
-            )
+            own = ["--address", "10.7.0.2", "--json", "--events", "50", *there]
+            checked = await run_ejfat_beside(w1, "doctor", *own)
             told = json.loads(checked.stdout)
             assert told["ok"], told

@@ -6,13 +6,13 @@ import asyncio
 import hashlib
 import json
 import os
-import sys
 from pathlib import Path
 from subprocess import PIPE, Popen
 
 import pytest
 
 from e2e.conftest import Program
+from e2e.ejfat_commands import namespace_of, run_ejfat_beside, start_ejfat
 from e2e.kernel import ip, program, wait_until
 from ejfat.pipeline.native import has_native
 from native_module import needs_native
@@ -22,7 +22,6 @@ from opavnic.lab.run.lab import Lab
 from unit.ejfat.pipelines import IMPLEMENTATIONS
 
 pytestmark = pytest.mark.timeout(300)
-EJFAT = [sys.executable, "-m", "opavnic.cli.main", "ejfat"]
 EVENTS = 60
 SIZE = 20_000
 HOSTS = ["lb", "src", "w1", "w2"]
@@ -50,19 +49,11 @@ async def wait_for_line(process: Popen[str], word: str) -> str:
     return await asyncio.wait_for(asyncio.to_thread(read), 60)
 
 
-async def wait_for_slots(command: list[str], uri: str, workers: int, control: str = "") -> None:
+async def wait_for_slots(netns: str, uri: str, workers: int, control: str = "") -> None:
     """Wait until every slot of the calendar belongs to one of so many workers, each of which has some."""
-    question = [
-        *command,
-        "admin",
-        "status",
-        "--json",
-        "--uri",
-        uri,
-        *(["--control", control] if control else []),
-    ]
+    question = ["admin", "status", "--json", "--uri", uri, *(["--control", control] if control else [])]
     for _ in range(60):
-        status = json.loads(await program(*question))
+        status = json.loads((await run_ejfat_beside(netns, *question)).stdout)
         slots = [worker["slotsAssigned"] for worker in status["workers"]]
         if len(slots) == workers and all(slots) and sum(slots) == status["slotResolution"]:
             return
@@ -85,7 +76,8 @@ async def test_events_of_a_real_sender_arrive_whole_at_one_worker_each(
         programs: list[Popen[str]] = []
 
         def start(host: str, *arguments: str) -> Popen[str]:
-            programs.append(lab.popen(host, [*EJFAT, *arguments], stdin=-3, stdout=PIPE, stderr=PIPE))
+            netns = namespace_of(lab, host)
+            programs.append(start_ejfat(netns, *arguments, stdin=-3, stdout=PIPE, stderr=PIPE))
             return programs[-1]
 
         try:
@@ -105,13 +97,14 @@ async def test_events_of_a_real_sender_arrive_whole_at_one_worker_each(
                     "--name", name, "--out", str(tmp_path / name), "--timeout", "2", "--json",
                 )  # fmt: skip
                 await wait_for_line(workers[name], "session")
-            netns = ["ip", "netns", "exec", lab.host("lb").namespace.name]  # type: ignore[attr-defined]
-            await wait_for_slots([*netns, *EJFAT], uri, len(workers))
+            await wait_for_slots(namespace_of(lab, "lb"), uri, len(workers))
             ping = await lab.run("src", ["ping", "-c", "1", "-w", "30", "10.7.0.100"])
             assert ping.returncode == 0, ping.stdout
             first_tick = 1000
             what = ["--event-size", str(SIZE), "--rate", "60", "--first-tick", str(first_tick), "--json"]
-            sender = await lab.run("src", [*EJFAT, "send", "--uri", uri, *what, str(tmp_path / "data.bin")])
+            sender = await run_ejfat_beside(
+                namespace_of(lab, "src"), "send", "--uri", uri, *what, tmp_path / "data.bin"
+            )
             assert json.loads(sender.stdout)["events"] == EVENTS, sender.stderr
 
             def written() -> list[Path]:
@@ -146,7 +139,7 @@ async def test_load_balancer_on_a_tap_of_its_own_serves_the_host_behind_it(
     programs: list[Popen[str]] = []
 
     def start(*arguments: str) -> Popen[str]:
-        programs.append(Popen([*inside, *EJFAT, *arguments], stdin=-3, stdout=PIPE, stderr=PIPE, text=True))
+        programs.append(start_ejfat(namespace.name, *arguments, stdin=-3, stdout=PIPE, stderr=PIPE))
         return programs[-1]
 
     try:
@@ -176,7 +169,7 @@ async def test_load_balancer_on_a_tap_of_its_own_serves_the_host_behind_it(
                 "--timeout", "20", *extra,
             )  # fmt: skip
             await wait_for_line(worker, "session")
-            await wait_for_slots([*inside, *EJFAT], uri, 1, control)
+            await wait_for_slots(namespace.name, uri, 1, control)
             ping = ["ping", "-c", "1", "-w", "30", target.strip("[]")]
             assert "1 received" in await program(*inside, *ping), "the load balancer answers itself"
             sender = start(
@@ -242,13 +235,8 @@ async def test_load_balancer_ends_when_its_interface_is_gone(
     if kind == "--interface":
         await ip(namespace, "link", "add", "ejfat0", "type", "veth", "peer", "name", "ejfat1")
         await ip(namespace, "link", "set", "ejfat0", "up")
-    command = ["ip", "netns", "exec", namespace.name, *EJFAT, "lb", kind, "ejfat0", "--ipv4", "10.7.5.1"]
-    command += ["--listen", f"unix:{tmp_path}/cp.sock", "--pipeline", implementation]
-
-    def start() -> Popen[str]:
-        return Popen(command, stdin=-3, stdout=PIPE, stderr=PIPE, text=True)
-
-    lb = start()
+    options = ["--ipv4", "10.7.5.1", "--listen", f"unix:{tmp_path}/cp.sock", "--pipeline", implementation]
+    lb = start_ejfat(namespace.name, "lb", kind, "ejfat0", *options, stdin=-3, stdout=PIPE, stderr=PIPE)
     try:
         await wait_for_line(lb, "ready")
         await ip(namespace, "link", "set", "ejfat0", "up")
@@ -296,7 +284,7 @@ async def test_load_balancer_as_an_app_has_a_vnic_and_no_tap(
         ]
         command += ["--address", "10.7.0.3", "--out", "-", "--count", "20"]
         with (tmp_path / "out.bin").open("wb") as out:
-            worker = lab.popen("w1", [*EJFAT, *command], stdin=-3, stdout=out, stderr=PIPE)
+            worker = start_ejfat(namespace_of(lab, "w1"), *command, stdin=-3, stdout=out, stderr=PIPE)
         try:
             await wait_for_line(worker, "session")
             await wait_until(
@@ -304,7 +292,7 @@ async def test_load_balancer_as_an_app_has_a_vnic_and_no_tap(
                 "an epoch",
             )  # type: ignore[attr-defined]
             what = ["--event-size", str(SIZE), "--rate", "50", "--json", str(tmp_path / "data.bin")]
-            sender = await lab.run("src", [*EJFAT, "send", "--uri", status["uri"], *what])
+            sender = await run_ejfat_beside(namespace_of(lab, "src"), "send", "--uri", status["uri"], *what)
             assert json.loads(sender.stdout)["events"] == 20, sender.stderr
             assert await asyncio.wait_for(asyncio.to_thread(worker.wait), 30) == 0
         finally:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from subprocess import DEVNULL, PIPE
 
 import pytest
 
+from e2e.ejfat_commands import ejfat, run_ejfat
 from e2e.places import inside, ip, namespaces
-from processes import child
 
-EJFAT = [sys.executable, "-m", "opavnic.cli.main", "ejfat"]
 LINK_LOCAL = "fe80::fe"
 
 pytestmark = pytest.mark.timeout(180)
@@ -83,14 +81,14 @@ def test_worker_and_sender_behind_a_router_are_served(
     ip("route", "add", where, "via", back, "dev", "eth0", netns=lb)
     host = site.near if version == 4 else f"[{site.near}]"
     command = [
-        "ip", "netns", "exec", lb, *EJFAT, "lb", "--interface", "eth0", f"--ipv{version}", site.own,
+        "lb", "--interface", "eth0", f"--ipv{version}", site.own,
         "--listen", f"{host}:18008", "--period", "0.2", "--reserve", "run", "--senders", site.far,
         *([] if gateway is None else ["--gateway", gateway]),
     ]  # fmt: skip
-    with child(command, stdin=DEVNULL, stdout=PIPE) as balancer:
+    with ejfat(lb, *command, stdin=DEVNULL, stdout=PIPE) as balancer:
         assert balancer.stdout is not None
         uri = balancer.stdout.readline().strip()
-        done = inside(far, *EJFAT, "doctor", "--uri", uri, "--address", site.far, "--json", timeout_s=120)
+        done = run_ejfat(far, "doctor", "--uri", uri, "--address", site.far, "--json", timeout_s=120)
     assert done.stdout, done.stderr
     found = json.loads(done.stdout)
     assert found["ok"], found["checks"]

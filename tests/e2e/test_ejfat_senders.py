@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,10 +13,9 @@ from subprocess import PIPE
 
 import pytest
 
+from e2e.ejfat_commands import start_ejfat
 from e2e.places import inside, ip, namespaces
-from processes import child
 
-EJFAT = [sys.executable, "-m", "opavnic.cli.main", "ejfat"]
 SENDER, RECEIVER = "10.7.0.1", "10.7.0.2"
 SIZE = 300_000
 
@@ -33,18 +31,16 @@ class Link:
 
     def recv(self, *options: str, listen: str = f"{RECEIVER}:19522") -> subprocess.Popen[str]:
         """Start a receiver, which has bound its port when this returns."""
-        command = [*EJFAT, "recv", "--listen", listen, "--json", *options]
-        process = subprocess.Popen(
-            ["ip", "netns", "exec", self.receiver, *command], stdout=PIPE, stderr=PIPE, text=True
-        )
+        command = ["recv", "--listen", listen, "--json", *options]
+        process = start_ejfat(self.receiver, *command, stdout=PIPE, stderr=PIPE)
         assert process.stderr is not None
         assert "receiving" in process.stderr.readline()
         return process
 
-    def send(self, file: Path, *options: str) -> list[str]:
-        """Return the command that sends a file to the receiver, in events of a third of it."""
-        command = [*EJFAT, "send", "--to", RECEIVER, "--event-size", str(SIZE // 3), *options, str(file)]
-        return ["ip", "netns", "exec", self.sender, *command]
+    def send(self, file: Path, *options: str) -> subprocess.Popen[str]:
+        """Start to send a file to the receiver, in events of `SIZE` / 3 bytes."""
+        command = ["send", "--to", RECEIVER, "--event-size", str(SIZE // 3), *options, file]
+        return start_ejfat(self.sender, *command, stdout=PIPE, stderr=PIPE)
 
 
 def until(condition: Callable[[], bool], what: str) -> None:
@@ -87,7 +83,7 @@ def test_events_sent_before_the_next_hop_answers_arp_arrive_whole(link: Link, da
     assert inside(link.sender, "sh", "-c", asks).returncode == 0
     receiver = link.recv("--count", "3")
     try:
-        with child(link.send(data), stdout=PIPE, stderr=PIPE) as sender:
+        with link.send(data) as sender:
             until(lambda: RECEIVER in ip("neighbor", netns=link.sender), "the sender's kernel asks")
             ip(
                 "link", "set", "eth0", "arp", "on", netns=link.receiver
@@ -106,13 +102,11 @@ def test_packets_for_which_the_receivers_socket_has_no_room_are_counted(link: Li
     file.write_bytes(bytes(30_000_000))
     with link.recv() as receiver:
         receiver.send_signal(signal.SIGSTOP)
-        sent = subprocess.run(
-            link.send(file, "--json"), capture_output=True, text=True, check=True, timeout=60
-        )
+        sent, _ = link.send(file, "--json").communicate(timeout=60)
         receiver.send_signal(signal.SIGCONT)
         until(lambda: not waiting(receiver.pid), "everything has been read")
         receiver.send_signal(signal.SIGINT)
         said, _ = receiver.communicate(timeout=60)
     counters = json.loads(said)
     assert counters["missed"] > 0
-    assert counters["packets"] + counters["missed"] == json.loads(sent.stdout)["packets"]
+    assert counters["packets"] + counters["missed"] == json.loads(sent)["packets"]
