@@ -324,16 +324,20 @@ class ReservedInstance:
         """Leave out what the data plane counted before this reservation; see `observe`."""
         self._packets_seen, self._ahead_seen = packets, ahead
 
-    def excuse(self, pause_s: float, now: float, packets: int, ahead: int) -> None:
-        """Let a time in which nothing was evaluated, up to `now`, not count as silence of the workers.
+    def excuse(self, pause_s: float, now: float, packets: int, ahead: int, *, forget: bool = False) -> None:
+        """Let a time in which nothing was evaluated, up to `now`, count neither as silence nor as progress of ticks.
 
-        Args:    packets, ahead: see `observe`; what came in that time met bounds that were not made for it.
+        Args:    packets, ahead: see `observe`; what came in that time met bounds that were not made for it. forget: it
+            was so long that messages which the kernel kept came late, and that others are missing.
         """
         for session in self.sessions.values():
             session.reported_at = min(now, session.reported_at + pause_s)
         if packets != self._packets_seen:
             self._moved_at = now
         self.count_from(packets, ahead)
+        if forget:
+            self.ticks.rest()
+            self._ahead_since = self._behind_since = self.refused_at = self.ticks_refused_at = None
 
     def furthest(self, when: float, now: float) -> int:
         """Return the furthest tick in data that is believed until `when`."""

@@ -130,6 +130,7 @@ class LbApp:
         self._now = now or SteadyClock()
         self._unix = unix or now or time.time
         self._advanced_at: float | None = None
+        self._was_long = False
         self._store = StateStore(config.state, self._tell_storing) if config.state is not None else None
         self._servers: list[grpc.aio.Server] = []
         self._chains: ChainReports | None = None
@@ -370,19 +371,26 @@ class LbApp:
         self._timer = loop.call_later(self.config.period_s, turn)
 
     def _excuse_pause(self) -> None:
-        """After a time in which this process stood still, let it count neither as silence nor as progress of ticks."""
+        """After a time in which this process stood still, let it count neither as silence nor as progress of ticks.
+
+        The period after a long one, in which what the kernel kept may still be read, belongs to it.
+        """
         now = self._now()
         before, self._advanced_at = self._advanced_at, now
-        if before is None or now - before < self.config.period_s + _LATE_S:
+        pause = 0.0 if before is None else now - before
+        late = pause >= self.config.period_s + _LATE_S
+        was_long, self._was_long = self._was_long, late and pause >= self.config.plane.policy.rest_s
+        if not (late or was_long):
             return
         counters = self.pipeline.counters
         for reservation in self.plane.reservations.values():
             lb = counters.lb(reservation.instance)
-            reservation.balancer.excuse(now - before, now, lb.with_tick, lb.ahead)
+            reservation.balancer.excuse(
+                pause if late else 0.0, now, lb.with_tick, lb.ahead, forget=self._was_long or was_long
+            )
             lb.max_tick = 0
-        log.warning(
-            "nothing was evaluated for %.1f s: this does not count as silence of workers", now - before
-        )
+        if late:
+            log.warning("nothing was evaluated for %.1f s: this does not count as silence of workers", pause)
 
     def _program(self, updates: list[Update]) -> None:
         # A new epoch is written while its first tick is still ahead by the lead: after a crash, ticks that have
