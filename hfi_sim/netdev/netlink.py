@@ -34,6 +34,7 @@ RTM_NEWADDR: Final = 20
 RTM_DELADDR: Final = 21
 RTM_GETADDR: Final = 22
 RTM_NEWROUTE: Final = 24
+RTM_DELROUTE: Final = 25
 RTM_GETROUTE: Final = 26
 RTM_NEWNEIGH: Final = 28
 RTM_DELNEIGH: Final = 29
@@ -56,7 +57,7 @@ _NLMSG_DONE: Final = 3
 _NLM_F_REQUEST: Final = 0x1
 NLM_F_ACK: Final = 0x4
 NLM_F_DUMP: Final = 0x300
-_NLM_F_CREATE_EXCL: Final = 0x600
+NLM_F_CREATE_EXCL: Final = 0x600
 _AF_BRIDGE: Final = 7
 _NTF_SELF: Final = 0x02
 _NDA_LLADDR: Final = 2
@@ -337,7 +338,7 @@ class LinkClient:
     def add_ip(self, ifindex: int, interface: IpInterface) -> None:
         """Give the interface an IP address with its prefix length."""
         fields = _address_fields(ifindex, interface)
-        self._request(ifaddrmsg(), RTM_NEWADDR, _NLM_F_CREATE_EXCL, fields, f"add address {interface}")
+        self._request(ifaddrmsg(), RTM_NEWADDR, NLM_F_CREATE_EXCL, fields, f"add address {interface}")
 
     def remove_ip(self, ifindex: int, interface: IpInterface) -> None:
         """Take an IP address from the interface."""

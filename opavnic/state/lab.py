@@ -29,7 +29,9 @@ class _VnicFacts(StateModel):
     vport_num: int
     interface: str
     ip: str | None
-    """Address and prefix length."""
+    """Its first address, with the prefix length."""
+    other_ips: list[str]
+    """Its further addresses."""
     mac: str | None
     mtu: int | None
     state: str

@@ -14,11 +14,12 @@ from pathlib import Path
 import pytest
 
 from native_module import needs_native
+from opavnic.lab.file.host_setup import HostSetup
 from opavnic.lab.ownership.cleanup import prune
 from opavnic.lab.ownership.namespaces import NETNS_DIR, programs_in
 from opavnic.lab.ownership.process import process_start_time
 from opavnic.lab.ownership.runtime import Journal
-from opavnic.lab.run.by_hand import namespaces_by_hand
+from opavnic.lab.run.by_hand import OwnNamespace, namespaces_by_hand
 from processes import child
 
 Program = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -321,7 +322,12 @@ def test_save_names_what_the_hosts_have_changed(running: Journal, opavnic: Progr
 def test_namespace_that_cannot_be_read_hides_nothing_of_the_others(namespace: Path) -> None:
     ip("-n", namespace.name, "link", "add", "br0", "type", "bridge")
     gone = namespace.with_name(f"{namespace.name}-gone")
-    found = namespaces_by_hand({"h1": (gone, frozenset()), "h2": (namespace, frozenset({"lo"}))})
+    found = namespaces_by_hand(
+        {
+            "h1": OwnNamespace(gone, frozenset(), HostSetup()),
+            "h2": OwnNamespace(namespace, frozenset({"lo"}), HostSetup()),
+        }
+    )
     assert [line.partition(":")[0] for line in found] == ["h1", "h2"]
     assert str(gone) in found[0]
     assert found[1] == "h2: interface br0"

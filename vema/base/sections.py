@@ -94,9 +94,35 @@ Size = Annotated[
     _written(size_text),
     WithJsonSchema({"type": ["string", "integer"], "description": "bytes: 65536, 64K, 16M"}),
 ]
-SubnetOrNone = Annotated[
-    Subnet | None,
-    BeforeValidator(lambda value: None if value is None else parse_subnet(value)),
-    PlainSerializer(lambda value: None if value is None else str(value), when_used="json"),
-    WithJsonSchema({"type": ["string", "null"], "description": "10.9.2.0/24; the first host gets .1"}),
+
+
+def parse_subnets(value: object) -> tuple[Subnet, ...]:
+    """Return no subnet, one, or those of a list. Raises ValueError, as `parse_subnet`."""
+    if value is None:
+        return ()
+    return tuple(map(parse_subnet, value)) if isinstance(value, list | tuple) else (parse_subnet(value),)
+
+
+def _subnets_written(subnets: tuple[Subnet, ...]) -> object:
+    written = [str(subnet) for subnet in subnets]
+    return written if len(written) > 1 else next(iter(written), None)
+
+
+_SUBNET_TEXT: Final = "10.9.2.0/24; the first host gets .1"
+Subnets = Annotated[
+    tuple[Subnet, ...],
+    BeforeValidator(parse_subnets),
+    PlainSerializer(_subnets_written, when_used="json"),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": ["string", "null"], "description": _SUBNET_TEXT},
+                {
+                    "type": "array",
+                    "items": {"type": "string"},
+                    "description": "several, such as IPv4 and IPv6",
+                },
+            ]
+        }
+    ),
 ]

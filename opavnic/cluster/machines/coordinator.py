@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -11,6 +12,7 @@ from opavnic.cluster.errors import AskError, ClusterError, ClusterInputError
 from opavnic.cluster.machines.node import Machine, digest_of, place_lab
 from opavnic.cluster.machines.part import Programs
 from opavnic.cluster.protocol.transport import NodeName, NodeState, Transport
+from opavnic.lab.file.environment import variables_of
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.model import LabModel
 from opavnic.lab.hosts.machine import NetdevKind
@@ -142,6 +144,7 @@ class Coordinator(Machine):
         body = {
             "lab": self._model.name,
             "text": self._text,
+            "environment": variables_of(self._text, os.environ),
             "file": self._file,
             "digest": digest_of(self._text),
             "machines": list(self.placement.hosts),

@@ -78,7 +78,7 @@ class Member(Machine):
                 self._follower.forget()
                 self._ready_soon()
             return {"runs": True}
-        model = parse_lab(str(body["text"]), str(body["file"]))
+        model = parse_lab(str(body["text"]), str(body["file"]), dict(body["environment"]))
         placement = place_lab(model, [str(name) for name in body["machines"]])
         netdev: NetdevKind = "memory" if body["netdev"] == "memory" else "tap"
         lab = self._make_lab(model, placement, manages=False, file=str(body["file"]), netdev=netdev)

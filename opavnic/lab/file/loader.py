@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,9 +28,10 @@ def load_lab(file: Path) -> LabModel:
     return parse_lab(read_text(file, MAX_FILE_BYTES, KIND), str(file))
 
 
-def parse_lab(text: str, source: str) -> LabModel:
-    """Check the text of a lab file. `source` names it in messages.
+def parse_lab(text: str, source: str, environment: Mapping[str, str] | None = None) -> LabModel:
+    """Check the text of a lab file.
 
+    Args:    source: names it in messages. environment: what `${NAME}` stands for; None: that of this process.
     Raises:  ConfigError: one line for each mistake.
     """
     try:
@@ -37,14 +40,14 @@ def parse_lab(text: str, source: str) -> LabModel:
         line = text.count("\n", 0, error.start) + 1
         raise ConfigError([f"{source}:{line}: not text: half of a surrogate pair"]) from error
     try:
-        document = YamlSource(text, KIND)
+        document = YamlSource(text, KIND, os.environ if environment is None else environment)
     except YamlError as error:
         raise ConfigError([f"{source}:{error.line}: {error.reason}"]) from error
     if not isinstance(document.data, dict):
         raise ConfigError([f"{source}:1: a lab file is a mapping with name, hosts and vesws; see examples/"])
     spread = spread_lab(document.data)
     problems = [*document.problems, *spread.problems]
-    if spread.problems:  # further checks would report names that were never spread
+    if document.has_unset or spread.problems:  # further checks would report names that were never spread
         raise ConfigError(document.lines(source, problems))
     model = None
     try:

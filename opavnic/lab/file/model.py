@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from functools import cached_property
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
     AfterValidator,
     BeforeValidator,
+    ConfigDict,
     Field,
     WithJsonSchema,
     model_validator,
@@ -32,9 +34,10 @@ from opavnic.datapath.selection import EngineWanted
 from opavnic.lab.file.cluster_model import Cluster
 from opavnic.lab.file.fabric_model import FabricModel
 from opavnic.lab.file.guest_model import GuestKeys, guest_problems, is_guest
+from opavnic.lab.file.host_setup import HostSetup, host_numbers, setup_problems
 from opavnic.lab.file.name_rules import InterfaceName, LabName
 from opavnic.lab.file.sections import HOSTS_SCHEMA, MEMBERS_SCHEMA, AlsoAccepts, Schema
-from opavnic.lab.file.spread import spread_lab
+from opavnic.lab.file.spread import FREE_KEYS, spread_lab
 from opavnic.lab.file.topology import cut_off, lab_topology
 from opavnic.lab.file.uplink_model import Uplink, uplink_problems
 from opavnic.world.em_node import EM_NODE
@@ -108,7 +111,7 @@ FaultText = Annotated[
 ]
 
 
-class Host(GuestKeys):
+class Host(HostSetup, GuestKeys):
     """One machine with HFIs: a network namespace of the lab's own, or something that was there before."""
 
     hfis: Annotated[int, Field(strict=True, ge=1, le=16)] = 1
@@ -200,6 +203,8 @@ class AppModel(Section):
 class LabModel(Section):
     """A whole lab file, without the sections of parts."""
 
+    model_config = ConfigDict(json_schema_extra={"patternProperties": {f"^{FREE_KEYS}": {}}})
+
     name: LabName
     fabric: Annotated[FabricModel, BeforeValidator(empty_is_default)] = FabricModel()
     hosts: Annotated[
@@ -247,7 +252,12 @@ class LabModel(Section):
 
     @model_validator(mode="after")
     def _sections_fit(self) -> LabModel:
-        problems = cross_problems(self.model_dump()) or unused_settings(self) or fabric_problems(self)
+        problems = (
+            cross_problems(self.model_dump())
+            or _clashes(self)
+            or unused_settings(self)
+            or fabric_problems(self)
+        )
         if problems:
             raise CrossError(problems)
         return self
@@ -273,25 +283,35 @@ class LabModel(Section):
         return led_out or self.hosts[host].tap is not None
 
     def address(self, vesw: Vesw, host: str) -> IpInterface | None:
-        """Return the IP address of a VNIC, with the prefix; None without a subnet, and for the port of a bridge."""
-        return None if self.is_bridge_port(vesw, host) else self.ip_of(vesw, host)
+        """Return the first IP address of a VNIC, with the prefix; None where it has none."""
+        return next(iter(self.addresses(vesw, host)), None)
 
-    def ip_of(self, vesw: Vesw, host: str) -> IpInterface | None:
-        """Return the IP address kept for a host in a virtual switch, with the prefix; None without a subnet."""
-        return None if vesw.subnet is None else self._nth_address(vesw.subnet, host)
+    def addresses(self, vesw: Vesw, host: str) -> tuple[IpInterface, ...]:
+        """Return the IP addresses of a VNIC, with their prefixes; none for the port of a bridge."""
+        return () if self.is_bridge_port(vesw, host) else self.ips_of(vesw, host)
 
-    def address_in(self, subnet: Subnet, host: str) -> IpInterface | None:
-        """Return the IP address that a host gets in a subnet, with the prefix.
+    def ips_of(self, vesw: Vesw, host: str) -> tuple[IpInterface, ...]:
+        """Return the IP addresses kept for a host in a virtual switch, with their prefixes."""
+        own = self.hosts[host].addresses.get(vesw.name)
+        return tuple(self._nth_address(subnet, host) for subnet in vesw.subnet) if own is None else own
+
+    def addresses_in(self, vesw: str, subnets: Iterable[Subnet], host: str) -> tuple[IpInterface, ...]:
+        """Return the IP addresses of a host in a virtual switch that an EM may have added, with their prefixes.
 
         None in a subnet that is too small, and for a virtual machine: its VNIC is a port of a bridge.
         """
-        if self.hosts[host].tap is not None or subnet.num_addresses < len(self.hosts) + 2:
-            return None
-        return self._nth_address(subnet, host)
+        if (own := self.hosts[host].addresses.get(vesw)) is not None:
+            return own
+        fitting = [subnet for subnet in subnets if subnet.num_addresses >= self.numbers[host] + 2]
+        return () if self.hosts[host].tap else tuple(self._nth_address(subnet, host) for subnet in fitting)
+
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        """Which address of every subnet each host gets."""
+        return host_numbers(self.hosts)
 
     def _nth_address(self, subnet: Subnet, host: str) -> IpInterface:
-        number = list(self.hosts).index(host) + 1
-        return ipaddress.ip_interface(f"{subnet[number]}/{subnet.prefixlen}")
+        return ipaddress.ip_interface(f"{subnet[self.numbers[host]]}/{subnet.prefixlen}")
 
 
 class CrossError(OpavnicError, InputError, ValueError):
@@ -310,7 +330,10 @@ def cross_problems(data: Any) -> list[Problem]:
     hosts = dict(data["hosts"]) if isinstance(data, dict) and isinstance(data.get("hosts"), dict) else {}
     vesws = data.get("vesws") if isinstance(data, dict) else None
     entries = [(i, v) for i, v in enumerate(vesws if isinstance(vesws, list) else []) if isinstance(v, dict)]
-    problems = repeated(entries, "id") + repeated(entries, "name") + subnet_problems(entries, len(hosts))
+    highest = max(host_numbers(hosts).values(), default=0)
+    problems = (
+        repeated(entries, "id") + repeated(entries, "name") + subnet_problems(entries, len(hosts), highest)
+    )
     problems += repeated(entries, "multicast_lid", besides=AUTO)
     for index, vesw in entries:
         problems += _member_problems(("vesws", index, "members"), vesw.get("members"), hosts, len(problems))
@@ -323,7 +346,30 @@ def cross_problems(data: Any) -> list[Problem]:
     by_name = {vesw["name"]: vesw for _, vesw in entries if isinstance(vesw.get("name"), str)}
     uplinks = data.get("uplinks") if isinstance(data, dict) else None
     problems += uplink_problems(uplinks, hosts, by_name, len(problems))
+    apps = data.get("apps") if isinstance(data, dict) else None
+    of_apps = (
+        {str(app.get("host")) for app in apps or () if isinstance(app, dict)}
+        if isinstance(apps, list)
+        else ()
+    )
+    problems += setup_problems(hosts, [vesw for _, vesw in entries], of_apps)
     return problems + _app_problems(data, hosts, entries)
+
+
+def _clashes(model: LabModel) -> list[Problem]:
+    """Return a problem for each address of its own of a host that another host has in the same virtual switch."""
+    problems = []
+    own = [(name, vesw) for name, host in model.hosts.items() for vesw in host.addresses]
+    for vesw in model.vesws:
+        if all(name != vesw.name for _, name in own):
+            continue
+        has: dict[object, str] = {}
+        for host in sorted(vesw.members, key=lambda member: (member, vesw.name) in own):
+            for address in model.ips_of(vesw, host):
+                if (other := has.setdefault(address.ip, host)) != host:
+                    path: KeyPath = ("hosts", host, "addresses", vesw.name)
+                    problems.append(Problem(path, f'{address.ip} is already that of host "{other}"'))
+    return problems
 
 
 def _app_problems(
@@ -400,10 +446,16 @@ _OF_THE_EM: Final = ("default_ports", "multicast_lid", "mac", "rc", "qos", "link
 
 
 def unused_settings(model: LabModel) -> list[Problem]:
-    """Return a problem for each key of a virtual switch that only the built-in EM sets, where it does not run."""
+    """Return a problem for each key that only works with the built-in managers, where they do not run."""
+    problems = []
+    if "external" in (model.em.mode, model.subnet_manager.mode) or model.em.mode == "off":
+        text = "the lab does not wait for VNICs that are not its own manager's: add routes once they are up"
+        problems = [
+            Problem(("hosts", name, "routes"), text) for name, host in model.hosts.items() if host.routes
+        ]
     if model.em.mode == "builtin":
-        return []
-    return [
+        return problems
+    return problems + [
         Problem(
             ("vesws", index, key), f"only the built-in EM sets this, and em: {model.em.mode} runs without it"
         )

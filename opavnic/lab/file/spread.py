@@ -9,12 +9,15 @@ from typing import Any, Final
 from vema.em.desired.problems import KeyPath, Problem
 from vema.em.desired.ranges import MAX_NAMES, Spread, spread_vesws
 
+FREE_KEYS: Final = "x-"
+"""Keys at the top of a file that begin so hold what YAML anchors refer to."""
 _SWITCHES: Final[KeyPath] = ("fabric", "topology", "switches")
 _LINKS: Final[KeyPath] = ("fabric", "topology", "links")
 
 
 def spread_lab(data: Any) -> Spread:
-    """Return the data of a lab file without counts and ranges. Data that has none comes back as it is.
+    """Return the data of a lab file without counts and ranges. Data that has none comes back as it is, without its
+    `x-` keys.
 
     `hosts: 16` and `hosts: {h[1-16]: {}}` become h1 to h16; `members: all` all hosts; a link between two ranges becomes
     one link for each pair, in order.
@@ -22,6 +25,7 @@ def spread_lab(data: Any) -> Spread:
     spread = Spread(data)
     if not isinstance(data, Mapping):
         return spread
+    data = {key: value for key, value in data.items() if not str(key).startswith(FREE_KEYS)}
     hosts = _hosts(spread, data.get("hosts"))
     spread.data = {**data, "hosts": hosts} if "hosts" in data else dict(data)
     spread_vesws(spread, [str(name) for name in hosts] if isinstance(hosts, Mapping) else None)
@@ -33,7 +37,7 @@ def spread_lab(data: Any) -> Spread:
             written["switches"] = _keys(spread, written["switches"], _SWITCHES)
         if isinstance(written.get("links"), list):
             written["links"] = _links(spread, written["links"])
-        spread.data["fabric"] = {**fabric, "topology": written}  # type: ignore[dict-item]
+        spread.data["fabric"] = {**fabric, "topology": written}
     return spread
 
 

@@ -13,6 +13,7 @@ from opavnic.lab.file.guest_model import GUESTS_WITH_NAMESPACE
 from opavnic.lab.file.name_rules import InterfaceName
 from vema.base.sections import Section
 from vema.em.desired.problems import KeyPath, Problem
+from vema.em.desired.subnets import subnets_in
 
 KINDS: Final = ("bridge", "nic", "nat")
 
@@ -132,8 +133,7 @@ def _place_problems(
     if told.get("netns", "own") != "own" or any(told.get(key) is not None for key in GUESTS_WITH_NAMESPACE):
         text = f'host "{host}" is not one of the lab\'s own: nat needs a host with a namespace of its own'
         return [Problem((*path, "host"), text)]
-    subnet = its.get("subnet")
-    if subnet is None or ":" in str(subnet):
+    if all(subnet.version == 6 for subnet in subnets_in(its).values()):
         return [Problem((*path, "nat"), f'"{vesw}" has no IPv4 subnet: nat translates IPv4 addresses')]
     return []
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +13,7 @@ from hfi_sim.base.errors import InputError
 from hfi_sim.base.text import with_article
 from opavnic.base import files
 from opavnic.base.errors import OpavnicError
+from opavnic.lab.file.environment import UnsetError, with_variables
 from opavnic.lab.file.errors import ConfigError
 from vema.em.desired.problems import KeyPath, Problem, path_text
 
@@ -71,17 +72,22 @@ def read_text(file: Path, limit: int, what: str) -> str:
 class YamlSource:
     """A parsed YAML document: `data` as plain Python objects, and the line of every value in it."""
 
-    def __init__(self, text: str, what: str) -> None:
+    def __init__(self, text: str, what: str, environment: Mapping[str, str] | None = None) -> None:
         """Parse `text`.
 
-        Args:    what: the kind of file, for messages.
+        Args:    what: the kind of file, for messages. environment: variables that replace `${NAME}` in its values;
+                 None: such a text stays as it is.
         Raises:  YamlError: not YAML, more than one document, too large, or an alias that contains itself.
         """
         self.problems: list[Problem] = []
-        """Mistakes that YAML itself allows: duplicate keys."""
+        """Mistakes that YAML itself allows: duplicate keys, variables that are not set."""
+        self.has_unset = False
+        """Whether a variable is not set: then values are not what they will be."""
         self._lines: dict[KeyPath, int] = {}
         self._nodes = 0
         self._what = what
+        self._environment = environment
+        self._replaced: set[int] = set()
         self.data: Any = None
         came_to = self._count(text)
         try:
@@ -157,6 +163,7 @@ class YamlSource:
         if self._nodes > MAX_NODES:
             raise self._too_many(line)
         self._lines.setdefault(path, line)
+        self._put_variables(node, path)
         self._check_tag(node, path, line)
         if isinstance(node, yaml.ScalarNode):
             self._check_scalar(node, path, line)
@@ -175,6 +182,7 @@ class YamlSource:
             if key.tag == f"{_TAG}merge":
                 self._walk(value, path, above)
                 continue
+            self._put_variables(key, path)
             self._check_tag(key, path, line)
             self._check_scalar(key, path, line)
             name = key.value
@@ -186,6 +194,27 @@ class YamlSource:
             seen.setdefault(name, line)
             self._lines[here] = line
             self._walk(value, here, above)
+
+    def _put_variables(self, node: yaml.Node, path: KeyPath) -> None:
+        """Replace the variables of a value, once; what stands there without quotes may be a number then."""
+        if self._environment is None or not isinstance(node, yaml.ScalarNode) or id(node) in self._replaced:
+            return
+        self._replaced.add(id(node))
+        is_plain = node.style is None and node.tag == self._tag_of(node.value)
+        try:
+            value = with_variables(node.value, self._environment)
+        except UnsetError as error:
+            self.problems.append(Problem(path, str(error)))
+            self.has_unset = True
+            return
+        if value != node.value:
+            node.value = value
+            node.tag = self._tag_of(value) if is_plain else node.tag
+
+    def _tag_of(self, value: str) -> str:
+        """Return the tag of a value that stands without quotes."""
+        tag: str = self._loader.resolve(yaml.ScalarNode, value, (True, False))  # type: ignore[no-untyped-call]
+        return tag
 
     def _check_tag(self, node: yaml.Node, path: KeyPath, line: int) -> None:
         """Reject tags that PyYAML would build but our files do not use: sets, ordered mappings, bytes, objects."""

@@ -87,8 +87,7 @@ def named_vnics(
             continue
         addresses = tuple(vnic.netdev.ip_addresses)
         if vnic.asked is not None and model.hosts[vnic.host].tap is not None:
-            kept = model.ip_of(vesws[vnic.asked.vesw.name], vnic.host)
-            addresses = () if kept is None else (kept,)
+            addresses = model.ips_of(vesws[vnic.asked.vesw.name], vnic.host)
         id_ = vnic.adapter.vesw_id or (0 if vnic.asked is None else vnic.asked.vesw.id)
         hosts[vnic.host].append((vesw_names.get(id_, vnic.interface), addresses))
     return hosts

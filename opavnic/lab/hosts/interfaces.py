@@ -13,7 +13,7 @@ from opavnic.world.host_backends.given import INTERFACE_NAME_MAX
 def plan_interfaces(model: LabModel, host: str) -> list[Interface]:
     """Return the VNICs of a host: vport 1, 2, ... in the order of the virtual switches in the file."""
     return [
-        Interface(host, vesw, number, vesw.name, model.address(vesw, host))
+        Interface(host, vesw, number, vesw.name, model.addresses(vesw, host))
         for number, vesw in enumerate(model.vesws_of(host), start=1)
     ]
 

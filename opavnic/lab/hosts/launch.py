@@ -20,28 +20,34 @@ from opavnic.lab.ownership.runtime import LabDir
 
 _FAILED: Final = 126
 _OWN, _MACHINE = "own", "machine"
+_REQUIRED, _WHERE_POSSIBLE = "required", "where-possible"
 
 
-def command_with_devices(socket: Path, host: str, *, own_sysfs: bool, command: Sequence[str]) -> list[str]:
+def command_with_devices(
+    socket: Path, host: str, *, own_sysfs: bool, command: Sequence[str], required: bool = True
+) -> list[str]:
     """Return what starts `command` on a host, in whose network namespace the caller is already.
 
     Args:  socket: where the lab lets programs have devices. own_sysfs: the host has a network namespace of its own.
+           required: fail without them.
     """
     kind = _OWN if own_sysfs else _MACHINE
-    return [sys.executable, "-P", "-m", __name__, str(socket), host, kind, *command]
+    need = _REQUIRED if required else _WHERE_POSSIBLE
+    return [sys.executable, "-P", "-m", __name__, str(socket), host, kind, need, *command]
 
 
 def main() -> int:
     """Become the program; return the exit status if that fails."""
-    socket, host, kind, *command = sys.argv[1:]
+    socket, host, kind, need, *command = sys.argv[1:]
     try:
         if not own_mounts(own_sysfs=kind == _OWN):
             raise EntryError("a mount namespace of its own is not permitted")
         name_host(LabDir(Path(socket).parent), host, is_private=True)
         enter_devices(Path(socket), host)
     except EntryError as error:
-        sys.stderr.write(f"opavnic: no umad devices on host {host}: {error}\n")
-        return _FAILED
+        if need == _REQUIRED:
+            sys.stderr.write(f"opavnic: no umad devices on host {host}: {error}\n")
+            return _FAILED
     for number in (
         signal.SIGPIPE,
         signal.SIGXFSZ,

@@ -15,6 +15,7 @@ from opavnic.lab.file.model import LabModel
 from opavnic.lab.hosts.guests.guest import MACHINE, Guest, proven_namespace
 from opavnic.lab.hosts.guests.kinds import KINDS
 from opavnic.lab.hosts.interfaces import avoid_taken_names, plan_interfaces
+from opavnic.lab.hosts.setup import set_up_kernel
 from opavnic.lab.hosts.vnics import HostVnic
 from opavnic.lab.ownership.cleanup import netdev_names, remove_namespaces, undo
 from opavnic.lab.ownership.identity import NamespaceId
@@ -95,6 +96,8 @@ class LabHosts:
         if keys.is_own:
             host = TapHost(name, interfaces, self._make_namespace(name), mark, vnet_hdr=vnet_hdr)
             self._cleanups.add(f"host {name}", host.close)
+            if keys.changes_its_kernel:
+                set_up_kernel(host, keys)
             return host
         if self._journal.private:
             where = "is a guest" if keys.netns != "host" else "has netns: host"

@@ -18,12 +18,17 @@ from opavnic.world.host_backends.backend import HostBackend
 
 
 def start_program(
-    host: HostBackend, command: Sequence[str], devices: Path | None = None, **options: Any
+    host: HostBackend,
+    command: Sequence[str],
+    devices: Path | None = None,
+    *,
+    needs_devices: bool = True,
+    **options: Any,
 ) -> subprocess.Popen[str]:
     """Start a program on a host, with text streams; `options` are those of subprocess.Popen.
 
-    Args:    devices: the socket where the lab lets programs have the devices of a host; None: it has none. Without them
-             a program that must have them says why, and ends with 126.
+    Args:    devices: the socket where the lab lets programs have the devices of a host; None: it has none.
+             needs_devices: without them it says why, and ends with 126.
     Raises:  LabError: no such program, or the host cannot run programs.
     """
     if host.runs_no_programs:
@@ -34,7 +39,9 @@ def start_program(
         environment = options.get("env") or os.environ
         if shutil.which(command[0], path=environment.get("PATH")) is None:
             raise LabError(f"cannot run {command[0]}: there is no such program")
-        words = command_with_devices(devices, host.name, own_sysfs=host.namespace is not None, command=words)
+        words = command_with_devices(
+            devices, host.name, own_sysfs=host.namespace is not None, command=words, required=needs_devices
+        )
     try:
         return run_in_namespace(host.namespace, lambda: subprocess.Popen(words, text=True, **options))
     except OSError as error:

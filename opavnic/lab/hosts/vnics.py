@@ -23,8 +23,8 @@ class HostVnic:
     """Its entry in the lab file; None if an EM has created a vport that the file does not mention."""
     adapter: Adapter | None
     """None until the EM has created it, and while its driver is gone."""
-    address: IpInterface | None = None
-    """The IP address that it was given."""
+    addresses: tuple[IpInterface, ...] = ()
+    """The IP addresses that it was given."""
     lost: str = ""
     """Why its host is gone; empty while it is there."""
 
@@ -65,7 +65,7 @@ def vnics_of(host: HostBackend, port: VnicPort) -> list[HostVnic]:
                 name,
                 asked.get(number),
                 adapter,
-                host.address_of(number),
+                host.addresses_of(number),
                 host.lost,
             )
         )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +14,8 @@ from hfi_sim.base.errors import NetdevError
 from hfi_sim.base.types import mac_text
 from hfi_sim.netdev.namespace import CLONE_NEWNET, Libc, run_in_namespace, run_in_thread
 from hfi_sim.netdev.netlink import LinkClient
+from opavnic.lab.file.host_setup import HostSetup
+from opavnic.lab.hosts.setup import set_sysctls
 from opavnic.lab.hosts.vnics import HostVnic
 from opavnic.lab.ownership.namespaces import OWN_SYSCTLS
 from opavnic.lab.run.lab import Lab
@@ -52,49 +56,61 @@ def _changes(lab: Lab, vnic: HostVnic, mtus: Mapping[int, int]) -> Iterator[str]
     if any(base) and netdev.host_address != base:
         yield f"MAC address {mac_text(netdev.host_address)} instead of {mac_text(base)}"
     has = set(netdev.ip_addresses)
-    for address in sorted(map(str, has - {vnic.address})):
+    for address in sorted(map(str, has - set(vnic.addresses))):
         yield f"IP address {address}"
-    kept = vnic.address is not None and lab.netdev == "tap" and not lab.host(vnic.host).is_machine
-    if kept and vnic.address not in has:
-        yield f"IP address {vnic.address} is missing"
+    if lab.netdev == "tap" and not lab.host(vnic.host).is_machine:
+        yield from (f"IP address {address} is missing" for address in vnic.addresses if address not in has)
 
 
-def namespaces_of(lab: Lab) -> dict[str, tuple[Path, frozenset[str]]]:
-    """Return the namespaces that are the lab's own, by host, each with the interfaces that the lab has made there.
+@dataclass(frozen=True, slots=True)
+class OwnNamespace:
+    """A namespace of a lab, and what the lab has made there."""
 
-    Hosts with uplinks are left out: the lab itself has made interfaces, routes and settings for these.
+    path: Path
+    interfaces: frozenset[str]
+    setup: HostSetup
+
+
+def namespaces_of(lab: Lab) -> dict[str, OwnNamespace]:
+    """Return the namespaces that are the lab's own, by host.
+
+    Hosts with uplinks or commands are left out: the lab itself has made interfaces, routes and settings for these.
     """
-    led_out = {uplink.host for uplink in lab.model.uplinks.values()}
+    left_out = {uplink.host for uplink in lab.model.uplinks.values()}
+    left_out |= {name for name, host in lab.model.hosts.items() if host.exec}
     vnics: dict[str, set[str]] = {}
     for vnic in lab.vnics():
         vnics.setdefault(vnic.host, {"lo"}).add(vnic.interface)
     return {
-        name: (host.namespace, frozenset(vnics.get(name, {"lo"})))
+        name: OwnNamespace(host.namespace, frozenset(vnics.get(name, {"lo"})), lab.model.hosts[name])
         for name, host in lab.hosts.items()
-        if host.namespace is not None and lab.model.hosts[name].is_own and name not in led_out
+        if host.namespace is not None and lab.model.hosts[name].is_own and name not in left_out
     }
 
 
-def namespaces_by_hand(namespaces: Mapping[str, tuple[Path, frozenset[str]]]) -> list[str]:
+def namespaces_by_hand(namespaces: Mapping[str, OwnNamespace]) -> list[str]:
     """Return what people have made in namespaces of the lab: routes, interfaces, sysctls. It takes a while.
 
-    Sysctls are compared with those of a fresh namespace.
+    Sysctls are compared with those of a fresh namespace that is given the sysctls of the lab file.
     """
     found: list[str] = []
-    fresh = run_in_thread(_fresh_sysctls, "fresh namespace") if namespaces else {}
-    for host, (namespace, own) in namespaces.items():
+    plain = run_in_thread(_fresh_sysctls, "fresh namespace") if namespaces else {}
+    for host, its in namespaces.items():
         try:
-            found += [f"{host}: {what}" for what in _namespace_by_hand(namespace, own, fresh)]
+            said = its.setup.sysctls
+            fresh = run_in_thread(partial(_fresh_sysctls, said), "fresh namespace") if said else plain
+            found += [f"{host}: {what}" for what in _namespace_by_hand(its, fresh)]
         except (OSError, NetdevError) as error:
             found.append(f"{host}: what was made by hand is unknown: {error}")
     return found
 
 
-def _namespace_by_hand(namespace: Path, own: frozenset[str], fresh: Sysctls) -> Iterator[str]:
-    with contextlib.closing(LinkClient(namespace)) as links:
-        yield from (f"route {route}" for route in links.routes_by_hand())
-        yield from (f"interface {name}" for name in sorted(set(links.names()) - own))
-    now = run_in_namespace(namespace, _sysctls)
+def _namespace_by_hand(its: OwnNamespace, fresh: Sysctls) -> Iterator[str]:
+    told = {"default" if not to.prefixlen else str(to) for to in (it.destination for it in its.setup.routes)}
+    with contextlib.closing(LinkClient(its.path)) as links:
+        yield from (f"route {route}" for route in links.routes_by_hand() if route.split()[0] not in told)
+        yield from (f"interface {name}" for name in sorted(set(links.names()) - its.interfaces))
+    now = run_in_namespace(its.path, _sysctls)
     changed = [
         f"{key} = {now[key]}"
         for key, value in fresh.items()
@@ -111,8 +127,9 @@ def _follows(key: str, now: Sysctls, fresh: Sysctls) -> bool:
     return of_ipv4 and now.get(_FORWARD) != fresh.get(_FORWARD)
 
 
-def _fresh_sysctls() -> Sysctls:
+def _fresh_sysctls(said: Mapping[str, str] | None = None) -> Sysctls:
     Libc().unshare(CLONE_NEWNET)
+    set_sysctls(said or {}, are_all_there=False)
     return _sysctls()
 
 

@@ -28,6 +28,7 @@ from opavnic.lab.hosts.host_files import HostFiles, named_vnics
 from opavnic.lab.hosts.machine import LabHosts, NetdevKind
 from opavnic.lab.hosts.names import NamedVnic
 from opavnic.lab.hosts.programs import run_program, start_program
+from opavnic.lab.hosts.setup import finish
 from opavnic.lab.hosts.uplinks.ways import Ways
 from opavnic.lab.hosts.vnics import HostVnic, vnics_of
 from opavnic.lab.ownership.cleanup import take_over
@@ -231,6 +232,7 @@ class Lab:
             self._ways.connect(self._machine.places())
         if files is not None:
             files.write()
+        await self._set_up_hosts()
         world = self._as_parts_see_it(self._world)
         await self.parts.start_installed(self.model, lab_file_directory, world, self._hosts_here)
         for fault in (*losses(self.model), *self.model.faults):
@@ -239,6 +241,17 @@ class Lab:
         if self.share is not None:
             await self.share.await_others()
         self.progress("ready")
+
+    async def _set_up_hosts(self) -> None:
+        """Set up the hosts that the lab file says more of, now that they have their VNICs."""
+        setups = {name: it for name in self.hosts if (it := self.model.hosts[name]).changes_its_kernel}
+        if self.netdev != "tap" or not setups:
+            return
+        if self.world.managed_by == "remote":
+            await self._wait_ready(None)
+        self.progress(f"setting up {counted(len(setups), 'host')}")
+        devices = self.directory.device_socket if self._claimed else None
+        await finish({name: self.hosts[name] for name in setups}, setups, devices)
 
     def _name_vesws(self) -> None:
         """Let hosts ask what the virtual switches of VNICs are that the lab file does not mention."""
@@ -251,11 +264,11 @@ class Lab:
             return None
         core = None if self.manager is None else self.manager.em.core
         sections = [*self.model.vesws, *(() if core is None else core.config.vesws)]
-        subnet = next((item.subnet for item in sections if item.id == vesw_id and item.subnet), None)
+        subnets = next((item.subnet for item in sections if item.id == vesw_id and item.subnet), ())
         bridged = any(
             vesw.id == vesw_id and self.model.is_bridge_port(vesw, host) for vesw in self.model.vesws
         )
-        return VeswFacts(name, None if bridged or subnet is None else self.model.address_in(subnet, host))
+        return VeswFacts(name, () if bridged else self.model.addresses_in(name, subnets, host))
 
     def _vesws_changed(self) -> None:
         for host in self.hosts.values():
@@ -357,13 +370,14 @@ class Lab:
         if world.managed_by == "builtin":
             await self._wait_ready(self.manager)
 
-    async def _wait_ready(self, manager: BuiltinManager) -> None:
+    async def _wait_ready(self, manager: BuiltinManager | None) -> None:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + CONVERGENCE_S
         addresses_deadline: float | None = None
         while True:
-            remote = [] if self.share is None else self.share.trouble()
-            if trouble := self._machine.trouble + manager.trouble + remote:
+            others = [] if manager is None else manager.trouble
+            others = others if self.share is None else others + self.share.trouble()
+            if trouble := self._machine.trouble + others:
                 raise LabError("; ".join(dict.fromkeys(trouble)))
             missing = [vnic for vnic in self.vnics() if vnic.asked is not None and vnic_state(vnic) != "up"]
             if not missing:

@@ -24,8 +24,7 @@ def entries_needed(model: LabModel, kernels: Collection[str]) -> dict[int, int]:
         here = sum(member in kernels for member in vesw.members)
         entries = here * (len(vesw.members) - 1)
         needed[6] += entries  # link-local addresses are there without a subnet, too
-        if vesw.subnet is not None and vesw.subnet.version == 4:
-            needed[4] += entries
+        needed[4] += entries * sum(subnet.version == 4 for subnet in vesw.subnet)
     return needed
 
 

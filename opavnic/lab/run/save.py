@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from hfi_sim.fabric.faults.manager import FaultState
 from opavnic.lab.file.em_config import em_config
+from opavnic.lab.file.environment import without_variables
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.model import Em
 from opavnic.lab.file.parts import lab_model
@@ -92,8 +93,8 @@ def _take_em(data: dict[str, Any], lab: Lab, config: EmConfig, members: dict[int
     left_out = []
     for vesw in config.vesws:
         section: dict[str, Any] = {"id": vesw.id, "name": vesw.name, "pkey": vesw.pkey, "mtu": vesw.mtu}
-        if (subnet := subnets.get(vesw.id) or vesw.subnet) is not None:
-            section["subnet"] = str(subnet)
+        if subnet := subnets.get(vesw.id) or vesw.subnet:
+            section["subnet"] = str(subnet[0]) if len(subnet) == 1 else list(map(str, subnet))
         section["members"] = members.get(vesw.id, [])
         sections.append(
             {**section, **{key: value for key, value in _more(vesw).items() if key not in section}}
@@ -127,10 +128,14 @@ class _Hex(int):
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes P_Keys in hex."""
+    """Writes P_Keys in hex, and text so that it is read back as it is."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
+
+
+def _write_text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+    return dumper.represent_str(without_variables(value))
 
 
 def _write_hex(dumper: yaml.SafeDumper, value: _Hex) -> yaml.ScalarNode:
@@ -138,6 +143,7 @@ def _write_hex(dumper: yaml.SafeDumper, value: _Hex) -> yaml.ScalarNode:
 
 
 _Dumper.add_representer(_Hex, _write_hex)
+_Dumper.add_representer(str, _write_text)
 
 
 def _yaml(data: dict[str, Any]) -> str:

@@ -172,12 +172,14 @@ def vnic_status(
            has_ended: the lab carries nothing any more.
     """
     adapter, netdev, vesw_id = vnic.adapter, vnic.netdev, vnic.due_vesw_id
+    addresses = list(map(str, vnic.addresses))
     return VnicStatus(
         vesw=vesw_names.get(vesw_id),
         vesw_id=vesw_id,
         vport_num=vnic.vport_num,
         interface=vnic.interface,
-        ip=None if vnic.address is None else str(vnic.address),
+        ip=next(iter(addresses), None),
+        other_ips=addresses[1:],
         mac=None if netdev is None else mac_text(netdev.host_address),
         mtu=None if netdev is None else netdev.mtu,
         state=ENDED if has_ended else vnic_state(vnic),

@@ -43,7 +43,7 @@ class Interface:
     vesw: VeswSection
     vport_num: int
     name: str
-    address: IpInterface | None
+    addresses: tuple[IpInterface, ...]
     netdev: Netdev | None = None
     """None until the EM has created the vport."""
     memory_host: MemoryHost | None = None
@@ -52,6 +52,11 @@ class Interface:
     """The same netdev, if an app of this process uses it."""
     attach: Attach | None = None
     """Called with each netdev that has been made and set up for it: makes it the port of a bridge."""
+
+    @property
+    def address(self) -> IpInterface | None:
+        """Its first address."""
+        return next(iter(self.addresses), None)
 
     def __str__(self) -> str:
         return f"{self.host}/{self.vesw.name}"
@@ -103,11 +108,11 @@ class HostBackend:
             return given.name
         return self.interfaces[vport_num - 1].name if self._is_asked_for(vport_num) else f"vnic{vport_num}"
 
-    def address_of(self, vport_num: int) -> IpInterface | None:
-        """Return the IP address that a vport was given: that of the host on its virtual switch."""
+    def addresses_of(self, vport_num: int) -> tuple[IpInterface, ...]:
+        """Return the IP addresses that a vport was given: those of the host on its virtual switch."""
         if (given := self._given.get(vport_num)) is not None:
-            return given.address
-        return self.interfaces[vport_num - 1].address if self._is_asked_for(vport_num) else None
+            return given.addresses
+        return self.interfaces[vport_num - 1].addresses if self._is_asked_for(vport_num) else ()
 
     def _is_asked_for(self, vport_num: int) -> bool:
         """Return whether the lab file mentions a vport."""
@@ -167,7 +172,7 @@ class HostBackend:
         if self._is_asked_for(vport_num):
             interface = self.interfaces[vport_num - 1]
             interface.netdev = netdev
-            given.vesw_id, given.is_named, given.address = interface.vesw.id, True, interface.address
+            given.vesw_id, given.is_named, given.addresses = interface.vesw.id, True, interface.addresses
             asyncio.get_running_loop().call_soon(set_up, interface)
         return netdev
 
@@ -210,10 +215,10 @@ class HostBackend:
                 given.is_named = vesw is not None
                 self._name_after(vesw, vport_num, given, netdev)
             self._hand_out_names()
-            address = None if vesw is None else vesw.address
-            if address != given.address:
-                before, given.address = given.address, address
-                self._replace_address(netdev, before, address)
+            addresses = () if vesw is None else vesw.addresses
+            if addresses != given.addresses:
+                before, given.addresses = given.addresses, addresses
+                self._replace_addresses(netdev, before, addresses)
             if eth_mtu is not None and given.vesw_id:
                 self._bring_up(netdev, min(max(eth_mtu, ETH_MTU_MIN), ETH_MTU_MAX))
         except NetdevError as error:
@@ -260,10 +265,10 @@ class HostBackend:
         if given.name != now:
             netdev.rename(given.name)
 
-    def _replace_address(
-        self, netdev: Netdev, before: IpInterface | None, address: IpInterface | None
+    def _replace_addresses(
+        self, netdev: Netdev, before: tuple[IpInterface, ...], addresses: tuple[IpInterface, ...]
     ) -> None:
-        """Take one IP address from an interface, and give it another."""
+        """Take IP addresses from an interface, and give it others."""
 
     def _bring_up(self, netdev: Netdev, mtu: int) -> None:
         """Set the MTU of an interface, and set it up."""

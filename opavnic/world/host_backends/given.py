@@ -26,8 +26,8 @@ class VeswFacts:
     """What a lab knows of a virtual switch for one of its hosts."""
 
     name: str
-    address: IpInterface | None = None
-    """The address of the host there."""
+    addresses: tuple[IpInterface, ...] = ()
+    """The addresses of the host there."""
 
 
 FindVesw = Callable[[int], VeswFacts | None]
@@ -54,8 +54,8 @@ class Given:
     """Whether it has a name for this virtual switch; it keeps that even if the EM renames the switch."""
     wanted: str = ""
     """The name that it should have been given; another interface may have had it then."""
-    address: IpInterface | None = None
-    """The address that it was given for this virtual switch."""
+    addresses: tuple[IpInterface, ...] = ()
+    """The addresses that it was given for this virtual switch."""
 
 
 def can_name_interface(name: str) -> bool:

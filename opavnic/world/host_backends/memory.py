@@ -27,10 +27,11 @@ class InMemoryHost(HostBackend):
         return netdev, partial(self._set_up, netdev)
 
     def _set_up(self, netdev: MemoryNetdev, interface: Interface) -> None:
+        first = next((one.ip for one in interface.addresses if isinstance(one.ip, IPv4Address)), None)
         if self._of_app:
             interface.app_netdev = netdev
-        elif interface.address is not None and isinstance(interface.address.ip, IPv4Address):
-            interface.memory_host = MemoryHost(netdev, interface.address.ip)
+        elif first is not None:
+            interface.memory_host = MemoryHost(netdev, first)
         try:
             self._bring_up(netdev, interface.vesw.mtu)
         except NetdevError as error:

@@ -12,6 +12,7 @@ from typing import Final
 from hfi_sim.base.errors import NetdevError
 from hfi_sim.netdev.base import IpInterface, Netdev
 from hfi_sim.netdev.namespace import run_in_namespace
+from hfi_sim.netdev.netlink import LinkClient
 from hfi_sim.netdev.tap import TapNetdev
 from hfi_sim.netdev.tap_factory import TapFactory
 from opavnic.world.host_backends.backend import HostBackend, Interface, SetUp
@@ -63,7 +64,7 @@ class TapHost(HostBackend):
 
     def _set_up(self, netdev: TapNetdev, interface: Interface) -> None:
         try:
-            self._replace_address(netdev, None, interface.address)
+            self._replace_addresses(netdev, (), interface.addresses)
             self._bring_up(netdev, interface.vesw.mtu)
             if interface.attach is not None:
                 interface.attach(netdev)
@@ -71,15 +72,15 @@ class TapHost(HostBackend):
             self.trouble.append(f"{interface}: {error}")
             log.error("[%s] %s", interface, error)
 
-    def _replace_address(
-        self, netdev: Netdev, before: IpInterface | None, address: IpInterface | None
+    def _replace_addresses(
+        self, netdev: Netdev, before: tuple[IpInterface, ...], addresses: tuple[IpInterface, ...]
     ) -> None:
         assert isinstance(netdev, TapNetdev)  # noqa: S101 - `_make` makes no other
-        if before is not None:
+        for address in (one for one in before if one not in addresses):
             with contextlib.suppress(NetdevError):  # the host has taken it away itself
-                netdev.ask(lambda links: links.remove_ip(netdev.ifindex, before))
-        if address is not None:
-            netdev.ask(lambda links: links.add_ip(netdev.ifindex, address))
+                netdev.ask(partial(_remove_ip, netdev.ifindex, address))
+        for address in (one for one in addresses if one not in before):
+            netdev.ask(partial(_add_ip, netdev.ifindex, address))
 
     def _bring_up(self, netdev: Netdev, mtu: int) -> None:
         assert isinstance(netdev, TapNetdev)  # noqa: S101 - `_make` makes no other
@@ -99,6 +100,14 @@ class TapHost(HostBackend):
     def close(self) -> None:
         """Remove the interfaces and stop watching."""
         self._factory.close()
+
+
+def _remove_ip(ifindex: int, address: IpInterface, links: LinkClient) -> None:
+    links.remove_ip(ifindex, address)
+
+
+def _add_ip(ifindex: int, address: IpInterface, links: LinkClient) -> None:
+    links.add_ip(ifindex, address)
 
 
 def announce_addresses(namespace: Path | None, interface: str) -> None:

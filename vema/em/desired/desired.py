@@ -32,7 +32,7 @@ from hfi_sim.base.types import (
 )
 from vema.attributes.vesw_port_info import DEF_PORTS, PCP_VALUES
 from vema.base.errors import VemaError
-from vema.base.sections import PartitionKey, Section, SubnetOrNone, Time, empty_is_default
+from vema.base.sections import PartitionKey, Section, Subnets, Time, empty_is_default
 from vema.base.types import MAC_TABLE_ENTRIES, MAX_FABRIC_ID, MAX_VESW_ID, MAX_VPORTS
 from vema.em.desired.election import ELECTION_GROUP
 from vema.em.desired.problems import KeyPath, Problem, model_problems, repeated
@@ -187,8 +187,8 @@ class VeswSection(Section):
     pkey: PartitionKey = 0xFFFF
     mtu: Annotated[int, Field(strict=True, ge=ETH_MTU_MIN, le=ETH_MTU_MAX)] = ETH_MTU_DEFAULT
     """Bytes of Ethernet payload."""
-    subnet: SubnetOrNone = None
-    """The n-th host of the lab gets the n-th address, without it none. The EM makes no use of it."""
+    subnet: Subnets = ()
+    """The n-th host of the lab gets the n-th address, in each of a list. The EM makes no use of it."""
     members: Literal["all"] | list[str] = ALL
     """`all`, or names: a host (its first HFI), an HFI (its first port), HFI:PORT, or a port GUID (0x...); or ranges of
     names: `h[1-16]`."""

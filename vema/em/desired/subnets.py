@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from hfi_sim.base.types import ETH_MTU_DEFAULT
 from vema.base.sections import Subnet, parse_subnet
-from vema.em.desired.problems import KeyPath, Problem
+from vema.em.desired.problems import KeyPath, Problem, path_text
 
 IPV6_MTU_MIN: Final = 1280
 """RFC 8200, section 5: Linux disables IPv6 on an interface with a lower MTU."""
@@ -25,25 +25,43 @@ _NOT_FOR_HOSTS: Final[dict[Subnet, str]] = {
 }
 
 
-def subnet_problems(entries: list[tuple[int, dict[str, Any]]], hosts: int = 0) -> list[Problem]:
+def subnets_in(vesw: Mapping[str, Any]) -> dict[KeyPath, Subnet]:
+    """Return the valid subnets of a virtual switch in plain data, by their paths from there."""
+    said = vesw.get("subnet")
+    listed = list(said) if isinstance(said, list | tuple) else [said]
+    found: dict[KeyPath, Subnet] = {}
+    for at, value in enumerate(listed):
+        with suppress(ValueError):
+            found[("subnet",) if len(listed) == 1 else ("subnet", at)] = parse_subnet(value)
+    return found
+
+
+def subnet_problems(
+    entries: list[tuple[int, dict[str, Any]]], hosts: int = 0, highest: int = 0
+) -> list[Problem]:
     """Return what is wrong with the subnets of virtual switches, in plain data.
 
     Args:  entries: the virtual switches with their indices. hosts: how many need an address in each; 0: not known.
+           highest: the number of the last of these addresses.
     """
-    subnets: dict[int, Subnet] = {}
+    subnets: list[Subnet] = []
+    paths: list[KeyPath] = []
+    mtus = []
     for index, vesw in entries:
-        with suppress(ValueError):
-            subnets[index] = parse_subnet(vesw.get("subnet"))
-    overlapping = overlaps(subnets)
-    mtus = {index: vesw.get("mtu", ETH_MTU_DEFAULT) for index, vesw in entries}
+        for path, subnet in subnets_in(vesw).items():
+            subnets.append(subnet)
+            paths.append(("vesws", index, *path))
+            mtus.append(vesw.get("mtu", ETH_MTU_DEFAULT))
+    overlapping = overlaps(dict(enumerate(subnets)))
     problems = []
-    for index, subnet in subnets.items():
-        path: KeyPath = ("vesws", index, "subnet")
-        if (other := overlapping.get(index)) is not None:
-            problems.append(Problem(path, f"{subnet} overlaps {subnets[other]} of vesws[{other}]"))
-        if subnet.num_addresses < hosts + 2:
-            problems.append(Problem(path, f"{subnet} has too few addresses for {hosts or 'any'} hosts"))
-        problems += [Problem(path, text) for text in _unfit(subnet, mtus[index])]
+    for number, (subnet, path, mtu) in enumerate(zip(subnets, paths, mtus, strict=True)):
+        if (other := overlapping.get(number)) is not None:
+            where = path_text(paths[other][:2])
+            problems.append(Problem(path, f"{subnet} overlaps {subnets[other]} of {where}"))
+        if subnet.num_addresses < highest + 2:
+            who = f"{hosts or 'any'} hosts" if highest <= hosts else f"a host with number {highest}"
+            problems.append(Problem(path, f"{subnet} has too few addresses for {who}"))
+        problems += [Problem(path, text) for text in _unfit(subnet, mtu)]
     return problems
 
 

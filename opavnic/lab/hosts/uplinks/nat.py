@@ -22,7 +22,7 @@ from hfi_sim.netdev.bridging import BridgeClient, unused_link_network
 from hfi_sim.netdev.masquerade import Masquerade
 from hfi_sim.netdev.namespace import run_in_namespace
 from opavnic.lab.file.errors import LabError
-from opavnic.lab.file.model import LabModel
+from opavnic.lab.file.model import LabModel, Vesw
 from opavnic.lab.file.uplink_model import Uplink
 from opavnic.lab.hosts.guests.guest import proven_namespace
 from opavnic.lab.ownership.owned import NamespaceRef, Owned, random_mac
@@ -73,7 +73,7 @@ class Nat:
 
     def _network(self, links: BridgeClient) -> ipaddress.IPv4Network:
         taken = [to for to, _ in links.ipv4_routes() if to.prefixlen]
-        taken += [vesw.subnet for vesw in self._model.vesws if isinstance(vesw.subnet, ipaddress.IPv4Network)]
+        taken += [subnet for vesw in self._model.vesws for subnet in _ipv4(vesw)]
         network = unused_link_network(taken, POOL)
         if network is None:
             raise LabError(f"uplinks.{self._name}: no network of four addresses is free in {POOL}")
@@ -106,11 +106,15 @@ class Nat:
         Raises:  LabError, NetdevError: it cannot be.
         """
         vesw = next(vesw for vesw in self._model.vesws if vesw.name == self._uplink.vesw)
-        address = self._model.address(vesw, self._uplink.host)
-        assert isinstance(vesw.subnet, ipaddress.IPv4Network)  # noqa: S101 - the model is checked
-        assert address is not None  # noqa: S101 - there is a subnet
+        has = self._model.addresses(vesw, self._uplink.host)
+        address = next((one for one in has if one.version == 4), None)
+        if address is None:
+            raise LabError(
+                f"uplinks.{self._name}: host {self._uplink.host} has no IPv4 address in {vesw.name}"
+            )
         _write(self._gateway.held, "net/ipv4/ip_forward", "1")
-        self._rules.append(Masquerade(f"opavnic-{self._name}", vesw.subnet, self._gateway.held))
+        for subnet in _ipv4(vesw):
+            self._rules.append(Masquerade(f"opavnic-{self._name}", subnet, self._gateway.held))
         for place in members:
             if place.identity == self._gateway.identity:
                 continue
@@ -134,6 +138,10 @@ class Nat:
             "state": "up" if self._outside else "this machine has no default route",
             "out": ", ".join(self._outside),
         }
+
+
+def _ipv4(vesw: Vesw) -> list[ipaddress.IPv4Network]:
+    return [subnet for subnet in vesw.subnet if isinstance(subnet, ipaddress.IPv4Network)]
 
 
 def _write(held: Path | None, key: str, value: str) -> None:

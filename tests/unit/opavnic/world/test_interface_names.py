@@ -28,7 +28,7 @@ class Host(InMemoryHost):
     """A host on blue and red, whose netdevs no adapter uses."""
 
     def __init__(self) -> None:
-        super().__init__("h1", [Interface("h1", Vesw(n, NAMES[n]), n - 1, NAMES[n], None) for n in (2, 3)])
+        super().__init__("h1", [Interface("h1", Vesw(n, NAMES[n]), n - 1, NAMES[n], ()) for n in (2, 3)])
         self.find_vesw = lambda number: VeswFacts(NAMES[number]) if number in NAMES else None
 
     def _bring_up(self, netdev: Netdev, mtu: int) -> None:

@@ -1,0 +1,289 @@
+"""What a lab file says of a host besides its place: number, addresses, sysctls, routes, commands at its start."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Annotated, Any, Final
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    SerializationInfo,
+    SerializerFunctionWrapHandler,
+    WithJsonSchema,
+    model_serializer,
+    model_validator,
+)
+
+from hfi_sim.base.did_you_mean import nearest
+from hfi_sim.netdev.base import IpInterface
+from opavnic.lab.file.guest_model import is_guest
+from vema.base.sections import AS_WRITTEN, Section, Subnet
+from vema.em.desired.problems import KeyPath, Problem
+
+LOOPBACK: Final = "lo"
+MAX_NUMBER: Final = 1 << 24
+_SYSCTL: Final = re.compile(r"net(?:[./][A-Za-z0-9_:@-][A-Za-z0-9_.:@-]*)+")
+_DEFAULT: Final = ipaddress.ip_network("0.0.0.0/0")
+_ROUTE_WORDS: Final = ("via", "dev", "metric")
+
+IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+def _parse_address(value: object) -> IpInterface:
+    if isinstance(value, ipaddress.IPv4Interface | ipaddress.IPv6Interface):
+        return value
+    if not isinstance(value, str) or "/" not in value:
+        raise ValueError(f"{value!r} is not an address with its prefix length, such as 10.9.2.1/24")
+    try:
+        return ipaddress.ip_interface(value)
+    except ValueError as error:
+        raise ValueError(f'"{value}" is not an address such as 10.9.2.1/24: {error}') from None
+
+
+def _parse_addresses(value: object) -> tuple[IpInterface, ...]:
+    listed: Sequence[object] = value if isinstance(value, list | tuple) else [value]
+    found = () if value is None else tuple(map(_parse_address, listed))
+    if twice := next((one for one in found if found.count(one) > 1), None):
+        raise ValueError(f"{twice} appears twice")
+    return found
+
+
+_TEXT_OR_TEXTS: Final[list[dict[str, Any]]] = [
+    {"type": "string"},
+    {"type": "array", "items": {"type": "string"}},
+]
+Addresses = Annotated[
+    tuple[IpInterface, ...],
+    BeforeValidator(_parse_addresses),
+    PlainSerializer(lambda value: list(map(str, value)), when_used="json"),
+    WithJsonSchema({"anyOf": [*_TEXT_OR_TEXTS, {"type": "null"}], "description": "10.9.2.77/24, or a list"}),
+]
+
+
+def _check_sysctls(values: dict[str, str]) -> dict[str, str]:
+    for key in values:
+        if not _SYSCTL.fullmatch(key):
+            what = "not one of a network namespace" if "." in key or "/" in key else "no name of a sysctl"
+            raise ValueError(f'"{key}" is {what}: a host has those below net., such as net.ipv4.ip_forward')
+    return values
+
+
+def _sysctl_value(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise ValueError(f"{value!r} should be a number, or text in quotes")
+    return str(value)
+
+
+def _parse_network(value: object) -> Subnet:
+    if value == "default":
+        return _DEFAULT
+    if isinstance(value, ipaddress.IPv4Network | ipaddress.IPv6Network):
+        return value
+    try:
+        return ipaddress.ip_network(str(value))
+    except ValueError as error:
+        text = str(error)
+        raise ValueError(
+            f'"{value}" is not default or a destination such as 10.1.0.0/16'
+            f"{': it has bits set behind its prefix' if 'host bits' in text else ''}"
+        ) from None
+
+
+def _parse_gateways(value: object) -> tuple[IpAddress, ...]:
+    listed: Sequence[object] = value if isinstance(value, list | tuple) else [value]
+    try:
+        return () if value is None else tuple(ipaddress.ip_address(str(one)) for one in listed)
+    except ValueError as error:
+        raise ValueError(f"via: {error}") from None
+
+
+class HostRoute(Section):
+    """A route of a host, as `ip route add` makes it."""
+
+    to: Annotated[
+        Subnet,
+        BeforeValidator(_parse_network),
+        PlainSerializer(str, when_used="json"),
+        WithJsonSchema({"type": "string", "description": "default, or 10.1.0.0/16"}),
+    ]
+    via: Annotated[
+        tuple[IpAddress, ...],
+        BeforeValidator(_parse_gateways),
+        PlainSerializer(lambda value: list(map(str, value)), when_used="json"),
+        WithJsonSchema({"anyOf": _TEXT_OR_TEXTS, "description": "a gateway; several share the traffic"}),
+    ] = ()
+    dev: str | None = None
+    """A virtual switch of the host; needed where `via` does not say the way."""
+    metric: Annotated[int, Field(strict=True, ge=0, le=0xFFFFFFFF)] | None = None
+
+    @model_validator(mode="after")
+    def _has_a_way(self) -> HostRoute:
+        if not self.via and self.dev is None:
+            raise ValueError(f"route to {self.to}: via which gateway, or dev which virtual switch?")
+        if len(self.via) > 1 and self.dev is not None:
+            raise ValueError(
+                f"route to {self.to}: with several gateways, dev is not said: each has its own way"
+            )
+        return self
+
+    @model_serializer(mode="wrap")
+    def _written(self, inner: SerializerFunctionWrapHandler, info: SerializationInfo) -> Any:
+        return str(self) if info.context == AS_WRITTEN else inner(self)
+
+    @property
+    def destination(self) -> Subnet:
+        """Where it leads; `default` in the IP version of its gateway."""
+        version = self.via[0].version if self.via else self.to.version
+        every = ipaddress.ip_network("::/0" if version == 6 else "0.0.0.0/0")
+        return every if self.to.prefixlen == 0 else self.to
+
+    def __str__(self) -> str:
+        return " ".join(
+            [
+                "default" if self.to == _DEFAULT else str(self.to),
+                *(f"via {gateway}" for gateway in self.via),
+                *([] if self.dev is None else [f"dev {self.dev}"]),
+                *([] if self.metric is None else [f"metric {self.metric}"]),
+            ]
+        )
+
+
+def _route(value: object) -> object:
+    """Return the keys of a route that is written as `ip route` has it: `10.1.0.0/16 via 10.9.2.1 dev blue`."""
+    if not isinstance(value, str):
+        if not isinstance(value, dict | HostRoute):
+            raise ValueError(f"{value!r} is not a route such as 10.1.0.0/16 via 10.9.2.1")
+        return value
+    to, *words = value.split()
+    said: dict[str, Any] = {"to": to}
+    for key, told in zip(words[::2], [*words[1::2], None], strict=False):
+        if key not in _ROUTE_WORDS:
+            raise ValueError(f'"{value}": unknown word "{key}" ({nearest(key, _ROUTE_WORDS)})')
+        if told is None:
+            raise ValueError(f'"{value}": {key} what?')
+        if key == "via":
+            said.setdefault("via", []).append(told)
+        else:
+            said[key] = int(told) if told.isascii() and told.isdigit() and key == "metric" else told
+    return said
+
+
+def _command(value: object) -> object:
+    if isinstance(value, str) and value.strip():
+        return value
+    if isinstance(value, list | tuple) and value and all(isinstance(word, str | int) for word in value):
+        return tuple(map(str, value))
+    raise ValueError(f"{value!r:.60} is not a command: a line for the shell, or a list of words")
+
+
+def _listed(value: object) -> object:
+    return [] if value is None else [value] if isinstance(value, str) else value
+
+
+Command = Annotated[
+    str | tuple[str, ...],
+    BeforeValidator(_command),
+    WithJsonSchema(
+        {"anyOf": _TEXT_OR_TEXTS, "description": "a line for /bin/sh, or a program and its words"}
+    ),
+]
+
+
+class HostSetup(Section):
+    """How a host is set up."""
+
+    number: Annotated[int, Field(strict=True, ge=1, le=MAX_NUMBER)] | None = None
+    """Which address of every `subnet` it gets; default: one more than the host before it, 1 for the first."""
+    addresses: Annotated[
+        dict[str, Addresses], BeforeValidator(lambda value: {} if value is None else value)
+    ] = Field(default_factory=dict)
+    """By virtual switch, or lo: its addresses, in place of those by its number. `blue: []` leaves it without any."""
+    sysctls: Annotated[
+        dict[
+            str,
+            Annotated[str, BeforeValidator(_sysctl_value), WithJsonSchema({"type": ["string", "integer"]})],
+        ],
+        AfterValidator(_check_sysctls),
+        BeforeValidator(lambda value: {} if value is None else value),
+    ] = Field(default_factory=dict)
+    """`net.ipv4.ip_forward: 1`. Those of interfaces are set once the interfaces are there."""
+    routes: Annotated[
+        list[Annotated[HostRoute, BeforeValidator(_route), WithJsonSchema({"type": ["string", "object"]})]],
+        BeforeValidator(_listed),
+    ] = Field(default_factory=list)
+    """`10.1.0.0/16 via 10.9.2.1 dev blue metric 10`, or its keys; several `via` share the traffic."""
+    exec: Annotated[list[Command], BeforeValidator(_listed)] = Field(default_factory=list)
+    """Commands that are run once its VNICs are up, one after the other. A lab does not start if one fails."""
+
+    @property
+    def changes_its_kernel(self) -> bool:
+        """Whether it needs a kernel of its own to set up."""
+        return bool(self.sysctls or self.routes or self.exec or LOOPBACK in self.addresses)
+
+
+def host_numbers(hosts: Mapping[str, Any]) -> dict[str, int]:
+    """Return the numbers of hosts, from plain data or models: as given, else one more than that of the host before."""
+    numbers: dict[str, int] = {}
+    last = 0
+    for name, host in hosts.items():
+        told = host.get("number") if isinstance(host, Mapping) else getattr(host, "number", None)
+        last = told if type(told) is int and told > 0 else last + 1
+        numbers[str(name)] = last
+    return numbers
+
+
+def setup_problems(
+    hosts: Mapping[str, Any], vesws: Sequence[Mapping[str, Any]], apps: Collection[str]
+) -> list[Problem]:
+    """Return where the setup of hosts contradicts the rest of a lab file; values of a wrong type are skipped.
+
+    Args:  hosts, vesws: those of the file, as plain data. apps: hosts that belong to apps.
+    """
+    problems: list[Problem] = []
+    by_number: dict[int, str] = {}
+    for name, number in host_numbers(hosts).items():
+        if (other := by_number.setdefault(number, name)) != name:
+            problems.append(Problem(("hosts", name, "number"), f'{number} is already that of host "{other}"'))
+    for name, host in hosts.items():
+        if isinstance(host, Mapping) and any(host.get(key) for key in HostSetup.model_fields):
+            its = [
+                str(vesw.get("name"))
+                for vesw in vesws
+                if isinstance(vesw.get("members"), list) and name in vesw["members"]
+            ]
+            problems += _of_host(("hosts", str(name)), str(name), host, its, str(name) in apps)
+    return problems
+
+
+def _of_host(
+    path: KeyPath, name: str, host: Mapping[str, Any], vesws: list[str], is_app: bool
+) -> Iterable[Problem]:
+    for key in ("exec", "sysctls", "routes"):
+        if not host.get(key):
+            continue
+        if is_app:
+            yield Problem((*path, key), f'host "{name}" belongs to an app: it has no kernel')
+        elif is_guest(host) or host.get("netns") == "host":
+            yield Problem(
+                (*path, key), "only for hosts with a namespace of the lab's own: it would stay behind"
+            )
+    addresses = host.get("addresses")
+    for vesw in addresses if isinstance(addresses, Mapping) else ():
+        if vesw not in (*vesws, LOOPBACK):
+            known = nearest(str(vesw), [*vesws, LOOPBACK])
+            yield Problem(
+                (*path, "addresses", vesw), f'host "{name}" is in no virtual switch "{vesw}" ({known})'
+            )
+        elif vesw == LOOPBACK and (is_app or is_guest(host) or host.get("netns") == "host"):
+            yield Problem((*path, "addresses", vesw), "only for hosts with a namespace of the lab's own")
+    routes = host.get("routes")
+    for index, route in enumerate(routes if isinstance(routes, list) else ()):
+        dev = route.get("dev") if isinstance(route, Mapping) else None
+        if isinstance(dev, str) and dev not in vesws:
+            text = f'host "{name}" is in no virtual switch "{dev}" ({nearest(dev, vesws)})'
+            yield Problem((*path, "routes", index, "dev"), text)

@@ -1,0 +1,52 @@
+"""Hosts that the lab file sets up, and a command of theirs that fails."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from opavnic.lab.ownership.namespaces import NETNS_DIR
+
+if TYPE_CHECKING:
+    from e2e.conftest import Program
+
+LAB = """
+name: setup
+hosts:
+  h1: {routes: ["10.9.3.0/24 via 10.9.2.2", "default via fd00:2::2 dev blue"]}
+  r1:
+    sysctls: {net.ipv4.ip_forward: 1, net.ipv4.conf.red.log_martians: 1}
+    exec: ["hostname > DIR/said; getent hosts h2 >> DIR/said", [touch, "DIR/a b"], "sleep 1000 &"]
+  h2: {number: 7, addresses: {lo: 10.255.0.7/32}, routes: [10.9.2.0/24 via 10.9.3.2 metric 7]}
+vesws:
+  - {id: 2, name: blue, subnet: [10.9.2.0/24, "fd00:2::/64"], members: [h1, r1]}
+  - {id: 3, name: red, subnet: 10.9.3.0/24, members: [r1, h2]}
+"""
+
+
+def test_hosts_are_set_up_as_the_lab_file_says(opavnic: Program, tmp_path: Path) -> None:
+    file, saved = tmp_path / "lab.yaml", tmp_path / "saved.yaml"
+    file.write_text(LAB.replace("DIR", str(tmp_path)))
+    up = opavnic("up", file, "-d")
+    assert up.returncode == 0, up.stderr
+    assert (tmp_path / "said").read_text().split()[:3] == ["r1", "10.9.3.7", "h2"]
+    assert (tmp_path / "a b").exists()
+    # through the router, by routes of both ends
+    ping = opavnic("exec", "h1", "--", "ping", "-c1", "-W20", "10.9.3.7")
+    assert ping.returncode == 0, ping.stdout
+    assert opavnic("exec", "r1", "--", "sysctl", "-n", "net.ipv4.conf.red.log_martians").stdout == "1\n"
+    assert "10.255.0.7/32" in opavnic("exec", "h2", "--", "ip", "-br", "address", "show", "lo").stdout
+    assert "via fd00:2::2 dev blue" in opavnic("exec", "h1", "--", "ip", "-6", "route").stdout
+    (vnic,) = json.loads(opavnic("status", "--json").stdout)["hosts"][0]["vnics"]
+    assert (vnic["ip"], vnic["other_ips"]) == ("10.9.2.1/24", ["fd00:2::1/64"])
+    # what the file says is not said to be missing from it
+    save = opavnic("save", saved)
+    assert [line for line in save.stderr.splitlines() if "h1" in line or "h2" in line] == []
+    assert "program sleep" in opavnic("down").stdout
+
+    file.write_text(saved.read_text().replace("sleep 1000 &", "echo no >&2; exit 3"))
+    failed = opavnic("up", file, "-d")
+    assert failed.returncode == 1
+    assert 'host r1: exec[2] "echo no >&2; exit 3": exit code 3: no\n' in failed.stderr
+    assert list(NETNS_DIR.glob("opavnic-setup-*")) == []

@@ -1,0 +1,143 @@
+"""What a lab file says of hosts besides their place, and what it takes from the environment."""
+
+from __future__ import annotations
+
+import pytest
+
+from opavnic.lab.file.environment import with_variables, without_variables
+from opavnic.lab.file.errors import ConfigError
+from opavnic.lab.file.loader import parse_lab
+
+FILE = """\
+name: setup
+hosts:
+  h1: {HOST}
+  h2: {}
+vesws:
+  - {id: 2, name: blue, subnet: [10.9.2.0/24, "fd00:2::/64"], members: all}
+  - {id: 3, name: red, subnet: 10.9.3.0/24, members: [h2]}
+"""
+
+
+def problems(text: str, **environment: str) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        parse_lab(text, "lab.yaml", environment)
+    return list(caught.value.problems)
+
+
+def with_host(keys: str) -> str:
+    return FILE.replace("{HOST}", keys)
+
+
+def addresses(text: str) -> dict[str, list[str]]:
+    model = parse_lab(text, "lab.yaml", {})
+    return {
+        f"{host}/{vesw.name}": [str(one.ip) for one in model.addresses(vesw, host)]
+        for vesw in model.vesws
+        for host in vesw.members
+    }
+
+
+def test_each_subnet_of_a_switch_has_an_address_for_every_member() -> None:
+    assert addresses(with_host("{}")) == {
+        "h1/blue": ["10.9.2.1", "fd00:2::1"],
+        "h2/blue": ["10.9.2.2", "fd00:2::2"],
+        "h2/red": ["10.9.3.2"],
+    }
+
+
+def test_host_after_one_with_a_number_counts_on_from_there() -> None:
+    assert addresses(with_host("{number: 7}"))["h2/blue"] == ["10.9.2.8", "fd00:2::8"]
+
+
+def test_addresses_of_a_host_replace_those_by_its_number() -> None:
+    found = addresses(with_host("{addresses: {blue: 10.9.2.77/24}}"))
+    assert found["h1/blue"] == ["10.9.2.77"]
+    assert addresses(with_host("{addresses: {blue: []}}"))["h1/blue"] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("10.9.3.0/24 via 10.9.2.2", "10.9.3.0/24 via 10.9.2.2"),
+        ("default via fd00:2::2 dev blue metric 7", "default via fd00:2::2 dev blue metric 7"),
+        ("10.9.0.0/16 via 10.9.2.2 via 10.9.2.3", "10.9.0.0/16 via 10.9.2.2 via 10.9.2.3"),
+        ("{to: 10.8.0.0/16, dev: blue}", "10.8.0.0/16 dev blue"),
+    ],
+)
+def test_route_is_written_as_ip_route_has_it_or_by_keys(text: str, shown: str) -> None:
+    model = parse_lab(with_host(f"{{routes: [{text}]}}"), "lab.yaml", {})
+    assert [str(route) for route in model.hosts["h1"].routes] == [shown]
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ("{number: 2, addresses: {blue: 10.9.2.3/24}}", 'addresses.blue: 10.9.2.3 is already that of host "h2"'),
+        ("{addresses: {blu: 10.9.2.1/24}}", 'addresses.blu: host "h1" is in no virtual switch "blu" '
+         '(known: blue, lo; nearest: blue)'),
+        ("{addresses: {blue: 10.9.2.1}}", "addresses.blue: '10.9.2.1' is not an address with its prefix length, "
+         "such as 10.9.2.1/24"),
+        ("{sysctls: {kernel.hostname: x}}", 'sysctls: "kernel.hostname" is not one of a network namespace: '
+         "a host has those below net., such as net.ipv4.ip_forward"),
+        ("{sysctls: {net.ipv4.ip_forward: yes}}", "sysctls.net.ipv4.ip_forward: True should be a number, or text in "
+         "quotes"),
+        ("{routes: 10.9.3.0/24}", "routes[0]: route to 10.9.3.0/24: via which gateway, or dev which virtual switch?"),
+        ("{routes: [10.9.3.0/24 vie 10.9.2.2]}", 'routes[0]: "10.9.3.0/24 vie 10.9.2.2": unknown word "vie" '
+         "(known: via, dev, metric; nearest: via)"),
+        ("{routes: [10.9.3.0/24 dev red]}", 'routes[0].dev: host "h1" is in no virtual switch "red" (known: blue)'),
+        ("{exec: [{a: b}]}", "exec[0]: {'a': 'b'} is not a command: a line for the shell, or a list of words"),
+        ("{netns: host, exec: [true ls]}", "exec: only for hosts with a namespace of the lab's own: it would stay "
+         "behind"),
+        ("{exce: []}", 'exce: unknown key "exce" '),
+    ],
+)  # fmt: skip
+def test_mistake_in_the_setup_of_a_host_is_said_with_its_place(keys: str, said: str) -> None:
+    (line,) = problems(with_host(keys))
+    assert line.startswith(f"lab.yaml:3: hosts.h1.{said}")
+
+
+def test_number_that_another_host_has_is_refused() -> None:
+    (line,) = problems(with_host("{number: 5}").replace("h2: {}", "h2: {number: 5}"))
+    assert line == 'lab.yaml:4: hosts.h2.number: 5 is already that of host "h1"'
+
+
+def test_subnet_too_small_for_the_highest_number_is_refused() -> None:
+    line = problems(with_host("{number: 254}"))[0]
+    assert (
+        line == "lab.yaml:6: vesws[0].subnet[0]: 10.9.2.0/24 has too few addresses for a host with number 255"
+    )
+
+
+def test_variables_come_from_the_environment_or_their_default() -> None:
+    text = "name: ${LAB}\nhosts: ${HOSTS:-3}\nseed: ${SEED:-5}\n"
+    model = parse_lab(text, "lab.yaml", {"LAB": "mine", "SEED": "", "HOSTS": "2"})
+    assert (model.name, list(model.hosts), model.seed) == ("mine", ["h1", "h2"], 5)
+
+
+def test_variable_without_a_value_is_the_only_mistake_that_is_told() -> None:
+    assert problems("name: lab\nhosts: ${N}\n") == [
+        "lab.yaml:2: hosts: N is not set in the environment: set it, or write ${N:-DEFAULT}; for the text itself, $${N}"
+    ]
+
+
+def test_shell_keeps_its_own_variables() -> None:
+    command = "for i in $ONE ${1%.*} $${HOME} $(id); do :; done"
+    model = parse_lab(with_host(f'{{exec: ["{command}"]}}'), "lab.yaml", {})
+    assert model.hosts["h1"].exec == [command.replace("$$", "$")]
+
+
+@pytest.mark.parametrize("text", ["${A}", "$${A}", "$$${A:-b} ${1} $A", "no"])
+def test_text_that_is_saved_is_read_back_as_it_is(text: str) -> None:
+    assert with_variables(without_variables(text), {}) == text
+
+
+def test_value_from_the_environment_is_no_yaml() -> None:
+    model = parse_lab('name: x\nhosts: {h1: {exec: ["${WORDS}"]}}\n', "lab.yaml", {"WORDS": "a: [b, ${C}]"})
+    assert model.hosts["h1"].exec == ["a: [b, ${C}]"]
+
+
+def test_free_keys_hold_what_anchors_refer_to() -> None:
+    text = "x-one: &one {sysctls: {net.ipv4.ip_forward: 1}}\nname: x\nhosts: {h1: {<<: *one, number: 3}}\n"
+    model = parse_lab(text, "lab.yaml", {})
+    assert (model.hosts["h1"].sysctls, model.hosts["h1"].number) == ({"net.ipv4.ip_forward": "1"}, 3)
