@@ -6,12 +6,13 @@ from contextlib import AbstractContextManager, nullcontext
 
 from hfi_sim.base.counters import Drop
 from hfi_sim.engine.events.outputs import BufferToken
+from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.lrh16b import dlid_of, pkey_of, slid_of
 
 
-class HfiStub:
-    """A `FramePort` that is not connected."""
+class HfiStub(HfiPort):
+    """A port without an engine: what VNICs need of theirs, and no more."""
 
     def __init__(self, opa_port_num: int = 1) -> None:
         self.opa_port_num = opa_port_num

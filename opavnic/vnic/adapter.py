@@ -18,6 +18,7 @@ from typing import Final, Protocol
 from hfi_sim.base.counters import PacketCounters
 from hfi_sim.base.types import ETH_MTU_MIN, MacAddr, mac_text
 from hfi_sim.netdev.base import Merging, Netdev
+from hfi_sim.nodes.hfi import HfiPort
 from opavnic.vnic.address_lists import AddressLists
 from opavnic.vnic.counter_attributes import errors_of, summary_of
 from opavnic.vnic.counters import VnicCounters
@@ -25,7 +26,7 @@ from opavnic.vnic.demux import VnicDemux
 from opavnic.vnic.encap import Forwarding
 from opavnic.vnic.mac_table import MacTable, SourceFilter
 from opavnic.vnic.receive import Receiver
-from opavnic.vnic.transmit import FramePort, Transmitter
+from opavnic.vnic.transmit import Transmitter
 from vema.agent.vnic import VnicReport
 from vema.attributes.attr_id import Value
 from vema.attributes.counters import ErrorCounters, SummaryCounters
@@ -73,7 +74,7 @@ class Adapter:
         self,
         vport_num: VportNum,
         netdev: Netdev,
-        port: FramePort,
+        port: HfiPort,
         *,
         demux: VnicDemux,
         report: VnicReport,

@@ -11,10 +11,10 @@ from typing import Final
 from hfi_sim.base.counters import Drop, PacketCounters
 from hfi_sim.engine.events.outputs import BufferToken
 from hfi_sim.netdev.base import Netdev
+from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.wire.icrc import PAD_COUNT_MASK, TRAILER_SIZE
 from opavnic.vnic.counters import VnicCounters
 from opavnic.vnic.encap import HEADER_SIZE, MIN_FRAME
-from opavnic.vnic.transmit import FramePort
 
 _VLAN_ETH_HEADER: Final = 18
 
@@ -23,7 +23,7 @@ class Receiver:
     """The receiving half of one VNIC."""
 
     def __init__(
-        self, netdev: Netdev, port: FramePort, counters: VnicCounters, conservation: PacketCounters
+        self, netdev: Netdev, port: HfiPort, counters: VnicCounters, conservation: PacketCounters
     ) -> None:
         """Deliver frames from `port` to `netdev`; `conservation` counts the packets delivered or dropped here."""
         self._netdev = netdev

@@ -5,13 +5,11 @@ Source: the public driver's opa_netdev_start_xmit(), hfi1_netdev_start_xmit(), h
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
-from typing import Final, Protocol
+from typing import Final
 
 from hfi_sim.base.counters import Drop, PacketCounters
-from hfi_sim.engine.events.outputs import BufferToken
 from hfi_sim.netdev.base import Netdev
-from hfi_sim.wire.icrc import Icrc
+from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.wire.packet import seal_packet
 from opavnic.vnic.counters import VnicCounters
 from opavnic.vnic.encap import HEADER_SIZE, MAX_FRAME, MIN_FRAME, Forwarding
@@ -22,37 +20,13 @@ _METADATA: Final = 4
 """Bytes that the driver prepends to the header before it passes a frame to hfi1; drops there count them too."""
 
 
-class FramePort(Protocol):
-    """What a VNIC needs of its HFI port; `hfi_sim.nodes.hfi.HfiPort` is one."""
-
-    opa_port_num: int
-    """Its number on the HFI, from 1."""
-    icrc: Icrc
-
-    def send_built(self, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
-        """Send a packet that was built from these values; return the reason if it was dropped, else None."""
-        ...
-
-    def burst(self) -> AbstractContextManager[object]:
-        """Let packets that are sent in the body go through the fabric together, when the body ends."""
-        ...
-
-    def keep(self, token: BufferToken) -> None:
-        """Keep the room of a received packet in the port's buffer until `release`."""
-        ...
-
-    def release(self, token: BufferToken) -> None:
-        """Release it."""
-        ...
-
-
 class Transmitter:
     """The sending half of one VNIC."""
 
     def __init__(
         self,
         netdev: Netdev,
-        port: FramePort,
+        port: HfiPort,
         counters: VnicCounters,
         conservation: PacketCounters,
         forwarding: Forwarding,
