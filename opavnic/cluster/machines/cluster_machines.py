@@ -39,16 +39,12 @@ class ClusterMachines:
     def __init__(self, machine: Machine) -> None:
         """Register the request handlers."""
         self._machine = machine
-        self.served = ServedCaptures()
+        self.served = ServedCaptures(machine)
         machine.verbs |= {
             "look": self._say,
             "change-fault": self._asked_to_change,
             "fault": self._take_fault,
             "faults": self._take_faults,
-            "capture": self._start_capture,
-            "capture-more": self._more_capture,
-            "capture-keep": self._keep_capture,
-            "capture-end": self._end_capture,
         }
 
     @property
@@ -247,18 +243,5 @@ class ClusterMachines:
             except AskError as error:
                 refused[str(name)] = str(error)
             else:
-                found.append(ClusterCapture(self._machine.transport, name, int(answer["number"])))
+                found.append(ClusterCapture(self._machine.transport, name, "capture", int(answer["number"])))
         return found, refused
-
-    async def _start_capture(self, asker: NodeName, body: dict[str, Any]) -> dict[str, Any]:
-        self._machine.check_trust(asker)
-        return self.served.start(asker, self._world, body)
-
-    async def _more_capture(self, asker: NodeName, body: dict[str, Any]) -> dict[str, Any]:
-        return await self.served.more(asker, body)
-
-    async def _keep_capture(self, asker: NodeName, body: dict[str, Any]) -> dict[str, Any]:
-        return self.served.keep(asker, body)
-
-    async def _end_capture(self, asker: NodeName, body: dict[str, Any]) -> dict[str, Any]:
-        return self.served.end(asker, body)

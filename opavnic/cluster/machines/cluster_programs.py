@@ -6,9 +6,7 @@ devices, its container, exit codes. A program started from a terminal gets a ter
 
 from __future__ import annotations
 
-import asyncio
 import base64
-import contextlib
 import logging
 import os
 import sys
@@ -16,8 +14,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from opavnic.cluster.errors import AskError, ClusterError
+from opavnic.cluster.machines.jobs import Jobs, RemoteJob
 from opavnic.cluster.machines.local_program import LocalProgram, side
-from opavnic.cluster.protocol.transport import NodeName, Transport
+from opavnic.cluster.protocol.transport import NodeName
 from opavnic.lab.run.programs_route import Frame, RemoteProgram
 
 if TYPE_CHECKING:
@@ -31,25 +30,22 @@ FORGOTTEN_S: Final = 20.0
 """A program about which no request has come for this long is hung up on: its starter may have died."""
 
 
-class ClusterPrograms:
+class ClusterPrograms(Jobs[LocalProgram]):
     """Runs programs for other machines and asks others to; satisfies
     `opavnic.lab.run.programs_route.RemotePrograms`."""
 
     def __init__(self, machine: Machine) -> None:
         """Register the request handlers."""
+        super().__init__("program", FORGOTTEN_S)
         self._machine = machine
-        self._running: dict[int, LocalProgram] = {}
-        """Programs about which requests may come."""
         self._alive: set[LocalProgram] = set()
-        """These, and programs that have been hung up on and have not ended yet."""
-        self._last = 0
-        self._timer: asyncio.TimerHandle | None = None
+        """Programs about which requests may come, and those that have been hung up on and have not ended yet."""
         machine.verbs |= {
             "exec": self._start,
             "exec-more": self._more,
             "exec-give": self._give,
-            "exec-keep": self._keep,
-            "exec-end": self._end,
+            "exec-keep": self.keep,
+            "exec-end": self._hang_up,
         }
 
     async def start(
@@ -61,7 +57,7 @@ class ClusterPrograms:
         if where == self._machine.transport.name:
             raise ClusterError(f"host {host} is on this machine")
         answer = await self._machine.transport.ask(where, "exec", body)
-        return _ClusterProgram(self._machine.transport, where, int(answer["number"]))
+        return _ClusterProgram(self._machine.transport, where, "exec", int(answer["number"]))
 
     async def _start(self, asker: NodeName, body: dict[str, Any]) -> dict[str, Any]:
         self._machine.check_trust(asker)
@@ -99,23 +95,20 @@ class ClusterPrograms:
             program = LocalProgram(asker, command, environment, size)
         except OSError as error:
             raise ClusterError(f"cannot start programs: {error.strerror}") from error
-        self._last += 1
-        self._running[self._last] = program
+        number = self.add(program)
         self._alive.add(program)
-        if self._timer is None:
-            self._forget()
-        log.info("%s runs %s on %s (program %d)", asker, words[0], host, self._last)
-        return {"number": self._last}
+        log.info("%s runs %s on %s (program %d)", asker, words[0], host, number)
+        return {"number": number}
 
     async def _more(self, asker: NodeName, body: dict[str, Any]) -> dict[str, Any]:
-        program = self._find(asker, body)
+        program = self.find(asker, body)
         found = await program.more()
         if found and found[-1][0] is Frame.EXIT:
-            self._running.pop(int(body["number"]), None)
+            self.remove(body)
         return {"frames": [[int(kind), base64.b64encode(data).decode()] for kind, data in found]}
 
     async def _give(self, asker: NodeName, body: dict[str, Any]) -> dict[str, Any]:
-        program = self._find(asker, body)
+        program = self.find(asker, body)
         size = body.get("size")
         data = base64.b64decode(str(body.get("data", "")))
         program.give(
@@ -123,60 +116,24 @@ class ClusterPrograms:
         )
         return {"has_room": await program.room()}
 
-    async def _keep(self, asker: NodeName, body: dict[str, Any]) -> dict[str, Any]:
-        self._find(asker, body).asked_at = asyncio.get_running_loop().time()
+    async def _hang_up(self, asker: NodeName, body: dict[str, Any]) -> dict[str, Any]:
+        self.find(asker, body).close()
+        self.remove(body)
         return {}
 
-    async def _end(self, asker: NodeName, body: dict[str, Any]) -> dict[str, Any]:
-        self._find(asker, body).close()
-        del self._running[int(body["number"])]
-        return {}
-
-    def _find(self, asker: NodeName, body: Mapping[str, Any]) -> LocalProgram:
-        program = self._running.get(int(body.get("number", 0)))
-        if program is None or program.owner != asker:
-            raise ClusterError(f"{asker} has no program with number {body.get('number')!r:.40} here")
-        return program
-
-    def _forget(self) -> None:
-        """Hang up on programs without recent requests; repeat while any run."""
-        loop = asyncio.get_running_loop()
-        for number, program in list(self._running.items()):
-            if loop.time() - program.asked_at > FORGOTTEN_S:
-                program.close()
-                del self._running[number]
-        self._timer = loop.call_later(FORGOTTEN_S / 4, self._forget) if self._running else None
-
-    def lost(self, owner: NodeName) -> None:
-        """Hang up on the programs of a machine that has left."""
-        for number, program in list(self._running.items()):
-            if program.owner == owner:
-                program.close()
-                del self._running[number]
-
-    async def close(self) -> None:
+    async def ended(self) -> None:
         """Hang up on all of them and wait for them to end: a host must not go while programs run on it."""
-        if self._timer is not None:
-            self._timer.cancel()
-        for program in self._running.values():
-            program.close()
-        self._running.clear()
+        self.close()
         for program in self._alive:
             await program.ended.wait()
 
 
-class _ClusterProgram:
+class _ClusterProgram(RemoteJob):
     """A program on another machine; satisfies RemoteProgram."""
-
-    def __init__(self, transport: Transport, machine: NodeName, number: int) -> None:
-        self._transport = transport
-        self._machine = machine
-        self._number = number
-        self._is_over = False
 
     async def more(self) -> list[tuple[Frame, bytes]]:
         try:
-            answer = await self._transport.ask(self._machine, "exec-more", {"number": self._number})
+            answer = await self._ask("more")
         except AskError as error:
             self._is_over = True
             return [(Frame.LOST, str(error).encode())]
@@ -185,19 +142,6 @@ class _ClusterProgram:
         return found
 
     async def give(self, data: bytes, *, eof: bool, size: tuple[int, int] | None) -> None:
-        body = {"number": self._number, "data": base64.b64encode(data).decode(), "eof": eof, "size": size}
-        while True:
-            answer = await self._transport.ask(self._machine, "exec-give", body)
-            if answer.get("has_room"):
-                return
-            body = {"number": self._number}
-
-    async def keep(self) -> None:
-        with contextlib.suppress(AskError):  # `more` reports a program that has ended
-            await self._transport.ask(self._machine, "exec-keep", {"number": self._number})
-
-    async def end(self) -> None:
-        if self._is_over:
-            return
-        with contextlib.suppress(AskError):
-            await self._transport.ask(self._machine, "exec-end", {"number": self._number}, timeout_s=5.0)
+        body: dict[str, Any] = {"data": base64.b64encode(data).decode(), "eof": eof, "size": size}
+        while not (await self._ask("give", **body)).get("has_room"):
+            body = {}

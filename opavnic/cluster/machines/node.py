@@ -204,7 +204,7 @@ class Machine:
         world.cleanups.add("links to other machines", self.boundary.close)
         world.cleanups.add("measures of the network", self._end_measures)
         world.cleanups.add("captures for other machines", self.remote_machines.served.close)
-        world.cleanups.add("programs for other machines", self.remote_programs.close)
+        world.cleanups.add("programs for other machines", self.remote_programs.ended)
 
     async def _end_measures(self) -> None:
         for task in tuple(self._measuring):
