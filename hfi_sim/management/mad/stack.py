@@ -33,7 +33,15 @@ from hfi_sim.wire.mad.header import (
     parse_fm_payload,
 )
 from hfi_sim.wire.mad.message import Mad
-from hfi_sim.wire.mad.rmpp import RMPP_END, Rmpp, RmppType, acknowledged_again, data_offset, refusal
+from hfi_sim.wire.mad.rmpp import (
+    RMPP_END,
+    Rmpp,
+    RmppType,
+    acknowledged_again,
+    data_offset,
+    is_active,
+    refusal,
+)
 from hfi_sim.wire.packet import strip
 
 if TYPE_CHECKING:
@@ -341,7 +349,7 @@ class MadStack:
             return Drop.MAD_QP
         if is_smp and self._take_smp is not None:
             return self._take_smp(request)
-        if self._has_rmpp(header, mad) and Rmpp.of(mad).active:
+        if is_active(mad) and self._has_rmpp(header, mad):
             return self._receive_rmpp(request)
         return self.take(request)
 
@@ -354,10 +362,9 @@ class MadStack:
 
     def _is_lone(self, request: MadRequest, response: bytes) -> bool:
         """Return whether an agent with RMPP answers with a MAD that repeats the RMPP header of the request."""
-        if _is_segmentable(response) or not self._has_rmpp(request.header, request.mad):
+        if not is_active(response) or _is_segmentable(response):
             return False
-        rmpp = Rmpp.of(response)
-        return rmpp.active and rmpp.type == RmppType.DATA
+        return Rmpp.of(response).type == RmppType.DATA and self._has_rmpp(request.header, request.mad)
 
     def take(self, request: MadRequest, *, is_message: bool = False) -> Drop | None:
         """Deliver a MAD or a reassembled message to its waiter or agent; return the drop reason if there is neither."""

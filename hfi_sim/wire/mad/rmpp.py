@@ -33,6 +33,7 @@ WINDOW: Final = 64
 """Segments that may be in transit before an acknowledgement."""
 _DATA_OFFSET_SA: Final = 56
 _LAYOUT: Final = struct.Struct(">4B2I")  # version, type, rtime and flags, status, segment, length or window
+_FLAGS_AT: Final = MadHeader.SIZE + 2
 _RTIME_MASK: Final = 0xF8
 
 
@@ -73,6 +74,10 @@ class RmppFlag(IntFlag):
     LAST = 4
 
 
+_ACTIVE: Final = int(RmppFlag.ACTIVE)
+"""As a plain number: a flag of an enum costs more than the rest of what is done to a MAD here."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rmpp:
     """The RMPP header of a MAD."""
@@ -101,7 +106,7 @@ class Rmpp:
     @property
     def active(self) -> bool:
         """Whether the MAD is part of an RMPP transfer."""
-        return bool(self.flags & RmppFlag.ACTIVE)
+        return bool(self.flags & _ACTIVE)
 
     @property
     def fault(self) -> RmppStatus | None:
@@ -127,6 +132,11 @@ class Rmpp:
             case RmppType.ABORT:
                 return None if self.status in _ABORT_STATUS else RmppStatus.BAD_STATUS
         return RmppStatus.BAD_TYPE
+
+
+def is_active(mad: bytes) -> bool:
+    """Return whether a MAD is part of an RMPP transfer, if its class has RMPP. Looks at nothing but the flag."""
+    return len(mad) >= RMPP_END and bool(mad[_FLAGS_AT] & _ACTIVE)
 
 
 def has_rmpp(mgmt_class: int) -> bool:
