@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
+from itertools import chain
 from typing import Final
 
 from hfi_sim.base.types import LID_MAX
@@ -91,7 +92,8 @@ class Forwarding:
         self.sources = mac_table.sources or None
         """The source filter of the MAC table, if it has any entry; the adapter decides whether it applies."""
         flow_table = _flow_table(info)
-        self._entropy_dlid = tuple(flow_table[(value & 15) + (value >> 4)] for value in range(256))
+        self._entropy_dlid = tuple(chain.from_iterable(flow_table[high : high + 16] for high in range(16)))
+        """By entropy: its upper and its lower half together are the flow."""
         self._u_mcast_dlid = info.u_mcast_dlid
         self._default_rc = _rc(info.rc, RcShift.DEFAULT)
         self._ipv4_rcs = _ip_rcs(info.rc, RcShift.IPV4, RcShift.IPV4_TCP, RcShift.IPV4_UDP)
@@ -207,8 +209,9 @@ def _rc(rc: int, shift: int) -> int:
 
 def _ip_rcs(rc: int, other: int, tcp: int, udp: int) -> tuple[int, ...]:
     """Return the routing control for each IP protocol."""
-    shifts = {_TCP: tcp, _UDP: udp}
-    return tuple(_rc(rc, shifts.get(protocol, other)) for protocol in range(256))
+    found = [_rc(rc, other)] * 256
+    found[_TCP], found[_UDP] = _rc(rc, tcp), _rc(rc, udp)
+    return tuple(found)
 
 
 def _flow_table(info: VeswPortInfo) -> tuple[int, ...]:
