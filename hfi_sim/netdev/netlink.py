@@ -11,7 +11,7 @@ import ipaddress
 import os
 import socket
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -464,6 +464,22 @@ def _request_socket() -> socket.socket:
 def open_notifications(namespace: Path | None) -> socket.socket:
     """Open a non-blocking socket that hears of links, forwarding entries, IP addresses and multicast memberships."""
     return run_in_namespace(namespace, _notification_socket)
+
+
+def drain(notices: socket.socket, dispatch: Callable[[int, bytes], None], lost: Callable[[], None]) -> None:
+    """Pass on every message that waits, until the socket is closed; call `lost` where the kernel dropped some."""
+    while notices.fileno() >= 0:
+        try:
+            datagram = notices.recv(_RECEIVE_BYTES)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            if error.errno != errno.ENOBUFS:
+                raise
+            lost()
+            continue
+        for kind, data in messages(datagram):
+            dispatch(kind, data)
 
 
 def _notification_socket() -> socket.socket:

@@ -8,7 +8,6 @@ second as well: 2 ms with 255 TAPs in the namespace.
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -27,10 +26,10 @@ from hfi_sim.netdev.netlink import (
     RTM_NEWNEIGH,
     KernelAddressLists,
     LinkClient,
+    drain,
     ifindex_of,
     ifindex_of_address,
     is_of_bridge,
-    messages,
     open_notifications,
     parse_ip,
     parse_link,
@@ -44,7 +43,6 @@ Result = TypeVar("Result")
 log = logging.getLogger("hfi_sim.netdev.watch")
 
 POLL_S: Final = 1.0
-_RECEIVE_BYTES: Final = 1 << 18
 _IP_MESSAGES: Final = frozenset({RTM_NEWADDR, RTM_DELADDR})
 _LIST_MESSAGES: Final = frozenset({RTM_NEWNEIGH, RTM_DELNEIGH, RTM_NEWMULTICAST, RTM_DELMULTICAST})
 
@@ -59,8 +57,6 @@ class NamespaceWatcher:
         """
         self.namespace = namespace
         self.links = LinkClient(namespace)
-        self.overruns = 0
-        """How often the kernel dropped notifications because too many were waiting; each was made good."""
         self._loop = loop
         self._devices: dict[int, TapNetdev] = {}
         self._ip: dict[int, tuple[IpInterface, ...]] = {}
@@ -102,19 +98,7 @@ class NamespaceWatcher:
 
     def drain(self) -> None:
         """Pass on every notification that is waiting."""
-        while not self._closed:
-            try:
-                datagram = self._notifications.recv(_RECEIVE_BYTES)
-            except BlockingIOError:
-                return
-            except OSError as error:
-                if error.errno != errno.ENOBUFS:
-                    raise
-                self.overruns += 1
-                self._resynchronise()
-                continue
-            for kind, data in messages(datagram):
-                self._dispatch(kind, data)
+        drain(self._notifications, self._dispatch, self._resynchronise)
 
     def _dispatch(self, kind: int, data: bytes) -> None:
         if kind in _LIST_MESSAGES:

@@ -23,7 +23,6 @@ BACKUP: Final = -1
 LO_NID: Final = "0@lo"
 
 _MULTI_RAIL: Final = 1 << 0
-_NO_DISCOVERY: Final = 1 << 1
 _CONFIGURED: Final = 1 << 3
 _DISCOVERED: Final = 1 << 4
 _DISCOVERING: Final = 1 << 6

@@ -24,9 +24,9 @@ from hfi_sim.netdev.netlink import (
     RTM_DELLINK,
     RTM_NEWLINK,
     LinkState,
+    drain,
     ifindex_of,
     is_of_bridge,
-    messages,
     open_notifications,
 )
 from hfi_sim.netdev.tap import TapNetdev
@@ -34,7 +34,6 @@ from opavnic.lab.hosts.uplinks.learning import Change
 
 log = logging.getLogger("opavnic.lab.hosts.uplinks")
 
-_RECEIVE_BYTES: Final = 1 << 18
 _PORT_OCTET: Final = 0xFE
 """First octet of the address of a VNIC in a bridge: the highest unicast one. A bridge without an address of its own
 takes
@@ -141,18 +140,7 @@ class BridgedVnic:
     # the bridge
 
     def _drain(self) -> None:
-        while self._notices.fileno() >= 0:
-            try:
-                datagram = self._notices.recv(_RECEIVE_BYTES)
-            except BlockingIOError:
-                return
-            except OSError as error:
-                if error.errno != errno.ENOBUFS:
-                    raise
-                self._read_all()  # some were lost
-                continue
-            for kind, data in messages(datagram):
-                self._dispatch(kind, data)
+        drain(self._notices, self._dispatch, self._read_all)
 
     def _dispatch(self, kind: int, data: bytes) -> None:
         if kind in (RTM_NEWLINK, RTM_DELLINK):
