@@ -301,7 +301,7 @@ class EjfatCounts(TypedDict):
     tx_bytes: int
     drops: dict[str, int]
     lbs: dict[int, EjfatLb]
-    members: dict[int, tuple[int, int]]
+    members: dict[int, tuple[int, int, int, int]]
 
 class EjfatPipeline:
     def __init__(self, workers: int = 1) -> None: ...

@@ -85,6 +85,10 @@ class LbDrop(StrEnum):
         return self.value.partition(":")[0]
 
 
+GONE = (LbDrop.MEMBER_SOFT_EVICTED, LbDrop.MEMBER_DEREGISTERED)
+"""Drops that are counted by member, too."""
+
+
 class Refusal(StrEnum):
     """Why something about a packet was not believed. The packet is forwarded, and counted like any other."""
 
@@ -136,10 +140,16 @@ class LbCounters:
 
 @dataclass(slots=True)
 class MemberCounters:
-    """Packets sent to one member."""
+    """Packets of one member."""
 
     tx_packets: int = 0
     tx_bytes: int = 0
+    drops: dict[LbDrop, int] = field(default_factory=dict)
+    """Dropped because it is said to have been evicted or deregistered."""
+
+    def drop(self, reason: LbDrop, count: int = 1) -> None:
+        """Count packets dropped for the member."""
+        self.drops[reason] = self.drops.get(reason, 0) + count
 
 
 @dataclass(slots=True)

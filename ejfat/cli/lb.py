@@ -230,7 +230,9 @@ def _say_totals(counters: PipelineCounters, lost: int, missed: int) -> None:
         f"{lost} not accepted by the interface, {missed} missed"
     )
     for reason, count in sorted(counters.drops.items()):
-        say(f"dropped at {reason}: {count}")
+        members = sorted((number, one.drops.get(reason, 0)) for number, one in counters.members.items())
+        of_members = ", ".join(f"member {number}: {dropped}" for number, dropped in members if dropped)
+        say(f"dropped at {reason}: {count}{f' ({of_members})' if of_members else ''}")
 
 
 async def _serve(

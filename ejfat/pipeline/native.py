@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from ejfat.base.drops import LbDrop, PipelineCounters
+from ejfat.base.drops import GONE, LbDrop, PipelineCounters
 from ejfat.base.errors import BadRequestError
 from ejfat.pipeline.packet import Packet
 from ejfat.pipeline.switchboard import Pipeline
@@ -135,10 +135,13 @@ class NativePipeline(Pipeline):
                 lb.max_tick = max(lb.max_tick, row["max_tick"])
                 lb.ahead += row["ahead"]
             _add_drops(lb.drops, row["drops"])
-        for member_id, (packets, size) in taken["members"].items():
+        for member_id, (packets, size, *gone) in taken["members"].items():
             member = total.member(member_id)
             member.tx_packets += packets
             member.tx_bytes += size
+            for reason, count in zip(GONE, gone, strict=True):
+                if count:
+                    member.drop(reason, count)
 
 
 def _add_drops(total: dict[LbDrop, int], taken: dict[str, int]) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ejfat.base.drops import LbCounters, LbDrop, PipelineCounters, Reply
+from ejfat.base.drops import GONE, LbCounters, LbDrop, PipelineCounters, Reply
 from ejfat.pipeline import responder
 from ejfat.pipeline.packet import ETH_VLAN, Packet
 from ejfat.pipeline.parse23 import FrameKind, Parsed, parse
@@ -18,6 +18,8 @@ from hfi_sim.wire.internet_checksum import update, update_udp
 _LB_SIZE = 16
 _LINK_LOCAL_GROUPS = bytes.fromhex("0180c20000")
 _SLOT_BITS = 9
+_GONE = {reason.value.partition(":")[2]: reason for reason in GONE}
+"""Reasons by the action of a member that has gone."""
 
 
 class PipelineV23:
@@ -144,9 +146,10 @@ class PipelineV23:
             return LbDrop.MEMBER_MISS
         if member.args:
             return member_id, member
-        if member.action == "drop_soft_evicted":
-            return LbDrop.MEMBER_SOFT_EVICTED
-        return LbDrop.MEMBER_DEREGISTERED if member.action == "drop_deregistered" else LbDrop.MEMBER_DROP
+        gone = _GONE.get(member.action)
+        if gone is not None:
+            self._counters.member(member_id).drop(gone)
+        return gone or LbDrop.MEMBER_DROP
 
     def _drop(self, reason: LbDrop, lb: LbCounters | None = None) -> Verdict:
         self._counters.drop(reason, lb)

@@ -8,9 +8,10 @@ Source: the metric names of the public control plane; the indexes of `rx_rslt_co
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
-from ejfat.base.drops import LbCounters, LbDrop, PipelineCounters, Reply
+from ejfat.base.drops import LbCounters, LbDrop, MemberCounters, PipelineCounters, Reply
 
 LBS = 16
 MEMBERS = 1024
@@ -36,10 +37,9 @@ _LB_DROPS = {
     "epoch_assign_miss": LbDrop.EPOCH_MISS,
     "lb_calendar_miss": LbDrop.CALENDAR_MISS,
     "mbr_info_miss": LbDrop.MEMBER_MISS,
-    # not known to the public control plane: its data plane counts these by member, under other names
-    "mbr_soft_evicted": LbDrop.MEMBER_SOFT_EVICTED,
-    "mbr_deregistered": LbDrop.MEMBER_DEREGISTERED,
 }
+_MEMBER_DROPS = {"soft_evicted": LbDrop.MEMBER_SOFT_EVICTED, "deregistered": LbDrop.MEMBER_DEREGISTERED}
+"""Counted by the public data plane, and passed over by its control plane."""
 _LB_COUNTS: dict[str, Callable[[LbCounters], int]] = {
     "rx_pkt": lambda lb: lb.rx_packets,
     "rx_byte": lambda lb: lb.rx_bytes,
@@ -89,12 +89,21 @@ class Metrics:
             yield f"lb_ctx_{name}_counter", [count(lb) for lb in lbs]
         for name, drop in _LB_DROPS.items():
             yield f"lb_ctx_drop_{name}_pkt_counter", [lb.drops.get(drop, 0) for lb in lbs]
-        packets, sizes = [0] * MEMBERS, [0] * MEMBERS
-        for member_id, member in counters.members.items():
-            packets[member_id % MEMBERS] += member.tx_packets
-            sizes[member_id % MEMBERS] += member.tx_bytes
-        yield "lb_mbr_tx_pkt_counter", packets
-        yield "lb_mbr_tx_byte_counter", sizes
+        yield "lb_mbr_tx_pkt_counter", _by_member(counters, lambda member: member.tx_packets)
+        yield "lb_mbr_tx_byte_counter", _by_member(counters, lambda member: member.tx_bytes)
+        for name, drop in _MEMBER_DROPS.items():
+            yield f"lb_mbr_drop_{name}_counter", _by_member(counters, partial(_dropped, drop))
+
+
+def _dropped(reason: LbDrop, member: MemberCounters) -> int:
+    return member.drops.get(reason, 0)
+
+
+def _by_member(counters: PipelineCounters, count: Callable[[MemberCounters], int]) -> list[int]:
+    values = [0] * MEMBERS
+    for member_id, member in counters.members.items():
+        values[member_id % MEMBERS] += count(member)
+    return values
 
 
 def _result(counters: PipelineCounters, what: tuple[LbDrop, ...] | Reply | None) -> int:

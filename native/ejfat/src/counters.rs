@@ -55,6 +55,16 @@ fn add_all(to: &mut [u64], counts: &[u64]) {
     to.iter_mut().zip(counts).for_each(|(to, count)| *to += count);
 }
 
+/// Packets of one member.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemberCounts {
+    pub tx_packets: u64,
+    pub tx_bytes: u64,
+    /// Dropped, because it is said to have been evicted or deregistered.
+    pub soft_evicted: u64,
+    pub deregistered: u64,
+}
+
 /// Everything counted since the last harvest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
@@ -64,8 +74,8 @@ pub struct Counters {
     pub tx_bytes: u64,
     pub drops: Tally<DROPS>,
     pub lbs: [Lb; LBS],
-    /// Packets and bytes by member number.
-    pub members: FastMap<u32, (u64, u64)>,
+    /// By member number.
+    pub members: FastMap<u32, MemberCounts>,
 }
 
 impl Counters {
@@ -87,9 +97,14 @@ impl Counters {
     pub fn sent(&mut self, member: u16, len: usize) {
         self.tx_packets += 1;
         self.tx_bytes += len as u64;
-        let (packets, bytes) = self.members.entry(u32::from(member)).or_default();
-        *packets += 1;
-        *bytes += len as u64;
+        let counts = self.member(member);
+        counts.tx_packets += 1;
+        counts.tx_bytes += len as u64;
+    }
+
+    #[inline]
+    pub fn member(&mut self, member: u16) -> &mut MemberCounts {
+        self.members.entry(u32::from(member)).or_default()
     }
 
     /// Take what was counted; which ticks are believed stays.
@@ -109,9 +124,12 @@ impl Counters {
         self.tx_bytes += other.tx_bytes;
         add_all(&mut *self.drops, &*other.drops);
         self.lbs.iter_mut().zip(&other.lbs).for_each(|(lb, other)| lb.add(other));
-        for (member, (packets, bytes)) in &other.members {
+        for (member, counts) in &other.members {
             let mine = self.members.entry(*member).or_default();
-            *mine = (mine.0 + packets, mine.1 + bytes);
+            mine.tx_packets += counts.tx_packets;
+            mine.tx_bytes += counts.tx_bytes;
+            mine.soft_evicted += counts.soft_evicted;
+            mine.deregistered += counts.deregistered;
         }
     }
 

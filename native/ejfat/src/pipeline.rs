@@ -203,8 +203,14 @@ fn balance_v23(
     let to = match tables.members.get(&member_key(lb_id, ethertype, member)) {
         None => return Err(late(Drop::MemberMiss)),
         Some(Member::Drop) => return Err(late(Drop::MemberDrop)),
-        Some(Member::SoftEvicted) => return Err(late(Drop::MemberSoftEvicted)),
-        Some(Member::Deregistered) => return Err(late(Drop::MemberDeregistered)),
+        Some(Member::SoftEvicted) => {
+            counters.member(member).soft_evicted += 1;
+            return Err(late(Drop::MemberSoftEvicted));
+        }
+        Some(Member::Deregistered) => {
+            counters.member(member).deregistered += 1;
+            return Err(late(Drop::MemberDeregistered));
+        }
         Some(Member::Rewrite(to)) => to,
     };
     if to.v6 != v6 {

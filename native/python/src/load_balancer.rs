@@ -53,7 +53,10 @@ fn counters_dict<'py>(py: Python<'py>, counters: &Counters) -> PyResult<Bound<'p
     dict.set_item("lbs", lbs)?;
     let members = PyDict::new(py);
     for (member, counts) in &counters.members {
-        members.set_item(member, counts)?;
+        members.set_item(
+            member,
+            (counts.tx_packets, counts.tx_bytes, counts.soft_evicted, counts.deregistered),
+        )?;
     }
     dict.set_item("members", members)?;
     Ok(dict)

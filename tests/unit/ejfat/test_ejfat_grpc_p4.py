@@ -12,8 +12,6 @@ from typing import Any
 import grpc
 import pytest
 
-from ejfat.base.drops import LbDrop, PipelineCounters
-from ejfat.control.grpc.metrics import Metrics
 from ejfat.control.grpc.p4_service import P4Surroundings, SmartnicP4Service
 from ejfat.control.grpc.serving import start_server
 from ejfat.control.pb import sn_p4_v2_pb2 as pb
@@ -307,13 +305,3 @@ async def test_calls_without_the_token_are_refused(client: Client) -> None:
         async for _ in client.stub.ClearTable(pb.TableRequest(), timeout=60):
             pass
     assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
-
-
-@pytest.mark.parametrize(
-    ("action", "name"), [("drop_soft_evicted", "soft_evicted"), ("drop_deregistered", "deregistered")]
-)
-def test_packets_dropped_for_members_that_have_gone_are_counted(action: str, name: str) -> None:
-    counters = PipelineCounters()
-    counters.drop(LbDrop(f"member_info:{action}"), counters.lb(3))
-    values = {metric.name: metric.values for metric in Metrics(lambda: counters).read()}
-    assert values[f"lb_ctx_drop_mbr_{name}_pkt_counter"][3] == 1

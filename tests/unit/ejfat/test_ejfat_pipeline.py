@@ -16,6 +16,7 @@ from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 
 from ejfat.base.drops import LbDrop, Reply
+from ejfat.control.grpc.metrics import Metrics
 from ejfat.pipeline import Pipeline
 from ejfat.tables.schema import Dialect, Op, Update
 from ejfat.tables.script import load_script
@@ -91,6 +92,30 @@ def test_drop_is_counted_with_its_reason_on_the_instance(pipeline: Pipeline) -> 
     assert pipeline.counters.lbs[2].drops == {LbDrop.SRC_BLOCKED: 1, LbDrop.TTL: 1, LbDrop.CALENDAR_MISS: 1}
     assert pipeline.counters.dropped == 3
     assert LbDrop.SRC_BLOCKED.stage == "src_filter"
+
+
+GONE = """
+table_add load_balance_calendar_table do_assign_member 2 1 1 => 11
+table_add load_balance_calendar_table do_assign_member 2 1 2 => 12
+table_add member_info_lookup_table drop_soft_evicted 2 0x0800 11 =>
+table_add member_info_lookup_table drop_deregistered 2 0x0800 12 =>
+"""
+
+
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+def test_packets_dropped_for_members_that_have_gone_are_counted_by_member_and_shown_over_p4(
+    implementation: str,
+) -> None:
+    pipeline = build(implementation, load_script(SCRIPT + GONE))
+    for tick in (1, 2, 2, 5):
+        pipeline.process(frame(UDPLB2(tick=tick)))
+    values = {metric.name: metric.values for metric in Metrics(lambda: pipeline.counters).read()}
+    shown = {
+        name: {index: count for index, count in enumerate(values[f"lb_mbr_{name}_counter"]) if count}
+        for name in ("tx_pkt", "drop_soft_evicted", "drop_deregistered")
+    }
+    assert shown == {"tx_pkt": {7: 1}, "drop_soft_evicted": {11: 1}, "drop_deregistered": {12: 2}}
+    assert pipeline.counters.lbs[2].drops == {LbDrop.MEMBER_SOFT_EVICTED: 1, LbDrop.MEMBER_DEREGISTERED: 2}
 
 
 def test_arp_for_the_load_balancer_is_answered(pipeline: Pipeline) -> None:
