@@ -34,7 +34,7 @@ OLD_NATIVE := build/native-before.so
 # 400 modules in each worker: compiled anew each time, that is the larger part of a collection.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help venv native deps browser host-tools bench-peers demo docs test test-native test-fast test-e2e test-slow test-long test-kernel test-guests interop chaos mutants sanitize memcheck fuzz lint lint-python lint-native format generated opa-tools proto dist clean
+.PHONY: help venv native deps browser host-tools bench-peers demo docs test test-native test-fast test-e2e test-slow test-alone test-long test-kernel test-guests interop chaos mutants sanitize memcheck fuzz lint lint-python lint-native format generated opa-tools proto dist clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -79,7 +79,8 @@ docs: venv ## build the documentation site into site/, strictly: a broken link i
 demo: venv deps ## two hosts, real TAPs, ping and a TCP transfer
 	$(BIN)/opavnic demo
 
-WORKERS ?= 2
+# twice the processors of a small machine: tests of labs wait more than they compute
+WORKERS ?= 4
 # more options of pytest, such as --maxfail=10
 OPTIONS ?=
 
@@ -88,7 +89,8 @@ host-tools:
 	@sh tools/unpack-packages.sh $(DAEMONS) $(DAEMON_FILES)
 
 # Files of the longest tests come first, as they are collected: the short ones at the end keep the workers even.
-PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+ONE_BY_ONE := $(BIN)/python -m pytest
+PYTEST := $(ONE_BY_ONE) -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 QUICK  := -m 'not slow and not long and not chaos'
 WITH_DAEMONS := PATH="$$PATH:$(CURDIR)/$(DAEMONS)/usr/sbin"
 
@@ -105,9 +107,11 @@ test-fast: venv ## only what needs no privilege
 test-e2e: venv deps opa-tools browser host-tools ## only what needs privileges
 	$(WITH_DAEMONS) $(PYTEST) $(QUICK) $(OPTIONS) tests/e2e
 
-# one by one: some of them need both processors
-test-slow: venv deps opa-tools browser ## the tests marked slow
-	$(BIN)/python -m pytest -m 'slow and not long' $(OPTIONS)
+test-slow: venv deps opa-tools browser ## the tests marked slow but those of test-alone
+	$(ONE_BY_ONE) -n $(WORKERS) --dist worksteal -m 'slow and not alone and not long' $(OPTIONS)
+
+test-alone: venv deps opa-tools ## the tests marked slow that need all processors, one by one
+	$(ONE_BY_ONE) -m 'slow and alone and not long' $(OPTIONS)
 
 test-long: venv ## the tests marked long: campaigns of minutes, of which the other runs hold a part
 	$(BIN)/python -m pytest -m long -n 2

@@ -206,6 +206,7 @@ def test_example_runs_and_status_says_which_pipeline(opavnic: Program) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.timeout(900)  # a hundred programs, one after the other: minutes on a busy machine
 @needs_native
 def test_bench_measures_labs_and_the_program_on_taps(opavnic: Program) -> None:

@@ -35,6 +35,7 @@ def labs() -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.timeout(600)
 def test_cases_are_measured_in_labs_and_show_that_they_bite() -> None:
     command = [*OWN, "bench", "links", "--json", "--rounds", "1"]

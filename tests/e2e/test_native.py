@@ -105,6 +105,7 @@ async def test_gigabyte_over_native_datapath_arrives_as_it_was_sent(mtu: int) ->
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) == 1, reason="one processor has none beside it")
 async def test_many_flows_are_taken_in_by_all_processors_as_long_as_they_last() -> None:
     async with Lab(model()) as lab:

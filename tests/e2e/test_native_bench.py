@@ -19,6 +19,7 @@ from processes import child
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.timeout(600)
 def test_bench_measures_in_namespaces_of_its_own_and_leaves_none(tmp_path: Path) -> None:
     drawing = tmp_path / "figures.svg"

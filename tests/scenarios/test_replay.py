@@ -11,16 +11,14 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-FILES = [
-    "test_addresses.py",
-    "test_changes.py",
+SOME = [
     "test_em_failover.py::test_master_dies_in_a_change_under_load_the_other_ends_it_and_no_frame_is_lost[at-once]",
     "test_failures.py",
-    "test_flooding.py",
     "test_mad_simulator.py",
     "test_resolution.py",
     "test_smoke.py",
 ]
+MORE = ["test_addresses.py", "test_changes.py", "test_flooding.py"]
 
 
 def run_suite(trace: Path, hash_seed: str, *options: str) -> dict[str, str]:
@@ -50,9 +48,13 @@ def run_suite(trace: Path, hash_seed: str, *options: str) -> dict[str, str]:
     return {name: f"{fingerprint} over {packets} packets" for fingerprint, packets, name in lines}
 
 
-@pytest.mark.xdist_group("replay")
-def test_suite_twice_gives_identical_traces(tmp_path: Path, pytestconfig: pytest.Config) -> None:
-    files = [str(HERE / name) for name in FILES] + [_same_engine(pytestconfig)]
+@pytest.mark.parametrize(
+    "names", [pytest.param(SOME, id="some"), pytest.param(SOME + MORE, id="all", marks=pytest.mark.long)]
+)
+def test_suite_twice_gives_identical_traces(
+    names: list[str], tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
+    files = [str(HERE / name) for name in names] + [_same_engine(pytestconfig)]
     with ThreadPoolExecutor() as side_by_side:
         runs = [
             side_by_side.submit(run_suite, tmp_path / hash_seed, hash_seed, *files)
@@ -63,7 +65,6 @@ def test_suite_twice_gives_identical_traces(tmp_path: Path, pytestconfig: pytest
     assert first == second
 
 
-@pytest.mark.xdist_group("replay")
 def test_other_seed_gives_another_trace_where_there_is_chance(
     tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:

@@ -11,7 +11,7 @@ from opavnic.cli.main import main
 from opavnic.lab.file.errors import PrivilegeError
 from opavnic.lab.ownership.privileges import check_tun, has_capabilities
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.timeout(180)]
 
 
 def check(result: EjfatDemoResult) -> None:

@@ -19,6 +19,7 @@ def test_fat_tree_converges_and_its_figures_say_so() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_trains_arrive_by_the_transport_and_by_the_bare_wheel() -> None:
     result = bench_transport(0.05, sizes=[128], batches=[4])
     assert not result["skipped"]

@@ -78,9 +78,9 @@ def undisturbed(rate_hz: int) -> tuple[int, list[int]]:
     return start, run.shares()
 
 
-@pytest.mark.parametrize("rate_hz", [1000, 1_000_000])
 @settings(max_examples=25)
 @given(
+    rate_hz=st.sampled_from([1000, 1_000_000]),
     ticks=st.lists(
         st.tuples(
             st.integers(0, 99),
@@ -92,7 +92,7 @@ def undisturbed(rate_hz: int) -> tuple[int, list[int]]:
             ),
         ),
         max_size=40,
-    )
+    ),
 )
 def test_whatever_data_a_sender_sends_shares_are_the_same_ten_seconds_later_and_events_are_whole(
     rate_hz: int, ticks: list[tuple[int, tuple[str, float]]]

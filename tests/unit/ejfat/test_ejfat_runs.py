@@ -73,11 +73,12 @@ def clock_us(run: Runs) -> int:
 
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("synced", [0, 1_000_000])
-def test_sixty_runs_of_replayed_ticks_lose_nothing_with_workers_that_come_and_go(
-    seed: int, synced: int
+@pytest.mark.parametrize("runs", [15, pytest.param(60, marks=pytest.mark.long)])
+def test_runs_of_replayed_ticks_lose_nothing_with_workers_that_come_and_go(
+    runs: int, seed: int, synced: int
 ) -> None:
     run = Runs(seed)
-    for number in range(60):
+    for number in range(runs):
         gap = run.random.choice([5, 9, 18, 33])
         run.wait(gap / 2)
         if number % 3:

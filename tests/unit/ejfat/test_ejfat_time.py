@@ -119,11 +119,11 @@ async def test_worker_whose_session_was_ended_registers_again_with_the_token_tha
     reporter = Reporter(uri, request, Gains())
     balancer = wire.app.plane.get(uri.lb_id).balancer
     first = balancer.session(int(await reporter.register()))
-    task = asyncio.create_task(reporter.report(lambda: Measured(0.0, ReassemblyCounters())))
+    task = asyncio.create_task(reporter.report(lambda: Measured(0.5, ReassemblyCounters())))
     first.reported_at -= 61  # it was stopped for so long
     wire.app.advance()
     assert first.state is SessionState.GONE
-    await until(lambda: [one.worker.name for one in balancer.ready] == ["w"])
+    await until(lambda: [(one.worker.name, one.fill) for one in balancer.ready] == [("w", 0.5)])
     wire.app.advance()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
