@@ -94,7 +94,7 @@ def _option_problems(asked: PartRequest, app: AppRequest) -> Iterator[Problem]:
 def _senders(asked: PartRequest, app: AppRequest) -> list[IpAddress]:
     """Return the addresses that may send: those in the options, or all other hosts of the virtual switch."""
     vesw = asked.plan.vesws_of(app.host)[0]
-    names = app.options.senders or [host for host in vesw.members if host != app.host]
+    names = app.options.senders or [host for host in asked.plan.hosts_of(vesw) if host != app.host]
     addresses: list[IpAddress] = []
     for name in names:
         address = asked.plan.address(vesw, name) if name in asked.plan.hosts else None

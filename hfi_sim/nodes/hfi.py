@@ -63,6 +63,8 @@ class HfiPort(EndPort, LinkPort):
         """Whether the switch at the other end allows a fabric manager on the port."""
         self._capability_handlers: list[Callable[[HfiPort], None]] = []
         self._description_handlers: list[Callable[[HfiPort], None]] = []
+        self.netdevs: NetdevFactory | None = None
+        """Makes the network device of a vport on the host of the HFI; None: it has no host."""
 
     @property
     def engine_end(self) -> HfiEnd | BoundaryEnd:
@@ -208,9 +210,9 @@ class HfiPort(EndPort, LinkPort):
         Raises:  NetdevError: the host of the HFI cannot create one, or refused.
         Source:  seed 000, "verbs to allocate and free the OPA_VNIC RDMA netdev"
         """
-        if self.hfi.netdevs is None:
-            raise NetdevError(f"{self.hfi.name} has no host to allocate the netdev of vport {vport_num} on")
-        return self.hfi.netdevs(vport_num)
+        if self.netdevs is None:
+            raise NetdevError(f"{self.name} has no host to allocate the netdev of vport {vport_num} on")
+        return self.netdevs(vport_num)
 
 
 def port_guid(node_guid: Guid, port_num: int) -> Guid:
@@ -250,10 +252,11 @@ class Hfi:
         self.node_guid = node_guid
         self.is_remote = is_remote
         """Whether another engine carries it: what is known here is what its machine says."""
-        self.netdevs = netdevs
         self.ports = {
             num: HfiPort(self, num, port_guid(node_guid, num), icrc, driver) for num in range(1, ports + 1)
         }
+        for port in self.ports.values():
+            port.netdevs = netdevs
 
     def describe(self, description: str) -> None:
         """Change the node description and notify the subnet manager on every port."""

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.base.port_state import CapabilityMask3, PortState
 from hfi_sim.base.types import mac_text, parse_mac
+from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.wire.mad.header import Method
-from opavnic.scenario.hosts import ScenarioError, ScenarioHost, ScenarioVnic
+from opavnic.scenario.hosts import ScenarioError, ScenarioHost, ScenarioVnic, member_name
 from opavnic.scenario.managers import BEST, CONVERGENCE_S, Converging, EmStandby, Manager, cut_short
 from opavnic.world.em_node import EM_NODE, down_text
+from opavnic.world.host_backends.given import VnicKey
 from vema.attributes.attr_id import AttrId
 from vema.attributes.mac_entries import MacEntries, MacEntry
 from vema.base.errors import AgentError
@@ -45,6 +48,7 @@ class ScenarioEm:
         self._first = Manager(scenario, self.port, BEST)
         self._standbys: list[EmStandby] = []
         self._vnics: dict[tuple[str, str], ScenarioVnic] = {}
+        """By port and virtual switch."""
         scenario.faults.hook(EM_NODE, self._first.service.halt, self._first.service.restart)
 
     @property
@@ -173,9 +177,9 @@ class ScenarioEm:
     ) -> None:
         """Create a virtual switch and wait until every member is up.
 
-        Args:    members: hosts; id: default: the lowest free one from 1; wait: False: do not wait; hosts: wait only
-                 for these, if others are absent on purpose; timeout: seconds; options: pkey, mtu, default_ports, qos,
-                 rc, mac, link, as in an EM file.
+        Args:    members: hosts, or their ports as in a lab file: `h1.2`, `h1.2:1`, a GUID; id: default: the lowest free
+                 one from 1; wait: False: do not wait; hosts: wait only for these, if others are absent on purpose;
+                 timeout: seconds; options: pkey, mtu, default_ports, qos, rc, mac, link, as in an EM file.
         Raises:  ScenarioError: an unknown host or option, or a name or id in use: nothing has changed. Or members are
                  not up in time; the message says which, and why. The virtual switch then stays configured.
         """
@@ -256,7 +260,7 @@ class ScenarioEm:
             attr_mod=vnic.vport_num,
         )
         try:
-            read_response(request, await self.port.mad.request(vnic.host.port.lid, request))
+            read_response(request, await self.port.mad.request(vnic.port.lid, request))
         except AgentError as error:
             raise ScenarioError(f"{vnic.name}: the MAC table was refused: {error}") from error
 
@@ -266,13 +270,13 @@ class ScenarioEm:
         known = [vport.unicast.macs for port, vport in self.core.vports() if port.facts.guid == guid]
         return {mac_text(mac) for macs in known for mac in macs}
 
-    def vnic_of_vport(self, host: str, vport_num: int) -> ScenarioVnic | None:
+    def vnic_of_vport(self, host: str, key: VnicKey) -> ScenarioVnic | None:
         """Return the VNIC to which the manager has assigned a vport of a host, or None."""
-        guid = int(self._scenario.hosts[host].port.guid)
-        port = self.core.ports.get(guid)
-        vport = port.vports.get(vport_num) if port is not None else None
+        guids = {port.name: int(port.guid) for port in self._scenario.hosts[host].ports}
+        port = self.core.ports.get(guids[key.port])
+        vport = port.vports.get(key.vport_num) if port is not None else None
         names = {vesw["id"]: name for name, vesw in self.vesws.items()}
-        return self._vnics.get((host, names[vport.vesw_id])) if vport and vport.vesw_id in names else None
+        return self._vnics.get((key.port, names[vport.vesw_id])) if vport and vport.vesw_id in names else None
 
     # --- desired state -------------------------------------------------------------------------------------
 
@@ -304,19 +308,25 @@ class ScenarioEm:
     def _names(self, members: Members) -> list[str]:
         if isinstance(members, str):
             raise ScenarioError(f'members is "{members}"; it is a list of hosts, such as ["{members}"]')
-        return [self._host(host).name for host in members]
+        return [member_name(*self._scenario.hosts.member(member)) for member in members]
 
     def _give_vnics(self) -> None:
         """Give each host the VNIC objects of the virtual switches that it is a member of."""
-        for place, host in enumerate(self._scenario.hosts, 1):
+        hosts = self._scenario.hosts
+        places = {host.name: place for place, host in enumerate(hosts, 1)}
+        for host in hosts:
             host.vnics.clear()
-            for name, vesw in self.vesws.items():
-                if host.name not in vesw["members"]:
-                    continue
-                key = (host.name, name)
-                if key not in self._vnics:
-                    self._vnics[key] = ScenarioVnic(host, name, place, vesw["id"])
-                host.vnics[name] = self._vnics[key]
+        for name, vesw in self.vesws.items():
+            there = Counter[str]()
+            for host, port in map(hosts.member, vesw["members"]):
+                nth = there[host.name]
+                there[host.name] += 1
+                key = (port.name, name)
+                if key not in self._vnics or self._vnics[key].nth != nth:
+                    number = places[host.name] + nth * len(hosts)
+                    self._vnics[key] = ScenarioVnic(host, port, name, number, vesw["id"], nth)
+                vnic = self._vnics[key]
+                host.vnics[vnic.title] = vnic
 
     def _config_of(self, manager: Manager, vesws: Mapping[str, dict[str, Any]]) -> EmConfig:
         config: dict[str, Any] = {
@@ -331,8 +341,10 @@ class ScenarioEm:
 
     def _set_pkeys(self, vesws: Mapping[str, dict[str, Any]]) -> None:
         for host in self._scenario.hosts:
-            pkeys = [vesw["pkey"] for vesw in vesws.values() if host.name in vesw["members"]]
-            self._scenario.subnet_manager.set_pkeys(host.port, pkeys)
+            for port in host.ports:
+                member = member_name(host, port)
+                pkeys = [vesw["pkey"] for vesw in vesws.values() if member in vesw["members"]]
+                self._scenario.subnet_manager.set_pkeys(port, pkeys)
 
     def _apply(self, wanted: dict[str, dict[str, Any]]) -> None:
         """Make `wanted` the desired state, or raise and change nothing."""
@@ -347,7 +359,8 @@ class ScenarioEm:
         except EmConfigError as error:
             self._set_pkeys(self.vesws)
             named = {name for vesw in wanted.values() for name in vesw["members"]}
-            gone = [host.name for host in self._scenario.hosts if host.name in named and not _has_agent(host)]
+            ports = map(self._scenario.hosts.member, named)
+            gone = sorted(member_name(host, port) for host, port in ports if not _has_agent(port))
             why = f" (the management agents of {', '.join(gone)} are gone)" if gone else ""
             raise ScenarioError(f"{error}{why}") from error
         self.vesws = wanted
@@ -368,10 +381,11 @@ class ScenarioEm:
         if wait is False:
             return
         awaited = [
-            (self._scenario.hosts[member], name)
+            self._vnics[port.name, name]
             for name in changed
             for member in wanted[name]["members"]
             if chosen is None or member in chosen
+            for _, port in [self._scenario.hosts.member(member)]
         ]
         try:
             async with asyncio.timeout(timeout_s):
@@ -382,36 +396,34 @@ class ScenarioEm:
                         f"{cut_short(self.service)} before {', '.join(changed) or 'this'} was done"
                     )
                 self.give_links()
-                for host, name in awaited:
-                    await self._scenario.vnic_up(host.vnics[name])
+                for vnic in awaited:
+                    await self._scenario.vnic_up(vnic)
         except TimeoutError:
             raise ScenarioError(self._absent(awaited, timeout_s)) from None
 
-    def _has_come(self, awaited: Iterable[tuple[ScenarioHost, str]], wholly: bool) -> bool:
+    def _has_come(self, awaited: Iterable[ScenarioVnic], wholly: bool) -> bool:
         """Return whether members are configured. Args: wholly: and the manager waits for no other member."""
         ready = self.service.converged if wholly else self.core.active
-        return ready and all(not self.why_absent(host, name) for host, name in awaited)
+        return ready and not any(map(self.why_absent, awaited))
 
     def give_links(self) -> None:
         """Connect each VNIC to the netdev of the vport that the manager has assigned to it."""
         for port, vport in list(self.core.vports()):
-            host = self._scenario.hosts[port.facts.host]
-            if (vnic := self.vnic_of_vport(host.name, vport.num)) is not None:
+            key = VnicKey(port.facts.name, vport.num)
+            if (vnic := self.vnic_of_vport(port.facts.host, key)) is not None:
                 vnic.vport_num = vport.num
-                vnic.link = self._scenario.links.get((host.name, vport.num))
+                vnic.link = self._scenario.links.get(key)
 
     # --- members that are absent ---------------------------------------------------------------------------
 
-    def _absent(self, awaited: Iterable[tuple[ScenarioHost, str]], timeout_s: float) -> str:
+    def _absent(self, awaited: Iterable[ScenarioVnic], timeout_s: float) -> str:
         """Return which members have not come up, and why."""
-        why = [
-            f"{host.name}/{name}: {text}" for host, name in awaited if (text := self.why_absent(host, name))
-        ]
+        why = [f"{vnic.name}: {text}" for vnic in awaited if (text := self.why_absent(vnic))]
         if not why and self.service.converged:
             why = [
-                f"{host.name}/{name}: configured, but its device is not up"
-                for host, name in awaited
-                if not self._scenario.is_up(host.vnics[name])
+                f"{vnic.name}: configured, but its device is not up"
+                for vnic in awaited
+                if not self._scenario.is_up(vnic)
             ]
         if not why:
             return f"the Ethernet Manager has not converged within {timeout_s:g} s"
@@ -421,27 +433,28 @@ class ScenarioEm:
             "(wait=False does not wait, wait=[hosts] waits only for these)"
         )
 
-    def why_absent(self, host: ScenarioHost, name: str) -> str:
-        """Return why the manager has not configured a member's VNIC on a virtual switch; empty if it has."""
-        if host.port.state is not PortState.ACTIVE:
-            return f"the link of {host.port.name} is down"
-        if host.port not in self._scenario.subnet_manager.ports_in_service():
-            return f"the subnet manager cannot reach {host.port.name}"
-        if not _has_agent(host):
+    def why_absent(self, vnic: ScenarioVnic) -> str:
+        """Return why the manager has not configured a member's VNIC on its virtual switch; empty if it has."""
+        own = vnic.port
+        if own.state is not PortState.ACTIVE:
+            return f"the link of {own.name} is down"
+        if own not in self._scenario.subnet_manager.ports_in_service():
+            return f"the subnet manager cannot reach {own.name}"
+        if not _has_agent(own):
             return "its management agent is gone"
-        port = self.core.ports.get(int(host.port.guid))
+        port = self.core.ports.get(int(own.guid))
         if port is None or not port.in_service:
             return "the Ethernet Manager has not discovered it"
         if port.isolated:
             return f"isolated: {port.isolated}"
-        vesw_id = self.vesws[name]["id"]
+        vesw_id = self.vesws[vnic.vesw]["id"]
         if not any(vport.vesw_id == vesw_id and vport.done for vport in port.vports.values()):
             return "its management agent does not answer" if port.failures else "it is not configured"
         return ""
 
 
-def _has_agent(host: ScenarioHost) -> bool:
-    return CapabilityMask3.ETH_ON_FABRIC_SUPPORTED in host.port.capability_mask3
+def _has_agent(port: HfiPort) -> bool:
+    return CapabilityMask3.ETH_ON_FABRIC_SUPPORTED in port.capability_mask3
 
 
 def _plain(options: Mapping[str, Any]) -> dict[str, Any]:

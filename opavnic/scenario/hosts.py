@@ -6,7 +6,7 @@ import asyncio
 import math
 import os
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +20,7 @@ from hfi_sim.base.types import MacAddr, mac_text, parse_mac
 from hfi_sim.nodes.hfi import HfiPort
 from opavnic.base.errors import OpavnicError
 from opavnic.scenario.match import Matcher, Pattern, PatternError, dissect, summary
+from opavnic.world.host_backends.given import interface_name
 from opavnic.world.host_backends.memory_host import MemoryHost
 from vema.base.types import VportNum
 
@@ -73,12 +74,20 @@ class _Waiter:
 class ScenarioVnic:
     """One VNIC of a host: sends frames and collects those that arrive."""
 
-    def __init__(self, host: ScenarioHost, vesw: str, number: int, subnet: int) -> None:
+    def __init__(
+        self, host: ScenarioHost, port: HfiPort, vesw: str, number: int, subnet: int, nth: int = 0
+    ) -> None:
         self.host = host
+        self.port = port
+        """The HFI port that carries it."""
         self.vesw = vesw
+        self.nth = nth
+        """Which of the VNICs that its host has there, from 0."""
         self.vport_num = 0
         """Assigned by the Ethernet Manager."""
-        self.name = f"{host.name}/{vesw}"
+        self.title = interface_name(vesw, nth)
+        """What its host calls it: `blue`; the second one in blue is `blue-2`."""
+        self.name = f"{host.name}/{self.title}"
         self.address = IPv4Address((10 << 24) + (subnet << 12) + number)
         """10.x.y.z: 4094 addresses for each virtual switch."""
         self.inbox: deque[bytes] = deque(maxlen=_INBOX)
@@ -112,7 +121,12 @@ class ScenarioVnic:
     @property
     def adapter(self) -> Adapter:
         """The VNIC itself: configuration, counters, state."""
-        return self.host.vnic_port.adapters[VportNum(self.vport_num)]
+        return self.vnic_port.adapters[VportNum(self.vport_num)]
+
+    @property
+    def vnic_port(self) -> VnicPort:
+        """Agent, demultiplexer and adapters of its port."""
+        return self.host.scenario.world.vnic_ports[self.port.name]
 
     @property
     def _wire(self) -> LinkLayer:
@@ -349,13 +363,15 @@ class ScenarioVnic:
 class ScenarioHost:
     """One host. Its methods use its only VNIC; if it has several, select one with `on="blue"`."""
 
-    def __init__(self, scenario: Scenario, name: str, port: HfiPort) -> None:
+    def __init__(self, scenario: Scenario, name: str, ports: Sequence[HfiPort]) -> None:
         self.scenario = scenario
         self.name = name
-        self.port = port
-        """The HFI port that carries the VNICs."""
+        self.ports = ports
+        """All its HFI ports, HFI by HFI."""
+        self.port = ports[0]
+        """The first one, which the name of the host means as a member."""
         self.vnics: dict[str, ScenarioVnic] = {}
-        """By the name of the virtual switch."""
+        """By the name of the virtual switch; the second one that the host has in blue is `blue-2`."""
 
     @property
     def lid(self) -> int:
@@ -364,11 +380,11 @@ class ScenarioHost:
 
     @property
     def vnic_port(self) -> VnicPort:
-        """Agent, demultiplexer and adapters of the port."""
-        return self.scenario.world.vnic_ports[self.name]
+        """Agent, demultiplexer and adapters of the first port."""
+        return self.scenario.world.vnic_ports[self.port.name]
 
     def vnic(self, on: str | None = None) -> ScenarioVnic:
-        """Return the VNIC on a virtual switch; without a name, the only one.
+        """Return the VNIC on a virtual switch, `blue-2` the second one in blue; without a name, the only one.
 
         Raises:  ScenarioError: there is none, or several.
         """
@@ -437,6 +453,13 @@ class ScenarioHost:
         return f"ScenarioHost({self.name})"
 
 
+def member_name(host: ScenarioHost, port: HfiPort) -> str:
+    """Return the shortest name of a port as a member of a virtual switch: its host, its HFI, or HFI:PORT."""
+    if port is host.port:
+        return host.name
+    return port.hfi.name if port.opa_port_num == 1 else port.name
+
+
 class Hosts:
     """The hosts by name or number, iterable in order: `h1, h2 = hosts`."""
 
@@ -463,6 +486,24 @@ class Hosts:
         Raises:  ScenarioError: no host of this scenario has that name.
         """
         return host if isinstance(host, ScenarioHost) else self[host]
+
+    def member(self, name: str | ScenarioHost) -> tuple[ScenarioHost, HfiPort]:
+        """Return the port that a member of a virtual switch means, with its host.
+
+        Args:    name: a host, an HFI, HFI:PORT, or the GUID of a port (0x...).
+        Raises:  ScenarioError: no port of this scenario has that name.
+        """
+        if isinstance(name, ScenarioHost):
+            return name, name.port
+        if name in self._hosts or not isinstance(name, str):
+            return self[name], self[name].port
+        for host in self:
+            for port in host.ports:
+                if name in (member_name(host, port), port.name, f"{port.guid:#x}", f"{port.guid:#018x}"):
+                    return host, port
+        raise ScenarioError(
+            unknown_name("host", name, [member_name(host, port) for host in self for port in host.ports])
+        )
 
     def __iter__(self) -> Iterator[ScenarioHost]:
         return iter(self._hosts.values())

@@ -12,6 +12,7 @@ from hfi_sim.base.did_you_mean import unknown_name
 from opavnic.scenario.em import DEFAULT_PKEY
 from opavnic.scenario.hosts import ScenarioError, ScenarioHost, ScenarioVnic
 from opavnic.scenario.managers import CONVERGENCE_S
+from opavnic.world.host_backends.given import VnicKey
 from vema.attributes.attr_id import AttrId
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.lmac import Lmac
@@ -36,20 +37,21 @@ class ScenarioSimulator(MadSimulator):
         self.port = scenario.world.em_port
         super().__init__(self.port.mad)
         self._scenario = scenario
-        self._vnics: dict[tuple[str, int], ScenarioVnic] = {}
+        self._vnics: dict[VnicKey, ScenarioVnic] = {}
 
     def start(self) -> None:
         """Add every host to the partition."""
         for host in self._scenario.hosts:
-            self._scenario.subnet_manager.set_pkeys(host.port, [DEFAULT_PKEY])
+            for port in host.ports:
+                self._scenario.subnet_manager.set_pkeys(port, [DEFAULT_PKEY])
 
     def lid_of(self, target: Target | str) -> int:
-        """Return the LID of a target; here, a target may also be the name of a host.
+        """Return the LID of a target; here, a target may also be the name of a host, an HFI, or HFI:PORT.
 
         Raises:  ScenarioError: no host of this scenario has that name, or the target has no LID.
         """
         if isinstance(target, str):
-            return self._scenario.hosts.find(target).lid
+            return int(self._scenario.hosts.member(target)[1].lid)
         if not isinstance(target, int) and not hasattr(target, "lid"):
             raise ScenarioError(f"{target!r} has no LID; give a host, a port, or a LID such as 0x2")
         return super().lid_of(target)
@@ -57,32 +59,33 @@ class ScenarioSimulator(MadSimulator):
     async def configure(self, host: str | ScenarioHost, *, vport: int = 1, **fields: Any) -> VeswPortInfo:
         """Configure a vport of a host as a manager would, wait until it is up, and return the agent's response.
 
-        Args:    fields: fields of VeswPortInfo to set; vesw_id is 1 unless given. Other fields keep the agent's value,
+        Args:    host: its name means its first port; `h1.2` and `h1.2:1` are others.
+                 fields: fields of VeswPortInfo to set; vesw_id is 1 unless given. Other fields keep the agent's value,
                  except those that a vport needs to forward: partition 0x8001, the host's LID as SLID, a locally
                  administered address, config_state FORWARDING. If it is not to forward, this does not wait for it.
         Raises:  AgentError: the agent refused it. MadTimeoutError: the agent did not answer. ScenarioError: an unknown
                  host or field; or the VNIC is not up within a minute.
         """
-        host = self._scenario.hosts.find(host)
+        owner, port = self._scenario.hosts.member(host)
         for name in fields:
             if name not in _FIELDS:
                 raise ScenarioError(f"configure: {unknown_name('field', name, _FIELDS)}")
-        seen = await self.get(host, AttrId.VESW_PORT_INFO, vport=vport)
+        seen = await self.get(port, AttrId.VESW_PORT_INFO, vport=vport)
         vesw_id = fields.get("vesw_id", 1)
         needed = {
             "vesw_id": vesw_id,
             "fabric_id": self._scenario.fabric_id,
             "pkey": DEFAULT_PKEY,
-            "encap_slid": host.lid,
-            "vesw_port_num": host.lid,
-            "base_mac": Lmac(self._scenario.fabric_id, vesw_id, host.lid).build(),
+            "encap_slid": port.lid,
+            "vesw_port_num": port.lid,
+            "base_mac": Lmac(self._scenario.fabric_id, vesw_id, port.lid).build(),
             "config_state": ConfigState.FORWARDING,
         }
         wanted = replace(seen, **{**needed, **fields})
-        answer = await self.set(host, AttrId.VESW_PORT_INFO, wanted, vport=vport)
+        answer = await self.set(port, AttrId.VESW_PORT_INFO, wanted, vport=vport)
         assert isinstance(answer, VeswPortInfo)  # noqa: S101 - the parser of that attribute
         if wanted.vesw_id and wanted.config_state == ConfigState.FORWARDING:
-            vnic = self.vnic_of_vport(host.name, vport)
+            vnic = self.vnic_of_vport(owner.name, VnicKey(port.name, vport))
             try:
                 await asyncio.wait_for(self._scenario.vnic_up(vnic), CONVERGENCE_S)
             except TimeoutError:
@@ -97,14 +100,15 @@ class ScenarioSimulator(MadSimulator):
             manager.groups.join(mlid, host.port)
         return int(mlid)
 
-    def vnic_of_vport(self, host: str, vport_num: int) -> ScenarioVnic:
+    def vnic_of_vport(self, host: str, key: VnicKey) -> ScenarioVnic:
         """Return the VNIC object of a vport, with which its host sends and expects frames."""
         hosts = self._scenario.hosts
-        key = (host, vport_num)
         if key not in self._vnics:
-            place = hosts.names.index(host) + 1
-            vnic = ScenarioVnic(hosts[host], f"vport{vport_num}", place, vport_num)
-            hosts[host].vnics[vnic.vesw] = self._vnics[key] = vnic
+            ports = hosts[host].ports
+            nth = [port.name for port in ports].index(key.port)
+            number = hosts.names.index(host) + 1 + nth * len(hosts)
+            vnic = ScenarioVnic(hosts[host], ports[nth], f"vport{key.vport_num}", number, key.vport_num, nth)
+            hosts[host].vnics[vnic.title] = self._vnics[key] = vnic
         return self._vnics[key]
 
     def stop(self) -> None:

@@ -31,7 +31,7 @@ class Manager:
         self.election = {"priority": priority, "heartbeat": HEARTBEAT_S, "dead_after": DEAD_AFTER_S}
         """The section of an EM file."""
         self.service = make_em(
-            SmTopology(scenario.subnet_manager, port),
+            SmTopology(scenario.subnet_manager, port, host_of=scenario.world.host_of),
             port,
             clock=scenario.clock,
             wall_clock=scenario.clock.time,

@@ -30,6 +30,7 @@ from opavnic.scenario.link_layer import LinkLayer, MemoryLink
 from opavnic.scenario.mad import ScenarioSimulator
 from opavnic.scenario.tap_backend import TapBackend
 from opavnic.scenario.timeline import Timeline
+from opavnic.world.host_backends.given import VnicKey
 from opavnic.world.world import World
 from vema.base.types import VportNum
 from vema.em.service.simulator import MadSimulator
@@ -89,13 +90,13 @@ class Scenario:
         with self.timeline.recording():
             self.subnet_manager.sweep()
         self.hosts = Hosts(
-            {name: ScenarioHost(self, name, host.port) for name, host in self.world.hosts.items()}
+            {name: ScenarioHost(self, name, host.ports) for name, host in self.world.hosts.items()}
         )
         self._em: ScenarioEm | None = None
         self._simulator = ScenarioSimulator(self) if manager == "simulator" else None
         self._stand_ins: dict[str, MadSimulator] = {}
-        self.links: dict[tuple[str, int], LinkLayer] = {}
-        """The host side of each vport's netdev, by host and vport."""
+        self.links: dict[VnicKey, LinkLayer] = {}
+        """The host side of each vport's netdev."""
         self._has_begun = False
         self.has_failed = False
         """Whether the test has failed: what it left behind then says nothing more."""
@@ -127,8 +128,13 @@ class Scenario:
             cleanups.add("namespaces", self.tap_backend.close)
             self.tap_backend.open(self.hosts.names)
         for host in self.hosts:
-            self.world.add_vnic_port(host.name, netdevs=partial(self._make_netdev, host.name))
-        self.world.on_crash(self._forget_links)
+            for port in host.ports:
+                self.world.add_vnic_port(
+                    host.name,
+                    port=port,
+                    netdevs=partial(self._make_netdev, host.name, port.name),
+                    unloaded=partial(self._forget_links, host, port.name),
+                )
         if self._simulator is None:
             self._em = ScenarioEm(self)
             cleanups.add("Ethernet Manager", self._em.close)
@@ -280,7 +286,7 @@ class Scenario:
         Raises:  ScenarioError: an unknown host, or the scenario is not running.
         """
         host = self.hosts.find(host)
-        if host.name not in self.world.vnic_ports:
+        if host.port.name not in self.world.vnic_ports:
             raise ScenarioError(f"{host.name} has no agent: agents run only in coroutine tests")
         if host.name not in self._stand_ins:
             self.world.crash(host.name)
@@ -291,44 +297,48 @@ class Scenario:
 
     # --- hosts ---------------------------------------------------------------------------------------------
 
-    def _forget_links(self, host: str) -> None:
-        """Close the host side of netdevs whose driver has been unloaded."""
-        for key in [key for key in self.links if key[0] == host]:
+    def _forget_links(self, host: ScenarioHost, port: str) -> None:
+        """Close the host side of netdevs of a port whose driver has been unloaded."""
+        for key in [key for key in self.links if key.port == port]:
             self.links.pop(key).close()
-        for vnic in self.hosts[host].vnics.values():
-            vnic.link = None
+        for vnic in host.vnics.values():
+            if vnic.port.name == port:
+                vnic.link = None
 
-    def _make_netdev(self, host_name: str, vport_num: int) -> Netdev:
+    def _make_netdev(self, host_name: str, port: str, vport_num: int) -> Netdev:
         """Create the netdev of a vport, and set it up after the current callback."""
-        vnic = self._manager.vnic_of_vport(host_name, vport_num)
+        key = VnicKey(port, vport_num)
+        vnic = self._manager.vnic_of_vport(host_name, key)
         if vnic is None:
-            raise NetdevError(f"{host_name}: no virtual switch of the scenario has vport {vport_num}")
-        key = (host_name, vport_num)
+            raise NetdevError(f"{port}: no virtual switch of the scenario has vport {vport_num}")
         vnic.vport_num = vport_num
-        name = f"v{vport_num}"
+        index = [other.name for other in self.hosts[host_name].ports].index(port)
+        name = f"v{vport_num}.{index + 1}" if index else f"v{vport_num}"
         netdev: Netdev
         if self.tap_backend is not None:
-            netdev, link = self.tap_backend.make(host_name, name, vnic, partial(self._deliver, key))
+            netdev, link = self.tap_backend.make(
+                host_name, name, vnic, partial(self._deliver, host_name, key)
+            )
             vnic.link = self.links[key] = link
             return netdev
         memory = MemoryNetdev(name)
         memory.mtu = ETH_MTU_MAX  # the EM lowers it to that of the virtual switch
-        vnic.link = self.links[key] = MemoryLink(memory, partial(self._deliver, key))
+        vnic.link = self.links[key] = MemoryLink(memory, partial(self._deliver, host_name, key))
         asyncio.get_running_loop().call_soon(memory.open)
         return memory
 
-    def _deliver(self, key: tuple[str, int], frame: bytes) -> None:
+    def _deliver(self, host: str, key: VnicKey, frame: bytes) -> None:
         """Deliver a frame to the VNIC that now uses the vport."""
-        vnic = self._vnic_on(key)
+        vnic = self._vnic_on(host, key)
         if vnic is None and self._em is not None:
             self._em.give_links()  # no test waited for this VNIC, and its vport belonged to another one before
-            vnic = self._vnic_on(key)
+            vnic = self._vnic_on(host, key)
         if vnic is not None:
             vnic.deliver(frame)
 
-    def _vnic_on(self, key: tuple[str, int]) -> ScenarioVnic | None:
+    def _vnic_on(self, host: str, key: VnicKey) -> ScenarioVnic | None:
         link = self.links.get(key)
-        vnics = self.hosts[key[0]].vnics.values()
+        vnics = self.hosts[host].vnics.values()
         return next((vnic for vnic in vnics if vnic.link is link), None) if link is not None else None
 
     def find_link(self, vnic: ScenarioVnic) -> str:
@@ -336,7 +346,7 @@ class Scenario:
         if self._em is None:
             return ""
         self._em.give_links()
-        return self._em.why_absent(vnic.host, vnic.vesw) if vnic.vesw in self._em.vesws else ""
+        return self._em.why_absent(vnic) if vnic.vesw in self._em.vesws else ""
 
     async def vnic_up(self, vnic: ScenarioVnic) -> None:
         """Wait until a VNIC is operational and its host has seen that."""
@@ -348,7 +358,7 @@ class Scenario:
 
     def is_up(self, vnic: ScenarioVnic) -> bool:
         """Return whether a VNIC is operational and its host has seen that."""
-        adapter = vnic.host.vnic_port.adapters.get(VportNum(vnic.vport_num))
+        adapter = vnic.vnic_port.adapters.get(VportNum(vnic.vport_num))
         if adapter is None or not adapter.hfi_up or not adapter.netdev.is_up:
             return False
         return adapter.netdev.host_sees_running or not adapter.is_passing

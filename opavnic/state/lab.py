@@ -26,7 +26,12 @@ class _VnicFacts(StateModel):
     """Name of its virtual switch; None: not known, or it is on none."""
     vesw_id: int
     """Id of its virtual switch; before it is on one, that of the lab file; 0: none."""
+    port: str
+    """The port that carries it, HFI:PORT."""
+    lid: int
+    """Of that port; 0: none yet."""
     vport_num: int
+    """Among the vports of that port."""
     interface: str
     ip: str | None
     """Its first address, with the prefix length."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
+from enum import Enum
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, Self
@@ -57,6 +58,17 @@ ManagedBy = Literal["builtin", "external", "remote"]
 built-in subnet manager on another machine of the cluster."""
 
 
+class _HeldBy(Enum):
+    """What keeps the agent of a port from running: each ends on its own."""
+
+    DRIVER = "the driver of its host is unloaded"
+    REMOVAL = "its HFI is out"
+
+
+def no_netdevs() -> None:
+    """Handle the end of the netdevs of a port whose host keeps none."""
+
+
 @dataclass(frozen=True, slots=True)
 class WorldHost:
     """One machine on the fabric, with its HFIs."""
@@ -66,7 +78,7 @@ class WorldHost:
 
     @property
     def port(self) -> HfiPort:
-        """The port that carries its VNICs: port 1 of its first HFI."""
+        """Its first port: the one that its name means as a member of a virtual switch."""
         return self.hfis[0].ports[1]
 
     @property
@@ -150,7 +162,10 @@ class World:
                 self.allow_management(port, True)
         self.faults = Faults(self.fabric)
         self.vnic_ports: dict[str, VnicPort] = {}
-        """The management agent and the VNICs of each host that has any."""
+        """The management agent and the VNICs of each port that has any, by HFI:PORT."""
+        self._held_down: dict[str, set[_HeldBy]] = {}
+        """What keeps the agent of a port from running."""
+        self._unloaded: dict[str, Callable[[], None]] = {}
         self.carrier: NativeDatapath | None = None
         """What carries frames of VNICs instead of Python; None: Python carries all."""
         self._crash_handlers: list[CrashHandler] = []
@@ -318,20 +333,23 @@ class World:
         host: str,
         *,
         netdevs: NetdevFactory,
+        port: HfiPort | None = None,
         can_crash: bool = True,
         driver_quirks: bool = False,
         sets_need_full_member: bool = True,
         smac_filter: bool = True,
         configured: Configured = no_host,
+        unloaded: Callable[[], None] = no_netdevs,
     ) -> VnicPort:
-        """Start the management agent on the port of a host; from here on an EM can configure VNICs there.
+        """Start the management agent on a port of a host; from here on an EM can configure VNICs there.
 
-        Args:    netdevs: makes the netdev of a vport. can_crash: let the fault `crash on HOST` unload its driver.
-                 The others are those of VnicPort.
-        Raises:  OpavnicError: no such host. FabricError: its port has an agent already.
+        Args:    netdevs: makes the netdev of a vport. port: of that host; default: its first. can_crash: let the fault
+                 `crash on HOST` unload the driver of the host. unloaded: called when the netdevs of the port are gone,
+                 with its driver or its HFI. The others are those of VnicPort.
+        Raises:  OpavnicError: no such host. FabricError: the port has an agent already.
         """
-        port = self.host(host).port
-        port.hfi.netdevs = netdevs
+        port = self.host(host).port if port is None else port
+        port.netdevs = netdevs
         vnic_port = VnicPort(
             port,
             self.clock,
@@ -341,27 +359,68 @@ class World:
             attached=self.fabric.attached,
             configured=configured,
         )
-        self.vnic_ports[host] = vnic_port
-        self.cleanups.add(f"VNICs of {host}", partial(self._close_vnic_port, host))
-        down, up = partial(self.crash, host), partial(self.restart, host)
-        self.faults.hook(host, down, up, can_crash=can_crash, hfi=port.hfi.name)
+        self.vnic_ports[port.name] = vnic_port
+        self._unloaded[port.name] = unloaded
+        self.cleanups.add(f"VNICs of {self.label_of(port)}", partial(self._close_vnic_port, host, port.name))
+        if port is self.host(host).port:
+            self.faults.hook(
+                host, partial(self.crash, host), partial(self.restart, host), can_crash=can_crash
+            )
+        taken, put_back = partial(self._take_device, host, port), partial(self._put_device, host, port)
+        self.faults.hook(port.name, taken, put_back, can_crash=False, hfi=port.hfi.name)
         return vnic_port
 
-    def _close_vnic_port(self, host: str) -> None:
-        self.faults.unhook(host)  # a fault that ends later must not start the driver again
-        self.vnic_ports[host].close()
+    def _close_vnic_port(self, host: str, port: str) -> None:
+        for hooked in (host, port):
+            self.faults.unhook(hooked)  # a fault that ends later must not start the driver again
+        self.vnic_ports[port].close()
+
+    def vnic_ports_of(self, host: str) -> list[VnicPort]:
+        """Return the management agents of a host, one for each of its ports, in order."""
+        ports = (self.vnic_ports.get(port.name) for port in self.host(host).ports)
+        return [vnics for vnics in ports if vnics is not None]
+
+    def label_of(self, port: HfiPort) -> str:
+        """Return the name of a port among the counters of agents: that of its host for the first, else HFI:PORT."""
+        host = self.host_of(port)
+        return host if host in self.hosts and self.hosts[host].port is port else port.name
 
     def crash(self, host: str) -> None:
         """Unload the driver of a host: its VNICs disappear until it is loaded again and an EM configures it."""
-        self.vnic_ports[host].crash()
+        for vnics in self.vnic_ports_of(host):
+            self._hold_down(vnics, _HeldBy.DRIVER)
         for handler in tuple(self._crash_handlers):
             handler(host)
 
     def restart(self, host: str) -> None:
         """Load the driver of a host again after `crash`."""
-        self.vnic_ports[host].restart()
+        for vnics in self.vnic_ports_of(host):
+            self._let_up(vnics, _HeldBy.DRIVER)
         for handler in tuple(self._restart_handlers):
             handler(host)
+
+    def _take_device(self, host: str, port: HfiPort) -> None:
+        """Take a port with its HFI away from the driver. Parts of a host are on its first port."""
+        self._hold_down(self.vnic_ports[port.name], _HeldBy.REMOVAL)
+        for handler in tuple(self._crash_handlers) if port is self.host(host).port else ():
+            handler(host)
+
+    def _put_device(self, host: str, port: HfiPort) -> None:
+        self._let_up(self.vnic_ports[port.name], _HeldBy.REMOVAL)
+        for handler in tuple(self._restart_handlers) if port is self.host(host).port else ():
+            handler(host)
+
+    def _hold_down(self, vnics: VnicPort, by: _HeldBy) -> None:
+        name = vnics.port.name
+        self._held_down.setdefault(name, set()).add(by)
+        vnics.crash()
+        self._unloaded[name]()
+
+    def _let_up(self, vnics: VnicPort, by: _HeldBy) -> None:
+        held = self._held_down.get(vnics.port.name, set())
+        held.discard(by)
+        if not held:
+            vnics.restart()
 
     def on_restart(self, handler: CrashHandler) -> Callable[[], None]:
         """Call `handler` when the driver of a host has been loaded again; the returned function unsubscribes it."""

@@ -63,7 +63,7 @@ class Site:
 
     @property
     def adapter(self) -> Adapter:
-        return self.lab.world.vnic_ports["h1"].adapters[VportNum(1)]
+        return self.lab.world.vnic_ports["h1:1"].adapters[VportNum(1)]
 
     async def configure(self, **changes: Any) -> None:
         """Set the VeswPortInfo as an EM does, with `changes`."""
@@ -366,13 +366,13 @@ async def test_mtu_sends_no_trap_and_is_held_to_what_the_em_allows(site: Site) -
 
 async def test_sixth_change_of_a_window_sends_no_trap_and_the_count_tells_it(site: Site) -> None:
     before = await site.em.gen_counts()
-    suppressed = site.lab.world.vnic_ports["h1"].agent.counters.traps_suppressed
+    suppressed = site.lab.world.vnic_ports["h1:1"].agent.counters.traps_suppressed
     macs = (f"link set dev blue address 02:00:00:00:00:{last:02x}" for last in range(1, 9))
     opcodes = await site.rated(*macs)
     assert set(opcodes) == {UCAST}
     await site.assert_lists_agree()
     assert await site.em.gen_counts() == (before[0] + 8, before[1])
-    assert site.lab.world.vnic_ports["h1"].agent.counters.traps_suppressed == suppressed + 8 - len(opcodes)
+    assert site.lab.world.vnic_ports["h1:1"].agent.counters.traps_suppressed == suppressed + 8 - len(opcodes)
     await site.em.new_window()
     assert await site.em.take_traps(0) == []
     await site.host("ip", "link", "set", "dev", "blue", "address", OTHER)
@@ -390,13 +390,13 @@ async def test_link_toggled_quickly_sends_no_more_than_the_rate_allows(site: Sit
 async def test_without_a_sink_no_trap_is_sent_and_the_counts_go_on(site: Site) -> None:
     await site.em.set_sink(0)
     before = await site.em.gen_counts()
-    sent = site.lab.world.vnic_ports["h1"].agent.counters.traps
+    sent = site.lab.world.vnic_ports["h1:1"].agent.counters.traps
     await site.host("ip", "link", "set", "dev", "blue", "address", OTHER)
     await site.hears()
     assert await site.em.gen_counts() == (before[0] + 1, before[1])
     await site.em.set_sink(site.lab.world.em_port.lid)
     assert await site.em.take_traps(0) == []
-    assert site.lab.world.vnic_ports["h1"].agent.counters.traps == sent
+    assert site.lab.world.vnic_ports["h1:1"].agent.counters.traps == sent
 
 
 async def test_failing_port_turns_the_carrier_off_and_on_again_without_a_trap(site: Site) -> None:

@@ -36,7 +36,7 @@ def elected(em: ScenarioEm, priority: int, **changes: Any) -> EmConfig:
 def second_em(lab: Scenario, host: str, config: EmConfig) -> EthernetService:
     """Start another EM on the port of a host that is not a member and whose agent has ended."""
     port = lab.hosts[host].port
-    lab.world.vnic_ports[host].close()
+    lab.world.vnic_ports[f"{host}:1"].close()
     port.withdraw(CapabilityMask3.ETH_ON_FABRIC_SUPPORTED)
     lab.subnet_manager.set_management(port, True)
     topology = SmTopology(lab.subnet_manager, port)

@@ -121,7 +121,7 @@ async def test_hfi_that_is_pulled_out_takes_agent_and_netdevs_along_and_is_confi
 ) -> None:
     await em.vesw("blue", members=hosts)
     h1, h2 = hosts
-    agents = lab.world.vnic_ports["h2"]
+    agents = lab.world.vnic_ports["h2:1"]
     netdev = agents.adapters[1].netdev
     fault = lab.faults.add("hfi-removal on h2")
     assert agents.adapters == {}

@@ -63,7 +63,7 @@ class Site:
         return set(self.topology.group_members(self.topology.group_lids().get(2, 0)))
 
     def netdev(self, host: str) -> MemoryNetdev:
-        return netdev_of(self.world.vnic_ports[host].adapters[VportNum(1)])
+        return netdev_of(self.world.vnic_ports[f"{host}:1"].adapters[VportNum(1)])
 
     def set_cable(self, host: str, up: bool) -> None:
         link = self.ports[host].link

@@ -55,7 +55,7 @@ class _Bed:
     def __init__(self) -> None:
         world = make_world(["h1"])
         self._em, self._host = world.em_port, world.hosts["h1"].port
-        self._agent = world.vnic_ports["h1"].agent
+        self._agent = world.vnic_ports["h1:1"].agent
         self._responses: list[Mad | None] = []
         self.requests = self._make_requests()
         """The MADs to measure, by name; the first creates the vport."""

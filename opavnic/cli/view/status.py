@@ -227,7 +227,7 @@ def vnic_items(state: LabState, *, whole: bool = False) -> Iterator[Sheet | str]
     rows = [
         [
             host.name,
-            lid_text(host.lid),
+            lid_text(vnic.lid),
             vnic.vesw_text,
             *([vnic.interface] if named else []),
             " ".join([vnic.ip or "", *vnic.other_ips]) or None,

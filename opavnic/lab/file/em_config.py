@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from opavnic.lab.file.members import is_guid
 from opavnic.lab.file.model import LabModel, Vesw
 from vema.attributes.vesw_port_info import DEF_PORTS
 from vema.em.desired.desired import EmConfig, VeswSection, parse_config
@@ -19,17 +20,31 @@ def _led_out(model: LabModel, vesw: Vesw) -> dict[str, Any]:
     """
     bridged = [uplink for uplink in model.uplinks_of(vesw.name).values() if uplink.is_bridged]
     learns = [uplink for uplink in bridged if uplink.mac == "learn"]
-    machines = [name for name in vesw.members if model.hosts[name].tap is not None]
+    hosts = [port.host for port in model.members_of(vesw)]
+    machines = [name for name in hosts if model.hosts[name].tap is not None]
     if not learns and not machines:
         return {}
-    led = {"mac": "learn", "default_ports": [uplink.host for uplink in learns if uplink.flood][:DEF_PORTS]}
+    flooded = [vesw.members[hosts.index(uplink.host)] for uplink in learns if uplink.flood]
+    led = {"mac": "learn", "default_ports": flooded[:DEF_PORTS]}
     return {key: value for key, value in led.items() if key not in vesw.model_fields_set}
 
 
+def _named(model: LabModel, vesw: Vesw) -> dict[str, list[str]]:
+    """Return the members with names in place of GUIDs, which a file may write in more forms than the manager knows."""
+    if not any(map(is_guid, vesw.members)):
+        return {}
+    names = dict(zip(vesw.members, (port.member for port in model.members_of(vesw)), strict=True))
+    return {"members": list(names.values()), "default_ports": [names[port] for port in vesw.default_ports]}
+
+
 def em_config(model: LabModel) -> EmConfig:
-    """Return the manager's configuration for a lab file; the n-th virtual switch of a host is its vport n."""
+    """Return the manager's configuration for a lab file; the n-th virtual switch of a port is its vport n."""
     vesws = [
-        {**vesw.model_dump(include=set(VeswSection.model_fields)), **_led_out(model, vesw)}
+        {
+            **vesw.model_dump(include=set(VeswSection.model_fields)),
+            **_led_out(model, vesw),
+            **_named(model, vesw),
+        }
         for vesw in model.vesws
     ]
     return parse_config(

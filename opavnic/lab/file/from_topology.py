@@ -14,6 +14,7 @@ from hfi_sim.engine.link.config import PLAIN_LINK, LinkConfig
 from hfi_sim.fabric.topology import NodeKind, Topology
 from hfi_sim.fabric.topology.explicit import from_data, hfi_names
 from hfi_sim.fabric.topology.model import End, end_text
+from opavnic.lab.file.members import HostPorts
 from opavnic.lab.file.topology import cut_off
 from opavnic.world.em_node import EM_NODE
 
@@ -78,15 +79,19 @@ def lab_of(topology: Topology, name: str, source: str) -> LabOfFile:
         raise TopologyError(f"{source}: no switch: the node of the managers is attached to one")
     whole = from_data(data)
     whole.attach(EM_NODE)
-    apart = cut_off(whole, data["hosts"], EM_NODE)
-    if apart:
-        left_out.append(f"{counted(len(apart), 'host')} out of the virtual switch: {_some(_reasons(apart))}")
+    ports = HostPorts(data["hosts"]).of_host
+    apart = cut_off(whole, [port.name for its in ports.values() for port in its], EM_NODE)
+    reached = {host: [port.member for port in its if port.name not in apart] for host, its in ports.items()}
+    alone = {host: apart[its[0].name] for host, its in ports.items() if not reached[host]}
+    if alone:
+        left_out.append(f"{counted(len(alone), 'host')} out of the virtual switch: {_some(_reasons(alone))}")
     links = [_link(entry["ends"], cable.link) for entry, cable in zip(data["links"], cables, strict=True)]
-    members = (
-        "all" if not apart else f"[{', '.join(_key(host) for host in data['hosts'] if host not in apart)}]"
-    )
-    if len(apart) == len(data["hosts"]):
-        raise TopologyError(f"{source}: no host has a cable at port 1 of its first HFI, where VNICs are")
+    firsts = {host: its[0] for host, its in reached.items() if its}
+    members = "all" if list(firsts.values()) == list(ports) else f"[{', '.join(map(_key, firsts.values()))}]"
+    if not firsts:
+        raise TopologyError(
+            f"{source}: no host has a cable to the switches that the node of the managers is at"
+        )
     text = "\n".join(
         [
             f"# {source}, made by `opavnic init --from`",

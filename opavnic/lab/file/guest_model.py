@@ -110,8 +110,11 @@ def is_guest(host: object) -> bool:
     return any(told.get(key) is not None for key in _KEYS) or told.get("netns", "own") not in ("own", "host")
 
 
-def guest_problems(hosts: Mapping[str, Any], vesws: Sequence[Mapping[str, Any]]) -> list[Problem]:
-    """Return the contradictions of virtual machines; values of a wrong type are skipped."""
+def guest_problems(hosts: Mapping[str, Any], members: Sequence[Sequence[str]]) -> list[Problem]:
+    """Return the contradictions of virtual machines; values of a wrong type are skipped.
+
+    Args:  members: the hosts of each virtual switch, a host once for each of its VNICs there.
+    """
     problems = []
     taps: dict[str, str] = {}
     for host, told in hosts.items():
@@ -119,10 +122,10 @@ def guest_problems(hosts: Mapping[str, Any], vesws: Sequence[Mapping[str, Any]])
         name = tap.get("name") if isinstance(tap, dict) else tap
         if not isinstance(name, str):
             continue
-        its = [vesw for vesw in vesws if isinstance(vesw.get("members"), list) and host in vesw["members"]]
-        if len(its) != 1:
+        its = sum(hosts.count(host) for hosts in members)
+        if its != 1:
             text = (
-                f'host "{host}" is in {len(its)} virtual switches; a virtual machine is in one: '
+                f'host "{host}" is in {its} virtual switches; a virtual machine is in one: '
                 "write one host for each of its NICs"
             )
             problems.append(Problem(("hosts", host, "tap"), text))

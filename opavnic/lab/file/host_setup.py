@@ -238,11 +238,12 @@ def host_numbers(hosts: Mapping[str, Any]) -> dict[str, int]:
 
 
 def setup_problems(
-    hosts: Mapping[str, Any], vesws: Sequence[Mapping[str, Any]], apps: Collection[str]
+    hosts: Mapping[str, Any], vnics: Mapping[str, list[str]], apps: Collection[str]
 ) -> list[Problem]:
     """Return where the setup of hosts contradicts the rest of a lab file; values of a wrong type are skipped.
 
-    Args:  hosts, vesws: those of the file, as plain data. apps: hosts that belong to apps.
+    Args:  hosts: those of the file, as plain data. vnics: of each host, as the lab calls them: blue, blue-2.
+           apps: hosts that belong to apps.
     """
     problems: list[Problem] = []
     by_number: dict[int, str] = {}
@@ -251,11 +252,7 @@ def setup_problems(
             problems.append(Problem(("hosts", name, "number"), f'{number} is already that of host "{other}"'))
     for name, host in hosts.items():
         if isinstance(host, Mapping) and any(host.get(key) for key in HostSetup.model_fields):
-            its = [
-                str(vesw.get("name"))
-                for vesw in vesws
-                if isinstance(vesw.get("members"), list) and name in vesw["members"]
-            ]
+            its = vnics.get(str(name), [])
             problems += _of_host(("hosts", str(name)), str(name), host, its, str(name) in apps)
     return problems
 

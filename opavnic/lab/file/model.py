@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 from typing import Annotated, Any, Final, Literal
@@ -35,12 +36,14 @@ from opavnic.lab.file.cluster_model import Cluster
 from opavnic.lab.file.fabric_model import FabricModel
 from opavnic.lab.file.guest_model import GuestKeys, guest_problems, is_guest
 from opavnic.lab.file.host_setup import HostSetup, host_numbers, setup_problems
+from opavnic.lab.file.members import HostPort, HostPorts, is_guid, rail_problems
 from opavnic.lab.file.name_rules import InterfaceName, LabName
 from opavnic.lab.file.sections import HOSTS_SCHEMA, MEMBERS_SCHEMA, AlsoAccepts, Schema
 from opavnic.lab.file.spread import FREE_KEYS, spread_lab
-from opavnic.lab.file.topology import cut_off, lab_topology
+from opavnic.lab.file.topology import cut_off, lab_topology, port_guids
 from opavnic.lab.file.uplink_model import Uplink, uplink_problems
 from opavnic.world.em_node import EM_NODE
+from opavnic.world.host_backends.given import interface_name
 from vema.base.sections import PartitionKey, Section, Subnet, empty_is_default
 from vema.base.types import MAX_VPORTS
 from vema.em.desired.desired import AUTO, VeswSection, default_port_problems
@@ -116,7 +119,7 @@ class Host(HostSetup, GuestKeys):
 
     hfis: Annotated[int, Field(strict=True, ge=1, le=16)] = 1
     ports: Annotated[int, Field(strict=True, ge=1, le=2)] = 1
-    """Number of ports of each HFI. VNICs are on port 1 of the first HFI."""
+    """Number of ports of each HFI."""
     may_manage: Annotated[bool, Field(strict=True)] | None = None
     """Whether its programs may manage the fabric: its ports are full members of the management partition (0xffff).
 
@@ -135,7 +138,8 @@ class Vesw(VeswSection):
     mtu: Annotated[int, Field(strict=True, ge=ETH_MTU_MIN, le=ETH_MTU_MAX)] = ETH_MTU_DEFAULT
     """Bytes of Ethernet payload."""
     members: Annotated[list[str], AfterValidator(_check_members), Schema(MEMBERS_SCHEMA)]
-    """`all`, or names of hosts and ranges of them: `h[1-16]`."""
+    """`all` hosts, or names: a host (the first port of its first HFI), an HFI (`h1.2`: its first port), HFI:PORT
+    (`h1.2:1`), or the GUID of a port (0x...); or ranges of names: `h[1-16]`. A host may be there by several ports."""
 
 
 class Em(Section):
@@ -262,9 +266,34 @@ class LabModel(Section):
             raise CrossError(problems)
         return self
 
+    @cached_property
+    def ports(self) -> HostPorts:
+        """The ports of all hosts, by the names that members have for them."""
+        hosts = {name: {"hfis": host.hfis, "ports": host.ports} for name, host in self.hosts.items()}
+        if not any(is_guid(member) for vesw in self.vesws for member in vesw.members):
+            return HostPorts(hosts)
+        return HostPorts(hosts, port_guids(self.fabric, self.hosts, [EM_NODE]))
+
+    @cached_property
+    def vnics(self) -> dict[str, list[tuple[Vesw, HostPort]]]:
+        """The virtual switches of each host and the ports by which it is there, in file order."""
+        found: dict[str, list[tuple[Vesw, HostPort]]] = {host: [] for host in self.hosts}
+        for vesw in self.vesws:
+            for port in self.members_of(vesw):
+                found[port.host].append((vesw, port))
+        return found
+
+    def members_of(self, vesw: Vesw) -> list[HostPort]:
+        """Return the ports that are members of a virtual switch, in file order."""
+        return [port for member in vesw.members if (port := self.ports.find(member)) is not None]
+
+    def hosts_of(self, vesw: Vesw) -> list[str]:
+        """Return the hosts that are members of a virtual switch by one or more ports, in file order."""
+        return list(dict.fromkeys(port.host for port in self.members_of(vesw)))
+
     def vesws_of(self, host: str) -> list[Vesw]:
-        """Return the virtual switches that a host is a member of, in file order: vport 1, 2, ..."""
-        return [vesw for vesw in self.vesws if host in vesw.members]
+        """Return the virtual switches that a host is a member of, each once, in file order."""
+        return list({vesw.id: vesw for vesw, _ in self.vnics[host]}.values())
 
     @property
     def managing_hosts(self) -> list[str]:
@@ -286,32 +315,44 @@ class LabModel(Section):
         """Return the first IP address of a VNIC, with the prefix; None where it has none."""
         return next(iter(self.addresses(vesw, host)), None)
 
-    def addresses(self, vesw: Vesw, host: str) -> tuple[IpInterface, ...]:
-        """Return the IP addresses of a VNIC, with their prefixes; none for the port of a bridge."""
-        return () if self.is_bridge_port(vesw, host) else self.ips_of(vesw, host)
+    def addresses(self, vesw: Vesw, host: str, nth: int = 0) -> tuple[IpInterface, ...]:
+        """Return the IP addresses of a VNIC, with their prefixes; none for the port of a bridge.
 
-    def ips_of(self, vesw: Vesw, host: str) -> tuple[IpInterface, ...]:
-        """Return the IP addresses kept for a host in a virtual switch, with their prefixes."""
-        own = self.hosts[host].addresses.get(vesw.name)
-        return tuple(self._nth_address(subnet, host) for subnet in vesw.subnet) if own is None else own
+        Args:    nth: which of the VNICs that the host has there, from 0.
+        """
+        return () if not nth and self.is_bridge_port(vesw, host) else self.ips_of(vesw, host, nth)
 
-    def addresses_in(self, vesw: str, subnets: Iterable[Subnet], host: str) -> tuple[IpInterface, ...]:
+    def ips_of(self, vesw: Vesw, host: str, nth: int = 0) -> tuple[IpInterface, ...]:
+        """Return the IP addresses kept for the n-th VNIC of a host in a virtual switch, with their prefixes."""
+        own = self.hosts[host].addresses.get(interface_name(vesw.name, nth))
+        return tuple(self._nth_address(subnet, host, nth) for subnet in vesw.subnet) if own is None else own
+
+    def addresses_in(
+        self, vesw: str, subnets: Iterable[Subnet], host: str, nth: int = 0
+    ) -> tuple[IpInterface, ...]:
         """Return the IP addresses of a host in a virtual switch that an EM may have added, with their prefixes.
 
         None in a subnet that is too small, and for a virtual machine: its VNIC is a port of a bridge.
         """
-        if (own := self.hosts[host].addresses.get(vesw)) is not None:
+        if (own := self.hosts[host].addresses.get(interface_name(vesw, nth))) is not None:
             return own
-        fitting = [subnet for subnet in subnets if subnet.num_addresses >= self.numbers[host] + 2]
-        return () if self.hosts[host].tap else tuple(self._nth_address(subnet, host) for subnet in fitting)
+        if self.hosts[host].tap:
+            return ()
+        number = self._number(host, nth)
+        fitting = [subnet for subnet in subnets if subnet.num_addresses >= number + 2]
+        return tuple(self._nth_address(subnet, host, nth) for subnet in fitting)
 
     @cached_property
     def numbers(self) -> dict[str, int]:
         """Which address of every subnet each host gets."""
         return host_numbers(self.hosts)
 
-    def _nth_address(self, subnet: Subnet, host: str) -> IpInterface:
-        return ipaddress.ip_interface(f"{subnet[self.numbers[host]]}/{subnet.prefixlen}")
+    def _number(self, host: str, nth: int) -> int:
+        """Return which address of every subnet a VNIC gets: the first ones of all hosts come before the second."""
+        return self.numbers[host] + (nth * max(self.numbers.values()) if nth else 0)
+
+    def _nth_address(self, subnet: Subnet, host: str, nth: int) -> IpInterface:
+        return ipaddress.ip_interface(f"{subnet[self._number(host, nth)]}/{subnet.prefixlen}")
 
 
 class CrossError(OpavnicError, InputError, ValueError):
@@ -335,15 +376,25 @@ def cross_problems(data: Any) -> list[Problem]:
         repeated(entries, "id") + repeated(entries, "name") + subnet_problems(entries, len(hosts), highest)
     )
     problems += repeated(entries, "multicast_lid", besides=AUTO)
+    ports = HostPorts(hosts)
     for index, vesw in entries:
-        problems += _member_problems(("vesws", index, "members"), vesw.get("members"), hosts, len(problems))
+        problems += _member_problems(("vesws", index, "members"), vesw.get("members"), ports, len(problems))
+        problems += rail_problems(index, vesw, ports, highest)
         problems += default_port_problems(index, vesw, len(problems))
+    members = {
+        index: [port for member in _texts(vesw.get("members")) if (port := ports.find(member)) is not None]
+        for index, vesw in entries
+    }
     for host in hosts:
         if host in (EM_NODE, SWITCH):
             problems.append(Problem(("hosts", host), f'"{host}" is the name of a node of every fabric'))
-        problems += _vport_problems(host, entries, bool(data.get("driver_quirks")))
-    problems += guest_problems(hosts, [vesw for _, vesw in entries])
-    by_name = {vesw["name"]: vesw for _, vesw in entries if isinstance(vesw.get("name"), str)}
+    problems += _vport_problems(entries, members, bool(data.get("driver_quirks")))
+    problems += guest_problems(hosts, [[port.host for port in here] for here in members.values()])
+    by_name = {
+        vesw["name"]: {**vesw, "members": [port.host for port in members[index]]}
+        for index, vesw in entries
+        if isinstance(vesw.get("name"), str)
+    }
     uplinks = data.get("uplinks") if isinstance(data, dict) else None
     problems += uplink_problems(uplinks, hosts, by_name, len(problems))
     apps = data.get("apps") if isinstance(data, dict) else None
@@ -352,29 +403,50 @@ def cross_problems(data: Any) -> list[Problem]:
         if isinstance(apps, list)
         else ()
     )
-    problems += setup_problems(hosts, [vesw for _, vesw in entries], of_apps)
-    return problems + _app_problems(data, hosts, entries)
+    problems += setup_problems(hosts, _titles(entries, members), of_apps)
+    return problems + _app_problems(data, hosts, {port.host for here in members.values() for port in here})
+
+
+def _texts(values: object) -> list[str]:
+    return [value for value in values if isinstance(value, str)] if isinstance(values, list) else []
+
+
+def _titles(
+    entries: list[tuple[int, dict[str, Any]]], members: Mapping[int, list[HostPort]]
+) -> dict[str, list[str]]:
+    """Return the VNICs of each host as the lab calls them: blue, and blue-2 for its second one there."""
+    titles: dict[str, list[str]] = {}
+    for index, vesw in entries:
+        there = Counter[str]()
+        for port in dict.fromkeys(members[index]):
+            titles.setdefault(port.host, []).append(interface_name(str(vesw.get("name")), there[port.host]))
+            there[port.host] += 1
+    return titles
 
 
 def _clashes(model: LabModel) -> list[Problem]:
     """Return a problem for each address of its own of a host that another host has in the same virtual switch."""
     problems = []
-    own = [(name, vesw) for name, host in model.hosts.items() for vesw in host.addresses]
+    own = {(name, title) for name, host in model.hosts.items() for title in host.addresses}
+    if not own:
+        return []
     for vesw in model.vesws:
-        if all(name != vesw.name for _, name in own):
-            continue
-        has: dict[object, str] = {}
-        for host in sorted(vesw.members, key=lambda member: (member, vesw.name) in own):
-            for address in model.ips_of(vesw, host):
-                if (other := has.setdefault(address.ip, host)) != host:
-                    path: KeyPath = ("hosts", host, "addresses", vesw.name)
-                    problems.append(Problem(path, f'{address.ip} is already that of host "{other}"'))
+        vnics = [
+            (host, nth, interface_name(vesw.name, nth))
+            for host in model.hosts_of(vesw)
+            for nth in range(sum(port.host == host for port in model.members_of(vesw)))
+        ]
+        has: dict[object, tuple[str, int]] = {}
+        for host, nth, title in sorted(vnics, key=lambda vnic: (vnic[0], vnic[2]) in own):
+            for address in model.ips_of(vesw, host, nth):
+                other = has.setdefault(address.ip, (host, nth))
+                if other != (host, nth) and (host, title) in own:
+                    path: KeyPath = ("hosts", host, "addresses", title)
+                    problems.append(Problem(path, f'{address.ip} is already that of host "{other[0]}"'))
     return problems
 
 
-def _app_problems(
-    data: Any, hosts: Mapping[str, Any], entries: list[tuple[int, dict[str, Any]]]
-) -> list[Problem]:
+def _app_problems(data: Any, hosts: Mapping[str, Any], members: Collection[str]) -> list[Problem]:
     apps = data.get("apps") if isinstance(data, dict) else None
     problems: list[Problem] = []
     seen: set[str] = set()
@@ -389,7 +461,7 @@ def _app_problems(
             problems.append(Problem(path, f'host "{host}" is a guest: an app needs a host of its own'))
         elif host in seen:
             problems.append(Problem(path, f'host "{host}" already has an app'))
-        elif not any(isinstance(v.get("members"), list) and host in v["members"] for _, v in entries):
+        elif host not in members:
             problems.append(Problem(path, f'host "{host}" is in no virtual switch: its app has no VNIC'))
         seen.add(host)
     for key, what in (("em", "EM"), ("subnet_manager", "subnet manager")):
@@ -413,8 +485,27 @@ def fabric_problems(model: LabModel) -> list[Problem]:
             faults = Faults(topology.build(Fabric()))
     except FabricError as error:
         return [_topology_problem(line) for line in str(error).splitlines()]
-    problems = _reach_problems(model, cut_off(topology, model.hosts, EM_NODE))
+    if problems := _guid_problems(model):
+        return problems
+    ports = dict.fromkeys(port.name for vesw in model.vesws for port in model.members_of(vesw))
+    problems = _reach_problems(model, cut_off(topology, ports, EM_NODE))
     return problems if faults is None else problems + _fault_problems(model, faults)
+
+
+def _guid_problems(model: LabModel) -> list[Problem]:
+    """Return a problem for each member by GUID that no port has, or whose port is a member already."""
+    problems = []
+    for index, vesw in enumerate(model.vesws):
+        seen: dict[HostPort, str] = {}
+        for place, member in enumerate(vesw.members):
+            port = model.ports.find(member)
+            if port is None:
+                text = f"no port of a host has the GUID {member}"
+                problems.append(Problem(("vesws", index, "members", place), text))
+            elif (before := seen.setdefault(port, member)) is not member:
+                text = f'"{member}" appears twice: it is the port that "{before}" means'
+                problems.append(Problem(("vesws", index, "members", place), text))
+    return problems
 
 
 def _fault_problems(model: LabModel, faults: Faults) -> list[Problem]:
@@ -434,11 +525,11 @@ def _reach_problems(model: LabModel, cut_off: dict[str, str]) -> list[Problem]:
     return [
         Problem(
             ("vesws", index, "members", place),
-            f'host "{member}" cannot be reached from the node {EM_NODE}: {cut_off[member]}',
+            f'host "{member}" cannot be reached from the node {EM_NODE}: {cut_off[port.name]}',
         )
         for index, vesw in enumerate(model.vesws)
-        for place, member in enumerate(vesw.members)
-        if member in cut_off
+        for place, (member, port) in enumerate(zip(vesw.members, model.members_of(vesw), strict=True))
+        if port.name in cut_off
     ]
 
 
@@ -500,45 +591,51 @@ def _topology_problem(line: str) -> Problem:
     return Problem(path, line)
 
 
-def _member_problems(path: KeyPath, members: object, hosts: Collection[str], before: int) -> list[Problem]:
+def _member_problems(path: KeyPath, members: object, ports: HostPorts, before: int) -> list[Problem]:
     problems: list[Problem] = []
-    seen: set[str] = set()
-    known = dict.fromkeys(map(str, hosts))  # a key that is a number has a problem of its own
+    seen: dict[HostPort, str] = {}
     for index, member in enumerate(members if isinstance(members, list) else []):
-        if not isinstance(member, str):
+        if not isinstance(member, str) or ports.awaits(member):
             continue
-        if member not in known:
-            told = hint(member, known, before + len(problems))
+        port = ports.find(member)
+        if port is None:
+            told = hint(member, ports.names, before + len(problems))
             problems.append(Problem((*path, index), f'unknown host "{member}"{told}'))
-        elif member in seen:
-            problems.append(Problem((*path, index), f'host "{member}" appears twice'))
-        seen.add(member)
+        elif port in seen:
+            same = "" if seen[port] == member else f': it is the port that "{seen[port]}" means'
+            problems.append(Problem((*path, index), f'host "{member}" appears twice{same}'))
+        if port is not None:
+            seen.setdefault(port, member)
     return problems
 
 
 def _vport_problems(
-    host: str, entries: list[tuple[int, dict[str, Any]]], driver_quirks: bool
+    entries: list[tuple[int, dict[str, Any]]], members: Mapping[int, list[HostPort]], driver_quirks: bool
 ) -> list[Problem]:
-    mine = [(i, v) for i, v in entries if isinstance(v.get("members"), list) and host in v["members"]]
     problems = []
-    if len(mine) > MAX_VPORTS:
-        path: KeyPath = ("vesws", mine[MAX_VPORTS][0], "members")
-        problems.append(
-            Problem(path, f'host "{host}" is in {len(mine)} virtual switches; a port carries {MAX_VPORTS}')
-        )
-    taken: dict[int, int] = {}
-    for index, vesw in mine if driver_quirks else ():
-        vesw_id = vesw.get("id")
-        if not isinstance(vesw_id, int):
-            continue
-        low = vesw_id & 0xFF
-        if low in taken:
-            problems.append(
-                Problem(
-                    ("vesws", index, "id"),
-                    f"{vesw_id:#x} has the same low 8 bits as the id of vesws[{taken[low]}], and both are on host "
-                    f'"{host}": with driver_quirks only one of them comes up',
+    on_port: dict[HostPort, list[tuple[int, dict[str, Any]]]] = {}
+    for index, vesw in entries:
+        for port in dict.fromkeys(members[index]):
+            on_port.setdefault(port, []).append((index, vesw))
+    for port, mine in on_port.items():
+        what = f'host "{port.member}"'
+        if len(mine) > MAX_VPORTS:
+            path: KeyPath = ("vesws", mine[MAX_VPORTS][0], "members")
+            text = f"{what} is in {len(mine)} virtual switches; a port carries {MAX_VPORTS}"
+            problems.append(Problem(path, text))
+        taken: dict[int, int] = {}
+        for index, vesw in mine if driver_quirks else ():
+            vesw_id = vesw.get("id")
+            if not isinstance(vesw_id, int):
+                continue
+            low = vesw_id & 0xFF
+            if low in taken:
+                problems.append(
+                    Problem(
+                        ("vesws", index, "id"),
+                        f"{vesw_id:#x} has the same low 8 bits as the id of vesws[{taken[low]}], and both are on "
+                        f"{what}: with driver_quirks only one of them comes up",
+                    )
                 )
-            )
-        taken.setdefault(low, index)
+            taken.setdefault(low, index)
     return problems

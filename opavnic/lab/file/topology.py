@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.fabric.topology import SHAPES, Node, NodeKind, Topology, generate
 from hfi_sim.fabric.topology.explicit import from_data, hfi_names
 from opavnic.lab.file.fabric_model import EXPLICIT, FabricModel
@@ -56,8 +57,17 @@ def _explicit(fabric: FabricModel, hosts: Mapping[str, Host], first: Sequence[st
     return topology
 
 
-def cut_off(topology: Topology, hfis: Iterable[str], root: str) -> dict[str, str]:
-    """Return the HFIs whose port 1 has no path to port 1 of `root`, each with a text that says where it is instead.
+def port_guids(fabric: FabricModel, hosts: Mapping[str, Host], first: Sequence[str] = ()) -> dict[int, str]:
+    """Return the ports of all HFIs, HFI:PORT, by their GUIDs; the arguments are those of `lab_topology`.
+
+    Raises:  FabricError: it cannot be built.
+    """
+    built = lab_topology(fabric, hosts, first).build(Fabric())
+    return {int(port.guid): port.name for port in built.hfi_ports()}
+
+
+def cut_off(topology: Topology, ports: Iterable[str], root: str) -> dict[str, str]:
+    """Return the ports, HFI:PORT, without a path to port 1 of `root`, each with a text that says where it is instead.
 
     HFIs do not forward packets: one with two ports does not connect the switches that these are cabled to.
     """
@@ -74,13 +84,12 @@ def cut_off(topology: Topology, hfis: Iterable[str], root: str) -> dict[str, str
             here.add(vertex)
             reached += neighbors[vertex]
     found = {}
-    for name in hfis:
-        port = f"{name}:1"
+    for port in ports:
         if port not in neighbors:
-            found[name] = f"no cable is at {port}"
+            found[port] = f"no cable is at {port}"
         elif port not in here:
             near, far = (neighbors[end][0] for end in (f"{root}:1", port))
-            found[name] = f"it is on {far}, {root} on {near}, and no cables join the two"
+            found[port] = f"it is on {far}, {root} on {near}, and no cables join the two"
     return found
 
 

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.model import LabModel
 from opavnic.world.host_backends.backend import Interface
-from opavnic.world.host_backends.given import INTERFACE_NAME_MAX
+from opavnic.world.host_backends.given import INTERFACE_NAME_MAX, interface_name
 
 
 def plan_interfaces(model: LabModel, host: str) -> list[Interface]:
-    """Return the VNICs of a host: vport 1, 2, ... in the order of the virtual switches in the file."""
-    return [
-        Interface(host, vesw, number, vesw.name, model.addresses(vesw, host))
-        for number, vesw in enumerate(model.vesws_of(host), start=1)
-    ]
+    """Return the VNICs of a host: vport 1, 2, ... of each port in the order of the virtual switches in the file."""
+    found = []
+    vports, there = Counter[str](), Counter[int]()
+    for vesw, port in model.vnics[host]:
+        vports[port.name] += 1
+        nth = there[vesw.id]
+        there[vesw.id] += 1
+        name, addresses = interface_name(vesw.name, nth), model.addresses(vesw, host, nth)
+        found.append(Interface(host, port.name, vesw, vports[port.name], name, addresses, nth))
+    return found
 
 
 def avoid_taken_names(lab: str, interfaces: list[Interface], taken: Callable[[str], bool]) -> None:
@@ -24,7 +30,7 @@ def avoid_taken_names(lab: str, interfaces: list[Interface], taken: Callable[[st
     Raises:  LabError: these names are taken or too long as well.
     """
     for interface in interfaces:
-        wanted = interface.vesw.name
+        wanted = interface.title
         candidates = [wanted, f"{lab}-{wanted}", f"{interface.host}-{wanted}"]
         free = [name for name in candidates if len(name) <= INTERFACE_NAME_MAX and not taken(name)]
         others = {item.name for item in interfaces if item is not interface}

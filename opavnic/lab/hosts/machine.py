@@ -185,10 +185,6 @@ class LabHosts:
         """What went wrong while netdevs were created or set up."""
         return [line for host in self.hosts.values() for line in host.trouble]
 
-    def forget_netdevs(self, host: str) -> None:
-        """Forget the netdevs of a host: their driver is gone."""
-        self.hosts[host].forget_netdevs()
-
     async def end_programs(self) -> None:
         """End all programs in the namespaces of the hosts."""
         self.removed.programs = await asyncio.to_thread(end_programs, self._journal.identities)
@@ -202,7 +198,7 @@ class LabHosts:
                 descriptors += host.release()
         finally:
             await asyncio.to_thread(close_descriptors, descriptors)
-        there = {(vnic.host, self.hosts[vnic.host].name_of(vnic.vport_num)) for vnic in made}
+        there = {(vnic.host, self.hosts[vnic.host].name_of(vnic.key)) for vnic in made}
         self._journal.netdevs = [
             entry for entry in self._journal.netdevs if (entry.host, entry.name) in there
         ] + [

@@ -81,7 +81,7 @@ def _path_of(key: str) -> str:
 
 def add_routes(host: HostBackend, routes: list[HostRoute]) -> None:
     """Add routes to a host whose VNICs are up. Raises LabError."""
-    names = {interface.vesw.name: interface.name for interface in host.interfaces}
+    names = {interface.title: interface.name for interface in host.interfaces}
     with contextlib.closing(RouteClient(host.namespace)) as client:
         for route in routes:
             try:

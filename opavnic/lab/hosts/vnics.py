@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hfi_sim.netdev.base import IpInterface, Netdev
+from hfi_sim.nodes.hfi import HfiPort
 from opavnic.vnic.adapter import Adapter
 from opavnic.vnic.vnic_port import VnicPort
 from opavnic.world.host_backends.backend import HostBackend, Interface
+from opavnic.world.host_backends.given import VnicKey
 from vema.base.types import VportNum
 
 
@@ -16,6 +18,7 @@ class HostVnic:
     """The current state of one VNIC of a host."""
 
     host: str
+    port: HfiPort
     vport_num: VportNum
     interface: str
     """The name of its netdev, as its host has it now."""
@@ -27,6 +30,11 @@ class HostVnic:
     """The IP addresses that it was given."""
     lost: str = ""
     """Why its host is gone; empty while it is there."""
+
+    @property
+    def key(self) -> VnicKey:
+        """Which VNIC of its host it is."""
+        return VnicKey(self.port.name, self.vport_num)
 
     @property
     def netdev(self) -> Netdev | None:
@@ -52,20 +60,23 @@ class HostVnic:
 
 
 def vnics_of(host: HostBackend, port: VnicPort) -> list[HostVnic]:
-    """Return the VNICs of a host: those that the file requests, then all others ever created, by vport number."""
-    asked = {VportNum(interface.vport_num): interface for interface in host.interfaces}
+    """Return the VNICs of a port of a host: those that the file requests, then all others ever created, by number."""
+    name_of_port = port.port.name
+    asked = {VportNum(item.vport_num): item for item in host.interfaces if item.port == name_of_port}
     found = []
     for number in [*asked, *sorted(port.vports_made - asked.keys())]:
         adapter = port.adapters.get(number)
-        name = host.name_of(number) if adapter is None else adapter.netdev.host_name
+        key = VnicKey(name_of_port, number)
+        name = host.name_of(key) if adapter is None else adapter.netdev.host_name
         found.append(
             HostVnic(
                 host.name,
+                port.port,
                 number,
                 name,
                 asked.get(number),
                 adapter,
-                host.addresses_of(number),
+                host.addresses_of(key),
                 host.lost,
             )
         )

@@ -46,7 +46,7 @@ def _changes(lab: Lab, vnic: HostVnic, mtus: Mapping[int, int]) -> Iterator[str]
     assert adapter is not None and netdev is not None  # noqa: S101, PT018 - the caller has looked
     if netdev.moved_to:
         yield f"its interface is in {netdev.moved_to}"
-    if vnic.interface != (given := lab.host(vnic.host).name_of(vnic.vport_num)):
+    if vnic.interface != (given := lab.host(vnic.host).name_of(vnic.key)):
         yield f"interface {given} is called {vnic.interface}"
     if not netdev.is_up:
         yield "its interface is down"

@@ -221,7 +221,6 @@ class Lab:
             share=self.share,
             carrier=self._carrier,
             timer_resolution_s=self._timer_resolution_s,
-            forget_netdevs=self._machine.forget_netdevs,
         )
         self._cleanups.add(
             "interfaces", lambda: self._machine.give_interfaces_back(self.vnics()), patience_s=None
@@ -258,7 +257,7 @@ class Lab:
         for name, host in self.hosts.items():
             host.find_vesw = partial(self._vesw_of, name)
 
-    def _vesw_of(self, host: str, vesw_id: int) -> VeswFacts | None:
+    def _vesw_of(self, host: str, vesw_id: int, nth: int) -> VeswFacts | None:
         name = self._vesw_names().get(vesw_id)
         if name is None:
             return None
@@ -268,7 +267,7 @@ class Lab:
         bridged = any(
             vesw.id == vesw_id and self.model.is_bridge_port(vesw, host) for vesw in self.model.vesws
         )
-        return VeswFacts(name, () if bridged else self.model.addresses_in(name, subnets, host))
+        return VeswFacts(name, () if bridged else self.model.addresses_in(name, subnets, host, nth))
 
     def _vesws_changed(self) -> None:
         for host in self.hosts.values():
@@ -461,8 +460,8 @@ class Lab:
 
     def vnics(self) -> Iterator[HostVnic]:
         """Yield all VNICs, including those that an EM has created and the lab file does not mention."""
-        for name, port in self.world.vnic_ports.items():
-            yield from vnics_of(self.hosts[name], port)
+        for port in self.world.vnic_ports.values():
+            yield from vnics_of(self.hosts[self.world.host_of(port.port)], port)
 
     def host(self, name: str) -> HostBackend:
         """Return a host. Raises LabError, suggesting the nearest name, if there is none."""
@@ -471,15 +470,18 @@ class Lab:
         return self.hosts[name]
 
     def interface(self, host: str, vesw: str) -> Interface:
-        """Return the VNIC of a host in a virtual switch. Raises LabError if there is none."""
-        interfaces = {interface.vesw.name: interface for interface in self.host(host).interfaces}
+        """Return the VNIC of a host in a virtual switch; `blue-2` is its second one in blue.
+
+        Raises:  LabError: there is none.
+        """
+        interfaces = {interface.title: interface for interface in self.host(host).interfaces}
         if vesw not in interfaces:
             raise LabError(f'host {host} has no VNIC in "{vesw}" ({nearest(vesw, interfaces)})')
         return interfaces[vesw]
 
     def adapter(self, interface: Interface) -> Adapter | None:
         """Return the VNIC behind an interface, once the EM has created it."""
-        return self.world.vnic_ports[interface.host].adapters.get(VportNum(interface.vport_num))
+        return self.world.vnic_ports[interface.port].adapters.get(VportNum(interface.vport_num))
 
     def status(self, *, counters: bool = False) -> LabState:
         """Return the state of the lab; with `counters`, also the counters of every element."""
@@ -528,8 +530,7 @@ class Lab:
         """Return why a VNIC is not up, if its EM knows it."""
         if self.manager is None or not is_up_to_the_em(vnic_state(vnic)):
             return ""
-        guid = int(self.world.vnic_ports[vnic.host].port.guid)
-        return self.manager.em.why_not(guid, vnic.due_vesw_id) if vnic.due_vesw_id else ""
+        return self.manager.em.why_not(int(vnic.port.guid), vnic.due_vesw_id) if vnic.due_vesw_id else ""
 
     async def folded(self, status: LabState) -> LabState:
         """Return the status of the lab as a whole, given that of its share here."""

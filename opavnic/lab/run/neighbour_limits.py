@@ -21,7 +21,7 @@ def entries_needed(model: LabModel, kernels: Collection[str]) -> dict[int, int]:
     """
     needed = {4: 0, 6: 0}
     for vesw in model.vesws:
-        here = sum(member in kernels for member in vesw.members)
+        here = sum(port.host in kernels for port in model.members_of(vesw))
         entries = here * (len(vesw.members) - 1)
         needed[6] += entries  # link-local addresses are there without a subnet, too
         needed[4] += entries * sum(subnet.version == 4 for subnet in vesw.subnet)

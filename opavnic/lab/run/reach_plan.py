@@ -144,6 +144,8 @@ def tasks(places: Sequence[VnicPlace]) -> Iterator[Task]:
             yield Task((Probe(EchoKind.ISOLATION, source, None, ALL_NODES, SMALL),))
     for here in members.values():
         for a, b in _pairs(here):
+            if a.host == b.host:
+                continue  # its kernel would answer itself, without the fabric
             if probes := (*_pair(a, b), *_pair(b, a)):
                 yield Task(probes)
 

@@ -17,7 +17,7 @@ from hfi_sim.fabric.faults.manager import FaultState
 from opavnic.lab.file.em_config import em_config
 from opavnic.lab.file.environment import without_variables
 from opavnic.lab.file.errors import LabError
-from opavnic.lab.file.model import Em
+from opavnic.lab.file.model import Em, LabModel
 from opavnic.lab.file.parts import lab_model
 from opavnic.lab.run.by_hand import namespaces_by_hand, namespaces_of, vnics_by_hand
 from opavnic.lab.run.lab import Lab
@@ -61,7 +61,8 @@ def save(lab: Lab) -> SavedLab:
     if core is not None:
         plans = core.vesws.values()
         members = {
-            plan.plan.vesw_id: list(dict.fromkeys(port.host for port in plan.plan.members)) for plan in plans
+            plan.plan.vesw_id: [member_name(lab.model, port.name) for port in plan.plan.members]
+            for plan in plans
         }
         left_out += _take_em(data, lab, core.config, members)
     faults = [shown["fault"] for shown in lab.world.faults.show() if shown["state"] != FaultState.OVER]
@@ -76,6 +77,12 @@ def save(lab: Lab) -> SavedLab:
         raise LabError(f"lab {lab.model.name} cannot be saved as a lab file: {problems}") from error
     in_order = {key: data[key] for key in model.model_fields if key in data}
     return SavedLab(lab_file=_yaml(in_order), left_out=left_out)
+
+
+def member_name(model: LabModel, port: str) -> str:
+    """Return the shortest name of a port as a member of a virtual switch. Args: port: HFI:PORT."""
+    found = model.ports.find(port)
+    return port if found is None else found.member
 
 
 def _leave_out_losses(data: dict[str, Any]) -> None:

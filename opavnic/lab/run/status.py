@@ -71,9 +71,10 @@ def lab_state(
     rows = []
     kernel: dict[str, dict[str, int]] = {}
     adapters: dict[str, Adapter] = {}
-    for host, port in [(host, world.vnic_ports[name]) for name, host in hosts.items()]:
-        vnics = vnics_of(host, port)
-        rows.append(host_status(host, port, vnics, vesw_names, why, has_ended=bool(head["failure"])))
+    for name, host in hosts.items():
+        ports = world.vnic_ports_of(name)
+        vnics = [vnic for port in ports for vnic in vnics_of(host, port)]
+        rows.append(host_status(host, ports, vnics, vesw_names, why, has_ended=bool(head["failure"])))
         kernel |= {f"{vnic} netdev": values for vnic, values in kernel_counters(vnics).items()}
         adapters |= {str(vnic): vnic.adapter for vnic in vnics if vnic.adapter is not None}
         yield
@@ -82,7 +83,7 @@ def lab_state(
     if parts := running.status():
         more["parts"] = parts
     if counters:
-        agents = {host: port.agent.counters for host, port in world.vnic_ports.items()}
+        agents = {world.label_of(port.port): port.agent.counters for port in world.vnic_ports.values()}
         more["counters"] = (yield from counter_status(world.fabric, agents, adapters)) | kernel
     state = LabState(
         **head,
@@ -137,21 +138,31 @@ def kernel_counters(vnics: Iterable[HostVnic]) -> dict[str, dict[str, int]]:
 
 def host_status(
     host: HostBackend,
-    port: VnicPort,
+    ports: Sequence[VnicPort],
     vnics: Iterable[HostVnic],
     vesw_names: Mapping[int, str],
     why: Why,
     *,
     has_ended: bool = False,
 ) -> HostStatus:
-    """Return one host with its VNICs. Args: has_ended: the lab carries nothing any more."""
+    """Return one host with its VNICs.
+
+    Args:  ports: its management agents. vnics: of these ports. has_ended: the lab carries nothing any more.
+    """
+    by_name = {port.port.name: port for port in ports}
     return HostStatus(
         name=host.name,
         namespace=host.namespace_name,
-        lid=port.port.lid,
+        lid=ports[0].port.lid,
         speed=host.speed,
         vnics=[
-            vnic_status(vnic, port.frames(vnic.vport_num), vesw_names, why, has_ended=has_ended)
+            vnic_status(
+                vnic,
+                by_name[vnic.port.name].frames(vnic.vport_num),
+                vesw_names,
+                why,
+                has_ended=has_ended,
+            )
             for vnic in vnics
         ],
     )
@@ -176,6 +187,8 @@ def vnic_status(
     return VnicStatus(
         vesw=vesw_names.get(vesw_id),
         vesw_id=vesw_id,
+        port=vnic.port.name,
+        lid=vnic.port.lid,
         vport_num=vnic.vport_num,
         interface=vnic.interface,
         ip=next(iter(addresses), None),

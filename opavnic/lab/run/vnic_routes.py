@@ -45,20 +45,22 @@ def remove_vnics(lab: Lab, lid: object, vports: list[int]) -> list[int]:
 
     Raises:  LabInputError: no port has this LID; a VNIC is configured, or is one of the lab file.
     """
-    host, port = _port(lab, lid)
+    port = _port(lab, lid)
+    host = lab.hosts[lab.world.host_of(port.port)]
     there = [VportNum(number) for number in dict.fromkeys(vports) if number in port.adapters]
     for number in there:
-        if number <= len(lab.hosts[host].interfaces):
-            raise LabInputError(f"vport {number} of {host} is one of the lab file; it stays")
+        what = f"vport {number} of {lab.world.label_of(port.port)}"
+        if any(item.key == (port.port.name, number) for item in host.interfaces):
+            raise LabInputError(f"{what} is one of the lab file; it stays")
         if vesw_id := port.adapters[number].vesw_id:
-            raise LabInputError(f"vport {number} of {host} is on virtual switch {vesw_id}; it stays")
+            raise LabInputError(f"{what} is on virtual switch {vesw_id}; it stays")
     for number in there:
         port.remove_vnic(number)
     return [int(number) for number in there]
 
 
-def _port(lab: Lab, lid: object) -> tuple[str, VnicPort]:
-    for host, port in lab.world.vnic_ports.items():
+def _port(lab: Lab, lid: object) -> VnicPort:
+    for port in lab.world.vnic_ports.values():
         if port.port.lid == lid:
-            return host, port
+            return port
     raise LabInputError(f"no port with a management agent has LID {lid!r:.60}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from statistics import mode
 from typing import TYPE_CHECKING
@@ -49,13 +49,12 @@ def world_of(
     share: Share | None = None,
     carrier: _native.Carrier | None = None,
     timer_resolution_s: float | None = None,
-    forget_netdevs: Callable[[str], None],
 ) -> World:
     """Wire the fabric of a lab, and give each host on this machine its agents.
 
     Args:  hosts: those on this machine. share: what of the lab is here; None: everything. carrier: of `carrier_of`, not
            started; None: the Python engine. timer_resolution_s: shorter link delays are ignored; None for the
-           resolution of the loop. forget_netdevs: called with a host whose driver has crashed.
+           resolution of the loop.
     """
     loop = asyncio.get_running_loop()
     topology = lab_topology(model.fabric, model.hosts, [EM_NODE])
@@ -78,8 +77,8 @@ def world_of(
     _let_manage(world, model, share)
     _add_agents(world, model, hosts)
     for name in set(model.hosts) - hosts.keys() if manages(share) else ():
-        world.hosts[name].port.announce(CapabilityMask3.ETH_ON_FABRIC_SUPPORTED)  # as its machine will
-    world.on_crash(forget_netdevs)
+        for port in world.hosts[name].ports:
+            port.announce(CapabilityMask3.ETH_ON_FABRIC_SUPPORTED)  # as its machine will
     if share is not None:
         share.attach(world)
     return world
@@ -104,8 +103,12 @@ def _administer(world: World, model: LabModel, share: Share | None) -> None:
     """Tell the subnet manager the partitions, and let it begin."""
     manager = world.subnet_manager
     for name in model.hosts:
-        if pkeys := [vesw.pkey for vesw in model.vesws_of(name)]:
-            world.set_pkeys(world.hosts[name].port, pkeys)
+        pkeys: dict[str, list[int]] = {}
+        for vesw, member in model.vnics[name]:
+            pkeys.setdefault(member.name, []).append(vesw.pkey)
+        for port in world.hosts[name].ports:
+            if port.name in pkeys:
+                world.set_pkeys(port, pkeys[port.name])
     for name in model.hosts:
         for port in world.hosts[name].ports:
             manager.set_management(port, name in model.managing_hosts)
@@ -115,19 +118,22 @@ def _administer(world: World, model: LabModel, share: Share | None) -> None:
 
 
 def _add_agents(world: World, model: LabModel, hosts: Mapping[str, HostBackend]) -> None:
-    """Give each host on this machine its VNIC ports, and let those crash of which the lab file says it."""
+    """Give each port of the hosts on this machine its agent, and let those crash of which the lab file says it."""
     can_crash = names_that_can_crash(model)
     for name, backend in hosts.items():
         backend.speed = world.speed_of(name)
         backend.ports = world.hosts[name].ports
-        world.add_vnic_port(
-            name,
-            netdevs=backend.make_netdev,
-            configured=backend.configured,
-            can_crash=name in can_crash,
-            driver_quirks=model.driver_quirks,
-            sets_need_full_member=model.em.sets_need_full_member,
-        )
+        for port in backend.ports:
+            world.add_vnic_port(
+                name,
+                port=port,
+                netdevs=partial(backend.make_netdev, port.name),
+                configured=partial(backend.configured, port.name),
+                unloaded=partial(backend.forget_netdevs, port.name),
+                can_crash=name in can_crash,
+                driver_quirks=model.driver_quirks,
+                sets_need_full_member=model.em.sets_need_full_member,
+            )
     for name in set(can_crash) - hosts.keys():
         world.faults.hook(name, _nothing, _nothing)  # its machine does it, or the manager once it starts
 

@@ -19,8 +19,10 @@ from opavnic.world.host_backends.given import (
     FindVesw,
     Given,
     VeswFacts,
+    VnicKey,
     first_free,
     fits_interface,
+    interface_name,
     names_before_vesw,
     unknown_vesw,
 )
@@ -40,10 +42,15 @@ class Interface:
     """One VNIC that the lab file requests for a host."""
 
     host: str
+    port: str
+    """The port that carries it, HFI:PORT."""
     vesw: VeswSection
     vport_num: int
+    """Among the vports of that port, from 1."""
     name: str
     addresses: tuple[IpInterface, ...]
+    nth: int = 0
+    """Which of the VNICs that its host has on the virtual switch, from 0: a host with two rails may have two."""
     netdev: Netdev | None = None
     """None until the EM has created the vport."""
     memory_host: MemoryHost | None = None
@@ -54,12 +61,22 @@ class Interface:
     """Called with each netdev that has been made and set up for it: makes it the port of a bridge."""
 
     @property
+    def key(self) -> VnicKey:
+        """Which VNIC of its host it is."""
+        return VnicKey(self.port, self.vport_num)
+
+    @property
+    def title(self) -> str:
+        """What it is called in the lab: `blue`, its virtual switch; the second one of its host there is `blue-2`."""
+        return interface_name(self.vesw.name, self.nth)
+
+    @property
     def address(self) -> IpInterface | None:
         """Its first address."""
         return next(iter(self.addresses), None)
 
     def __str__(self) -> str:
-        return f"{self.host}/{self.vesw.name}"
+        return f"{self.host}/{self.title}"
 
 
 SetUp = Callable[[Interface], None]
@@ -79,7 +96,8 @@ class HostBackend:
     def __init__(self, name: str, interfaces: list[Interface]) -> None:
         self.name = name
         self.interfaces = interfaces
-        """In the order of their vport numbers, from 1."""
+        """In the order of the virtual switches in the lab file."""
+        self._asked = {interface.key: interface for interface in interfaces}
         self.trouble: list[str] = []
         """What went wrong while netdevs were made or set up."""
         self.reserved = names_asked_for(interfaces)
@@ -94,7 +112,7 @@ class HostBackend:
         """Called when a netdev has been made, or its IP addresses have changed."""
         self.find_vesw: FindVesw = unknown_vesw
         """Says what virtual switches are called, and which address this host has there."""
-        self._given: dict[int, Given] = {}
+        self._given: dict[VnicKey, Given] = {}
         """What vports were given that have had a netdev, including those that are gone."""
 
     @property
@@ -102,48 +120,44 @@ class HostBackend:
         """The name of its network namespace, as `ip netns` has it."""
         return None if self.namespace is None else self.namespace.name
 
-    def name_of(self, vport_num: int) -> str:
+    def name_of(self, key: VnicKey) -> str:
         """Return the interface name that a vport was given: at first the one in the lab file, or a free one."""
-        if (given := self._given.get(vport_num)) is not None:
+        if (given := self._given.get(key)) is not None:
             return given.name
-        return self.interfaces[vport_num - 1].name if self._is_asked_for(vport_num) else f"vnic{vport_num}"
+        return self._asked[key].name if key in self._asked else f"vnic{key.vport_num}"
 
-    def addresses_of(self, vport_num: int) -> tuple[IpInterface, ...]:
+    def addresses_of(self, key: VnicKey) -> tuple[IpInterface, ...]:
         """Return the IP addresses that a vport was given: those of the host on its virtual switch."""
-        if (given := self._given.get(vport_num)) is not None:
+        if (given := self._given.get(key)) is not None:
             return given.addresses
-        return self.interfaces[vport_num - 1].addresses if self._is_asked_for(vport_num) else ()
+        return self._asked[key].addresses if key in self._asked else ()
 
-    def _is_asked_for(self, vport_num: int) -> bool:
-        """Return whether the lab file mentions a vport."""
-        return 1 <= vport_num <= len(self.interfaces)
-
-    def name_for(self, vport_num: int) -> str:
+    def name_for(self, key: VnicKey) -> str:
         """Choose the interface name of a vport that is about to be made.
 
         A vport that the lab file does not mention gets the first of vnicN, HOST-vnicN, vnicN-2, vnicN-3, ... that is
         free and has at most 15 characters, until it is on a virtual switch with a name: see `configured`. A vport that
         comes back gets its old name, unless that is taken now.
         """
-        if self._is_asked_for(vport_num):
-            return self.interfaces[vport_num - 1].name
-        base = names_before_vesw(self.name, vport_num)
-        before = self._given.get(vport_num)
+        if key in self._asked:
+            return self._asked[key].name
+        base = names_before_vesw(self.name, key.vport_num)
+        before = self._given.get(key)
         names = base if before is None else [before.name, *base]
-        name = first_free(names, partial(self._is_anothers, vport_num), base[0])
-        self._given[vport_num] = Given(name)
+        name = first_free(names, partial(self._is_anothers, key), base[0])
+        self._given[key] = Given(name)
         return name
 
-    def _is_anothers(self, vport_num: int, name: str) -> bool:
+    def _is_anothers(self, key: VnicKey, name: str) -> bool:
         """Return whether a vport must leave a name to others."""
-        others = [given for number, given in self._given.items() if number != vport_num]
+        others = [given for other, given in self._given.items() if other != key]
         if any(given.name == name for given in others):
             return True
         # an interface of the lab file that bears another name now does not need its own
         return name not in self._given_up() and self._taken(name)
 
     def _given_up(self) -> set[str]:
-        made = (self._given.get(interface.vport_num) for interface in self.interfaces)
+        made = (self._given.get(interface.key) for interface in self.interfaces)
         return {
             interface.name
             for interface, given in zip(self.interfaces, made, strict=True)
@@ -153,12 +167,14 @@ class HostBackend:
     def _taken(self, name: str) -> bool:
         return name in self.reserved
 
-    def make_netdev(self, vport_num: int) -> Netdev:
+    def make_netdev(self, port: str, vport_num: int) -> Netdev:
         """Make the netdev of a vport under the name of `name_for`, and set it up once the caller is done with it.
 
+        Args:    port: HFI:PORT.
         Raises:  NetdevError: the host refused.
         """
-        name = self.name_for(vport_num)
+        key = VnicKey(port, vport_num)
+        name = self.name_for(key)
         try:
             netdev, set_up = self._make(name)
         except NetdevError as error:
@@ -168,25 +184,26 @@ class HostBackend:
             netdev.set_speed(self.speed)
         netdev.on_ip_addresses(lambda: self.on_change())
         self.on_change()
-        given = self._given[vport_num] = Given(name, netdev)
-        if self._is_asked_for(vport_num):
-            interface = self.interfaces[vport_num - 1]
+        given = self._given[key] = Given(name, netdev)
+        if (interface := self._asked.get(key)) is not None:
             interface.netdev = netdev
-            given.vesw_id, given.is_named, given.addresses = interface.vesw.id, True, interface.addresses
+            given.vesw_id, given.nth, given.is_named = interface.vesw.id, interface.nth, True
+            given.addresses = interface.addresses
             asyncio.get_running_loop().call_soon(set_up, interface)
         return netdev
 
-    def configured(self, vport_num: int, vesw_id: int, eth_mtu: int) -> None:
+    def configured(self, port: str, vport_num: int, vesw_id: int, eth_mtu: int) -> None:
         """Handle the virtual switch that an EM has put a vport on; 0: on none.
 
         An interface on a virtual switch that the lab file does not give it is then made what those of the file are: it
         bears the name of its virtual switch where that is free, has its MTU and the host's address there, and is up.
         The name and the MTU stay until it is put on another virtual switch.
         """
-        given = self._given.get(vport_num)
+        key = VnicKey(port, vport_num)
+        given = self._given.get(key)
         if given is None or given.netdev is None:
             return
-        if self._is_asked_for(vport_num) and (not vesw_id or self.find_vesw(vesw_id) is None):
+        if key in self._asked and (not vesw_id or self.find_vesw(vesw_id, 0) is None):
             given.is_off = not vesw_id
             return  # it stays what it is in the lab file
         if vesw_id == given.vesw_id and not given.is_off:
@@ -196,24 +213,45 @@ class HostBackend:
             vesw_id,
             False,
         )
-        asyncio.get_running_loop().call_soon(self._settle, vport_num, given.netdev, eth_mtu)
+        given.nth = self._nth_on(vesw_id, key)
+        asyncio.get_running_loop().call_soon(self._settle, key, given.netdev, eth_mtu)
+
+    def _nth_on(self, vesw_id: int, key: VnicKey) -> int:
+        """Return which VNIC of this host on a virtual switch a vport is: that of the lab file, else the first free.
+
+        Two vports of one port are on one virtual switch only while an EM moves them: they do not count.
+        """
+        asked = self._asked.get(key)
+        if asked is not None and asked.vesw.id == vesw_id:
+            return asked.nth
+        others = {
+            given.nth
+            for other, given in self._given.items()
+            if other.port != key.port and given.vesw_id == vesw_id
+        }
+        others |= {
+            interface.nth
+            for interface in self.interfaces
+            if interface.port != key.port and interface.vesw.id == vesw_id
+        }
+        return next(nth for nth in range(len(others) + 1) if nth not in others)
 
     def vesws_changed(self) -> None:
         """Ask again what virtual switches are called and which addresses this host has there."""
-        for vport_num, given in self._given.items():
+        for key, given in self._given.items():
             if given.netdev is not None and given.vesw_id:
-                self._settle(vport_num, given.netdev, None)
+                self._settle(key, given.netdev, None)
 
-    def _settle(self, vport_num: int, netdev: Netdev, eth_mtu: int | None) -> None:
+    def _settle(self, key: VnicKey, netdev: Netdev, eth_mtu: int | None) -> None:
         """Make the interface of a vport what its virtual switch wants it to be; without an MTU, it is up already."""
-        given = self._given[vport_num]
+        given = self._given[key]
         if given.netdev is not netdev:
             return  # the driver has gone meanwhile
-        vesw = self.find_vesw(given.vesw_id) if given.vesw_id else None
+        vesw = self.find_vesw(given.vesw_id, given.nth) if given.vesw_id else None
         try:
             if given.vesw_id and not given.is_named and (vesw is not None or eth_mtu is not None):
                 given.is_named = vesw is not None
-                self._name_after(vesw, vport_num, given, netdev)
+                self._name_after(vesw, key, given, netdev)
             self._hand_out_names()
             addresses = () if vesw is None else vesw.addresses
             if addresses != given.addresses:
@@ -225,43 +263,43 @@ class HostBackend:
             log.error("[%s/%s] %s", self.name, given.name, error)
         self.on_change()
 
-    def _name_after(self, vesw: VeswFacts | None, vport_num: int, given: Given, netdev: Netdev) -> None:
+    def _name_after(self, vesw: VeswFacts | None, key: VnicKey, given: Given, netdev: Netdev) -> None:
         """Name an interface after its virtual switch, else HOST-NAME, else as one whose virtual switch has no name."""
-        names = [] if vesw is None else [vesw.name, f"{self.name}-{vesw.name}"]
-        if self._is_asked_for(vport_num):
-            interface = self.interfaces[vport_num - 1]
-            if interface.vesw.id == given.vesw_id:
-                names = [interface.name, *names]
+        name = "" if vesw is None else interface_name(vesw.name, given.nth)
+        names = [name, f"{self.name}-{name}"] if name else []
+        interface = self._asked.get(key)
+        if interface is not None and interface.vesw.id == given.vesw_id:
+            names = [interface.name, *names]
         given.wanted = next(filter(fits_interface, names[:1]), "")
         if given.wanted:
             self._ask_back(given.wanted)
-        self._rename(vport_num, given, netdev, names)
+        self._rename(key, given, netdev, names)
 
     def _ask_back(self, name: str) -> None:
         """Take a name from an interface that is on no virtual switch any more."""
-        for number, other in self._given.items():
+        for key, other in self._given.items():
             if other.name == name and other.netdev is not None and not other.vesw_id:
-                self._rename(number, other, other.netdev, [])
+                self._rename(key, other, other.netdev, [])
 
     def _hand_out_names(self) -> None:
         """Give interfaces the names that others had when they were put on their virtual switches, and have no more.
 
         An EM moves VNICs one by one, so that two of them may exchange their virtual switches.
         """
-        for number, given in self._given.items():
+        for key, given in self._given.items():
             if given.netdev is None or not given.vesw_id or given.wanted in ("", given.name):
                 continue
             self._ask_back(given.wanted)
-            if not self._is_anothers(number, given.wanted) and given.netdev.host_name == given.name:
-                self._rename(number, given, given.netdev, [given.wanted])
+            if not self._is_anothers(key, given.wanted) and given.netdev.host_name == given.name:
+                self._rename(key, given, given.netdev, [given.wanted])
 
-    def _rename(self, vport_num: int, given: Given, netdev: Netdev, names: list[str]) -> None:
+    def _rename(self, key: VnicKey, given: Given, netdev: Netdev, names: list[str]) -> None:
         now = netdev.host_name
 
         def taken(name: str) -> bool:
-            return name != now and self._is_anothers(vport_num, name)
+            return name != now and self._is_anothers(key, name)
 
-        given.name = first_free([*names, *names_before_vesw(self.name, vport_num)], taken, now)
+        given.name = first_free([*names, *names_before_vesw(self.name, key.vport_num)], taken, now)
         if given.name != now:
             netdev.rename(given.name)
 
@@ -274,14 +312,15 @@ class HostBackend:
         """Set the MTU of an interface, and set it up."""
         raise NotImplementedError
 
-    def forget_netdevs(self) -> None:
-        """Forget all netdevs: their driver is gone."""
+    def forget_netdevs(self, port: str) -> None:
+        """Forget all netdevs of a port, HFI:PORT: their driver or their HFI is gone."""
         for interface in self.interfaces:
-            interface.netdev = interface.memory_host = interface.app_netdev = None
+            if interface.port == port:
+                interface.netdev = interface.memory_host = interface.app_netdev = None
         self._given = {
-            number: Given(given.name)
-            for number, given in self._given.items()
-            if not self._is_asked_for(number)
+            key: given if key.port != port else Given(given.name)
+            for key, given in self._given.items()
+            if key.port != port or key not in self._asked
         }
 
     def _make(self, name: str) -> tuple[Netdev, SetUp]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from hfi_sim.netdev.base import IpInterface, Netdev
 
@@ -21,6 +21,14 @@ _INTERFACE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _SUFFIXES: Final = range(2, 100)
 
 
+class VnicKey(NamedTuple):
+    """Which VNIC of a host: each of its ports counts its vports on its own."""
+
+    port: str
+    """HFI:PORT."""
+    vport_num: int
+
+
 @dataclass(frozen=True, slots=True)
 class VeswFacts:
     """What a lab knows of a virtual switch for one of its hosts."""
@@ -30,11 +38,11 @@ class VeswFacts:
     """The addresses of the host there."""
 
 
-FindVesw = Callable[[int], VeswFacts | None]
-"""Returns what is known of a virtual switch by its id; None: nothing."""
+FindVesw = Callable[[int, int], VeswFacts | None]
+"""Returns what is known of a virtual switch by its id, for the n-th VNIC, from 0, of a host there; None: nothing."""
 
 
-def unknown_vesw(_: int) -> VeswFacts | None:
+def unknown_vesw(_vesw_id: int, _nth: int) -> VeswFacts | None:
     """Know no virtual switch."""
     return None
 
@@ -48,6 +56,8 @@ class Given:
     """None: its driver is gone."""
     vesw_id: int = 0
     """The virtual switch that it is on, or was on last."""
+    nth: int = 0
+    """Which of the VNICs that its host has there, from 0: with two rails there are two."""
     is_off: bool = False
     """Whether an EM has taken it off, and so lowered its MTU."""
     is_named: bool = False
@@ -56,6 +66,11 @@ class Given:
     """The name that it should have been given; another interface may have had it then."""
     addresses: tuple[IpInterface, ...] = ()
     """The addresses that it was given for this virtual switch."""
+
+
+def interface_name(vesw: str, nth: int) -> str:
+    """Return the name of the n-th interface, from 0, that a host has on a virtual switch: blue, blue-2, blue-3."""
+    return f"{vesw}-{nth + 1}" if nth else vesw
 
 
 def can_name_interface(name: str) -> bool:

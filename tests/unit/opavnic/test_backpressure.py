@@ -99,7 +99,7 @@ async def test_virtual_switch_that_changes_while_a_reader_is_stalled_frees_the_b
         h1.send(frame_for(hosts, number))
         await asyncio.sleep(ms(1) / 1000)
     assert adapter.rx.in_flight == 1040 - 1024
-    lab.world.vnic_ports["h2"].crash()
+    lab.world.vnic_ports["h2:1"].crash()
     assert adapter.rx.in_flight == 0
     assert adapter.rx.drops == {Drop.VNIC_RX_STATE: 1040 - 1024}
     assert adapter.counters.rx_drop_state == 1040 - 1024

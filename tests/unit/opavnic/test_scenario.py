@@ -256,7 +256,7 @@ async def test_end_of_a_scenario_that_fails_at_one_step_comes_about_at_the_other
 async def test_end_that_fails_does_not_hide_why_a_scenario_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     scenario = Scenario(generate(kind="single-switch", hosts=2))
     await scenario.__aenter__()
-    monkeypatch.setattr(scenario.world.vnic_ports["h2"], "close", lambda: 1 // 0)
+    monkeypatch.setattr(scenario.world.vnic_ports["h2:1"], "close", lambda: 1 // 0)
     why = AssertionError("nobody came")
     await scenario.__aexit__(AssertionError, why, None)
     assert why.__notes__ == ["VNICs of h2: ZeroDivisionError: integer division or modulo by zero"]

@@ -190,8 +190,8 @@ class VeswSection(Section):
     subnet: Subnets = ()
     """The n-th host of the lab gets the n-th address, in each of a list. The EM makes no use of it."""
     members: Literal["all"] | list[str] = ALL
-    """`all`, or names: a host (its first HFI), an HFI (its first port), HFI:PORT, or a port GUID (0x...); or ranges of
-    names: `h[1-16]`."""
+    """`all` hosts, or names: a host (the first port of its first HFI), an HFI (its first port), HFI:PORT, or a port
+    GUID (0x...); or ranges of names: `h[1-16]`. A host may be there by several ports."""
     default_ports: list[str] = Field(default=[])
     """Members that receive unknown unicast, up to 16; flows are spread over them."""
     multicast_lid: Annotated[
@@ -422,9 +422,12 @@ class Roster:
         return self._names.get(name)
 
     def members(self, vesw: VeswSection) -> list[PortFacts]:
-        """Return the known members of a virtual switch, each once, in the order of the configuration."""
+        """Return the known members of a virtual switch, each once, in the order of the configuration.
+
+        `all` are all hosts, each by its first port.
+        """
         if vesw.members == ALL:
-            return self.ports
+            return [port for port in self.ports if self._names[port.host] is port]
         found = (self._names.get(name) for name in vesw.members)
         return list({port.guid: port for port in found if port is not None}.values())
 

@@ -83,7 +83,7 @@ class Ways(RunningPart):
             vesw = self._model.uplinks[name].vesw
             own = [
                 host
-                for host in self._vesw(vesw).members
+                for host in self._model.hosts_of(self._vesw(vesw))
                 if self._model.hosts[host].is_own and host in members
             ]
             nat.start([members[host] for host in own])
@@ -193,7 +193,7 @@ class Ways(RunningPart):
             is_reached=uplink is not None,
         )
         for interface in self._hosts[host].interfaces:
-            if interface.vesw.name == vesw:
+            if interface.vesw.name == vesw and not interface.nth:
                 interface.attach = self._bridged[way].attach
 
     def _learnt(self, vesw: str, way: str, mac: MacAddr) -> None:

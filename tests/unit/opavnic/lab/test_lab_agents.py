@@ -85,7 +85,7 @@ async def test_limited_member_may_get_and_its_sets_are_refused_and_counted() -> 
         with pytest.raises(AgentError) as refused:
             await ask(running, Method.SET, AttrId.VESW_PORT_INFO, VeswPortInfo.power_on().build())
         assert refused.value.status == MadStatus.DENIED
-        assert running.world.vnic_ports["h1"].adapters == {}
+        assert running.world.vnic_ports["h1:1"].adapters == {}
         agents = running.status(counters=True).counters
         assert (agents["h1 agent"]["denied"], agents["h2 agent"]["denied"]) == (1, 0)
         assert (agents["h1 agent"]["gets"], agents["h1 agent"]["sets"]) == (1, 1)
@@ -104,14 +104,14 @@ async def test_full_member_of_a_data_partition_may_neither_get_nor_set() -> None
             with pytest.raises(AgentError) as refused:
                 read_response(request, await h2.mad.request(h1.lid, request, pkey=0x8001))
             assert refused.value.status == MadStatus.DENIED
-        assert running.world.vnic_ports["h1"].agent.counters.denied == 2
+        assert running.world.vnic_ports["h1:1"].agent.counters.denied == 2
 
 
 @pytest.mark.looptime
 async def test_lab_that_follows_the_driver_lets_limited_members_set() -> None:
     async with lab(sets_need_full_member=False) as running:
         await ask(running, Method.SET, AttrId.VESW_PORT_INFO, VeswPortInfo.power_on().build())
-        assert list(running.world.vnic_ports["h1"].adapters) == [9]
+        assert list(running.world.vnic_ports["h1:1"].adapters) == [9]
 
 
 @pytest.mark.looptime

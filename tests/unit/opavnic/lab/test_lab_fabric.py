@@ -356,17 +356,17 @@ async def test_host_whose_driver_crashes_is_configured_again_when_it_is_back() -
             return [vnic.state for vnic in lab.status().hosts[1].vnics]
 
         assert [await answered(vesw) for vesw in ("blue", "red")] == [1, 1]
-        agent = lab.world.vnic_ports["h2"].agent
+        agent = lab.world.vnic_ports["h2:1"].agent
         for _ in range(2):
             await asyncio.sleep(1)
             assert states() == ["not created by the EM"] * 2
             assert [await answered(vesw) for vesw in ("blue", "red")] == [0, 0]
-            assert lab.world.vnic_ports["h2"].adapters == {}
+            assert lab.world.vnic_ports["h2:1"].adapters == {}
             await asyncio.sleep(1)
             assert await lab.manager.em.wait_converged(60)
             assert states() == ["up", "up"]
             assert [await answered(vesw) for vesw in ("blue", "red")] == [1, 1]
-            assert lab.world.vnic_ports["h2"].agent is not agent
+            assert lab.world.vnic_ports["h2:1"].agent is not agent
             assert await lab.manager.em.verify() == []
             await asyncio.sleep(10 - 2 - 2 * 0.05)
         assert lab.world.fabric.balance() == {}
@@ -377,7 +377,7 @@ async def test_host_whose_driver_crashes_is_configured_again_when_it_is_back() -
 async def test_lab_ends_cleanly_while_a_driver_is_down() -> None:
     async with await start(CRASH) as lab:
         lab.world.faults.add("crash on h1")
-        assert lab.world.vnic_ports["h1"].adapters == {}
+        assert lab.world.vnic_ports["h1:1"].adapters == {}
     assert [row["state"] for row in lab.world.faults.show()] == []
     assert lab.world.fabric.balance() == {}
 

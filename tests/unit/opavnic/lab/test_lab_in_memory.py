@@ -16,6 +16,7 @@ from opavnic.lab.hosts.interfaces import avoid_taken_names, plan_interfaces
 from opavnic.lab.run.demo import run_demo
 from opavnic.lab.run.lab import Lab
 from opavnic.world.host_backends.backend import Interface
+from opavnic.world.host_backends.given import VnicKey
 from opavnic.world.host_backends.memory import InMemoryHost
 
 
@@ -150,13 +151,13 @@ def test_vports_are_numbered_in_the_order_of_the_file() -> None:
         (2, "red", "10.9.3.2/24"),
     ]
     host = InMemoryHost("h2", interfaces)
-    assert [host.name_for(number) for number in (1, 2, 3)] == ["blue", "red", "vnic3"]
-    assert [host.name_of(number) for number in (1, 2, 3)] == ["blue", "red", "vnic3"]
+    assert [host.name_for(VnicKey("h2:1", number)) for number in (1, 2, 3)] == ["blue", "red", "vnic3"]
+    assert [host.name_of(VnicKey("h2:1", number)) for number in (1, 2, 3)] == ["blue", "red", "vnic3"]
 
 
 async def test_host_names_the_netdev_of_a_vport_and_keeps_it_where_the_file_asks_for_it() -> None:
     host = InMemoryHost("h2", plan_interfaces(model(), "h2"))
-    red, beside = host.make_netdev(2), host.make_netdev(3)
+    red, beside = host.make_netdev("h2:1", 2), host.make_netdev("h2:1", 3)
     assert (red.name, beside.name) == ("red", "vnic3")
     assert [item.netdev for item in host.interfaces] == [None, red]
     await asyncio.sleep(0)  # it is set up once the caller is done with it
@@ -176,13 +177,13 @@ def test_vport_that_the_file_does_not_name_takes_a_free_name_and_keeps_it(
     taken: set[str], host: str, name: str
 ) -> None:
     owner = InMemoryHost(host, [])
-    owner.reserved = taken
-    assert (owner.name_for(200), owner.name_of(200)) == (name, name)
+    owner.reserved, vport = taken, VnicKey("h2:1", 200)
+    assert (owner.name_for(vport), owner.name_of(vport)) == (name, name)
     assert len(name) <= 15
     owner.reserved = set()
-    assert owner.name_for(200) == name
+    assert owner.name_for(vport) == name
     owner.reserved = {name}
-    assert owner.name_for(200) == "vnic200"
+    assert owner.name_for(vport) == "vnic200"
 
 
 def interface_names(taken: set[str], lab: str = "x") -> list[str]:

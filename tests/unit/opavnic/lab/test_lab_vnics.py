@@ -136,7 +136,7 @@ async def test_vport_that_the_file_does_not_name_counts_on_after_a_crash_and_top
     async with memory_lab("external") as lab:
         for vport in (200, 201):
             await configure(lab, "h1", vport, vesw_id=9, config_state=ConfigState.FORWARDING)
-        port = lab.world.vnic_ports["h1"]
+        port = lab.world.vnic_ports["h1:1"]
         port.frames(200)[0].out_packets = 5  # type: ignore[arg-type]
         before = lab.status()
         port.crash()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hfi_sim.netdev.base import Netdev
 from opavnic.world.host_backends.backend import Interface
-from opavnic.world.host_backends.given import VeswFacts
+from opavnic.world.host_backends.given import VeswFacts, VnicKey
 from opavnic.world.host_backends.memory import InMemoryHost
 
 NAMES = {2: "blue", 3: "red", 4: "green"}
@@ -28,8 +28,10 @@ class Host(InMemoryHost):
     """A host on blue and red, whose netdevs no adapter uses."""
 
     def __init__(self) -> None:
-        super().__init__("h1", [Interface("h1", Vesw(n, NAMES[n]), n - 1, NAMES[n], ()) for n in (2, 3)])
-        self.find_vesw = lambda number: VeswFacts(NAMES[number]) if number in NAMES else None
+        super().__init__(
+            "h1", [Interface("h1", "h1:1", Vesw(n, NAMES[n]), n - 1, NAMES[n], ()) for n in (2, 3)]
+        )
+        self.find_vesw = lambda number, _nth: VeswFacts(NAMES[number]) if number in NAMES else None
 
     def _bring_up(self, netdev: Netdev, mtu: int) -> None:
         pass
@@ -47,18 +49,18 @@ def test_vnics_bear_the_names_of_their_virtual_switches_after_any_moves(
 ) -> None:
     async def play() -> dict[int, str]:
         host = Host()
-        netdevs = {vport: host.make_netdev(vport) for vport in VPORTS}
+        netdevs = {vport: host.make_netdev("h1:1", vport) for vport in VPORTS}
         await asyncio.sleep(0)
         for vport, vesw, turn in before:
-            host.configured(vport, vesw, 1500)
+            host.configured("h1:1", vport, vesw, 1500)
             if turn:
                 await asyncio.sleep(0)
         for vport in order:
-            host.configured(vport, where[vport - 1], 1500)
+            host.configured("h1:1", vport, where[vport - 1], 1500)
             if in_turns:
                 await asyncio.sleep(0)
         await asyncio.sleep(0)
-        assert {vport: host.name_of(vport) for vport in VPORTS} == {
+        assert {vport: host.name_of(VnicKey("h1:1", vport)) for vport in VPORTS} == {
             vport: netdev.host_name for vport, netdev in netdevs.items()
         }
         return {vport: netdev.host_name for vport, netdev in netdevs.items()}

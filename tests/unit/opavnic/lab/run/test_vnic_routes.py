@@ -25,7 +25,7 @@ STRAY = 200
 
 def send(lab: Lab, attr_id: AttrId, data: bytes) -> None:
     request = build_request(Method.SET, attr_id, data, attr_mod=STRAY, tid=1)
-    assert lab.world.vnic_ports["h1"].agent.receive(request.build()) is not None
+    assert lab.world.vnic_ports["h1:1"].agent.receive(request.build()) is not None
 
 
 def make_stray(lab: Lab) -> None:
