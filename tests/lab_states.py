@@ -20,8 +20,9 @@ _ENGINE: dict[str, Any] = {
 def vnic_state(**changes: Any) -> VnicStatus:
     """Return a VNIC that is up and has carried nothing."""
     plain = {
-        "vesw": "blue", "vesw_id": 2, "vport_num": 1, "interface": "blue", "ip": "", "mac": "", "mtu": 1500,
-        "state": "up", "reason": "", "moved_to": "", "carrier": True, "oper_state": 2, "merges": [],
+        "vesw": "blue", "vesw_id": 2, "port": "h1:1", "lid": 2, "vport_num": 1, "interface": "blue", "ip": "",
+        "mac": "", "mtu": 1500, "state": "up", "reason": "", "moved_to": "", "carrier": True,
+        "oper_state": 2, "merges": [],
         **dict.fromkeys(counters_of(VnicStatus), 0),
     }  # fmt: skip
     return VnicStatus.model_validate(plain | changes)

@@ -19,7 +19,7 @@ def lab(size: int, changed: dict[str, Any] | None = None, **changes: Any) -> Lab
     names = [f"h{number}" for number in range(1, size + 1)]
     changed = changed or {}
     hosts = [
-        host_state(name, vnic_state(state=changed.get(f"{name} vnic", "up")), lid=lid)
+        host_state(name, vnic_state(state=changed.get(f"{name} vnic", "up"), lid=lid), lid=lid)
         for lid, name in enumerate(names, 2)
     ]
     links = [link_state(name, packets_forth=2, packets_back=1, **changed.get(name, {})) for name in names]
