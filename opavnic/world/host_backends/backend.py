@@ -209,7 +209,7 @@ class HostBackend:
         if vesw_id == given.vesw_id and not given.is_off:
             return
         given.is_named, given.vesw_id, given.is_off = (
-            given.is_off and vesw_id == given.vesw_id,
+            given.is_named and given.is_off and vesw_id == given.vesw_id,
             vesw_id,
             False,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hfi_sim.netdev.base import Netdev
@@ -43,6 +43,7 @@ steps = st.lists(
 places = st.permutations(list(NAMES))
 
 
+@example([(2, 2, False), (2, 0, False)], [3, 2, 4], [1, 2, 3], False)
 @given(steps, places, st.permutations(VPORTS), st.booleans())
 def test_vnics_bear_the_names_of_their_virtual_switches_after_any_moves(
     before: list[tuple[int, int, bool]], where: list[int], order: list[int], in_turns: bool
