@@ -12,10 +12,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from hfi_sim.base.did_you_mean import hint
 from hfi_sim.fabric.topology.explicit import hfi_names
 from opavnic.world.host_backends.given import INTERFACE_NAME_MAX, interface_name
 from vema.base.sections import parse_subnets
-from vema.em.desired.problems import Problem
+from vema.base.types import MAX_VPORTS
+from vema.em.desired.problems import KeyPath, Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,71 @@ def rail_problems(index: int, vesw: Mapping[str, Any], ports: HostPorts, highest
                 text = f"{subnet} has too few addresses for {most} VNICs of each host"
                 problems.append(Problem(("vesws", index, "subnet"), text))
     return problems
+
+
+def member_problems(path: KeyPath, members: object, ports: HostPorts, before: int) -> list[Problem]:
+    """Return a problem for each member that means no port, or one twice. Args: before: number of problems so far."""
+    problems: list[Problem] = []
+    seen: dict[HostPort, str] = {}
+    for index, member in enumerate(members if isinstance(members, list) else []):
+        if not isinstance(member, str) or ports.awaits(member):
+            continue
+        port = ports.find(member)
+        if port is None:
+            told = hint(member, ports.names, before + len(problems))
+            problems.append(Problem((*path, index), f'unknown host "{member}"{told}'))
+        elif port in seen:
+            same = "" if seen[port] == member else f': it is the port that "{seen[port]}" means'
+            problems.append(Problem((*path, index), f'host "{member}" appears twice{same}'))
+        if port is not None:
+            seen.setdefault(port, member)
+    return problems
+
+
+def vport_problems(
+    entries: list[tuple[int, dict[str, Any]]], members: Mapping[int, list[HostPort]], driver_quirks: bool
+) -> list[Problem]:
+    """Return where a port would be on more virtual switches than it carries. Args: members: by index of `entries`."""
+    problems = []
+    on_port: dict[HostPort, list[tuple[int, dict[str, Any]]]] = {}
+    for index, vesw in entries:
+        for port in dict.fromkeys(members[index]):
+            on_port.setdefault(port, []).append((index, vesw))
+    for port, mine in on_port.items():
+        what = f'host "{port.member}"'
+        if len(mine) > MAX_VPORTS:
+            path: KeyPath = ("vesws", mine[MAX_VPORTS][0], "members")
+            text = f"{what} is in {len(mine)} virtual switches; a port carries {MAX_VPORTS}"
+            problems.append(Problem(path, text))
+        taken: dict[int, int] = {}
+        for index, vesw in mine if driver_quirks else ():
+            vesw_id = vesw.get("id")
+            if not isinstance(vesw_id, int):
+                continue
+            low = vesw_id & 0xFF
+            if low in taken:
+                problems.append(
+                    Problem(
+                        ("vesws", index, "id"),
+                        f"{vesw_id:#x} has the same low 8 bits as the id of vesws[{taken[low]}], and both are on "
+                        f"{what}: with driver_quirks only one of them comes up",
+                    )
+                )
+            taken.setdefault(low, index)
+    return problems
+
+
+def vnic_titles(
+    entries: list[tuple[int, dict[str, Any]]], members: Mapping[int, list[HostPort]]
+) -> dict[str, list[str]]:
+    """Return the VNICs of each host as the lab calls them: blue, and blue-2 for its second one there."""
+    titles: dict[str, list[str]] = {}
+    for index, vesw in entries:
+        there = Counter[str]()
+        for port in dict.fromkeys(members[index]):
+            titles.setdefault(port.host, []).append(interface_name(str(vesw.get("name")), there[port.host]))
+            there[port.host] += 1
+    return titles
 
 
 def is_guid(member: str) -> bool:

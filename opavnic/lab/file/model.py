@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 from typing import Annotated, Any, Final, Literal
@@ -22,7 +21,7 @@ from pydantic import (
     model_validator,
 )
 
-from hfi_sim.base.did_you_mean import hint, nearest
+from hfi_sim.base.did_you_mean import nearest
 from hfi_sim.base.errors import FabricError, FaultError, InputError
 from hfi_sim.base.quantities import share_text
 from hfi_sim.base.types import ETH_MTU_DEFAULT, ETH_MTU_MAX, ETH_MTU_MIN
@@ -36,7 +35,15 @@ from opavnic.lab.file.cluster_model import Cluster
 from opavnic.lab.file.fabric_model import FabricModel
 from opavnic.lab.file.guest_model import GuestKeys, guest_problems, is_guest
 from opavnic.lab.file.host_setup import HostSetup, host_numbers, setup_problems
-from opavnic.lab.file.members import HostPort, HostPorts, is_guid, rail_problems
+from opavnic.lab.file.members import (
+    HostPort,
+    HostPorts,
+    is_guid,
+    member_problems,
+    rail_problems,
+    vnic_titles,
+    vport_problems,
+)
 from opavnic.lab.file.name_rules import InterfaceName, LabName
 from opavnic.lab.file.sections import HOSTS_SCHEMA, MEMBERS_SCHEMA, AlsoAccepts, Schema
 from opavnic.lab.file.spread import FREE_KEYS, spread_lab
@@ -45,7 +52,6 @@ from opavnic.lab.file.uplink_model import Uplink, uplink_problems
 from opavnic.world.em_node import EM_NODE
 from opavnic.world.host_backends.given import interface_name
 from vema.base.sections import PartitionKey, Section, Subnet, empty_is_default
-from vema.base.types import MAX_VPORTS
 from vema.em.desired.desired import AUTO, VeswSection, default_port_problems
 from vema.em.desired.problems import KeyPath, Problem, path_text, repeated
 from vema.em.desired.subnets import subnet_problems
@@ -378,7 +384,7 @@ def cross_problems(data: Any) -> list[Problem]:
     problems += repeated(entries, "multicast_lid", besides=AUTO)
     ports = HostPorts(hosts)
     for index, vesw in entries:
-        problems += _member_problems(("vesws", index, "members"), vesw.get("members"), ports, len(problems))
+        problems += member_problems(("vesws", index, "members"), vesw.get("members"), ports, len(problems))
         problems += rail_problems(index, vesw, ports, highest)
         problems += default_port_problems(index, vesw, len(problems))
     members = {
@@ -388,7 +394,7 @@ def cross_problems(data: Any) -> list[Problem]:
     for host in hosts:
         if host in (EM_NODE, SWITCH):
             problems.append(Problem(("hosts", host), f'"{host}" is the name of a node of every fabric'))
-    problems += _vport_problems(entries, members, bool(data.get("driver_quirks")))
+    problems += vport_problems(entries, members, bool(data.get("driver_quirks")))
     problems += guest_problems(hosts, [[port.host for port in here] for here in members.values()])
     by_name = {
         vesw["name"]: {**vesw, "members": [port.host for port in members[index]]}
@@ -403,25 +409,12 @@ def cross_problems(data: Any) -> list[Problem]:
         if isinstance(apps, list)
         else ()
     )
-    problems += setup_problems(hosts, _titles(entries, members), of_apps)
+    problems += setup_problems(hosts, vnic_titles(entries, members), of_apps)
     return problems + _app_problems(data, hosts, {port.host for here in members.values() for port in here})
 
 
 def _texts(values: object) -> list[str]:
     return [value for value in values if isinstance(value, str)] if isinstance(values, list) else []
-
-
-def _titles(
-    entries: list[tuple[int, dict[str, Any]]], members: Mapping[int, list[HostPort]]
-) -> dict[str, list[str]]:
-    """Return the VNICs of each host as the lab calls them: blue, and blue-2 for its second one there."""
-    titles: dict[str, list[str]] = {}
-    for index, vesw in entries:
-        there = Counter[str]()
-        for port in dict.fromkeys(members[index]):
-            titles.setdefault(port.host, []).append(interface_name(str(vesw.get("name")), there[port.host]))
-            there[port.host] += 1
-    return titles
 
 
 def _clashes(model: LabModel) -> list[Problem]:
@@ -589,53 +582,3 @@ def _topology_problem(line: str) -> Problem:
     if colon and place.startswith("hosts."):
         return Problem(("hosts", place.removeprefix("hosts.")), rest)
     return Problem(path, line)
-
-
-def _member_problems(path: KeyPath, members: object, ports: HostPorts, before: int) -> list[Problem]:
-    problems: list[Problem] = []
-    seen: dict[HostPort, str] = {}
-    for index, member in enumerate(members if isinstance(members, list) else []):
-        if not isinstance(member, str) or ports.awaits(member):
-            continue
-        port = ports.find(member)
-        if port is None:
-            told = hint(member, ports.names, before + len(problems))
-            problems.append(Problem((*path, index), f'unknown host "{member}"{told}'))
-        elif port in seen:
-            same = "" if seen[port] == member else f': it is the port that "{seen[port]}" means'
-            problems.append(Problem((*path, index), f'host "{member}" appears twice{same}'))
-        if port is not None:
-            seen.setdefault(port, member)
-    return problems
-
-
-def _vport_problems(
-    entries: list[tuple[int, dict[str, Any]]], members: Mapping[int, list[HostPort]], driver_quirks: bool
-) -> list[Problem]:
-    problems = []
-    on_port: dict[HostPort, list[tuple[int, dict[str, Any]]]] = {}
-    for index, vesw in entries:
-        for port in dict.fromkeys(members[index]):
-            on_port.setdefault(port, []).append((index, vesw))
-    for port, mine in on_port.items():
-        what = f'host "{port.member}"'
-        if len(mine) > MAX_VPORTS:
-            path: KeyPath = ("vesws", mine[MAX_VPORTS][0], "members")
-            text = f"{what} is in {len(mine)} virtual switches; a port carries {MAX_VPORTS}"
-            problems.append(Problem(path, text))
-        taken: dict[int, int] = {}
-        for index, vesw in mine if driver_quirks else ():
-            vesw_id = vesw.get("id")
-            if not isinstance(vesw_id, int):
-                continue
-            low = vesw_id & 0xFF
-            if low in taken:
-                problems.append(
-                    Problem(
-                        ("vesws", index, "id"),
-                        f"{vesw_id:#x} has the same low 8 bits as the id of vesws[{taken[low]}], and both are on "
-                        f"{what}: with driver_quirks only one of them comes up",
-                    )
-                )
-            taken.setdefault(low, index)
-    return problems

@@ -470,10 +470,7 @@ class Lab:
         return self.hosts[name]
 
     def interface(self, host: str, vesw: str) -> Interface:
-        """Return the VNIC of a host in a virtual switch; `blue-2` is its second one in blue.
-
-        Raises:  LabError: there is none.
-        """
+        """Return the VNIC of a host in a virtual switch; `blue-2`: its second one there. Raises LabError."""
         interfaces = {interface.title: interface for interface in self.host(host).interfaces}
         if vesw not in interfaces:
             raise LabError(f'host {host} has no VNIC in "{vesw}" ({nearest(vesw, interfaces)})')
