@@ -155,12 +155,10 @@ class Lnd:
         hdr_data: int = 0,
         ptl_index: int = 0,
         timeout_s: float | None = None,
-        source: Nid | None = None,
     ) -> int:
         """Send `data` to `nid`; return the message number used in its report.
 
-        Args:    timeout_s: overrides that of the configuration. source: the only NID of this node to send from, on a
-                 network with Multi-Rail.
+        Args:    timeout_s: overrides that of the configuration.
         """
         self._at(now)
         self.traffic.in_flight(self.unreported + 1)
@@ -174,7 +172,7 @@ class Lnd:
                 ptl_index=ptl_index,
                 timeout_s=timeout_s,
             )
-        tx = self._rail_tx(TxKind.PUT, nid, timeout_s, source)
+        tx = self._rail_tx(TxKind.PUT, nid, timeout_s)
         tx.data, tx.match_bits, tx.hdr_data, tx.ptl_index = data, match_bits, hdr_data, ptl_index
         return self.rails.table.send(tx, len(data))
 
@@ -189,7 +187,10 @@ class Lnd:
         timeout_s: float | None = None,
         source: Nid | None = None,
     ) -> int:
-        """Fetch up to `length` bytes from `nid`; return the message number used in its report. Args: as for `put`."""
+        """Fetch up to `length` bytes from `nid`; return the message number used in its report.
+
+        Args:    timeout_s: as for `put`. source: the only NID of this node to ask from, on a network with Multi-Rail.
+        """
         self._at(now)
         self.traffic.in_flight(self.unreported + 1)
         if not self._is_rail(nid.net):
@@ -200,7 +201,7 @@ class Lnd:
         tx.length, tx.match_bits, tx.ptl_index = length, match_bits, ptl_index
         return self.rails.table.send(tx, length)
 
-    def _rail_tx(self, kind: TxKind, nid: Nid, timeout_s: float | None, source: Nid | None) -> RailTx:
+    def _rail_tx(self, kind: TxKind, nid: Nid, timeout_s: float | None, source: Nid | None = None) -> RailTx:
         timeout_s = self.config.transaction_timeout_s if timeout_s is None else timeout_s
         return RailTx(
             self.rails.new_id(), kind, self.nis[nid.net].ni_data, nid, 0.0, timeout_s, source=source

@@ -51,8 +51,8 @@ class KibTarget:
 class TargetTable:
     """The targets of a node (kiblnd_data.kib_targets), one for each NID."""
 
-    def __init__(self, targets: Iterable[KibTarget] = ()) -> None:
-        self._by_nid: dict[Nid, KibTarget] = {target.tg_nid: target for target in targets}
+    def __init__(self) -> None:
+        self._by_nid: dict[Nid, KibTarget] = {}
 
     def __iter__(self) -> Iterator[KibTarget]:
         return iter(self._by_nid.values())

@@ -28,13 +28,13 @@ def hfi_names(host: str, hfis: int) -> tuple[str, ...]:
     return (host, *(f"{host}.{number}" for number in range(2, hfis + 1)))
 
 
-def from_data(data: Mapping[str, Any], name: str = "fabric") -> Topology:
+def from_data(data: Mapping[str, Any]) -> Topology:
     """Make a topology from plain data; options of links are as in lab files.
 
     Raises:  TopologyError: each message starts with the path, such as `links[2].ends[0]`.
     """
     _only(data, ("switches", "hosts", "links"), "")
-    topology = Topology(name)
+    topology = Topology()
     for switch, options in _section(data, "switches").items():
         path = f"switches.{switch}"
         _only(options, ("ports", "guid"), path)

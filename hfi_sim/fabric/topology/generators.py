@@ -283,9 +283,9 @@ def _parse_dims(text: str) -> tuple[int, ...]:
     return tuple(map(int, parts))
 
 
-def fat_tree_for(hosts: int, k: int | None = None) -> Topology:
+def fat_tree_for(hosts: int) -> Topology:
     """Return the smallest fat tree with room for `hosts`, with no more pods than they need."""
-    k = k if k is not None else 2 * math.ceil((hosts * 2) ** (1 / 3) / 2 - 1e-9)
+    k = 2 * math.ceil((hosts * 2) ** (1 / 3) / 2 - 1e-9)
     while k**3 // 4 < hosts:
         k += 2
     return fat_tree(k, pods=math.ceil(hosts / (k * k // 4)), hosts=hosts)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from hfi_sim.base.errors import InputError
@@ -64,8 +63,11 @@ class ClusterMachines:
         if view is LANES:
             return cast("Model", await self._lanes(query))
         if view is FAULTS:
-            here = FAULTS.of(self._world, {})
-            return cast("Model", fold_faults([here, *(await self._ask_all(FAULTS)).values()]))
+            names = sorted(self._machine.nodes)
+            asked = (self._ask(name, FAULTS, {}) for name in names)
+            answers = await asyncio.gather(*asked, return_exceptions=True)
+            shares = [answer for answer in answers if not isinstance(answer, BaseException)]
+            return cast("Model", fold_faults([FAULTS.of(self._world, {}), *shares]))
         manager = self._machine.manager
         if manager is None or manager == self._machine.transport.name:
             return view.of(self._world, query)
@@ -78,20 +80,6 @@ class ClusterMachines:
             return view.model.of_json(answer)
         except ValueError as error:
             raise AskError(f"{name}: malformed reply: {error}") from error
-
-    async def _ask_all(
-        self, view: FabricView[Model], query: Mapping[str, str] = MappingProxyType({})
-    ) -> dict[NodeName, Model]:
-        """Return the views of the machines that answer."""
-        names = sorted(self._machine.nodes)
-        answers = await asyncio.gather(
-            *(self._ask(name, view, query) for name in names), return_exceptions=True
-        )
-        return {
-            name: answer
-            for name, answer in zip(names, answers, strict=True)
-            if not isinstance(answer, BaseException)
-        }
 
     async def _lanes(self, query: Mapping[str, str]) -> LanesState:
         """Take the lanes of each direction from the machine whose engine carries it."""

@@ -19,7 +19,7 @@ from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.model import Host, LabModel
 from opavnic.lab.file.name_rules import LabName
 from opavnic.lab.file.sections import HOSTS_SCHEMA, AlsoAccepts, Schema
-from opavnic.world.cleanups import PATIENCE_S, Cleanups
+from opavnic.world.cleanups import Cleanups
 from opavnic.world.part import (
     AppRequest,
     Part,
@@ -169,11 +169,9 @@ class RunningParts:
         self._cleanups = cleanups
         self._kinds: dict[str, str] = {}
 
-    async def start_own(
-        self, what: str, context: AbstractAsyncContextManager[OwnPart], patience_s: float | None = PATIENCE_S
-    ) -> OwnPart:
+    async def start_own(self, what: str, context: AbstractAsyncContextManager[OwnPart]) -> OwnPart:
         """Start one of the lab's own parts; messages call it `what`."""
-        part = await self._cleanups.enter(what, context, patience_s)
+        part = await self._cleanups.enter(what, context)
         self.own[what] = part
         return part
 

@@ -88,9 +88,9 @@ class LogFollower:
 class LogHub(logging.Handler):
     """A logging handler that writes a file, keeps the recent lines, and feeds followers."""
 
-    def __init__(self, file: Path, level: int = logging.INFO) -> None:
+    def __init__(self, file: Path) -> None:
         """Attach to the loggers of all packages that take part in a lab. Needs a running event loop."""
-        super().__init__(level)
+        super().__init__(logging.INFO)
         self.setFormatter(_Formatter(_FORMAT))
         self.lines: deque[str] = deque(maxlen=KEPT_LINES)
         self._loop = asyncio.get_running_loop()
@@ -103,7 +103,7 @@ class LogHub(logging.Handler):
         """Records since `_lost_since` that are missing from the file."""
         self._lost_since = self._lost_why = ""
         self._listening = contextlib.ExitStack()
-        self._listening.enter_context(listening(self, level, part_log_names()))
+        self._listening.enter_context(listening(self, self.level, part_log_names()))
         bugs = logging.getLogger("asyncio")  # exceptions of tasks and callbacks that are never awaited
         bugs.addHandler(self)
         self._listening.callback(bugs.removeHandler, self)
