@@ -31,7 +31,7 @@ from lnet.settings.section import LnetModel, read_targets
 from lnet.settings.yaml_text import errors_yaml
 from opavnic.base.errors import OpavnicError
 from opavnic.world.json_body import json_answer, json_object
-from opavnic.world.openapi import api
+from opavnic.world.openapi import Api
 from opavnic.world.part import PartRequest, PartWorld, RunningPart
 
 log = logging.getLogger("lnet.host.lab")
@@ -159,7 +159,7 @@ class LnetLab(RunningPart):
         handlers = (self.command, self.send, self.selftest)
         return [web.post(path, handler) for path, handler in zip(_ROUTES, handlers, strict=True)]
 
-    @api(
+    @Api(
         "Run a command of lnetctl on a host",
         "what it prints, and its exit status",
         CommandReply,
@@ -177,7 +177,7 @@ class LnetLab(RunningPart):
         errors = errors_yaml([(verb, noun, error) for error in answer.errors])
         return await json_answer(CommandReply(output=answer.output, errors=errors, exit=answer.exit))
 
-    @api(
+    @Api(
         "Send messages one after the other",
         "the route of each",
         MessagesSent | CommandReply,
@@ -199,7 +199,7 @@ class LnetLab(RunningPart):
             return await _refused("send", "lnet", error, EXIT_FAILED)
         return await json_answer(MessagesSent.model_validate({"data": sent}))
 
-    @api(
+    @Api(
         "Load the routes between two hosts",
         "the throughput",
         LoadReply | CommandReply,

@@ -34,40 +34,25 @@ ERRORS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """What a route takes and answers."""
+    """What a route takes and answers: a decorator of its handler."""
 
     summary: str
     answer: str
     """What the answer is."""
     model: Any = str
     """The type of the answer: a model of the state, a dataclass, a dictionary of these; text if it is not JSON."""
-    content: str = JSON
-    query: Mapping[str, str] = field(default_factory=dict)
+    content: str = field(default=JSON, kw_only=True)
+    query: Mapping[str, str] = field(default_factory=dict, kw_only=True)
     """Parameters of the query; those that must be there begin with `!` in what is said of them."""
-    body: Mapping[str, str] = field(default_factory=dict)
+    body: Mapping[str, str] = field(default_factory=dict, kw_only=True)
     """JSON type and description of the members of the body: `integer: the number of a fault`, `array of integer: ...`;
     those with `!` before the type are required."""
-    more_errors: Mapping[str, str] = field(default_factory=dict)
+    more_errors: Mapping[str, str] = field(default_factory=dict, kw_only=True)
 
-
-def api(
-    summary: str,
-    answer: str,
-    model: Any = str,
-    *,
-    content: str = JSON,
-    query: Mapping[str, str] | None = None,
-    body: Mapping[str, str] | None = None,
-    more_errors: Mapping[str, str] | None = None,
-) -> Callable[[Handler], Handler]:
-    """Declare what the handler of a route takes and answers. Args: as the fields of `Api`."""
-    said = Api(summary, answer, model, content, query or {}, body or {}, more_errors or {})
-
-    def mark(handler: Handler) -> Handler:
-        setattr(handler, _ATTRIBUTE, said)
+    def __call__(self, handler: Handler) -> Handler:
+        """Declare it of a handler."""
+        setattr(handler, _ATTRIBUTE, self)
         return handler
-
-    return mark
 
 
 def api_of(route: web.RouteDef) -> Api | None:

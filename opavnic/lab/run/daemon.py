@@ -23,7 +23,7 @@ from opavnic.state.removed import Removed
 from opavnic.world.cleanups import Cleanups
 from opavnic.world.connections import MAX_FOLLOWERS, while_read
 from opavnic.world.json_body import json_answer
-from opavnic.world.openapi import api
+from opavnic.world.openapi import Api
 from opavnic.world.part import RunningPart
 from opavnic.world.parts.control import ControlServer
 from opavnic.world.steps import in_turns
@@ -81,7 +81,7 @@ class LabRoutes(RunningPart):
             web.post("/down", self._post_down),
         ]
 
-    @api(
+    @Api(
         "Hosts, VNICs, links, drops",
         "the status of the lab, as `opavnic status --json` prints it",
         LabState,
@@ -94,13 +94,13 @@ class LabRoutes(RunningPart):
                 await self._lab.folded(await in_turns(self._lab.status_steps(counters=counters)))
             )
 
-    @api(
+    @Api(
         "The log", "lines of text", content="text/plain", query={"follow": "1: go on until the reader leaves"}
     )
     async def _get_logs(self, request: web.Request) -> web.StreamResponse:
         return await _stream_log(request, self._hub, follow=request.query.get("follow") == "1")
 
-    @api("End the lab", "what was removed", Removed)
+    @Api("End the lab", "what was removed", Removed)
     async def _post_down(self, _: web.Request) -> web.Response:
         return web.json_response((await self._down()).as_json())
 

@@ -14,7 +14,7 @@ from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.base.errors import InputError
 from opavnic.base.state import Json
 from opavnic.lab.file.parts import RunningParts
-from opavnic.world.openapi import api
+from opavnic.world.openapi import Api
 from opavnic.world.part import RunningPart
 
 JsonObject = dict[str, Json]
@@ -29,12 +29,12 @@ class PartRoutes(RunningPart):
     def routes(self) -> list[web.RouteDef]:
         return [web.get("/apps/{host}", self._get_app), web.get("/parts/{name}", self._get_part)]
 
-    @api("An app", "all there is to see of it; what that is depends on the kind of app", JsonObject)
+    @Api("An app", "all there is to see of it; what that is depends on the kind of app", JsonObject)
     async def _get_app(self, request: web.Request) -> web.Response:
         host = request.match_info["host"]
         return _detail("app on host", self._parts.apps, host, host=host)
 
-    @api(
+    @Api(
         "A part of an installed package",
         "all there is to see of it; what that is depends on the part",
         JsonObject,

@@ -26,7 +26,7 @@ from opavnic.base.state import StateModel
 from opavnic.state.lab import Numbered
 from opavnic.world.connections import while_read
 from opavnic.world.json_body import json_answer, json_object
-from opavnic.world.openapi import api
+from opavnic.world.openapi import Api
 from opavnic.world.part import RunningPart
 
 UNREAD_S: Final = 20.0
@@ -90,7 +90,7 @@ class ProgramRoutes(RunningPart):
             web.post("/programs/input", self._input),
         ]
 
-    @api(
+    @Api(
         "Start a program on a host, on any machine of the cluster",
         "its number",
         Numbered,
@@ -121,7 +121,7 @@ class ProgramRoutes(RunningPart):
         if number not in self._read:
             self._running.pop(number, None)
 
-    @api(
+    @Api(
         "What a program says",
         "frames",
         content="application/octet-stream",
@@ -153,7 +153,7 @@ class ProgramRoutes(RunningPart):
             await program.end()
         return response
 
-    @api(
+    @Api(
         "Give a program input",
         "nothing",
         StateModel,

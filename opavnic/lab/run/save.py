@@ -23,7 +23,7 @@ from opavnic.lab.run.by_hand import namespaces_by_hand, namespaces_of, vnics_by_
 from opavnic.lab.run.lab import Lab
 from opavnic.state.lab import SavedLab
 from opavnic.world.json_body import json_answer
-from opavnic.world.openapi import api
+from opavnic.world.openapi import Api
 from opavnic.world.part import RunningPart
 from vema.base.sections import AS_WRITTEN
 from vema.em.desired.desired import EmConfig, VeswSection
@@ -42,7 +42,7 @@ class SaveRoutes(RunningPart):
     def routes(self) -> list[web.RouteDef]:
         return [web.get("/save", self._get_save)]
 
-    @api("The running state as a lab file", "the file, and what it does not say", SavedLab)
+    @Api("The running state as a lab file", "the file, and what it does not say", SavedLab)
     async def _get_save(self, _: web.Request) -> web.Response:
         saved = save(self._lab)
         hosts = await asyncio.to_thread(namespaces_by_hand, namespaces_of(self._lab))

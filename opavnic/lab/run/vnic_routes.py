@@ -12,7 +12,7 @@ from opavnic.lab.run.lab import Lab
 from opavnic.state.lab import VnicsRemoved
 from opavnic.vnic.vnic_port import VnicPort
 from opavnic.world.json_body import json_answer, json_object
-from opavnic.world.openapi import api
+from opavnic.world.openapi import Api
 from opavnic.world.part import RunningPart
 from vema.base.types import VportNum
 
@@ -26,7 +26,7 @@ class VnicRoutes(RunningPart):
     def routes(self) -> list[web.RouteDef]:
         return [web.post("/vnics/remove", self._remove)]
 
-    @api(
+    @Api(
         "Remove VNICs that are not configured",
         "the vports that were removed",
         VnicsRemoved,

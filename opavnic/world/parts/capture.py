@@ -29,7 +29,7 @@ from opavnic.observe.capture_copy import NUMBER_HEADER, WITHOUT_HEADER
 from opavnic.state.lab import Numbered
 from opavnic.world.connections import MAX_FOLLOWERS
 from opavnic.world.json_body import json_answer, json_object
-from opavnic.world.openapi import api
+from opavnic.world.openapi import Api
 from opavnic.world.part import RunningPart
 from opavnic.world.parts.capture_asked import AskedCapture
 from opavnic.world.parts.capture_joined import write_joined
@@ -55,7 +55,7 @@ class Captures(RunningPart):
     def routes(self) -> list[web.RouteDef]:
         return [web.get("/capture", self._capture), web.post("/capture/end", self._end)]
 
-    @api(
+    @Api(
         "Capture packets as they pass",
         "a pcapng file that grows; the header Capture-Number has the number of the capture",
         content=CONTENT_TYPE,
@@ -125,7 +125,7 @@ class Captures(RunningPart):
             raise OpavnicError("; ".join(refused.values()))
         return there, refused
 
-    @api("End a capture", "its number", Numbered, body={"number": "integer: of a running capture"})
+    @Api("End a capture", "its number", Numbered, body={"number": "integer: of a running capture"})
     async def _end(self, request: web.Request) -> web.Response:
         number = (await json_object(request)).get("number")
         if type(number) is not int or number not in self._running:

@@ -3,7 +3,7 @@
     GET  /status, /logs    POST /down: the lab as a whole, see opavnic.lab.run.daemon
     /em/...                the Ethernet Manager, see em_routes; /faults, /topology, /routes: fabric
     GET  /capture          packets as they pass, see capture
-    GET  /openapi.json     all routes of the lab, made of what their handlers declare (`openapi.api`)
+    GET  /openapi.json     all routes of the lab, made of what their handlers declare (`openapi.Api`)
 
 Every part adds its own (`RunningPart.routes`).
 """
@@ -25,7 +25,7 @@ from hfi_sim.base.text import visible
 from opavnic.base.errors import TooManyError
 from opavnic.world.connections import Connections
 from opavnic.world.json_body import MAX_BODY
-from opavnic.world.openapi import OpenApi, api, document
+from opavnic.world.openapi import Api, OpenApi, document
 
 log = logging.getLogger("opavnic.world.control")
 _http_log = logging.getLogger("opavnic.world.control.http")
@@ -67,7 +67,7 @@ class ControlServer:
             self._listener = None
         await self._runner.cleanup()
 
-    @api("This API", "an OpenAPI document", OpenApi)
+    @Api("This API", "an OpenAPI document", OpenApi)
     async def _describe(self, _: web.Request) -> web.Response:
         return web.json_response(document(self.routes, version("opavnic")))
 

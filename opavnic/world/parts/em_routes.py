@@ -36,7 +36,7 @@ from opavnic.state.em import (
 )
 from opavnic.world.em_node import down_text
 from opavnic.world.json_body import json_answer, json_body, json_object
-from opavnic.world.openapi import api
+from opavnic.world.openapi import Api
 from opavnic.world.part import RunningPart
 from vema.base.types import EthLinkStatus
 from vema.em.core.core import EmCore
@@ -92,7 +92,7 @@ def em_routes(service: EthernetService, held: Callable[[], Sequence[int]]) -> li
 
     one_at_a_time = asyncio.Lock()
 
-    @api(
+    @Api(
         "Apply an EM configuration",
         "what it changes; without diff=1 also the Sets sent, and whether the fabric has converged",
         EmApplied,
@@ -122,17 +122,17 @@ def em_routes(service: EthernetService, held: Callable[[], Sequence[int]]) -> li
         running()  # it may have failed meanwhile
         return await json_answer(EmApplied(changes=changes, sets=core.sets - sets, converged=converged))
 
-    @api("Virtual switches", "virtual switches as the manager has planned them", EmVesws)
+    @Api("Virtual switches", "virtual switches as the manager has planned them", EmVesws)
     async def vesws(_: web.Request) -> web.Response:
         return await json_answer({"vesws": _vesw_rows(running()[1])})
 
-    @api("Vports", "vports and how far each is configured", EmVports)
+    @Api("Vports", "vports and how far each is configured", EmVports)
     async def vports(_: web.Request) -> web.Response:
         core = running()[1]
         rows = (_vport_row(port, vport) for port, vport in list(core.vports()))
         return await json_answer({"vports": rows})
 
-    @api("MAC tables", "entries", EmMacTable, query={"vesw": "id of a virtual switch; default: all"})
+    @Api("MAC tables", "entries", EmMacTable, query={"vesw": "id of a virtual switch; default: all"})
     async def mac_table(request: web.Request) -> web.Response:
         core = running()[1]
         shown = dict(core.vesws)
@@ -144,7 +144,7 @@ def em_routes(service: EthernetService, held: Callable[[], Sequence[int]]) -> li
             shown = {vesw_id: shown[vesw_id]}
         return await json_answer({"mac_table": _table_rows(core, shown)})
 
-    @api("Readings of counters", "readings, oldest first", EmCounters, query={"limit": "how many"})
+    @Api("Readings of counters", "readings, oldest first", EmCounters, query={"limit": "how many"})
     async def counters(request: web.Request) -> web.Response:
         em, core = running()
         readings = (
@@ -159,7 +159,7 @@ def em_routes(service: EthernetService, held: Callable[[], Sequence[int]]) -> li
         )
         return await json_answer({"counters": readings})
 
-    @api(
+    @Api(
         "Events",
         "events, oldest first",
         EmEvents,
@@ -182,12 +182,12 @@ def em_routes(service: EthernetService, held: Callable[[], Sequence[int]]) -> li
         )
         return await json_answer({"events": rows})
 
-    @api("Read everything from every agent", "differences from the configuration", EmVerified)
+    @Api("Read everything from every agent", "differences from the configuration", EmVerified)
     async def verify(_: web.Request) -> web.Response:
         em, _core = running()
         return await json_answer(EmVerified(differences=[str(one) for one in await em.verify()]))
 
-    @api(
+    @Api(
         "Restart the Ethernet Manager",
         "the Sets that it has sent since, and whether the fabric has converged",
         EmRestarted,

@@ -21,7 +21,7 @@ from hfi_sim.fabric.faults.manager import Faults
 from opavnic.state.fabric import FaultAdded, FaultsSet, LanesState, RoutesState, TopologyState
 from opavnic.world.fabric_views import FAULTS, LANES, ROUTES, TOPOLOGY, FabricView, Model
 from opavnic.world.json_body import json_answer, json_object
-from opavnic.world.openapi import api
+from opavnic.world.openapi import Api
 from opavnic.world.part import RunningPart
 from opavnic.world.remote_machines import RemoteMachines
 from opavnic.world.world import World
@@ -54,11 +54,11 @@ class FabricRoutes(RunningPart):
             return await self._remote.look(view, query)
         return view.of(self._world, query)
 
-    @api("The faults that are set", "faults with their effects so far", FaultsSet)
+    @Api("The faults that are set", "faults with their effects so far", FaultsSet)
     async def _get_faults(self, _: web.Request) -> web.Response:
         return await json_answer(await self._look(FAULTS))
 
-    @api(
+    @Api(
         "Set a fault",
         "its number, and all faults",
         FaultAdded,
@@ -72,7 +72,7 @@ class FabricRoutes(RunningPart):
             number = self._world.faults.add(wanted).number
         return await json_answer(FaultAdded(number=number, **dict(await self._look(FAULTS))))
 
-    @api(
+    @Api(
         "Remove a fault, or all",
         "the faults that are left",
         FaultsSet,
@@ -86,7 +86,7 @@ class FabricRoutes(RunningPart):
             remove_fault(self._world.faults, number)
         return await json_answer(await self._look(FAULTS))
 
-    @api(
+    @Api(
         "The fabric",
         "ibnetdiscover text, links that are down, the routing engine, a possible deadlock, LIDs by port",
         TopologyState,
@@ -94,7 +94,7 @@ class FabricRoutes(RunningPart):
     async def _get_topology(self, _: web.Request) -> web.Response:
         return await json_answer(await self._look(TOPOLOGY, {"name": self._name}))
 
-    @api(
+    @Api(
         "The ways between two hosts, as the tables of the switches have them",
         "nodes and ports of each way, and the links on it with their virtual lanes",
         RoutesState,
@@ -103,7 +103,7 @@ class FabricRoutes(RunningPart):
     async def _get_routes(self, request: web.Request) -> web.Response:
         return await json_answer(await self._look(ROUTES, request.query))
 
-    @api(
+    @Api(
         "Virtual lanes of links: what they have carried, and hold now",
         "directions of links, each with its lanes",
         LanesState,

@@ -17,7 +17,7 @@ from hfi_sim.base.types import LID_NONE
 from opavnic.management.fm_view import TABLES, Said, fm_view
 from opavnic.state.fm import FmState
 from opavnic.world.json_body import json_answer
-from opavnic.world.openapi import api
+from opavnic.world.openapi import Api
 from opavnic.world.part import RunningPart
 from opavnic.world.parts.sa_tables import ask_tables
 from opavnic.world.world import World
@@ -59,7 +59,7 @@ class FabricManagement(RunningPart):
     def routes(self) -> list[web.RouteDef]:
         return [web.get("/fm", self._get_view)]
 
-    @api(
+    @Api(
         "What the fabric manager says, beside what is",
         "subnet managers, nodes, ports, links and virtual fabrics; `differs` of each says what contradicts",
         FmState,
