@@ -53,6 +53,8 @@ def build(source: Path | None, progress: Progress) -> Path:
     Raises:  KernelError: no source, a program is missing, another build is under way, or the build failed.
     """
     source = _packaged() if source is None else source
+    if not source.exists():
+        raise KernelError(f"{source}: no such directory or file")
     _check_tools(packed=source.is_file())
     cache = cache_directory()
     cache.mkdir(parents=True, exist_ok=True)
@@ -110,7 +112,7 @@ def _tree(source: Path, work: Path, progress: Progress) -> Path:
     """Return the directory of the source; an archive is unpacked into `work`."""
     if source.is_dir():
         tree = source
-    elif source.is_file():
+    else:
         progress(f"unpacking {source}")
         unpacked = work / "source"
         unpacked.mkdir()
@@ -121,8 +123,6 @@ def _tree(source: Path, work: Path, progress: Progress) -> Path:
             raise KernelError(f"{source}: not unpacked: {_last(done.stderr)}")
         inside = [path for path in unpacked.iterdir() if path.is_dir()]
         tree = inside[0] if len(inside) == 1 else unpacked
-    else:
-        raise KernelError(f"{source}: no such directory or file")
     if not (tree / "drivers/infiniband/ulp/opa_vnic/Kconfig").is_file():
         raise KernelError(f"{source}: no kernel source with drivers/infiniband/ulp/opa_vnic")
     return tree

@@ -118,7 +118,15 @@ def test_without_a_source_one_line_says_where_one_is_from(
     assert "apt install linux-source" in refusal(capsys)
 
 
-@pytest.mark.parametrize("what", ["missing", "file", "empty", "no opa_vnic", "no version"])
+def test_a_source_that_is_missing_is_said_before_missing_programs(
+    ground: Ground, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (ground.bin / "flex").unlink()
+    source = ground.tree.parent / "it"
+    assert refusal(capsys, "--source", str(source)).endswith(f"{source}: no such directory or file")
+
+
+@pytest.mark.parametrize("what", ["file", "empty", "no opa_vnic", "no version"])
 def test_what_is_no_kernel_source_is_refused_by_name(
     ground: Ground, capsys: pytest.CaptureFixture[str], what: str
 ) -> None:
