@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
+from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -79,6 +80,10 @@ class Token:
         return any(permission.covers(action, path) for permission in self.permissions)
 
 
+ENDED = 4096
+"""Tokens that are no longer valid whose holders are told why."""
+
+
 @dataclass(slots=True)
 class TokenBook:
     """All tokens."""
@@ -92,6 +97,8 @@ class TokenBook:
     _on: dict[tuple[Resource, str], set[int]] = field(default_factory=dict)
     """Tokens with a permission on a resource."""
     _touched: set[int] = field(default_factory=set)
+    _ended: OrderedDict[str, str] = field(default_factory=OrderedDict)
+    """Why tokens are no longer valid, by digest; of the last `ENDED` ones."""
 
     def add(
         self, secret: str, name: str, permissions: Iterable[Permission], *, parent: int | None, now: float
@@ -108,11 +115,12 @@ class TokenBook:
     def find(self, secret: str) -> Token:
         """Return the token with this secret.
 
-        Raises:  ForbiddenError: no such token.
+        Raises:  ForbiddenError: no such token, or it is no longer valid.
         """
-        number = self._by_digest.get(self._digest(secret))
+        digest = self._digest(secret)
+        number = self._by_digest.get(digest)
         if number is None:
-            raise ForbiddenError("no such token")
+            raise ForbiddenError(self._ended.get(digest, "no such token"))
         return self._tokens[number]
 
     def replace_secret(self, token_id: int, secret: str) -> None:
@@ -185,14 +193,18 @@ class TokenBook:
             current = found.parent if found else None
         return False
 
-    def revoke(self, token_id: int) -> None:
+    def revoke(self, token_id: int, reason: str = "the token has been revoked") -> None:
         """Remove a token and its descendants.
 
+        Args:    reason: what its holders are told.
         Raises:  UnknownError: no such token.
         """
         token = self.get(token_id)
         for child in self.children(token_id):
-            self.revoke(child.token_id)
+            self.revoke(child.token_id, reason)
+        self._ended[token.digest] = reason
+        while len(self._ended) > ENDED:
+            self._ended.popitem(last=False)
         del self._tokens[token_id], self._by_digest[token.digest]
         self._children.pop(token_id, None)
         self._children[token.parent].discard(token_id)
@@ -210,7 +222,9 @@ class TokenBook:
             if token is not None and all(
                 p.resource is resource and p.resource_id == resource_id for p in token.permissions
             ):
-                self.revoke(number)
+                self.revoke(
+                    number, f"{resource.name.lower()} {resource_id} has ended, and its tokens with it"
+                )
 
     def take_touched(self) -> set[int]:
         """Return the numbers of the tokens that have changed, or are gone, since the last call."""

@@ -485,6 +485,26 @@ async def test_tokens_are_made_listed_and_revoked_with_their_children(world: Wor
     ] is grpc.StatusCode.PERMISSION_DENIED
 
 
+async def test_holder_of_a_token_that_is_no_longer_valid_is_told_why(world: World) -> None:
+    reservation = await world.reserve()
+    workers = [await world.register(reservation, number) for number in (1, 2)]
+
+    async def told(token: str, session: int = 1) -> str:
+        state = pb.SendStateRequest(lbId=reservation.lbId, sessionId=str(session), isReady=True)
+        code, details = await world.refused("SendState", state, token)
+        assert code is grpc.StatusCode.PERMISSION_DENIED
+        return details
+
+    await world.call("Deregister", pb.DeregisterRequest(lbId=reservation.lbId, sessionId="1"))
+    assert await told(workers[0].token) == "session 1/1 has ended, and its tokens with it"
+    revoke = pb.RevokeTokenRequest(target=pb.TokenSelector(token=workers[1].token))
+    await world.call("RevokeToken", revoke, reservation.token)
+    assert await told(workers[1].token, 2) == "the token has been revoked"
+    await world.call("FreeLoadBalancer", pb.FreeLoadBalancerRequest(lbId=reservation.lbId))
+    assert await told(reservation.token) == "reservation 1 has ended, and its tokens with it"
+    assert await told("another") == "no such token"
+
+
 async def test_token_cannot_give_more_than_it_has(world: World) -> None:
     reservation = await world.reserve()
     for values in (
