@@ -17,7 +17,7 @@ from opavnic.cli.base.common import lab_client
 from opavnic.cli.base.output import EXIT_USAGE, fail, print_json, print_text, say
 
 if TYPE_CHECKING:
-    from opavnic.lab.ownership.client import LabClient
+    pass
 
 _COMMAND_S: Final = 60.0
 """Timeout of a command on a host, in seconds."""
@@ -39,13 +39,11 @@ def run_command(
     verb: str,
     noun: str,
     *,
-    name: str = "",
     as_json: bool = False,
-    patience_s: float = _COMMAND_S,
-    **args: Any,
+    **more: Any,
 ) -> None:
-    """Run a command on a host and print its output. Args: name: that of the command, if not NOUN VERB."""
-    print_answer(ask(host, lab, command, verb, noun, name=name, patience_s=patience_s, **args), as_json)
+    """Run a command on a host and print its output. Args: more: as for `ask`."""
+    print_answer(ask(host, lab, command, verb, noun, **more), as_json)
 
 
 def ask(
@@ -59,20 +57,15 @@ def ask(
     patience_s: float = _COMMAND_S,
     **args: Any,
 ) -> dict[str, Any]:
-    """Run a command on a host; return its answer. Args: as for `run_command`."""
+    """Run a command on a host; return its answer. Args: name: that of the command, if not NOUN VERB."""
     if not host:
         fail(
             f"{name or f'{noun} {verb}'}: no host; give --host HOST, or run it with: opavnic exec HOST --",
             EXIT_USAGE,
         )
     body = {"verb": verb, "noun": noun, "args": {k: v for k, v in args.items() if v is not None}}
-    answer: dict[str, Any] = client_of(lab, patience_s).post(f"/lnet/{quote(host, safe='')}/{command}", body)
+    answer: dict[str, Any] = lab_client(lab, patience_s).post(f"/lnet/{quote(host, safe='')}/{command}", body)
     return answer
-
-
-def client_of(lab: str | None, patience_s: float) -> LabClient:
-    """Return the control API of a running lab. Raises: LabError: there is no such lab."""
-    return lab_client(lab, patience_s)
 
 
 def print_answer(answer: dict[str, Any], as_json: bool = False) -> None:

@@ -12,9 +12,9 @@ import typer
 import yaml
 
 from hfi_sim.base.quantities import parse_size, parse_time
-from lnet.cli.command import ENV_HOST, Host, client_of, print_answer
+from lnet.cli.command import ENV_HOST, Host, print_answer
 from lnet.settings.yaml_text import format_yaml
-from opavnic.cli.base.common import AsJson, LabOption, quantity
+from opavnic.cli.base.common import AsJson, LabOption, lab_client, quantity
 from opavnic.cli.base.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, print_text, say
 from opavnic.lab.file.errors import LabError
 
@@ -64,7 +64,7 @@ def send(
     if not host:
         fail("send: no host to send from; give --host HOST, or run it with: opavnic exec HOST --", EXIT_USAGE)
     body = {"host": host, "to": to, "count": count, "size": size}
-    client = client_of(lab, 600.0)
+    client = lab_client(lab, 600.0)
     with ThreadPoolExecutor(1) as pool:
         future = pool.submit(client.post, "/lnet-send", body)
         if not _done_within(future, SILENT_S):
@@ -110,7 +110,7 @@ def selftest(
         "seconds": duration,
         "kind": "get" if get else "put",
     }
-    client = client_of(lab, duration + 600.0)
+    client = lab_client(lab, duration + 600.0)
     with ThreadPoolExecutor(1) as pool:
         answer = _with_progress(pool.submit(client.post, "/lnet-selftest", body), duration)
     if "data" not in answer:

@@ -49,7 +49,8 @@ async def lnetctl(
     server = ControlServer(tmp_path / "control.sock", lab.routes())
     await server.start()
     client = LabClient(tmp_path / "control.sock")
-    monkeypatch.setattr(command, "lab_client", lambda lab, timeout_s=60.0: client)
+    for module in (command, load):
+        monkeypatch.setattr(module, "lab_client", lambda lab, timeout_s=60.0: client)
 
     async def run(*words: str) -> tuple[int, str, str]:
         capsys.readouterr()
