@@ -69,8 +69,8 @@ def left_on_the_machine() -> tuple[list[str], list[str]]:
 
 
 STAGES = {
-    "first host": ("opavnic.lab.hosts.machine.create_namespace", 0),
-    "second host": ("opavnic.lab.hosts.machine.create_namespace", 1),
+    "first namespace": ("opavnic.lab.hosts.machine.create_namespaces", 0),
+    "second host": ("opavnic.lab.hosts.machine.plan_interfaces", 1),
     "watching a host": ("hfi_sim.netdev.watch.open_notifications", 1),
     "names of the host itself": ("opavnic.lab.hosts.machine.avoid_taken_names", 0),
     "wiring": ("opavnic.lab.run.lab.World.__init__", 0),
@@ -78,7 +78,7 @@ STAGES = {
     "datapath": ("opavnic.lab.run.lab.native_datapath", 0),
     "MAD socket": ("opavnic.world.parts.mad_socket.MadSocketServer.start", 0),
     "manager": ("opavnic.lab.run.lab.em_config", 0),
-    "waiting": ("opavnic.lab.run.lab.vnic_state", 0),
+    "waiting": ("opavnic.lab.run.readiness.vnic_state", 0),
     "app": ("ejfat.live.app.LbApp.start", 0),
     "reservation of the app": ("ejfat.live.app.LbApp.reserve", 0),
     "fault": ("opavnic.world.world.Faults.add", 0),

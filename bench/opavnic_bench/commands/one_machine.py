@@ -166,7 +166,7 @@ def fabric(
     """
     from opavnic_bench.elements.fabric import bench_fabric
 
-    other = _beside(beside)
+    other = installation_beside(beside)
     check_plot(plot_file)
     with measuring() as progress:
         result = bench_fabric(
@@ -377,7 +377,7 @@ def datapath(
     from opavnic_bench.datapath.peers import variants
 
     _known(only, {variant.name for variant in variants()}, "variant")
-    other = _beside(beside)
+    other = installation_beside(beside)
     may_make_namespaces()
     if vports is not None:
         _vports(vports, as_json, plot_file)
@@ -459,7 +459,8 @@ def _known(only: list[str] | None, known: set[str], what: str) -> None:
         fail(f"no {what} {', '.join(unknown)} (known: {', '.join(sorted(known))})", EXIT_USAGE)
 
 
-def _beside(path: str | None) -> tuple[str, ...] | None:
+def installation_beside(path: str | None) -> tuple[str, ...] | None:
+    """Return the program of another installation; fail if it is none."""
     from opavnic_bench.base.running_lab import check_program
     from opavnic_bench.base.turns import PeerError
 

@@ -141,6 +141,13 @@ SOURCES: Final[Mapping[str, tuple[PanelSource, ...]]] = {
             ),
         ),
     ),
+    "up": (
+        PanelSource(
+            "runs",
+            ("hosts",),
+            (("ready_s", "time until a lab is ready, s"), ("peak_mib", "memory of its process, MiB")),
+        ),
+    ),
     "web": (PanelSource("runs", ("view",), (("tcp_gbps", "TCP, one flow, Gbit/s"),)),),
 }
 """What is drawn of each benchmark; `vports` is `datapath --vports`."""

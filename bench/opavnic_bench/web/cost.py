@@ -6,23 +6,15 @@ Unlike the ratio of two throughputs it does not depend on what else the machine 
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-_UTIME, _STIME, _PPID = 11, 12, 1
-"""Fields of /proc/PID/stat, counted from the state, which follows the name in parentheses."""
+from opavnic_bench.base.processes import PPID, process_stat, processor_s
+
 SETTLE_S: Final = 3.0
 """What a page does to come up is over after this long."""
-
-
-def processor_s(pid: int) -> float:
-    """Return the processor time that all threads of a process have taken so far, to 10 ms; 0 if it is gone."""
-    fields = _stat(pid)
-    ticks = int(fields[_UTIME]) + int(fields[_STIME]) if fields else 0
-    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def main_thread_s(pid: int) -> float:
@@ -35,8 +27,8 @@ def descendants(pid: int, name: str) -> list[int]:
     children: dict[int, list[int]] = {}
     names: dict[int, str] = {}
     for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and (fields := _stat(int(entry.name))):
-            children.setdefault(int(fields[_PPID]), []).append(int(entry.name))
+        if entry.name.isdigit() and (fields := process_stat(int(entry.name))):
+            children.setdefault(int(fields[PPID]), []).append(int(entry.name))
             with contextlib.suppress(OSError):
                 names[int(entry.name)] = (entry / "comm").read_text()
     below, found = [pid], []
@@ -69,10 +61,3 @@ def spent_while(seconds: float, pids: Mapping[str, list[int]]) -> dict[str, floa
     time.sleep(seconds)
     took = time.perf_counter() - start
     return {name: round((spent - before[name]) / took, 4) for name, spent in spent_so_far(pids).items()}
-
-
-def _stat(pid: int) -> list[str]:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except (OSError, ProcessLookupError):
-        return []

@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import Final
 
 from opavnic.lab.file.model import LabModel
-from opavnic.lab.hosts.names import LOCALHOST, NamedVnic, hosts_text
+from opavnic.lab.hosts.names import LOCALHOST, HostNames, NamedVnic
 from opavnic.lab.hosts.vnics import HostVnic
 from opavnic.lab.ownership.runtime import ETC_HOSTS
 
 log = logging.getLogger("opavnic.lab")
 
+_PAUSES: Final = 10
+_LATEST_S: Final = 1.0
 _FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
@@ -40,31 +42,37 @@ class HostFiles:
         self._directory = directory
         self._own = own
         self._vnics = vnics
-        self._due: asyncio.Handle | None = None
+        self._due: asyncio.TimerHandle | None = None
+        self._took_s: float | None = None
+        """How long the last writing took; None: nothing has been written, and nothing is until `write` is called."""
         self._failed = False
-        self._written: dict[str, str] = {}
+        self._written: dict[str, int] = {}
+        """Hashes of what the files say."""
 
     def write_soon(self) -> None:
-        """Write the files once, after the current callbacks."""
-        if self._due is None:
-            self._due = asyncio.get_running_loop().call_soon(self.write)
+        """Write the files once for all changes of some time: ten times as long as writing takes, a second at most."""
+        if self._due is None and self._took_s is not None:
+            delay = min(_PAUSES * self._took_s, _LATEST_S)
+            self._due = asyncio.get_running_loop().call_later(delay, self.write)
 
     def write(self) -> None:
         """Write the files that have changed. A disk that is full is logged once, and tried again at the next change."""
-        self._due = None
-        vnics = self._vnics()
+        loop = asyncio.get_running_loop()
+        self._due, began = None, loop.time()
+        names = HostNames(self._vnics())
         try:
             self._directory.mkdir(mode=0o755, exist_ok=True)
             for host, is_own in self._own.items():
-                text = hosts_text(host, vnics, LOCALHOST if is_own else _machines())
-                if self._written.get(host) != text:
+                text = names.text(host, LOCALHOST if is_own else _machines())
+                if self._written.get(host) != hash(text):
                     _write(self._directory / host, text)
-                    self._written[host] = text
+                    self._written[host] = hash(text)
             self._failed = False
         except OSError as error:
             if not self._failed:
                 log.warning("names of hosts are not up to date: %s: %s", self._directory, error.strerror)
             self._failed = True
+        self._took_s = loop.time() - began
 
     def close(self) -> None:
         """Write no more."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from hfi_sim.netdev.tun import close_descriptors
 from opavnic.lab.file.errors import LabError, PrivilegeError
@@ -20,7 +20,7 @@ from opavnic.lab.hosts.vnics import HostVnic
 from opavnic.lab.ownership.cleanup import netdev_names, remove_namespaces, undo
 from opavnic.lab.ownership.identity import NamespaceId
 from opavnic.lab.ownership.journal_entries import GuestEntry, NamespaceEntry, NetdevEntry
-from opavnic.lab.ownership.namespaces import NETNS_DIR, create_namespace, end_programs, private_directory
+from opavnic.lab.ownership.namespaces import NETNS_DIR, create_namespaces, end_programs, private_directory
 from opavnic.lab.ownership.owned import NamespaceRef, Owned
 from opavnic.lab.ownership.runtime import Journal, LabDir
 from opavnic.state.removed import Removed
@@ -30,6 +30,8 @@ from opavnic.world.host_backends.memory import InMemoryHost
 from opavnic.world.host_backends.tap import TapHost
 
 NetdevKind = Literal["tap", "memory"]
+_BATCH: Final = 64
+"""Namespaces that are made together, and written to the journal together."""
 
 
 class LabHosts:
@@ -63,38 +65,51 @@ class LabHosts:
         self._guests: dict[str, Guest] = {}
         self.owned = Owned(journal, lambda: directory.save(journal))
 
-    def make_hosts(self, *, vnet_hdr: bool) -> None:
+    async def make_hosts(self, *, vnet_hdr: bool, progress: Callable[[int], None]) -> None:
         """Create all hosts; their netdevs follow when an EM creates vports.
 
-        Args:    vnet_hdr: create TAPs that can leave checksums and segmentation to the datapath.
+        Args:    vnet_hdr: create TAPs that can leave checksums and segmentation to the datapath. progress: called with
+                 the number of hosts that are there.
         Raises:  LabError, HfiSimError: a host cannot be created.
         """
         self._cleanups.add("namespaces", lambda: remove_namespaces(self._journal, self.removed))
         self._cleanups.add(
             "interfaces beside the VNICs", lambda: undo(self._journal, self.removed), patience_s=None
         )
-        for name in self._names:
-            self.hosts[name] = self._make_host(name, vnet_hdr)
+        for start in range(0, len(self._names), _BATCH):
+            names = self._names[start : start + _BATCH]
+            places = self._make_namespaces([name for name in names if self._has_namespace(name)])
+            for name in names:
+                self.hosts[name] = self._make_host(name, places.get(name), vnet_hdr)
+            progress(len(self.hosts))
+            await asyncio.sleep(0)  # a signal may end the lab now
+        if self._netdev == "tap":
+            self._directory.save(self._journal)
         machine = [host for host in self.hosts.values() if host.is_machine]
         reserved = names_asked_for(item for host in machine for item in host.interfaces)
         for host in machine:
             host.reserved = reserved
 
-    def _make_host(self, name: str, vnet_hdr: bool) -> HostBackend:
+    def _has_namespace(self, name: str) -> bool:
+        """Whether a host gets a network namespace of this lab."""
+        return self._netdev == "tap" and name not in self._app_hosts and self._model.hosts[name].is_own
+
+    def _make_host(self, name: str, namespace: Path | None, vnet_hdr: bool) -> HostBackend:
         interfaces = plan_interfaces(self._model, name)
         of_app = name in self._app_hosts
         if of_app or self._netdev == "memory":
             return InMemoryHost(name, interfaces, of_app=of_app)
-        host = self._make_tap_host(name, interfaces, vnet_hdr)
+        host = self._make_tap_host(name, interfaces, namespace, vnet_hdr)
         self._journal.netdevs += [NetdevEntry(name, item.name, host.namespace_name) for item in interfaces]
-        self._directory.save(self._journal)
         return host
 
-    def _make_tap_host(self, name: str, interfaces: list[Interface], vnet_hdr: bool) -> TapHost:
+    def _make_tap_host(
+        self, name: str, interfaces: list[Interface], namespace: Path | None, vnet_hdr: bool
+    ) -> TapHost:
         lab, mark = self._model.name, f"opavnic:{self._model.name}"
         keys = self._model.hosts[name]
-        if keys.is_own:
-            host = TapHost(name, interfaces, self._make_namespace(name), mark, vnet_hdr=vnet_hdr)
+        if namespace is not None:
+            host = TapHost(name, interfaces, namespace, mark, vnet_hdr=vnet_hdr)
             self._cleanups.add(f"host {name}", host.close)
             if keys.changes_its_kernel:
                 set_up_kernel(host, keys)
@@ -164,16 +179,19 @@ class LabHosts:
             return NamespaceRef(own.identity, own.path, Path(own.path))
         return NamespaceRef(proven_namespace(MACHINE, f"host {name}"))
 
-    def _make_namespace(self, host: str) -> Path:
+    def _make_namespaces(self, hosts: Sequence[str]) -> dict[str, Path]:
+        """Create a namespace for each host, and return where."""
+        if not hosts:
+            return {}
         directory = private_directory(self._directory.private_names) if self._journal.private else NETNS_DIR
-        path = directory / f"opavnic-{self._model.name}-{host}"
+        paths = {host: directory / f"opavnic-{self._model.name}-{host}" for host in hosts}
 
-        def announce(identity: NamespaceId) -> None:
-            self._journal.namespaces.append(NamespaceEntry.of(host, path, identity))
+        def announce(identities: Sequence[NamespaceId]) -> None:
+            self._journal.namespaces += map(NamespaceEntry.of, paths, paths.values(), identities)
             self._directory.save(self._journal)
 
-        create_namespace(path, announce)
-        return path
+        create_namespaces([*paths.values()], announce)
+        return paths
 
     @property
     def interfaces(self) -> list[Interface]:

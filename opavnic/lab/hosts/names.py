@@ -10,7 +10,7 @@ added. Each host reads its own file, because not all share a virtual switch.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Final
 
 from hfi_sim.netdev.base import IpInterface
@@ -25,38 +25,51 @@ NamedVnic = tuple[str, tuple[IpInterface, ...]]
 """A virtual switch, and the addresses of one host in it."""
 
 
-def hosts_text(reader: str, vnics: Mapping[str, Sequence[NamedVnic]], before: str = LOCALHOST) -> str:
-    """Return what /etc/hosts says on a host.
+class HostNames:
+    """What the hosts of a lab are called at one moment.
 
-    Args:  reader: the host. vnics: those of all hosts of the lab, in their order. before: the lines at its beginning.
+    Hosts on the same virtual switches call the others alike: what they read is made once for all of them.
     """
-    shared = {vesw for vesw, _ in vnics.get(reader, ())}
-    lines = [before.rstrip("\n"), f"# lab: what host {reader} calls the others"]
-    for host, its in vnics.items():
+
+    def __init__(self, vnics: Mapping[str, Sequence[NamedVnic]]) -> None:
+        """Take the VNICs of all hosts of the lab, in their order."""
+        self._vnics = vnics
+        self._lines: dict[frozenset[str], str] = {}
+        self._texts = {
+            host: [(vesw, address.version, str(address.ip)) for vesw, found in its for address in found]
+            for host, its in vnics.items()
+        }
+
+    def text(self, reader: str, before: str = LOCALHOST) -> str:
+        """Return what /etc/hosts says on a host.
+
+        Args:  before: the lines at its beginning.
+        """
+        shared = frozenset(vesw for vesw, _ in self._vnics.get(reader, ()))
+        if shared not in self._lines:
+            self._lines[shared] = "".join(self._lines_of(host, shared) for host in self._vnics)
+        own = "" if self._texts.get(reader) else f"{_NO_ADDRESS} {reader}\n"
+        head = before.rstrip("\n")
+        return f"{head}\n# lab: what host {reader} calls the others\n{own}{self._lines[shared]}"
+
+    def _lines_of(self, host: str, shared: Set[str]) -> str:
+        its = self._texts[host]
         short = _short(its, shared)
-        if host == reader and not short:
-            short = {_NO_ADDRESS}
-            lines.append(f"{_NO_ADDRESS} {host}")
-        for vesw, addresses in its:
-            for text in _texts(addresses):
-                names = [host] if text in short else []
-                if _NAME.fullmatch(vesw):  # a virtual switch that an EM has added may have any
-                    names.append(f"{host}.{vesw}")
-                if names:
-                    lines.append(f"{text} {' '.join(names)}")
-    return "\n".join(lines) + "\n"
+        lines: dict[str, None] = {}
+        for vesw, _, text in its:
+            names = [host] if text in short else []
+            if _NAME.fullmatch(vesw):  # a virtual switch that an EM has added may have any
+                names.append(f"{host}.{vesw}")
+            if names:
+                lines[f"{text} {' '.join(names)}\n"] = None
+        return "".join(lines)
 
 
-def _short(vnics: Iterable[NamedVnic], shared: set[str]) -> set[str]:
+def _short(addresses: Iterable[tuple[str, int, str]], shared: Set[str]) -> set[str]:
     """Return the addresses that a host's bare name stands for: one of each version at most."""
     found: dict[int, str] = {}
-    for _, addresses in sorted(
-        vnics, key=lambda vnic: vnic[0] not in shared
+    for _, version, text in sorted(
+        addresses, key=lambda address: address[0] not in shared
     ):  # stable: else in their own order
-        for address in addresses:
-            found.setdefault(address.version, str(address.ip))
+        found.setdefault(version, text)
     return set(found.values())
-
-
-def _texts(addresses: Iterable[IpInterface]) -> list[str]:
-    return list(dict.fromkeys(str(address.ip) for address in addresses))

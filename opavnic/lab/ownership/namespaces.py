@@ -5,6 +5,7 @@ A name or an inode proves nothing: a namespace is ours only if its identity is i
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import select
@@ -38,48 +39,73 @@ _PLACEHOLDER_MODE: Final = 0o400
 
 
 def create_namespace(path: Path, announce: Callable[[NamespaceId], None]) -> NamespaceId:
-    """Create a network namespace under the name `path`, with its loopback up.
+    """Create one network namespace; see `create_namespaces`."""
+    return create_namespaces([path], lambda identities: announce(identities[0]))[0]
 
-    Args:    announce: called with the identity before the name exists, so that the journal is never behind.
-    Returns: the identity.
-    Raises:  LabError: the name is taken. PrivilegeError: not permitted.
+
+def create_namespaces(
+    paths: Sequence[Path], announce: Callable[[Sequence[NamespaceId]], None]
+) -> list[NamespaceId]:
+    """Create network namespaces under the names `paths`, all in one directory, each with its loopback up.
+
+    Args:    announce: called once with the identities before any of the names exists, so that the journal is never
+             behind. A descriptor is open for each namespace meanwhile.
+    Returns: the identities.
+    Raises:  LabError: a name is taken. PrivilegeError: not permitted.
     """
-    if path.exists():
-        raise LabError(
-            f"network namespace {path.name} exists and does not belong to this lab; it is left alone "
-            f"(if it is not needed: ip netns delete {path.name})"
-        )
+    for path in paths:
+        if path.exists():
+            raise LabError(
+                f"network namespace {path.name} exists and does not belong to this lab; it is left alone "
+                f"(if it is not needed: ip netns delete {path.name})"
+            )
 
-    from hfi_sim.netdev.netlink import LinkClient  # late: not all commands need it
-
-    def inside() -> NamespaceId:
+    def inside() -> list[NamespaceId]:
         libc = Libc()
-        libc.unshare(CLONE_NEWNET)
-        identity = sign_namespace()
-        announce(identity)
-        os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _PLACEHOLDER_MODE))
+        identities, held = [], []
         try:
-            libc.mount(_THREAD_NET, str(path), "none", _MS_BIND)
-        except OSError:
-            path.unlink()
-            raise
-        for key, value in OWN_SYSCTLS.items():
-            Path("/proc/sys/net", key).write_text(value, encoding="ascii")
-        links = LinkClient()
-        try:
-            links.set_up(1, True)  # lo always has index 1
+            for _ in paths:
+                libc.unshare(CLONE_NEWNET)
+                identities.append(sign_namespace())
+                held.append(os.open(_THREAD_NET, os.O_RDONLY | os.O_CLOEXEC))
+                _set_up()
+            announce(identities)
+            for path, fd in zip(paths, held, strict=True):
+                _name(libc, fd, path)
         finally:
-            links.close()
-        return identity
+            for fd in held:
+                os.close(fd)
+        return identities
 
     try:
-        _share_mounts(path.parent)
-        return run_in_thread(inside, f"make {path.name}")
+        _share_mounts(paths[0].parent)
+        return run_in_thread(inside, f"make {paths[0].name}")
     except (OSError, NetdevError) as error:
+        name = next((path for path in paths if not path.exists()), paths[0]).name
         number = error.errno or 0
         if number in (errno.EPERM, errno.EACCES):
-            raise PrivilegeError(f"not permitted to make network namespace {path.name}: {error}") from error
-        raise LabError(f"cannot make network namespace {path.name}: {error}") from error
+            raise PrivilegeError(f"not permitted to make network namespace {name}: {error}") from error
+        raise LabError(f"cannot make network namespace {name}: {error}") from error
+
+
+def _set_up() -> None:
+    """Set the sysctls and the loopback of this thread's namespace."""
+    for key, value in OWN_SYSCTLS.items():
+        Path("/proc/sys/net", key).write_text(value, encoding="ascii")
+    from hfi_sim.netdev.netlink import LinkClient  # late: not all commands need it
+
+    with contextlib.closing(LinkClient()) as links:
+        links.set_up(1, True)  # lo always has index 1
+
+
+def _name(libc: Libc, fd: int, path: Path) -> None:
+    """Give the namespace behind a descriptor a name."""
+    os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _PLACEHOLDER_MODE))
+    try:
+        libc.mount(f"/proc/self/fd/{fd}", str(path), "none", _MS_BIND)
+    except OSError:
+        path.unlink()
+        raise
 
 
 def _share_mounts(directory: Path) -> None:

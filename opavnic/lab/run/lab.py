@@ -36,6 +36,7 @@ from opavnic.lab.ownership.process import process_start_time
 from opavnic.lab.ownership.runtime import Journal, LabDir, runtime_root
 from opavnic.lab.run.neighbour_limits import too_small_here
 from opavnic.lab.run.programs_route import ProgramRoutes
+from opavnic.lab.run.readiness import Pace, Readiness
 from opavnic.lab.run.share import Share
 from opavnic.lab.run.status import is_up_to_the_em, lab_state, vnic_state
 from opavnic.lab.run.world_of import carrier_of, manages, world_of
@@ -65,13 +66,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("opavnic.lab")
 
-CONVERGENCE_S: Final = 30.0
-"""Time limit for every VNIC to become operational."""
-ADDRESSES_S: Final = 5.0
-"""Time limit for their addresses to become usable: detection of duplicates takes two seconds where it is done."""
-_LOOK_AGAIN_S: Final = 0.01
-_MISSING_SHOWN: Final = 3
-"""VNICs named when a lab is not ready in time; the others are counted."""
 _NOTICED_S: Final = 3.0
 """How long a kernel may take to notice a carrier: Linux looks once in a second."""
 
@@ -207,7 +201,10 @@ class Lab:
         check_parts(self.model, lab_file_directory)
         self._choose_datapath()
         self.progress(f"making {counted(len(self._hosts_here), 'host')}")
-        self._machine.make_hosts(vnet_hdr=self.datapath.name == "native")
+        vnet_hdr = self.datapath.name == "native"
+        time = asyncio.get_running_loop().time
+        pace = Pace(len(self._hosts_here), "hosts made", self.progress, time)
+        await self._machine.make_hosts(vnet_hdr=vnet_hdr, progress=pace.count)
         self._name_vesws()
         self._look_at_neighbour_tables()
         self._prepare_ways()
@@ -369,46 +366,27 @@ class Lab:
         if world.managed_by == "builtin":
             await self._wait_ready(self.manager)
 
-    async def _wait_ready(self, manager: BuiltinManager | None) -> None:
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + CONVERGENCE_S
-        addresses_deadline: float | None = None
-        while True:
-            others = [] if manager is None else manager.trouble
-            others = others if self.share is None else others + self.share.trouble()
-            if trouble := self._machine.trouble + others:
-                raise LabError("; ".join(dict.fromkeys(trouble)))
-            missing = [vnic for vnic in self.vnics() if vnic.asked is not None and vnic_state(vnic) != "up"]
-            if not missing:
-                tentative = [str(vnic) for vnic in self.vnics() if not vnic.has_usable_addresses]
-                if not tentative:
-                    return
-                addresses_deadline = addresses_deadline or loop.time() + ADDRESSES_S
-                if loop.time() > addresses_deadline:
-                    self.progress(f"IPv6 addresses are still tentative: {', '.join(tentative)}")
-                    return
-            elif loop.time() > deadline:
-                raise LabError(f"not ready within {CONVERGENCE_S:g} s: {self._first_of(missing)}")
-            await asyncio.sleep(_LOOK_AGAIN_S)  # the kernel reports "up" in its own time
+    def _readiness(self) -> Readiness:
+        def vnics(port: str) -> list[HostVnic]:
+            vnic_port = self.world.vnic_ports[port]
+            return vnics_of(self.hosts[self.world.host_of(vnic_port.port)], vnic_port)
 
-    def _first_of(self, missing: list[HostVnic]) -> str:
-        """Say of some VNICs why they are not up, and how many more there are."""
-        said = []
-        for vnic in missing[:_MISSING_SHOWN]:
-            reason = self._why(vnic)
-            said.append(f"{vnic} is {vnic_state(vnic)}" + (f" ({reason})" if reason else ""))
-        more = len(missing) - len(said)
-        return ", ".join(said) + (f", and {counted(more, 'more VNIC')}" if more else "")
+        return Readiness(self.world.vnic_ports, vnics, self.progress, self._why)
+
+    async def _wait_ready(self, manager: BuiltinManager | None) -> None:
+        def trouble() -> list[str]:
+            remote = [] if self.share is None else self.share.trouble()
+            return self._machine.trouble + ([] if manager is None else manager.trouble) + remote
+
+        def happened() -> int:
+            core = None if manager is None else manager.em.core
+            return 0 if core is None else core.sets
+
+        await self._readiness().wait(trouble, happened)
 
     async def _hosts_ready(self) -> None:
         """Wait a few seconds until kernels have noticed that their VNICs may send, and programs can use addresses."""
-        clock = asyncio.get_running_loop()
-        deadline = clock.time() + _NOTICED_S
-        while clock.time() < deadline:
-            await asyncio.sleep(_LOOK_AGAIN_S)  # they look at carriers in their own time
-            made = [vnic for vnic in self.vnics() if vnic.netdev is not None and vnic_state(vnic) == "up"]
-            if all(vnic.has_usable_addresses for vnic in made):
-                return
+        await self._readiness().wait_for_addresses(_NOTICED_S)
 
     def _as_parts_see_it(self, world: World) -> PartWorld:
         return PartWorld(

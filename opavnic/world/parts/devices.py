@@ -12,7 +12,8 @@ import json
 import logging
 import os
 import socket
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,11 +40,13 @@ PATIENCE_S: Final = 10.0
 class HostDevices(RunningPart):
     """The devices of all hosts, and the programs that have them."""
 
-    def __init__(self, trees: dict[str, Tree], services: Iterable[UmadService]) -> None:
+    def __init__(self, trees: Mapping[str, Callable[[], Tree]], services: Iterable[UmadService]) -> None:
+        """Make no tree yet: one has hundreds of files, and few hosts have a program that looks at them."""
         self.sessions: set[MountSession] = set()
         self.unavailable = ""
         """Why programs cannot have the devices; empty: they can."""
-        self._trees = trees
+        self._make_tree = trees
+        self._trees: dict[str, Tree] = {}
         self._services = list(services)
         self._buffer = bytearray(REQUEST_MAX)
 
@@ -61,15 +64,18 @@ class HostDevices(RunningPart):
             arrival = receive_arrival(connected)
         except (EntryError, OSError) as error:
             return _refusal(error)
-        tree = self._trees.get(arrival.host)
-        if tree is None or len(self.sessions) >= MAX_SESSIONS:
+        make_tree = self._make_tree.get(arrival.host)
+        if make_tree is None or len(self.sessions) >= MAX_SESSIONS:
             os.close(arrival.fuse_fd)
             if arrival.listener is not None:
                 os.close(arrival.listener)
             full = f"{MAX_SESSIONS} programs have devices, the most a lab allows"
-            return _refusal(full if tree is not None else unknown_name("host", arrival.host, self._trees))
+            unknown = make_tree is None
+            return _refusal(unknown_name("host", arrival.host, self._make_tree) if unknown else full)
+        if arrival.host not in self._trees:
+            self._trees[arrival.host] = make_tree()
         session = MountSession(
-            tree,
+            self._trees[arrival.host],
             fuse_fd=arrival.fuse_fd,
             listener=arrival.listener,
             device=arrival.device,
@@ -95,11 +101,12 @@ async def host_devices(world: World, hosts: Iterable[str], path: Path | None) ->
     Args:    hosts: those that programs can run on. path: where to listen; None: nowhere.
     Raises:  OSError: the socket cannot be created.
     """
-    trees, services = {}, []
+    trees: dict[str, Callable[[], Tree]] = {}
+    services: list[UmadService] = []
     for name in hosts if path is not None else ():
         host = world.hosts[name]
         own = [UmadService(port, world.clock) for port in host.ports]
-        trees[name] = hfi_tree(host.hfis, own)
+        trees[name] = partial(hfi_tree, host.hfis, own)
         services += own
     devices = HostDevices(trees, services)
     with contextlib.ExitStack() as ends:

@@ -135,7 +135,7 @@ STAGES = {
     "VNIC ports": "opavnic.world.world.VnicPort.__init__",
     "MAD socket": "opavnic.world.parts.mad_socket.MadSocketServer.__init__",
     "manager": "opavnic.lab.run.lab.em_config",
-    "waiting": "opavnic.lab.run.lab.vnic_state",
+    "waiting": "opavnic.lab.run.readiness.vnic_state",
     "fault of the file": "opavnic.world.world.Faults.add",
 }
 

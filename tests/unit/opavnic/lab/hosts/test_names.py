@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ipaddress import ip_interface
 
-from opavnic.lab.hosts.names import NamedVnic, hosts_text
+from opavnic.lab.hosts.names import HostNames, NamedVnic
 
 
 def vnic(vesw: str, *addresses: str) -> NamedVnic:
@@ -20,7 +20,7 @@ HOSTS = {
 
 def names(reader: str) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
-    for line in hosts_text(reader, HOSTS, "127.0.0.1 localhost\n").splitlines():
+    for line in HostNames(HOSTS).text(reader, "127.0.0.1 localhost\n").splitlines():
         address, *its = line.split("#")[0].split() or [""]
         for name in its:
             found.setdefault(name, []).append(address)
@@ -44,10 +44,10 @@ def test_host_without_any_address_still_knows_itself() -> None:
 
 def test_virtual_switch_with_any_name_adds_no_line_of_its_own() -> None:
     hosts = {"h1": [vnic("blue", "10.9.2.1/24"), vnic("x\n10.6.6.6 h2", "10.9.3.1/24")]}
-    text = hosts_text("h1", hosts, "127.0.0.1 localhost\n")
+    text = HostNames(hosts).text("h1", "127.0.0.1 localhost\n")
     assert "10.6.6.6" not in text
     assert "10.9.2.1 h1 h1.blue" in text
 
 
 def test_lines_that_were_there_before_come_first() -> None:
-    assert hosts_text("h1", HOSTS, "10.0.0.1 router\n").startswith("10.0.0.1 router\n# lab: ")
+    assert HostNames(HOSTS).text("h1", "10.0.0.1 router\n").startswith("10.0.0.1 router\n# lab: ")
