@@ -20,6 +20,9 @@ from pyroute2.netlink.rtnl.rtmsg import rtmsg
 from hfi_sim.base.errors import NetdevError
 from hfi_sim.base.types import MacAddr, mac_text
 from hfi_sim.netdev.netlink import (
+    IFLA_ADDRESS,
+    IFLA_IFNAME,
+    IFLA_NET_NS_FD,
     RTM_DELLINK,
     RTM_DELNEIGH,
     RTM_GETLINK,
@@ -28,6 +31,7 @@ from hfi_sim.netdev.netlink import (
     RTM_NEWNEIGH,
     LinkClient,
     LinkState,
+    build_attribute,
     parse_link,
 )
 
@@ -50,10 +54,8 @@ _NDMSG: Final = struct.Struct("=BxxxiHBB")  # family, ifindex, state, flags, typ
 _ATTRIBUTE: Final = struct.Struct("=HH")  # length with these four bytes, type
 _VETH_INFO_PEER: Final = 1
 _IFINFOMSG: Final = struct.Struct("=BxHiII")
-_IFLA_ADDRESS: Final = 1
-_IFLA_IFNAME: Final = 3
+_IFLA_MASTER: Final = 10
 _IFLA_LINKINFO: Final = 18
-_IFLA_NET_NS_FD: Final = 28
 _IFLA_INFO_KIND: Final = 1
 _IFLA_INFO_DATA: Final = 2
 _NLA_F_NESTED: Final = 0x8000
@@ -92,23 +94,23 @@ class BridgeClient(LinkClient):
     def add_veth(self, name: str, mac: MacAddr, peer: str, peer_mac: MacAddr, peer_namespace: int) -> None:
         """Make a pair of interfaces, one here, the other in the namespace behind a descriptor."""
         attributes = b"".join(
-            _attribute(kind, value)
+            build_attribute(kind, value)
             for kind, value in (
-                (_IFLA_IFNAME, peer.encode() + b"\0"),
-                (_IFLA_ADDRESS, peer_mac),
-                (_IFLA_NET_NS_FD, struct.pack("=I", peer_namespace)),
+                (IFLA_IFNAME, peer.encode() + b"\0"),
+                (IFLA_ADDRESS, peer_mac),
+                (IFLA_NET_NS_FD, struct.pack("=I", peer_namespace)),
             )
         )
-        told = _attribute(_VETH_INFO_PEER, _IFINFOMSG.pack(0, 0, 0, 0, 0) + attributes)
+        told = build_attribute(_VETH_INFO_PEER, _IFINFOMSG.pack(0, 0, 0, 0, 0) + attributes)
         self._add(name, mac, VETH, told)
 
     def _add(self, name: str, mac: MacAddr, kind: str, data: bytes = b"") -> None:
-        info = _attribute(_IFLA_INFO_KIND, kind.encode() + b"\0")
+        info = build_attribute(_IFLA_INFO_KIND, kind.encode() + b"\0")
         if data:
-            info += _attribute(_IFLA_INFO_DATA | _NLA_F_NESTED, data)
+            info += build_attribute(_IFLA_INFO_DATA | _NLA_F_NESTED, data)
         body = _IFINFOMSG.pack(0, 0, 0, 0, 0)
-        body += _attribute(_IFLA_IFNAME, name.encode() + b"\0") + _attribute(_IFLA_ADDRESS, mac)
-        body += _attribute(_IFLA_LINKINFO | _NLA_F_NESTED, info)
+        body += build_attribute(IFLA_IFNAME, name.encode() + b"\0") + build_attribute(IFLA_ADDRESS, mac)
+        body += build_attribute(_IFLA_LINKINFO | _NLA_F_NESTED, info)
         self._exchange(RTM_NEWLINK, _NLM_F_CREATE_EXCL | _NLM_F_ACK, body, f"make {kind} {name}")
 
     def delete(self, ifindex: int) -> None:
@@ -117,14 +119,16 @@ class BridgeClient(LinkClient):
 
     def set_master(self, ifindex: int, bridge: int) -> None:
         """Make an interface the port of a bridge; 0: of none."""
-        self._set(ifindex, f"master #{bridge}", attrs=[("IFLA_MASTER", bridge)])
+        self._set(ifindex, f"master #{bridge}", attrs={_IFLA_MASTER: struct.pack("=I", bridge)})
 
     def listen_to(self, ifindex: int, mac: MacAddr, on: bool) -> None:
         """Add an address to the list of those that an interface listens to, as `bridge fdb add MAC dev DEV self` does.
 
         Harmless where that is so already.
         """
-        body = _NDMSG.pack(_AF_BRIDGE, ifindex, _NUD_PERMANENT, _NTF_SELF, 0) + _attribute(_NDA_LLADDR, mac)
+        body = _NDMSG.pack(_AF_BRIDGE, ifindex, _NUD_PERMANENT, _NTF_SELF, 0) + build_attribute(
+            _NDA_LLADDR, mac
+        )
         kind, flags = (RTM_NEWNEIGH, _NLM_F_CREATE_EXCL) if on else (RTM_DELNEIGH, 0)
         try:
             self._exchange(kind, flags | _NLM_F_ACK, body, f"address {mac_text(mac)} of interface #{ifindex}")
@@ -197,7 +201,3 @@ def unused_link_network(
     return next(
         (net for net in pool.subnets(new_prefix=30) if not any(net.overlaps(other) for other in taken)), None
     )
-
-
-def _attribute(kind: int, value: bytes) -> bytes:
-    return _ATTRIBUTE.pack(_ATTRIBUTE.size + len(value), kind) + value + bytes(-len(value) % 4)

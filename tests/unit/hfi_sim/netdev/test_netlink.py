@@ -1,0 +1,83 @@
+"""Messages of netlink that are read and written by hand, against the classes of pyroute2."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from pyroute2.netlink import nlmsg
+from pyroute2.netlink.rtnl.ifaddrmsg import ifaddrmsg
+from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
+
+from hfi_sim.base.types import parse_mac
+from hfi_sim.netdev.netlink import (
+    HEADER,
+    IFLA_XDP,
+    IFLA_XDP_ATTACHED,
+    RTM_NEWADDR,
+    RTM_NEWLINK,
+    LinkState,
+    build_attribute,
+    parse_ip,
+    parse_link,
+)
+
+NAMES = st.from_regex(r"[a-z][a-z0-9_.-]{0,14}", fullmatch=True)
+MACS = st.binary(min_size=6, max_size=6).map(lambda data: data.hex(":"))
+
+
+def built(message: nlmsg, kind: int, fields: dict[str, Any]) -> bytes:
+    for key, value in fields.items():
+        message[key] = value
+    message.encode()
+    body = bytes(message.data[HEADER.size :])
+    return HEADER.pack(HEADER.size + len(body), kind, 0, 0, 0) + body
+
+
+@given(
+    index=st.integers(1, 2**31 - 1),
+    name=NAMES,
+    mac=MACS,
+    mtu=st.integers(68, 65521),
+    alias=st.one_of(st.none(), NAMES),
+    flags=st.sampled_from([0, 0x1, 0x40, 0x41, 0x1043]),
+)
+def test_link_is_read_as_pyroute2_writes_it(
+    index: int, name: str, mac: str, mtu: int, alias: str | None, flags: int
+) -> None:
+    attrs: list[tuple[str, Any]] = [("IFLA_IFNAME", name), ("IFLA_ADDRESS", mac), ("IFLA_MTU", mtu)]
+    if alias is not None:
+        attrs.append(("IFLA_IFALIAS", alias))
+    message = built(ifinfmsg(), RTM_NEWLINK, {"index": index, "flags": flags, "attrs": attrs})
+    assert parse_link(message) == LinkState(
+        index, name, bool(flags & 1), parse_mac(mac), mtu, alias or "", bool(flags & 0x40)
+    )
+
+
+def test_link_says_whether_an_xdp_program_is_attached() -> None:
+    fixed = built(ifinfmsg(), RTM_NEWLINK, {"index": 1})
+    for attached in (0, 1):  # XDP_ATTACHED_NONE, XDP_ATTACHED_DRV
+        xdp = build_attribute(IFLA_XDP, build_attribute(IFLA_XDP_ATTACHED, bytes([attached])))
+        assert parse_link(fixed + xdp).xdp == bool(attached)
+
+
+@given(
+    index=st.integers(1, 2**31 - 1),
+    address=st.ip_addresses(),
+    prefix_length=st.integers(1, 32),
+    local=st.booleans(),
+)
+def test_address_is_read_as_pyroute2_writes_it(
+    index: int, address: ipaddress.IPv4Address | ipaddress.IPv6Address, prefix_length: int, local: bool
+) -> None:
+    fields = {
+        "index": index,
+        "family": 2 if address.version == 4 else 10,
+        "prefixlen": prefix_length,
+        "attrs": [("IFA_LOCAL" if local else "IFA_ADDRESS", str(address))],
+    }
+    found = parse_ip(built(ifaddrmsg(), RTM_NEWADDR, fields))
+    assert found == (index, ipaddress.ip_interface(f"{address}/{prefix_length}"))
+    assert parse_ip(built(ifaddrmsg(), RTM_NEWADDR, fields | {"scope": 253})) is None
