@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Final
+
+_MOST_LINES: Final = 32
+"""Objects of one kind that are all named."""
+_FIRST: Final = 4
+"""Those that are named where there are more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +56,12 @@ class Removed:
         return asdict(self)
 
     def lines(self) -> list[str]:
-        """Return one line of text for each object."""
+        """Return one line of text for each object; of many of one kind, for the first ones, and a count."""
         return [
-            *(f"program {program}" for program in self.programs),
-            *(f"interface {name}" for name in (*self.netdevs, *self.links)),
-            *(f"setting {line}" for line in self.settings),
-            *(f"namespace {name}" for name in self.namespaces),
+            *_folded("program", map(str, self.programs)),
+            *_folded("interface", (*self.netdevs, *self.links)),
+            *_folded("setting", self.settings),
+            *_folded("namespace", self.namespaces),
             *([f"directory {self.directory}"] if self.directory else []),
             *(f"(left alone: namespace {name}, not of this lab)" for name in self.kept),
         ]
@@ -63,3 +69,9 @@ class Removed:
     def of_an_earlier_run(self) -> str:
         """Return a line to show when the lab is started again."""
         return f"removed what an earlier run of {self.lab} left: {', '.join(self.lines())}"
+
+
+def _folded(kind: str, names: Iterable[str]) -> list[str]:
+    lines = [f"{kind} {name}" for name in names]
+    more = len(lines) - _FIRST
+    return lines if len(lines) <= _MOST_LINES else [*lines[:_FIRST], f"... and {more} more {kind}s"]
