@@ -32,6 +32,7 @@ from opavnic.lab.ownership.runtime import Journal
 from opavnic.lab.run.reach_plan import (
     Address,
     EchoKind,
+    PairSample,
     Probe,
     ProbeOutcome,
     ReachReport,
@@ -123,12 +124,13 @@ def check_reach(
     state: LabState,
     *,
     timeout_s: float,
+    sample: PairSample,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> ReachReport:
     """Send all echoes and wait for their answers. Call it in a process without other threads.
 
-    Args:    state: of the lab. timeout_s: how long an answer may take. progress: called with the number of probes
-             that are over, and of all.
+    Args:    state: of the lab. timeout_s: how long an answer may take. sample: which pairs of large virtual
+             switches are asked. progress: called with the number of probes that are over, and of all.
     Raises:  LabError: a host cannot be entered.
     """
     raise_limit()
@@ -145,7 +147,7 @@ def check_reach(
             opened = _in_host(host.name, namespace, lambda: _open(ends))
             hosts[host.name] = opened
             places += _in_host(host.name, namespace, lambda host=host: list(_places(host)))  # type: ignore[misc]
-        return _Run(hosts, places, timeout_s).run(progress)
+        return _Run(hosts, places, timeout_s, sample).run(progress)
 
 
 def _in_host(host: str, namespace: Path | None, function: Callable[[], Any]) -> Any:
@@ -235,14 +237,21 @@ def _link_local(interface: str) -> IPv6Address | None:
 class _Run:
     """All tasks, as many at a time as the neighbour tables have room for."""
 
-    def __init__(self, hosts: Mapping[str, _Sockets], places: Iterable[VnicPlace], timeout_s: float) -> None:
+    def __init__(
+        self,
+        hosts: Mapping[str, _Sockets],
+        places: Iterable[VnicPlace],
+        timeout_s: float,
+        sample: PairSample,
+    ) -> None:
         self._hosts = hosts
         self._places = tuple(places)
         self._at = {(place.host, place.index): place for place in self._places}
         self._timeout_s = timeout_s
         self._nonce = os.urandom(8)
-        self._states = [_ReachState(probe) for probe in plan(self._places)]
-        self._tasks = tasks(self._places)
+        self._sample = sample
+        self._states = [_ReachState(probe) for probe in plan(self._places, sample)]
+        self._tasks = tasks(self._places, sample)
         self._begun: list[_Running] = []
         """The task of each probe that was begun, by number."""
         self._waiting: dict[int, float] = {}
@@ -287,7 +296,7 @@ class _Run:
                 -1 if outcome.probe.target is None else order[outcome.probe.target],
             ),
         )
-        return ReachReport(self._places, tuple(outcomes), time.monotonic() - began)
+        return ReachReport(self._places, tuple(outcomes), time.monotonic() - began, self._sample)
 
     def _look_at_tables(self, now: float) -> None:
         self._tables_at = now

@@ -1,8 +1,9 @@
 """What `opavnic check` asks the hosts of a lab, and what the answers mean. Sans-IO.
 
 For each ordered pair of VNICs on one virtual switch: an echo over IPv4, one over IPv6, and one that fills the MTU and
-may not be fragmented. For each VNIC: a frame above its MTU, which must be refused, and a message to all hosts of its
-virtual switch, which no VNIC on another one may hear.
+may not be fragmented. Of a large virtual switch, a sample of the pairs is asked (`PairSample`). For each VNIC: a frame
+above its MTU, which must be refused, and a message to all hosts of its virtual switch, which no VNIC on another one may
+hear.
 
 What is asked comes in tasks, each with the neighbours that it makes kernels look up. The tables of these are small and
 shared by all namespaces of the machine, so only so many tasks run at a time, and each removes what it has left there.
@@ -11,6 +12,8 @@ The message to all hosts is an echo reply: no host answers it, so no host looks 
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -33,6 +36,11 @@ LEAST_ROOM: Final = 8
 """Neighbour entries that are taken even where the tables are nearly full; a pair of VNICs takes up to four of IPv6."""
 UNTOLD_ROOM: Final = 256
 """Those that are taken where the limits of the tables are not known: half of what kernels begin with."""
+_MOST_PAIRS: Final = 10_000
+"""Pairs of a virtual switch up to which all are asked: those of 141 VNICs."""
+_MOST_FLOODED: Final = 1 << 20
+"""Frames of look-ups that all VNICs of a virtual switch together receive in a sample, roughly: everyone hears each."""
+_LEAST_DISTANCES: Final = 2
 Address = IPv4Address | IPv6Address
 
 
@@ -123,12 +131,35 @@ class Task:
         return max(versions.count(4), versions.count(6))
 
 
-def plan(places: Sequence[VnicPlace]) -> Iterator[Probe]:
+@dataclass(frozen=True, slots=True)
+class PairSample:
+    """Which pairs of a virtual switch are asked: all of a small one, or else a sample that is drawn from a seed.
+
+    The VNICs of a virtual switch stand in a circle. In a sample, each one asks those at the same few distances from it
+    on both sides, so each is asked as often as any other.
+    """
+
+    seed: int = 1
+    everything: bool = False
+    """All pairs, also of large virtual switches."""
+
+    def distances(self, vesw: str, members: int) -> Sequence[int]:
+        """Return which of 1 to members // 2 are asked, in order."""
+        every = range(1, members // 2 + 1)
+        most = max(
+            min(_MOST_PAIRS // max(members, 1), _MOST_FLOODED // max(members, 1) ** 2), _LEAST_DISTANCES
+        )
+        if self.everything or members * (members - 1) // 2 <= _MOST_PAIRS or len(every) <= most:
+            return every
+        return sorted(random.Random(f"{self.seed} {vesw}").sample(every, most))
+
+
+def plan(places: Sequence[VnicPlace], sample: PairSample = PairSample()) -> Iterator[Probe]:
     """Yield the probes of all tasks, in their order."""
-    return (probe for task in tasks(places) for probe in task.probes)
+    return (probe for task in tasks(places, sample) for probe in task.probes)
 
 
-def tasks(places: Sequence[VnicPlace]) -> Iterator[Task]:
+def tasks(places: Sequence[VnicPlace], sample: PairSample = PairSample()) -> Iterator[Task]:
     """Yield what is to be asked of these VNICs; neighbouring tasks are of different hosts, as far as possible."""
     members: dict[str, list[VnicPlace]] = {}
     for place in places:
@@ -142,18 +173,18 @@ def tasks(places: Sequence[VnicPlace]) -> Iterator[Task]:
             yield Task((Probe(EchoKind.ISOLATION, source, None, ALL_HOSTS, SMALL),))
         if source.ipv6:
             yield Task((Probe(EchoKind.ISOLATION, source, None, ALL_NODES, SMALL),))
-    for here in members.values():
-        for a, b in _pairs(here):
+    for vesw, here in members.items():
+        for a, b in _pairs(here, sample.distances(vesw, len(here))):
             if a.host == b.host:
                 continue  # its kernel would answer itself, without the fabric
             if probes := (*_pair(a, b), *_pair(b, a)):
                 yield Task(probes)
 
 
-def _pairs(members: Sequence[VnicPlace]) -> Iterator[tuple[VnicPlace, VnicPlace]]:
-    """Yield each pair once: all that are one apart, then two, and so on in a circle."""
+def _pairs(members: Sequence[VnicPlace], distances: Iterable[int]) -> Iterator[tuple[VnicPlace, VnicPlace]]:
+    """Yield each pair once: all that are so far apart in a circle, in the order of the distances."""
     count = len(members)
-    for distance in range(1, count // 2 + 1):
+    for distance in distances:
         for number in range(count if 2 * distance < count else distance):
             yield members[number], members[(number + distance) % count]
 
@@ -238,10 +269,20 @@ class ReachReport:
     places: tuple[VnicPlace, ...]
     outcomes: tuple[ProbeOutcome, ...]
     seconds: float
+    sample: PairSample = PairSample()
 
     def failures(self) -> list[tuple[ProbeOutcome, str]]:
         """Return each outcome that is wrong, with what is wrong."""
         return [(outcome, said) for outcome in self.outcomes if (said := outcome.verdict())]
+
+    def sampled(self) -> list[dict[str, Any]]:
+        """Return the virtual switches of which not all pairs were asked, with how many VNICs each one asked."""
+        found = []
+        for vesw, members in Counter(place.vesw for place in self.places).items():
+            distances = self.sample.distances(vesw, members)
+            if len(distances) < members // 2:
+                found.append({"vesw": vesw, "vnics": members, "asked_by_each": 2 * len(distances)})
+        return found
 
     def as_json(self, lab: str) -> dict[str, Any]:
         """Return the report as plain data."""
@@ -262,6 +303,8 @@ class ReachReport:
             "lab": lab,
             "seconds": round(self.seconds, 3),
             "probes": len(self.outcomes),
+            "seed": self.sample.seed,
+            "sampled": self.sampled(),
             "pairs": list(pairs.values()),
             "oversize_refused": not any(
                 id(o.probe) in wrong for o in asked if o.probe.kind is EchoKind.OVERSIZE
