@@ -21,7 +21,7 @@ def vnic_state(**changes: Any) -> VnicStatus:
     """Return a VNIC that is up and has carried nothing."""
     plain = {
         "vesw": "blue", "vesw_id": 2, "port": "h1:1", "lid": 2, "vport_num": 1, "interface": "blue", "ip": "",
-        "mac": "", "mtu": 1500, "state": "up", "reason": "", "moved_to": "", "carrier": True,
+        "other_ips": [], "mac": "", "mtu": 1500, "state": "up", "reason": "", "moved_to": "", "carrier": True,
         "oper_state": 2, "merges": [],
         **dict.fromkeys(counters_of(VnicStatus), 0),
     }  # fmt: skip
