@@ -14,6 +14,17 @@ class LidTable:
         self._taken: dict[int, Guid] = {}
         self._next_lid: dict[int, int] = {}
 
+    def keep(self, guid: Guid, lid: int, count: int) -> None:
+        """Reserve the base LID of a port and those that follow it, before any is given.
+
+        Raises:  FabricError: one is another port's.
+        """
+        for n in range(lid, lid + count):
+            if not self._owns(guid, n):
+                raise FabricError(f"LID {n:#x} is kept for two ports")
+            self._taken[n] = guid
+        self._lids[guid] = Lid(lid)
+
     def lid_of(self, guid: Guid, lmc: int) -> Lid:
         """Return the base LID of a port, the one it had where that is still right.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -107,6 +107,20 @@ class SubnetManager:
     def stop(self) -> None:
         """Let go of the fabric: it keeps its tables, and this manager sweeps no more."""
         self._unsubscribe()
+
+    def keep_lids(self, lids: Mapping[Guid, int]) -> None:
+        """Reserve base LIDs by the GUID of port or switch, before the first sweep: they get them, and no other port.
+
+        Raises:  FabricError: one is kept for two ports, or with LMC is not a multiple of their number.
+        """
+        switches = {switch.node_guid for switch in self.fabric.switches.values()}
+        for guid, lid in lids.items():
+            count = 1 if guid in switches else 1 << self.routing.lmc
+            if lid % count:
+                raise FabricError(
+                    f"LID {lid:#x} is no multiple of {count}, the LIDs of a port with LMC {self.routing.lmc}"
+                )
+            self._lids.keep(guid, lid, count)
 
     def reserve_lids(self) -> None:
         """Give every node its LID, cabled or not: in any order of arrival, each subnet manager gives the same one.

@@ -154,6 +154,7 @@ class World:
         if subnet_manager == "builtin":
             paths = Routing(engine=routing) if isinstance(routing, str) else routing
             self._subnet_manager = SubnetManager(self.fabric, self._em_port, routing=paths)
+            self._subnet_manager.keep_lids(topology.lids(self.fabric))
             if self._em_port is not None:
                 self.administration = AdministrationService(self._subnet_manager, self._em_port, self.clock)
         elif subnet_manager == "external":

@@ -1,7 +1,7 @@
 """Topologies spelled out as plain data, as a YAML file holds them: switches, hosts, links.
 
-    switches: {sw0: {ports: 36}, sw1: {}}
-    hosts:    {h1: {}, h2: {hfis: 2, ports: 2}}
+    switches: {sw0: {ports: 36, guid: 0x0011750102000001, lid: 7}, sw1: {}}
+    hosts:    {h1: {guid: 0x0011750101000001, lid: 1}, h2: {hfis: 2, ports: 2, lid: [2, 3]}}
     links:
       - [h1, sw0:1]
       - {ends: [h2.2:1, sw0:2], rate: 25e9, latency: 1e-6, jitter: 1e-7}
@@ -12,13 +12,14 @@ The first HFI of a host bears its name; further ones are h2.2, h2.3, and so on.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.base.errors import FabricError, QuantityError, TopologyError
 from hfi_sim.engine.link.config import LINK_OPTIONS, LinkConfig
-from hfi_sim.fabric.topology.model import Topology
+from hfi_sim.fabric.topology.model import Node, NodeKind, Topology
 
 _DEFAULT_SWITCH_PORTS: Final = 64
 
@@ -26,6 +27,25 @@ _DEFAULT_SWITCH_PORTS: Final = 64
 def hfi_names(host: str, hfis: int) -> tuple[str, ...]:
     """Return the names of a host's HFIs: its own, then h1.2, h1.3, ..."""
     return (host, *(f"{host}.{number}" for number in range(2, hfis + 1)))
+
+
+def host_nodes(host: str, hfis: int, ports: int, guids: Sequence[int], lids: Sequence[int]) -> list[Node]:
+    """Return the HFIs of a host.
+
+    Args:    ports: of each. guids: of the HFIs in order; lids: of all their ports in order, 0: as the subnet manager
+             likes; both may be shorter.
+    """
+    return [
+        Node(
+            name,
+            NodeKind.HFI,
+            ports,
+            guids[at] if at < len(guids) else None,
+            host,
+            lids=tuple(lids[at * ports : (at + 1) * ports]),
+        )
+        for at, name in enumerate(hfi_names(host, hfis))
+    ]
 
 
 def from_data(data: Mapping[str, Any]) -> Topology:
@@ -37,19 +57,20 @@ def from_data(data: Mapping[str, Any]) -> Topology:
     topology = Topology()
     for switch, options in _section(data, "switches").items():
         path = f"switches.{switch}"
-        _only(options, ("ports", "guid"), path)
+        _only(options, ("ports", "guid", "lid"), path)
         topology.switch(
             switch,
             ports=_integer(options, "ports", _DEFAULT_SWITCH_PORTS, path),
             guid=options.get("guid"),
+            lid=_integer(options, "lid", 0, path),
             place=path,
         )
     for host, options in _section(data, "hosts").items():
         path = f"hosts.{host}"
-        _only(options, ("hfis", "ports", "guid"), path)
-        for hfi in hfi_names(host, _integer(options, "hfis", 1, path)):
-            ports = _integer(options, "ports", 1, path)
-            topology.hfi(hfi, ports=ports, guid=options.get("guid"), host=host, place=path)
+        _only(options, ("hfis", "ports", "guid", "lid"), path)
+        hfis, ports = _integer(options, "hfis", 1, path), _integer(options, "ports", 1, path)
+        for node in host_nodes(host, hfis, ports, _listed(options, "guid"), _listed(options, "lid")):
+            topology.add(replace(node, place=path))
     links = data.get("links") or []
     if not isinstance(links, list):
         raise TopologyError("links: a list of [END, END] or {ends: [END, END]} is expected")
@@ -75,6 +96,11 @@ def _add_link(topology: Topology, link: Any, path: str) -> None:
             except (QuantityError, FabricError) as error:
                 raise TopologyError(f"{path}: {option.key}: {error}") from None
     topology.cable(ends[0], ends[1], LinkConfig(**values), place=path)
+
+
+def _listed(options: Mapping[str, Any], key: str) -> list[int]:
+    value = options.get(key)
+    return [] if value is None else list(value) if isinstance(value, list | tuple) else [value]
 
 
 def _section(data: Mapping[str, Any], key: str) -> dict[str, Mapping[str, Any]]:

@@ -67,6 +67,9 @@ _OTHER_FORMS: Final = (
 )
 """Forms that are not read, by how a line begins."""
 _OWN_RATE: Final = re.compile(r"\brate=(\S+) latency=(\S+)")
+_OWN_LID: Final = re.compile(r"lid ([0-9]+) lmc ")
+"""How the remark at a port of an adapter begins: with its own LID; that of the far end follows its description."""
+_PORT0_LID: Final = re.compile(r"port 0 lid ([0-9]+)")
 _DESCRIPTION: Final = re.compile(r'"([^"]*)"')
 
 
@@ -76,6 +79,8 @@ class _IbnetPort:
     far: str
     far_port: int
     link: LinkConfig
+    lid: int = 0
+    """Of the port itself, of an adapter; 0: it is not said."""
 
 
 @dataclass(slots=True)
@@ -88,6 +93,8 @@ class _Block:
     ident: str
     guid: int | None
     description: str
+    lid: int = 0
+    """Of port 0, of a switch; 0: it is not said."""
     whole: str = ""
     """The node of which this is a part: one with more than two ports becomes several HFIs of a host."""
     cabled: dict[int, _IbnetPort] = field(default_factory=dict)
@@ -116,11 +123,17 @@ def loads(text: str, source: str = "<text>") -> Topology:
     for ident, block in blocks.items():
         place = f"{source}:{block.line}"
         if block.kind is NodeKind.SWITCH:
-            topology.switch(names[ident], ports=block.ports, guid=block.guid, place=place)
+            topology.switch(names[ident], ports=block.ports, guid=block.guid, place=place, lid=block.lid)
         else:
             host = host_in(block.description) or block.whole
+            cabled = block.cabled
             topology.hfi(
-                names[ident], ports=block.ports, guid=block.guid, host=names.get(host, host), place=place
+                names[ident],
+                ports=block.ports,
+                guid=block.guid,
+                host=names.get(host, host),
+                place=place,
+                lids=[cabled[at].lid if at in cabled else 0 for at in range(1, block.ports + 1)],
             )
     _check_names(blocks, source, last_line)
     for ident, block in blocks.items():
@@ -244,7 +257,9 @@ def _node(match: re.Match[str], values: dict[str, int], number: int) -> _Block:
     guid = next((values[key] for key in (of_word, "hcaguid", "nodeguid") if key in values), None)
     count = int(ports)
     described = _DESCRIPTION.search(comment or "")
-    return _Block(number, kind, count, ident, guid, described[1].strip() if described else "")
+    lid = _PORT0_LID.search(comment or "") if kind is NodeKind.SWITCH else None
+    said = described[1].strip() if described else ""
+    return _Block(number, kind, count, ident, guid, said, int(lid[1]) if lid else 0)
 
 
 def _add_port(block: _Block, match: re.Match[str], number: int, place: str) -> None:
@@ -253,7 +268,9 @@ def _add_port(block: _Block, match: re.Match[str], number: int, place: str) -> N
         raise TopologyError(
             f'{place}: port {port} of "{block.ident}" is already cabled in line {block.cabled[port].line}'
         )
-    block.cabled[port] = _IbnetPort(number, match[3], int(match[4]), _link(match[6], match[7] or "", place))
+    own = _OWN_LID.match(match[7] or "") if block.is_hfi else None
+    link = _link(match[6], match[7] or "", place)
+    block.cabled[port] = _IbnetPort(number, match[3], int(match[4]), link, int(own[1]) if own else 0)
 
 
 def _link(options: str, comment: str, place: str) -> LinkConfig:

@@ -9,7 +9,7 @@ topology.build(fabric)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.base.errors import TopologyError
 from hfi_sim.base.instants import to_seconds
+from hfi_sim.base.types import LID_MULTICAST_FIRST, Guid
 from hfi_sim.engine.link.config import PLAIN_LINK, LinkConfig
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.nodes.hfi import NetdevFactory
@@ -53,6 +54,8 @@ class Node:
     """The host that an HFI sits in; several HFIs may share one."""
     place: str = ""
     """Where it was described, for messages: `lab.yaml:7`."""
+    lids: tuple[int, ...] = ()
+    """The base LIDs of its ports in order, of a switch that of port 0; 0, or no more: as the subnet manager likes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,14 +113,23 @@ class Topology:
     # --- building up ---------------------------------------------------------------------------------------
 
     def hfi(
-        self, name: str, *, ports: int = 1, guid: int | None = None, host: str = "", place: str = ""
+        self,
+        name: str,
+        *,
+        ports: int = 1,
+        guid: int | None = None,
+        host: str = "",
+        place: str = "",
+        lids: Iterable[int] = (),
     ) -> Node:
         """Add an HFI of `host` (its own name unless given) with 1 or 2 ports."""
-        return self.add(Node(name, NodeKind.HFI, ports, guid, host or name, place))
+        return self.add(Node(name, NodeKind.HFI, ports, guid, host or name, place, tuple(lids)))
 
-    def switch(self, name: str, *, ports: int = 64, guid: int | None = None, place: str = "") -> Node:
+    def switch(
+        self, name: str, *, ports: int = 64, guid: int | None = None, place: str = "", lid: int = 0
+    ) -> Node:
         """Add a switch with ports 1 to `ports`."""
-        return self.add(Node(name, NodeKind.SWITCH, ports, guid, "", place))
+        return self.add(Node(name, NodeKind.SWITCH, ports, guid, "", place, (lid,) if lid else ()))
 
     def add(self, node: Node) -> Node:
         """Add a node; one whose name is taken is a problem of the topology."""
@@ -227,14 +239,20 @@ class Topology:
 
     def _node_problems(self) -> Iterator[str]:
         guids: dict[int, str] = {}
+        lids: dict[int, str] = {}
         for node in self.nodes.values():
             limit = MAX_HFI_PORTS if node.kind is NodeKind.HFI else self.switch_ports_max
             if not 1 <= node.ports <= limit:
                 kind = "an HFI" if node.kind is NodeKind.HFI else "a switch"
                 yield f"{_at(node.place)}node {node.name!r} has {node.ports} ports; {kind} has 1 to {limit}"
+            where = f"{_at(node.place)}node {node.name!r}: "
+            for lid in filter(None, node.lids):
+                if not 0 < lid < LID_MULTICAST_FIRST:
+                    yield f"{where}LID {lid:#x} is not 1 to {LID_MULTICAST_FIRST - 1:#x}"
+                if (other := lids.setdefault(lid, node.name)) != node.name or node.lids.count(lid) > 1:
+                    yield f"{where}LID {lid:#x} is already that of {other!r}"
             if node.guid is None:
                 continue
-            where = f"{_at(node.place)}node {node.name!r}: "
             if node.guid in guids:
                 yield f"{where}GUID {node.guid:#018x} is already that of {guids[node.guid]!r}"
             if not 0 < node.guid < 1 << 64:
@@ -266,6 +284,17 @@ class Topology:
             raise TopologyError("\n".join(found))
 
     # --- building ------------------------------------------------------------------------------------------
+
+    def lids(self, fabric: Fabric) -> dict[Guid, int]:
+        """Return the LIDs that ports and switches are to have, by their GUIDs, on a fabric that was built of this."""
+        found: dict[Guid, int] = {}
+        for node in self.nodes.values():
+            if node.kind is NodeKind.SWITCH:
+                guids = [fabric.switches[node.name].node_guid]
+            else:
+                guids = [port.guid for port in fabric.hfis[node.name].ports.values()]
+            found |= {guid: lid for guid, lid in zip(guids, node.lids, strict=False) if lid}
+        return found
 
     def build(
         self,

@@ -41,6 +41,7 @@ class _Node:
     """How many it is said to have; 0: it is not said."""
     used: set[int] = field(default_factory=set)
     rates: dict[int, float] = field(default_factory=dict)
+    lids: dict[int, int] = field(default_factory=dict)
 
 
 class _Reader:
@@ -126,6 +127,7 @@ class _Reader:
             node = self.node(element)
             for port in element.iterfind("PortInfo"):
                 number = self.number(port, "PortNum", _text(port, "PortNum"))
+                node.lids[number] = int(_text(port, "EndPortLID") or "0", 0)
                 speed = int(_text(port, "LinkSpeedActive_Int") or "0", 0)
                 lanes = int(_text(port, "LinkWidthActive_Int") or "0", 0).bit_length()
                 node.rates[number] = _LANE_BPS.get(speed, 0) * lanes
@@ -178,11 +180,12 @@ def _topology(reader: _Reader, links: list[tuple[End, End, LinkConfig]]) -> Topo
         most = max(node.used, default=1)
         if node.is_hfi:
             host = host_in(node.description)
-            topology.hfi(
-                names[node.ident], ports=max(most, min(node.ports, MAX_HFI_PORTS)), guid=node.guid, host=host
-            )
+            ports = max(most, min(node.ports, MAX_HFI_PORTS))
+            lids = [node.lids.get(number, 0) for number in range(1, ports + 1)]
+            topology.hfi(names[node.ident], ports=ports, guid=node.guid, host=host, lids=lids)
         else:
-            topology.switch(names[node.ident], ports=node.ports or max(_EDGE_PORTS, most), guid=node.guid)
+            ports = node.ports or max(_EDGE_PORTS, most)
+            topology.switch(names[node.ident], ports=ports, guid=node.guid, lid=node.lids.get(0, 0))
     for a, b, link in links:
         topology.cable((names[a[0]], a[1]), (names[b[0]], b[1]), link)
     topology.left_out += reader.left_out

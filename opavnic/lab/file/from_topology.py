@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from hfi_sim.base.errors import TopologyError
 from hfi_sim.base.quantities import rate_text
 from hfi_sim.base.text import counted
+from hfi_sim.base.types import LID_MULTICAST_FIRST
 from hfi_sim.engine.link.config import PLAIN_LINK, LinkConfig
 from hfi_sim.fabric.topology import NodeKind, Topology
 from hfi_sim.fabric.topology.explicit import from_data, hfi_names
-from hfi_sim.fabric.topology.model import End, end_text
+from hfi_sim.fabric.topology.model import End, Node, end_text
+from hfi_sim.nodes.hfi import system_guid
 from opavnic.lab.file.members import HostPorts
 from opavnic.lab.file.topology import cut_off
 from opavnic.world.em_node import EM_NODE
@@ -65,14 +67,10 @@ def lab_of(topology: Topology, name: str, source: str) -> LabOfFile:
     changed += [f"{node.name} is {new[node.name]}" for node in switches if node.name != new[node.name]]
     if changed:
         left_out.append(f"names that a lab cannot have: {_some(changed)}")
-    if any(node.guid is not None for node in topology.nodes.values()):
-        left_out.append("GUIDs and LIDs: the lab gives its own")
+    ids = _Ids(topology.nodes.values())
     data: dict[str, Any] = {
-        "switches": {new[node.name]: {"ports": node.ports} for node in switches},
-        "hosts": {
-            renamed[host]: {"hfis": len(nodes), "ports": max(node.ports for node in nodes)}
-            for host, nodes in hosts.items()
-        },
+        "switches": {new[node.name]: _switch(node, ids) for node in switches},
+        "hosts": {renamed[host]: _host(nodes, ids) for host, nodes in hosts.items()},
         "links": [{"ends": [_end(cable.a, new), _end(cable.b, new)]} for cable in cables],
     }
     if not switches:
@@ -92,6 +90,7 @@ def lab_of(topology: Topology, name: str, source: str) -> LabOfFile:
         raise TopologyError(
             f"{source}: no host has a cable to the switches that the node of the managers is at"
         )
+    left_out += ids.left_out
     text = "\n".join(
         [
             f"# {source}, made by `opavnic init --from`",
@@ -100,10 +99,7 @@ def lab_of(topology: Topology, name: str, source: str) -> LabOfFile:
             "  topology:",
             "    kind: explicit",
             "    switches:",
-            *(
-                f"      {_key(switch)}: {{ports: {told['ports']}}}"
-                for switch, told in data["switches"].items()
-            ),
+            *(f"      {_key(switch)}: {_options(told)}" for switch, told in data["switches"].items()),
             "    links:",
             *(f"      - {link}" for link in links),
             "hosts:",
@@ -145,8 +141,68 @@ def _link(ends: list[str], link: LinkConfig) -> str:
     return f"{{ends: {pair}, {', '.join(said)}}}" if said else pair
 
 
-def _options(told: Mapping[str, int]) -> str:
-    return f"{{{', '.join(f'{key}: {value}' for key, value in told.items() if value != 1)}}}"
+def _options(told: Mapping[str, Any]) -> str:
+    return f"{{{', '.join(f'{key}: {_value(key, value)}' for key, value in told.items() if value != 1)}}}"
+
+
+def _value(key: str, value: Any) -> str:
+    if isinstance(value, list):
+        return (
+            _value(key, value[0]) if len(value) == 1 else f"[{', '.join(_value(key, one) for one in value)}]"
+        )
+    return f"{value:#018x}" if key == "guid" else str(value)
+
+
+class _Ids:
+    """The GUIDs and LIDs of a file that a lab can have."""
+
+    def __init__(self, nodes: Iterable[Node]) -> None:
+        self._guids: dict[int, int] = {}
+        self._lids: set[int] = set()
+        self._twice: list[str] = []
+        self._without = 0
+        for node in nodes:
+            if node.guid is None or system_guid(node.guid) in self._guids:
+                self._without += 1
+            else:
+                self._guids[system_guid(node.guid)] = node.guid
+
+    def of_nodes(self, nodes: Sequence[Node], ports: int) -> dict[str, Any]:
+        """Return the keys of a switch, or of a host with HFIs. Args: ports: LIDs of each node."""
+        guids = [node.guid for node in nodes]
+        found: dict[str, Any] = {}
+        if all(guid is not None and self._guids.get(system_guid(guid)) == guid for guid in guids):
+            found["guid"] = guids
+        lids = [self._free(lid) for node in nodes for lid in (*node.lids, *([0] * ports))[:ports]]
+        while lids and not lids[-1]:
+            lids.pop()
+        return found | ({"lid": lids} if lids else {})
+
+    def _free(self, lid: int) -> int:
+        if not lid or lid in self._lids or lid >= LID_MULTICAST_FIRST:
+            self._twice += [f"{lid:#x}"] if lid else []
+            return 0
+        self._lids.add(lid)
+        return lid
+
+    @property
+    def left_out(self) -> list[str]:
+        """What the lab gives itself."""
+        found = []
+        if self._without:
+            found.append(
+                f"GUIDs of {counted(self._without, 'node')}, which the file lacks or gives twice: the lab's own"
+            )
+        if not self._lids:
+            found.append("LIDs, which the file lacks: the lab's own")
+        if self._twice:
+            found.append(f"LIDs that are there twice, or no unicast LIDs: {_some(self._twice)}")
+        return found
+
+
+def _host(nodes: Sequence[Node], ids: _Ids) -> dict[str, Any]:
+    ports = max(node.ports for node in nodes)
+    return {"hfis": len(nodes), "ports": ports, **ids.of_nodes(nodes, ports)}
 
 
 def _key(name: str) -> str:
@@ -165,3 +221,7 @@ def _some(items: Iterable[str]) -> str:
 
 def _reasons(apart: Mapping[str, str]) -> list[str]:
     return [f"{host} ({why})" for host, why in apart.items()]
+
+
+def _switch(node: Node, ids: _Ids) -> dict[str, Any]:
+    return {"ports": node.ports, **{key: one for key, (one,) in ids.of_nodes([node], 1).items()}}

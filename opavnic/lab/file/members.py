@@ -1,4 +1,4 @@
-"""What the members of a virtual switch name: ports of hosts.
+"""The HFIs of hosts, and what the members of a virtual switch name of them: ports.
 
 h2       the first port of a host         h2.2     the first port of an HFI
 h2.2:1   a port                           0x...    a port by its GUID
@@ -10,14 +10,56 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Final
+
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from hfi_sim.base.did_you_mean import hint
+from hfi_sim.base.text import counted
+from hfi_sim.base.types import LID_MULTICAST_FIRST
 from hfi_sim.fabric.topology.explicit import hfi_names
 from opavnic.world.host_backends.given import INTERFACE_NAME_MAX, interface_name
-from vema.base.sections import parse_subnets
+from vema.base.sections import Section, parse_subnets
 from vema.base.types import MAX_VPORTS
 from vema.em.desired.problems import KeyPath, Problem
+
+
+def _listed(value: object) -> object:
+    if value is None or isinstance(value, list | tuple):
+        return tuple(value or ())
+    return (value,)
+
+
+_NUMBERS: Final = WithJsonSchema(
+    {"anyOf": [{"type": "integer"}, {"type": "array", "items": {"type": "integer"}}]}
+)
+
+
+class HfiKeys(Section):
+    """What stands in the machine."""
+
+    hfis: Annotated[int, Field(strict=True, ge=1, le=16)] = 1
+    ports: Annotated[int, Field(strict=True, ge=1, le=2)] = 1
+    """Number of ports of each HFI."""
+    guid: Annotated[
+        tuple[Annotated[int, Field(strict=True, ge=1, lt=1 << 64)], ...], BeforeValidator(_listed), _NUMBERS
+    ] = ()
+    """Node GUIDs of its HFIs, one or a list; default: the fabric's choice."""
+    lid: Annotated[
+        tuple[Annotated[int, Field(strict=True, ge=0, lt=LID_MULTICAST_FIRST)], ...],
+        BeforeValidator(_listed),
+        _NUMBERS,
+    ] = ()
+    """LIDs of its ports, HFI by HFI, one or a list; 0, and the default: the subnet manager's choice. Only the built-in
+    subnet manager keeps them."""
+
+    @model_validator(mode="after")
+    def _ids_fit(self) -> HfiKeys:
+        if len(self.guid) > self.hfis:
+            raise ValueError(f"guid: {len(self.guid)} for {counted(self.hfis, 'HFI')}")
+        if len(self.lid) > self.hfis * self.ports:
+            raise ValueError(f"lid: {len(self.lid)} for {counted(self.hfis * self.ports, 'port')}")
+        return self
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ from opavnic.lab.file.fabric_model import FabricModel
 from opavnic.lab.file.guest_model import GuestKeys, guest_problems, is_guest
 from opavnic.lab.file.host_setup import HostSetup, host_numbers, setup_problems
 from opavnic.lab.file.members import (
+    HfiKeys,
     HostPort,
     HostPorts,
     is_guid,
@@ -120,12 +121,9 @@ FaultText = Annotated[
 ]
 
 
-class Host(HostSetup, GuestKeys):
+class Host(HfiKeys, HostSetup, GuestKeys):
     """One machine with HFIs: a network namespace of the lab's own, or something that was there before."""
 
-    hfis: Annotated[int, Field(strict=True, ge=1, le=16)] = 1
-    ports: Annotated[int, Field(strict=True, ge=1, le=2)] = 1
-    """Number of ports of each HFI."""
     may_manage: Annotated[bool, Field(strict=True)] | None = None
     """Whether its programs may manage the fabric: its ports are full members of the management partition (0xffff).
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hfi_sim.fabric.fabric import Fabric
-from hfi_sim.fabric.topology import SHAPES, Node, NodeKind, Topology, generate
-from hfi_sim.fabric.topology.explicit import from_data, hfi_names
+from hfi_sim.fabric.topology import SHAPES, NodeKind, Topology, generate
+from hfi_sim.fabric.topology.explicit import from_data, host_nodes
 from opavnic.lab.file.fabric_model import EXPLICIT, FabricModel
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ def lab_topology(fabric: FabricModel, hosts: Mapping[str, Host], first: Sequence
     if kind == EXPLICIT:
         return _explicit(fabric, hosts, first)
     hfis = [
-        Node(hfi, NodeKind.HFI, host.ports, host=name)
+        node
         for name, host in hosts.items()
-        for hfi in hfi_names(name, host.hfis)
+        for node in host_nodes(name, host.hfis, host.ports, host.guid, host.lid)
     ]
     if SHAPES[kind].grows:
         topology = generate(kind, hosts=[*first, *hfis], **options)
@@ -44,7 +44,10 @@ def _explicit(fabric: FabricModel, hosts: Mapping[str, Host], first: Sequence[st
     topology = from_data(
         {
             "switches": section.switches,
-            "hosts": {name: {"hfis": host.hfis, "ports": host.ports} for name, host in hosts.items()},
+            "hosts": {
+                name: {"hfis": host.hfis, "ports": host.ports, "guid": host.guid, "lid": host.lid}
+                for name, host in hosts.items()
+            },
             "links": [{"ends": cable.ends} for cable in section.links or ()],
         }
     )
