@@ -1,7 +1,8 @@
 """The counters of an HFI in sysfs: `ports/N/counters`, as the IB core has them, and `hw_counters`, as hfi1 has them.
 
 All are the registers that the port's performance management agent answers from: what `opapmaquery` clears is cleared
-here. Of hfi1's more than 100 names in `hw_counters`, those are here for which this fabric has the value.
+here. Of hfi1's more than 100 names in `hw_counters`, those are here for which this fabric has the value, as Linux 6.1
+spells them: `,32` marks a register of 32 bits.
 
 Source: drivers/infiniband/core/sysfs.c of Linux; chip.c of hfi1, `dev_cntrs` and `port_cntrs`.
 """
@@ -23,18 +24,18 @@ _LIFESPAN_MS: Final = "10"
 _OF_THE_PORT: Final[Mapping[str, str]] = {
     "TxPkt": "xmit_pkts",
     "TxWait": "xmit_wait",
-    "TxDropped": "xmit_discards",
+    "TxDropped,32": "xmit_discards",
     "RxPkt": "rcv_pkts",
-    "LinkDown": "link_downed",
-    "XmitDscd": "xmit_discards",
+    "SwLinkDown,32": "link_downed",
+    "XmitDscd,32": "xmit_discards",
     "XmitCstrErr": "xmit_constraint_errors",
     "RcvCstrErr": "rcv_constraint_errors",
 }
 _OF_ITS_VLS: Final[Mapping[str, str]] = {
-    "TxFlitVL": "xmit_data",
-    "TxPktVL": "xmit_pkts",
-    "TxWaitVL": "xmit_wait",
-    "XmitDscdVL": "xmit_discards",
+    "TxFlitVL{}": "xmit_data",
+    "TxPktVL{}": "xmit_pkts",
+    "TxWaitVL{}": "xmit_wait",
+    "XmitDscdVl{},32": "xmit_discards",
 }
 _WORDS: Final[Mapping[str, str]] = {"TxWords": "xmit_data", "RxWords": "rcv_data"}
 _OF_THE_DEVICE: Final[Mapping[str, str]] = {
@@ -49,9 +50,9 @@ _OF_THE_DEVICE: Final[Mapping[str, str]] = {
     "DcRecvErr": "rcv_errors",
     "DcRmtPhyErr": "rcv_remote_physical_errors",
     "DcFmCfgErr": "fm_config_errors",
-    "DcUncErr": "uncorrectable_errors",
-    "RcvOverflow": "excessive_buffer_overruns",
-    "RxReplay": "local_link_integrity_errors",
+    "DcUnctblErr": "uncorrectable_errors",
+    "RcvOverflow,32": "excessive_buffer_overruns",
+    "DcRxReplay": "local_link_integrity_errors",
 }
 
 
@@ -80,7 +81,7 @@ def add_port_counters(tree: Tree, path: str, port: HfiPort) -> None:
         tree.text(f"{hardware}/{name}", register(source, _WORDS_PER_FLIT))
     for name, source in _OF_ITS_VLS.items():
         for vl in _VLS:
-            tree.text(f"{hardware}/{name}{vl}", of_vl(source, vl))
+            tree.text(f"{hardware}/{name.format(vl)}", of_vl(source, vl))
 
 
 def add_device_counters(tree: Tree, path: str, hfi: Hfi) -> None:
