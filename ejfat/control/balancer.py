@@ -16,7 +16,7 @@ from ejfat.base.errors import BadRequestError, ControlError, ExhaustedError, Unk
 from ejfat.control.chains import Chain
 from ejfat.control.epochs import demands as slot_demands
 from ejfat.control.epochs import programming
-from ejfat.control.epochs.calendar import Claim, apportion, shares, spread
+from ejfat.control.epochs.calendar import Claim, apportion, scatter, shares, spread
 from ejfat.control.epochs.demands import UNASSIGNED, SlotRange
 from ejfat.control.epochs.epochs import EpochManager
 from ejfat.control.epochs.prefixes import TICKS
@@ -107,6 +107,8 @@ class ReservedInstance:
     """Where it is a worker itself, by number."""
     rewrites: dict[int, Rewrite] = field(default_factory=dict)
     """Members in the data plane's table, including those of ended sessions."""
+    _scattered: str = ""
+    """The seed of the last calendar; see `_seed`."""
     _touched: set[str] = field(default_factory=set)
     _reweighed_at: float | None = None
     _moved_at: float | None = None
@@ -501,12 +503,17 @@ class ReservedInstance:
         if self.strategy is Strategy.EXPLICIT:
             return (UNASSIGNED,) * SLOTS
         wanted = self.wanted()
-        if current is not None:
+        if current is not None and self._scattered == self._seed():
             have = shares(current.members)
             moved = sum(abs(wanted.get(m, 0) - have.get(m, 0)) for m in wanted.keys() | have.keys()) // 2
             if not moved or (moved < self.policy.min_change and wanted.keys() == have.keys()):
                 return None
-        return spread(wanted)
+        return scatter(spread(wanted), self._seed())
+
+    def _seed(self) -> str:
+        """Return by what slots are scattered; empty, unless packets come from a load balancer upstream."""
+        upstream = sorted(str(address) for chain in self.chains.values() for address in chain.upstream)
+        return f"{self.target.lb_id} {' '.join(upstream)}" if upstream else ""
 
     def _demanded_calendar(self) -> tuple[int, ...]:
         ready = sorted(self.ready, key=lambda session: session.session_id)
@@ -522,10 +529,10 @@ class ReservedInstance:
         calendar = self._calendar()
         if calendar is None or (current is not None and calendar == current.members):
             return []
-        if current is None:
-            return self.epochs.begin(calendar)
         try:
-            return self.epochs.prepare(calendar)
+            updates = self.epochs.begin(calendar) if current is None else self.epochs.prepare(calendar)
+            self._scattered = self._seed()
+            return updates
         except ControlError:
             self.refusals += 1
             return []

@@ -2,13 +2,14 @@
 
 Source: the rules of the public control plane (min and max factor, mean weight 1000).
 Differs: shares are rounded so that every slot is assigned exactly once, and the slots of a member are spread evenly
-    instead of shuffled; `test_calendar_*` pin both.
+    instead of shuffled, unless the load balancer is behind another one; `test_calendar_*` pin both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 
 from ejfat.tables.schema import SLOTS
 
@@ -95,6 +96,18 @@ def spread(counts: Mapping[int, int]) -> tuple[int, ...]:
         for turn in range(count)
     )
     return tuple(member for _, member in wishes)
+
+
+def scatter(calendar: Sequence[int], seed: str) -> tuple[int, ...]:
+    """Return the calendar with its slots in an order that `seed` gives; "" leaves it as it is.
+
+    An event has the same slot in each load balancer of a chain. If all of them spread slots alike, those that one sends
+    to another would all be of one of its members.
+    """
+    if not seed:
+        return tuple(calendar)
+    order = sorted(range(len(calendar)), key=lambda slot: sha256(f"{seed} {slot}".encode()).digest())
+    return tuple(calendar[slot] for slot in order)
 
 
 def shares(calendar: Sequence[int]) -> dict[int, int]:

@@ -97,6 +97,24 @@ class Bench:
         return [tick for tick, where in self.events.items() if len(where) > 1]
 
 
+def test_every_worker_gets_events_of_one_slot_in_two_behind_another_load_balancer() -> None:
+    bench = Bench()
+    bench.register(worker(1), worker(2))
+    bench.advance()
+    bench.send(100)
+    bench.balancer.add_chain("", "1", "", "10.0.9.1", "")
+    for _ in range(8):
+        bench.advance(1)
+        bench.send(100)
+    bench.events.clear()
+    bench.send(512)
+    odd = [where for tick, where in bench.events.items() if tick % 2]
+    counts = [odd.count({f"10.0.1.{n}"}) for n in (1, 2)]
+    assert sum(counts) == 256
+    assert min(counts) > 64
+    assert (bench.split, bench.lost) == ([], [])
+
+
 def test_weights_of_registration_give_shares() -> None:
     bench = Bench()
     bench.register(worker(1), worker(2, weight=2), worker(3))

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ejfat.control.epochs.calendar import Claim, apportion, shares, spread
+from ejfat.control.epochs.calendar import Claim, apportion, scatter, shares, spread
 
 claims = st.dictionaries(
     st.integers(0, 0xFFFE),
@@ -61,6 +61,20 @@ def test_spread_gives_every_member_its_slots(claims: dict[int, Claim]) -> None:
     counts = {member: count for member, count in apportion(claims).items() if count}
     assert shares(spread(counts)) == counts
     assert len(spread(counts)) == 512
+
+
+@given(claims=plain, seed=st.text(max_size=20))
+def test_scatter_leaves_each_member_its_slots(claims: dict[int, Claim], seed: str) -> None:
+    counts = {member: count for member, count in apportion(claims).items() if count}
+    assert shares(scatter(spread(counts), seed)) == counts
+
+
+def test_scatter_gives_the_slots_of_a_member_upstream_to_all_members() -> None:
+    plain = spread({1: 256, 2: 256})
+    first, second = scatter(plain, "0 10.0.0.1"), scatter(plain, "0 10.0.0.2")
+    for upstream, calendar in ((plain, first), (first, second), (plain, second)):
+        reached = [calendar[slot] for slot in range(512) if upstream[slot] == 1]
+        assert 64 <= reached.count(1) <= 192
 
 
 @given(claims=plain)
