@@ -154,13 +154,13 @@ def test_vport_in_place_of_another_is_found_where_it_belongs() -> None:
 def test_em_knows_after_each_trap_whether_the_agent_would_send_another() -> None:
     window, agent = TrapWindow(), TrapLimiter()
     sent = []
-    for now in (0, 0, 0.1, 0.2, 0.3, 0.4, 1.0, 1.07, 1.08, 1.09, 1.1, 2.1, 2.14, 2.15, 2.16, 9, 9.5, 11):
+    for now in (0, 0, 0.1, 0.2, 0.3, 0.4, 1.0, 1.073, 1.074, 1.09, 1.1, 2.1, 2.14, 2.147, 2.15, 9, 9.5, 11):
         silent = window.silent(now)
         assert agent.admit(now, has_sink=True) is not silent, now
         if not silent:
             window.seen(now)
             sent.append(now)
-    assert sent == [0, 0, 0.1, 0.2, 0.3, 1.08, 1.09, 1.1, 2.1, 2.14, 2.16, 9, 9.5, 11]
+    assert sent == [0, 0, 0.1, 0.2, 0.3, 1.074, 1.09, 1.1, 2.1, 2.14, 2.15, 9, 9.5, 11]
 
 
 def test_scan_ends_after_as_many_free_numbers_beyond_the_last_vport_as_it_was_told() -> None:
