@@ -10,11 +10,20 @@ from typing import Final
 
 from hfi_sim.wire.header import Header, WireHeader
 from hfi_sim.wire.mad.attributes import SubnetAttrId
-from hfi_sim.wire.mad.header import BASE_VERSION_IB, RESPONSE_BIT, MadClass, MadHeader, Method, RmppHeader
+from hfi_sim.wire.mad.header import (
+    BASE_VERSION_IB,
+    DATA_OFFSET_VENDOR,
+    RESPONSE_BIT,
+    MadClass,
+    MadHeader,
+    Method,
+    RmppHeader,
+)
 from hfi_sim.wire.mad.rmpp import Rmpp, RmppFlag, RmppType
 from hfi_sim.wire.mad.sa_attributes import CLASS_VERSION_OPA
 from hfi_sim.wire.mad.smp_header import DIRECTION, DirectedHeader, IbDirectedHeader, LidRoutedHeader
 from hfi_sim.wire.sa.message import DATA_AT, OFFSET_UNIT, SaHeader
+from opavnic.decode import meanings
 from opavnic.decode.describe import MadPart
 from opavnic.management.management_attributes import (
     ADMINISTRATION,
@@ -24,6 +33,7 @@ from opavnic.management.management_attributes import (
     SUBNET_IB,
     Kind,
 )
+from vema.attributes.attr_id import VALUE_KINDS
 
 _SUBNET_CLASSES: Final = (MadClass.SUBN_LID, MadClass.SUBN_DIRECTED)
 _DATA_IB, _END_IB = 64, 128
@@ -43,6 +53,8 @@ def layers(header: MadHeader, mad: bytes) -> Iterator[MadPart]:
         found = _administration(header, mad)
     elif header.mgmt_class == MadClass.PERFORMANCE and header.base_version != BASE_VERSION_IB:
         found = _performance(header, mad)
+    elif header.mgmt_class == MadClass.EMA:
+        found = _ethernet(header)
     for layer in found:
         if layer.start + layer.header.size > len(mad):
             return
@@ -152,6 +164,14 @@ def _performance(header: MadHeader, mad: bytes) -> Iterator[MadPart]:
             if block is not None:
                 yield MadPart(block.title, block, at)
                 at += block.size
+
+
+def _ethernet(header: MadHeader) -> Iterator[MadPart]:
+    """Yield the attribute of an agent; none of a question, or of an answer that says no."""
+    kind = VALUE_KINDS.get(header.attr_id)
+    is_response = bool(header.method & RESPONSE_BIT)
+    if kind is not None and header.method != Method.GET and not (is_response and header.status):
+        yield MadPart(meanings.attribute(MadClass.EMA, header.attr_id), kind.HEADER, DATA_OFFSET_VENDOR)
 
 
 def _ones(header: Header, name: str, mad: bytes) -> int:

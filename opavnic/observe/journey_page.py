@@ -11,7 +11,7 @@ from opavnic.decode.decided import DECIDED
 from opavnic.decode.describe import DescribedField, describe_packet
 from opavnic.decode.summary import summarize
 from opavnic.management.management_layout import layers
-from opavnic.observe.html_page import table
+from opavnic.observe.html_page import drawing, table
 from opavnic.observe.journeys import Hop, Journey
 
 _WIDTH, _ROW, _BITS, _LEFT, _TOP = 1120, 46, 64, 50, 18
@@ -27,7 +27,7 @@ def journey_html(journey: Journey, waits: Mapping[str, str] | None = None) -> st
     """
     parts = [
         f"<p><code>{xml_text(visible(summarize(journey.packet)))}</code></p>",
-        f'<div class="drawing">{way_svg(journey)}</div>',
+        drawing(way_svg(journey), "way of the packet"),
         table(
             ("time", "link", "what", *(("queue and credits now",) if waits else ())),
             [_hop_row(hop, journey, waits) for hop in journey.hops],
@@ -38,7 +38,7 @@ def journey_html(journey: Journey, waits: Mapping[str, str] | None = None) -> st
         fields = describe_packet(journey.packet, None, layers).fields
     except WireError as error:
         return "\n".join([*parts, f"<p>{xml_text(str(error))}</p>"])
-    parts += [f'<div class="drawing">{header_svg(fields)}</div>']
+    parts += [drawing(header_svg(fields), "header of the packet")]
     rows = [
         (found.layer, found.where, found.name, str(found.value), found.meaning, DECIDED.get(found.name, ""))
         for found in fields

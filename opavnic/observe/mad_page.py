@@ -9,7 +9,7 @@ from hfi_sim.base.errors import WireError
 from hfi_sim.base.text import counted, visible, xml_text
 from opavnic.decode.describe import describe_packet
 from opavnic.management.management_layout import layers
-from opavnic.observe.html_page import page, table
+from opavnic.observe.html_page import drawing, page, table
 from opavnic.observe.mad_sequence import KEY, MESSAGES_DRAWN, Message, sequence_svg
 
 _ANCHOR: Final = "mad-"
@@ -30,12 +30,12 @@ def mad_parts(found: Sequence[Message], decoded: int) -> Iterator[str]:
         f"<p>{counted(len(found), 'MAD')}, {wrong} lost or refused; the last {min(len(found), MESSAGES_DRAWN)} are "
         f"drawn. {KEY} A click leads to the fields.</p>"
     )
-    yield f'<div class="drawing">{sequence_svg(found, link="#" + _ANCHOR)}</div>'
-    for message in found[-decoded:]:
-        ends = f"{message.journey.source} to {message.journey.target}"
+    yield drawing(sequence_svg(found, link="#" + _ANCHOR), "sequence of MADs")
+    for message in found[-decoded:]:  # browsers open what holds the target of a link
+        ends = f"{message.source} to {message.target}"
         yield (
-            f'<details id="{_ANCHOR}{message.number}"><summary>{message.number}. {xml_text(visible(ends))}: '
-            f"{xml_text(message.text)}</summary>{_fields(message.journey.packet)}</details>"
+            f"<details><summary>{message.number}. {xml_text(visible(ends))}: {xml_text(message.text)}</summary>"
+            f'<div id="{_ANCHOR}{message.number}">{_fields(message.journey.packet)}</div></details>'
         )
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from hfi_sim.base.errors import WireError
 from hfi_sim.base.text import visible, xml_text
+from hfi_sim.base.types import LID_PERMISSIVE
 from hfi_sim.wire.l4 import L4, FmHeader
 from hfi_sim.wire.lrh16b import SIZE as HEADER_SIZE
 from hfi_sim.wire.lrh16b import Lrh16B
@@ -32,6 +34,9 @@ class Message:
     number: int
     """Its place among the messages, from 1."""
     journey: Journey
+    source: str
+    """Its lane: the node that sent it, or its LID where only links of others were watched."""
+    target: str
     method: str
     attribute: str
     status: int
@@ -59,19 +64,26 @@ def messages(seen: Iterable[Journey]) -> list[Message]:
     """Return the MADs among packets, in order; what is damaged is left out, as its receiver does."""
     found: list[Message] = []
     sent: dict[object, int] = {}
+    seen = list(seen)
+    passing = _passing(seen)
     for journey in seen:
         try:
-            if Lrh16B.parse(journey.packet).l4 != L4.FM:
+            lrh = Lrh16B.parse(journey.packet)
+            if lrh.l4 != L4.FM:
                 continue
             mad = MadHeader.parse(journey.packet[HEADER_SIZE + FmHeader.SIZE :])
         except WireError:
             continue
-        key = journey.source, journey.target, mad.method, mad.tid, mad.attr_id, mad.mgmt_class
+        source = f"LID {lrh.slid:#x}" if journey.source in passing else journey.source
+        target = f"LID {lrh.dlid:#x}" if journey.target in passing else journey.target
+        key = source, target, mad.method, mad.tid, mad.attr_id, mad.mgmt_class
         sent[key] = sent.get(key, 0) + 1
         found.append(
             Message(
                 number=len(found) + 1,
                 journey=journey,
+                source=source,
+                target=target,
                 method=meanings.mad_field("method", mad.method, mad) or f"method {mad.method:#x}",
                 attribute=meanings.attribute(mad.mgmt_class, mad.attr_id),
                 status=mad.status if mad.method & RESPONSE_BIT else 0,
@@ -83,22 +95,30 @@ def messages(seen: Iterable[Journey]) -> list[Message]:
     return found
 
 
+def _passing(seen: Iterable[Journey]) -> set[str]:
+    """Return the nodes that packets of several LIDs seem to come from: switches, where no link before was watched."""
+    lids: dict[str, set[int]] = {}
+    for journey in seen:
+        with contextlib.suppress(WireError):
+            lids.setdefault(journey.source, set()).add(Lrh16B.parse(journey.packet).slid)
+    return {node for node, its in lids.items() if len(its - {LID_PERMISSIVE}) > 1}
+
+
 def sequence_svg(found: Sequence[Message], *, link: str = "") -> str:
     """Return the drawing of messages.
 
     Args:  link: where a click on a message leads, before its number, such as `#mad-`; empty: nowhere.
     """
     shown = found[-MESSAGES_DRAWN:]
-    lanes = list(
-        dict.fromkeys(node for message in shown for node in (message.journey.source, message.journey.target))
-    )
+    lanes = list(dict.fromkeys(node for message in shown for node in (message.source, message.target)))
     width = _LEFT + _LANE * max(len(lanes), 1)
     height = _TOP + _ROW * len(shown) + _FOOT
     x = {node: _LEFT + _LANE * (index + 0.5) for index, node in enumerate(lanes)}
     begin = shown[0].journey.time_s if shown else 0.0
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
-        'font-family="monospace" font-size="11" role="img" aria-label="MADs as a sequence diagram">',
+        f'font-family="monospace" font-size="11" role="{"group" if link else "img"}" '
+        'aria-label="MADs as a sequence diagram">',
         '<rect width="100%" height="100%" fill="white"/>',
         *(_lane(visible(node), at, height) for node, at in x.items()),
         *(
@@ -134,16 +154,17 @@ def _arrow(message: Message, x: dict[str, float], y: float, begin: float, link: 
         if message.is_response
         else ""
     )
-    start, end = x[journey.source], x[journey.target]
+    start, end = x[message.source], x[message.target]
     if start == end:
         end = start + _LANE / 3
     tip = end - 7 if end > start else end + 7
-    said = f"{(journey.time_s - begin) * 1e3:.6f} ms, {journey.source} to {journey.target}: {summarize(journey.packet)}"
+    said = f"{(journey.time_s - begin) * 1e3:.6f} ms, {message.source} to {message.target}: {summarize(journey.packet)}"
     lost = journey.dropped
     if lost is not None:
         said += f"; lost on {lost.direction}: {lost.drop}"
     yield f'<a href="{link}{message.number}">' if link else "<g>"
     yield f"<title>{xml_text(said)}</title>"
+    yield f'<rect x="0" y="{y - _ROW * 0.75}" width="100%" height="{_ROW}" fill="transparent"/>'
     yield f'<text x="{_LEFT - 12}" y="{y}" text-anchor="end" fill="#5b6671">{_clock(journey.time_s - begin)}</text>'
     yield f'<line x1="{start}" y1="{y}" x2="{tip}" y2="{y}" stroke="{colour}" stroke-width="1.6"{dash}/>'
     if lost is None:

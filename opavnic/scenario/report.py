@@ -15,7 +15,7 @@ from hfi_sim.fabric.topology.draw import as_svg
 from hfi_sim.wire.l4 import L4
 from hfi_sim.wire.lrh16b import l4_of
 from opavnic.decode.summary import summarize
-from opavnic.observe.html_page import page, table
+from opavnic.observe.html_page import drawing, page, table
 from opavnic.observe.journeys import journeys
 from opavnic.observe.mad_page import mad_parts
 from opavnic.observe.mad_sequence import messages
@@ -52,7 +52,7 @@ def html_report(scenario: Scenario, name: str, outcome: str, failure: str, repea
         parts += ["<h2>Failure</h2>", f"<pre>{lines}</pre>"]
     seen = journeys(scenario.trace.records)
     lost = [journey for journey in seen if journey.dropped is not None]
-    parts += ["<h2>Fabric</h2>", f'<div class="drawing">{_topology(scenario)}</div>']
+    parts += ["<h2>Fabric</h2>", drawing(_topology(scenario), "fabric")]
     parts += ["<h2>Packets by time and place</h2>", *_packets(scenario)]
     parts += ["<h2>Packets that were lost, hop by hop</h2>", *way_parts(lost, LOST_DRAWN)]
     parts += ["<h2>MADs</h2>", *mad_parts(messages(seen), MADS_DECODED)]
@@ -63,8 +63,8 @@ def html_report(scenario: Scenario, name: str, outcome: str, failure: str, repea
 
 
 def _topology(scenario: Scenario) -> str:
-    drawing = as_svg(Topology.of_fabric(scenario.fabric), is_down=scenario.links_down.__contains__)
-    return drawing.partition("?>\n")[2]  # without the declaration of an XML document
+    svg = as_svg(Topology.of_fabric(scenario.fabric), is_down=scenario.links_down.__contains__)
+    return svg.partition("?>\n")[2]  # without the declaration of an XML document
 
 
 # --- packets -----------------------------------------------------------------------------------------------
@@ -83,7 +83,7 @@ def _packets(scenario: Scenario) -> Iterator[str]:
         + (f" {len(places) - len(shown)} more links are left out." if len(places) > len(shown) else "")
         + "</p>"
     )
-    yield f'<div class="drawing">{_packet_drawing(records, shown)}</div>'
+    yield drawing(_packet_drawing(records, shown), "packets by time and place")
 
 
 def _packet_drawing(records: Sequence[TracedPacket], places: Sequence[str]) -> str:

@@ -17,6 +17,7 @@ from opavnic.lab.file.errors import LabError
 from opavnic.observe.capture_copy import NUMBER_HEADER
 from opavnic.web.guard import Guard
 from opavnic.web.pages.fabric import FabricPage
+from opavnic.web.pages.packets import PacketsPage, mads_page
 from opavnic.web.pages.part import PartView
 from opavnic.web.pages.parts import parts_page
 from opavnic.web.pages.timeline import timeline_page
@@ -73,6 +74,14 @@ def application(watch: Watch, lab: str) -> FastAPI:
     @ui.page("/vnic/{host}/{interface}")
     def vnic(host: str, interface: str) -> None:
         vnic_page(watch, host, interface)
+
+    @ui.page("/packets")
+    def packets() -> None:
+        PacketsPage(watch)
+
+    @ui.page("/mads")
+    def mads() -> None:
+        mads_page(watch)
 
     @ui.page("/timeline")
     def timeline() -> None:

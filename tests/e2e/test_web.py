@@ -138,7 +138,41 @@ def test_path_says_queue_and_credit_of_each_hop(page: Page) -> None:
     page.get_by_text("sw0:3->h2:1: VL 0: 0 bytes wait, 65,536 bytes of credit").wait_for()
 
 
-PATHS = ("/", "/vnics", "/vnic/h1/blue", "/timeline", "/parts")
+PATHS = ("/", "/vnics", "/vnic/h1/blue", "/packets", "/mads", "/timeline", "/parts")
+
+
+def test_packet_is_followed_hop_by_hop_with_its_header(page: Page, url: str) -> None:
+    go(page, url, "/packets", "web")
+    page.get_by_label("Match").fill("l4=nonsense")
+    page.get_by_role("button", name="Show the next packets").click()
+    page.get_by_text("nonsense").last.wait_for()
+    page.get_by_label("Match").fill("l4=ethernet")
+    ping = ["ip", "netns", "exec", "opavnic-web-h1", "ping", "-q", "-i", "0.1", "10.9.2.2"]
+    with child(ping, stdout=subprocess.DEVNULL):
+        page.get_by_role("button", name="Show the next packets").click()
+        page.get_by_role("button", name="h1 → h2: sc 0 vesw 2").first.click()
+    way = page.get_by_test_id("way")
+    way.get_by_role("cell", name="sw0:3->h2:1").wait_for()
+    way.get_by_role("cell", name="VeswPortInfo: vesw_id").wait_for()
+    assert barriers(page) == []
+
+
+def test_mads_of_a_change_are_a_sequence_that_leads_to_their_fields(
+    page: Page, url: str, program: Program
+) -> None:
+    go(page, url, "/mads", "web")
+    page.get_by_role("button", name="Record MADs").click()
+    page.get_by_text("recording for 2 s").wait_for()
+    assert program("mad", "get", "vesw-port-info", "--lid", "3", "--vport", "1").returncode == 0
+    page.get_by_role("region", name="sequence of MADs").locator(
+        "text:text-is('GetResp VeswPortInfo')"
+    ).first.wait_for()
+    page.get_by_label("Only with").fill("no such MAD")
+    page.get_by_text("No MAD was seen.").wait_for()
+    page.get_by_label("Only with").fill("GetResp VeswPortInfo")
+    page.get_by_test_id("mads").get_by_role("link").first.click()
+    page.get_by_role("cell", name="vesw_id", exact=True).first.wait_for()
+    assert barriers(page) == []
 
 
 @pytest.mark.parametrize("path", PATHS)

@@ -37,7 +37,7 @@ NAMES = {
 }
 """Names of virtual switches that an Ethernet Manager adds while the lab runs, by id."""
 SHOWN = {**NAMES, 24: r"\u202eetihw\u202c", 25: r"a\n10.6.6.6\th2"}
-PAGES = ("/", "/vnics", "/vnic/h1/blue", "/timeline", "/parts")
+PAGES = ("/", "/vnics", "/vnic/h1/blue", "/packets", "/mads", "/timeline", "/parts")
 
 Run = Callable[..., str]
 

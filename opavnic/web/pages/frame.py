@@ -15,6 +15,8 @@ from opavnic.web.scene.scene import Scene
 _PAGES: Final = (
     ("Fabric", "/"),
     ("VNICs", "/vnics"),
+    ("Packets", "/packets"),
+    ("MADs", "/mads"),
     ("Timeline", "/timeline"),
     ("Apps and parts", "/parts"),
 )

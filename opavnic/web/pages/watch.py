@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from http.client import HTTPResponse
+from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlencode
 
-from hfi_sim.base.errors import HfiSimError
+from hfi_sim.base.errors import HfiSimError, WireError
+from hfi_sim.fabric.trace import TracedPacket
 from opavnic.lab.ownership.client import LabClient, Model
+from opavnic.observe.capture_copy import NUMBER_HEADER
 from opavnic.observe.rates import Paces, rates
+from opavnic.observe.trace_file import TraceReader
 from opavnic.state.fabric import FaultsSet, TopologyState
 from opavnic.state.lab import LabState
 from opavnic.web.scene.part_page import PartPage
@@ -114,6 +119,31 @@ class Watch:
     def stream(self, path: str) -> HTTPResponse:
         """Return the bytes at `path` as they come. Blocks: to be called in a thread. Raises LabError."""
         return self._client.open(path)
+
+    async def packets(self, query: Mapping[str, str], seconds: float) -> list[TracedPacket]:
+        """Return what enters links from now on.
+
+        Args:    query: of GET /capture. seconds: when the capture ends, if it has not been ended by its count.
+        Raises:  LabError: the lab refuses the capture, or has ended.
+        """
+        stream = await asyncio.to_thread(self.stream, "/capture?" + urlencode(query))
+        number = int(stream.headers[NUMBER_HEADER])
+        found: list[TracedPacket] = []
+
+        def read() -> None:
+            with contextlib.suppress(
+                WireError, HTTPException, OSError
+            ):  # the lab has ended: what came is shown
+                found.extend(TraceReader(stream).records())
+
+        reading = asyncio.ensure_future(asyncio.to_thread(read))
+        try:
+            if not (await asyncio.wait({reading}, timeout=seconds))[0]:
+                await self.change("/capture/end", {"number": number})
+            await reading
+        finally:
+            stream.close()
+        return found
 
     async def change(self, path: str, body: Mapping[str, Any]) -> str:
         """Ask for a change; return what was wrong with it in a line, or an empty text."""
