@@ -9,12 +9,14 @@ SubnetManager(fabric).sweep()
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 
 from hfi_sim.base.clock import Clock, ManualClock
 from hfi_sim.base.counters import Drop, PacketCounters
+from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.base.errors import FabricError
 from hfi_sim.base.instants import to_seconds
 from hfi_sim.base.port_state import PortEvent
@@ -135,6 +137,8 @@ class Fabric:
         self._captured: dict[CaptureRing, frozenset[LinkDirection]] = {}
         """What each capture looks at."""
         self._handlers: list[Callable[[FabricNotice], None]] = []
+        self._held: list[FabricNotice] | None = None
+        """Changes that are told later, together; None: at once."""
 
     # --- building ------------------------------------------------------------------------------------------
 
@@ -224,6 +228,66 @@ class Fabric:
             self._watch(direction, list(self._observers))
         self.set_link(link, config.up)
         return link
+
+    # --- taking apart --------------------------------------------------------------------------------------
+
+    def disconnect(self, links: Iterable[Link]) -> None:
+        """Take cables away for good: what is on its way there is lost (link_down), and their ports are free again.
+
+        The engine keeps the numbers of what is gone.
+        """
+        gone = list(links)
+        self.set_links(gone, False, by="taken away")
+        for link in gone:
+            for direction in link.directions:
+                self._watch(direction, [])
+            for port in link.ends:
+                port.link = None
+        self.links = [link for link in self.links if link not in gone]
+
+    def remove_nodes(self, names: Iterable[str]) -> None:
+        """Take HFIs and switches off the fabric for good, with their cables.
+
+        Raises:  FabricError: no node has that name.
+        """
+        nodes = [self._node(name) for name in names]
+        ports = [port for node in nodes for port in node.ports.values() if port.link is not None]
+        self.disconnect(dict.fromkeys(port.link for port in ports if port.link is not None))
+        for node in nodes:
+            if isinstance(node, Switch):
+                self.set_switch(node, False)
+                node.port0.sma.shutdown()
+                node.port0.mad.shutdown()
+                del self.switches[node.name]
+            else:
+                for port in node.ports.values():
+                    port.sma.shutdown()
+                    port.mad.shutdown()
+                del self.hfis[node.name]
+            self._guids = {guid: name for guid, name in self._guids.items() if name != node.name}
+
+    def _node(self, name: str) -> Hfi | Switch:
+        node = self.hfis.get(name) or self.switches.get(name)
+        if node is None:
+            raise FabricError(unknown_name("node", name, [*self.hfis, *self.switches]))
+        return node
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Tell of changes when the context ends, as one: the subnet manager then sweeps once."""
+        if self._held is not None:
+            yield
+            return
+        held: list[FabricNotice] = []
+        self._held = held
+        try:
+            yield
+        finally:
+            self._held = None
+            for number, notice in enumerate(held, 1):
+                self._notify(notice.change, notice.name, more=number < len(held))
+
+    # --- watching ------------------------------------------------------------------------------------------
 
     def observe(
         self, observer: PacketObserver, directions: Iterable[LinkDirection] | None = None
@@ -350,8 +414,12 @@ class Fabric:
         return lambda: self._handlers.remove(handler)
 
     def _notify(self, change: FabricChange, name: str, *, more: bool = False) -> None:
+        notice = FabricNotice(change, name, more)
+        if self._held is not None:
+            self._held.append(notice)
+            return
         for handler in tuple(self._handlers):
-            handler(FabricNotice(change, name, more))
+            handler(notice)
 
     def count(self) -> None:
         """Let the engine, and VNICs that are carried elsewhere, add to the counters here."""

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Self
 
 from hfi_sim.base.counters import Drop, PacketCounters
+from hfi_sim.base.errors import FabricError
 from hfi_sim.base.pkeys import PkeyTable
 from hfi_sim.base.port_state import PortState
 from hfi_sim.base.types import PKEY_FULL_MANAGEMENT, PKEY_LIMITED_MANAGEMENT, Guid, Lid
@@ -23,7 +24,7 @@ from hfi_sim.nodes.cable import Link
 from hfi_sim.nodes.end_port import EndPort, L4Handler
 from hfi_sim.nodes.link_port import LinkPort
 from hfi_sim.nodes.port_settings import ONE_TO_ONE, PortSettings, SwitchSettings
-from hfi_sim.routing.table import EMPTY_TABLE, LinearTable
+from hfi_sim.routing.table import EMPTY_TABLE, MAX_PORTS, LinearTable
 from hfi_sim.wire.icrc import Icrc
 
 if TYPE_CHECKING:
@@ -210,6 +211,16 @@ class Switch:
         self._up = True
         self._driver = driver
         self._on_program = on_program
+
+    def grow(self, ports: int) -> None:
+        """Give it ports up to this number, as a larger switch in its place would have them.
+
+        Raises:  FabricError: more than a forwarding table can hold.
+        """
+        if ports > MAX_PORTS:
+            raise FabricError(f"switch {self.name}: {ports} ports; a switch has 1 to {MAX_PORTS}")
+        for num in range(len(self.ports) + 1, ports + 1):
+            self.ports[num] = SwitchPort(self, num)
 
     @property
     def counters(self) -> PacketCounters:

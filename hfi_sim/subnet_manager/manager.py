@@ -168,6 +168,11 @@ class SubnetManager:
         """Return the partitions that `set_pkeys` has put `port` in."""
         return self._pkeys.get(port.guid, ())
 
+    def forget(self, port: HfiPort) -> None:
+        """Forget what was said of a port that is gone for good."""
+        self._pkeys.pop(port.guid, None)
+        self._management.discard(port.guid)
+
     def _program_pkeys(self, port: HfiPort) -> None:
         full = (PKEY_FULL_MANAGEMENT,) if port.guid in self._management else ()
         port.set_pkeys((*full, PKEY_LIMITED_MANAGEMENT, *self.pkeys_of(port)))

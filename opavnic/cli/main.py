@@ -54,6 +54,14 @@ COMMANDS: Final = {
     "node": LazyCommand("opavnic.cli.labs.node:node", "Join a lab that runs on several machines."),
     "down": LazyCommand("opavnic.cli.labs.lifecycle:down", "End a running lab and remove every trace of it."),
     "prune": LazyCommand("opavnic.cli.labs.lifecycle:prune", "Remove what killed labs left behind."),
+    "apply": LazyCommand(
+        "opavnic.cli.labs.change:apply", "Do what differs between a lab file and a running lab."
+    ),
+    "host": LazyCommand("opavnic.cli.labs.change:host_app", "Let hosts of a running lab come and go."),
+    "vesw": LazyCommand(
+        "opavnic.cli.labs.change:vesw_app", "Virtual switches of a running lab, and members."
+    ),
+    "link": LazyCommand("opavnic.cli.labs.change:link_app", "Let links of a running lab come and go."),
     "save": LazyCommand("opavnic.cli.labs.save:save", "Write the state of a running lab as a lab file."),
     "ps": LazyCommand("opavnic.cli.labs.inspect:ps", "List running labs."),
     "labs": LazyCommand("opavnic.cli.labs.inspect:ps", "Same as ps."),

@@ -313,7 +313,6 @@ class ScenarioEm:
     def _give_vnics(self) -> None:
         """Give each host the VNIC objects of the virtual switches that it is a member of."""
         hosts = self._scenario.hosts
-        places = {host.name: place for place, host in enumerate(hosts, 1)}
         for host in hosts:
             host.vnics.clear()
         for name, vesw in self.vesws.items():
@@ -323,7 +322,7 @@ class ScenarioEm:
                 there[host.name] += 1
                 key = (port.name, name)
                 if key not in self._vnics or self._vnics[key].nth != nth:
-                    number = places[host.name] + nth * len(hosts)
+                    number = host.place + nth * hosts.most
                     self._vnics[key] = ScenarioVnic(host, port, name, number, vesw["id"], nth)
                 vnic = self._vnics[key]
                 host.vnics[vnic.title] = vnic

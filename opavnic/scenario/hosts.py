@@ -372,6 +372,8 @@ class ScenarioHost:
         """The first one, which the name of the host means as a member."""
         self.vnics: dict[str, ScenarioVnic] = {}
         """By the name of the virtual switch; the second one that the host has in blue is `blue-2`."""
+        self.place = 0
+        """Its number among the hosts, from 1, by which it gets addresses."""
 
     @property
     def lid(self) -> int:
@@ -465,6 +467,9 @@ class Hosts:
 
     def __init__(self, hosts: dict[str, ScenarioHost]) -> None:
         self._hosts = hosts
+        self._last = len(hosts)
+        for place, host in enumerate(hosts.values(), 1):
+            host.place = place
 
     def __getitem__(self, key: str | int) -> ScenarioHost:
         if isinstance(key, int):
@@ -515,3 +520,18 @@ class Hosts:
     def names(self) -> list[str]:
         """The names, in order."""
         return list(self._hosts)
+
+    @property
+    def most(self) -> int:
+        """The largest number that a host has had."""
+        return self._last
+
+    def add(self, host: ScenarioHost) -> None:
+        """Put a host behind the others, with a number that none has had."""
+        self._last += 1
+        host.place = self._last
+        self._hosts[host.name] = host
+
+    def remove(self, host: ScenarioHost) -> None:
+        """Take a host out; the others keep their addresses."""
+        del self._hosts[host.name]

@@ -18,7 +18,8 @@ from hfi_sim.base.types import ETH_MTU_MAX
 from hfi_sim.engine.api import EngineFactory
 from hfi_sim.engine.link.config import PLAIN_LINK, LinkConfig
 from hfi_sim.engine.python import PythonEngine
-from hfi_sim.fabric.topology import Topology
+from hfi_sim.fabric.topology import Cable, Topology
+from hfi_sim.fabric.topology.model import parse_end
 from hfi_sim.fabric.trace import Trace
 from hfi_sim.netdev.base import Netdev
 from hfi_sim.netdev.memory import MemoryNetdev
@@ -31,6 +32,7 @@ from opavnic.scenario.mad import ScenarioSimulator
 from opavnic.scenario.tap_backend import TapBackend
 from opavnic.scenario.timeline import Timeline
 from opavnic.world.host_backends.given import VnicKey
+from opavnic.world.wiring import lay, link_at, port_at, take_away
 from opavnic.world.world import World
 from vema.base.types import VportNum
 from vema.em.service.simulator import MadSimulator
@@ -82,6 +84,7 @@ class Scenario:
             link=link,
         )
         """The fabric, the subnet manager, the faults and the VNIC ports."""
+        self._link = link
         self.fabric = self.world.fabric
         self.subnet_manager = self.world.subnet_manager
         self.faults = self.world.faults
@@ -128,13 +131,7 @@ class Scenario:
             cleanups.add("namespaces", self.tap_backend.close)
             self.tap_backend.open(self.hosts.names)
         for host in self.hosts:
-            for port in host.ports:
-                self.world.add_vnic_port(
-                    host.name,
-                    port=port,
-                    netdevs=partial(self._make_netdev, host.name, port.name),
-                    unloaded=partial(self._forget_links, host, port.name),
-                )
+            self._add_agents(host)
         if self._simulator is None:
             self._em = ScenarioEm(self)
             cleanups.add("Ethernet Manager", self._em.close)
@@ -294,6 +291,60 @@ class Scenario:
             self._stand_ins[host.name] = MadSimulator(host.port.mad, as_agent=True)
             host.port.announce(CapabilityMask3.ETH_ON_FABRIC_SUPPORTED)
         return self._stand_ins[host.name]
+
+    # --- what comes and goes -------------------------------------------------------------------------------
+
+    def add_host(self, name: str, at: str, link: LinkConfig | None = None) -> ScenarioHost:
+        """Add a host with one HFI, cabled to a port of a switch; it is in no virtual switch yet.
+
+        Args:    at: the port, such as sw0:7. link: options of its cable; default: those of every link.
+        Raises:  FabricError: the name or the port is taken, or there is no such switch.
+        """
+        if self.tap_backend is not None:
+            raise ScenarioError("hosts come and go in memory only: a scenario with real=True keeps its hosts")
+        cable = Cable((name, 1), parse_end(at), self._link if link is None else link)
+        port_at(self.world, cable.b)  # before anything is added
+        with self.fabric.together():
+            host = self.world.add_host(name)
+            self.subnet_manager.set_management(host.port, False)
+            lay(self.world, [cable])
+        added = ScenarioHost(self, name, host.ports)
+        self.hosts.add(added)
+        self._add_agents(added)
+        return added
+
+    def _add_agents(self, host: ScenarioHost) -> None:
+        for port in host.ports:
+            self.world.add_vnic_port(
+                host.name,
+                port=port,
+                netdevs=partial(self._make_netdev, host.name, port.name),
+                unloaded=partial(self._forget_links, host, port.name),
+            )
+
+    async def remove_host(self, host: str | ScenarioHost) -> None:
+        """Take a host off its virtual switches, then off the fabric, with its cables."""
+        host = self.hosts.find(host)
+        for vesw, section in list(self.em.vesws.items()):
+            members = [name for name in section["members"] if self.hosts.member(name)[0] is not host]
+            if not members:
+                await self.em.remove(vesw)
+            elif len(members) < len(section["members"]):
+                await self.em.update(vesw, members=members)
+        for port in host.ports:
+            self._forget_links(host, port.name)
+        self.world.remove_host(host.name)
+        self.hosts.remove(host)
+
+    def add_link(self, near: str, far: str, link: LinkConfig | None = None) -> None:
+        """Lay a cable between two free ports, such as sw0:7 and sw1:7. Raises FabricError: a port is taken."""
+        lay(self.world, [Cable(parse_end(near), parse_end(far), self._link if link is None else link)])
+
+    def remove_link(self, near: str, far: str) -> None:
+        """Take a cable away; what is on its way there is lost (link_down). Raises FabricError: there is none."""
+        ends = parse_end(near), parse_end(far)
+        link_at(self.world, ends)
+        take_away(self.world, [Cable(*ends)])
 
     # --- hosts ---------------------------------------------------------------------------------------------
 

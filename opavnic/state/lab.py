@@ -260,6 +260,15 @@ class VnicsRemoved(StateModel):
     """Their vports."""
 
 
+class LabChanged(StateModel):
+    """A running lab that was changed."""
+
+    done: list[str]
+    """What was done, a line each; empty: nothing differed."""
+    dry_run: bool
+    """It was only looked at, and nothing was changed."""
+
+
 class SavedLab(StateModel):
     """A running lab as a lab file."""
 

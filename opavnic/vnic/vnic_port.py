@@ -140,6 +140,11 @@ class VnicPort:
         none = PacketCounters()
         return self._attached.get(f"{name} tx", none), self._attached.get(f"{name} rx", none)
 
+    @property
+    def counted(self) -> list[str]:
+        """The names under which the fabric counts the packets of its VNICs."""
+        return [f"{self._name_of(number)} {way}" for number in self.vports_made for way in ("tx", "rx")]
+
     def remove_vnic(self, vport_num: VportNum) -> None:
         """Remove a VNIC with its netdev and its vport, as no MAD can; its counters stay with the fabric.
 

@@ -35,13 +35,25 @@ class Cleanups:
 
     def add(
         self, what: str, end: Callable[[], Awaitable[object] | object], patience_s: float | None = PATIENCE_S
-    ) -> None:
-        """Have `end` called when everything ends.
+    ) -> Callable[[], None]:
+        """Have `end` called when everything ends, unless the returned function is called before.
 
         Args:  what: names it in messages. patience_s: a coroutine that takes longer is given up; None: wait for it,
                because it has a limit of its own.
         """
-        self._stack.push_async_callback(self._end, what, end, patience_s)
+        ends = [end]
+        self._stack.push_async_callback(self._end_all, what, ends, patience_s)
+        return ends.clear
+
+    def group(self, what: str) -> Cleanups:
+        """Return cleanups that run at this place in the order, for what comes and goes later."""
+        group = Cleanups()
+
+        async def end() -> None:
+            self.failed += await group.close()
+
+        self.add(what, end, patience_s=None)
+        return group
 
     async def enter(
         self, what: str, context: AbstractAsyncContextManager[_T], patience_s: float | None = PATIENCE_S
@@ -55,6 +67,12 @@ class Cleanups:
         """Run every cleanup once; return `failed`."""
         await self._stack.aclose()
         return self.failed
+
+    async def _end_all(
+        self, what: str, ends: list[Callable[[], Awaitable[object] | object]], patience_s: float | None
+    ) -> None:
+        for end in ends:
+            await self._end(what, end, patience_s)
 
     async def _end(
         self, what: str, end: Callable[[], Awaitable[object] | object], patience_s: float | None

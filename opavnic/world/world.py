@@ -180,6 +180,9 @@ class World:
         if self.administration is not None:
             self.cleanups.add("subnet administration", self.administration.stop)
         self.cleanups.add("faults", self.faults.clear)
+        self._ends = self.cleanups.group("VNICs")
+        self._vnic_ends: dict[str, Callable[[], None]] = {}
+        """Take the ends of VNICs back that are gone before."""
 
     async def __aenter__(self) -> Self:
         """Return the world; `close` it when the context is left."""
@@ -362,7 +365,8 @@ class World:
         )
         self.vnic_ports[port.name] = vnic_port
         self._unloaded[port.name] = unloaded
-        self.cleanups.add(f"VNICs of {self.label_of(port)}", partial(self._close_vnic_port, host, port.name))
+        end = partial(self._close_vnic_port, host, port.name)
+        self._vnic_ends[port.name] = self._ends.add(f"VNICs of {self.label_of(port)}", end)
         if port is self.host(host).port:
             self.faults.hook(
                 host, partial(self.crash, host), partial(self.restart, host), can_crash=can_crash
@@ -439,6 +443,31 @@ class World:
         self.crash(host)
         links = [port.link for port in self.host(host).ports if port.link is not None]
         self.fabric.set_links(links, False, by=f"{host} is gone")
+
+    def remove_host(self, name: str) -> list[str]:
+        """Take a host off the fabric for good, with its agents, VNICs, HFIs and cables; return the faults that ended.
+
+        Raises:  OpavnicError: no host has that name.
+        """
+        host = self.host(name)
+        nodes = {hfi.name for hfi in host.hfis}
+        links = [port.link for port in host.ports if port.link is not None]
+        ended = self.faults.leave(nodes, links, {name})
+        for vnics in self.vnic_ports_of(name):
+            port = vnics.port.name
+            self._vnic_ends.pop(port)()
+            self._close_vnic_port(name, port)
+            del self.vnic_ports[port], self._unloaded[port]
+            self._held_down.pop(port, None)
+            for key in vnics.counted:
+                self.fabric.attached.pop(key, None)
+        if self._subnet_manager is not None:
+            for of_host in host.ports:
+                self._subnet_manager.forget(of_host)
+        self.fabric.remove_nodes(nodes)
+        del self.hosts[name]
+        self._host_of = {guid: of for guid, of in self._host_of.items() if of != name}
+        return ended
 
     def on_crash(self, handler: CrashHandler) -> Callable[[], None]:
         """Call `handler` when the driver of a host has been unloaded; the returned function unsubscribes it."""

@@ -11,6 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
+from opavnic.lab.change.service import serve_changes
 from opavnic.lab.file.loader import parse_lab
 from opavnic.lab.run.daemon import lab_routes
 from opavnic.lab.run.lab import Lab
@@ -60,6 +61,7 @@ def described() -> dict[str, Any]:
         with tempfile.TemporaryDirectory() as directory:
             hub = LogHub(Path(directory) / "log")
             async with Lab(parse_lab(text, "lab.yaml"), netdev="memory") as lab:
+                serve_changes(lab)
                 server = ControlServer(Path(directory) / "sock", lab_routes(lab, hub, lab.stop))
                 found = document(server.routes, version("opavnic"))
             hub.close()

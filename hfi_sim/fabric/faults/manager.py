@@ -134,6 +134,38 @@ class Faults:
         self.finish(self._faults[number])
         del self._faults[number]
 
+    def leave(
+        self, nodes: Collection[str], links: Collection[Link], programs: Collection[str] = ()
+    ) -> list[str]:
+        """End and forget the faults of what is about to be taken away; return what they were.
+
+        Args:    nodes: names of HFIs and switches. links: cables. programs: what can crash.
+        """
+        gone = [fault for fault in self._faults.values() if self._is_gone(fault.spec, nodes, links, programs)]
+        for fault in gone:
+            self.remove(fault.number)
+        for link in links:
+            self._base_rates.pop(link, None)
+        return [spec_text(fault.spec) for fault in gone]
+
+    def _is_gone(
+        self, spec: FaultSpec, nodes: Collection[str], links: Collection[Link], programs: Collection[str]
+    ) -> bool:
+        target = spec.kind.target
+        if target is FaultTarget.PROGRAM:
+            return spec.on in programs
+        if target in (FaultTarget.SWITCH, FaultTarget.HFI):
+            return spec.on in nodes
+        if target is FaultTarget.NODES:
+            return any(name in nodes for name in _nodes(spec))
+        return set(links_of(self.fabric, spec.on)) <= set(links)
+
+    def extend(self) -> None:
+        """Let faults of packets act on the links that have been laid since, where their places include them."""
+        for fault in self._faults.values():
+            if fault.state is FaultState.ACTIVE and fault.spec.kind in PACKET_KINDS:
+                fault.end = self._start_packets(fault)
+
     def specs(self) -> dict[int, FaultSpec]:
         """Return what was set, by number, but for what is over."""
         return {
@@ -288,6 +320,8 @@ class Faults:
     def _set_rates(self, links: Iterable[Link], without: ActiveFault | None = None) -> None:
         """Give each link the smallest rate of the faults on it."""
         for link in links:
+            if link not in self._base_rates:
+                continue  # it was taken away
             limits = [
                 fault.spec.rate_bps
                 for fault in self._faults.values()

@@ -100,9 +100,10 @@ def _end_earlier_run(name: str) -> None:
 
 
 def _make_lab(model: LabModel, file: Path, private: bool) -> Lab:
+    from opavnic.lab.change.service import serve_changes
     from opavnic.lab.run.lab import Lab
 
-    return Lab(model, file=str(file), private=private)
+    return serve_changes(Lab(model, file=str(file), private=private))
 
 
 def _up_cluster(

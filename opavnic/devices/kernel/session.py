@@ -46,6 +46,7 @@ class MountSession:
                is no filter. device: the st_dev of the mount. buffer: REQUEST_MAX bytes, which the sessions of a loop
                may share. on_end: called once both have ended by themselves.
         """
+        self.tree = tree
         self._loop = asyncio.get_running_loop()
         self._files = FileSystem(tree)
         self._files.on_replies = self._flush

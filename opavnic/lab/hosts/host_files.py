@@ -74,6 +74,14 @@ class HostFiles:
             self._failed = True
         self._took_s = loop.time() - began
 
+    def follow(self, own: Mapping[str, bool]) -> None:
+        """Write the files of these hosts from now on, and remove those of others."""
+        for host in self._own.keys() - own.keys():
+            self._written.pop(host, None)
+            (self._directory / host).unlink(missing_ok=True)
+        self._own = own
+        self.write()
+
     def close(self) -> None:
         """Write no more."""
         if self._due is not None:

@@ -20,7 +20,13 @@ from opavnic.lab.hosts.vnics import HostVnic
 from opavnic.lab.ownership.cleanup import netdev_names, remove_namespaces, undo
 from opavnic.lab.ownership.identity import NamespaceId
 from opavnic.lab.ownership.journal_entries import GuestEntry, NamespaceEntry, NetdevEntry
-from opavnic.lab.ownership.namespaces import NETNS_DIR, create_namespaces, end_programs, private_directory
+from opavnic.lab.ownership.namespaces import (
+    NETNS_DIR,
+    create_namespaces,
+    end_programs,
+    private_directory,
+    remove_namespace,
+)
 from opavnic.lab.ownership.owned import NamespaceRef, Owned
 from opavnic.lab.ownership.runtime import Journal, LabDir
 from opavnic.state.removed import Removed
@@ -63,6 +69,9 @@ class LabHosts:
         self._netdev = netdev
         self._app_hosts = app_hosts
         self._guests: dict[str, Guest] = {}
+        self._host_ends = cleanups
+        self._forget_end: dict[str, Callable[[], None]] = {}
+        self._vnet_hdr = False
         self.owned = Owned(journal, lambda: directory.save(journal))
 
     async def make_hosts(self, *, vnet_hdr: bool, progress: Callable[[int], None]) -> None:
@@ -76,19 +85,50 @@ class LabHosts:
         self._cleanups.add(
             "interfaces beside the VNICs", lambda: undo(self._journal, self.removed), patience_s=None
         )
-        for start in range(0, len(self._names), _BATCH):
-            names = self._names[start : start + _BATCH]
-            places = self._make_namespaces([name for name in names if self._has_namespace(name)])
-            for name in names:
-                self.hosts[name] = self._make_host(name, places.get(name), vnet_hdr)
-            progress(len(self.hosts))
-            await asyncio.sleep(0)  # a signal may end the lab now
-        if self._netdev == "tap":
-            self._directory.save(self._journal)
+        self._host_ends = self._cleanups.group("hosts")
+        self._vnet_hdr = vnet_hdr
+        await self._make(self._names, progress)
         machine = [host for host in self.hosts.values() if host.is_machine]
         reserved = names_asked_for(item for host in machine for item in host.interfaces)
         for host in machine:
             host.reserved = reserved
+
+    async def _make(self, hosts: Sequence[str], progress: Callable[[int], None]) -> None:
+        for start in range(0, len(hosts), _BATCH):
+            names = hosts[start : start + _BATCH]
+            places = self._make_namespaces([name for name in names if self._has_namespace(name)])
+            for name in names:
+                self.hosts[name] = self._make_host(name, places.get(name), self._vnet_hdr)
+            progress(len(self.hosts))
+            await asyncio.sleep(0)  # a signal may end the lab now
+        if self._netdev == "tap":
+            self._directory.save(self._journal)
+
+    async def add(self, model: LabModel, hosts: Sequence[str]) -> None:
+        """Create hosts of a lab that runs. Raises as `make_hosts`; those that are there then stay."""
+        self._model = model
+        await self._make(hosts, lambda _: None)
+
+    async def remove(self, model: LabModel, hosts: Sequence[str]) -> None:
+        """End the programs of hosts with a namespace of the lab's own, and remove them."""
+        self._model = model
+        entries = [entry for entry in self._journal.namespaces if entry.host in hosts]
+        await asyncio.to_thread(end_programs, [entry.identity for entry in entries])
+        for name in hosts:
+            if (forget := self._forget_end.pop(name, None)) is not None:
+                forget()
+            self.hosts.pop(name).close()
+        for entry in entries:
+            remove_namespace(Path(entry.path), entry.identity)
+            self._journal.namespaces.remove(entry)
+        self._journal.netdevs = [entry for entry in self._journal.netdevs if entry.host not in hosts]
+        if self._netdev == "tap":
+            self._directory.save(self._journal)
+
+    def note(self, interface: Interface) -> None:
+        """Take down in the journal that an interface is one of the lab file now."""
+        host = self.hosts[interface.host]
+        self._journal.netdevs.append(NetdevEntry(host.name, interface.name, host.namespace_name))
 
     def _has_namespace(self, name: str) -> bool:
         """Whether a host gets a network namespace of this lab."""
@@ -110,7 +150,7 @@ class LabHosts:
         keys = self._model.hosts[name]
         if namespace is not None:
             host = TapHost(name, interfaces, namespace, mark, vnet_hdr=vnet_hdr)
-            self._cleanups.add(f"host {name}", host.close)
+            self._forget_end[name] = self._host_ends.add(f"host {name}", host.close)
             if keys.changes_its_kernel:
                 set_up_kernel(host, keys)
             return host

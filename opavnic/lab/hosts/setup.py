@@ -95,6 +95,36 @@ def add_routes(host: HostBackend, routes: list[HostRoute]) -> None:
                 raise LabError(f"host {host.name}: routes: {route}: {error}") from error
 
 
+def follow_setup(host: HostBackend, before: HostSetup, after: HostSetup) -> None:
+    """Change what differs in the setup of a host that runs: addresses of lo, sysctls, routes.
+
+    Sysctls that the file no longer mentions keep their values; commands are run at the next start.
+
+    Raises:  LabError: the kernel refuses.
+    """
+    _set_sysctls(host, dict(after.sysctls.items() - before.sysctls.items()), are_all_there=True)
+    old, new = before.addresses.get(LOOPBACK, ()), after.addresses.get(LOOPBACK, ())
+    gone, added = ([one for one in has if one not in other] for has, other in ((old, new), (new, old)))
+    if gone or added:
+        with contextlib.closing(LinkClient(host.namespace)) as links:
+            for address in gone:
+                with contextlib.suppress(NetdevError):  # the host has taken it away itself
+                    links.remove_ip(_LOOPBACK_INDEX, address)
+            for address in added:
+                try:
+                    links.add_ip(_LOOPBACK_INDEX, address)
+                except NetdevError as error:
+                    raise LabError(f"host {host.name}: addresses: lo: {error}") from error
+    with contextlib.closing(RouteClient(host.namespace)) as client:
+        for route in before.routes:
+            if route not in after.routes:
+                link = None if route.dev is None else client.find(route.dev)
+                with contextlib.suppress(NetdevError):  # it went with its interface
+                    ifindex = 0 if link is None else link.ifindex
+                    client.remove_route(route.destination, route.via, ifindex, route.metric)
+    add_routes(host, [route for route in after.routes if route not in before.routes])
+
+
 async def finish(
     hosts: Mapping[str, HostBackend], setups: Mapping[str, HostSetup], devices: Path | None
 ) -> None:

@@ -49,7 +49,7 @@ from opavnic.world.host_backends.given import VeswFacts
 from opavnic.world.part import PartWorld
 from opavnic.world.parts.capture import Captures
 from opavnic.world.parts.datapath import native_datapath
-from opavnic.world.parts.devices import host_devices
+from opavnic.world.parts.devices import HostDevices, host_devices
 from opavnic.world.parts.em import BuiltinManager, ethernet_manager
 from opavnic.world.parts.em_routes import NoManager
 from opavnic.world.parts.fabric import FabricRoutes
@@ -95,7 +95,9 @@ class Lab:
         """
         self.model = model
         self.share = share
-        self._hosts_here = [name for name in model.hosts if share is None or name in share.hosts]
+        self.first_shape = model.fabric.topology
+        """The topology of the lab file that it was started with."""
+        self.hosts_here = [name for name in model.hosts if share is None or name in share.hosts]
         self.netdev: NetdevKind = netdev
         self.directory = LabDir(runtime_root() / model.name)
         self.progress = progress if progress is not None else log.info
@@ -106,15 +108,18 @@ class Lab:
         )
         self._journal.machine = "" if share is None else share.machine
         self._cleanups = Cleanups()
-        self._machine = LabHosts(
+        self.machine = LabHosts(
             model,
             self.directory,
             self._journal,
             self._cleanups,
             netdev=netdev,
             app_hosts={*app_hosts, *(app.host for app in model.apps)},
-            hosts=self._hosts_here,
+            hosts=self.hosts_here,
         )
+        """Its hosts, and what they occupy on the machine."""
+        self.files: HostFiles | None = None
+        self.devices: HostDevices | None = None
         self.parts = RunningParts(self._cleanups)
         self._world: World | None = None
         self._ways: Ways | None = None
@@ -200,15 +205,15 @@ class Lab:
         lab_file_directory = Path(self._file).parent
         check_parts(self.model, lab_file_directory)
         self._choose_datapath()
-        self.progress(f"making {counted(len(self._hosts_here), 'host')}")
+        self.progress(f"making {counted(len(self.hosts_here), 'host')}")
         vnet_hdr = self.datapath.name == "native"
         time = asyncio.get_running_loop().time
-        pace = Pace(len(self._hosts_here), "hosts made", self.progress, time)
-        await self._machine.make_hosts(vnet_hdr=vnet_hdr, progress=pace.count)
+        pace = Pace(len(self.hosts_here), "hosts made", self.progress, time)
+        await self.machine.make_hosts(vnet_hdr=vnet_hdr, progress=pace.count)
         self._name_vesws()
         self._look_at_neighbour_tables()
         self._prepare_ways()
-        files = self._name_hosts()
+        self.files = self._name_hosts()
         if self.datapath.name == "native":
             self._carrier = carrier_of(self.model)
         self._world = world_of(
@@ -220,17 +225,17 @@ class Lab:
             timer_resolution_s=self._timer_resolution_s,
         )
         self._cleanups.add(
-            "interfaces", lambda: self._machine.give_interfaces_back(self.vnics()), patience_s=None
+            "interfaces", lambda: self.machine.give_interfaces_back(self.vnics()), patience_s=None
         )
-        self._machine.watch_guests(self._lose_guest)
+        self.machine.watch_guests(self._lose_guest)
         await self._start_own_parts(self._world)
         if self._ways is not None:
-            self._ways.connect(self._machine.places())
-        if files is not None:
-            files.write()
+            self._ways.connect(self.machine.places())
+        if self.files is not None:
+            self.files.write()
         await self._set_up_hosts()
         world = self._as_parts_see_it(self._world)
-        await self.parts.start_installed(self.model, lab_file_directory, world, self._hosts_here)
+        await self.parts.start_installed(self.model, lab_file_directory, world, self.hosts_here)
         for fault in (*losses(self.model), *self.model.faults):
             self.world.faults.add(fault)
         self.world.refresh()
@@ -252,7 +257,13 @@ class Lab:
     def _name_vesws(self) -> None:
         """Let hosts ask what the virtual switches of VNICs are that the lab file does not mention."""
         for name, host in self.hosts.items():
-            host.find_vesw = partial(self._vesw_of, name)
+            self.connect_host(name, host)
+
+    def connect_host(self, name: str, host: HostBackend) -> None:
+        """Let a host ask what its virtual switches are, and say what it has changed."""
+        host.find_vesw = partial(self._vesw_of, name)
+        if self.files is not None:
+            host.on_change = self.files.write_soon
 
     def _vesw_of(self, host: str, vesw_id: int, nth: int) -> VeswFacts | None:
         name = self._vesw_names().get(vesw_id)
@@ -271,16 +282,16 @@ class Lab:
             host.vesws_changed()
 
     def _look_at_neighbour_tables(self) -> None:
-        if self.netdev == "tap" and (said := too_small_here(self.model, self._machine.kernels)):
+        if self.netdev == "tap" and (said := too_small_here(self.model, self.machine.kernels)):
             self.progress(said)
 
     def _prepare_ways(self) -> None:
         led_out = bool(self.model.uplinks) or any(host.tap is not None for host in self.model.hosts.values())
         if not led_out or self.netdev != "tap":
             return
-        ways = Ways(self.model, self.hosts, self._machine.owned, self._macs_of)
+        ways = Ways(self.model, self.hosts, self.machine.owned, self._macs_of)
         self._cleanups.add("uplinks", ways.close)
-        ways.prepare(self._machine.places())
+        ways.prepare(self.machine.places())
         self.parts.own["uplinks"] = self._ways = ways
 
     def _macs_of(self, vesw: str) -> Iterator[MacAddr]:
@@ -343,8 +354,9 @@ class Lab:
             await self.parts.start_own("native datapath", datapath)
         for_programs = [name for name, host in self.hosts.items() if not host.runs_no_programs]
         device_socket = self.directory.device_socket if self._claimed else None
-        await self.parts.start_own("HFI devices", host_devices(world, for_programs, device_socket))
-        self._cleanups.add("programs", self._machine.end_programs, patience_s=None)
+        devices = host_devices(world, for_programs, device_socket)
+        self.devices = await self.parts.start_own("HFI devices", devices)
+        self._cleanups.add("programs", self.machine.end_programs, patience_s=None)
         if manages(self.share):  # it is at the port of the managers
             socket = self.directory.mad_socket if self._claimed else None
             await self.parts.start_own("MAD socket", mad_socket(world, socket))
@@ -376,7 +388,7 @@ class Lab:
     async def _wait_ready(self, manager: BuiltinManager | None) -> None:
         def trouble() -> list[str]:
             remote = [] if self.share is None else self.share.trouble()
-            return self._machine.trouble + ([] if manager is None else manager.trouble) + remote
+            return self.machine.trouble + ([] if manager is None else manager.trouble) + remote
 
         def happened() -> int:
             core = None if manager is None else manager.em.core
@@ -429,12 +441,12 @@ class Lab:
     @property
     def hosts(self) -> dict[str, HostBackend]:
         """The hosts created so far, by name."""
-        return self._machine.hosts
+        return self.machine.hosts
 
     @property
     def interfaces(self) -> list[Interface]:
         """All VNICs that the lab file requests."""
-        return self._machine.interfaces
+        return self.machine.interfaces
 
     def vnics(self) -> Iterator[HostVnic]:
         """Yield all VNICs, including those that an EM has created and the lab file does not mention."""
@@ -558,7 +570,7 @@ class Lab:
         return await asyncio.shield(self._stopping)
 
     async def _stop(self) -> Removed:
-        removed = self._machine.removed
+        removed = self.machine.removed
         removed.failed = await self._cleanups.close()
         if self.netdev == "tap":
             removed.directory = str(self.directory.path)

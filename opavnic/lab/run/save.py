@@ -55,6 +55,12 @@ def save(lab: Lab) -> SavedLab:
 
     Raises:  LabError: no lab file can say it: the name of a virtual switch names no interface, for instance.
     """
+    data, left_out = saved_data(lab)
+    return SavedLab(lab_file=_yaml(data), left_out=left_out)
+
+
+def saved_data(lab: Lab) -> tuple[dict[str, Any], list[str]]:
+    """Return the plain data of what `save` writes, and what they cannot say. Raises as `save`."""
     data: dict[str, Any] = lab.model.model_dump(mode="json", exclude_unset=True, context=AS_WRITTEN)
     left_out: list[str] = []
     core = None if lab.manager is None else lab.manager.em.core
@@ -76,7 +82,7 @@ def save(lab: Lab) -> SavedLab:
         problems = "; ".join(map(str, model_problems(error, model)))
         raise LabError(f"lab {lab.model.name} cannot be saved as a lab file: {problems}") from error
     in_order = {key: data[key] for key in model.model_fields if key in data}
-    return SavedLab(lab_file=_yaml(in_order), left_out=left_out)
+    return in_order, left_out
 
 
 def member_name(model: LabModel, port: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from statistics import mode
 from typing import TYPE_CHECKING
@@ -121,21 +121,40 @@ def _add_agents(world: World, model: LabModel, hosts: Mapping[str, HostBackend])
     """Give each port of the hosts on this machine its agent, and let those crash of which the lab file says it."""
     can_crash = names_that_can_crash(model)
     for name, backend in hosts.items():
-        backend.speed = world.speed_of(name)
-        backend.ports = world.hosts[name].ports
-        for port in backend.ports:
-            world.add_vnic_port(
-                name,
-                port=port,
-                netdevs=partial(backend.make_netdev, port.name),
-                configured=partial(backend.configured, port.name),
-                unloaded=partial(backend.forget_netdevs, port.name),
-                can_crash=name in can_crash,
-                driver_quirks=model.driver_quirks,
-                sets_need_full_member=model.em.sets_need_full_member,
-            )
+        add_agent(world, model, backend, can_crash=name in can_crash)
     for name in set(can_crash) - hosts.keys():
         world.faults.hook(name, _nothing, _nothing)  # its machine does it, or the manager once it starts
+
+
+def add_agent(world: World, model: LabModel, backend: HostBackend, *, can_crash: bool) -> None:
+    """Give each port of a host its agent."""
+    backend.speed = world.speed_of(backend.name)
+    backend.ports = world.hosts[backend.name].ports
+    for port in backend.ports:
+        world.add_vnic_port(
+            backend.name,
+            port=port,
+            netdevs=partial(backend.make_netdev, port.name),
+            configured=partial(backend.configured, port.name),
+            unloaded=partial(backend.forget_netdevs, port.name),
+            can_crash=can_crash,
+            driver_quirks=model.driver_quirks,
+            sets_need_full_member=model.em.sets_need_full_member,
+        )
+
+
+def let_manage(world: World, model: LabModel, hosts: Iterable[str]) -> None:
+    """Put the ports of hosts in their partitions, and let those manage the fabric that may."""
+    for name in hosts:
+        manages_it = name in model.managing_hosts
+        for port in world.hosts[name].ports:
+            if world.managed_by == "external":
+                world.allow_management(port, manages_it)
+            elif world.managed_by == "builtin":
+                world.set_pkeys(
+                    port, [vesw.pkey for vesw, member in model.vnics[name] if member.name == port.name]
+                )
+                world.subnet_manager.set_management(port, manages_it)
 
 
 def _nothing() -> None:

@@ -132,6 +132,21 @@ class HostBackend:
             return given.addresses
         return self._asked[key].addresses if key in self._asked else ()
 
+    def ask_for(self, interface: Interface) -> None:
+        """Let a VNIC that an EM has made be one of the lab file."""
+        given = self._given.get(interface.key)
+        if given is not None:
+            interface.netdev, interface.name = given.netdev, given.name
+        self.interfaces = [*self.interfaces, interface]
+        self._asked[interface.key] = interface
+
+    def forget_vport(self, key: VnicKey) -> None:
+        """Forget a VNIC that is gone for good."""
+        self.interfaces = [item for item in self.interfaces if item.key != key]
+        self._asked.pop(key, None)
+        self._given.pop(key, None)
+        self.on_change()
+
     def name_for(self, key: VnicKey) -> str:
         """Choose the interface name of a vport that is about to be made.
 

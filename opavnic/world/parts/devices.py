@@ -12,11 +12,12 @@ import json
 import logging
 import os
 import socket
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from hfi_sim.base.clock import Clock
 from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.management.umad.service import UmadService
 from opavnic.base.socket_peer import foreign_peer
@@ -26,7 +27,7 @@ from opavnic.devices.kernel.entry import EntryError, receive_arrival, why_no_fus
 from opavnic.devices.kernel.session import MountSession
 from opavnic.devices.tree import Tree
 from opavnic.world.part import RunningPart
-from opavnic.world.world import World
+from opavnic.world.world import World, WorldHost
 
 log = logging.getLogger("opavnic.devices")
 
@@ -40,21 +41,36 @@ PATIENCE_S: Final = 10.0
 class HostDevices(RunningPart):
     """The devices of all hosts, and the programs that have them."""
 
-    def __init__(self, trees: Mapping[str, Callable[[], Tree]], services: Iterable[UmadService]) -> None:
-        """Make no tree yet: one has hundreds of files, and few hosts have a program that looks at them."""
+    def __init__(self) -> None:
+        """Have no host yet."""
         self.sessions: set[MountSession] = set()
         self.unavailable = ""
         """Why programs cannot have the devices; empty: they can."""
-        self._make_tree = trees
+        self._make_tree: dict[str, Callable[[], Tree]] = {}
         self._trees: dict[str, Tree] = {}
-        self._services = list(services)
+        """Made for the first program: one has hundreds of files, and few hosts have a program that looks at them."""
+        self._services: dict[str, list[UmadService]] = {}
         self._buffer = bytearray(REQUEST_MAX)
 
     def status(self) -> dict[str, Any]:
         if self.unavailable:
             return {"unavailable": self.unavailable}
-        opened = sum(service.open_files for service in self._services)
+        opened = sum(service.open_files for services in self._services.values() for service in services)
         return {"programs": len(self.sessions), "open": opened} if self.sessions else {}
+
+    def add(self, host: WorldHost, clock: Clock) -> None:
+        """Let programs on a host have its devices."""
+        own = self._services[host.name] = [UmadService(port, clock) for port in host.ports]
+        self._make_tree[host.name] = partial(hfi_tree, host.hfis, own)
+
+    def remove(self, host: str) -> None:
+        """Take the devices of a host away: programs that still have them get errors."""
+        self._make_tree.pop(host, None)
+        tree = self._trees.pop(host, None)
+        for service in self._services.pop(host, ()):
+            service.close()
+        for session in [session for session in self.sessions if session.tree is tree]:
+            session.close()
 
     def admit(self, connected: socket.socket) -> bytes:
         """Serve the mount of a program that has asked for devices; return the answer to it."""
@@ -87,8 +103,9 @@ class HostDevices(RunningPart):
 
     def close(self) -> None:
         """End everything: programs that are still there get errors."""
-        for service in self._services:
-            service.close()
+        for services in self._services.values():
+            for service in services:
+                service.close()
         for session in tuple(self.sessions):
             session.close()
         self.sessions.clear()
@@ -101,17 +118,12 @@ async def host_devices(world: World, hosts: Iterable[str], path: Path | None) ->
     Args:    hosts: those that programs can run on. path: where to listen; None: nowhere.
     Raises:  OSError: the socket cannot be created.
     """
-    trees: dict[str, Callable[[], Tree]] = {}
-    services: list[UmadService] = []
+    devices = HostDevices()
     for name in hosts if path is not None else ():
-        host = world.hosts[name]
-        own = [UmadService(port, world.clock) for port in host.ports]
-        trees[name] = partial(hfi_tree, host.hfis, own)
-        services += own
-    devices = HostDevices(trees, services)
+        devices.add(world.hosts[name], world.clock)
     with contextlib.ExitStack() as ends:
         ends.callback(devices.close)
-        if path is not None and trees:
+        if path is not None:
             devices.unavailable = why_no_fuse()
             ends.enter_context(_listening(path, devices))
         yield devices

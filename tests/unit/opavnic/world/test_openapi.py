@@ -18,6 +18,7 @@ from openapi_spec_validator import validate
 
 from lab_in_memory import answering, lab_in_memory, served
 from opavnic.base.state import counters_of
+from opavnic.lab.change.service import serve_changes
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.ownership.client import LabClient
 from opavnic.lab.ownership.runtime import LabDir
@@ -39,7 +40,7 @@ STREAMS = {"/capture", "/logs"}
 async def running(text: str, tmp_path: Path) -> AsyncIterator[ClientSession]:
     async with lab_in_memory(text) as lab:
         hub = LogHub(tmp_path / "log")
-        routes = lab_routes(lab, hub, lab.stop)
+        routes = lab_routes(serve_changes(lab), hub, lab.stop)
         silent = {route.path for route in routes if api_of(route) is None}
         assert silent <= DOCUMENT["paths"].keys(), "a route declares nothing"
         async with served(routes, tmp_path) as session:

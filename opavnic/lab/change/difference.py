@@ -1,0 +1,182 @@
+"""What differs between a running lab and the lab file that it is to follow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from hfi_sim.fabric.topology import Cable, NodeKind, Topology
+from opavnic.lab.file.host_setup import HostSetup
+from opavnic.lab.file.model import LabModel, losses
+from opavnic.world.em_node import EM_NODE
+
+_FOLLOWED: Final = ("hosts", "vesws", "fabric", "faults", "em")
+"""Sections of which at least a part may change while a lab runs."""
+_SET_UP_ANEW: Final = ("addresses", "sysctls", "routes")
+"""Keys of a host that is set up anew where they change."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabDifference:
+    """The steps from one state of a lab to another."""
+
+    before: LabModel
+    after: LabModel
+    hosts_gone: tuple[str, ...]
+    hosts_new: tuple[str, ...]
+    hosts_set_up: tuple[str, ...]
+    """Hosts that stay, with other addresses, sysctls or routes."""
+    switches_gone: tuple[str, ...]
+    switches_new: tuple[str, ...]
+    cables_gone: tuple[Cable, ...]
+    cables_new: tuple[Cable, ...]
+    faults_gone: tuple[str, ...]
+    faults_new: tuple[str, ...]
+    topology: Topology
+    """The nodes of `after`."""
+
+    @property
+    def wiring(self) -> bool:
+        """Whether hosts, switches or cables come or go."""
+        return bool(
+            self.hosts_gone
+            or self.hosts_new
+            or self.switches_gone
+            or self.switches_new
+            or self.cables_gone
+            or self.cables_new
+        )
+
+    def lines(self) -> list[str]:
+        """Say what is to be done, a line each."""
+        said = [f"host remove {name}" for name in self.hosts_gone]
+        said += [f"switch remove {name}" for name in self.switches_gone]
+        of_hosts = {*self.hosts_gone, *self.hosts_new}
+        gone = [cable for cable in self.cables_gone if not _nodes(cable, self.before) & of_hosts]
+        said += [f"link remove {cable.name.replace('--', ' ')}" for cable in gone]
+        said += [f"switch add {name}" for name in self.switches_new]
+        said += [f"host add {name}" for name in self.hosts_new]
+        new = [cable for cable in self.cables_new if not _nodes(cable, self.after) & of_hosts]
+        said += [f"link add {cable.name.replace('--', ' ')}" for cable in new]
+        said += [f"host {name}: {_keys(name, self.before, self.after)}" for name in self.hosts_set_up]
+        said += _vesw_lines(self.before, self.after)
+        if self.before.em.mac != self.after.em.mac:
+            said.append(f"em: mac {self.after.em.mac}")
+        said += [f"fault remove {fault}" for fault in self.faults_gone]
+        return said + [f"fault add {fault}" for fault in self.faults_new]
+
+
+def _nodes(cable: Cable, model: LabModel) -> set[str]:
+    """Return the hosts at the ends of a cable, and its switches."""
+    return {end[0] if end[0] in model.hosts else end[0].partition(".")[0] for end in (cable.a, cable.b)}
+
+
+def _keys(name: str, before: LabModel, after: LabModel) -> str:
+    one, other = before.hosts[name], after.hosts[name]
+    changed = [key for key in _SET_UP_ANEW if getattr(one, key) != getattr(other, key)]
+    return ", ".join(changed + ["number"] * (before.numbers[name] != after.numbers[name]))
+
+
+def _vesw_lines(before: LabModel, after: LabModel) -> list[str]:
+    old = {vesw.name: vesw for vesw in before.vesws}
+    new = {vesw.name: vesw for vesw in after.vesws}
+    said = [f"vesw remove {name}" for name in old if name not in new]
+    said += [f"vesw add {name}: {', '.join(new[name].members)}" for name in new if name not in old]
+    for name in [name for name in new if name in old]:
+        one, other = old[name], new[name]
+        said += [f"vesw leave {name} {host}" for host in one.members if host not in other.members]
+        said += [f"vesw join {name} {host}" for host in other.members if host not in one.members]
+        changed = [
+            key
+            for key in type(one).model_fields
+            if key != "members" and getattr(one, key) != getattr(other, key)
+        ]
+        said += [f"vesw {name}: {key} {getattr(other, key)}" for key in changed]
+    return said
+
+
+def refusals(before: LabModel, after: LabModel) -> list[str]:
+    """Return what differs and cannot change while a lab runs; empty if all can."""
+    return list(_refused(before, after))
+
+
+def _refused(before: LabModel, after: LabModel) -> Iterator[str]:
+    for key in type(before).model_fields:
+        if key not in _FOLLOWED and getattr(before, key) != getattr(after, key, None):
+            yield key
+    for key in type(before.fabric).model_fields:
+        if key not in ("topology", "link", "id") and getattr(before.fabric, key) != getattr(
+            after.fabric, key
+        ):
+            yield f"fabric.{key}"
+    for key in type(before.em).model_fields:
+        if key != "mac" and getattr(before.em, key) != getattr(after.em, key):
+            yield f"em.{key}"
+    for name, host in after.hosts.items():
+        known = before.hosts.get(name)
+        if known is None:
+            if not host.is_own:
+                yield f"hosts.{name}: only hosts with a namespace of the lab's own come and go"
+            continue
+        for key in type(known).model_fields:
+            if key not in HostSetup.model_fields and getattr(known, key) != getattr(host, key):
+                yield f"hosts.{name}.{key}"
+    for name, host in before.hosts.items():
+        if name not in after.hosts and not host.is_own:
+            yield f"hosts.{name}: only hosts with a namespace of the lab's own come and go"
+
+
+def difference(
+    before: LabModel,
+    after: LabModel,
+    there: Topology,
+    wanted: Topology,
+    faults: Mapping[str, Any] | None = None,
+) -> LabDifference:
+    """Return the steps from one state of a lab to another.
+
+    Args:  there: how it is cabled. wanted: how it is to be cabled; where the managers are does not count.
+    """
+    old_cables = {frozenset((cable.a, cable.b)): cable for cable in _cables(there)}
+    new_cables = {frozenset((cable.a, cable.b)): cable for cable in _cables(wanted)}
+    gone = [
+        cable
+        for ends, cable in old_cables.items()
+        if ends not in new_cables or new_cables[ends].link != cable.link
+    ]
+    new = [
+        cable
+        for ends, cable in new_cables.items()
+        if ends not in old_cables or old_cables[ends].link != cable.link
+    ]
+    switches = {node.name for node in there.of_kind(NodeKind.SWITCH)}
+    wanted_switches = {node.name for node in wanted.of_kind(NodeKind.SWITCH)}
+    old_faults, new_faults = [*losses(before), *before.faults], [*losses(after), *after.faults]
+    return LabDifference(
+        before,
+        after,
+        hosts_gone=tuple(name for name in before.hosts if name not in after.hosts),
+        hosts_new=tuple(name for name in after.hosts if name not in before.hosts),
+        hosts_set_up=tuple(name for name in after.hosts if _is_set_up_anew(name, before, after)),
+        switches_gone=tuple(sorted(switches - wanted_switches)),
+        switches_new=tuple(sorted(wanted_switches - switches)),
+        cables_gone=tuple(gone),
+        cables_new=tuple(new),
+        faults_gone=tuple(fault for fault in old_faults if fault not in new_faults),
+        faults_new=tuple(fault for fault in new_faults if fault not in old_faults),
+        topology=wanted,
+    )
+
+
+def _cables(topology: Topology) -> Iterator[Cable]:
+    return (cable for cable in topology.cables if EM_NODE not in (cable.a[0], cable.b[0]))
+
+
+def _is_set_up_anew(name: str, before: LabModel, after: LabModel) -> bool:
+    if name not in before.hosts:
+        return False
+    one, other = before.hosts[name], after.hosts[name]
+    return before.numbers[name] != after.numbers[name] or any(
+        getattr(one, key) != getattr(other, key) for key in _SET_UP_ANEW
+    )

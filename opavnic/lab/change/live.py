@@ -1,0 +1,383 @@
+"""Changes a running lab: `LivingLab(lab).add_host("h9", vesws=["blue"])`.
+
+All changes go one way: an edit makes the data of a new lab file of those of the running lab, and what differs is done.
+First members leave their virtual switches, then hosts, cables and switches go and come, then members join.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from hfi_sim.base.errors import HfiSimError
+from hfi_sim.fabric.topology import NodeKind, Topology
+from opavnic.lab.change import edits
+from opavnic.lab.change.difference import LabDifference, difference, refusals
+from opavnic.lab.change.edits import EditError, LabData
+from opavnic.lab.file.em_config import em_config
+from opavnic.lab.file.errors import LabError
+from opavnic.lab.file.fabric_model import EXPLICIT
+from opavnic.lab.file.model import CrossError, LabModel
+from opavnic.lab.file.parts import lab_model
+from opavnic.lab.file.topology import lab_topology
+from opavnic.lab.hosts.interfaces import plan_interfaces
+from opavnic.lab.hosts.setup import finish, follow_setup
+from opavnic.lab.run.lab import Lab
+from opavnic.lab.run.save import saved_data
+from opavnic.lab.run.status import vnic_state
+from opavnic.lab.run.world_of import add_agent, let_manage
+from opavnic.world.em_node import EM_NODE
+from opavnic.world.host_backends.given import VnicKey
+from opavnic.world.wiring import lay, take_away
+from vema.base.sections import AS_WRITTEN
+from vema.base.types import VportNum
+from vema.em.desired.desired import EmConfig, VeswSection
+from vema.em.desired.problems import model_problems
+
+READY_S: Final = 30.0
+"""Time limit for new members to become operational, and for old ones to leave."""
+_LOOK_AGAIN_S: Final = 0.01
+
+Edit = Callable[[LabData, Topology], LabData]
+
+
+class LivingLab:
+    """The changes of one lab."""
+
+    def __init__(self, lab: Lab) -> None:
+        """Args:  lab: it runs."""
+        self._lab = lab
+        self._one_at_a_time = asyncio.Lock()
+
+    # --- what people ask for -------------------------------------------------------------------------------
+
+    async def add_host(
+        self,
+        name: str,
+        section: Mapping[str, Any] | None = None,
+        *,
+        vesws: Iterable[str] = (),
+        at: str | None = None,
+        dry_run: bool = False,
+    ) -> list[str]:
+        """Add a host, with its cable, and wait until its VNICs are up. Return what was done, a line each.
+
+        Args:    section: its keys, as in a lab file. vesws: the virtual switches that it joins. at: a switch, or a port
+                 of one; default: a free port. dry_run: change nothing.
+        Raises:  EditError, LabError: it cannot be, and nothing has changed; or it has failed in part, which is said.
+        """
+        return await self.change(
+            lambda data, topology: edits.add_host(data, topology, name, section, vesws=vesws, at=at), dry_run
+        )
+
+    async def remove_host(self, name: str, *, dry_run: bool = False) -> list[str]:
+        """End the programs of a host and remove it, with its cables. Returns and raises as `add_host`."""
+        return await self.change(lambda data, topology: edits.remove_host(data, topology, name), dry_run)
+
+    async def add_link(
+        self, near: str, far: str, options: Mapping[str, Any] | None = None, *, dry_run: bool = False
+    ) -> list[str]:
+        """Lay a cable between two free ports. Args: options: as in a lab file. Returns and raises as `add_host`."""
+        return await self.change(
+            lambda data, topology: edits.add_link(data, topology, [near, far], options), dry_run
+        )
+
+    async def remove_link(self, near: str, far: str, *, dry_run: bool = False) -> list[str]:
+        """Take a cable away; what is on its way there is lost. Returns and raises as `add_host`."""
+        return await self.change(
+            lambda data, topology: edits.remove_link(data, topology, [near, far]), dry_run
+        )
+
+    async def add_vesw(self, section: Mapping[str, Any], *, dry_run: bool = False) -> list[str]:
+        """Add a virtual switch and wait until its members are up. Returns and raises as `add_host`."""
+        return await self.change(lambda data, _: edits.add_vesw(data, section), dry_run)
+
+    async def remove_vesw(self, name: str, *, dry_run: bool = False) -> list[str]:
+        """Remove a virtual switch, with the interfaces of its members. Returns and raises as `add_host`."""
+        return await self.change(lambda data, _: edits.remove_vesw(data, name), dry_run)
+
+    async def join(self, vesw: str, hosts: Iterable[str], *, dry_run: bool = False) -> list[str]:
+        """Let hosts join a virtual switch, and wait until they are up. Returns and raises as `add_host`."""
+        return await self.change(lambda data, _: edits.join(data, vesw, hosts), dry_run)
+
+    async def leave(self, vesw: str, hosts: Iterable[str], *, dry_run: bool = False) -> list[str]:
+        """Let hosts leave a virtual switch; their interfaces go. Returns and raises as `add_host`."""
+        return await self.change(lambda data, _: edits.leave(data, vesw, hosts), dry_run)
+
+    async def follow(self, wanted: LabModel, *, dry_run: bool = False) -> list[str]:
+        """Do what differs between a whole lab file and the running lab. Returns and raises as `add_host`."""
+        return await self.change(lambda data, topology: self._to_follow(wanted, data, topology), dry_run)
+
+    async def change(self, edit: Edit, dry_run: bool = False) -> list[str]:
+        """Do what differs once the data of the running lab are edited. Returns and raises as `add_host`."""
+        async with self._one_at_a_time:
+            data, _ = saved_data(self._lab)
+            before = self.model_of(data)
+            after = self.model_of(edit(copy.deepcopy(data), self._lab.world.topology))
+            steps = self._difference(before, after)
+            said = steps.lines()
+            if not dry_run and said:
+                await self._perform(steps)
+            return said
+
+    def model_of(self, data: LabData) -> LabModel:
+        """Return the model of plain data. Raises EditError: all mistakes."""
+        model = lab_model()
+        try:
+            return model.model_validate(data)
+        except ValidationError as error:
+            for item in error.errors(include_url=False):
+                cause = item.get("ctx", {}).get("error")
+                if isinstance(cause, CrossError):
+                    raise EditError(str(cause)) from error
+            raise EditError("; ".join(map(str, model_problems(error, model)))) from error
+
+    def _difference(self, before: LabModel, after: LabModel) -> LabDifference:
+        lab = self._lab
+        if refused := refusals(before, after):
+            raise EditError(
+                f"cannot change while the lab runs: {', '.join(refused)}; opavnic down, then up with the new file"
+            )
+        there = lab.world.topology
+        changed = _fabric(after) != _fabric(before) or set(after.hosts) != set(before.hosts)
+        wanted = lab_topology(after.fabric, after.hosts, [EM_NODE]) if changed else there
+        steps = difference(before, after, there, wanted)
+        if steps.wiring and lab.share is not None:
+            raise EditError("hosts and links of a lab on several machines stay as they are")
+        if before.em.mode != "builtin" and (before.vesws != after.vesws):
+            raise EditError(f"em: {before.em.mode}: virtual switches are up to your own Ethernet Manager")
+        held = {app.host for app in before.apps} | {uplink.host for uplink in before.uplinks.values()}
+        if used := held & set(steps.hosts_gone):
+            raise EditError(f"host {sorted(used)[0]} has an app or an uplink: it stays")
+        return steps
+
+    def _to_follow(self, wanted: LabModel, data: LabData, topology: Topology) -> LabData:
+        """Return the data of a whole file, with the numbers and, in the same shape, the cables of what runs."""
+        lab = self._lab
+        new = wanted.model_dump(mode="json", exclude_unset=True, context=AS_WRITTEN)
+        new["hosts"] = edits.keep_numbers(new["hosts"], lab.model.numbers)
+        gone = [name for name in data["hosts"] if name not in new["hosts"]]
+        added = [name for name in new["hosts"] if name not in data["hosts"]]
+        shape = wanted.fabric.topology
+        is_same = shape.kind != EXPLICIT and shape in (lab.first_shape, lab.model.fabric.topology)
+        if not is_same or not (gone or added or lab.model.fabric.topology.kind == EXPLICIT):
+            return new
+        cabled = edits.with_explicit_topology(data, topology)
+        for name in gone:
+            cabled = edits.remove_host(cabled, topology, name)
+        for name in added:
+            cabled = edits.add_host(cabled, topology, name, {"hfis": wanted.hosts[name].hfis})
+        fabric = {**new.get("fabric", {}), "topology": cabled["fabric"]["topology"]}
+        return {**new, "fabric": fabric}
+
+    # --- doing it ------------------------------------------------------------------------------------------
+
+    async def _perform(self, steps: LabDifference) -> None:
+        lab, world, after = self._lab, self._lab.world, steps.after
+        try:
+            await self._let_leave(steps)
+            await self._rewire(steps)
+            lab.model = after
+            let_manage(world, after, _with_other_rights(steps))
+            self._set_faults(steps)
+            await self._let_join(steps)
+            await self._set_up(steps)
+        except HfiSimError as error:
+            if isinstance(error, LabError):
+                raise
+            raise LabError(str(error)) from error
+        finally:
+            world.refresh()
+
+    async def _let_leave(self, steps: LabDifference) -> None:
+        """Take members off virtual switches, and their interfaces away."""
+        lab = self._lab
+        core = None if lab.manager is None else lab.manager.em.core
+        if core is None:
+            return
+        remaining = _remaining(core.config.vesws, em_config(steps.after).vesws)
+        if remaining == core.config.vesws:
+            return
+        left = self._leaving(steps)
+        await self._configure(core.config.model_copy(update={"vesws": remaining}))
+        for host, key in left:
+            lab.world.vnic_ports[key.port].remove_vnic(VportNum(key.vport_num))
+            lab.hosts[host].forget_vport(key)
+
+    def _leaving(self, steps: LabDifference) -> list[tuple[str, VnicKey]]:
+        """Return the VNICs of hosts that stay whose virtual switches they leave."""
+        world, model = self._lab.world, steps.after
+        members = {(port.name, vesw.id) for vesw in model.vesws for port in model.members_of(vesw)}
+        return [
+            (host, VnicKey(name, int(number)))
+            for name, vnics in world.vnic_ports.items()
+            if (host := world.host_of(vnics.port)) not in steps.hosts_gone
+            for number, adapter in vnics.adapters.items()
+            if adapter.vesw_id and (name, adapter.vesw_id) not in members
+        ]
+
+    async def _configure(self, config: EmConfig) -> None:
+        manager = self._lab.manager
+        assert manager is not None  # noqa: S101 - only with one of the lab's own are virtual switches changed
+        manager.em.apply(config)
+        if not await manager.em.wait_converged(READY_S):
+            trouble = "; ".join(manager.trouble) or "the agents do not answer"
+            raise LabError(f"the Ethernet Manager has not done it within {READY_S:g} s: {trouble}")
+
+    async def _rewire(self, steps: LabDifference) -> None:
+        if not steps.wiring:
+            return
+        lab, world, after = self._lab, self._lab.world, steps.after
+        devices = lab.devices
+        await lab.machine.add(after, steps.hosts_new)
+        with world.fabric.together():
+            for name in steps.hosts_gone:
+                if devices is not None:
+                    devices.remove(name)
+                world.remove_host(name)
+            take_away(world, steps.cables_gone, steps.switches_gone)
+            for name in steps.switches_new:
+                node = steps.topology.nodes[name]
+                world.fabric.add_switch(name, ports=node.ports, guid=node.guid)
+            for name in steps.hosts_new:
+                hfis = [node.name for node in steps.topology.hosts()[name]]
+                world.add_host(name, hfis, ports=after.hosts[name].ports)
+            let_manage(world, after, steps.hosts_new)
+            lay(world, steps.cables_new)
+        world.topology = _as_cabled(world.topology, steps)
+        lab.model = after
+        for name in steps.hosts_new:
+            backend = lab.hosts[name]
+            lab.connect_host(name, backend)
+            add_agent(world, after, backend, can_crash=True)
+            if devices is not None:
+                devices.add(world.hosts[name], world.clock)
+        if steps.hosts_gone:
+            world.refresh()
+            await lab.machine.remove(after, steps.hosts_gone)
+        lab.hosts_here = [name for name in after.hosts if lab.share is None or name in lab.hosts]
+        if lab.files is not None and (steps.hosts_gone or steps.hosts_new):
+            lab.files.follow({name: host.is_own for name, host in after.hosts.items()})
+
+    async def _let_join(self, steps: LabDifference) -> None:
+        lab, after = self._lab, steps.after
+        core = None if lab.manager is None else lab.manager.em.core
+        if core is None or lab.world.managed_by != "builtin":
+            return
+        wanted = em_config(after)
+        config = core.config.model_copy(update={"vesws": wanted.vesws, "mac": wanted.mac})
+        if config != core.config:
+            await self._configure(config)
+        await self._await_vnics(after)
+        for name in lab.hosts:
+            self._ask_for(name)
+
+    async def _await_vnics(self, model: LabModel) -> None:
+        """Wait until every member of every virtual switch is up, and its host has noticed."""
+        lab, loop = self._lab, asyncio.get_running_loop()
+        deadline = loop.time() + READY_S
+        wanted = {
+            (port.name, vesw.id): f"{port.member}/{vesw.name}"
+            for vesw in model.vesws
+            if vesw.link != "down"
+            for port in model.members_of(vesw)
+            if port.host in lab.hosts
+        }
+        while True:
+            up = {(vnic.port.name, vnic.due_vesw_id) for vnic in lab.vnics() if vnic_state(vnic) == "up"}
+            missing = [what for key, what in wanted.items() if key not in up]
+            if not missing:
+                return
+            if trouble := lab.machine.trouble:
+                raise LabError("; ".join(trouble))
+            if loop.time() > deadline:
+                raise LabError(f"not up within {READY_S:g} s: {', '.join(missing[:3])}")
+            await asyncio.sleep(_LOOK_AGAIN_S)  # the kernel reports "up" in its own time
+
+    def _ask_for(self, host: str) -> None:
+        """Make the VNICs of a host those of the lab file."""
+        lab = self._lab
+        backend = lab.hosts[host]
+        known = {(item.port, item.vesw.id) for item in backend.interfaces}
+        for planned in plan_interfaces(lab.model, host):
+            if (planned.port, planned.vesw.id) in known:
+                continue
+            adapters = lab.world.vnic_ports[planned.port].adapters.items()
+            number = next((int(n) for n, adapter in adapters if adapter.vesw_id == planned.vesw.id), None)
+            if number is not None:
+                planned.vport_num = number
+                backend.ask_for(planned)
+                lab.machine.note(planned)
+
+    def _set_faults(self, steps: LabDifference) -> None:
+        faults = self._lab.world.faults
+        for text in steps.faults_gone:
+            for shown in faults.show():
+                if shown["fault"] == text:
+                    faults.remove(shown["number"])
+                    break
+        for text in steps.faults_new:
+            faults.add(text)
+
+    async def _set_up(self, steps: LabDifference) -> None:
+        """Set up new hosts, and hosts that stay by what differs."""
+        lab = self._lab
+        if steps.hosts_set_up:
+            for host in lab.hosts.values():
+                host.vesws_changed()
+        if lab.netdev != "tap":
+            return
+        for name in steps.hosts_set_up:
+            follow_setup(lab.hosts[name], steps.before.hosts[name], steps.after.hosts[name])
+        setups = {name: it for name in steps.hosts_new if (it := steps.after.hosts[name]).changes_its_kernel}
+        if setups:
+            socket: Path | None = lab.directory.device_socket if lab.files is not None else None
+            await finish({name: lab.hosts[name] for name in setups}, setups, socket)
+
+
+def _fabric(model: LabModel) -> dict[str, Any]:
+    return model.fabric.model_dump(include={"topology", "link"})
+
+
+def _with_other_rights(steps: LabDifference) -> list[str]:
+    """Return the hosts that stay whose partitions or rights to manage change."""
+
+    def rights(model: LabModel, name: str) -> object:
+        return [(vesw.pkey, port.name) for vesw, port in model.vnics[name]], name in model.managing_hosts
+
+    stay = [name for name in steps.after.hosts if name in steps.before.hosts]
+    return [name for name in stay if rights(steps.before, name) != rights(steps.after, name)]
+
+
+def _remaining(vesws: list[VeswSection], after: list[VeswSection]) -> list[VeswSection]:
+    """Return the virtual switches of a manager without the members that leave."""
+    wanted = {vesw.id: set(vesw.members) for vesw in after}
+    found = []
+    for vesw in vesws:
+        if vesw.id not in wanted:
+            continue
+        members = [name for name in vesw.members if name in wanted[vesw.id]]
+        if members == list(vesw.members):
+            found.append(vesw)
+        elif members:
+            ports = [name for name in vesw.default_ports if name in members]
+            found.append(vesw.model_copy(update={"members": members, "default_ports": ports}))
+    return found
+
+
+def _as_cabled(before: Topology, steps: LabDifference) -> Topology:
+    """Return a topology after some steps; the node of the managers stays where it is."""
+    gone = {frozenset((cable.a, cable.b)) for cable in steps.cables_gone}
+    nodes = {
+        name: node for name, node in before.nodes.items() if name in steps.topology.nodes or name == EM_NODE
+    }
+    for name, node in steps.topology.nodes.items():
+        if name != EM_NODE and (name not in nodes or node.kind is NodeKind.SWITCH):
+            nodes[name] = node
+    cables = [cable for cable in before.cables if frozenset((cable.a, cable.b)) not in gone]
+    return Topology(before.name, nodes, [*cables, *steps.cables_new])

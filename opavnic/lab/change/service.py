@@ -1,0 +1,125 @@
+"""Changes of a running lab on the control API."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final
+
+from aiohttp import web
+
+from hfi_sim.base.did_you_mean import unknown_name
+from opavnic.lab.change.edits import EditError
+from opavnic.lab.change.live import LivingLab
+from opavnic.lab.run.lab import Lab
+from opavnic.state.lab import LabChanged
+from opavnic.world.json_body import json_answer, json_object
+from opavnic.world.openapi import Api
+from opavnic.world.part import RunningPart
+
+_Arguments = Mapping[str, Any]
+
+
+def serve_changes(lab: Lab) -> Lab:
+    """Let the control API of a lab change it."""
+    lab.parts.own["changes"] = ChangeRoutes(lab)
+    return lab
+
+
+class ChangeRoutes(RunningPart):
+    """POST /change: hosts, virtual switches and links come and go."""
+
+    def __init__(self, lab: Lab) -> None:
+        self._live = LivingLab(lab)
+
+    def routes(self) -> list[web.RouteDef]:
+        return [web.post("/change", self._change)]
+
+    @Api(
+        "Change the lab: hosts, virtual switches and links come and go",
+        "what was done",
+        LabChanged,
+        body={
+            "do": "!string: host-add, host-remove, link-add, link-remove, vesw-add, vesw-remove, vesw-join, "
+            "vesw-leave, or apply",
+            "name": "string: of the host or the virtual switch",
+            "section": "object: keys of a new host, virtual switch or link, as in a lab file",
+            "hosts": "array of string: who joins or leaves",
+            "vesws": "array of string: what a new host joins",
+            "at": "string or null: a switch, or a port of one, for the cable of a new host",
+            "ends": "array of string: the two ports of a link",
+            "lab": "object: with apply, a whole lab file",
+            "dry_run": "boolean: change nothing",
+        },
+    )
+    async def _change(self, request: web.Request) -> web.Response:
+        said = await json_object(request)
+        verb = said.get("do")
+        if verb not in _VERBS:
+            raise EditError(unknown_name("change", str(verb), _VERBS))
+        dry_run = said.get("dry_run") is True
+        done = await _VERBS[verb](self._live, said, dry_run)
+        return await json_answer(LabChanged(done=done, dry_run=dry_run))
+
+
+def _text(said: _Arguments, key: str) -> str:
+    value = said.get(key)
+    if not isinstance(value, str):
+        raise EditError(f"{key}: {value!r:.60} is not text")
+    return value
+
+
+def _texts(said: _Arguments, key: str) -> list[str]:
+    value = said.get(key, [])
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise EditError(f"{key}: {value!r:.60} is not a list of names")
+    return value
+
+
+def _section(said: _Arguments) -> dict[str, Any]:
+    value = said.get("section") or {}
+    if not isinstance(value, dict):
+        raise EditError(f"section: {value!r:.60} is not a mapping")
+    return value
+
+
+def _ends(said: _Arguments) -> Sequence[str]:
+    ends = _texts(said, "ends")
+    if len(ends) != 2:
+        raise EditError("ends: two ports are expected, such as h1:1 and sw0:3")
+    return ends
+
+
+async def _host_add(live: LivingLab, said: _Arguments, dry_run: bool) -> list[str]:
+    at = None if said.get("at") is None else _text(said, "at")
+    vesws = _texts(said, "vesws")
+    return await live.add_host(_text(said, "name"), _section(said), vesws=vesws, at=at, dry_run=dry_run)
+
+
+async def _link_add(live: LivingLab, said: _Arguments, dry_run: bool) -> list[str]:
+    near, far = _ends(said)
+    return await live.add_link(near, far, _section(said), dry_run=dry_run)
+
+
+async def _link_remove(live: LivingLab, said: _Arguments, dry_run: bool) -> list[str]:
+    near, far = _ends(said)
+    return await live.remove_link(near, far, dry_run=dry_run)
+
+
+async def _apply(live: LivingLab, said: _Arguments, dry_run: bool) -> list[str]:
+    data = said.get("lab")
+    if not isinstance(data, dict):
+        raise EditError("lab: a lab file is expected, as plain data")
+    return await live.follow(live.model_of(data), dry_run=dry_run)
+
+
+_VERBS: Final[dict[str, Callable[[LivingLab, _Arguments, bool], Awaitable[list[str]]]]] = {
+    "host-add": _host_add,
+    "host-remove": lambda live, said, dry: live.remove_host(_text(said, "name"), dry_run=dry),
+    "link-add": _link_add,
+    "link-remove": lambda live, said, dry: _link_remove(live, said, dry),
+    "vesw-add": lambda live, said, dry: live.add_vesw(_section(said), dry_run=dry),
+    "vesw-remove": lambda live, said, dry: live.remove_vesw(_text(said, "name"), dry_run=dry),
+    "vesw-join": lambda live, said, dry: live.join(_text(said, "name"), _texts(said, "hosts"), dry_run=dry),
+    "vesw-leave": lambda live, said, dry: live.leave(_text(said, "name"), _texts(said, "hosts"), dry_run=dry),
+    "apply": _apply,
+}
