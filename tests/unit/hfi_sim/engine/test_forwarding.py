@@ -6,7 +6,8 @@ import pytest
 
 from hfi_sim.base.clock import ManualClock
 from hfi_sim.base.counters import Drop
-from hfi_sim.engine.forwarding import is_astray
+from hfi_sim.base.types import SC_MANAGEMENT
+from hfi_sim.engine.forwarding import is_astray, sc_leaving
 from hfi_sim.engine.link.config import PLAIN_LINK, FlowControl, LinkConfig
 from hfi_sim.fabric.fabric import Fabric, ObservedPacket
 from hfi_sim.fabric.faults.manager import Faults
@@ -99,3 +100,9 @@ def test_packet_on_the_longest_way_there_is_arrives() -> None:
 
 def test_is_astray_begins_beyond_the_number_of_switches() -> None:
     assert [is_astray(hops, 3) for hops in (1, 3, 4)] == [False, False, True]
+
+
+def test_subnet_management_stays_on_its_service_channel_and_no_other_packet_gets_there() -> None:
+    table = [*range(1, 16), 3, *range(16, 32)]  # SC14 to SC15, SC15 to SC3
+    assert sc_leaving(SC_MANAGEMENT, table) == SC_MANAGEMENT
+    assert (sc_leaving(13, table), sc_leaving(14, table), sc_leaving(20, table)) == (14, None, 20)

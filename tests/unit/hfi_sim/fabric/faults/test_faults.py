@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import permutations
 
 import pytest
@@ -192,6 +193,18 @@ def test_hfi_removal_reports_a_fatal_event_and_can_be_undone(bed: Bed) -> None:
     assert events == [PortEvent.DEVICE_FATAL, PortEvent.PORT_ERR]
     bed.faults.remove(fault.number)
     assert bed.ports["h4"].state is PortState.ACTIVE
+
+
+def test_hfi_removal_takes_the_clients_of_the_hfi_along_and_brings_them_back(bed: Bed) -> None:
+    calls: list[str] = []
+    for name, hfi in (("agent h1", "h1"), ("agent h4", "h4")):
+        bed.faults.hook(
+            name, partial(calls.append, f"{name} gone"), partial(calls.append, f"{name} back"), hfi=hfi
+        )
+    fault = bed.faults.add("hfi-removal on h4")
+    assert calls == ["agent h4 gone"]
+    bed.faults.remove(fault.number)
+    assert calls == ["agent h4 gone", "agent h4 back"]
 
 
 def test_partition_cuts_a_side_off_with_its_hosts(bed: Bed) -> None:

@@ -19,7 +19,7 @@ from opavnic.cluster.protocol.messages import (
     build_train,
     train_head,
 )
-from opavnic.cluster.protocol.streams import ONE_EACH, ONE_FOR_ALL, RIDE_BYTES, WINDOW, SendStream
+from opavnic.cluster.protocol.streams import ACK_EVERY, ONE_EACH, ONE_FOR_ALL, RIDE_BYTES, WINDOW, SendStream
 from opavnic.cluster.protocol.transport import MANAGEMENT_SC, NodeName
 from opavnic.cluster.protocol.zenoh_config import QUEUE_BATCHES
 from unit.opavnic.cluster.two_nodes import LINK, A, B, TwoNodes
@@ -96,6 +96,15 @@ def test_bytes_under_way_to_one_peer_stay_within_what_its_queue_holds() -> None:
     assert 12 <= batches <= QUEUE_BATCHES + 1  # one more is being written
     nodes.settle()
     assert nodes.send(bytes(size)) == 1
+
+
+def test_receiver_grants_again_after_an_eighth_of_the_window_without_a_pause() -> None:
+    for count, under_way in ((ACK_EVERY - 1, ACK_EVERY - 1), (ACK_EVERY, 0)):
+        nodes = opened()
+        assert nodes.send(*[b"x"] * count) == count
+        while nodes.wire:
+            nodes.carry()
+        assert nodes.sender.under_way == under_way
 
 
 def test_long_packets_are_acknowledged_before_they_use_up_the_budget() -> None:
