@@ -242,6 +242,14 @@ class LabState(StateModel):
     counters: dict[str, dict[str, int]] = Field(default_factory=dict)
     """The counters of every element by name, where they were asked for."""
 
+    def ethtool_of(self, host: HostStatus, vnic: VnicStatus) -> dict[str, int]:
+        """Return the driver's counters of a VNIC, where counters were asked for.
+
+        They bear the name of its interface, which for the first one of a host is that of its virtual switch.
+        """
+        names = (f"{host.name}/{name} ethtool" for name in (vnic.interface, vnic.vesw))
+        return next((self.counters[name] for name in names if name in self.counters), {})
+
     def vnics(self) -> Iterator[tuple[HostStatus, VnicStatus]]:
         """Yield every VNIC with its host."""
         return ((host, vnic) for host in self.hosts for vnic in host.vnics)

@@ -63,9 +63,8 @@ def _told(
     state: LabState, host: HostStatus, vnic: VnicStatus, statistics: bool, driver: bool
 ) -> Mapping[str, object]:
     if statistics:
-        names = (f"{host.name}/{name} ethtool" for name in (vnic.vesw, vnic.interface))
-        return next((state.counters[name] for name in names if name in state.counters), {})
+        return state.ethtool_of(host, vnic)
     if driver:
-        return {"driver": DRIVER, "bus-info": f"{host.name} vport {vnic.vport_num}", "lab": state.lab}
+        return {"driver": DRIVER, "bus-info": f"{vnic.port} vport {vnic.vport_num}", "lab": state.lab}
     speed = f"{host.speed}Mb/s" if host.speed else "Unknown!"
     return {"Speed": speed, "Duplex": "Full", "Link detected": "yes" if vnic.carrier else "no"}

@@ -230,7 +230,7 @@ def vnic_items(state: LabState, *, whole: bool = False) -> Iterator[Sheet | str]
             lid_text(vnic.lid),
             vnic.vesw_text,
             *([vnic.interface] if named else []),
-            " ".join([vnic.ip or "", *vnic.other_ips]) or None,
+            " ".join([vnic.ip or "", *vnic.other_ips]) or vnic.ip,
             vnic.mac,
             vnic.mtu,
             wrong(vnic.state_text, not vnic.is_up),

@@ -123,9 +123,8 @@ async def _details(watch: Watch, state: dict[str, Any], host: str, interface: st
     if (host, interface) not in found:
         return
     entry, vnic = found[host, interface]
-    facts = {"LID": f"{entry.lid:#x}", "namespace": entry.namespace, **vnic.as_json()}
-    counters = lab.counters.get(f"{host}/{vnic.vesw or interface} ethtool", {})
-    facts |= {f"ethtool {key}": value for key, value in counters.items()}
+    facts = {**vnic.as_json(), "lid": f"{vnic.lid:#x}", "namespace": entry.namespace}
+    facts |= {f"ethtool {key}": value for key, value in lab.ethtool_of(entry, vnic).items()}
     state["facts"].rows = [{"what": what, "value": str(value)} for what, value in facts.items()]
     try:
         macs = (await watch.read(EmMacTable, "/em/mac-table?" + urlencode({"vesw": vnic.vesw_id}))).mac_table

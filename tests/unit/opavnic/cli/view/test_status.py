@@ -81,3 +81,18 @@ def test_lab_that_has_ended_says_why_and_how_to_remove_it() -> None:
         "it has ended: the native datapath broke: a bug",
         "it carries nothing any more; hosts and their programs stay until: opavnic down",
     ]
+
+
+def test_vnics_of_two_rails_in_one_virtual_switch_have_their_own_lid_and_counters() -> None:
+    rails = [vnic_state(), vnic_state(port="h1.2:1", lid=3, interface="blue-2")]
+    counters = {f"h1/{name} ethtool": {"tx_packets": count} for name, count in (("blue", 1), ("blue-2", 2))}
+    data = lab(1, hosts=[host_state("h1", *rails)], counters=counters)
+    assert [data.ethtool_of(host, vnic) for host, vnic in data.vnics()] == [
+        {"tx_packets": 1},
+        {"tx_packets": 2},
+    ]
+    assert text(data)[2:5] == [
+        "host LID vesw interface address MAC MTU state",
+        "h1 0x2 blue blue   1500 up",
+        "h1 0x3 blue blue-2   1500 up",
+    ]
