@@ -70,11 +70,11 @@ _IFLA_MTU: Final = 4
 _IFLA_OPERSTATE: Final = 16
 _IFLA_LINKMODE: Final = 17
 _IFLA_IFALIAS: Final = 20
+_IFLA_CARRIER: Final = 33
+_IFLA_MAX_MTU: Final = 51
 IFLA_NET_NS_FD: Final = 28
 IFLA_XDP: Final = 43
 IFLA_XDP_ATTACHED: Final = 2
-_OPERSTATE_DORMANT: Final = 5
-_OPERSTATE_UP: Final = 6
 _IFA_ADDRESS: Final = 1
 _IFA_LOCAL: Final = 2
 _IFA_BROADCAST: Final = 4
@@ -114,6 +114,8 @@ IFF_UP: Final = 0x1
 IFF_RUNNING: Final = 0x40
 _IFF_LOOPBACK: Final = 0x8
 LINKMODE_DORMANT: Final = 1
+IF_OPER_DORMANT: Final = 5
+IF_OPER_UP: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +137,10 @@ class LinkState:
     master: int = 0
     """The interface index of the bridge (or bond) whose port it is; 0: of none."""
     loopback: bool = False
+    carrier: bool = False
+    operstate: int = 0
+    """IF_OPER_UP, IF_OPER_DORMANT, ... of RFC 2863."""
+    max_mtu: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +156,7 @@ def parse_link(message: bytes) -> LinkState:
     _, _, ifindex, flags, _ = _IFINFOMSG.unpack_from(message, HEADER.size)
     found = dict(attributes(message, _IFINFOMSG.size))
     xdp = dict(_nested(found.get(IFLA_XDP, b"")))
-    mtu = found.get(_IFLA_MTU)
+    mtu, max_mtu = found.get(_IFLA_MTU), found.get(_IFLA_MAX_MTU)
     return LinkState(
         ifindex=ifindex,
         name=_text(found.get(IFLA_IFNAME, b"")),
@@ -160,6 +166,9 @@ def parse_link(message: bytes) -> LinkState:
         alias=_text(found.get(_IFLA_IFALIAS, b"")),
         running=bool(flags & IFF_RUNNING),
         xdp=any(xdp.get(IFLA_XDP_ATTACHED, b"")),
+        carrier=any(found.get(_IFLA_CARRIER, b"")),
+        operstate=next(iter(found.get(_IFLA_OPERSTATE, b"")), 0),
+        max_mtu=0 if max_mtu is None else _U32.unpack(max_mtu)[0],
     )
 
 
@@ -367,7 +376,7 @@ class LinkClient:
     def set_dormant(self, ifindex: int, on: bool) -> None:
         """Move the interface to operational state DORMANT and keep it there, or let it follow the carrier."""
         state = {
-            _IFLA_OPERSTATE: bytes([_OPERSTATE_DORMANT if on else _OPERSTATE_UP]),
+            _IFLA_OPERSTATE: bytes([IF_OPER_DORMANT if on else IF_OPER_UP]),
             _IFLA_LINKMODE: bytes([LINKMODE_DORMANT if on else 0]),
         }
         self._set(ifindex, "dormant" if on else "not dormant", attrs=state)

@@ -40,6 +40,7 @@ EACH: Final = 100
 ABOUT: Final = 1000
 """Files that are compiled, more or less."""
 MODULE: Final = "opa_sim_hfi.ko"
+FIRST_PROGRAM: Final = ("init.c", "agent.c")
 _OPA_VNIC: Final = "CONFIG_INFINIBAND_OPA_VNIC=y"
 _VERSION: Final = re.compile(r"^(VERSION|PATCHLEVEL|SUBLEVEL) = (\d+)$", re.MULTILINE)
 _COMPILED: Final = re.compile(r"\s+(CC|LD|AR|HOSTCC)\b")
@@ -151,7 +152,7 @@ def _build(tree: Path, work: Path, version: str, progress: Progress, log: IO[str
     _run(["nice", *make, f"-j{os.cpu_count() or 1}"], log, _counted(f"Linux {version}", progress))
     progress("building opa_sim_hfi")
     _run([*make, f"M={module}", "modules"], log)
-    first = [str(SOURCE / "init.c"), "-o", str(work / "init")]
+    first = [*(str(SOURCE / name) for name in FIRST_PROGRAM), "-o", str(work / "init")]
     _run(["gcc", "-static", "-O2", "-Wall", *first], log)
 
 

@@ -7,22 +7,34 @@ device's affair.
 from __future__ import annotations
 
 import logging
+import struct
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
-from hfi_sim.base.counters import Drop
+from hfi_sim.base.counters import Drop, PacketCounters
 from hfi_sim.base.port_state import CapabilityMask3, PortEvent
 from hfi_sim.engine.events.outputs import BufferToken
 from hfi_sim.nodes.end_port import EndPort
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.wire.icrc import PAD_COUNT_MASK, TRAILER_SIZE
-from hfi_sim.wire.l4 import L4
+from hfi_sim.wire.l4 import L4, EthernetL4
+from hfi_sim.wire.lrh16b import L4_BYTE, Lrh16B
 from hfi_sim.wire.packet import seal_packet
 from opavnic.kernel.wire import WireKind, build_frame, parse_frame, state_of
 
 log = logging.getLogger("opavnic.kernel.port")
 _SHORTEST: Final = 32
+_VESW_ID_AT: Final = Lrh16B.SIZE + EthernetL4.HEADER.place("vesw_id").offset
+_HEADER_SIZE: Final = Lrh16B.SIZE + EthernetL4.SIZE
+_VNIC: Final = struct.Struct("!II")
+BACKLOG: Final = 256
+"""Packets that wait for a kernel with too much unread before more are dropped. On a link with credits they wait in the
+buffer of the port, which stops the sender."""
+
+OnVnic = Callable[[int, int], None]
+"""Called with the interface index of a VNIC and the virtual switch that the kernel has put it on; 0: none."""
 
 
 @dataclass(slots=True)
@@ -37,12 +49,35 @@ class KernelCounters:
     """Of the kernel's, those that are no 16B packets."""
 
 
+class _Unread(NamedTuple):
+    """A packet that the kernel has no room for yet."""
+
+    packet: bytes
+    token: BufferToken | None
+    counters: PacketCounters | None
+    """Those of its virtual switch; None: it is a MAD."""
+
+
+def _ignore(_ifindex: int, _vesw_id: int) -> None:
+    """Take no notice of VNICs."""
+
+
 class KernelPort:
     """One port, from its handing over until `close`."""
 
-    def __init__(self, port: HfiPort, send: Callable[[bytes], None]) -> None:
-        """Give a port without VNICs to a kernel. Args:  send: takes frames for the kernel.
+    def __init__(
+        self,
+        port: HfiPort,
+        send: Callable[[bytes], bool],
+        *,
+        attached: dict[str, PacketCounters] | None = None,
+        on_vnic: OnVnic = _ignore,
+    ) -> None:
+        """Give a port without VNICs to a kernel.
 
+        Args:    send: takes frames for the kernel; where it returns False there is no room, and `go_on` is to be called
+                 once there is. attached: where the counters of its virtual switches are entered, so that the fabric
+                 includes them in conservation (`fabric.attached`). on_vnic: is told of its VNICs.
         Raises:  FabricError: the port has a handler of Ethernet packets.
         """
         self.counters = KernelCounters()
@@ -50,24 +85,103 @@ class KernelPort:
         """Whether the kernel's driver has announced Ethernet on fabric since it came."""
         self._port = port
         self._send = send
+        self._attached = {} if attached is None else attached
+        self._on_vnic = on_vnic
+        self._waiting: deque[_Unread] = deque()
+        self._closed = False
         port.register_l4(L4.ETHERNET, self._to_kernel)
-        port.mad.give_gsi_to(self._give)
+        port.mad.give_gsi_to(self._mad_to_kernel)
         self._leave = port.subscribe(self._changed)
         self._tell()
         send(build_frame(WireKind.HELLO, bytes(4)))
 
     def close(self) -> None:
         """Take the port back; what the kernel has announced is withdrawn. May be called twice."""
+        if self._closed:
+            return
+        self._closed = True
         self._leave()
-        self._leave = _nothing
         self._port.mad.give_gsi_to(None)
         self._port.unregister_l4(L4.ETHERNET)
+        while self._waiting:
+            self._leave_queue(Drop.VNIC_RX_HOST)
         self._announce(0)
+
+    # --- flow control --------------------------------------------------------------------------------------
+
+    @property
+    def should_wait(self) -> bool:
+        """Whether the link has no credits: what the kernel sends should wait in the kernel's own queues."""
+        return self._port.tx_stopped
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether packets wait for the kernel."""
+        return bool(self._waiting)
+
+    def go_on(self) -> None:
+        """Give the kernel what has waited, while it has room."""
+        while self._waiting and self._send(build_frame(WireKind.PACKET, self._waiting[0].packet)):
+            self._leave_queue(None)
+
+    def _leave_queue(self, drop: Drop | None) -> None:
+        packet, token, counters = self._waiting.popleft()
+        if counters is not None:
+            counters.in_flight -= 1
+            _count_out(counters, packet, drop)
+        if token is not None:
+            self._port.release(token)
+
+    # --- to the kernel -------------------------------------------------------------------------------------
+
+    def traffic(self, vesw_id: int) -> tuple[PacketCounters, PacketCounters]:
+        """Return the counters of the packets of one virtual switch, from and to the kernel."""
+        name = f"{self._port.name} vesw {vesw_id}"
+        tx = self._attached.setdefault(f"{name} tx", PacketCounters())
+        return tx, self._attached.setdefault(f"{name} rx", PacketCounters())
+
+    def _to_kernel(self, _port: EndPort, packet: bytes, token: BufferToken | None) -> Drop | None:
+        if len(packet) < _SHORTEST:
+            return Drop.RX_L4
+        _, counters = self.traffic(_vesw_of(packet))
+        counters.in_packets += 1
+        counters.in_bytes += len(packet)
+        if self._give(packet):
+            _count_out(counters, packet, None)
+        elif token is None and len(self._waiting) >= BACKLOG:
+            counters.drop(Drop.VNIC_RX_HOST)
+        else:
+            if token is not None:
+                self._port.keep(token)
+            counters.in_flight += 1
+            self._waiting.append(_Unread(packet, token, counters))
+        return None
+
+    def _mad_to_kernel(self, packet: bytes) -> Drop | None:
+        if not self._give(packet):
+            if len(self._waiting) >= BACKLOG:
+                return Drop.MAD_UNREAD
+            self._waiting.append(_Unread(packet, None, None))
+        return None
+
+    def _give(self, packet: bytes) -> bool:
+        self.counters.to_kernel += 1
+        self.go_on()
+        return not self._waiting and self._send(build_frame(WireKind.PACKET, packet))
+
+    def _changed(self, _event: PortEvent) -> None:
+        self._tell()
+
+    def _tell(self) -> None:
+        self._send(build_frame(WireKind.STATE, state_of(self._port)))
+
+    # --- from the kernel -----------------------------------------------------------------------------------
 
     def take(self, frame: bytes) -> None:
         """Take a frame of the kernel; frames of another kind are passed over."""
+        self.go_on()
         found = parse_frame(frame)
-        if found is None:
+        if found is None or self._closed:
             return
         if found.kind == WireKind.PACKET:
             self._from_kernel(found.body)
@@ -76,6 +190,8 @@ class KernelPort:
                 self._announce(0)  # a driver that comes has lost what an EM gave the one before it
                 self._tell()
             self._announce(int.from_bytes(found.body))
+        elif found.kind == WireKind.VNIC and len(found.body) == _VNIC.size:
+            self._on_vnic(*_VNIC.unpack(found.body))
 
     def _announce(self, mask: int) -> None:
         announced = CapabilityMask3.ETH_ON_FABRIC_SUPPORTED
@@ -85,31 +201,36 @@ class KernelPort:
         else:
             self._port.withdraw(announced)
 
-    def _changed(self, _event: PortEvent) -> None:
-        self._tell()
-
-    def _tell(self) -> None:
-        self._send(build_frame(WireKind.STATE, state_of(self._port)))
-
-    def _to_kernel(self, _port: EndPort, packet: bytes, _token: BufferToken | None) -> Drop | None:
-        self._give(packet)
-        return None
-
-    def _give(self, packet: bytes) -> None:
-        self.counters.to_kernel += 1
-        self._send(build_frame(WireKind.PACKET, packet))
-
     def _from_kernel(self, body: bytes) -> None:
         self.counters.from_kernel += 1
         if len(body) < _SHORTEST or len(body) % 8:
             self.counters.malformed += 1
             return
         end = len(body) - TRAILER_SIZE - (body[-1] & PAD_COUNT_MASK)
-        drop = self._port.send(seal_packet(body[:end], self._port.icrc))
+        packet = seal_packet(body[:end], self._port.icrc)
+        if body[L4_BYTE] == L4.ETHERNET:
+            tx, _ = self.traffic(_vesw_of(body))
+            tx.in_packets += 1
+            tx.in_bytes += _frame_length(packet)
+            _count_out(tx, packet, None)
+        drop = self._port.send(packet)
         if drop is not None:
             self.counters.refused += 1
             log.debug("[%s] a packet of the kernel was refused: %s", self._port.name, drop.value)
 
 
-def _nothing() -> None:
-    """Do nothing."""
+def _vesw_of(packet: bytes) -> int:
+    return (packet[_VESW_ID_AT] | packet[_VESW_ID_AT + 1] << 8) & 0xFFF
+
+
+def _frame_length(packet: bytes) -> int:
+    """Return how long the Ethernet frame in a packet is."""
+    return max(0, len(packet) - _HEADER_SIZE - TRAILER_SIZE - (packet[-1] & PAD_COUNT_MASK))
+
+
+def _count_out(counters: PacketCounters, packet: bytes, drop: Drop | None) -> None:
+    if drop is not None:
+        counters.drop(drop)
+    else:
+        counters.out_packets += 1
+        counters.out_bytes += _frame_length(packet)

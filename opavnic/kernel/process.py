@@ -1,4 +1,4 @@
-"""A kernel that runs: a process of user-mode Linux, its wire on a pair of sockets."""
+"""A kernel that runs: a process of user-mode Linux, its wire on a pair of sockets, its agent on another."""
 
 from __future__ import annotations
 
@@ -11,18 +11,32 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import IO, Final, Self
 
 from opavnic.kernel.cache import BuiltKernel, KernelError
+from opavnic.kernel.messages import (
+    PIECE,
+    UNREAD_MAX,
+    WINDOW,
+    AgentMessage,
+    AgentVerb,
+    Messages,
+    number_message,
+    start_message,
+)
 from opavnic.kernel.wire import MAX_FRAME, MTU
 
 MEMORY: Final = "64M"
+AGENT: Final = 1
+"""The console of the kernel that leads to its agent; what the kernel prints goes to console 0."""
 READY: Final = b"opavnic: ready"
 _FAILED: Final = re.compile(rb"opavnic: (?!ready)[^\n]*\n")
 BOOT_S: Final = 60.0
 """How long a kernel may take to come up."""
-_BUFFER: Final = 4 << 20
+_BUFFER: Final = 256 << 10
+"""Bytes under way between this process and a kernel, in each direction; the system may double it."""
 _END_OF_KERNEL: Final = """read -r _
 tries=0
 while kill -s KILL -- "-$1" && [ $tries -lt 200 ]; do tries=$((tries + 1)); sleep 0.01; done
@@ -34,19 +48,22 @@ rm -rf -- "$2"
 class KernelProcess:
     """One process, and all that it starts: they end with `close`, and with the process that made it."""
 
-    def __init__(self, kernel: BuiltKernel) -> None:
+    def __init__(self, kernel: BuiltKernel, host: str = "") -> None:
         """Start it; `await_ready` waits for its driver.
 
+        Args:    host: its name; with one, it has the files of this machine, and an agent that starts programs.
         Raises:  KernelError: it cannot be started.
         """
-        self.wire, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self.wire.setblocking(False)
-        for end in (self.wire, theirs):
+        self.wire, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.agent, their_agent = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        for end in (self.wire, theirs, self.agent):
+            end.setblocking(False)
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER)
         self._console = b""
         """The end of what it has printed."""
         self._ended = False
         """Whether it prints nothing more."""
+        self._agent_room = UNREAD_MAX
         self._directory = tempfile.mkdtemp(prefix="opavnic-kernel-")
         wire = f"vec0:transport=fd,fd={theirs.fileno()},depth=64,mtu={MTU}"
         command = [
@@ -54,28 +71,34 @@ class KernelProcess:
             f"mem={MEMORY}",
             f"initrd={kernel.first_files}",
             "rdinit=/init",
-            "con0=fd:0,fd:1",
+            "con0=null,fd:1",
             "con=null",
             wire,
             f"uml_dir={self._directory}/",
         ]
+        if host:
+            number = their_agent.fileno()
+            command += [f"con{AGENT}=fd:{number},fd:{number}", f"host={host}", f"agent=/dev/tty{AGENT}"]
         try:
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                pass_fds=[theirs.fileno()],
+                pass_fds=[theirs.fileno(), their_agent.fileno()],
                 env={**os.environ, "TMPDIR": self._directory},
                 process_group=0,
             )
+            os.set_blocking(self.console.fileno(), False)
             self._watcher = self._watch()
         except OSError as error:
             self.wire.close()
+            self.agent.close()
             shutil.rmtree(self._directory, ignore_errors=True)
             raise KernelError(f"{kernel.program}: not started: {error.strerror}") from error
         finally:
             theirs.close()
+            their_agent.close()
 
     def __enter__(self) -> Self:
         """Return the process."""
@@ -116,22 +139,48 @@ class KernelProcess:
             if self._ended or _FAILED.search(self._console):
                 raise KernelError(f"the kernel did not come up: {self._last_line()}")
 
-    def _read_console(self, timeout_s: float, *others: socket.socket) -> bool:
-        """Wait for something from the console, which is read, or from others; return whether there was something."""
+    @property
+    def console(self) -> IO[bytes]:
+        """What it prints; `read_console` reads it."""
         console = self._process.stdout
         assert console is not None  # noqa: S101 - asked for
-        watched: list[IO[bytes] | socket.socket] = [*others] if self._ended else [console, *others]
+        return console
+
+    def read_console(self) -> bytes | None:
+        """Return what it has printed since; empty: it prints nothing more; None: nothing new."""
+        try:
+            read = os.read(self.console.fileno(), MAX_FRAME)
+        except BlockingIOError:
+            return None
+        self._ended = not read
+        self._console = (self._console + read)[-MAX_FRAME:]
+        return read
+
+    @property
+    def ended_with(self) -> str:
+        """How it has ended, or that it has not."""
+        status = self._process.poll()
+        if status is None:
+            return "it runs"
+        return f"killed by signal {-status}" if status < 0 else f"exit status {status}"
+
+    def _read_console(self, timeout_s: float, *others: socket.socket) -> bool:
+        """Wait for something from the console, which is read, or from others; return whether there was something."""
+        watched: list[IO[bytes] | socket.socket] = [*others] if self._ended else [self.console, *others]
         readable, _, _ = select.select(watched, [], [], timeout_s)
-        if console in readable:
-            read = os.read(console.fileno(), MAX_FRAME)
-            self._ended = not read
-            self._console = (self._console + read)[-MAX_FRAME:]
+        if self.console in readable:
+            self.read_console()
         return bool(readable)
 
-    def send(self, frame: bytes) -> None:
-        """Send a frame; it is lost where the kernel has ended, or reads nothing for long."""
-        with contextlib.suppress(OSError):
+    def send(self, frame: bytes) -> bool:
+        """Send a frame; return False where the kernel has no room for it now. Once it has ended, frames go nowhere."""
+        try:
             self.wire.send(frame)
+        except BlockingIOError:
+            return False
+        except OSError:
+            pass
+        return True
 
     def receive(self, timeout_s: float) -> bytes | None:
         """Return the next frame, or None if there is none in time.
@@ -140,8 +189,9 @@ class KernelProcess:
         """
         end = time.monotonic() + timeout_s
         while True:
-            with contextlib.suppress(BlockingIOError):
-                return self.wire.recv(MAX_FRAME)
+            with contextlib.suppress(BlockingIOError, ConnectionError):
+                if frame := self.wire.recv(MAX_FRAME):
+                    return frame
             if self._process.poll() is not None:
                 raise KernelError(
                     f"the kernel has ended with {self._process.returncode}: {self._last_line()}"
@@ -149,15 +199,56 @@ class KernelProcess:
             if not self._read_console(max(0.0, end - time.monotonic()), self.wire):
                 return None
 
+    def run(
+        self, command: Sequence[str], *, stdin: bytes = b"", timeout_s: float, take: Callable[[bytes], None]
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Run a program in the kernel to its end. Needs a host's name.
+
+        Args:    take: takes the frames that come meanwhile.
+        Raises:  KernelError: it was not started, it takes too long, or the kernel has ended.
+        """
+        found = {AgentVerb.OUTPUT: b"", AgentVerb.ERRORS: b""}
+        messages, end = Messages(), time.monotonic() + timeout_s
+        pieces = [stdin[at : at + PIECE] for at in range(0, len(stdin), PIECE)] + [b""]
+        unsent, room = start_message(1, command, environment=os.environ).build(), WINDOW
+        while True:
+            while pieces and len(pieces[0]) <= room:
+                room -= len(pieces[0])
+                unsent += AgentMessage(1, AgentVerb.INPUT, pieces.pop(0)).build()
+            sent = self.agent.send(unsent[: self._agent_room]) if unsent else 0
+            unsent, self._agent_room = unsent[sent:], self._agent_room - sent
+            for message in messages.take(self._hear(end, take)):
+                if message.kind in (AgentVerb.OUTPUT, AgentVerb.ERRORS):
+                    found[AgentVerb(message.kind)] += message.body
+                    unsent += number_message(1, AgentVerb.TAKEN, len(message.body)).build()
+                elif message.kind == AgentVerb.READ and not message.session:
+                    self._agent_room += message.number
+                elif message.kind == AgentVerb.READ:
+                    room += message.number
+                elif message.kind == AgentVerb.FAILED:
+                    raise KernelError(f"{command[0]}: not started: {os.strerror(message.number)}")
+                elif message.kind == AgentVerb.EXITED:
+                    return subprocess.CompletedProcess(list(command), message.number, *found.values())
+
+    def _hear(self, end: float, take: Callable[[bytes], None]) -> bytes:
+        """Return what comes from the agent next; meanwhile, frames are taken."""
+        while True:
+            while frame := self.receive(0.0):
+                take(frame)
+            with contextlib.suppress(BlockingIOError):
+                return self.agent.recv(MAX_FRAME)
+            if not self._read_console(max(0.0, end - time.monotonic()), self.wire, self.agent):
+                raise KernelError(f"the program has not ended in time; the kernel: {self._last_line()}")
+
     def close(self) -> None:
         """End all its processes. May be called twice."""
         assert self._watcher.stdin is not None  # noqa: S101 - asked for above
         self._watcher.stdin.close()
         self._process.wait()
         self._watcher.wait()
-        if self._process.stdout is not None:
-            self._process.stdout.close()
+        self.console.close()
         self.wire.close()
+        self.agent.close()
 
     def _last_line(self) -> str:
         lines = self._console.decode(errors="replace").strip().splitlines()

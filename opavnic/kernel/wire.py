@@ -35,6 +35,8 @@ class WireKind(IntEnum):
     """From the kernel, when its device has come: capability mask 3. To the kernel: ask for that."""
     CAPS = 0x22
     """From the kernel: capability mask 3 has changed."""
+    VNIC = 0x23
+    """From the kernel: the interface index of a VNIC, and the id of the virtual switch that it is on (4 bytes each)."""
 
 
 class WireFrame(NamedTuple):

@@ -88,7 +88,7 @@ class MadStack:
         self._next_tid = 1
         self._take_rest: RestHandler | None = None
         self._take_smp: RestHandler | None = None
-        self._take_gsi: Callable[[bytes], None] | None = None
+        self._take_gsi: Callable[[bytes], Drop | None] | None = None
         self.sent = 0
         """MADs sent, retries included."""
         self.counters = PacketCounters()
@@ -136,10 +136,11 @@ class MadStack:
         """Pass what no agent takes, and responses to no request of this stack, to `handler`; None: drop them."""
         self._take_rest = handler
 
-    def give_gsi_to(self, taker: Callable[[bytes], None] | None) -> None:
+    def give_gsi_to(self, taker: Callable[[bytes], Drop | None] | None) -> None:
         """Pass packets of queue pair 1 to `taker`, whole, as to a driver with a MAD stack of its own; None: end that.
 
-        Performance management stays here, as it stays with the device under Linux.
+        It returns why a packet is dropped, or None. Performance management stays here, as it stays with the device
+        under Linux.
         """
         self._take_gsi = taker
 
@@ -338,8 +339,7 @@ class MadStack:
         if fm.dest_qp not in (QP_SMI, QP_GSI):
             return Drop.MAD_QP
         if self._take_gsi is not None and fm.dest_qp == QP_GSI and header.mgmt_class != MadClass.PERFORMANCE:
-            self._take_gsi(packet)
-            return None
+            return self._take_gsi(packet)
         if header.base_version not in BASE_VERSIONS:
             return Drop.MAD_MALFORMED
         sl = self._port.settings.sc_to_sl[sc_of(packet)]

@@ -5,7 +5,10 @@
  *
  * Its wire is an Ethernet device. Each frame of ethertype 0x88b5 holds, behind the Ethernet header, a kind (1 byte),
  * a zero, the length of what follows (2 bytes, big-endian) and that: a 16B packet whose ICRC is left to the other end,
- * the state of the port (struct wire_state), or capability mask 3 of the port (4 bytes, big-endian).
+ * the state of the port (struct wire_state), capability mask 3 of the port (4 bytes, big-endian), or a netdev: its
+ * interface index and the id of its virtual switch (4 bytes each, big-endian).
+ *
+ * Netdevs stop while the wire takes no more, so that frames wait in the queues of the stack.
  *
  * Source of the rules for packets, P_Keys and counters: what hfi1's vnic_main.c and mad.c do where a user can see it.
  */
@@ -30,12 +33,17 @@
 #define PKEY_LIMITED	0x7fff
 #define PKEY_FULL	0xffff
 #define VESWS		256	/* hfi1 looks at the low 8 bits of the id */
+#define STOP_AT		256	/* frames that the wire has not taken: netdevs stop, and wake at half of that */
+#define RECEIVE_MAX	1024	/* frames that a netdev has not taken in yet, as with hfi1 */
 
-enum wire_kind { WIRE_PACKET = 0x10, WIRE_STATE = 0x20, WIRE_HELLO = 0x21, WIRE_CAPS = 0x22 };
+enum wire_kind { WIRE_PACKET = 0x10, WIRE_STATE = 0x20, WIRE_HELLO = 0x21, WIRE_CAPS = 0x22, WIRE_VNIC = 0x23 };
 
 static char *wire = "vec0";
 module_param(wire, charp, 0444);
 MODULE_PARM_DESC(wire, "Ethernet device that leads to the fabric");
+static ulong lost_mads;
+module_param(lost_mads, ulong, 0444);
+MODULE_PARM_DESC(lost_mads, "MADs that found no room in a queue pair");
 
 struct wire_state {
 	__be32 lid;
@@ -89,8 +97,10 @@ struct hfi {
 	spinlock_t lock;	/* state, caps; MADs are posted with interrupts off */
 	struct wire_state state;
 	u32 caps;
-	spinlock_t vesw_lock;	/* vnics */
-	struct vnic *vnics[VESWS];
+	spinlock_t vesw_lock;	/* changes of vnics */
+	struct vnic __rcu *vnics[VESWS];
+	atomic_t in_flight;	/* frames that the wire has not taken */
+	wait_queue_head_t drained;
 	struct hfi_qp *qps[2];
 	struct sk_buff_head leaving;
 	struct work_struct leave;
@@ -102,6 +112,8 @@ struct vnic {
 	struct mutex lock;	/* up, vesw */
 	bool up;
 	u16 vesw;
+	struct napi_struct napi;
+	struct sk_buff_head received;
 	struct opa_vnic_stats stats;
 };
 
@@ -110,6 +122,30 @@ static struct hfi *only;
 #define TO(type, member) container_of(member, struct type, base)
 
 /* --- the wire ---------------------------------------------------------------------------------------------------- */
+
+static void wake_vnics(struct hfi *hfi)
+{
+	struct vnic *vnic;
+	int i;
+
+	rcu_read_lock();
+	for (i = 0; i < VESWS; i++) {
+		vnic = rcu_dereference(hfi->vnics[i]);
+		if (vnic)
+			netif_tx_wake_all_queues(vnic->netdev);
+	}
+	rcu_read_unlock();
+}
+
+static void frame_left(struct sk_buff *skb)
+{
+	int left = atomic_dec_return(&only->in_flight);
+
+	if (left == STOP_AT / 2)
+		wake_vnics(only);
+	if (!left)
+		wake_up(&only->drained);
+}
 
 static struct sk_buff *wire_frame(struct hfi *hfi, enum wire_kind kind, u32 len, u8 **body)
 {
@@ -135,6 +171,8 @@ static struct sk_buff *wire_frame(struct hfi *hfi, enum wire_kind kind, u32 len,
 	*body = skb_put_zero(skb, len);
 	skb->dev = hfi->wire;
 	skb->protocol = htons(WIRE_ETHERTYPE);
+	skb->destructor = frame_left;
+	atomic_inc(&hfi->in_flight);
 	return skb;
 }
 
@@ -163,6 +201,20 @@ static void tell_caps(struct hfi *hfi, enum wire_kind kind)
 		return;
 	*(__be32 *)body = cpu_to_be32(hfi->caps);
 	leave_later(hfi, skb);
+}
+
+/* Tell on which virtual switch a netdev is now. */
+static void tell_vnic(struct vnic *vnic)
+{
+	struct sk_buff *skb;
+	u8 *body;
+
+	skb = wire_frame(vnic->hfi, WIRE_VNIC, 8, &body);
+	if (!skb)
+		return;
+	((__be32 *)body)[0] = cpu_to_be32(vnic->netdev->ifindex);
+	((__be32 *)body)[1] = cpu_to_be32(vnic->vesw);
+	leave_later(vnic->hfi, skb);
 }
 
 /* Return the length of a packet of `len` bytes with padding, ICRC and tail. */
@@ -395,8 +447,10 @@ static void receive_mad(struct hfi *hfi, const u8 *packet, u32 len)
 	wc.dlid_path_bits = h1 & ((1 << hfi->state.lmc) - 1);
 	spin_unlock_irqrestore(&hfi->lock, flags);
 	wc.byte_len = len - rest + sizeof(struct ib_grh);
-	if (index < 0 || !take_room(qp, wc.byte_len, &room))
+	if (index < 0 || !take_room(qp, wc.byte_len, &room)) {
+		lost_mads++;
 		return;
+	}
 	memcpy(room.at + sizeof(struct ib_grh), packet + LRH_LEN + FM_LEN, len - rest);
 	wc.wr_cqe = room.cqe;
 	wc.qp = &qp->base;
@@ -454,6 +508,7 @@ static netdev_tx_t vnic_xmit(struct sk_buff *skb, struct net_device *netdev)
 	struct sk_buff *frame = NULL;
 	u8 *packet;
 	u32 len;
+	bool sent = false;
 
 	if (!netif_oper_up(netdev)) {
 		stats->tx_drop_state++;
@@ -469,74 +524,98 @@ static netdev_tx_t vnic_xmit(struct sk_buff *skb, struct net_device *netdev)
 	if (frame) {
 		skb_copy_bits(skb, 0, packet, skb->len);
 		packet[len - 1] = len - skb->len - OPA_VNIC_ICRC_TAIL_LEN;
-		dev_queue_xmit(frame);
-	} else {
-		stats->netstats.tx_fifo_errors++;
+		sent = dev_queue_xmit(frame) == NET_XMIT_SUCCESS;
+	}
+	stats->netstats.tx_fifo_errors += !sent;
+	if (atomic_read(&vnic->hfi->in_flight) >= STOP_AT) {
+		netif_tx_stop_all_queues(netdev);
+		smp_mb();	/* see what has left meanwhile: nothing else would wake the queue */
+		if (atomic_read(&vnic->hfi->in_flight) <= STOP_AT / 2)
+			netif_tx_wake_all_queues(netdev);
 	}
 	skb_pull(skb, OPA_VNIC_HDR_LEN);
 counted:
 	stats->netstats.tx_packets++;
 	stats->netstats.tx_bytes += skb->len + ETH_FCS_LEN;
-	count(&stats->tx_grp, skb, eth_hdr(skb)->h_dest, frame);
+	count(&stats->tx_grp, skb, eth_hdr(skb)->h_dest, sent);
 	dev_kfree_skb_any(skb);
 	return NETDEV_TX_OK;
+}
+
+/* Give the stack what has come for a VNIC; it merges segments, as below hfi1. */
+static int vnic_poll(struct napi_struct *napi, int budget)
+{
+	struct vnic *vnic = container_of(napi, struct vnic, napi);
+	struct net_device *netdev = vnic->netdev;
+	struct opa_vnic_stats *stats = &vnic->stats;
+	struct sk_buff *skb;
+	int done = 0;
+	bool whole;
+
+	while (done < budget && (skb = skb_dequeue(&vnic->received))) {
+		done++;
+		whole = false;
+		if (skb->len > netdev->mtu + VLAN_ETH_HLEN)
+			stats->rx_oversize++;
+		else if (skb->len < ETH_ZLEN)
+			stats->rx_runt++;
+		else
+			whole = true;
+		stats->netstats.rx_packets++;
+		stats->netstats.rx_bytes += skb->len + ETH_FCS_LEN;
+		skb_reset_mac_header(skb);
+		count(&stats->rx_grp, skb, eth_hdr(skb)->h_dest, whole);
+		if (!whole) {
+			kfree_skb(skb);
+			continue;
+		}
+		skb->protocol = eth_type_trans(skb, netdev);
+		napi_gro_receive(napi, skb);
+	}
+	if (done < budget)
+		napi_complete_done(napi, done);
+	return done;
 }
 
 static void deliver(struct vnic *vnic, const u8 *ether, u32 len)
 {
 	struct net_device *netdev = vnic->netdev;
 	struct opa_vnic_stats *stats = &vnic->stats;
-	struct sk_buff *skb;
-	bool whole = true;
+	struct sk_buff *skb = NULL;
 
 	if (!netif_oper_up(netdev)) {
 		stats->rx_drop_state++;
 		return;
 	}
-	skb = netdev_alloc_skb_ip_align(netdev, len);
+	if (skb_queue_len(&vnic->received) < RECEIVE_MAX)
+		skb = netdev_alloc_skb_ip_align(netdev, len);
 	if (!skb) {
 		stats->netstats.rx_fifo_errors++;
 		return;
 	}
 	skb_put_data(skb, ether, len);
-	skb_reset_mac_header(skb);
-	if (len > netdev->mtu + VLAN_ETH_HLEN) {
-		stats->rx_oversize++;
-		whole = false;
-	} else if (len < ETH_ZLEN) {
-		stats->rx_runt++;
-		whole = false;
-	}
-	stats->netstats.rx_packets++;
-	stats->netstats.rx_bytes += len + ETH_FCS_LEN;
-	count(&stats->rx_grp, skb, ether, whole);
-	if (!whole) {
-		kfree_skb(skb);
-		return;
-	}
-	skb->protocol = eth_type_trans(skb, netdev);
-	netif_rx(skb);
+	skb_queue_tail(&vnic->received, skb);
+	napi_schedule(&vnic->napi);
 }
 
+/* The caller reads under RCU, as all that receive frames do. */
 static void receive_vnic(struct hfi *hfi, const u8 *packet, u32 len)
 {
 	u32 rest = OPA_VNIC_HDR_LEN + (packet[len - 1] & 7) + OPA_VNIC_ICRC_TAIL_LEN;
-	struct vnic *vnic;
+	struct vnic *vnic, *first = NULL;
 	int i;
 
 	if (len < rest + ETH_HLEN)
 		return;
-	spin_lock_bh(&hfi->vesw_lock);
-	vnic = hfi->vnics[packet[18]];
-	for (i = 0; !vnic && i < VESWS; i++) {	/* none of that id: the first one counts it */
-		if (!hfi->vnics[i])
-			continue;
-		hfi->vnics[i]->stats.netstats.rx_nohandler++;
-		break;
-	}
-	if (vnic)
+	vnic = rcu_dereference(hfi->vnics[packet[18]]);
+	if (vnic) {
 		deliver(vnic, packet + OPA_VNIC_HDR_LEN, len - rest);
-	spin_unlock_bh(&hfi->vesw_lock);
+		return;
+	}
+	for (i = 0; !first && i < VESWS; i++)	/* none of that id: the first one counts it */
+		first = rcu_dereference(hfi->vnics[i]);
+	if (first)
+		first->stats.netstats.rx_nohandler++;
 }
 
 static void vnic_stats(struct net_device *netdev, struct rtnl_link_stats64 *into)
@@ -554,19 +633,20 @@ static void vnic_stats(struct net_device *netdev, struct rtnl_link_stats64 *into
 
 static int vnic_enter(struct vnic *vnic)
 {
-	struct vnic **place = &vnic->hfi->vnics[vnic->vesw % VESWS];
+	struct vnic __rcu **place = &vnic->hfi->vnics[vnic->vesw % VESWS];
 	bool taken;
 
 	if (!vnic->vesw)
 		return -EINVAL;
 	spin_lock_bh(&vnic->hfi->vesw_lock);
-	taken = *place;
+	taken = rcu_access_pointer(*place);
 	if (!taken)
-		*place = vnic;
+		rcu_assign_pointer(*place, vnic);
 	spin_unlock_bh(&vnic->hfi->vesw_lock);
 	if (taken)
 		return -EBUSY;
 	vnic->up = true;
+	napi_enable(&vnic->napi);
 	netif_carrier_on(vnic->netdev);
 	netif_tx_start_all_queues(vnic->netdev);
 	return 0;
@@ -578,8 +658,12 @@ static void vnic_leave(struct vnic *vnic)
 	netif_carrier_off(vnic->netdev);
 	netif_tx_disable(vnic->netdev);
 	spin_lock_bh(&vnic->hfi->vesw_lock);
-	vnic->hfi->vnics[vnic->vesw % VESWS] = NULL;
+	RCU_INIT_POINTER(vnic->hfi->vnics[vnic->vesw % VESWS], NULL);
 	spin_unlock_bh(&vnic->hfi->vesw_lock);
+	synchronize_net();
+	napi_disable(&vnic->napi);
+	vnic->stats.rx_drop_state += skb_queue_len(&vnic->received);
+	skb_queue_purge(&vnic->received);
 }
 
 static int vnic_open(struct net_device *netdev)
@@ -617,6 +701,15 @@ static void vnic_set_vesw(struct net_device *netdev, int id)
 	if (was_up)
 		vnic_enter(vnic);
 	mutex_unlock(&vnic->lock);
+	tell_vnic(vnic);
+}
+
+static void vnic_free(struct net_device *netdev)
+{
+	struct vnic *vnic = opa_vnic_dev_priv(netdev);
+
+	netif_napi_del(&vnic->napi);
+	free_netdev(netdev);
 }
 
 static u16 vnic_select_queue(struct net_device *netdev, struct sk_buff *skb, struct net_device *above)
@@ -647,11 +740,13 @@ static struct net_device *hfi_alloc_rdma_netdev(struct ib_device *base, u32 port
 		return ERR_PTR(-ENOMEM);
 	rdma = netdev_priv(netdev);
 	rdma->rn.set_id = vnic_set_vesw;
-	rdma->rn.free_rdma_netdev = free_netdev;
+	rdma->rn.free_rdma_netdev = vnic_free;
 	vnic = opa_vnic_dev_priv(netdev);
 	vnic->hfi = container_of(base, struct hfi, base);
 	vnic->netdev = netdev;
 	mutex_init(&vnic->lock);
+	skb_queue_head_init(&vnic->received);
+	netif_napi_add(netdev, &vnic->napi, vnic_poll);
 	netdev->features = netdev->hw_features = netdev->vlan_features = NETIF_F_HIGHDMA | NETIF_F_SG;
 	netdev->netdev_ops = &vnic_ops;
 	return netdev;
@@ -861,6 +956,7 @@ static int __init hfi_init(void)
 	spin_lock_init(&hfi->vesw_lock);
 	skb_queue_head_init(&hfi->leaving);
 	INIT_WORK(&hfi->leave, leave_work);
+	init_waitqueue_head(&hfi->drained);
 	hfi->state.state = IB_PORT_DOWN;
 	hfi->state.pkey_count = 2;	/* as with hfi1 before a subnet manager comes */
 	hfi->state.pkeys[0] = cpu_to_be16(0x8001);
@@ -876,6 +972,7 @@ static int __init hfi_init(void)
 	ret = PTR_ERR_OR_ZERO(hfi->parent);
 	if (ret)
 		goto put;
+	only = hfi;
 	hfi->base.dev.parent = &hfi->parent->dev;
 	hfi->base.node_type = RDMA_NODE_IB_CA;
 	hfi->base.node_guid = cpu_to_be64(0x0011750000000001ull);
@@ -890,7 +987,6 @@ static int __init hfi_init(void)
 	hfi->tap.dev = hfi->wire;
 	hfi->tap.func = wire_receive;
 	dev_add_pack(&hfi->tap);
-	only = hfi;
 	tell_caps(hfi, WIRE_HELLO);
 	return 0;
 
@@ -911,6 +1007,7 @@ static void __exit hfi_exit(void)
 	ib_unregister_device(&hfi->base);
 	flush_work(&hfi->leave);
 	skb_queue_purge(&hfi->leaving);
+	wait_event(hfi->drained, !atomic_read(&hfi->in_flight));
 	platform_device_unregister(hfi->parent);
 	dev_put(hfi->wire);
 	ib_dealloc_device(&hfi->base);

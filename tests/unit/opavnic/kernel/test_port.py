@@ -8,6 +8,7 @@ import pytest
 
 from hfi_sim.base.counters import Drop
 from hfi_sim.base.port_state import CapabilityMask3
+from hfi_sim.engine.link.config import PLAIN_LINK, FlowControl, LinkConfig
 from hfi_sim.fabric.topology import single_switch
 from hfi_sim.management.mad.agents import MadRequest
 from hfi_sim.wire.l4 import L4, EthernetL4
@@ -15,7 +16,7 @@ from hfi_sim.wire.lrh16b import Lrh16B
 from hfi_sim.wire.mad.header import MadHeader, Method, build_fm_packet
 from hfi_sim.wire.mad.message import Mad
 from hfi_sim.wire.packet import build_packet
-from opavnic.kernel.port import KernelPort
+from opavnic.kernel.port import BACKLOG, KernelPort
 from opavnic.kernel.wire import WireFrame, WireKind, build_frame, parse_frame
 from opavnic.world.world import World
 from vema.attributes.attr_id import AttrId
@@ -27,18 +28,33 @@ ETH = CapabilityMask3.ETH_ON_FABRIC_SUPPORTED
 class Given:
     """A host whose port is given to a kernel, which only listens."""
 
-    def __init__(self) -> None:
-        self.world = World(single_switch(1))
+    def __init__(self, link: LinkConfig = PLAIN_LINK) -> None:
+        self.world = World(single_switch(1), link=link)
+        self.room = True
+        self.vnics: list[tuple[int, int]] = []
         (host,) = self.world.hosts.values()
         self.world.subnet_manager.sweep()
         self.port, self.em = host.port, self.world.em_port
         self.frames: list[WireFrame] = []
-        self.kernel = KernelPort(self.port, self._take)
+        self.kernel = KernelPort(
+            self.port,
+            self._take,
+            attached=self.world.fabric.attached,
+            on_vnic=lambda *vnic: self.vnics.append(vnic),
+        )
 
-    def _take(self, frame: bytes) -> None:
+    def _take(self, frame: bytes) -> bool:
         found = parse_frame(frame)
         assert found is not None
-        self.frames.append(found)
+        if self.room:
+            self.frames.append(found)
+        return self.room
+
+    def frame(self, number: int) -> bytes:
+        """Return a packet of virtual switch 2 from the EM's port."""
+        header = Lrh16B(self.em.lid, self.port.lid, l4=L4.ETHERNET, pkey=0xFFFF)
+        body = EthernetL4(2).build() + number.to_bytes(60)
+        return build_packet(header, body, self.world.fabric.icrc)
 
     def packets(self) -> list[bytes]:
         return [frame.body for frame in self.frames if frame.kind == WireKind.PACKET]
@@ -59,7 +75,7 @@ def test_mads_of_queue_pair_1_and_frames_go_to_the_kernel_whole() -> None:
     icrc, lids = given.world.fabric.icrc, (given.em.lid, given.port.lid)
     mad = build_request(Method.GET, AttrId.CLASS_PORT_INFO, tid=7).build()[:40]
     mads = build_fm_packet(*lids, 0, 0xFFFF, 1, 1, mad, icrc)
-    frame = build_packet(Lrh16B(*lids, l4=L4.ETHERNET, pkey=0xFFFF), EthernetL4(2).build() + bytes(60), icrc)
+    frame = given.frame(0)
     given.em.send(mads)
     given.em.send(frame)
     assert given.packets() == [mads, frame]
@@ -94,6 +110,50 @@ def test_what_is_no_packet_is_counted(body: bytes) -> None:
     given.kernel.take(b"\x33" * 60)
     assert given.kernel.counters.malformed == 1
     assert given.world.fabric.balance() == {}
+
+
+def test_packets_wait_in_order_for_a_kernel_that_has_no_room_and_those_too_many_are_counted() -> None:
+    given = Given()
+    given.room = False
+    frames = [given.frame(number) for number in range(BACKLOG + 2)]
+    for frame in frames:
+        given.em.send(frame)
+    assert given.world.fabric.balance() == {}
+    given.room = True
+    given.kernel.go_on()
+    assert given.packets() == frames[:BACKLOG]
+    _, rx = given.kernel.traffic(2)
+    assert (rx.out_packets, rx.drops) == (BACKLOG, {Drop.VNIC_RX_HOST: 2})
+    assert given.world.fabric.balance() == {}
+
+
+def test_a_kernel_without_room_stops_the_sender_where_the_link_has_credits() -> None:
+    given = Given(LinkConfig(flow=FlowControl()))
+    given.room = False
+    frames = [given.frame(number) for number in range(BACKLOG + 100)]
+    for frame in frames:
+        given.em.send(frame)
+    given.room = True
+    given.kernel.go_on()
+    assert given.packets() == frames
+    assert given.world.fabric.balance() == {}
+
+
+def test_what_waits_for_a_kernel_that_ends_is_counted() -> None:
+    given = Given()
+    given.room = False
+    given.em.send(given.frame(0))
+    given.kernel.close()
+    _, rx = given.kernel.traffic(2)
+    assert rx.drops == {Drop.VNIC_RX_HOST: 1}
+    assert given.world.fabric.balance() == {}
+
+
+def test_the_kernel_says_which_interface_is_on_which_virtual_switch() -> None:
+    given = Given()
+    given.kernel.take(build_frame(WireKind.VNIC, struct.pack("!II", 3, 0xABC)))
+    given.kernel.take(build_frame(WireKind.VNIC, bytes(7)))
+    assert given.vnics == [(3, 0xABC)]
 
 
 def test_a_packet_with_a_foreign_slid_is_refused_by_the_port() -> None:

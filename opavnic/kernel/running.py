@@ -1,0 +1,223 @@
+"""A kernel in an event loop: its wire with its port, its agent with those that start programs, its end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable
+from typing import Final
+
+from hfi_sim.base.counters import PacketCounters
+from hfi_sim.base.text import visible
+from hfi_sim.nodes.hfi import HfiPort
+from opavnic.kernel.cache import KernelError
+from opavnic.kernel.messages import UNREAD_MAX, AgentMessage, AgentVerb, Messages
+from opavnic.kernel.port import KernelPort, OnVnic
+from opavnic.kernel.process import READY, KernelProcess
+from opavnic.kernel.wire import MAX_FRAME
+
+log = logging.getLogger("opavnic.kernel")
+
+_FRAMES_AT_ONCE: Final = 64
+_PANIC: Final = "Kernel panic"
+_SAYS: Final = "opavnic: "
+"""What lines of the first program begin with."""
+OnMessage = Callable[[AgentMessage], None]
+
+
+class KernelRun:
+    """A kernel from its start until its process ends, or `close`."""
+
+    def __init__(
+        self,
+        process: KernelProcess,
+        host: str,
+        port: HfiPort,
+        *,
+        attached: dict[str, PacketCounters],
+        on_vnic: OnVnic,
+        on_routes: Callable[[bytes], None],
+        on_end: Callable[[str], None],
+    ) -> None:
+        """Give the kernel its port.
+
+        Args:    attached, on_vnic: as of `KernelPort`. on_routes: takes datagrams of rtnetlink. on_end: is told, once,
+                 why the kernel has ended, unless that was `close`.
+        Raises:  FabricError: the port has a driver.
+        """
+        self.process = process
+        self._host = host
+        self._hfi_port = port
+        self._on_routes = on_routes
+        self._on_end = on_end
+        self._loop = asyncio.get_running_loop()
+        self._messages = Messages()
+        self._sessions: dict[int, OnMessage] = {}
+        self._last_session = 0
+        self._unsent = bytearray()
+        self._agent_room = 0
+        """Bytes that may be sent to the agent now."""
+        self._line = b""
+        self._last_words = ""
+        self._reading = False
+        self._closed = False
+        self.is_ready: asyncio.Future[None] = self._loop.create_future()
+        """Done once the kernel's driver is loaded; KernelError: it did not come up."""
+        self._pidfd = os.pidfd_open(process.pid)
+        self.port = KernelPort(port, self._send, attached=attached, on_vnic=on_vnic)
+        self._leave_flow = port.on_flow(self._flow)
+        self._loop.add_reader(process.agent, self._agent_readable)
+        self._loop.add_reader(process.console, self._console_readable)
+        self._loop.add_reader(self._pidfd, self._ended)
+        self._flow(False)
+
+    # --- packets -------------------------------------------------------------------------------------------
+
+    def _send(self, frame: bytes) -> bool:
+        taken = self.process.send(frame)
+        if not taken:
+            self._loop.add_writer(self.process.wire, self._wire_writable)
+        return taken
+
+    def _wire_writable(self) -> None:
+        self.port.go_on()
+        if not self.port.is_behind:
+            self._loop.remove_writer(self.process.wire)
+
+    def _wire_readable(self) -> None:
+        for _ in range(_FRAMES_AT_ONCE):
+            try:
+                frame = self.process.wire.recv(MAX_FRAME)
+            except BlockingIOError:
+                return
+            except OSError:
+                frame = b""
+            if not frame:
+                self._read_wire(False)
+                return
+            self.port.take(frame)
+            if self._closed or not self._reading:
+                return
+
+    def _flow(self, _stopped: bool) -> None:
+        """Leave packets of the kernel in its own queues while the link has no credits."""
+        self._read_wire(not self._closed and not self.port.should_wait)
+
+    def _read_wire(self, on: bool) -> None:
+        if on and not self._reading:
+            self._loop.add_reader(self.process.wire, self._wire_readable)
+        elif not on and self._reading:
+            self._loop.remove_reader(self.process.wire)
+        self._reading = on
+
+    # --- programs ------------------------------------------------------------------------------------------
+
+    def open_session(self, take: OnMessage) -> int:
+        """Return the number of a new session, whose messages go to `take`; EXITED or FAILED is the last."""
+        self._last_session += 1
+        self._sessions[self._last_session] = take
+        return self._last_session
+
+    def tell(self, message: AgentMessage) -> None:
+        """Tell the agent something."""
+        if self._closed:
+            return
+        self._unsent += message.build()
+        self._send_on()
+
+    def _send_on(self) -> None:
+        if self._unsent and self._agent_room and not self._closed:
+            self._loop.add_writer(self.process.agent, self._agent_writable)
+
+    def _agent_writable(self) -> None:
+        try:
+            sent = self.process.agent.send(self._unsent[: self._agent_room])
+            del self._unsent[:sent]
+            self._agent_room -= sent
+        except BlockingIOError:
+            return
+        except OSError:
+            self._unsent.clear()
+        if not self._unsent or not self._agent_room:
+            self._loop.remove_writer(self.process.agent)
+
+    def _agent_readable(self) -> None:
+        try:
+            data = self.process.agent.recv(MAX_FRAME)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._loop.remove_reader(self.process.agent)
+            return
+        for message in self._messages.take(data):
+            if message.kind == AgentVerb.ROUTES:
+                self._on_routes(message.body)
+                continue
+            if message.kind == AgentVerb.READ and not message.session:
+                self._agent_room += message.number
+                self._send_on()
+                continue
+            last = message.kind in (AgentVerb.EXITED, AgentVerb.FAILED)
+            take = self._sessions.pop(message.session, None) if last else self._sessions.get(message.session)
+            if take is not None:
+                take(message)
+
+    # --- console and end -----------------------------------------------------------------------------------
+
+    def _console_readable(self) -> None:
+        data = self.process.read_console()
+        if data is None:
+            return
+        if not data:
+            self._loop.remove_reader(self.process.console)
+        *lines, self._line = (self._line + data).split(b"\n")
+        for line in lines:
+            self._heard(visible(line.decode(errors="replace").strip()))
+
+    def _heard(self, line: str) -> None:
+        if not line:
+            return
+        log.info("[%s] %s", self._host, line)
+        if _PANIC not in self._last_words:
+            self._last_words = line
+        if line.startswith(_SAYS):
+            self._set_ready("" if line == READY.decode() else line.removeprefix(_SAYS))
+
+    def _set_ready(self, problem: str) -> None:
+        if self.is_ready.done():
+            return
+        if problem:
+            self.is_ready.set_exception(KernelError(f"the kernel did not come up: {problem}"))
+            self.is_ready.exception()  # a kernel that is booted again has no waiter
+        else:
+            self.is_ready.set_result(None)
+            self._agent_room = UNREAD_MAX
+            self._send_on()
+
+    def _ended(self) -> None:
+        self._console_readable()
+        reason = self._last_words if _PANIC in self._last_words else self.process.ended_with
+        self._set_ready(f"{reason}: {self._last_words}")
+        self.close()
+        self._on_end(reason)
+
+    def close(self) -> None:
+        """Take the port back, and let go of the process without ending it. May be called twice."""
+        if self._closed:
+            return
+        self._closed = True
+        self._set_ready("it was ended")
+        self._leave_flow()
+        self._read_wire(False)
+        for fd in (self.process.agent, self.process.console, self._pidfd):
+            self._loop.remove_reader(fd)
+        for end in (self.process.wire, self.process.agent):
+            self._loop.remove_writer(end)
+        os.close(self._pidfd)
+        self.port.close()
+        sessions, self._sessions = self._sessions, {}
+        for number, take in sessions.items():
+            take(AgentMessage(number, AgentVerb.LOST, b""))
