@@ -169,6 +169,11 @@ class Adapter:
         return self._oper_state
 
     @property
+    def merging(self) -> Merging:
+        """The protocols of which received packets come to the host merged now."""
+        return Merging(tcp=False) if self.offload is None else self.offload.merges(self)
+
+    @property
     def port_info(self) -> VeswPortInfo:
         """The configuration set by the EM, with the current state."""
         return replace(

@@ -42,6 +42,7 @@ from opavnic.vnic.adapter import Configured, no_host
 from opavnic.vnic.vnic_port import VnicPort
 from opavnic.world.cleanups import Cleanups
 from opavnic.world.em_node import EM_NODE
+from opavnic.world.host_driver import HostDriver
 from vema.base.types import EMA_OUI
 
 if TYPE_CHECKING:
@@ -163,7 +164,9 @@ class World:
                 self.allow_management(port, True)
         self.faults = Faults(self.fabric)
         self.vnic_ports: dict[str, VnicPort] = {}
-        """The management agent and the VNICs of each port that has any, by HFI:PORT."""
+        """The management agent and the VNICs of each port whose driver is ours, by HFI:PORT."""
+        self.drivers: dict[str, HostDriver] = {}
+        """The driver of each port that has one, by HFI:PORT."""
         self._held_down: dict[str, set[_HeldBy]] = {}
         """What keeps the agent of a port from running."""
         self._unloaded: dict[str, Callable[[], None]] = {}
@@ -364,8 +367,22 @@ class World:
             configured=configured,
         )
         self.vnic_ports[port.name] = vnic_port
+        self.add_driver(host, vnic_port, can_crash=can_crash, unloaded=unloaded)
+        return vnic_port
+
+    def add_driver(
+        self,
+        host: str,
+        driver: HostDriver,
+        *,
+        can_crash: bool = True,
+        unloaded: Callable[[], None] = no_netdevs,
+    ) -> None:
+        """Let a driver have a port of a host. Args:  can_crash, unloaded: as for `add_vnic_port`."""
+        port = driver.port
+        self.drivers[port.name] = driver
         self._unloaded[port.name] = unloaded
-        end = partial(self._close_vnic_port, host, port.name)
+        end = partial(self._close_driver, host, port.name)
         self._vnic_ends[port.name] = self._ends.add(f"VNICs of {self.label_of(port)}", end)
         if port is self.host(host).port:
             self.faults.hook(
@@ -373,17 +390,16 @@ class World:
             )
         taken, put_back = partial(self._take_device, host, port), partial(self._put_device, host, port)
         self.faults.hook(port.name, taken, put_back, can_crash=False, hfi=port.hfi.name)
-        return vnic_port
 
-    def _close_vnic_port(self, host: str, port: str) -> None:
+    def _close_driver(self, host: str, port: str) -> None:
         for hooked in (host, port):
             self.faults.unhook(hooked)  # a fault that ends later must not start the driver again
-        self.vnic_ports[port].close()
+        self.drivers[port].close()
 
-    def vnic_ports_of(self, host: str) -> list[VnicPort]:
-        """Return the management agents of a host, one for each of its ports, in order."""
-        ports = (self.vnic_ports.get(port.name) for port in self.host(host).ports)
-        return [vnics for vnics in ports if vnics is not None]
+    def drivers_of(self, host: str) -> list[HostDriver]:
+        """Return the drivers of a host's ports, in order."""
+        drivers = (self.drivers.get(port.name) for port in self.host(host).ports)
+        return [driver for driver in drivers if driver is not None]
 
     def label_of(self, port: HfiPort) -> str:
         """Return the name of a port among the counters of agents: that of its host for the first, else HFI:PORT."""
@@ -392,40 +408,40 @@ class World:
 
     def crash(self, host: str) -> None:
         """Unload the driver of a host: its VNICs disappear until it is loaded again and an EM configures it."""
-        for vnics in self.vnic_ports_of(host):
-            self._hold_down(vnics, _HeldBy.DRIVER)
+        for driver in self.drivers_of(host):
+            self._hold_down(driver, _HeldBy.DRIVER)
         for handler in tuple(self._crash_handlers):
             handler(host)
 
     def restart(self, host: str) -> None:
         """Load the driver of a host again after `crash`."""
-        for vnics in self.vnic_ports_of(host):
-            self._let_up(vnics, _HeldBy.DRIVER)
+        for driver in self.drivers_of(host):
+            self._let_up(driver, _HeldBy.DRIVER)
         for handler in tuple(self._restart_handlers):
             handler(host)
 
     def _take_device(self, host: str, port: HfiPort) -> None:
         """Take a port with its HFI away from the driver. Parts of a host are on its first port."""
-        self._hold_down(self.vnic_ports[port.name], _HeldBy.REMOVAL)
+        self._hold_down(self.drivers[port.name], _HeldBy.REMOVAL)
         for handler in tuple(self._crash_handlers) if port is self.host(host).port else ():
             handler(host)
 
     def _put_device(self, host: str, port: HfiPort) -> None:
-        self._let_up(self.vnic_ports[port.name], _HeldBy.REMOVAL)
+        self._let_up(self.drivers[port.name], _HeldBy.REMOVAL)
         for handler in tuple(self._restart_handlers) if port is self.host(host).port else ():
             handler(host)
 
-    def _hold_down(self, vnics: VnicPort, by: _HeldBy) -> None:
-        name = vnics.port.name
+    def _hold_down(self, driver: HostDriver, by: _HeldBy) -> None:
+        name = driver.port.name
         self._held_down.setdefault(name, set()).add(by)
-        vnics.crash()
+        driver.crash()
         self._unloaded[name]()
 
-    def _let_up(self, vnics: VnicPort, by: _HeldBy) -> None:
-        held = self._held_down.get(vnics.port.name, set())
+    def _let_up(self, driver: HostDriver, by: _HeldBy) -> None:
+        held = self._held_down.get(driver.port.name, set())
         held.discard(by)
         if not held:
-            vnics.restart()
+            driver.restart()
 
     def on_restart(self, handler: CrashHandler) -> Callable[[], None]:
         """Call `handler` when the driver of a host has been loaded again; the returned function unsubscribes it."""
@@ -453,11 +469,12 @@ class World:
         nodes = {hfi.name for hfi in host.hfis}
         links = [port.link for port in host.ports if port.link is not None]
         ended = self.faults.leave(nodes, links, {name})
-        for vnics in self.vnic_ports_of(name):
+        for vnics in self.drivers_of(name):
             port = vnics.port.name
             self._vnic_ends.pop(port)()
-            self._close_vnic_port(name, port)
-            del self.vnic_ports[port], self._unloaded[port]
+            self._close_driver(name, port)
+            self.vnic_ports.pop(port, None)
+            del self.drivers[port], self._unloaded[port]
             self._held_down.pop(port, None)
             for key in vnics.counted:
                 self.fabric.attached.pop(key, None)
@@ -476,4 +493,4 @@ class World:
 
     def agent_lids(self) -> Iterator[int]:
         """Yield the LIDs of the ports that have a management agent."""
-        return (vnic_port.port.lid for vnic_port in self.vnic_ports.values())
+        return (driver.port.lid for driver in self.drivers.values())

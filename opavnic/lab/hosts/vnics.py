@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 from hfi_sim.netdev.base import IpInterface, Netdev
 from hfi_sim.nodes.hfi import HfiPort
-from opavnic.vnic.adapter import Adapter
-from opavnic.vnic.vnic_port import VnicPort
 from opavnic.world.host_backends.backend import HostBackend, Interface
 from opavnic.world.host_backends.given import VnicKey
+from opavnic.world.host_driver import HostDriver, ShownVnic
 from vema.base.types import VportNum
 
 
@@ -24,7 +23,7 @@ class HostVnic:
     """The name of its netdev, as its host has it now."""
     asked: Interface | None
     """Its entry in the lab file; None if an EM has created a vport that the file does not mention."""
-    adapter: Adapter | None
+    adapter: ShownVnic | None
     """None until the EM has created it, and while its driver is gone."""
     addresses: tuple[IpInterface, ...] = ()
     """The IP addresses that it was given."""
@@ -59,12 +58,12 @@ class HostVnic:
         return f"{self.host}/{self.interface}" if self.asked is None else str(self.asked)
 
 
-def vnics_of(host: HostBackend, port: VnicPort) -> list[HostVnic]:
+def vnics_of(host: HostBackend, port: HostDriver) -> list[HostVnic]:
     """Return the VNICs of a port of a host: those that the file requests, then all others ever created, by number."""
     name_of_port = port.port.name
     asked = {VportNum(item.vport_num): item for item in host.interfaces if item.port == name_of_port}
     found = []
-    for number in [*asked, *sorted(port.vports_made - asked.keys())]:
+    for number in [*asked, *sorted(set(port.vports_made) - asked.keys())]:
         adapter = port.adapters.get(number)
         key = VnicKey(name_of_port, number)
         name = host.name_of(key) if adapter is None else adapter.netdev.host_name

@@ -12,6 +12,7 @@ from hfi_sim.base.counters import Drop, PacketCounters
 from hfi_sim.base.errors import NetdevError
 from hfi_sim.base.types import mac_text
 from hfi_sim.fabric.fabric import Fabric
+from hfi_sim.netdev.base import Merging
 from opavnic.lab.file.parts import RunningParts
 from opavnic.lab.hosts.vnics import HostVnic, vnics_of
 from opavnic.state.lab import (
@@ -25,10 +26,9 @@ from opavnic.state.lab import (
     VnicStatus,
     WorkerLoad,
 )
-from opavnic.vnic.adapter import Adapter
 from opavnic.vnic.counters import traffic_of
-from opavnic.vnic.vnic_port import VnicPort
 from opavnic.world.host_backends.backend import HostBackend
+from opavnic.world.host_driver import HostDriver, ShownVnic
 from opavnic.world.steps import Steps
 from opavnic.world.world import World
 from vema.agent.agent import AgentCounters
@@ -70,9 +70,9 @@ def lab_state(
         carrier.sync()
     rows = []
     kernel: dict[str, dict[str, int]] = {}
-    adapters: dict[str, Adapter] = {}
+    adapters: dict[str, ShownVnic] = {}
     for name, host in hosts.items():
-        ports = world.vnic_ports_of(name)
+        ports = world.drivers_of(name)
         vnics = [vnic for port in ports for vnic in vnics_of(host, port)]
         rows.append(host_status(host, ports, vnics, vesw_names, why, has_ended=bool(head["failure"])))
         kernel |= {f"{vnic} netdev": values for vnic, values in kernel_counters(vnics).items()}
@@ -107,7 +107,7 @@ def engine_status(
     Args:  name: native or python. A native worker carries no VNICs of the lab's own process.
     """
     if world.carrier is None:
-        vnics = sum(len(port.adapters) for port in world.vnic_ports.values())
+        vnics = sum(len(driver.adapters) for driver in world.drivers.values())
         loads: Sequence[tuple[int, int]] = [(vnics, len(world.fabric.links))]
         steered = missed = 0
     else:
@@ -138,7 +138,7 @@ def kernel_counters(vnics: Iterable[HostVnic]) -> dict[str, dict[str, int]]:
 
 def host_status(
     host: HostBackend,
-    ports: Sequence[VnicPort],
+    ports: Sequence[HostDriver],
     vnics: Iterable[HostVnic],
     vesw_names: Mapping[int, str],
     why: Why,
@@ -210,11 +210,10 @@ def is_up_to_the_em(state: str) -> bool:
     return state in (NOT_CREATED, HELD_DOWN, NOT_CONFIGURED)
 
 
-def _merges(adapter: Adapter | None) -> list[str]:
+def _merges(adapter: ShownVnic | None) -> list[str]:
     """Return the protocols of which received packets come to the host merged."""
-    if adapter is None or adapter.offload is None:
-        return []
-    return [name for name, merged in adapter.offload.merges(adapter)._asdict().items() if merged]
+    merging = Merging(tcp=False) if adapter is None else adapter.merging
+    return [name for name, merged in merging._asdict().items() if merged]
 
 
 def vnic_state(vnic: HostVnic) -> str:
@@ -267,7 +266,7 @@ def drop_status(fabric: Fabric, kernel: Mapping[str, Mapping[str, int]]) -> Drop
     return drops
 
 
-def hints(drops: Mapping[str, Mapping[str, int]], adapters: Iterable[Adapter]) -> list[str]:
+def hints(drops: Mapping[str, Mapping[str, int]], adapters: Iterable[ShownVnic]) -> list[str]:
     """Return what may help against the drops so far, where the EM does not learn addresses.
 
     A switch without a route is also what a cut cable looks like: it counts if hosts have chosen addresses.
@@ -283,7 +282,7 @@ def hints(drops: Mapping[str, Mapping[str, int]], adapters: Iterable[Adapter]) -
     ]
 
 
-def _has_chosen(adapter: Adapter) -> bool:
+def _has_chosen(adapter: ShownVnic) -> bool:
     """Return whether the host of a VNIC has given it an address beside that of the EM."""
     netdev = adapter.netdev
     return bool(netdev.uc_list) or (
@@ -292,7 +291,7 @@ def _has_chosen(adapter: Adapter) -> bool:
 
 
 def counter_status(
-    fabric: Fabric, agents: dict[str, AgentCounters], adapters: dict[str, Adapter]
+    fabric: Fabric, agents: dict[str, AgentCounters], adapters: dict[str, ShownVnic]
 ) -> Steps[dict[str, dict[str, int]]]:
     """Make the counters of every element of the fabric, every management agent and every VNIC, by name."""
     counters: dict[str, dict[str, int]] = {}

@@ -1,0 +1,84 @@
+"""What a world needs of the driver of a host's port, and those who show a lab of its VNICs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Protocol
+
+from hfi_sim.base.counters import PacketCounters
+from hfi_sim.netdev.base import Merging, Netdev
+from hfi_sim.nodes.hfi import HfiPort
+from opavnic.vnic.counters import VnicCounters
+from vema.attributes.vesw_port_info import VeswPortInfo
+from vema.base.types import VportNum
+
+
+class ShownVnic(Protocol):
+    """One VNIC, as it is shown."""
+
+    @property
+    def netdev(self) -> Netdev:
+        """Its device on the host."""
+        ...
+
+    @property
+    def vesw_id(self) -> int:
+        """Id of its virtual switch; 0: none."""
+        ...
+
+    @property
+    def config_state(self) -> int:
+        """The state that the EM wants, a `ConfigState`."""
+        ...
+
+    @property
+    def oper_state(self) -> int:
+        """Its current state, a `ConfigState`."""
+        ...
+
+    @property
+    def counters(self) -> VnicCounters:
+        """Those of the driver, where it is in this process."""
+        ...
+
+    @property
+    def port_info(self) -> VeswPortInfo:
+        """Its configuration, as far as it is known here."""
+        ...
+
+    @property
+    def merging(self) -> Merging:
+        """The protocols of which received packets come to the host merged."""
+        ...
+
+
+class HostDriver(Protocol):
+    """The driver of a host's port: ours, or that of a kernel."""
+
+    @property
+    def port(self) -> HfiPort:
+        """The port whose VNICs it has."""
+        ...
+
+    @property
+    def adapters(self) -> Mapping[VportNum, ShownVnic]:
+        """The VNICs that are there, by vport."""
+        ...
+
+    @property
+    def vports_made(self) -> Collection[VportNum]:
+        """All vports that were ever there, including those of a driver that has crashed since."""
+        ...
+
+    def frames(self, vport_num: VportNum) -> tuple[PacketCounters, PacketCounters]:
+        """Return the counters of a VNIC, tx and rx; they survive a crash of the driver."""
+        ...
+
+    def crash(self) -> None:
+        """Unload it, as far as the fabric sees."""
+
+    def restart(self) -> None:
+        """Load it again after `crash`; it has forgotten everything. Does nothing while it runs."""
+
+    def close(self) -> None:
+        """Take it and its VNICs from the port. May be called twice."""
