@@ -121,12 +121,14 @@ class KernelNetdev(Netdev):
         self.links.set_mtu(self.ifindex, mtu)
         self.links.set_up(self.ifindex, True)
 
-    def replace_address(self, before: IpInterface | None, address: IpInterface | None) -> None:
-        """Take one IP address from it, and give it another."""
-        if before is not None and before in self._ip:
-            self.links.remove_ip(self.ifindex, before)
-        if address is not None:
-            self.links.add_ip(self.ifindex, address)
+    def replace_addresses(self, before: tuple[IpInterface, ...], addresses: tuple[IpInterface, ...]) -> None:
+        """Take IP addresses from it, and give it others."""
+        for address in before:
+            if address not in addresses and address in self._ip:
+                self.links.remove_ip(self.ifindex, address)
+        for address in addresses:
+            if address not in before:
+                self.links.add_ip(self.ifindex, address)
 
     # what an adapter of this process would do: the kernel's driver does it
 

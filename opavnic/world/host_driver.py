@@ -74,6 +74,11 @@ class HostDriver(Protocol):
         """Return the counters of a VNIC, tx and rx; they survive a crash of the driver."""
         ...
 
+    @property
+    def counted(self) -> Collection[str]:
+        """The names under which the fabric counts the packets of its VNICs."""
+        ...
+
     def crash(self) -> None:
         """Unload it, as far as the fabric sees."""
 

@@ -21,7 +21,7 @@ from opavnic.cli.base.output import (
 )
 
 if TYPE_CHECKING:
-    from opavnic.lab.run.reach_plan import ReachReport, VnicPlace
+    from opavnic.lab.run.reach.plan import ReachReport, VnicPlace
     from opavnic.state.lab import LabState
 
 _FAILURES_SHOWN: Final = 20
@@ -67,8 +67,8 @@ def check(
     """
     from opavnic.cli.base.common import lab_client
     from opavnic.lab.ownership.runtime import running_lab
-    from opavnic.lab.run.reach import check_reach
-    from opavnic.lab.run.reach_plan import PairSample
+    from opavnic.lab.run.reach.hosts import check_reach
+    from opavnic.lab.run.reach.plan import PairSample
     from opavnic.state.lab import LabState
 
     _, journal = running_lab(lab)

@@ -262,7 +262,7 @@ class LivingLab:
             await lab.machine.remove(after, steps.hosts_gone)
         lab.hosts_here = [name for name in after.hosts if lab.share is None or name in lab.hosts]
         if lab.files is not None and (steps.hosts_gone or steps.hosts_new):
-            lab.files.follow({name: host.is_own for name, host in after.hosts.items()})
+            lab.files.follow({name: host.is_apart for name, host in after.hosts.items()})
 
     async def _let_join(self, steps: LabDifference) -> None:
         lab, after = self._lab, steps.after

@@ -1,4 +1,5 @@
-"""Hosts that were there before the lab: network namespaces, processes, containers, virtual machines.
+"""Hosts that are more than a namespace of the lab: network namespaces, processes, containers and virtual machines that
+were there before the lab, and kernels that the lab starts.
 
 The lab puts its VNICs there and takes them away again. It never ends what it has not started.
 """
@@ -22,7 +23,7 @@ _NETNS: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@+-]*")
 _OWNER: Final = re.compile(r"[A-Za-z_0-9][A-Za-z0-9_.-]*\$?")
 GUESTS_WITH_NAMESPACE: Final = ("pid", "container")
 """Keys of a host that name a guest with a network namespace."""
-_KEYS: Final = (*GUESTS_WITH_NAMESPACE, "tap")
+_KEYS: Final = (*GUESTS_WITH_NAMESPACE, "tap", "kernel")
 
 
 def _check_netns(name: str) -> str:
@@ -75,6 +76,8 @@ class GuestKeys(Section):
         WithJsonSchema({"type": ["string", "object", "null"], "description": "NAME, or {name, owner}"}),
     ] = None
     """A virtual machine: this TAP, which the lab makes on this machine, leads to the VNIC."""
+    kernel: Literal["opa_vnic"] | None = None
+    """A kernel of its own, user-mode Linux as `opavnic kernel build` builds it: Linux's opa_vnic has the HFI's port."""
 
     @model_validator(mode="after")
     def _one_place(self) -> GuestKeys:
@@ -95,8 +98,13 @@ class GuestKeys(Section):
 
     @property
     def is_own(self) -> bool:
-        """Whether the lab makes a namespace for it."""
+        """Whether its VNICs are in a namespace that the lab makes for it."""
         return self.netns == "own" and not self.guest
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether the names of the machine mean nothing there: it has a namespace, or a kernel, of the lab."""
+        return self.is_own or self.kernel is not None
 
     @property
     def is_machine(self) -> bool:
@@ -118,6 +126,11 @@ def guest_problems(hosts: Mapping[str, Any], members: Sequence[Sequence[str]]) -
     problems = []
     taps: dict[str, str] = {}
     for host, told in hosts.items():
+        if isinstance(told, dict) and told.get("kernel") is not None:
+            for key in ("hfis", "ports"):
+                if told.get(key, 1) != 1:
+                    text = f'host "{host}" is a kernel of its own, which has one port: {key} is 1'
+                    problems.append(Problem(("hosts", host, key), text))
         tap = told.get("tap") if isinstance(told, dict) else None
         name = tap.get("name") if isinstance(tap, dict) else tap
         if not isinstance(name, str):

@@ -128,6 +128,9 @@ def _place_problems(
     told = dict(section) if isinstance(section, dict) else {}
     if told.get("tap") is not None:
         return [Problem((*path, "host"), f'host "{host}" is a virtual machine: its VNIC leads to it alone')]
+    if told.get("kernel") is not None:
+        text = f'host "{host}" is a kernel of its own: uplinks need interfaces of this machine'
+        return [Problem((*path, "host"), text)]
     if entry.get("nat") is not True:
         return []
     if told.get("netns", "own") != "own" or any(told.get(key) is not None for key in GUESTS_WITH_NAMESPACE):

@@ -36,9 +36,10 @@ class HostFiles:
     ) -> None:
         """Prepare; nothing is written yet.
 
-        Args:  own: all hosts; whether each has a namespace of its own, so that names of the machine mean nothing there.
-               vnics: what the hosts have now.
+        Args:  own: all hosts; whether names of the machine mean nothing there. vnics: what the hosts have now.
         """
+        self.on_written: dict[str, Callable[[str], None]] = {}
+        """Called with what the file of a host says when that has changed, by host."""
         self._directory = directory
         self._own = own
         self._vnics = vnics
@@ -67,6 +68,7 @@ class HostFiles:
                 if self._written.get(host) != hash(text):
                     _write(self._directory / host, text)
                     self._written[host] = hash(text)
+                    self.on_written.get(host, _nothing)(text)
             self._failed = False
         except OSError as error:
             if not self._failed:
@@ -107,6 +109,10 @@ def named_vnics(
         id_ = vnic.adapter.vesw_id or (0 if vnic.asked is None else vnic.asked.vesw.id)
         hosts[vnic.host].append((vesw_names.get(id_, vnic.interface), addresses))
     return hosts
+
+
+def _nothing(_text: str) -> None:
+    """Tell no one."""
 
 
 def _machines() -> str:

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Final, Literal
 
 from hfi_sim.netdev.tun import close_descriptors
+from opavnic.kernel.cache import KernelError, find_kernel
 from opavnic.lab.file.errors import LabError, PrivilegeError
 from opavnic.lab.file.guest_model import GuestKeys
 from opavnic.lab.file.model import LabModel
 from opavnic.lab.hosts.guests.guest import MACHINE, Guest, proven_namespace
 from opavnic.lab.hosts.guests.kinds import KINDS
 from opavnic.lab.hosts.interfaces import avoid_taken_names, plan_interfaces
+from opavnic.lab.hosts.kernel_host import KernelHost
 from opavnic.lab.hosts.setup import set_up_kernel
 from opavnic.lab.hosts.vnics import HostVnic
 from opavnic.lab.ownership.cleanup import netdev_names, remove_namespaces, undo
@@ -28,7 +30,7 @@ from opavnic.lab.ownership.namespaces import (
     remove_namespace,
 )
 from opavnic.lab.ownership.owned import NamespaceRef, Owned
-from opavnic.lab.ownership.runtime import Journal, LabDir
+from opavnic.lab.ownership.runtime import KERNEL, Journal, LabDir
 from opavnic.state.removed import Removed
 from opavnic.world.cleanups import Cleanups
 from opavnic.world.host_backends.backend import HostBackend, Interface, names_asked_for
@@ -132,13 +134,15 @@ class LabHosts:
 
     def _has_namespace(self, name: str) -> bool:
         """Whether a host gets a network namespace of this lab."""
-        return self._netdev == "tap" and name not in self._app_hosts and self._model.hosts[name].is_own
+        return self._netdev == "tap" and name not in self._app_hosts and self._model.hosts[name].is_apart
 
     def _make_host(self, name: str, namespace: Path | None, vnet_hdr: bool) -> HostBackend:
         interfaces = plan_interfaces(self._model, name)
         of_app = name in self._app_hosts
         if of_app or self._netdev == "memory":
             return InMemoryHost(name, interfaces, of_app=of_app)
+        if namespace is not None and self._model.hosts[name].kernel is not None:
+            return self._make_kernel_host(name, interfaces, namespace)
         host = self._make_tap_host(name, interfaces, namespace, vnet_hdr)
         self._journal.netdevs += [NetdevEntry(name, item.name, host.namespace_name) for item in interfaces]
         return host
@@ -173,6 +177,16 @@ class LabHosts:
         avoid_taken_names(lab, interfaces, lambda wanted: wanted in others or host.has_interface(wanted))
         return host
 
+    def _make_kernel_host(self, name: str, interfaces: list[Interface], namespace: Path) -> KernelHost:
+        """Let its process be in a network namespace of the lab: what is left there after a crash is the lab's."""
+        try:
+            kernel = find_kernel()
+        except KernelError as error:
+            raise LabError(f"host {name}: {error}") from error
+        (entry,) = (entry for entry in self._journal.namespaces if entry.host == name)
+        self._journal.guests.append(GuestEntry(name, KERNEL, entry.path, entry.inode, entry.mark))
+        return KernelHost(name, interfaces, namespace, kernel)
+
     def _make_guest_host(
         self, name: str, keys: GuestKeys, interfaces: list[Interface], vnet_hdr: bool
     ) -> TapHost:
@@ -201,6 +215,11 @@ class LabHosts:
         lost(name, reason)
         host.close()
         self._guests[name].close()
+
+    @property
+    def kernel_hosts(self) -> list[KernelHost]:
+        """The hosts that are kernels of their own."""
+        return [host for host in self.hosts.values() if isinstance(host, KernelHost)]
 
     @property
     def kernels(self) -> list[str]:

@@ -34,8 +34,8 @@ def start_program(
     if host.runs_no_programs:
         raise LabError(host.runs_no_programs)
     options.setdefault("preexec_fn", descriptors.for_programs())
-    words = list(command)
-    if devices is not None:
+    words = [*host.enter_words, *command]
+    if devices is not None and not host.has_own_driver:
         environment = options.get("env") or os.environ
         if shutil.which(command[0], path=environment.get("PATH")) is None:
             raise LabError(f"cannot run {command[0]}: there is no such program")

@@ -43,6 +43,7 @@ STATE_FILE: Final = "state.json"
 CONTROL_SOCKET: Final = "control.sock"
 MAD_SOCKET: Final = "mad.sock"
 DEVICE_SOCKET: Final = "devices.sock"
+KERNEL_SOCKET: Final = "kernels.sock"
 LOG_FILE: Final = "log"
 OLD_LOG_FILE: Final = LOG_FILE + OLD_SUFFIX
 PRIVATE_DIR: Final = "netns"
@@ -50,10 +51,13 @@ PRIVATE_DIR: Final = "netns"
 NAMES_DIR: Final = "hosts"
 """Directory of the files that programs on a host find as `ETC_HOSTS`, one for each host."""
 ETC_HOSTS: Final = "/etc/hosts"
+KERNEL: Final = "kernel"
+"""The kind of hosts that are kernels of their own."""
 _FILES: Final = (
     CONTROL_SOCKET,
     MAD_SOCKET,
     DEVICE_SOCKET,
+    KERNEL_SOCKET,
     LOG_FILE,
     OLD_LOG_FILE,
     STATE_FILE + ".new",
@@ -161,6 +165,11 @@ class Journal:
         return [entry.identity for entry in self.namespaces]
 
     @property
+    def kernels(self) -> list[str]:
+        """The hosts that are kernels of their own."""
+        return [entry.host for entry in self.guests if entry.kind == KERNEL]
+
+    @property
     def hosts(self) -> list[str]:
         """The hosts of the lab, each once."""
         names = [entry.host for entry in self.namespaces]
@@ -194,6 +203,7 @@ class LabDir:
         self.control_socket = path / CONTROL_SOCKET
         self.mad_socket = path / MAD_SOCKET
         self.device_socket = path / DEVICE_SOCKET
+        self.kernel_socket = path / KERNEL_SOCKET
         self.log_file = path / LOG_FILE
         self.old_log_file = path / OLD_LOG_FILE
         self.private_names = path / PRIVATE_DIR

@@ -25,6 +25,7 @@ from opavnic.lab.file.model import LabModel, losses
 from opavnic.lab.file.parts import RunningParts, check_parts
 from opavnic.lab.hosts import descriptors
 from opavnic.lab.hosts.host_files import HostFiles, named_vnics
+from opavnic.lab.hosts.kernels import kernel_hosts
 from opavnic.lab.hosts.machine import LabHosts, NetdevKind
 from opavnic.lab.hosts.names import NamedVnic
 from opavnic.lab.hosts.programs import run_program, start_program
@@ -296,7 +297,7 @@ class Lab:
 
     def _macs_of(self, vesw: str) -> Iterator[MacAddr]:
         members = {item.name: item.id for item in self.model.vesws}
-        for port in () if self._world is None else self._world.vnic_ports.values():
+        for port in () if self._world is None else self._world.drivers.values():
             for adapter in port.adapters.values():
                 if adapter.vesw_id == members[vesw]:
                     yield adapter.netdev.host_address
@@ -304,7 +305,7 @@ class Lab:
     def _name_hosts(self) -> HostFiles | None:
         if not self._claimed:
             return None
-        own = {name: host.is_own for name, host in self.model.hosts.items()}
+        own = {name: host.is_apart for name, host in self.model.hosts.items()}
         files = HostFiles(self.directory.host_names, own, self._named_vnics)
         self._cleanups.add("names of hosts", files.close)
         for host in self.hosts.values():
@@ -352,11 +353,15 @@ class Lab:
                 world, self._carrier, on_failure=self._datapath_failed, merge_udp=merge_udp
             )
             await self.parts.start_own("native datapath", datapath)
-        for_programs = [name for name, host in self.hosts.items() if not host.runs_no_programs]
+        for_programs = [name for name, host in self.hosts.items() if host.has_our_devices]
         device_socket = self.directory.device_socket if self._claimed else None
         devices = host_devices(world, for_programs, device_socket)
         self.devices = await self.parts.start_own("HFI devices", devices)
         self._cleanups.add("programs", self.machine.end_programs, patience_s=None)
+        if kernels := self.machine.kernel_hosts:
+            self.progress(f"booting {counted(len(kernels), 'kernel')}")
+            socket_path = self.directory.kernel_socket if self._claimed else None
+            await self.parts.start_own("kernels", kernel_hosts(kernels, socket_path, self.files))
         if manages(self.share):  # it is at the port of the managers
             socket = self.directory.mad_socket if self._claimed else None
             await self.parts.start_own("MAD socket", mad_socket(world, socket))
@@ -450,8 +455,8 @@ class Lab:
 
     def vnics(self) -> Iterator[HostVnic]:
         """Yield all VNICs, including those that an EM has created and the lab file does not mention."""
-        for port in self.world.vnic_ports.values():
-            yield from vnics_of(self.hosts[self.world.host_of(port.port)], port)
+        for driver in self.world.drivers.values():
+            yield from vnics_of(self.hosts[self.world.host_of(driver.port)], driver)
 
     def host(self, name: str) -> HostBackend:
         """Return a host. Raises LabError, suggesting the nearest name, if there is none."""

@@ -16,6 +16,7 @@ from opavnic.datapath.selection import choose_workers
 from opavnic.engine.threaded import ThreadedDriver, carrier_engine, native_carrier
 from opavnic.lab.file.model import LabModel, names_that_can_crash
 from opavnic.lab.file.topology import lab_topology
+from opavnic.lab.hosts.kernel_host import KernelDriver, KernelHost
 from opavnic.lab.run.share import Share
 from opavnic.world.cleanups import Cleanups
 from opavnic.world.em_node import EM_NODE
@@ -130,6 +131,11 @@ def add_agent(world: World, model: LabModel, backend: HostBackend, *, can_crash:
     """Give each port of a host its agent."""
     backend.speed = world.speed_of(backend.name)
     backend.ports = world.hosts[backend.name].ports
+    if isinstance(backend, KernelHost):
+        driver = KernelDriver(backend, world.hosts[backend.name].port, world.fabric)
+        unloaded = partial(backend.forget_netdevs, driver.port.name)
+        world.add_driver(backend.name, driver, can_crash=can_crash, unloaded=unloaded)
+        return
     for port in backend.ports:
         world.add_vnic_port(
             backend.name,

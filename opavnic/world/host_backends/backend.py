@@ -92,6 +92,11 @@ class HostBackend:
     """Whether it is the machine itself, whose interfaces are not all of the lab."""
     runs_no_programs = ""
     """Why programs cannot run on it; empty if they can."""
+    has_own_driver = False
+    """Whether a kernel's driver has its port, so that its programs find that one's devices and not ours."""
+
+    enter_words: Sequence[str] = ()
+    """What starts programs of the host, which are its arguments; empty: they enter its network namespace."""
 
     def __init__(self, name: str, interfaces: list[Interface]) -> None:
         self.name = name
@@ -114,6 +119,11 @@ class HostBackend:
         """Says what virtual switches are called, and which address this host has there."""
         self._given: dict[VnicKey, Given] = {}
         """What vports were given that have had a netdev, including those that are gone."""
+
+    @property
+    def has_our_devices(self) -> bool:
+        """Whether its programs can have the devices of its HFIs from this process."""
+        return not self.runs_no_programs and not self.has_own_driver
 
     @property
     def namespace_name(self) -> str | None:

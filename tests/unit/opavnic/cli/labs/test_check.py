@@ -7,7 +7,7 @@ from ipaddress import IPv4Address
 
 from opavnic.cli.base.output import Sheet
 from opavnic.cli.labs.check import check_items
-from opavnic.lab.run.reach_plan import EchoKind, PairSample, ProbeOutcome, ReachReport, VnicPlace, plan
+from opavnic.lab.run.reach.plan import EchoKind, PairSample, ProbeOutcome, ReachReport, VnicPlace, plan
 
 
 def place(host: str, index: int, *, has_address: bool = True) -> VnicPlace:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hfi_sim.netdev.neighbours import NeighbourTable
 from opavnic.lab.file.loader import parse_lab
 from opavnic.lab.run.neighbour_limits import too_small
-from opavnic.lab.run.reach_plan import LEAST_ROOM, EchoKind, ProbeOutcome, VnicPlace, plan, room_for, tasks
+from opavnic.lab.run.reach.plan import LEAST_ROOM, EchoKind, ProbeOutcome, VnicPlace, plan, room_for, tasks
 
 LAB = "name: many\nhosts: {hosts}\nvesws: [{{id: 2, name: net, subnet: {subnet}, members: all}}]\n"
 
@@ -56,6 +56,16 @@ def test_every_pair_is_asked_both_ways_and_counts_each_entry_that_it_makes(count
     assert set(asked) == expected
     pairs = [task for task in tasks(places) if task.probes[0].wants_answer]
     assert all((task.room, len(task.neighbours)) == (4, 6) for task in pairs)
+
+
+def test_one_of_the_hosts_can_ask_alone_and_all_are_asked() -> None:
+    places = [place(number) for number in (1, 2, 3)]
+    asked = [probe for probe in plan(places, ["h2"]) if probe.wants_answer]
+    assert {(probe.source.host, probe.target and probe.target.host) for probe in asked} == {
+        ("h2", "h1"),
+        ("h2", "h3"),
+    }
+    assert {probe.source.host for probe in plan(places, ["h2"])} == {"h2"}
 
 
 @given(st.integers(0, 3000), st.integers(0, 600), st.integers(16, 100_000))

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from ipaddress import IPv4Address, IPv6Address
@@ -154,17 +154,26 @@ class PairSample:
         return sorted(random.Random(f"{self.seed} {vesw}").sample(every, most))
 
 
-def plan(places: Sequence[VnicPlace], sample: PairSample = PairSample()) -> Iterator[Probe]:
+def plan(
+    places: Sequence[VnicPlace], sample: PairSample = PairSample(), asking: Collection[str] | None = None
+) -> Iterator[Probe]:
     """Yield the probes of all tasks, in their order."""
-    return (probe for task in tasks(places, sample) for probe in task.probes)
+    return (probe for task in tasks(places, sample, asking) for probe in task.probes)
 
 
-def tasks(places: Sequence[VnicPlace], sample: PairSample = PairSample()) -> Iterator[Task]:
-    """Yield what is to be asked of these VNICs; neighbouring tasks are of different hosts, as far as possible."""
+def tasks(
+    places: Sequence[VnicPlace], sample: PairSample = PairSample(), asking: Collection[str] | None = None
+) -> Iterator[Task]:
+    """Yield what is to be asked of these VNICs; neighbouring tasks are of different hosts, as far as possible.
+
+    Args:  asking: the hosts that ask, of all that are asked; None: all.
+    """
     members: dict[str, list[VnicPlace]] = {}
     for place in places:
         members.setdefault(place.vesw, []).append(place)
     for source in places:
+        if asking is not None and source.host not in asking:
+            continue
         address = _address(source)
         if address is not None:
             target = _any_address(source, members[source.vesw])
@@ -177,7 +186,8 @@ def tasks(places: Sequence[VnicPlace], sample: PairSample = PairSample()) -> Ite
         for a, b in _pairs(here, sample.distances(vesw, len(here))):
             if a.host == b.host:
                 continue  # its kernel would answer itself, without the fabric
-            if probes := (*_pair(a, b), *_pair(b, a)):
+            both = (*_pair(a, b), *_pair(b, a))
+            if probes := tuple(probe for probe in both if asking is None or probe.source.host in asking):
                 yield Task(probes)
 
 
@@ -270,6 +280,18 @@ class ReachReport:
     outcomes: tuple[ProbeOutcome, ...]
     seconds: float
     sample: PairSample = PairSample()
+
+    def with_outcomes(self, more: Iterable[ProbeOutcome]) -> ReachReport:
+        """Return the report with more outcomes, in the order of the places."""
+        order = {place: number for number, place in enumerate(self.places)}
+        outcomes = sorted(
+            (*self.outcomes, *more),
+            key=lambda outcome: (
+                order[outcome.probe.source],
+                -1 if outcome.probe.target is None else order[outcome.probe.target],
+            ),
+        )
+        return replace(self, outcomes=tuple(outcomes))
 
     def failures(self) -> list[tuple[ProbeOutcome, str]]:
         """Return each outcome that is wrong, with what is wrong."""

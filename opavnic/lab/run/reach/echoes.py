@@ -1,6 +1,6 @@
-"""Send the echoes of `opavnic check` from inside the hosts of a lab: raw ICMP sockets, one pair for each host.
+"""The echoes of `opavnic check`: raw ICMP sockets, one pair for each host, and who answers.
 
-A socket belongs to the namespace that it was opened in, so one process asks on behalf of all hosts, side by side.
+A socket belongs to the namespace that it was opened in, so one process asks on behalf of many hosts, side by side.
 """
 
 from __future__ import annotations
@@ -18,18 +18,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from hfi_sim.base.errors import NetdevError
-from hfi_sim.netdev.namespace import Libc, run_in_namespace
 from hfi_sim.netdev.neighbours import NeighbourClient, NeighbourTable
 from hfi_sim.wire.internet_checksum import checksum
-from opavnic.lab.file.errors import LabError, LabInputError
-from opavnic.lab.hosts.descriptors import raise_limit
-from opavnic.lab.hosts.enter import enter_private, host_namespace
-from opavnic.lab.ownership.runtime import Journal
-from opavnic.lab.run.reach_plan import (
+from opavnic.lab.run.reach.plan import (
     Address,
     EchoKind,
     PairSample,
@@ -42,7 +36,6 @@ from opavnic.lab.run.reach_plan import (
     room_for,
     tasks,
 )
-from opavnic.state.lab import HostStatus, LabState
 
 ATTEMPTS: Final = 3
 """How often an echo is sent that gets no answer."""
@@ -79,7 +72,9 @@ _TOKEN: Final = struct.Struct(">8sI4x")
 
 
 @dataclass(slots=True)
-class _Sockets:
+class HostSockets:
+    """What echoes of one host are sent by."""
+
     ipv4: socket.socket
     ipv6: socket.socket
     neighbours: NeighbourClient
@@ -119,47 +114,8 @@ class _Running:
     """Of the neighbour tables when it began, by IP version."""
 
 
-def check_reach(
-    journal: Journal,
-    state: LabState,
-    *,
-    timeout_s: float,
-    sample: PairSample,
-    progress: Callable[[int, int], None] = lambda done, total: None,
-) -> ReachReport:
-    """Send all echoes and wait for their answers. Call it in a process without other threads.
-
-    Args:    state: of the lab. timeout_s: how long an answer may take. sample: which pairs of large virtual
-             switches are asked. progress: called with the number of probes that are over, and of all.
-    Raises:  LabError: a host cannot be entered.
-    """
-    raise_limit()
-    if journal.private:
-        enter_private(Libc(), journal.pid)
-    with contextlib.ExitStack() as ends:
-        places: list[VnicPlace] = []
-        hosts: dict[str, _Sockets] = {}
-        for host in state.hosts:
-            try:
-                namespace = host_namespace(journal, host.name)
-            except LabInputError:
-                continue  # an app in the process of the lab
-            opened = _in_host(host.name, namespace, lambda: _open(ends))
-            hosts[host.name] = opened
-            places += _in_host(host.name, namespace, lambda host=host: list(_places(host)))  # type: ignore[misc]
-        return _Run(hosts, places, timeout_s, sample).run(progress)
-
-
-def _in_host(host: str, namespace: Path | None, function: Callable[[], Any]) -> Any:
-    try:
-        return run_in_namespace(namespace, function)
-    except (OSError, NetdevError) as error:
-        raise LabError(
-            f"cannot check from host {host}: {error}; run this as the user that started the lab"
-        ) from error
-
-
-def _open(ends: contextlib.ExitStack) -> _Sockets:
+def open_sockets(ends: contextlib.ExitStack) -> HostSockets:
+    """Open them in the network namespace of this thread. Raises OSError, NetdevError."""
     ipv4 = ends.enter_context(socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP))
     ipv6 = ends.enter_context(socket.socket(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_ICMPV6))
     ipv4.setsockopt(_SOL_RAW, _ICMP_FILTER, struct.pack("=I", 0xFFFFFFFF & ~(1 << _ECHO_REPLY[4])))
@@ -186,22 +142,21 @@ def _open(ends: contextlib.ExitStack) -> _Sockets:
             one.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _RECEIVE_BUFFER)
     neighbours = NeighbourClient()
     ends.callback(neighbours.close)
-    return _Sockets(ipv4, ipv6, neighbours)
+    return HostSockets(ipv4, ipv6, neighbours)
 
 
-def _places(host: HostStatus) -> Iterable[VnicPlace]:
-    """Yield the VNICs of the host whose namespace this thread is in, as its kernel has them."""
+def places_here(host: str, vnics: Iterable[tuple[str, str]]) -> list[VnicPlace]:
+    """Return VNICs of the host whose namespace this thread is in, as its kernel has them."""
+    found = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
-        for vnic in host.vnics:
-            name = vnic.interface
+        for name, vesw in vnics:
             try:
                 index = socket.if_nametoindex(name)
                 mtu = struct.unpack_from("=i", _ask(asking, _SIOCGIFMTU, name), 16)[0]
             except OSError:
                 continue  # it is not there: its state says why
-            if not vnic.vesw or not vnic.is_up:
-                continue
-            yield VnicPlace(host.name, vnic.vesw, name, index, mtu, _ipv4(asking, name), _link_local(name))
+            found.append(VnicPlace(host, vesw, name, index, mtu, _ipv4(asking, name), _link_local(name)))
+    return found
 
 
 def _ask(asking: socket.socket, request: int, interface: str) -> bytes:
@@ -234,12 +189,12 @@ def _link_local(interface: str) -> IPv6Address | None:
         time.sleep(_LOOK_AGAIN_S)
 
 
-class _Run:
+class EchoRun:
     """All tasks, as many at a time as the neighbour tables have room for."""
 
     def __init__(
         self,
-        hosts: Mapping[str, _Sockets],
+        hosts: Mapping[str, HostSockets],
         places: Iterable[VnicPlace],
         timeout_s: float,
         sample: PairSample,
@@ -250,8 +205,8 @@ class _Run:
         self._timeout_s = timeout_s
         self._nonce = os.urandom(8)
         self._sample = sample
-        self._states = [_ReachState(probe) for probe in plan(self._places, sample)]
-        self._tasks = tasks(self._places, sample)
+        self._states = [_ReachState(probe) for probe in plan(self._places, sample, hosts)]
+        self._tasks = tasks(self._places, sample, hosts)
         self._begun: list[_Running] = []
         """The task of each probe that was begun, by number."""
         self._waiting: dict[int, float] = {}
@@ -265,6 +220,7 @@ class _Run:
         self._tables_at = 0.0
 
     def run(self, progress: Callable[[int, int], None]) -> ReachReport:
+        """Send all echoes and wait for their answers."""
         began = time.monotonic()
         total = len(self._states)
         self._look_at_tables(began)
@@ -288,15 +244,9 @@ class _Run:
                 for key, _ in selector.select(self._next_deadline(now)):
                     self._receive(key.fileobj, *key.data)  # type: ignore[arg-type]
                 self._expire(time.monotonic())
-        order = {place: number for number, place in enumerate(self._places)}
-        outcomes = sorted(
-            (state.outcome for state in self._states),
-            key=lambda outcome: (
-                order[outcome.probe.source],
-                -1 if outcome.probe.target is None else order[outcome.probe.target],
-            ),
-        )
-        return ReachReport(self._places, tuple(outcomes), time.monotonic() - began, self._sample)
+        outcomes = (state.outcome for state in self._states)
+        seconds = time.monotonic() - began
+        return ReachReport(self._places, (), seconds, self._sample).with_outcomes(outcomes)
 
     def _look_at_tables(self, now: float) -> None:
         self._tables_at = now
@@ -308,7 +258,8 @@ class _Run:
         made = [
             (place, address)
             for place, address in task.neighbours
-            if not self._hosts[place.host].neighbours.has_neighbour(place.index, address)
+            if place.host in self._hosts
+            and not self._hosts[place.host].neighbours.has_neighbour(place.index, address)
         ]
         refusals = {version: table.refusals for version, table in self._tables.items()}
         number = len(self._begun)

@@ -1,0 +1,1 @@
+"""`opavnic check`: echoes from every host of a lab to every other."""

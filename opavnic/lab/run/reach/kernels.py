@@ -1,0 +1,133 @@
+"""The echoes of `opavnic check` from hosts that are kernels of their own: this module runs there, too.
+
+A host's kernel sends what its programs send, so a program there asks. It says on one line of its output what its VNICs
+are like, reads on one line of its input those of all hosts, and says on another line what came of its probes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from ipaddress import IPv4Address, IPv6Address
+from types import TracebackType
+from typing import Any, Final, Self
+
+from opavnic.kernel.client import client_words
+from opavnic.lab.file.errors import LabError
+from opavnic.lab.ownership.runtime import Journal, LabDir, runtime_root
+from opavnic.lab.run.reach.echoes import EchoRun, open_sockets, places_here
+from opavnic.lab.run.reach.plan import EchoKind, PairSample, Probe, ProbeOutcome, VnicPlace
+
+_PATIENCE_S: Final = 10.0
+
+
+class KernelAsker:
+    """A program in the kernel of a host that sends its echoes."""
+
+    def __init__(self, journal: Journal, host: str, vnics: Sequence[tuple[str, str]]) -> None:
+        """Start it. Args:  vnics: interface and virtual switch of each VNIC of the host that is up."""
+        self._host = host
+        path = LabDir(runtime_root() / journal.lab).kernel_socket
+        program = [sys.executable, "-P", "-m", __name__, host, json.dumps(vnics)]
+        self._program = subprocess.Popen(
+            [*client_words(path, host), *program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def __enter__(self) -> Self:
+        """Return it."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End it."""
+        self._program.kill()
+        self._program.communicate()
+
+    def places(self) -> list[VnicPlace]:
+        """Return the VNICs of the host. Raises LabError."""
+        return [_place(told) for told in self._line()]
+
+    def ask(self, places: Iterable[VnicPlace], timeout_s: float, sample: PairSample) -> list[ProbeOutcome]:
+        """Let it send its probes to these VNICs, and return what came of them. Raises LabError."""
+        assert self._program.stdin is not None  # noqa: S101 - asked for
+        told = {"places": [_told(place) for place in places], "timeout_s": timeout_s, "sample": asdict(sample)}
+        with contextlib.suppress(OSError):  # it has ended, which is said below
+            self._program.stdin.write(json.dumps(told) + "\n")
+            self._program.stdin.flush()
+        return [_outcome(told) for told in self._line()]
+
+    def _line(self) -> list[dict[str, Any]]:
+        assert self._program.stdout is not None  # noqa: S101 - asked for
+        line = self._program.stdout.readline()
+        try:
+            return list(json.loads(line))
+        except ValueError:
+            raise LabError(
+                f"cannot check from host {self._host}: its kernel does not run the check"
+            ) from None
+
+
+def _told(place: VnicPlace) -> dict[str, Any]:
+    return asdict(place) | {
+        "ipv4": None if place.ipv4 is None else str(place.ipv4),
+        "ipv6": None if place.ipv6 is None else str(place.ipv6),
+    }
+
+
+def _place(told: dict[str, Any]) -> VnicPlace:
+    ipv4, ipv6 = told["ipv4"], told["ipv6"]
+    addresses = {
+        "ipv4": None if ipv4 is None else IPv4Address(ipv4),
+        "ipv6": None if ipv6 is None else IPv6Address(ipv6),
+    }
+    return VnicPlace(**(told | addresses))
+
+
+def _told_outcome(outcome: ProbeOutcome) -> dict[str, Any]:
+    probe = outcome.probe
+    return {
+        "kind": probe.kind,
+        "source": _told(probe.source),
+        "target": None if probe.target is None else _told(probe.target),
+        "address": str(probe.address),
+        "payload": probe.payload,
+        "rtt_s": outcome.rtt_s,
+        "refused": outcome.refused,
+        "reason": outcome.reason,
+    }
+
+
+def _outcome(told: dict[str, Any]) -> ProbeOutcome:
+    address = told["address"]
+    probe = Probe(
+        EchoKind(told["kind"]),
+        _place(told["source"]),
+        None if told["target"] is None else _place(told["target"]),
+        IPv6Address(address) if ":" in address else IPv4Address(address),
+        told["payload"],
+    )
+    return ProbeOutcome(probe, told["rtt_s"], told["refused"], reason=told["reason"])
+
+
+def main() -> None:
+    """Ask on behalf of this host: HOST VNICS."""
+    host, vnics = sys.argv[1], json.loads(sys.argv[2])
+    with contextlib.ExitStack() as ends:
+        sockets = open_sockets(ends)
+        sys.stdout.write(json.dumps([_told(place) for place in places_here(host, vnics)]) + "\n")
+        sys.stdout.flush()
+        told = json.loads(sys.stdin.readline())
+        places = [_place(place) for place in told["places"]]
+        run = EchoRun({host: sockets}, places, told["timeout_s"], PairSample(**told["sample"]))
+        report = run.run(lambda done, total: None)
+        sys.stdout.write(json.dumps([_told_outcome(outcome) for outcome in report.outcomes]) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
