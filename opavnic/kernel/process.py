@@ -45,13 +45,22 @@ rm -rf -- "$2"
 """Kills a process group until it is gone; a dead process belongs to it until its parent has seen that."""
 
 
+StartKernel = Callable[[Callable[[], "subprocess.Popen[bytes]"]], "subprocess.Popen[bytes]"]
+
+
+def _start(function: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
+    return function()
+
+
 class KernelProcess:
     """One process, and all that it starts: they end with `close`, and with the process that made it."""
 
-    def __init__(self, kernel: BuiltKernel, host: str = "") -> None:
+    def __init__(self, kernel: BuiltKernel, host: str = "", start: StartKernel = _start) -> None:
         """Start it; `await_ready` waits for its driver.
 
-        Args:    host: its name; with one, it has the files of this machine, and an agent that starts programs.
+        Args:    host: its name; with one, it has the files of this machine, and an agent that starts programs. start:
+                 calls a function that starts the process, in its network namespace for instance; what ends the process
+                 is started outside.
         Raises:  KernelError: it cannot be started.
         """
         self.wire, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -80,14 +89,16 @@ class KernelProcess:
             number = their_agent.fileno()
             command += [f"con{AGENT}=fd:{number},fd:{number}", f"host={host}", f"agent=/dev/tty{AGENT}"]
         try:
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                pass_fds=[theirs.fileno(), their_agent.fileno()],
-                env={**os.environ, "TMPDIR": self._directory},
-                process_group=0,
+            self._process = start(
+                lambda: subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    pass_fds=[theirs.fileno(), their_agent.fileno()],
+                    env={**os.environ, "TMPDIR": self._directory},
+                    process_group=0,
+                )
             )
             os.set_blocking(self.console.fileno(), False)
             self._watcher = self._watch()

@@ -43,7 +43,7 @@ class KernelHost(HostBackend):
 
     def boot(self) -> KernelProcess:
         """Start a process. Raises KernelError."""
-        return run_in_namespace(self.namespace, lambda: KernelProcess(self.kernel, self.name))
+        return KernelProcess(self.kernel, self.name, partial(run_in_namespace, self.namespace))
 
     def adopt(self, port: str, vport_num: VportNum, netdev: KernelNetdev) -> None:
         """Give a netdev that the kernel has made what the lab file says of it: name, address, MTU."""
