@@ -1,0 +1,135 @@
+"""A host that is a kernel of its own, with Linux's opa_vnic. Needs a kernel: `opavnic kernel build`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from opavnic.kernel.cache import KernelError, find_kernel
+
+Program = Callable[..., "subprocess.CompletedProcess[str]"]
+LAB = """name: {lab}
+hosts: {{h1: {{}}, k1: {{kernel: opa_vnic}}}}
+vesws:
+  - {{id: 2, name: blue, pkey: 0x8002, subnet: 10.9.2.0/24, members: all}}
+  - {{id: 3, name: red, pkey: 0x8003, mtu: 9000, subnet: 10.9.3.0/24, members: all}}
+"""
+EM = """fabric: {id: 0x301}
+mac: learn
+trap: {sl: 1}
+vesws:
+  - {id: 2, name: blue, pkey: 0x8002, members: all, qos: {unicast: {untagged: {sc: 2, vl: 1}}}}
+  - {id: 3, name: red, pkey: 0x8003, mtu: 9000, members: all}
+"""
+PANIC = "import socket; s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW); s.bind(('blue', 0)); s.send(bytes(60))"
+
+
+@pytest.fixture(autouse=True)
+def _built() -> None:
+    try:
+        find_kernel()
+    except KernelError as error:
+        pytest.skip(str(error))
+
+
+class KernelLab:
+    """A lab with a TAP host and a kernel."""
+
+    def __init__(self, opavnic: Program, tmp_path: Path) -> None:
+        self.name, self.file = f"k{os.getpid()}", tmp_path / "lab.yaml"
+        self.opavnic = opavnic
+        self.file.write_text(LAB.format(lab=self.name))
+        self.ok("up", self.file, "-d")
+
+    def ok(self, *words: object) -> str:
+        done = self.opavnic(*words)
+        assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def inside(self, host: str, *command: str) -> str:
+        return self.ok("exec", host, "--", *command)
+
+    def ping(self, host: str, to: str, *options: str) -> None:
+        self.inside(host, "ping", "-c2", "-i0.1", "-W5", *options, to)
+
+    def status(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.ok("status", "--json"))
+        return found
+
+    def states(self) -> set[str]:
+        return {
+            vnic["state"] for host in self.status()["hosts"] if host["name"] == "k1" for vnic in host["vnics"]
+        }
+
+    def kernel(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.status()["parts"]["kernels"]["k1"]
+        return found
+
+    def boot_again(self) -> None:
+        self.ok("fault", "add", "crash on k1")
+        self.ok("fault", "clear")
+        while self.states() != {"up"}:
+            assert not any(state.startswith("lost") for state in self.states())
+        self.ping("h1", "k1")
+
+
+def test_linux_own_driver_is_a_host_among_others(opavnic: Program, tmp_path: Path) -> None:
+    lab = KernelLab(opavnic, tmp_path)
+    assert lab.inside("k1", "uname", "-n") == "k1\n"
+    assert "hfi1_0: VNIC client initialized" in lab.inside("k1", "dmesg")
+    for host, other in (("h1", "k1"), ("k1", "h1")):
+        lab.ping(host, other)
+        lab.ping(host, f"{other}.red", "-M", "do", "-s", "8972")
+    assert "every agent matches the configuration" in lab.ok("em", "verify")
+    assert json.loads(lab.ok("check", "--json"))["ok"]
+
+    em = tmp_path / "em.yaml"
+    em.write_text(EM)
+    lab.ok("em", "apply", em)
+    lab.inside("k1", "ip", "link", "set", "blue", "address", "02:00:00:11:22:33")
+    learned = lab.opavnic("em", "show", "mac-table", "--json").stdout
+    while "02:00:00:11:22:33" not in learned:
+        learned = lab.opavnic("em", "show", "mac-table", "--json").stdout
+    lab.ping("h1", "k1")
+    lab.ping("k1", "h1")
+    assert "every agent matches the configuration" in lab.ok("em", "verify")
+    assert lab.status()["balance"] == {}
+
+    assert lab.opavnic("exec", "k1", "--", "sh", "-c", "exit 7").returncode == 7
+    missing = lab.opavnic("exec", "k1", "--", "no-such-program")
+    assert (missing.returncode, missing.stderr) == (
+        127,
+        "opavnic: no-such-program: no such program on host k1\n",
+    )
+    lab.ok("down", lab.name)
+    assert not Path(f"/run/netns/opavnic-{lab.name}-k1").exists()
+
+
+def test_a_kernel_that_ends_is_said_and_boots_again(opavnic: Program, tmp_path: Path) -> None:
+    lab = KernelLab(opavnic, tmp_path)
+    os.kill(lab.kernel()["pid"], signal.SIGKILL)
+    while lab.states() != {"lost: its kernel has ended: killed by signal 9"}:
+        pass
+    assert {link["state"] for link in lab.status()["links"] if link["name"].startswith("k1")} == {"down"}
+    refused = lab.opavnic("exec", "k1", "--", "true")
+    assert (refused.returncode, refused.stderr) == (126, "opavnic: true: the kernel of host k1 has ended\n")
+    lab.boot_again()
+
+    died = lab.opavnic("exec", "k1", "--", sys.executable, "-c", PANIC)
+    assert "the kernel of host k1 has ended" in died.stderr
+    while lab.states() != {"lost: its kernel has ended: Kernel panic - not syncing: BUG!"}:
+        pass
+    lab.boot_again()
+
+    pid = lab.kernel()["pid"]
+    os.kill(pid, signal.SIGSTOP)
+    lab.ok("down", lab.name)
+    assert not Path(f"/proc/{pid}").exists()
