@@ -34,7 +34,7 @@ OLD_NATIVE := build/native-before.so
 # 400 modules in each worker: compiled anew each time, that is the larger part of a collection.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help venv native deps browser host-tools bench-peers demo docs test test-native test-fast test-e2e test-slow test-alone test-long test-kernel test-guests interop chaos mutants sanitize memcheck fuzz lint lint-python lint-native format generated opa-tools proto dist clean
+.PHONY: help venv native deps browser host-tools bench-peers demo docs test test-native test-fast test-e2e test-slow test-alone test-long kernel test-kernel test-guests interop chaos mutants sanitize memcheck fuzz lint lint-python lint-native format generated opa-tools proto dist clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -116,8 +116,11 @@ test-alone: venv deps opa-tools ## the tests marked slow that need all processor
 test-long: venv ## the tests marked long: campaigns of minutes, of which the other runs hold a part
 	$(BIN)/python -m pytest -m long -n 2
 
-test-kernel: venv ## Linux's own opa_vnic beside our agent, in the kernel that `opavnic kernel build` has built
-	$(BIN)/python -m pytest -rs tests/unit/opavnic/kernel
+kernel: venv ## build the kernel that `make test-kernel` needs, from linux-source, which is installed: minutes
+	$(BIN)/opavnic kernel build
+
+test-kernel: venv ## Linux's own opa_vnic: beside our agent, and as a host; in the kernel that `make kernel` has built
+	$(BIN)/python -m pytest -rs tests/unit/opavnic/kernel tests/e2e/test_kernel_host.py
 
 test-guests: venv deps ## containers of podman and docker, and a virtual machine of QEMU, as hosts of labs
 	@sh tools/install-packages.sh $(GUEST_TOOLS)

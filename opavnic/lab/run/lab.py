@@ -385,10 +385,10 @@ class Lab:
 
     def _readiness(self) -> Readiness:
         def vnics(port: str) -> list[HostVnic]:
-            vnic_port = self.world.vnic_ports[port]
-            return vnics_of(self.hosts[self.world.host_of(vnic_port.port)], vnic_port)
+            driver = self.world.drivers[port]
+            return vnics_of(self.hosts[self.world.host_of(driver.port)], driver)
 
-        return Readiness(self.world.vnic_ports, vnics, self.progress, self._why)
+        return Readiness(self.world.drivers, vnics, self.progress, self._why)
 
     async def _wait_ready(self, manager: BuiltinManager | None) -> None:
         def trouble() -> list[str]:

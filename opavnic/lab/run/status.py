@@ -130,9 +130,9 @@ def kernel_counters(vnics: Iterable[HostVnic]) -> dict[str, dict[str, int]]:
     found = {}
     for vnic in vnics:
         with contextlib.suppress(NetdevError):
-            counted = None if vnic.netdev is None else vnic.netdev.kernel_counters()
-            if counted is not None:
-                found[str(vnic)] = counted
+            found_here = None if vnic.netdev is None else vnic.netdev.kernel_counters()
+            if found_here is not None:
+                found[str(vnic)] = found_here
     return found
 
 
@@ -260,8 +260,8 @@ def drop_status(fabric: Fabric, kernel: Mapping[str, Mapping[str, int]]) -> Drop
     Args:  kernel: the kernel's counters of each TAP, by the name of the TAP.
     """
     drops: Drops = fabric.drops()
-    for name, counted in kernel.items():
-        if here := {reason: counted[reason] for reason in KERNEL_DROPS if counted[reason]}:
+    for name, counters in kernel.items():
+        if here := {reason: counters[reason] for reason in KERNEL_DROPS if counters[reason]}:
             drops[name] = here
     return drops
 
