@@ -73,7 +73,9 @@ def built_kernels() -> list[BuiltKernel]:
     for path in sorted(cache_directory().glob(f"*/{_MADE}")):
         try:
             made = json.loads(path.read_text())
-            found.append(BuiltKernel(path.parent, made["version"], made["source"], made["recipe"]))
+            kernel = BuiltKernel(path.parent, made["version"], made["source"], made["recipe"])
+            if kernel.program.is_file() and kernel.first_files.is_file():
+                found.append(kernel)
         except (OSError, ValueError, KeyError, TypeError):
             continue  # not one of ours
     return sorted(found, key=lambda kernel: _order(kernel.version))

@@ -48,6 +48,12 @@ rm -rf -- "$2"
 StartKernel = Callable[[Callable[[], "subprocess.Popen[bytes]"]], "subprocess.Popen[bytes]"]
 
 
+def _at_fixed_addresses() -> list[str]:
+    """Return what starts a program without random addresses: else user-mode Linux keeps pages for the gaps."""
+    setarch = shutil.which("setarch")
+    return [] if setarch is None else [setarch, "--addr-no-randomize"]
+
+
 def _start(function: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
     return function()
 
@@ -91,7 +97,7 @@ class KernelProcess:
         try:
             self._process = start(
                 lambda: subprocess.Popen(
-                    command,
+                    [*_at_fixed_addresses(), *command],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.STDOUT,

@@ -63,7 +63,8 @@ class KernelRun:
         self._reading = False
         self._closed = False
         self.is_ready: asyncio.Future[None] = self._loop.create_future()
-        """Done once the kernel's driver is loaded; KernelError: it did not come up."""
+        """Done once programs can be started and opa_vnic has announced itself; KernelError: it did not come up."""
+        self._console_ready = False
         self._pidfd = os.pidfd_open(process.pid)
         self.port = KernelPort(port, self._send, attached=attached, on_vnic=on_vnic)
         self._leave_flow = port.on_flow(self._flow)
@@ -97,6 +98,8 @@ class KernelRun:
                 self._read_wire(False)
                 return
             self.port.take(frame)
+            if self._console_ready and self.port.ready:
+                self._set_ready("")
             if self._closed or not self._reading:
                 return
 
@@ -184,7 +187,17 @@ class KernelRun:
         if _PANIC not in self._last_words:
             self._last_words = line
         if line.startswith(_SAYS):
-            self._set_ready("" if line == READY.decode() else line.removeprefix(_SAYS))
+            self._first_program_says("" if line == READY.decode() else line.removeprefix(_SAYS))
+
+    def _first_program_says(self, problem: str) -> None:
+        if problem:
+            self._set_ready(problem)
+            return
+        self._console_ready = True
+        self._agent_room = UNREAD_MAX
+        self._send_on()
+        if self.port.ready:
+            self._set_ready("")
 
     def _set_ready(self, problem: str) -> None:
         if self.is_ready.done():
@@ -194,15 +207,18 @@ class KernelRun:
             self.is_ready.exception()  # a kernel that is booted again has no waiter
         else:
             self.is_ready.set_result(None)
-            self._agent_room = UNREAD_MAX
-            self._send_on()
 
     def _ended(self) -> None:
         self._console_readable()
         reason = self._last_words if _PANIC in self._last_words else self.process.ended_with
-        self._set_ready(f"{reason}: {self._last_words}")
+        self._set_ready(self._why_not_ready(reason))
         self.close()
         self._on_end(reason)
+
+    def _why_not_ready(self, reason: str) -> str:
+        if "ptrace" in self._last_words:
+            return f"user-mode Linux needs ptrace, which is forbidden here ({self._last_words})"
+        return reason if reason == self._last_words else f"{reason}: {self._last_words}"
 
     def close(self) -> None:
         """Take the port back, and let go of the process without ending it. May be called twice."""
