@@ -35,23 +35,25 @@ def check_reach(
     Raises:  LabError: a host cannot be entered.
     """
     raise_limit()
-    if journal.private:
-        enter_private(Libc(), journal.pid)
     with contextlib.ExitStack() as ends:
         places: list[VnicPlace] = []
         hosts: dict[str, HostSockets] = {}
-        kernels: list[KernelAsker] = []
+        kernels = [
+            ends.enter_context(KernelAsker(journal, host.name, vnics_to_check(host)))
+            for host in state.hosts
+            if host.name in journal.kernels
+        ]
+        if journal.private:
+            enter_private(Libc(), journal.pid)
         for host in state.hosts:
-            vnics = vnics_to_check(host)
             if host.name in journal.kernels:
-                kernels.append(ends.enter_context(KernelAsker(journal, host.name, vnics)))
                 continue
             try:
                 namespace = host_namespace(journal, host.name)
             except LabInputError:
                 continue  # an app in the process of the lab
             hosts[host.name] = _in_host(host.name, namespace, lambda: open_sockets(ends))
-            here = partial(places_here, host.name, vnics)
+            here = partial(places_here, host.name, vnics_to_check(host))
             places += _in_host(host.name, namespace, here)
         for kernel in kernels:
             places += kernel.places()

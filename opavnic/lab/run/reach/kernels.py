@@ -29,13 +29,22 @@ class KernelAsker:
     """A program in the kernel of a host that sends its echoes."""
 
     def __init__(self, journal: Journal, host: str, vnics: Sequence[tuple[str, str]]) -> None:
-        """Start it. Args:  vnics: interface and virtual switch of each VNIC of the host that is up."""
+        """Start it. Raises LabError.
+
+        Args:  vnics: interface and virtual switch of each VNIC of the host that is up.
+        """
         self._host = host
         path = LabDir(runtime_root() / journal.lab).kernel_socket
         program = [sys.executable, "-P", "-m", __name__, host, json.dumps(vnics)]
-        self._program = subprocess.Popen(
-            [*client_words(path, host), *program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+        try:
+            self._program = subprocess.Popen(
+                [*client_words(path, host), *program],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+        except OSError as error:
+            raise LabError(f"cannot check from host {host}: {sys.executable}: {error.strerror}") from error
 
     def __enter__(self) -> Self:
         """Return it."""
