@@ -11,12 +11,12 @@ import sys
 import time
 from types import FrameType
 
-from chaos import act_disk, act_em, act_foreign, act_life, act_peers
+from chaos import act_disk, act_em, act_foreign, act_kernel, act_life, act_peers
 from chaos.checks import check, check_growth, early_and_late
 from chaos.deck import ACTIONS, hands
 from chaos.world import World
 
-TOPICS = (act_life, act_disk, act_foreign, act_peers, act_em)
+TOPICS = (act_life, act_disk, act_foreign, act_peers, act_em, act_kernel)
 """Modules that fill the deck."""
 
 
