@@ -64,7 +64,11 @@ class KernelAsker:
     def ask(self, places: Iterable[VnicPlace], timeout_s: float, sample: PairSample) -> list[ProbeOutcome]:
         """Let it send its probes to these VNICs, and return what came of them. Raises LabError."""
         assert self._program.stdin is not None  # noqa: S101 - asked for
-        told = {"places": [_told(place) for place in places], "timeout_s": timeout_s, "sample": asdict(sample)}
+        told = {
+            "places": [_told(place) for place in places],
+            "timeout_s": timeout_s,
+            "sample": asdict(sample),
+        }
         with contextlib.suppress(OSError):  # it has ended, which is said below
             self._program.stdin.write(json.dumps(told) + "\n")
             self._program.stdin.flush()
