@@ -60,12 +60,12 @@ def test_every_pair_is_asked_both_ways_and_counts_each_entry_that_it_makes(count
 
 def test_one_of_the_hosts_can_ask_alone_and_all_are_asked() -> None:
     places = [place(number) for number in (1, 2, 3)]
-    asked = [probe for probe in plan(places, ["h2"]) if probe.wants_answer]
+    asked = [probe for probe in plan(places, asking=["h2"]) if probe.wants_answer]
     assert {(probe.source.host, probe.target and probe.target.host) for probe in asked} == {
         ("h2", "h1"),
         ("h2", "h3"),
     }
-    assert {probe.source.host for probe in plan(places, ["h2"])} == {"h2"}
+    assert {probe.source.host for probe in plan(places, asking=["h2"])} == {"h2"}
 
 
 @given(st.integers(0, 3000), st.integers(0, 600), st.integers(16, 100_000))
