@@ -63,6 +63,13 @@ def test_link_says_whether_an_xdp_program_is_attached() -> None:
         assert parse_link(fixed + xdp).xdp == bool(attached)
 
 
+def test_link_says_its_kind_its_bridge_and_whether_it_is_the_loopback() -> None:
+    attrs = [("IFLA_MASTER", 7), ("IFLA_LINKINFO", {"attrs": [("IFLA_INFO_KIND", "veth")]})]
+    link = parse_link(built(ifinfmsg(), RTM_NEWLINK, {"index": 1, "attrs": attrs}))
+    assert (link.kind, link.master, link.loopback) == ("veth", 7, False)
+    assert parse_link(built(ifinfmsg(), RTM_NEWLINK, {"index": 1, "flags": 0x8})).loopback
+
+
 @given(
     index=st.integers(1, 2**31 - 1),
     address=st.ip_addresses(),
