@@ -33,6 +33,8 @@ class LiveKernel(AskedPort):
         super().__init__(World(single_switch(1)), self.wait)
         self.process = process
         self.kernel = KernelPort(self.port, process.send)
+        self.take: Callable[[bytes], None] = self.kernel.take
+        """Takes each frame of the kernel."""
         self.wait(lambda: self.kernel.ready, "opa_vnic's announcement of Ethernet on fabric")
 
     def wait(self, done: Callable[[], bool], awaited: str) -> None:
@@ -45,16 +47,17 @@ class LiveKernel(AskedPort):
             frame = self.process.receive(max(0.0, end - time.monotonic()))
             if frame is None:
                 raise KernelError(f"the kernel has not sent {awaited} within {_PATIENCE_S:g} s")
-            self.kernel.take(frame)
+            self.take(frame)
 
 
 @contextmanager
-def live_kernel() -> Iterator[LiveKernel]:
+def live_kernel(host: str = "") -> Iterator[LiveKernel]:
     """Start the newest built kernel; it ends with the context.
 
+    Args:    host: its name; with one, it runs programs of this machine.
     Raises:  KernelError: none is built, or it does not come up.
     """
-    with KernelProcess(find_kernel()) as process:
+    with KernelProcess(find_kernel(), host) as process:
         process.await_ready()
         yield LiveKernel(process)
 

@@ -15,17 +15,9 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import IO, Final, Self
 
+from opavnic.kernel.agent_program import AgentProgram
 from opavnic.kernel.cache import BuiltKernel, KernelError
-from opavnic.kernel.messages import (
-    PIECE,
-    UNREAD_MAX,
-    WINDOW,
-    AgentMessage,
-    AgentVerb,
-    Messages,
-    number_message,
-    start_message,
-)
+from opavnic.kernel.messages import UNREAD_MAX, AgentVerb, Messages
 from opavnic.kernel.wire import MAX_FRAME, MTU
 
 MEMORY: Final = "64M"
@@ -58,6 +50,19 @@ def _start(function: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[
     return function()
 
 
+def words_of(kernel: BuiltKernel) -> list[str]:
+    """Return the program and its arguments, all but what leads out of it."""
+    return [
+        *_at_fixed_addresses(),
+        str(kernel.program),
+        f"mem={MEMORY}",
+        f"initrd={kernel.first_files}",
+        "rdinit=/init",
+        "con0=null,fd:1",
+        "con=null",
+    ]
+
+
 class KernelProcess:
     """One process, and all that it starts: they end with `close`, and with the process that made it."""
 
@@ -79,33 +84,10 @@ class KernelProcess:
         self._ended = False
         """Whether it prints nothing more."""
         self._agent_room = UNREAD_MAX
+        self._messages = Messages()
         self._directory = tempfile.mkdtemp(prefix="opavnic-kernel-")
-        wire = f"vec0:transport=fd,fd={theirs.fileno()},depth=64,mtu={MTU}"
-        command = [
-            str(kernel.program),
-            f"mem={MEMORY}",
-            f"initrd={kernel.first_files}",
-            "rdinit=/init",
-            "con0=null,fd:1",
-            "con=null",
-            wire,
-            f"uml_dir={self._directory}/",
-        ]
-        if host:
-            number = their_agent.fileno()
-            command += [f"con{AGENT}=fd:{number},fd:{number}", f"host={host}", f"agent=/dev/tty{AGENT}"]
         try:
-            self._process = start(
-                lambda: subprocess.Popen(
-                    [*_at_fixed_addresses(), *command],
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.STDOUT,
-                    pass_fds=[theirs.fileno(), their_agent.fileno()],
-                    env={**os.environ, "TMPDIR": self._directory},
-                    process_group=0,
-                )
-            )
+            self._process = start(lambda: self._open(kernel, host, theirs.fileno(), their_agent.fileno()))
             os.set_blocking(self.console.fileno(), False)
             self._watcher = self._watch()
         except OSError as error:
@@ -116,6 +98,21 @@ class KernelProcess:
         finally:
             theirs.close()
             their_agent.close()
+
+    def _open(self, kernel: BuiltKernel, host: str, wire: int, agent: int) -> subprocess.Popen[bytes]:
+        """Start the process. Args:  wire, agent: its ends of both. Raises OSError: it cannot be started."""
+        words = [f"vec0:transport=fd,fd={wire},depth=64,mtu={MTU}", f"uml_dir={self._directory}/"]
+        if host:
+            words += [f"con{AGENT}=fd:{agent},fd:{agent}", f"host={host}", f"agent=/dev/tty{AGENT}"]
+        return subprocess.Popen(
+            [*words_of(kernel), *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            pass_fds=[wire, agent],
+            env={**os.environ, "TMPDIR": self._directory},
+            process_group=0,
+        )
 
     def __enter__(self) -> Self:
         """Return the process."""
@@ -224,28 +221,27 @@ class KernelProcess:
         Args:    take: takes the frames that come meanwhile.
         Raises:  KernelError: it was not started, it takes too long, or the kernel has ended.
         """
-        found = {AgentVerb.OUTPUT: b"", AgentVerb.ERRORS: b""}
-        messages, end = Messages(), time.monotonic() + timeout_s
-        pieces = [stdin[at : at + PIECE] for at in range(0, len(stdin), PIECE)] + [b""]
-        unsent, room = start_message(1, command, environment=os.environ).build(), WINDOW
-        while True:
-            while pieces and len(pieces[0]) <= room:
-                room -= len(pieces[0])
-                unsent += AgentMessage(1, AgentVerb.INPUT, pieces.pop(0)).build()
-            sent = self.agent.send(unsent[: self._agent_room]) if unsent else 0
-            unsent, self._agent_room = unsent[sent:], self._agent_room - sent
-            for message in messages.take(self._hear(end, take)):
-                if message.kind in (AgentVerb.OUTPUT, AgentVerb.ERRORS):
-                    found[AgentVerb(message.kind)] += message.body
-                    unsent += number_message(1, AgentVerb.TAKEN, len(message.body)).build()
-                elif message.kind == AgentVerb.READ and not message.session:
-                    self._agent_room += message.number
-                elif message.kind == AgentVerb.READ:
-                    room += message.number
-                elif message.kind == AgentVerb.FAILED:
-                    raise KernelError(f"{command[0]}: not started: {os.strerror(message.number)}")
-                elif message.kind == AgentVerb.EXITED:
-                    return subprocess.CompletedProcess(list(command), message.number, *found.values())
+        program, end = AgentProgram(command), time.monotonic() + timeout_s
+        program.write(stdin)
+        program.end_input()
+        while program.status is None:
+            self.exchange(program, end, take)
+        return program.completed()
+
+    def exchange(self, program: AgentProgram, end: float, take: Callable[[bytes], None]) -> None:
+        """Tell the agent what a program has for it, and wait for what comes back.
+
+        Args:    end: how long, on the monotonic clock. take: takes the frames that come meanwhile.
+        Raises:  KernelError: nothing came in time, or the kernel has ended.
+        """
+        room = program.unsent[: self._agent_room]
+        sent = self.agent.send(room) if room else 0
+        program.unsent, self._agent_room = program.unsent[sent:], self._agent_room - sent
+        for message in self._messages.take(self._hear(end, take)):
+            if message.kind == AgentVerb.READ and not message.session:
+                self._agent_room += message.number
+            else:
+                program.take(message)
 
     def _hear(self, end: float, take: Callable[[bytes], None]) -> bytes:
         """Return what comes from the agent next; meanwhile, frames are taken."""

@@ -22,6 +22,7 @@ from opavnic.cli.program.conformance_report import report
 from opavnic.conformance.datapaths import AUTO, find_datapath
 from opavnic.conformance.encap import run_encap
 from opavnic.conformance.kernel import run_vema_kernel
+from opavnic.conformance.sending_kernel import run_encap_on_kernel
 from opavnic.conformance.result import Result
 from opavnic.conformance.rx import run_rx
 from opavnic.conformance.target import run_vema_target
@@ -61,9 +62,17 @@ Kernel = Annotated[bool, typer.Option("--kernel", help="Ask Linux's own opa_vnic
 
 
 @app.command(epilog="Example: opavnic conformance encap tests/vectors/encap-1.jsonl.gz")
-def encap(files: Files, datapath: DatapathName = AUTO, as_json: AsJson = False) -> None:
-    """Encapsulate recorded frames and compare headers, packets and counters."""
-    _run(lambda: [run_encap(path, find_datapath(datapath)) for path in files], as_json)
+def encap(
+    files: Files, datapath: DatapathName = AUTO, kernel: Kernel = False, as_json: AsJson = False
+) -> None:
+    """Encapsulate recorded frames and compare headers, packets and counters.
+
+    With --kernel, a program in a kernel sends the frames through Linux's own opa_vnic, and packets are compared.
+    """
+    if kernel:
+        _run(lambda: run_encap_on_kernel(files), as_json)
+    else:
+        _run(lambda: [run_encap(path, find_datapath(datapath)) for path in files], as_json)
 
 
 @app.command(epilog="Example: opavnic conformance rx tests/vectors/rx-1.jsonl.gz")

@@ -37,6 +37,12 @@ def test_recorded_sessions_and_probes_hold_for_the_living_driver() -> None:
     assert all("differ by design" in line for line in reasons)
 
 
+def test_recorded_encapsulations_hold_for_the_living_driver() -> None:
+    done = CliRunner().invoke(app, ["encap", "--kernel", str(VECTORS.with_name("encap-1.jsonl.gz"))])
+    assert done.exit_code == 0, done.output
+    assert done.stdout.startswith("PASS 1812/1812 ")
+
+
 def _alive(group: int) -> list[str]:
     found = []
     for path in Path("/proc").glob("[0-9]*/stat"):
