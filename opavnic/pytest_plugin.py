@@ -2,7 +2,7 @@
 
 Fixtures:  lab (everything in one object), fabric, hosts, em; or mad_simulator instead of em; fabric_engine.
 Markers:   topology("clos", leaves=2, spines=2), fabric_seed(7), fabric_options(routing=..., link=LinkConfig(...)),
-           fabric_time_limit("5s", real="1min").
+           fabric_time_limit("5s", real="1min"), kernel("h2"): hosts that are Linux with its own opa_vnic.
 Options:   --fabric-engine=python|native, --fabric-seed, --fabric-pcap=failed|always|never, --fabric-real.
 Ini file:  fabric_time_limit, fabric_real_time_limit.
 
@@ -120,6 +120,9 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     config.addinivalue_line("markers", "fabric_seed(n): the seed of this test's fabric")
     config.addinivalue_line("markers", f"fabric_options(**options): any of {', '.join(OPTIONS)}")
+    config.addinivalue_line(
+        "markers", 'kernel(*hosts): these hosts are Linux with its own opa_vnic, e.g. ("h2")'
+    )
     config.addinivalue_line(
         "markers", 'fabric_time_limit(time, real=time): how long this test may run, e.g. ("5s", real="1min")'
     )

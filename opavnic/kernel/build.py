@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from opavnic.kernel.archive import archive
-from opavnic.kernel.cache import FIRST_FILES, KERNEL, SOURCE, KernelError, cache_directory, note
+from opavnic.kernel.cache import FIRST_FILES, KERNEL, SEEDED, SOURCE, KernelError, cache_directory, note
 
 Progress = Callable[[str], None]
 """Told what is being done now, in one line."""
@@ -39,7 +39,7 @@ EACH: Final = 100
 """Compiled files between two lines of progress."""
 ABOUT: Final = 1000
 """Files that are compiled, more or less."""
-MODULE: Final = "opa_sim_hfi.ko"
+MODULES: Final = ("opa_sim_hfi", "opa_sim_wire")
 FIRST_PROGRAM: Final = ("init.c", "agent.c")
 _OPA_VNIC: Final = "CONFIG_INFINIBAND_OPA_VNIC=y"
 _VERSION: Final = re.compile(r"^(VERSION|PATCHLEVEL|SUBLEVEL) = (\d+)$", re.MULTILINE)
@@ -140,7 +140,7 @@ def _build(tree: Path, work: Path, version: str, progress: Progress, log: IO[str
     objects, module = work / "objects", work / "module"
     objects.mkdir()
     module.mkdir()
-    for name in ("Kbuild", "opa_sim_hfi.c"):
+    for name in ("Kbuild", *(f"{name}.c" for name in MODULES)):
         shutil.copy(SOURCE / name, module)
     make = ["make", "-C", str(tree), "ARCH=um", f"O={objects}"]
     progress(f"configuring Linux {version}")
@@ -150,10 +150,12 @@ def _build(tree: Path, work: Path, version: str, progress: Progress, log: IO[str
             f"{tree}: Linux {version} cannot have opa_vnic in user mode: {_OPA_VNIC} does not hold"
         )
     _run(["nice", *make, f"-j{os.cpu_count() or 1}"], log, _counted(f"Linux {version}", progress))
-    progress("building opa_sim_hfi")
+    progress(f"building {' and '.join(MODULES)}")
     _run([*make, f"M={module}", "modules"], log)
     first = [*(str(SOURCE / name) for name in FIRST_PROGRAM), "-o", str(work / "init")]
     _run(["gcc", "-static", "-O2", "-Wall", *first], log)
+    seeded = ["-o", str(work / SEEDED), str(SOURCE / "seeded.c")]
+    _run(["gcc", "-shared", "-fPIC", "-O2", "-Wall", *seeded], log)
 
 
 def _counted(what: str, progress: Progress) -> Callable[[str], None]:
@@ -198,7 +200,9 @@ def _collect(work: Path, result: Path) -> None:
     program = result / KERNEL
     shutil.copy(work / "objects" / KERNEL, program)
     subprocess.run(["strip", str(program)], check=False, stderr=subprocess.DEVNULL)
-    files = {"init": (work / "init").read_bytes(), MODULE: (work / "module" / MODULE).read_bytes()}
+    shutil.copy(work / SEEDED, result)
+    modules = {f"{name}.ko": (work / "module" / f"{name}.ko").read_bytes() for name in MODULES}
+    files = {"init": (work / "init").read_bytes(), **modules}
     (result / FIRST_FILES).write_bytes(archive(files, ("proc", "sys", "dev")))
 
 

@@ -18,6 +18,7 @@ SOURCE: Final = Path(__file__).parent / "source"
 """What is built into and beside a kernel: its configuration, our module, the first program."""
 KERNEL: Final = "linux"
 FIRST_FILES: Final = "first-files.gz"
+SEEDED: Final = "seeded.so"
 _MADE: Final = "made.json"
 
 
@@ -43,8 +44,13 @@ class BuiltKernel:
 
     @property
     def first_files(self) -> Path:
-        """The archive of its first program and our module."""
+        """The archive of its first program and our modules."""
         return self.directory / FIRST_FILES
+
+    @property
+    def seeded(self) -> Path:
+        """What is preloaded so that its random numbers are the same in each run."""
+        return self.directory / SEEDED
 
 
 def cache_directory() -> Path:

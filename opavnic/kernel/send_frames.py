@@ -2,7 +2,7 @@
 
 It reads frames from its standard input, each after its length (2 bytes, big-endian), and answers each with one byte: 0,
 or the errno with which it was refused. A frame leaves with the address of the VNIC as its source. It goes through
-SOCK_DGRAM, since opa_vnic panics on raw packet sockets (docs/kernel.md).
+SOCK_DGRAM, since opa_vnic panics on raw packet sockets.
 """
 
 from __future__ import annotations

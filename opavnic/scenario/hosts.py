@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+import subprocess
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -125,8 +126,11 @@ class ScenarioVnic:
 
     @property
     def vnic_port(self) -> VnicPort:
-        """Agent, demultiplexer and adapters of its port."""
-        return self.host.scenario.world.vnic_ports[self.port.name]
+        """Agent, demultiplexer and adapters of its port.
+
+        Raises:  ScenarioError: they are the kernel's.
+        """
+        return self.host.vnic_port_of(self.port)
 
     @property
     def _wire(self) -> LinkLayer:
@@ -271,6 +275,8 @@ class ScenarioVnic:
     async def ping(self, target: ScenarioVnic, *, count: int = 1, within: float = 1.0) -> int:
         """Send echo requests, after ARP, and return how many were answered."""
         self.host.scenario.check_loop()
+        if self.host.name in self.host.scenario.kernels:
+            return await self.host.scenario.kernels[self.host.name].ping(target, count)
         return await self._wire.ping(self, target, count, within)
 
     # --- the device, as `ip link` changes it --------------------------------------------------------------
@@ -382,8 +388,17 @@ class ScenarioHost:
 
     @property
     def vnic_port(self) -> VnicPort:
-        """Agent, demultiplexer and adapters of the first port."""
-        return self.scenario.world.vnic_ports[self.port.name]
+        """Agent, demultiplexer and adapters of the first port.
+
+        Raises:  ScenarioError: they are the kernel's.
+        """
+        return self.vnic_port_of(self.port)
+
+    def vnic_port_of(self, port: HfiPort) -> VnicPort:
+        """Return agent, demultiplexer and adapters of a port. Raises ScenarioError: they are the kernel's."""
+        if self.name in self.scenario.kernels:
+            raise ScenarioError(f"host {self.name} is a kernel: look at its VNICs with run('ip', ...)")
+        return self.scenario.world.vnic_ports[port.name]
 
     def vnic(self, on: str | None = None) -> ScenarioVnic:
         """Return the VNIC on a virtual switch, `blue-2` the second one in blue; without a name, the only one.
@@ -442,6 +457,20 @@ class ScenarioHost:
     async def ping(self, target: ScenarioHost, *, count: int = 1, on: str | None = None) -> int:
         """Ping another host and return how many requests it answered."""
         return await self.vnic(on).ping(target.vnic(on), count=count)
+
+    async def run(self, *command: str) -> subprocess.CompletedProcess[str]:
+        """Run a program of this machine in the kernel that this host is, and return its output and exit status.
+
+        Time passes for it as for the scenario, so `sleep 10` takes no time.
+
+        Raises:  ScenarioError: the host is no kernel, or the program cannot be started.
+        """
+        self.scenario.check_loop()
+        if self.name not in self.scenario.kernels:
+            raise ScenarioError(
+                f'host {self.name} runs no programs: mark the test with kernel("{self.name}")'
+            )
+        return await self.scenario.kernels[self.name].run(*command)
 
     def stall(self) -> None:
         """Receive nothing from the link until `resume`, neither frames nor MADs. See also `vnic().stall()`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -27,6 +27,7 @@ from hfi_sim.subnet_manager import Routing
 from opavnic.scenario.clock import LoopClock
 from opavnic.scenario.em import ScenarioEm
 from opavnic.scenario.hosts import Hosts, ScenarioError, ScenarioHost, ScenarioVnic, check_time
+from opavnic.scenario.kernels import ScenarioKernel, check_kernels
 from opavnic.scenario.link_layer import LinkLayer, MemoryLink
 from opavnic.scenario.mad import ScenarioSimulator
 from opavnic.scenario.tap_backend import TapBackend
@@ -58,6 +59,7 @@ class Scenario:
         engine: EngineFactory = PythonEngine,
         real: bool = False,
         manager: Literal["em", "simulator"] = "em",
+        kernels: Sequence[str] = (),
     ) -> None:
         """Build the fabric; needs no running event loop yet.
 
@@ -65,9 +67,11 @@ class Scenario:
                  routing: a Routing, or the name of an engine. link: options of every link.
                  clock: for tests without an event loop, a ManualClock. engine: makes what carries the packets.
                  real: TAPs in network namespaces instead of memory; needs privilege. manager: what configures the
-                 VNICs: the Ethernet Manager, or the test itself through `mad_simulator`.
+                 VNICs: the Ethernet Manager, or the test itself through `mad_simulator`. kernels: hosts that are
+                 Linux with its own opa_vnic, which `opavnic kernel build` builds; they need an event loop on virtual
+                 time.
         Raises:  TopologyError: the topology cannot be built. FabricError: an unknown routing
-                 engine, a link's option out of range.
+                 engine, a link's option out of range. ScenarioError: kernels: an unknown host, or on real time.
         """
         self.seed = seed
         self.fabric_id = fabric_id
@@ -95,6 +99,12 @@ class Scenario:
         self.hosts = Hosts(
             {name: ScenarioHost(self, name, host.ports) for name, host in self.world.hosts.items()}
         )
+        check_kernels(kernels, self.hosts.names)
+        if kernels and (real or not isinstance(self.clock, LoopClock)):
+            raise ScenarioError("a host that is a kernel needs virtual time, and a test that is a coroutine")
+        self._kernel_names = kernels
+        self.kernels: dict[str, ScenarioKernel] = {}
+        """The hosts that are Linux, while the scenario runs."""
         self._em: ScenarioEm | None = None
         self._simulator = ScenarioSimulator(self) if manager == "simulator" else None
         self._stand_ins: dict[str, MadSimulator] = {}
@@ -115,6 +125,8 @@ class Scenario:
             self.clock.bind()
         try:
             self._start()
+            for kernel in self.kernels.values():
+                await kernel.await_ready()
         except BaseException as error:
             await self._close(error)
             raise
@@ -130,8 +142,12 @@ class Scenario:
         if self.tap_backend is not None:
             cleanups.add("namespaces", self.tap_backend.close)
             self.tap_backend.open(self.hosts.names)
+        for name in self._kernel_names:
+            self.kernels[name] = kernel = ScenarioKernel(self, self.hosts[name])
+            cleanups.add(f"kernel of {name}", kernel.close)
         for host in self.hosts:
-            self._add_agents(host)
+            if host.name not in self.kernels:
+                self._add_agents(host)
         if self._simulator is None:
             self._em = ScenarioEm(self)
             cleanups.add("Ethernet Manager", self._em.close)
@@ -400,7 +416,10 @@ class Scenario:
         return self._em.why_absent(vnic) if vnic.vesw in self._em.vesws else ""
 
     async def vnic_up(self, vnic: ScenarioVnic) -> None:
-        """Wait until a VNIC is operational and its host has seen that."""
+        """Wait until a VNIC is operational and its host has seen that; set it up on a host that is a kernel."""
+        if vnic.host.name in self.kernels:
+            await self.kernels[vnic.host.name].set_up(vnic, self._vesw_id(vnic))
+            return
         pause_s = 1e-3 if self.tap_backend is not None else 1e-6
         while not self.is_up(vnic):
             await asyncio.sleep(pause_s)
@@ -409,10 +428,15 @@ class Scenario:
 
     def is_up(self, vnic: ScenarioVnic) -> bool:
         """Return whether a VNIC is operational and its host has seen that."""
+        if vnic.host.name in self.kernels:
+            return self.kernels[vnic.host.name].is_up(self._vesw_id(vnic))
         adapter = vnic.vnic_port.adapters.get(VportNum(vnic.vport_num))
         if adapter is None or not adapter.hfi_up or not adapter.netdev.is_up:
             return False
         return adapter.netdev.host_sees_running or not adapter.is_passing
+
+    def _vesw_id(self, vnic: ScenarioVnic) -> int:
+        return int(self.em.vesws[vnic.vesw]["id"])
 
     # --- time ----------------------------------------------------------------------------------------------
 

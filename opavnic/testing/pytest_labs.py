@@ -62,7 +62,7 @@ def make_scenario(order: FabricOrder, engine: EngineFactory | None, *, on_loop: 
     from hfi_sim.engine.python import PythonEngine
     from hfi_sim.fabric.topology import generate
     from opavnic.scenario import Scenario
-    from opavnic.testing.pytest_markers import MarkerError, fabric_options, line_of, seed, shape
+    from opavnic.testing.pytest_markers import MarkerError, fabric_options, kernels, line_of, seed, shape
 
     __tracebackhide__ = True
     node = order.node
@@ -75,6 +75,9 @@ def make_scenario(order: FabricOrder, engine: EngineFactory | None, *, on_loop: 
         number = seed(order, config.getoption("--fabric-seed"))
         marker = "fabric_options"
         options = fabric_options(order)
+        marker = "kernel"
+        if linux := kernels(order):
+            _skip_without_kernel()
         by_hand = "mad_simulator" in names
         if by_hand and "em" in names:
             marker = ""
@@ -89,6 +92,7 @@ def make_scenario(order: FabricOrder, engine: EngineFactory | None, *, on_loop: 
             engine=engine or PythonEngine,
             real=bool(config.getoption("--fabric-real")) and on_loop,
             manager="simulator" if by_hand else "em",
+            kernels=linux,
             **options,
         )
     except HfiSimError as error:
@@ -97,6 +101,18 @@ def make_scenario(order: FabricOrder, engine: EngineFactory | None, *, on_loop: 
         node.stash[_SCENARIO] = scenario
         return scenario
     pytest.fail(problem, pytrace=False)  # behind `except`, or pytest would show the error as well
+
+
+def _skip_without_kernel() -> None:
+    from opavnic.kernel.cache import KernelError, find_kernel
+
+    try:
+        find_kernel()
+    except KernelError as error:
+        reason = str(error)
+    else:
+        return
+    pytest.skip(reason)
 
 
 @contextlib.asynccontextmanager

@@ -91,6 +91,16 @@ def fabric_options(node: Marked) -> dict[str, Any]:
     return options
 
 
+def kernels(node: Marked) -> tuple[str, ...]:
+    """Return the names of the hosts that are to be kernels."""
+    marker = node.get_closest_marker("kernel")
+    if marker is None:
+        return ()
+    if not marker.args or marker.kwargs or not all(isinstance(name, str) for name in marker.args):
+        raise MarkerError(f'{_text(marker)}: it takes names of hosts, e.g. kernel("h2")')
+    return marker.args
+
+
 def time_limits(node: pytest.Item | pytest.Collector) -> TimeLimits:
     """Return the limits of a test: of its nearest marker, and of the ini file what that does not say."""
     from opavnic.scenario.limits import TimeLimits

@@ -22,9 +22,9 @@ from opavnic.cli.program.conformance_report import report
 from opavnic.conformance.datapaths import AUTO, find_datapath
 from opavnic.conformance.encap import run_encap
 from opavnic.conformance.kernel import run_vema_kernel
-from opavnic.conformance.sending_kernel import run_encap_on_kernel
 from opavnic.conformance.result import Result
 from opavnic.conformance.rx import run_rx
+from opavnic.conformance.sending_kernel import run_encap_on_kernel
 from opavnic.conformance.target import run_vema_target
 from opavnic.conformance.vema import run_vema
 from opavnic.management.mad_client import MadClient, MadSocketError

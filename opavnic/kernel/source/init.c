@@ -2,10 +2,12 @@
 /*
  * The first program of the kernel: loads opa_sim_hfi, takes the files of the machine that it runs on for its own, and
  * becomes the agent that starts programs (agent.c). The console then says "opavnic: ready", or "opavnic: " and what
- * failed. Variables of the kernel's command line: host, its name; agent, the terminal that leads to the agent.
+ * failed. Variables of the kernel's command line: host, its name; agent, the terminal that leads to the agent; wire, the
+ * descriptor of the wire of a kernel on virtual time.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/random.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +23,7 @@
 #include "agent.h"
 
 #define MODULE "/opa_sim_hfi.ko"
+#define VIRTUAL_WIRE "/opa_sim_wire.ko"
 #define WIRE "vec0"
 #define WIRE_MTU 12000
 #define MACHINE "/host"
@@ -67,6 +70,38 @@ static int set_up(const char *interface, int mtu)
 	return ret;
 }
 
+static int load(const char *path, const char *parameters)
+{
+	int module = open(path, O_RDONLY);
+	int ret = module < 0 || syscall(SYS_finit_module, module, parameters, 0);
+
+	close(module);
+	return ret;
+}
+
+/* Load the wire of a kernel on virtual time, which has no other. */
+static int load_wire(const char *number)
+{
+	char parameters[32];
+
+	snprintf(parameters, sizeof(parameters), "fd=%s", number);
+	return load(VIRTUAL_WIRE, parameters);
+}
+
+/* Let a kernel on virtual time hand out random numbers: to wait for more of them, it would wait for time to pass. */
+static int have_random(void)
+{
+	struct {
+		struct rand_pool_info info;
+		char bytes[32];
+	} pool = { .info = { .entropy_count = 256, .buf_size = 32 } };
+	int file = open("/dev/random", O_RDWR);
+	int ret = file < 0 || ioctl(file, RNDADDENTROPY, &pool);
+
+	close(file);
+	return ret;
+}
+
 static int mount_all(void)
 {
 	static const char *const mounts[][2] = { { "proc", "/proc" }, { "sysfs", "/sys" }, { "devtmpfs", "/dev" } };
@@ -96,18 +131,18 @@ static int enter_machine(void)
 
 int main(void)
 {
-	const char *host = getenv("host"), *terminal = getenv("agent");
-	int module = open(MODULE, O_RDONLY);
+	const char *host = getenv("host"), *terminal = getenv("agent"), *wire = getenv("wire");
 
 	if (mount_all())
 		return failed("/proc, /sys, /dev");
+	if (wire && (load_wire(wire) || have_random()))
+		return failed(VIRTUAL_WIRE);
 	for (unsigned int i = 0; i < sizeof(settings) / sizeof(*settings); i++)
 		set(settings[i][0], settings[i][1]);
 	if (set_up("lo", 0) || set_up(WIRE, WIRE_MTU))
 		return failed(WIRE " up");
-	if (module < 0 || syscall(SYS_finit_module, module, "wire=" WIRE, 0))
+	if (load(MODULE, "wire=" WIRE))
 		return failed(MODULE);
-	close(module);
 	if (host && sethostname(host, strlen(host)))
 		return failed("host name");
 	if (terminal && enter_machine())

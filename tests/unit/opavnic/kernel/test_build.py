@@ -21,7 +21,7 @@ MAKE = """#!/bin/sh
 for word; do case $word in O=*) objects=${word#O=};; M=*) module=${word#M=};; esac; done
 case "$*" in
 *allnoconfig*) echo CONFIG_INFINIBAND_OPA_VNIC=y > $objects/.config;;
-*modules*) echo module > $module/opa_sim_hfi.ko;;
+*modules*) for name in hfi wire; do echo module > $module/opa_sim_$name.ko; done;;
 *) for n in $(seq 250); do echo "  CC      file$n.o"; done; echo kernel > $objects/linux;;
 esac
 """
