@@ -53,10 +53,13 @@ def scale(
         list[int] | None,
         typer.Option("--ports", min=20, max=16_384, help="HFI ports of a fat tree; may be repeated."),
     ] = None,
+    vports: Annotated[
+        int, typer.Option("--vports", min=1, max=10, help="VNICs of each port: 1, or several of 10000 ports.")
+    ] = 1,
     as_json: AsJson = False,
     plot_file: Plot = None,
 ) -> None:
-    """A fat tree of thousands of ports in virtual time: SM sweeps, EM converges; wall time, MADs, memory.
+    """A fat tree of thousands of ports in virtual time: SM sweeps, EM converges, changes, restarts, fails over.
 
     Without --ports, it measures 1000, 3000 and 10000, which takes minutes.
 
@@ -64,15 +67,19 @@ def scale(
     Example:
       opavnic bench scale --ports 1000 --json
     """
-    from opavnic_bench.cluster.scale import COLUMNS, MEMBERS, bench_scale
+    from opavnic_bench.cluster.scale import COLUMNS, bench_scale, members_of_each
 
     sizes = ports or [1000, 3000, 10_000]
     for size in sizes:
-        if size % MEMBERS:
-            fail(f"--ports {size}: a multiple of {MEMBERS}, the members of each virtual switch", EXIT_USAGE)
+        if size * vports % (members := members_of_each(vports)) or size <= members:
+            what = "its VNICs are" if vports > 1 else "it is"
+            fail(
+                f"--ports {size}: too few, or {what} not a multiple of {members}, the members of each virtual switch",
+                EXIT_USAGE,
+            )
     check_plot(plot_file)
     with measuring() as progress:
-        result = bench_scale(sizes, progress)
+        result = bench_scale(sizes, progress, vports=vports)
     save_plot(plot_file, "scale", result)
     if as_json:
         print_json(result)

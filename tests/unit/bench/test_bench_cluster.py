@@ -16,6 +16,8 @@ def test_fat_tree_converges_and_its_figures_say_so() -> None:
     assert 0 < small["virtual_s"] < 1
     (growth,) = result["growth"]
     assert growth["mads"] < 1.2, "MADs grow with the ports, not with their square"
+    assert large["restart_sets"] == large["failover_sets"] == 0
+    assert 0 < large["change_sets"] < 30, "a change of one member concerns its virtual switch"
 
 
 @pytest.mark.slow
