@@ -71,3 +71,11 @@ def test_wrong_time_is_one_line_with_what_would_be_right(
     captured = capsys.readouterr()
     assert (captured.out, captured.err.count("\n")) == ("", 1)
     assert captured.err.startswith(f"opavnic: Invalid value for '--seconds': {wrong} (")
+
+
+@pytest.mark.parametrize("hosts", ["1", "64,", "many", "64,100000"])
+def test_number_of_hosts_that_no_lab_has_is_refused(hosts: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "up", "--hosts", hosts]) == 2
+    assert capsys.readouterr().err == (
+        f'opavnic: --hosts "{hosts}" is not a list of numbers from 2 to 4000, such as 64,256,1000\n'
+    )

@@ -1,0 +1,16 @@
+"""`opavnic bench up`: a lab and the kernel's floor, and nothing of either is left."""
+
+from __future__ import annotations
+
+from opavnic.lab.ownership.namespaces import NETNS_DIR
+from opavnic_bench.labs.up import bench_up
+
+
+def test_start_of_a_lab_is_measured_by_phase_beside_the_floor() -> None:
+    before = set(NETNS_DIR.glob("opavnic-bench-*"))
+    (run,) = bench_up([3], commands=False)["runs"]
+    assert [*run["phases"]] == ["start", "hosts", "vnics", "report"]
+    assert all(spent["seconds"] > 0 for spent in run["phases"].values())
+    assert run["ready_s"] > run["floor_s"] > 0
+    assert run["peak_mib"] > 10
+    assert set(NETNS_DIR.glob("opavnic-bench-*")) == before
