@@ -21,9 +21,9 @@ def save(
 ) -> None:
     """Write the state of a running lab as a lab file that `opavnic up` reads back to the same state.
 
-    The file says what the lab was started with, and what has changed since: faults, virtual switches, members, MTUs,
-    the MAC policy. What a lab file cannot say is named on stderr: MAC and IP addresses, MTUs, names, routes, interfaces
-    and sysctls that hosts have changed themselves, as far as their namespaces are those of the lab.
+    The file says what the lab was started with, and what has changed since: hosts, links, faults, virtual switches,
+    members, MTUs, the MAC policy. What a lab file cannot say is named on stderr: MAC and IP addresses, MTUs, names,
+    routes, interfaces and sysctls that hosts have changed themselves, as far as their namespaces are those of the lab.
 
     \b
     Example:
