@@ -20,6 +20,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from opavnic.base.errors import OpavnicError
 from opavnic.kernel.messages import (
     PIECE,
     WINDOW,
@@ -45,7 +46,7 @@ _PASSED_ON: Final = (
 _READ: Final = 1 << 16
 
 
-class KernelProgramError(Exception):
+class KernelProgramError(OpavnicError):
     """A program was not started in a kernel, or the kernel has ended under it; `status` is the exit status."""
 
     def __init__(self, message: str, status: int) -> None:

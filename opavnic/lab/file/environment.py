@@ -9,10 +9,12 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from opavnic.base.errors import OpavnicError
+
 _VARIABLE: Final = re.compile(r"(\$?)\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
-class UnsetError(ValueError):
+class UnsetError(OpavnicError):
     """A variable is not set, and has no default."""
 
 

@@ -62,7 +62,9 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 
 def test_table_replaces_by_nid_and_lists_by_network() -> None:
     first, second = KibTarget.of("10.1.1.2@o2ib", ["10.1.1.2"]), KibTarget.of("10.1.1.3@o2ib1", ["10.1.1.3"])
-    table = TargetTable([first, second])
+    table = TargetTable()
+    table.put(first)
+    table.put(second)
     table.put(KibTarget.of("10.1.1.2@o2ib", ["10.1.1.4"]))
     assert [str(target) for target in table.on_net(Net.parse("o2ib"))] == ["10.1.1.2@o2ib 10.1.1.4"]
     assert len(table) == 2

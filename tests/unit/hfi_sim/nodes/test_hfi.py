@@ -129,7 +129,7 @@ def test_set_lid_of_active_port_reports_lid_change() -> None:
 
 def test_alloc_rdma_netdev_without_host_raises() -> None:
     pair = make_pair()
-    with pytest.raises(NetdevError, match="a has no host"):
+    with pytest.raises(NetdevError, match="a:1 has no host"):
         pair.a.alloc_rdma_netdev(1)
 
 

@@ -122,7 +122,8 @@ def test_nothing_is_lost_on_the_way_out_however_slow_the_fabric_reads(living: Li
     sent = int(
         living.sh("ping -q -c 3000 -l 3000 -s 1400 -W 1 10.9.5.1 | sed -n 's/ packets transmitted.*//p'")
     )
-    assert living.kernel.traffic(VESW)[0].out_packets - before >= sent > 1000
+    living.sh("ping -q -c 1 -w 20 10.9.5.1")  # comes behind all of them
+    assert living.kernel.traffic(VESW)[0].out_packets - before > sent > 1000
 
 
 def test_programs_of_this_machine_run_in_the_kernel(living: Living) -> None:
