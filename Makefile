@@ -108,7 +108,7 @@ test-e2e: venv deps opa-tools browser host-tools ## only what needs privileges
 	$(WITH_DAEMONS) $(PYTEST) $(QUICK) $(OPTIONS) tests/e2e
 
 test-slow: venv deps opa-tools browser ## the tests marked slow but those of test-alone
-	$(ONE_BY_ONE) -n $(WORKERS) --dist worksteal -m 'slow and not alone and not long' $(OPTIONS)
+	$(PYTEST) -m 'slow and not alone and not long' $(OPTIONS)
 
 test-alone: venv deps opa-tools ## the tests marked slow that need all processors, one by one
 	$(ONE_BY_ONE) -m 'slow and alone and not long' $(OPTIONS)
