@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from hfi_sim.base.errors import WireError
 from hfi_sim.base.text import visible, xml_text
+from hfi_sim.wire.l4 import L4
+from hfi_sim.wire.lrh16b import l4_of
 from opavnic.decode.decided import DECIDED
 from opavnic.decode.describe import DescribedField, describe_packet
 from opavnic.decode.summary import summarize
@@ -34,19 +37,31 @@ def journey_html(journey: Journey, waits: Mapping[str, str] | None = None) -> st
             "It entered no link.",
         ),
     ]
+    with contextlib.suppress(
+        WireError
+    ):  # of a damaged packet there is no header to draw; fields_html says why
+        parts.append(drawing(header_svg(_fields(journey.packet)), "header of the packet"))
+    return "\n".join([*parts, fields_html(journey.packet)])
+
+
+def fields_html(packet: bytes) -> str:
+    """Return the fields of a packet as a table; of one with an Ethernet frame, who decided each stands beside it."""
     try:
-        fields = describe_packet(journey.packet, None, layers).fields
+        fields = _fields(packet)
     except WireError as error:
-        return "\n".join([*parts, f"<p>{xml_text(str(error))}</p>"])
-    parts += [drawing(header_svg(fields), "header of the packet")]
-    rows = [
-        (found.layer, found.where, found.name, str(found.value), found.meaning, DECIDED.get(found.name, ""))
-        for found in fields
-    ]
-    parts.append(
-        table(("header", "where", "field", "value", "meaning", "who decided it"), rows, "It holds nothing.")
-    )
-    return "\n".join(parts)
+        return f"<p>{xml_text(str(error))}</p>"
+    heads = ("header", "where", "field", "value", "meaning")
+    rows = [(found.layer, found.where, found.name, str(found.value), found.meaning) for found in fields]
+    if l4_of(packet) == L4.ETHERNET:
+        decided = (DECIDED.get(found.name, "") for found in fields)
+        return table(
+            (*heads, "who decided it"), [(*row, by) for row, by in zip(rows, decided, strict=True)], ""
+        )
+    return table(heads, rows, "")
+
+
+def _fields(packet: bytes) -> list[DescribedField]:
+    return describe_packet(packet, None, layers).fields
 
 
 def _hop_row(hop: Hop, journey: Journey, waits: Mapping[str, str] | None) -> tuple[str, ...]:

@@ -1,23 +1,16 @@
-"""A page about recorded MADs: the sequence diagram, and each MAD field by field; a click on an arrow leads there."""
+"""MADs as parts of a page: the sequence diagram, and each field by field; a click on an arrow leads there."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from hfi_sim.base.errors import WireError
 from hfi_sim.base.text import counted, visible, xml_text
-from opavnic.decode.describe import describe_packet
-from opavnic.management.management_layout import layers
-from opavnic.observe.html_page import drawing, page, table
+from opavnic.observe.html_page import drawing
+from opavnic.observe.journey_page import fields_html
 from opavnic.observe.mad_sequence import KEY, MESSAGES_DRAWN, Message, sequence_svg
 
 _ANCHOR: Final = "mad-"
-
-
-def mad_page(found: Sequence[Message], title: str) -> str:
-    """Return the page. Args: title: plain text."""
-    return page(title, [f"<h1>{xml_text(visible(title))}</h1>", *mad_parts(found, MESSAGES_DRAWN)])
 
 
 def mad_parts(found: Sequence[Message], decoded: int) -> Iterator[str]:
@@ -35,14 +28,5 @@ def mad_parts(found: Sequence[Message], decoded: int) -> Iterator[str]:
         ends = f"{message.source} to {message.target}"
         yield (
             f"<details><summary>{message.number}. {xml_text(visible(ends))}: {xml_text(message.text)}</summary>"
-            f'<div id="{_ANCHOR}{message.number}">{_fields(message.journey.packet)}</div></details>'
+            f'<div id="{_ANCHOR}{message.number}">{fields_html(message.journey.packet)}</div></details>'
         )
-
-
-def _fields(packet: bytes) -> str:
-    try:
-        fields = describe_packet(packet, None, layers).fields
-    except WireError as error:
-        return f"<p>{xml_text(str(error))}</p>"
-    rows = [(found.layer, found.where, found.name, str(found.value), found.meaning) for found in fields]
-    return table(("header", "where", "field", "value", "meaning"), rows, "It holds nothing.")

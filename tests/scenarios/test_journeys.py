@@ -13,6 +13,7 @@ from hfi_sim.wire.l4 import L4
 from hfi_sim.wire.lrh16b import l4_of
 from opavnic.cli.main import main
 from opavnic.observe.journey_file import read_journeys
+from opavnic.observe.journey_page import fields_html
 from opavnic.observe.journeys import journeys
 from opavnic.observe.mad_sequence import messages, sequence_svg
 from opavnic.observe.packet_page import packet_page
@@ -75,6 +76,7 @@ async def test_exchange_of_the_em_is_drawn_from_manager_to_agent_and_back(
         if mad.attribute == "VeswPortInfo" and mad.journey.source == asked.journey.target
     )
     assert (asked.journey.source, answer.journey.target, answer.method) == ("em", "em", "GetResp")
+    assert "who decided it" not in fields_html(asked.journey.packet)  # no VNIC chose the SC of a MAD
     assert sequence_svg(mads, link="#mad-").count('<a href="#mad-') == len(mads)
 
 
