@@ -22,6 +22,9 @@ from hfi_sim.base.types import MacAddr, mac_text
 from hfi_sim.netdev.netlink import (
     IFLA_ADDRESS,
     IFLA_IFNAME,
+    IFLA_INFO_KIND,
+    IFLA_LINKINFO,
+    IFLA_MASTER,
     IFLA_NET_NS_FD,
     RTM_DELLINK,
     RTM_DELNEIGH,
@@ -54,9 +57,6 @@ _NDMSG: Final = struct.Struct("=BxxxiHBB")  # family, ifindex, state, flags, typ
 _ATTRIBUTE: Final = struct.Struct("=HH")  # length with these four bytes, type
 _VETH_INFO_PEER: Final = 1
 _IFINFOMSG: Final = struct.Struct("=BxHiII")
-_IFLA_MASTER: Final = 10
-_IFLA_LINKINFO: Final = 18
-_IFLA_INFO_KIND: Final = 1
 _IFLA_INFO_DATA: Final = 2
 _NLA_F_NESTED: Final = 0x8000
 _RT_TABLE_MAIN: Final = 254
@@ -105,12 +105,12 @@ class BridgeClient(LinkClient):
         self._add(name, mac, VETH, told)
 
     def _add(self, name: str, mac: MacAddr, kind: str, data: bytes = b"") -> None:
-        info = build_attribute(_IFLA_INFO_KIND, kind.encode() + b"\0")
+        info = build_attribute(IFLA_INFO_KIND, kind.encode() + b"\0")
         if data:
             info += build_attribute(_IFLA_INFO_DATA | _NLA_F_NESTED, data)
         body = _IFINFOMSG.pack(0, 0, 0, 0, 0)
         body += build_attribute(IFLA_IFNAME, name.encode() + b"\0") + build_attribute(IFLA_ADDRESS, mac)
-        body += build_attribute(_IFLA_LINKINFO | _NLA_F_NESTED, info)
+        body += build_attribute(IFLA_LINKINFO | _NLA_F_NESTED, info)
         self._exchange(RTM_NEWLINK, _NLM_F_CREATE_EXCL | _NLM_F_ACK, body, f"make {kind} {name}")
 
     def delete(self, ifindex: int) -> None:
@@ -119,7 +119,7 @@ class BridgeClient(LinkClient):
 
     def set_master(self, ifindex: int, bridge: int) -> None:
         """Make an interface the port of a bridge; 0: of none."""
-        self._set(ifindex, f"master #{bridge}", attrs={_IFLA_MASTER: struct.pack("=I", bridge)})
+        self._set(ifindex, f"master #{bridge}", attrs={IFLA_MASTER: struct.pack("=I", bridge)})
 
     def listen_to(self, ifindex: int, mac: MacAddr, on: bool) -> None:
         """Add an address to the list of those that an interface listens to, as `bridge fdb add MAC dev DEV self` does.

@@ -67,11 +67,11 @@ _IFINFOMSG: Final = struct.Struct("=BxHiII")  # family, type, ifindex, flags, wh
 IFLA_ADDRESS: Final = 1
 IFLA_IFNAME: Final = 3
 _IFLA_MTU: Final = 4
-_IFLA_MASTER: Final = 10
+IFLA_MASTER: Final = 10
 _IFLA_OPERSTATE: Final = 16
 _IFLA_LINKMODE: Final = 17
-_IFLA_LINKINFO: Final = 18
-_IFLA_INFO_KIND: Final = 1
+IFLA_LINKINFO: Final = 18
+IFLA_INFO_KIND: Final = 1
 _IFLA_IFALIAS: Final = 20
 _IFLA_CARRIER: Final = 33
 _IFLA_MAX_MTU: Final = 51
@@ -159,7 +159,7 @@ def parse_link(message: bytes) -> LinkState:
     _, _, ifindex, flags, _ = _IFINFOMSG.unpack_from(message, HEADER.size)
     found = dict(attributes(message, _IFINFOMSG.size))
     xdp = dict(_nested(found.get(IFLA_XDP, b"")))
-    mtu, max_mtu, master = map(found.get, (_IFLA_MTU, _IFLA_MAX_MTU, _IFLA_MASTER))
+    mtu, max_mtu, master = map(found.get, (_IFLA_MTU, _IFLA_MAX_MTU, IFLA_MASTER))
     return LinkState(
         ifindex=ifindex,
         name=_text(found.get(IFLA_IFNAME, b"")),
@@ -169,7 +169,7 @@ def parse_link(message: bytes) -> LinkState:
         alias=_text(found.get(_IFLA_IFALIAS, b"")),
         running=bool(flags & IFF_RUNNING),
         xdp=any(xdp.get(IFLA_XDP_ATTACHED, b"")),
-        kind=_text(dict(_nested(found.get(_IFLA_LINKINFO, b""))).get(_IFLA_INFO_KIND, b"")),
+        kind=_text(dict(_nested(found.get(IFLA_LINKINFO, b""))).get(IFLA_INFO_KIND, b"")),
         master=0 if master is None else _U32.unpack(master)[0],
         loopback=bool(flags & _IFF_LOOPBACK),
         carrier=any(found.get(_IFLA_CARRIER, b"")),
