@@ -53,7 +53,7 @@ class EncapCase:
             info=_parse_cfg(document["cfg"]),
             mac_batches=tuple(_parse_batch(batch) for batch in document["mac_batches"]),
             frame=frame,
-            hash15=int(document["hash15"]),
+            flow_hash=int(document["hash15"]),
             vlan_tci=int(document["vlan_tci"]) if document["vlan_tag_present"] else None,
         )
         return cls(int(document["id"]), situation, expect)

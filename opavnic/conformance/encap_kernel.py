@@ -108,7 +108,7 @@ def _ours(case: EncapCase, entropy: int) -> bytes | None:
     frame = case.situation.frame
     tagged = innermost_ethertype_at(frame) > _ETHERTYPE_AT
     seen = frame[:_ETHERTYPE_AT] + _UNKNOWN + frame[_ETHERTYPE_AT + len(_UNKNOWN) :] if tagged else frame
-    packet = PythonDatapath().encap(replace(case.situation, hash15=entropy, frame=seen)).packet
+    packet = PythonDatapath().encap(replace(case.situation, flow_hash=entropy, frame=seen)).packet
     if packet is None:
         return None
     at = HEADER_SIZE + _ETHERTYPE_AT

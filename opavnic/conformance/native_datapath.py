@@ -44,12 +44,12 @@ class NativeVectorDatapath:
         vport = carrier.add_vport()
         carrier.set_vport(vport, take_vport(adapter), port)
         frame = pad_frame(situation.frame)
-        packets = carrier.encap(vport, frame, situation.hash15)
+        packets = carrier.encap(vport, frame, situation.flow_hash)
         add_vnic(adapter, carrier.collect_vport(0, vport))
         return EncapOutcome(
             packet=packets[0] if packets else None,
             vl=adapter.forwarding.vl(frame, situation.vlan_tci),
-            entropy=entropy_of(situation.hash15),
+            entropy=entropy_of(situation.flow_hash),
             counters=tx_counters(adapter.counters),
         )
 

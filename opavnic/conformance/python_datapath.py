@@ -34,11 +34,11 @@ class PythonDatapath:
         hfi = HfiStub()
         adapter = configured_adapter(situation, hfi)
         frame = pad_frame(situation.frame)
-        adapter.send_frame(frame, situation.hash15)
+        adapter.send_frame(frame, situation.flow_hash)
         return EncapOutcome(
             packet=hfi.sent[0] if hfi.sent else None,
             vl=adapter.forwarding.vl(frame, situation.vlan_tci),
-            entropy=entropy_of(situation.hash15),
+            entropy=entropy_of(situation.flow_hash),
             counters=tx_counters(adapter.counters),
         )
 

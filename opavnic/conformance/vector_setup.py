@@ -21,8 +21,8 @@ class EncapSituation:
     """MacEntries Sets, in the order applied."""
     frame: bytes
     """As passed on by the host; may be shorter than 60 bytes."""
-    hash15: int
-    """0 to 32767."""
+    flow_hash: int
+    """Up to 32 bits; 15 where it was recorded."""
     vlan_tci: int | None
     """The VLAN tag that the host keeps outside the frame."""
 

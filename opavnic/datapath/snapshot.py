@@ -51,6 +51,7 @@ def take_vport(adapter: Adapter, *, passing: bool | None = None) -> _native.Vpor
         "slid": info.encap_slid,
         "rc": info.rc,
         "u_mcast_dlid": info.u_mcast_dlid,
+        "hash_shift": adapter.hash_shift,
         "flow_dlids": forwarding.flow_dlids,
         "sc_uc": tuple(info.pcp_to_sc_uc),
         "sc_mc": tuple(info.pcp_to_sc_mc),

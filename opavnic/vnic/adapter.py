@@ -24,6 +24,7 @@ from opavnic.vnic.counter_attributes import errors_of, summary_of
 from opavnic.vnic.counters import VnicCounters
 from opavnic.vnic.demux import VnicDemux
 from opavnic.vnic.encap import Forwarding
+from opavnic.vnic.flow import QUIRK_HASH_SHIFT
 from opavnic.vnic.mac_table import MacTable, SourceFilter
 from opavnic.vnic.receive import Receiver
 from opavnic.vnic.transmit import Transmitter
@@ -88,10 +89,10 @@ class Adapter:
         """Attach to `netdev`, with power-on defaults.
 
         Args:  port: the HFI port for its frames. driver_quirks: as in the public driver, a vport whose virtual
-               switch was 0 or taken stays down until it is closed and opened. smac_filter: refuse to send from
-               addresses that are not source entries of the MAC table, once it has any. name: for the log.
-               tx, rx: counters of the same VNIC before a crash, to be continued. configured: called after each
-               configuration with the vport, its virtual switch and the MTU there.
+               switch was 0 or taken stays down until it is closed and opened; entropy is made of 15 bits of a hash.
+               smac_filter: refuse to send from addresses that are not source entries of the MAC table, once it has
+               any. name: for the log. tx, rx: counters of the same VNIC before a crash, to be continued.
+               configured: called after each configuration with the vport, its virtual switch and the MTU there.
         """
         self.vport_num = vport_num
         self.netdev = netdev
@@ -124,6 +125,7 @@ class Adapter:
             self.tx,
             Forwarding(self._config, self.mac_table),
             smac_filter=smac_filter and not driver_quirks,
+            hash_shift=QUIRK_HASH_SHIFT if driver_quirks else 0,
         )
         self._receiver = Receiver(netdev, port, self.counters, self.rx)
         # frames go straight to the transmit and receive halves
@@ -152,6 +154,11 @@ class Adapter:
         """The source filter, if it applies."""
         sources = self.forwarding.sources
         return sources if self._transmitter.smac_filter else None
+
+    @property
+    def hash_shift(self) -> int:
+        """Low bits of a flow's hash that are left out of its entropy."""
+        return self._transmitter.hash_shift
 
     @property
     def config_state(self) -> int:

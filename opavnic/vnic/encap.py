@@ -22,7 +22,7 @@ from hfi_sim.wire.icrc import TRAILER_SIZE
 from hfi_sim.wire.l4 import L4, EthernetL4
 from hfi_sim.wire.lrh16b import L2_16B, LT_HEAD, Lrh16B
 from hfi_sim.wire.packet import MAX_PACKET, QUAD_WORD
-from opavnic.vnic.flow import IPV4, IPV6, VLAN_TPIDS, without_tags
+from opavnic.vnic.flow import IPV4, IPV6, VLAN_TPIDS, entropy_of, without_tags
 from opavnic.vnic.mac_table import MacTable
 from vema.attributes.vesw_port_info import RcShift, VeswPortInfo
 
@@ -133,16 +133,16 @@ class Forwarding:
             return frame[5] << 16 | frame[4] << 8 | frame[3]
         return self._entropy_dlid[entropy]
 
-    def encap(self, frame: bytes, hash15: int) -> tuple[bytes, int] | None:
+    def encap(self, frame: bytes, flow_hash: int) -> tuple[bytes, int] | None:
         """Return the 20 bytes to send before `frame` and the DLID in them, or None if there is no destination.
 
         The destination LID is taken from the first of these that applies: the MAC table; the multicast LID; the LID in
         a locally administered address, even if it is 0; the default port of the flow. Configured LIDs are used with all
         32 bits. 0 means "no destination", which the caller counts as tx_dlid_zero.
 
-        Args:  frame: 60 bytes or more, without FCS. hash15: 0 to 32767.
+        Args:  frame: 60 bytes or more, without FCS. flow_hash: up to 32 bits.
         """
-        entropy = (hash15 >> 8 ^ hash15) & 0xFF
+        entropy = entropy_of(flow_hash)
         dlid = self._dlids.get(frame[:6])
         if dlid is None:
             dlid = self._dlid_of_others(frame, entropy)

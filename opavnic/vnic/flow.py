@@ -1,6 +1,6 @@
 """The hash that spreads flows: over default ports (seed 000) and, as entropy, over the paths of the fabric.
 
-All packets of a flow have the same hash, so they keep their order. The hash is the CRC-32 of zlib over
+All packets of a flow have the same hash, 32 bits, so they keep their order. The hash is the CRC-32 of zlib over
 
     source MAC (6), destination MAC (6), the innermost ethertype (2),
     IPv4: source (4), destination (4), protocol (1);  IPv6: source (16), destination (16), next header (1),
@@ -11,7 +11,8 @@ counts. Parts that the frame is too short for are left out, as are the ports if 
 words. The native datapath computes the same.
 
 Source: the hash is used where the driver uses the skb hash of the kernel, whose values change from boot to boot; the
-function itself is this project's.
+function itself is this project's. The driver of 2017, and Intel's own (IFS 10.11), scale the hash to 2**15 buckets;
+Linux since 2018 (its commit 1c8c5a9d38f6, 4.18) uses all 32 bits.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from __future__ import annotations
 import zlib
 from typing import Final
 
+QUIRK_HASH_SHIFT: Final = 32 - 15
+"""Low bits of the hash that the driver of 2017 leaves out of the entropy; so do VNICs with `driver_quirks`."""
 VLAN_TPIDS: Final = frozenset({b"\x81\x00", b"\x88\xa8"})
 """The ethertypes of VLAN tags."""
 IPV4: Final = b"\x08\x00"
@@ -72,14 +75,15 @@ def flow_key(frame: bytes) -> bytes:
     return key
 
 
-def flow_hash15(frame: bytes) -> int:
-    """Return the hash scaled to 0..32767 (2**15 buckets, as in the driver), for encapsulation."""
-    return zlib.crc32(flow_key(frame)) >> 17
+def flow_hash(frame: bytes) -> int:
+    """Return the hash of the flow of a frame (14 bytes or more, padded to 60), 32 bits."""
+    return zlib.crc32(flow_key(frame))
 
 
-def entropy_of(hash15: int) -> int:
-    """Return the entropy of a packet, 8 bits.
+def entropy_of(flow_hash: int) -> int:
+    """Return the entropy of a packet, 8 bits: the four bytes of its hash, XORed.
 
-    Source: the public driver's opa_vnic_calc_entropy().
+    Source: the public driver's opa_vnic_calc_entropy(), that of 2017 included: there the upper two bytes are 0.
     """
-    return (hash15 >> 8 ^ hash15) & 0xFF
+    halves = flow_hash >> 16 ^ flow_hash
+    return (halves >> 8 ^ halves) & 0xFF

@@ -13,7 +13,7 @@ from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.wire.packet import seal_packet
 from opavnic.vnic.counters import VnicCounters
 from opavnic.vnic.encap import HEADER_SIZE, MAX_FRAME, MIN_FRAME, Forwarding
-from opavnic.vnic.flow import flow_hash15
+from opavnic.vnic.flow import flow_hash
 
 _ETH_HEADER: Final = 14
 _METADATA: Final = 4
@@ -32,15 +32,19 @@ class Transmitter:
         forwarding: Forwarding,
         *,
         smac_filter: bool,
+        hash_shift: int = 0,
     ) -> None:
         """Send the frames of `netdev` through `port`.
 
         Args:  conservation: counts the frames sent to the port or dropped here. smac_filter: refuse to send from
-               addresses that are not source entries of the MAC table, once it has any.
+               addresses that are not source entries of the MAC table, once it has any. hash_shift: low bits of a
+               flow's hash that are left out of its entropy.
         """
         self.forwarding = forwarding
         """The configuration snapshot in use."""
         self.smac_filter = smac_filter
+        self.hash_shift = hash_shift
+        """Low bits of a flow's hash that are left out of its entropy."""
         self._netdev = netdev
         self._port = port
         self._icrc = port.icrc
@@ -61,12 +65,12 @@ class Transmitter:
         elif size > MAX_FRAME:
             conservation.drop(Drop.VNIC_TX_MALFORMED)
             return
-        self.send_frame(frame, flow_hash15(frame))
+        self.send_frame(frame, flow_hash(frame) >> self.hash_shift)
 
-    def send_frame(self, frame: bytes, hash15: int) -> None:
+    def send_frame(self, frame: bytes, flow_hash: int) -> None:
         """Send a padded frame whose flow hash is known; the caller has counted it as received.
 
-        Args:  frame: 60 to 16351 bytes, without FCS. hash15: 0 to 32767.
+        Args:  frame: 60 to 16351 bytes, without FCS. flow_hash: up to 32 bits.
         """
         conservation = self._conservation
         counters = self._counters
@@ -81,7 +85,7 @@ class Transmitter:
             counters.tx_smac_filt += 1
             self._refuse(Drop.VNIC_TX_SMAC, len(frame))
             return
-        built = forwarding.encap(frame, hash15)
+        built = forwarding.encap(frame, flow_hash)
         if built is None:
             counters.tx_dlid_zero += 1
             self._refuse(Drop.VNIC_TX_DLID, len(frame) + HEADER_SIZE)

@@ -38,7 +38,7 @@ class Driver:
         """Whether a frame left when it was sent last."""
 
     def encap(self, situation: EncapSituation) -> bytes | None:
-        packet = PythonDatapath().encap(replace(situation, hash15=self._random.randrange(1 << 15))).packet
+        packet = PythonDatapath().encap(replace(situation, flow_hash=self._random.randrange(1 << 32))).packet
         self.sent[situation.frame] = packet is not None
         return None if packet is None else self._change(unsealed(packet))
 

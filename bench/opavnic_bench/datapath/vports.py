@@ -150,6 +150,7 @@ def _config(index: int, macs: Sequence[tuple[bytes, int]]) -> _native.VportConfi
         "slid": _lid(index),
         "rc": 0,
         "u_mcast_dlid": 0,
+        "hash_shift": 0,
         "flow_dlids": [0] * 32,
         "sc_uc": [0] * 8,
         "sc_mc": [0] * 8,

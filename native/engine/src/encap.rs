@@ -29,6 +29,8 @@ pub struct VportConfig {
     pub slid: u32,
     pub rc: u32,
     pub u_mcast_dlid: u32,
+    /// Low bits of a flow's hash that are left out of its entropy: 0, or 17 with the driver's quirks.
+    pub hash_shift: u32,
     /// Flow -> LID of its default port; all 0 where the EM allows none.
     pub flow_dlids: [u32; 32],
     pub unicast: Channels,
@@ -94,11 +96,11 @@ impl VportConfig {
         (dlid == 0).then_some(Refusal::NoDlid)
     }
 
-    /// Decide for one frame. `hash15` is the flow's bucket, 0 to 32767. A `dlid` of 0 means no destination.
+    /// Decide for one frame. `flow_hash` is that of its flow. A `dlid` of 0 means no destination.
     #[inline]
-    pub fn encap(&self, frame: &[u8], parsed: &Parsed, hash15: u16) -> Encap {
+    pub fn encap(&self, frame: &[u8], parsed: &Parsed, flow_hash: u32) -> Encap {
         let multicast = frame[0] & 1 != 0;
-        let entropy = (hash15 >> 8) as u8 ^ hash15 as u8;
+        let entropy = flow_hash.to_le_bytes().into_iter().fold(0, |folded, byte| folded ^ byte);
         let channels = if multicast { &self.multicast } else { &self.unicast };
         let sc = parsed.pcp.map_or(channels.untagged, |pcp| channels.by_pcp[usize::from(pcp)]);
         let dlid = self.dlid(frame, entropy);

@@ -338,7 +338,7 @@ impl Carrier {
     }
 
     /// Send a frame as the host of a vport does.
-    #[pyo3(signature = (now, vport, frame, header=None, hash15=None))]
+    #[pyo3(signature = (now, vport, frame, header=None, flow_hash=None))]
     fn transmit(
         &self,
         py: Python<'_>,
@@ -346,7 +346,7 @@ impl Carrier {
         vport: usize,
         frame: &[u8],
         header: Option<[u8; SIZE]>,
-        hash15: Option<u16>,
+        flow_hash: Option<u32>,
     ) {
         let header = header.map_or_else(VnetHeader::default, |bytes| VnetHeader::parse(&bytes));
         let mut buffer = frame.to_vec();
@@ -354,7 +354,7 @@ impl Carrier {
         py.detach(|| {
             self.shared.input(self.shared.home(vport), now, |carrier, now| {
                 let frame = (&mut buffer[..], frame.len());
-                carrier.vnics.transmit(&mut carrier.engine, now, vport, &header, frame, hash15);
+                carrier.vnics.transmit(&mut carrier.engine, now, vport, &header, frame, flow_hash);
             });
         });
     }
@@ -365,14 +365,14 @@ impl Carrier {
         py: Python<'py>,
         vport: usize,
         frame: &[u8],
-        hash15: u16,
+        flow_hash: u32,
     ) -> Vec<Bound<'py, PyBytes>> {
         let mut buffer = frame.to_vec();
         buffer.resize(frame.len().max(60), 0);
         let mut kept = Kept::default();
         let frame = (&mut buffer[..], frame.len());
         let header = VnetHeader::default();
-        self.shared.lock_home(vport).vnics.transmit_over(&mut kept, vport, &header, frame, Some(hash15));
+        self.shared.lock_home(vport).vnics.transmit_over(&mut kept, vport, &header, frame, Some(flow_hash));
         kept.sent.iter().map(|packet| PyBytes::new(py, packet)).collect()
     }
 

@@ -34,11 +34,11 @@ pub fn check(packet: &[u8]) -> Option<&'static str> {
 }
 
 #[pyfunction]
-pub fn hash15(frame: &[u8]) -> PyResult<u16> {
+pub fn flow_hash(frame: &[u8]) -> PyResult<u32> {
     if frame.len() < 14 {
         return Err(PyValueError::new_err(format!("{} bytes are not an Ethernet frame", frame.len())));
     }
-    Ok(wire::flow::hash15(frame, &parse(frame)))
+    Ok(wire::flow::flow_hash(frame, &parse(frame)))
 }
 
 #[pyfunction]

@@ -24,7 +24,7 @@ mod _native {
     #[pymodule_export]
     use crate::fabric_engine::FabricEngine;
     #[pymodule_export]
-    use crate::functions::{body_size, check, hash15, icrc, measure_line, packet_blocks, relay, segment};
+    use crate::functions::{body_size, check, flow_hash, icrc, measure_line, packet_blocks, relay, segment};
     #[pymodule_export]
     use crate::gate::Gate;
     #[pymodule_export]

@@ -2,9 +2,9 @@
 
 use crate::frame::{IPV4, IPV6, Parsed, TCP, UDP, be16};
 
-/// Return the flow's bucket, 0 to 32767: CRC-32 over addresses, types and ports, as opavnic/vnic/flow.py defines it.
+/// Return the hash of the flow: CRC-32 over addresses, types and ports, as opavnic/vnic/flow.py defines it.
 #[inline]
-pub fn hash15(frame: &[u8], parsed: &Parsed) -> u16 {
+pub fn flow_hash(frame: &[u8], parsed: &Parsed) -> u32 {
     let mut tuple = [0u8; 14 + 33 + 4];
     tuple[0..6].copy_from_slice(&frame[6..12]);
     tuple[6..12].copy_from_slice(&frame[0..6]);
@@ -13,7 +13,7 @@ pub fn hash15(frame: &[u8], parsed: &Parsed) -> u16 {
     let addresses = match parsed.ethertype {
         IPV4 if ip.len() >= 20 => &ip[12..20],
         IPV6 if ip.len() >= 40 => &ip[8..40],
-        _ => return (crc32fast::hash(&tuple[..14]) >> 17) as u16,
+        _ => return crc32fast::hash(&tuple[..14]),
     };
     let mut len = 14 + addresses.len();
     tuple[14..len].copy_from_slice(addresses);
@@ -23,7 +23,7 @@ pub fn hash15(frame: &[u8], parsed: &Parsed) -> u16 {
         tuple[len..len + 4].copy_from_slice(ports);
         len += 4;
     }
-    (crc32fast::hash(&tuple[..len]) >> 17) as u16
+    crc32fast::hash(&tuple[..len])
 }
 
 /// Both ports of an unfragmented TCP or UDP packet, for any value of the version field.

@@ -2,7 +2,7 @@
 
 use offload::segment::Segments;
 use offload::vnet::VnetHeader;
-use wire::flow::hash15;
+use wire::flow::flow_hash;
 use wire::frame::{is_tagged, parse};
 use wire::{HeaderWords, MAX_FRAME, VNIC_HEADER, check, seal, sizes};
 
@@ -81,14 +81,14 @@ impl Vnics {
         vport: usize,
         header: &VnetHeader,
         frame: (&mut [u8], usize),
-        bucket: Option<u16>,
+        hash: Option<u32>,
     ) {
-        self.transmit_over(&mut At(engine, now), vport, header, frame, bucket);
+        self.transmit_over(&mut At(engine, now), vport, header, frame, hash);
     }
 
     /// Send one frame from the host of `vport`; `header` says which offloads it needs.
     ///
-    /// The first `len` bytes of `buffer` hold the frame; `buffer` has at least 60 bytes. `bucket` overrides the hash
+    /// The first `len` bytes of `buffer` hold the frame; `buffer` has at least 60 bytes. `hash` overrides the hash
     /// of the flow.
     pub fn transmit_over(
         &mut self,
@@ -96,7 +96,7 @@ impl Vnics {
         vport: usize,
         header: &VnetHeader,
         (buffer, len): (&mut [u8], usize),
-        bucket: Option<u16>,
+        hash: Option<u32>,
     ) {
         let Some(slot) = self.vports.get_mut(vport) else { return };
         if len < 14 {
@@ -111,8 +111,8 @@ impl Vnics {
             return slot.malformed(len);
         };
         let config = &*slot.config;
-        let bucket = bucket.unwrap_or_else(|| hash15(padded, &parsed));
-        let encap = config.encap(padded, &parsed, bucket);
+        let hash = hash.unwrap_or_else(|| flow_hash(padded, &parsed) >> config.hash_shift);
+        let encap = config.encap(padded, &parsed, hash);
         let way = Way {
             port: slot.port,
             words: encap.words,

@@ -14,7 +14,7 @@ from hfi_sim.wire.packet import check_packet
 from native_module import needs_native
 from opavnic.datapath.counter_merge import add_vnic
 from opavnic.datapath.selection import load_native
-from opavnic.vnic.flow import flow_hash15
+from opavnic.vnic.flow import flow_hash
 from unit.opavnic.datapath.twins import NativeTwin, Twin, make_twin, some_frame
 
 native = load_native()
@@ -89,14 +89,14 @@ def test_host_that_refuses_frames_is_counted_the_same() -> None:
 def test_flow_hash_of_any_frame_equals_the_reference(frame: bytes) -> None:
     assert native is not None
     padded = frame.ljust(60, b"\0")
-    assert native.hash15(padded) == flow_hash15(padded)
+    assert native.flow_hash(padded) == flow_hash(padded)
 
 
 @given(st.randoms(use_true_random=False))
 def test_flow_hash_of_likely_frames_equals_the_reference(rng: random.Random) -> None:
     assert native is not None
     frame = some_frame(rng, [1, 2]).ljust(60, b"\0")
-    assert native.hash15(frame) == flow_hash15(frame)
+    assert native.flow_hash(frame) == flow_hash(frame)
 
 
 @given(st.binary(max_size=400))

@@ -114,6 +114,7 @@ CONFIG: Final[_native.VportConfig] = {
     "slid": 1,
     "rc": 0,
     "u_mcast_dlid": 0,
+    "hash_shift": 0,
     "flow_dlids": [0] * 32,
     "sc_uc": [0] * 8,
     "sc_mc": [0] * 8,

@@ -57,7 +57,8 @@ def make_twin(rng: random.Random, fabric: Fabric | None = None) -> Twin:
     vnic_ports, adapters = [], []
     for hfi in hfis:
         port = hfi.ports[1]
-        vnics = VnicPort(port, fabric.clock, attached=fabric.attached)
+        quirks = rng.random() < 0.3
+        vnics = VnicPort(port, fabric.clock, attached=fabric.attached, driver_quirks=quirks)
         vnic_ports.append(vnics)
         for number, (vesw_id, pkey, group) in enumerate(zip(VESWS, PKEYS, groups, strict=True), start=1):
             if rng.random() < 0.2:

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from hfi_sim.base.counters import Drop
 from hfi_sim.base.types import MacAddr
+from hfi_sim.wire.lrh16b import Lrh16B
 from opavnic.vnic.adapter import Adapter
+from opavnic.vnic.flow import entropy_of, flow_hash
 from unit.opavnic.vnic.vnic_bench import BROADCAST, ICRC, PEER_LID, VnicBench, assert_law, config, eth, packet
 from vema.attributes.counters import ErrorCounters, SummaryCounters
 from vema.attributes.mac_entries import MacEntry
@@ -139,6 +141,17 @@ def test_source_entries_do_nothing_where_the_filter_is_off(bench: VnicBench) -> 
     adapter.update_mac_table(0, [source_entry(SOURCE)], 1)
     netdev.transmit(eth(source=b"\x02\0\0\0\0\2"))
     assert len(bench.sent) == 1
+
+
+@pytest.mark.parametrize(("quirks", "shift"), [(False, 0), (True, 17)])
+def test_quirk_entropy_is_made_of_15_bits_of_the_hash(quirks: bool, shift: int) -> None:
+    bench = VnicBench(driver_quirks=quirks)
+    _, netdev = bench.add(1, config())
+    for number in range(50):
+        netdev.transmit(eth(source=bytes((2, 0, 0, 0, 0, number))))
+    assert [Lrh16B.parse(header).entropy for header in bench.sent] == [
+        entropy_of(flow_hash(header[20:]) >> shift) for header in bench.sent
+    ]
 
 
 # receiving

@@ -47,20 +47,27 @@ def frame(dest: bytes, kind: str = "88b5", payload: bytes = b"") -> bytes:
 
 
 def header(
-    info: VeswPortInfo, data: bytes, table: MacTable | None = None, hash15: int = 0x1234
+    info: VeswPortInfo, data: bytes, table: MacTable | None = None, flow_hash: int = 0x1234
 ) -> Lrh16B | None:
-    built = Forwarding(info, table or MacTable()).encap(data, hash15)
+    built = Forwarding(info, table or MacTable()).encap(data, flow_hash)
     return None if built is None else Lrh16B.parse(built[0])
 
 
 def test_header_carries_the_whole_configuration() -> None:
-    built = Forwarding(INFO, MacTable()).encap(frame(LOCAL), 0x1234)
+    built = Forwarding(INFO, MacTable()).encap(frame(LOCAL), 0x56781234)
     assert built is not None
     header, dlid = built
     assert len(header) == 20
     assert dlid == Lrh16B.parse(header).dlid
     assert Lrh16B.parse(header) == Lrh16B(
-        slid=0x123456, dlid=0xABCDE, length_qw=11, sc=20, rc=1, l4=0x78, pkey=0x8005, entropy=0x12 ^ 0x34
+        slid=0x123456,
+        dlid=0xABCDE,
+        length_qw=11,
+        sc=20,
+        rc=1,
+        l4=0x78,
+        pkey=0x8005,
+        entropy=0x12 ^ 0x34 ^ 0x56 ^ 0x78,
     )
     assert EthernetL4.parse(header[16:]) == EthernetL4(0x102)
 
@@ -89,11 +96,11 @@ def test_local_address_with_lid_0_is_an_error_and_takes_no_default_port() -> Non
     assert header(INFO, frame(Lmac(1, 1, 0).build())) is None
 
 
-@given(st.integers(0, 0x7FFF), st.integers(1, 0xFFFF))
-def test_default_port_is_chosen_by_flow_among_the_set_bits(hash15: int, mask: int) -> None:
+@given(st.integers(0, 0xFFFFFFFF), st.integers(1, 0xFFFF))
+def test_default_port_is_chosen_by_flow_among_the_set_bits(flow_hash: int, mask: int) -> None:
     ports = [port for port in range(16) if mask >> port & 1]
     info = replace(INFO, def_port_mask=mask, u_ucast_dlid=tuple(range(0x40, 0x50)))
-    built = header(info, frame(BURNT_IN), hash15=hash15)
+    built = header(info, frame(BURNT_IN), flow_hash=flow_hash)
     assert built is not None
     flow = (built.entropy & 15) + (built.entropy >> 4)
     assert built.dlid == 0x40 + ports[flow % len(ports)]

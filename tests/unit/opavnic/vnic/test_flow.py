@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import zlib
+from collections import Counter
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opavnic.vnic.flow import entropy_of, flow_hash15, flow_key
+from opavnic.vnic.flow import entropy_of, flow_hash, flow_key
 
 MACS = bytes.fromhex("020000000001020000000002")
 KEY_MACS = MACS[6:] + MACS[:6]
@@ -66,14 +67,21 @@ def test_tags_up_to_the_end_of_the_frame_are_no_error() -> None:
 
 
 @given(st.binary(min_size=60, max_size=200), st.binary(max_size=64))
-def test_any_frame_has_a_hash_that_its_scaling_keeps(data: bytes, more: bytes) -> None:
-    value = flow_hash15(data)
-    assert value == (zlib.crc32(flow_key(data)) << 15) >> 32
+def test_any_frame_has_a_hash_of_its_flow_alone(data: bytes, more: bytes) -> None:
+    value = flow_hash(data)
+    assert value == zlib.crc32(flow_key(data))
     if flow_key(data) == flow_key(data + more):
-        assert flow_hash15(data + more) == value
+        assert flow_hash(data + more) == value
 
 
-@given(st.integers(0, 0x7FFF))
-def test_entropy_has_8_bits(hash15: int) -> None:
-    entropy = entropy_of(hash15)
-    assert entropy == (hash15 >> 8) ^ (hash15 & 0xFF)
+@given(st.binary(min_size=4, max_size=4))
+def test_entropy_is_the_xor_of_the_bytes_of_the_hash(value: bytes) -> None:
+    assert entropy_of(int.from_bytes(value)) == value[0] ^ value[1] ^ value[2] ^ value[3]
+
+
+def test_flows_that_differ_in_one_port_take_all_entropies() -> None:
+    """As many connections of one client to one server do."""
+    ports = [port.to_bytes(2) + PORTS[2:] for port in range(0x8000, 0x9000)]
+    found = Counter(entropy_of(flow_hash(frame("0800", IPV4 + pair))) for pair in ports)
+    assert len(found) == 256
+    assert max(found.values()) < 2 * len(ports) / 256
