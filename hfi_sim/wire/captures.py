@@ -9,12 +9,14 @@ statistics blocks; and that of pcap (draft-ietf-opsawg-pcap).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import partial
 from io import BytesIO
-from struct import Struct
 from typing import BinaryIO, Final, NamedTuple
 
 from hfi_sim.base.errors import WireError
+from hfi_sim.wire.field import Order
+from hfi_sim.wire.header import Header, structure
 
 DLT_ETHERNET: Final = 1
 DLT_USER0: Final = 147
@@ -24,29 +26,57 @@ MAX_BLOCK: Final = 1 << 20
 """Bytes of a block or packet in a stream; those of links are much shorter."""
 
 PCAP_HEADER: Final = "pcap header"
+PCAP_RECORD: Final = "pcap record"
+PCAPNG_BLOCK: Final = "pcapng block"
 PCAPNG_SECTION: Final = "pcapng section"
 """Fields of a WireError about what a file begins with: nothing of it can be read."""
 
-_PCAP_MAGICS: Final = {  # byte order, and nanoseconds in a unit of time
-    b"\xa1\xb2\xc3\xd4": (">", 1000),
-    b"\xd4\xc3\xb2\xa1": ("<", 1000),
-    b"\xa1\xb2\x3c\x4d": (">", 1),
-    b"\x4d\x3c\xb2\xa1": ("<", 1),
+_PCAP_MAGICS: Final[Mapping[bytes, tuple[Order, int]]] = {  # byte order, and nanoseconds in a unit of time
+    b"\xa1\xb2\xc3\xd4": ("big", 1000),
+    b"\xd4\xc3\xb2\xa1": ("little", 1000),
+    b"\xa1\xb2\x3c\x4d": ("big", 1),
+    b"\x4d\x3c\xb2\xa1": ("little", 1),
 }
-_PCAP_FILE_HEADER: Final = Struct("<IHHiIII")
-_PCAP_RECORD: Final = {order: Struct(order + "IIII") for order in "<>"}
 _PCAP_MICROSECONDS: Final = 0xA1B2C3D4
 _SNAPLEN: Final = 0xFFFF
 
 _PCAPNG_MAGIC: Final = b"\x0a\x0d\x0d\x0a"
 _BYTE_ORDER_MARK: Final = 0x1A2B3C4D
-_BYTE_ORDERS: Final = {b"\x1a\x2b\x3c\x4d": ">", b"\x4d\x3c\x2b\x1a": "<"}
+_BYTE_ORDERS: Final[Mapping[bytes, Order]] = {
+    b"\x1a\x2b\x3c\x4d": "big",
+    b"\x4d\x3c\x2b\x1a": "little",
+}
 SECTION, INTERFACE, _SIMPLE_PACKET, STATISTICS, ENHANCED_PACKET = 0x0A0D0D0A, 1, 3, 5, 6
 _OPT_END, _OPT_COMMENT, _OPT_IF_NAME, _OPT_IF_TSRESOL = 0, 1, 2, 9
 _OPT_ISB_IFRECV, _OPT_ISB_IFDROP = 4, 5
 _TSRESOL_MICROSECONDS, _TSRESOL_NANOSECONDS = b"\x06", b"\x09"
 _BINARY_RESOLUTION: Final = 0x80
-_SMALLEST_BLOCK: Final = 12
+
+
+class CaptureForms:
+    """What the parts of captures begin with, in one byte order."""
+
+    def __init__(self, order: Order) -> None:
+        form = partial(structure, order=order, module=__name__)
+        self.file = form(
+            PCAP_HEADER, "u32 magic; u16 major, minor; s32 thiszone; u32 sigfigs, snaplen, linktype"
+        )
+        self.record = form(PCAP_RECORD, "u32 ts_sec, ts_frac, incl_len, orig_len")
+        self.block = form(PCAPNG_BLOCK, "u32 type, length")
+        body = partial(form, within=PCAPNG_BLOCK)
+        self.section = body("section header", "u32 magic; u16 major, minor; s64 length")
+        self.interface = body("interface description", "u16 linktype, reserved; u32 snaplen")
+        self.enhanced = body("enhanced packet", "u32 interface, time_high, time_low, captured, original")
+        self.simple = body("simple packet", "u32 original")
+        self.statistics = body("interface statistics", "u32 interface, time_high, time_low")
+        self.option = body("option", "u16 code, length")
+
+
+FORMS: Final[Mapping[Order, CaptureForms]] = {"little": CaptureForms("little"), "big": CaptureForms("big")}
+OURS: Final = FORMS["little"]
+"""Those of what is written here."""
+_LENGTH_SIZE: Final = 4
+_SMALLEST_BLOCK: Final = OURS.block.size + _LENGTH_SIZE
 
 
 class CapturedPacket(NamedTuple):
@@ -124,24 +154,24 @@ class CaptureReader:
         self._offset += size
         return data
 
-    def _pcap(self, order: str, unit_ns: int) -> Iterator[CapturedPacket]:
-        header = self._take(_PCAP_FILE_HEADER.size - 4, PCAP_HEADER, "a header")
-        link_type = Struct(order + "I").unpack_from(header, 16)[0] & 0xFFFF
-        record, take = _PCAP_RECORD[order], self._take
-        while head := take(record.size, "pcap record", "a record header", may_end=True):
+    def _pcap(self, order: Order, unit_ns: int) -> Iterator[CapturedPacket]:
+        magic, forms, take = bytes(4), FORMS[order], self._take
+        rest = take(forms.file.size - len(magic), PCAP_HEADER, "a header")
+        link_type, record = forms.file.parse(magic + rest).linktype & 0xFFFF, forms.record
+        while head := take(record.size, PCAP_RECORD, "a record header", may_end=True):
             seconds, units, captured, wire_len = record.unpack(head)
             if captured > self._longest:
                 start = self._offset - record.size
                 reason = f"a packet of {captured} bytes is longer than any can be"
-                raise WireError("pcap record", start, reason)
+                raise WireError(PCAP_RECORD, start, reason)
             time_ns = seconds * NS_PER_S + units * unit_ns
-            yield CapturedPacket(link_type, take(captured, "pcap record", "a packet"), wire_len, time_ns)
+            yield CapturedPacket(link_type, take(captured, PCAP_RECORD, "a packet"), wire_len, time_ns)
 
     def _pcapng(self, head: bytes) -> Iterator[CapturedPacket]:
-        section, sections = _Section("<"), 0
+        section, sections = _Section("little"), 0
         while head:
             start = self._offset - len(head)
-            what, begun = "pcapng block", b""
+            what, begun = PCAPNG_BLOCK, b""
             if head[:4] == _PCAPNG_MAGIC:
                 what = PCAPNG_SECTION
                 begun = self._take(4, what, "a header")
@@ -157,16 +187,19 @@ class CaptureReader:
                 reason = f"a block of {size} bytes that says at its end that it has another length"
                 raise WireError(what, start, reason)
             body = begun + rest[:-4]
-            if kind == ENHANCED_PACKET:
-                yield section.enhanced_packet(body, start)
-            elif kind == _SIMPLE_PACKET:
-                yield section.simple_packet(body, start)
-            elif kind == INTERFACE:
-                section.add_interface(body, start)
-            elif kind == STATISTICS:
-                interface, missed = section.missed(body, start)
-                self._statistics[sections, interface] = missed
-            head = self._take(8, "pcapng block", "a block", may_end=True)
+            try:
+                if kind == ENHANCED_PACKET:
+                    yield section.enhanced_packet(body)
+                elif kind == _SIMPLE_PACKET:
+                    yield section.simple_packet(body)
+                elif kind == INTERFACE:
+                    section.add_interface(body)
+                elif kind == STATISTICS:
+                    interface, missed = section.missed(body)
+                    self._statistics[sections, interface] = missed
+            except WireError as error:
+                raise WireError(error.field, start + len(head) + error.offset, error.reason) from None
+            head = self._take(8, PCAPNG_BLOCK, "a block", may_end=True)
 
 
 class _Interface(NamedTuple):
@@ -174,91 +207,72 @@ class _Interface(NamedTuple):
     name: str
     snap: int
     """Bytes that are kept of a packet at most; 0: all."""
-    numerator: int
-    """A time in units, times this, by the denominator, is in nanoseconds."""
-    denominator: int
+    units_per_s: int
+    """Units of time."""
 
 
 class _Section:
     """What the blocks of a section of a pcapng file mean: its byte order, and its interfaces."""
 
-    def __init__(self, order: str) -> None:
+    def __init__(self, order: Order) -> None:
         self._order: Final = order
-        self.head = Struct(order + "II")
-        self._enhanced = Struct(order + "IIIII")
-        self._simple = Struct(order + "I")
-        self._option = Struct(order + "HH")
+        self._forms = FORMS[order]
+        self.head = self._forms.block.codec
         self._interfaces: list[_Interface] = []
 
-    def add_interface(self, body: bytes, start: int) -> None:
+    def add_interface(self, body: bytes) -> None:
         """Take the next interface. Raises WireError: the block is too short for one."""
-        if len(body) < 8:
-            raise WireError("pcapng block", start, f"interface block with a body of {len(body)} bytes")
-        options = self._options(body, 8)
+        form = self._forms.interface
+        link_type, _, snap = form.unpack(body)
+        options = self._options(body, form.size)
         resolution = options.get(_OPT_IF_TSRESOL, b"") or _TSRESOL_MICROSECONDS
         units = (
             2 ** (resolution[0] & ~_BINARY_RESOLUTION)
             if resolution[0] & _BINARY_RESOLUTION
             else 10 ** resolution[0]
         )
-        link_type, _, snap = Struct(self._order + "HHI").unpack_from(body)
         name = options.get(_OPT_IF_NAME, b"").decode(errors="replace")
-        exact = NS_PER_S % units == 0
-        self._interfaces.append(
-            _Interface(link_type, name, snap, NS_PER_S // units if exact else NS_PER_S, 1 if exact else units)
-        )
+        self._interfaces.append(_Interface(link_type, name, snap, units))
 
-    def enhanced_packet(self, body: bytes, start: int) -> CapturedPacket:
+    def enhanced_packet(self, body: bytes) -> CapturedPacket:
         """Return a packet. Raises WireError: the block is too short, or of an interface that is not described."""
-        first = self._enhanced.size
-        if len(body) < first:
-            raise WireError("pcapng block", start, f"packet block with a body of {len(body)} bytes")
-        number, high, low, captured, wire_len = self._enhanced.unpack_from(body)
+        form = self._forms.enhanced
+        number, high, low, captured, wire_len = form.unpack(body)
         if number >= len(self._interfaces):
-            raise _unknown_interface(number, start)
-        link_type, name, _, numerator, denominator = self._interfaces[number]
-        end = first + captured
-        if end > len(body):
-            reason = f"packet of {captured} bytes in a block with {len(body)}"
-            raise WireError("pcapng block", start, reason)
-        comment = ""
-        if end + 4 <= len(body):
-            comment = self._options(body, end + -captured % 4).get(_OPT_COMMENT, b"").decode(errors="replace")
-        when = (high << 32 | low) * numerator // denominator
-        return CapturedPacket(link_type, body[first:end], wire_len, when, name, comment)
+            raise unknown_interface(number)
+        link_type, name, _, units_per_s = self._interfaces[number]
+        data = _captured(body, form, captured)
+        at, comment = form.size + captured + -captured % 4, ""
+        if at < len(body):
+            comment = self._options(body, at).get(_OPT_COMMENT, b"").decode(errors="replace")
+        when = high << 32 | low
+        time_ns = when if units_per_s == NS_PER_S else when * NS_PER_S // units_per_s
+        return CapturedPacket(link_type, data, wire_len, time_ns, name, comment)
 
-    def simple_packet(self, body: bytes, start: int) -> CapturedPacket:
+    def simple_packet(self, body: bytes) -> CapturedPacket:
         """Return a packet of the first interface, without a time. Raises WireError as `enhanced_packet` does."""
-        first = self._simple.size
-        if len(body) < first:
-            raise WireError("pcapng block", start, f"packet block with a body of {len(body)} bytes")
-        (wire_len,) = self._simple.unpack_from(body)
+        form = self._forms.simple
+        (wire_len,) = form.unpack(body)
         if not self._interfaces:
-            raise _unknown_interface(0, start)
+            raise unknown_interface(0)
         interface = self._interfaces[0]
-        captured = min(wire_len, interface.snap or wire_len)
-        end = first + captured
-        if end > len(body):
-            reason = f"packet of {captured} bytes in a block with {len(body)}"
-            raise WireError("pcapng block", start, reason)
-        return CapturedPacket(interface.link_type, body[first:end], wire_len, 0, interface.name)
+        data = _captured(body, form, min(wire_len, interface.snap or wire_len))
+        return CapturedPacket(interface.link_type, data, wire_len, 0, interface.name)
 
-    def missed(self, body: bytes, start: int) -> tuple[int, int]:
+    def missed(self, body: bytes) -> tuple[int, int]:
         """Return an interface and how many of its packets were missed, by an interface statistics block.
 
         Raises:  WireError: the block is too short.
         """
-        if len(body) < _STATISTICS_HEAD.size:
-            raise WireError("pcapng block", start, f"statistics block with a body of {len(body)} bytes")
-        (number,) = Struct(self._order + "I").unpack_from(body)
-        count = self._options(body, _STATISTICS_HEAD.size).get(_OPT_ISB_IFDROP, b"")
-        return number, int.from_bytes(count[:8], "little" if self._order == "<" else "big")
+        form = self._forms.statistics
+        count = self._options(body, form.size).get(_OPT_ISB_IFDROP, b"")
+        return form.parse(body).interface, int.from_bytes(count[:8], self._order)
 
     def _options(self, body: bytes, at: int) -> dict[int, bytes]:
         """Return the options that begin at `at`, by code; what is cut off there is left out."""
         options: dict[int, bytes] = {}
         while at + 4 <= len(body):
-            code, size = self._option.unpack_from(body, at)
+            code, size = self._forms.option.unpack(body[at : at + 4])
             if code == _OPT_END:
                 break
             options[code] = body[at + 4 : at + 4 + size]
@@ -266,29 +280,38 @@ class _Section:
         return options
 
 
+def _captured(body: bytes, form: Header, size: int) -> bytes:
+    """Return the bytes of a packet behind what begins its block. Raises WireError: the block ends inside them."""
+    data = body[form.size : form.size + size]
+    if len(data) < size:
+        path = f"{form.within} -> {form.name}"
+        raise WireError(path, form.size, f"packet of {size} bytes in a block with {len(body)}")
+    return data
+
+
 def missed_packets(block: bytes) -> tuple[int, int]:
     """Return an interface and how many of its packets were missed, by a whole statistics block in little-endian order.
 
     Raises:  WireError: the block is too short.
     """
-    return _Section("<").missed(block[_HEAD.size : -_SIZE.size], 0)
+    return _Section("little").missed(block[OURS.block.size : -_LENGTH_SIZE])
 
 
 def _no_capture() -> WireError:
     return WireError("capture", 0, "neither a pcap nor a pcapng file: unknown first four bytes")
 
 
-def _unknown_interface(number: int, start: int) -> WireError:
-    return WireError("pcapng block", start, f"interface {number}, which the file does not describe")
+def unknown_interface(number: int) -> WireError:
+    """Return the error of a packet or of statistics of an interface without a description."""
+    return WireError(
+        f"{PCAPNG_BLOCK} -> interface", 0, f"interface {number}, which the file does not describe"
+    )
 
 
 # --- writing -------------------------------------------------------------------------------------------------
 
-_HEAD: Final = Struct("<II")
-_SIZE: Final = Struct("<I")
-_OPTION: Final = Struct("<HH")
-_PACKET: Final = Struct("<IIIII")
-_STATISTICS_HEAD: Final = Struct("<III")
+_pack_head: Final = OURS.block.codec.pack
+_pack_packet: Final = OURS.enhanced.codec.pack
 _END_OF_OPTIONS: Final = bytes(4)
 
 
@@ -301,7 +324,7 @@ class PcapngWriter:
 
     def head(self) -> bytes:
         """Return what a file begins with."""
-        return _block(SECTION, Struct("<IHHq").pack(_BYTE_ORDER_MARK, 1, 0, -1))
+        return _block(SECTION, OURS.section.build(magic=_BYTE_ORDER_MARK, major=1, length=-1))
 
     def packet(self, data: bytes, time_ns: int, interface: str, comment: str = "") -> bytes:
         """Return one packet; the first of an interface has that interface in front."""
@@ -315,12 +338,13 @@ class PcapngWriter:
         """
         self._interfaces[name] = len(self._interfaces)
         options = _option(_OPT_IF_NAME, name.encode()) + _option(_OPT_IF_TSRESOL, _TSRESOL_NANOSECONDS)
-        return _block(INTERFACE, Struct("<HHI").pack(self._link_type, 0, snap) + options + _END_OF_OPTIONS)
+        description = OURS.interface.build(linktype=self._link_type, snaplen=snap)
+        return _block(INTERFACE, description + options + _END_OF_OPTIONS)
 
 
 def enhanced_packet(interface: int, time_ns: int, data: bytes, wire_len: int, comment: bytes = b"") -> bytes:
     """Return one packet of an interface that was described. Args: data: what is kept of its `wire_len` bytes."""
-    body = _PACKET.pack(interface, time_ns >> 32, time_ns & 0xFFFFFFFF, len(data), wire_len) + _padded(data)
+    body = _pack_packet(interface, time_ns >> 32, time_ns & 0xFFFFFFFF, len(data), wire_len) + _padded(data)
     if comment:
         body += _option(_OPT_COMMENT, comment) + _END_OF_OPTIONS
     return _block(ENHANCED_PACKET, body)
@@ -330,22 +354,23 @@ def interface_statistics(interface: int, time_ns: int, received: int, missed: in
     """Return what an interface has counted so far. Args: missed: those of `received` that were not kept."""
     options = _option(_OPT_ISB_IFRECV, received.to_bytes(8, "little"))
     options += _option(_OPT_ISB_IFDROP, missed.to_bytes(8, "little")) + _END_OF_OPTIONS
-    return _block(STATISTICS, _STATISTICS_HEAD.pack(interface, time_ns >> 32, time_ns & 0xFFFFFFFF) + options)
+    when = OURS.statistics.build(interface=interface, time_high=time_ns >> 32, time_low=time_ns & 0xFFFFFFFF)
+    return _block(STATISTICS, when + options)
 
 
 def pcap_header(link_type: int) -> bytes:
     """Return what a pcap file with times in microseconds begins with."""
-    return _PCAP_FILE_HEADER.pack(_PCAP_MICROSECONDS, 2, 4, 0, 0, _SNAPLEN, link_type)
+    return OURS.file.build(magic=_PCAP_MICROSECONDS, major=2, minor=4, snaplen=_SNAPLEN, linktype=link_type)
 
 
 def pcap_record(data: bytes, time_ns: int) -> bytes:
     """Return one packet of a pcap file with times in microseconds."""
     seconds, rest = divmod(time_ns, NS_PER_S)
-    return _PCAP_RECORD["<"].pack(seconds, rest // 1000, len(data), len(data)) + data
+    return OURS.record.codec.pack(seconds, rest // 1000, len(data), len(data)) + data
 
 
 def _option(code: int, value: bytes) -> bytes:
-    return _OPTION.pack(code, len(value)) + _padded(value)
+    return OURS.option.codec.pack(code, len(value)) + _padded(value)
 
 
 def _padded(data: bytes) -> bytes:
@@ -354,4 +379,4 @@ def _padded(data: bytes) -> bytes:
 
 def _block(kind: int, body: bytes) -> bytes:
     size = len(body) + _SMALLEST_BLOCK
-    return _HEAD.pack(kind, size) + body + _SIZE.pack(size)
+    return _pack_head(kind, size) + body + size.to_bytes(_LENGTH_SIZE, "little")

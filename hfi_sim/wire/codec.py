@@ -69,27 +69,27 @@ class Codec:
         read: Callable[..., Any] = known["read"]
         return read
 
-    def writer(self, access: str) -> Callable[[Any], bytes]:
+    def writer(self, access: str, parameters: str = "value") -> Callable[..., bytes]:
         """Compile a function from a value to its bytes.
 
         It raises struct.error, ValueError, OverflowError or TypeError if a field does not fit.
 
-        Args:    access: an expression for a field of `value`, with `{}` for its name.
+        Args:    access: an expression for a field of the `parameters`, with `{}` for its name.
         """
-        known: dict[str, Any] = {"pack": self.struct.pack, "refuse": _refuse}
+        known: dict[str, Any] = {"_pack": self.struct.pack, "_refuse": _refuse, "_len": len}
         words, fits = [], []
         for word in self._words:
             field, name = word[0].field, word[0].field_name
             value = access.format(name)
             if numbers := _numbers(field, self._order):
-                known[f"write_{name}"] = numbers.pack
-                words.append(f"write_{name}(*{value})")
+                known[f"_write_{name}"] = numbers.pack
+                words.append(f"_write_{name}(*{value})")
                 continue
             if _is_field(word):
-                known[f"write_{name}"] = _writer(field, self._order)
-                words.append(value if _is_plain(field) else f"write_{name}({value})")
+                known[f"_write_{name}"] = _writer(field, self._order)
+                words.append(value if _is_plain(field) else f"_write_{name}({value})")
                 if field.count or not field.is_number:
-                    fits.append(f"len({value}) == {field.count or field.bits // BITS_PER_BYTE}")
+                    fits.append(f"_len({value}) == {field.count or field.bits // BITS_PER_BYTE}")
                 continue
             parts = []
             for place, lowest in self._within(word):
@@ -104,9 +104,9 @@ class Codec:
             words.append(
                 number if _bits(word) in _LETTERS else f"({number}).to_bytes({size}, {self._order!r})"
             )
-        packed = f"pack({', '.join(words)})"
-        checked = f"{packed} if {' and '.join(dict.fromkeys(fits))} else refuse()" if fits else packed
-        write: Callable[[Any], bytes] = eval(f"lambda value: {checked}", known)  # noqa: S307
+        packed = f"_pack({', '.join(words)})"
+        checked = f"{packed} if {' and '.join(dict.fromkeys(fits))} else _refuse()" if fits else packed
+        write: Callable[..., bytes] = eval(f"lambda {parameters}: {checked}", known)  # noqa: S307
         return write
 
     def _within(self, word: list[Place]) -> Iterator[tuple[Place, int]]:

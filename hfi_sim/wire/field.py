@@ -95,6 +95,12 @@ class Field:
         return not self.count and self.record is None and self.shown not in (Shown.BYTES, Shown.MAC)
 
     @property
+    def zero(self) -> Any:
+        """The value whose bits are all 0, of a field without a record."""
+        zero: Any = bytes(self.bits // BITS_PER_BYTE) if self.shown in (Shown.BYTES, Shown.MAC) else 0
+        return (zero,) * self.count if self.count else zero
+
+    @property
     def texts(self) -> Mapping[int, str]:
         """The known values and their meanings."""
         if isinstance(self.codes, type):

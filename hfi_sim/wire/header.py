@@ -19,11 +19,12 @@ import dataclasses
 import struct
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
+from types import SimpleNamespace
 from typing import Any, ClassVar, Final, Self, TypeVar, get_type_hints
 
 from hfi_sim.base.errors import WireError
 from hfi_sim.wire.codec import Codec
-from hfi_sim.wire.field import BITS_PER_BYTE, Field, Order, Place
+from hfi_sim.wire.field import BITS_PER_BYTE, BYTES, Field, Order, Place
 
 WireBytes = bytes | bytearray | memoryview
 T = TypeVar("T")
@@ -46,13 +47,16 @@ class Header:
         module: str,
         source: str = "",
         names_itself: bool = False,
+        within: str = "",
         defaults: Mapping[str, Any] | None = None,
     ) -> None:
         """Place the fields.
 
         Args:    name: what a `WireError` calls the header. title: what people call it. module: where it is declared.
                  source: the document that defines it. names_itself: the error of a value that does not fit
-                 begins with `name`. defaults: values of fields that need not be given to the construct.
+                 begins with `name`. within: the messages that it is part of; the error of data that end inside the
+                 header gives the path from there: "FUSE request -> fuse_read_in -> size". defaults: values of fields
+                 that need not be given, to build a header.
         Raises:  ValueError: fields overlap, leave a gap, or do not end with a byte.
         """
         self.name = name
@@ -62,6 +66,7 @@ class Header:
         self.source = source
         self.module = module
         self.names_itself = names_itself
+        self.within = within
         self.places: Final = _place(name, self.fields)
         self.bits: Final = sum(place.width_bits for place in self.places)
         self.size: Final = self.bits // BITS_PER_BYTE
@@ -101,7 +106,10 @@ class Header:
         Raises:  WireError: they end inside it.
         """
         if len(data) < self.size:
-            raise WireError(self.name, len(data), f"{len(data)} bytes, the {self.title} needs {self.size}")
+            bits = len(data) * BITS_PER_BYTE
+            cut = next(place.name for place in self.places if place.offset_bits + place.width_bits > bits)
+            path = f"{self.within} -> {self.name} -> {cut}" if self.within else self.name
+            raise WireError(path, len(data), f"{len(data)} bytes, the {self.title} needs {self.size}")
 
     def faults(self, values: Any, path: str = "") -> list[str]:
         """Return a sentence for each field whose value in `values`, an object or a mapping, does not fit."""
@@ -158,6 +166,11 @@ class Header:
     def _pack_values(self) -> Callable[[Any], bytes]:
         return self._codec.writer("value['{}']")
 
+    @cached_property
+    def _build(self) -> Callable[..., bytes]:
+        names = (f"{name}={self.defaults[name]!r}" if name in self.defaults else name for name in self.names)
+        return self._codec.writer("{}", f"*, {', '.join(names)}")
+
     def unpack(self, data: WireBytes) -> tuple[Any, ...]:
         """Return the values in the order of the fields; the same values as `read`, but faster."""
         try:
@@ -165,6 +178,13 @@ class Header:
         except struct.error:
             self.check_size(data)
             raise
+
+    def parse(self, data: WireBytes) -> Any:
+        """Return the values as attributes, for headers without a class.
+
+        Raises:  WireError: the data end inside the header.
+        """
+        return self.make(SimpleNamespace, data)
 
     def unpack_all(self, data: bytes) -> Iterable[tuple[Any, ...]]:
         """Yield what `unpack` returns of each header, where whole ones follow each other."""
@@ -196,6 +216,16 @@ class Header:
             return self._pack_values(values)
         except _MISFITS:
             raise self.misfit(values) from None
+
+    def build(self, **values: Any) -> bytes:
+        """Return the bytes of values by name; those left out have their default.
+
+        Raises:  ValueError: a value does not fit its field, has no field, or is left out without a default.
+        """
+        try:
+            return self._build(**values)
+        except _MISFITS:
+            raise self.misfit(dict.fromkeys(self.names) | self.defaults | values) from None
 
     def variable_mask(self) -> bytes:
         """Return a mask of the header's size, with ones at the bits that a switch may change on the way."""
@@ -271,6 +301,24 @@ def declared(
         return cls
 
     return declare
+
+
+def structure(name: str, fields: str, order: Order, module: str, *, within: str = "") -> Header:
+    """Declare a structure of a public C header as it stands there; to build it, fields that are left out are 0.
+
+    Args:  fields: `u64 fh; u32 size, flags; s32 error; u8 gid[16]`; several u8 are bytes. within: see `Header`.
+    """
+    declared = dict[str, Field]()
+    for kind, names in (group.split(maxsplit=1) for group in fields.split(";")):
+        bits, signed = int(kind[1:]), kind[0] == "s"
+        for one in names.split(","):
+            field, _, count = one.strip(" ]").partition("[")
+            if bits == BITS_PER_BYTE and count:
+                declared[field] = Field(bits * int(count), "", BYTES)
+            else:
+                declared[field] = Field(bits, "", signed=signed, count=int(count or 0))
+    zeros = {field: item.zero for field, item in declared.items()}
+    return Header(name, name, order, declared, module=module, within=within, defaults=zeros)
 
 
 def _place(header: str, fields: Mapping[str, Field]) -> tuple[Place, ...]:

@@ -11,18 +11,21 @@ from __future__ import annotations
 
 import errno
 import itertools
+import logging
 import stat
-import struct
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from hfi_sim.base.errors import WireError
 from hfi_sim.management.umad.abi import UmadError
 from opavnic.devices import fuse
 from opavnic.devices.fuse import Attributes, FuseRequest, Opcode
 from opavnic.devices.pieces import MAY_BE_PART, Deposit, Fetch, Pieces
 from opavnic.devices.tree import DeviceFile, Directory, FileNode, Handle, Symlink, Text, Tree
+
+log = logging.getLogger("opavnic.devices")
 
 MAX_HANDLES: Final = 4096
 """Files that the programs of one mount may have open."""
@@ -40,7 +43,6 @@ _CHANGES: Final = frozenset(
         Opcode.CREATE, Opcode.RENAME2,
     }
 )  # fmt: skip
-_U32: Final = struct.Struct("<I")
 _UNANSWERED: Final = frozenset({Opcode.FORGET, Opcode.BATCH_FORGET, Opcode.INTERRUPT})
 
 
@@ -132,7 +134,8 @@ class FileSystem:
                 self._fail(request, errno.EPERM if request.opcode in _CHANGES else errno.ENOSYS)
         except UmadError as error:
             self._fail(request, error.errno)
-        except (LookupError, struct.error):  # not from a kernel
+        except (LookupError, WireError) as error:  # not from a kernel
+            log.warning("a program gets EIO for FUSE opcode %d: %r", request.opcode, error)
             self._fail(request, errno.EIO)
 
     def close(self) -> None:
@@ -157,10 +160,10 @@ class FileSystem:
     # --- names ---------------------------------------------------------------------------------------------
 
     def _init(self, request: FuseRequest) -> bytes:
-        major, minor, _, flags = fuse.INIT_IN.unpack_from(request.body)
-        if major != fuse.MAJOR or minor < fuse.OLDEST_MINOR:
-            raise UmadError(errno.EPROTO, f"FUSE {major}.{minor}")
-        return fuse.init_out(minor, flags)
+        kernel = fuse.INIT_IN.parse(request.body)
+        if kernel.major != fuse.MAJOR or kernel.minor < fuse.OLDEST_MINOR:
+            raise UmadError(errno.EPROTO, f"FUSE {kernel.major}.{kernel.minor}")
+        return fuse.init_out(kernel.minor, kernel.flags)
 
     def _lookup(self, request: FuseRequest) -> bytes:
         directory = self._tree.nodes[request.ino]
@@ -176,9 +179,8 @@ class FileSystem:
     def _setattr(self, request: FuseRequest) -> bytes:
         """Let what can be written be truncated, which does nothing, as `> umad0` in a shell; refuse the rest."""
         node = self._tree.nodes[request.ino]
-        (valid,) = _U32.unpack_from(request.body)
         writable = isinstance(node, DeviceFile) or (isinstance(node, Text) and node.take is not None)
-        if not writable or not valid & _TRUNCATE:
+        if not writable or not fuse.SETATTR_IN.parse(request.body).valid & _TRUNCATE:
             raise UmadError(errno.EPERM, "a file of the device's driver")
         return fuse.attr_out(attributes_of(node))
 
@@ -198,7 +200,7 @@ class FileSystem:
 
     def _open_file(self, request: FuseRequest) -> bytes | None:
         node = self._tree.nodes[request.ino]
-        (flags, _) = fuse.OPEN_IN.unpack_from(request.body)
+        flags = fuse.OPEN_IN.parse(request.body).flags
         if len(self._open) + len(self._opening) >= MAX_HANDLES or self._closed:
             raise UmadError(errno.ENFILE, f"{MAX_HANDLES} files are open")
         if isinstance(node, DeviceFile):
@@ -217,7 +219,7 @@ class FileSystem:
             file = _Open(entries=_entries(node))
         else:
             raise UmadError(errno.ELOOP, "a link")
-        return fuse.open_out(self._number(file), fuse.FOPEN_DIRECT_IO)
+        return fuse.OPEN_OUT.build(fh=self._number(file), open_flags=fuse.FOPEN_DIRECT_IO)
 
     def _number(self, file: _Open) -> int:
         fh = next(self._numbers)
@@ -229,7 +231,7 @@ class FileSystem:
         fh = self._number(_Open(device=device))
         device.on_news = lambda: self._news(fh)
         how = fuse.FOPEN_DIRECT_IO | fuse.FOPEN_NONSEEKABLE | fuse.FOPEN_STREAM | fuse.FOPEN_NOFLUSH
-        return fuse.open_out(fh, how)
+        return fuse.OPEN_OUT.build(fh=fh, open_flags=how)
 
     def _wait_for(self, node: DeviceFile, request: FuseRequest) -> None:
         """Have an open answered when the device is free."""
@@ -254,14 +256,14 @@ class FileSystem:
         return opening.request
 
     def _read(self, request: FuseRequest) -> bytes | None:
-        fh, offset, size, _, _, flags = fuse.READ_IN.unpack_from(request.body)
-        file = self._open[fh]
+        asked = fuse.READ_IN.parse(request.body)
+        file = self._open[asked.fh]
         if file.device is None:
-            return file.content[offset : offset + size]
-        if offset:
-            return file.pieces.next_read(request.tid, offset, size)
+            return file.content[asked.offset : asked.offset + asked.size]
+        if asked.offset:
+            return file.pieces.next_read(request.tid, asked.offset, asked.size)
         file.pieces.forget_read(request.tid)
-        self._serve(_Waiting(request, fh, size, size, not flags & _NONBLOCK))
+        self._serve(_Waiting(request, asked.fh, asked.size, asked.size, not asked.flags & _NONBLOCK))
         return None
 
     def _serve(self, waiting: _Waiting) -> None:
@@ -305,34 +307,35 @@ class FileSystem:
         self.on_replies()
 
     def _readdir(self, request: FuseRequest) -> bytes:
-        fh, offset, size, *_ = fuse.READ_IN.unpack_from(request.body)
+        asked = fuse.READ_IN.parse(request.body)
         data = b""
-        for entry in self._open[fh].entries[offset:]:
-            if len(data) + len(entry) > size:
+        for entry in self._open[asked.fh].entries[asked.offset :]:
+            if len(data) + len(entry) > asked.size:
                 break
             data += entry
         return data
 
     def _write(self, request: FuseRequest) -> bytes | None:
-        fh, offset, size, *_ = fuse.WRITE_IN.unpack_from(request.body)
-        file = self._open[fh]
+        asked = fuse.WRITE_IN.parse(request.body)
+        data = request.body[fuse.WRITE_IN.size :][: asked.size]
+        file = self._open[asked.fh]
         device = file.device
+        taken = fuse.WRITE_OUT.build(size=asked.size)
         if file.take is not None:
-            file.take(request.body[fuse.WRITE_IN.size :][:size])
-            return fuse.write_out(size)
+            file.take(data)
+            return taken
         if device is None:
             raise UmadError(errno.EBADF, "nothing to be written")
         pieces = file.pieces
-        if offset:
-            if not pieces.next_write(request.tid, offset, size):
+        if asked.offset:
+            if not pieces.next_write(request.tid, asked.offset, asked.size):
                 raise UmadError(errno.EINVAL, "part of a write that was not taken")
-            return fuse.write_out(size)
-        data = request.body[fuse.WRITE_IN.size :][:size]
-        if size >= MAY_BE_PART:
-            self._looked_at[request.unique] = _Writing(request, fh, data)
+            return taken
+        if asked.size >= MAY_BE_PART:
+            self._looked_at[request.unique] = _Writing(request, asked.fh, data)
             self.replies.append(Fetch(request.unique, request.tid, data))
             return None
-        return fuse.write_out(device.write(data))
+        return fuse.WRITE_OUT.build(size=device.write(data))
 
     def fetched(self, unique: int, data: bytes | None) -> None:
         """Go on with a write, all of which has been fetched; None: it is too long, or not known."""
@@ -348,39 +351,38 @@ class FileSystem:
             if not data.startswith(writing.data):
                 raise UmadError(errno.EINVAL, "a write whose bytes changed while it was read")
             file.pieces.begin_write(request.tid, file.device.write(data), piece)
-            self._reply(request, fuse.write_out(piece))
+            self._reply(request, fuse.WRITE_OUT.build(size=piece))
         except UmadError as error:
             self._fail(request, error.errno)
         self.on_replies()
 
     def _ioctl(self, request: FuseRequest) -> bytes:
-        fh, _, command, _, in_size, out_size = fuse.IOCTL_IN.unpack_from(request.body)
-        device = self._open[fh].device
+        asked = fuse.IOCTL_IN.parse(request.body)
+        device = self._open[asked.fh].device
         if device is None:
             raise UmadError(errno.ENOTTY, "not a device")
-        data = device.ioctl(command, request.body[fuse.IOCTL_IN.size :][:in_size])
-        return fuse.ioctl_out(data[:out_size])
+        data = device.ioctl(asked.cmd, request.body[fuse.IOCTL_IN.size :][: asked.in_size])
+        return fuse.IOCTL_OUT.build() + data[: asked.out_size]
 
     def _poll(self, request: FuseRequest) -> bytes:
-        fh, poll_handle, flags, _ = fuse.POLL_IN.unpack_from(request.body)
-        file = self._open[fh]
+        asked = fuse.POLL_IN.parse(request.body)
+        file = self._open[asked.fh]
         if file.device is None:
-            return fuse.poll_out(_POLLIN | _POLLOUT)
-        if flags & fuse.POLL_SCHEDULE_NOTIFY:
-            file.poll_handle = poll_handle
+            return fuse.POLL_OUT.build(revents=_POLLIN | _POLLOUT)
+        if asked.flags & fuse.POLL_SCHEDULE_NOTIFY:
+            file.poll_handle = asked.kh
         events = _POLLOUT | (_POLLIN if file.device.readable else 0) | (_POLLERR if file.device.dead else 0)
-        return fuse.poll_out(events)
+        return fuse.POLL_OUT.build(revents=events)
 
     def _release(self, request: FuseRequest) -> bytes:
-        (fh,) = fuse.RELEASE_IN.unpack_from(request.body)
-        file = self._open.pop(fh)
+        file = self._open.pop(fuse.RELEASE_IN.parse(request.body).fh)
         if file.device is not None:
             file.device.close()
         return b""
 
     def _interrupt(self, request: FuseRequest) -> bytes | None:
         """Let a read or open fail whose thread has got a signal."""
-        (unique,) = fuse.INTERRUPT_IN.unpack_from(request.body)
+        unique = fuse.INTERRUPT_IN.parse(request.body).unique
         waiting = self._waiting.pop(unique, None)
         if waiting is not None:
             self._fail(waiting.request, errno.EINTR)
@@ -401,7 +403,7 @@ class FileSystem:
                     break
                 del self._waiting[unique]
         if file.poll_handle is not None:
-            self.replies.append(fuse.poll_news(file.poll_handle))
+            self.replies.append(fuse.poll_wakeup(file.poll_handle))
             file.poll_handle = None
         self.on_replies()
 

@@ -8,12 +8,13 @@ Source: the public Linux header linux/fuse.h.
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import partial
 from typing import Final
 
 from hfi_sim.base.errors import WireError
+from hfi_sim.wire.header import structure
 
 MAJOR: Final = 7
 MINOR: Final = 36
@@ -39,26 +40,52 @@ _NOTIFY_POLL: Final = 1
 PAGE: Final = 4096
 """Bytes of the smallest page."""
 
-IN_HEADER: Final = struct.Struct("<IIQQIII4x")  # len, opcode, unique, nodeid, uid, gid, pid
-_OUT_HEADER: Final = struct.Struct("<IiQ")  # len, error, unique
-INIT_IN: Final = struct.Struct("<4I")  # major, minor, max_readahead, flags
-_INIT_OUT: Final = struct.Struct("<4I2H2I2H8I")
-OPEN_IN: Final = struct.Struct("<2I")
-_OPEN_OUT: Final = struct.Struct("<QI4x")
-READ_IN: Final = struct.Struct("<QQIIQI4x")  # fh, offset, size, read_flags, lock_owner, flags
-WRITE_IN: Final = struct.Struct("<QQIIQI4x")
-_WRITE_OUT: Final = struct.Struct("<I4x")
-RELEASE_IN: Final = struct.Struct("<Q")
-INTERRUPT_IN: Final = struct.Struct("<Q")
-IOCTL_IN: Final = struct.Struct("<QIIQII")  # fh, flags, cmd, arg, in_size, out_size
-_IOCTL_OUT: Final = struct.Struct("<iIII")
-POLL_IN: Final = struct.Struct("<QQII")  # fh, kh, flags, events
-_POLL_OUT: Final = struct.Struct("<I4x")
-_ATTR: Final = struct.Struct("<6Q10I")
-_ENTRY_OUT: Final = struct.Struct("<4Q2I")
-_ATTR_OUT: Final = struct.Struct("<Q2I")
-_STATFS_OUT: Final = struct.Struct("<5Q4I24x")
-_DIRENT: Final = struct.Struct("<QQII")
+_REQUEST: Final = "FUSE request"
+_request = partial(structure, order="little", module=__name__, within=_REQUEST)
+_reply = partial(structure, order="little", module=__name__, within="FUSE reply")
+
+IN_HEADER: Final = _request(
+    "fuse_in_header", "u32 len, opcode; u64 unique, nodeid; u32 uid, gid, pid, padding"
+)
+INIT_IN: Final = _request("fuse_init_in", "u32 major, minor, max_readahead, flags")
+SETATTR_IN: Final = _request("fuse_setattr_in", "u32 valid")  # and what it may change
+OPEN_IN: Final = _request("fuse_open_in", "u32 flags, open_flags")
+READ_IN: Final = _request(
+    "fuse_read_in", "u64 fh, offset; u32 size, read_flags; u64 lock_owner; u32 flags, padding"
+)
+WRITE_IN: Final = _request(
+    "fuse_write_in", "u64 fh, offset; u32 size, write_flags; u64 lock_owner; u32 flags, padding"
+)
+RELEASE_IN: Final = _request("fuse_release_in", "u64 fh")  # and how it was opened
+INTERRUPT_IN: Final = _request("fuse_interrupt_in", "u64 unique")
+IOCTL_IN: Final = _request("fuse_ioctl_in", "u64 fh; u32 flags, cmd; u64 arg; u32 in_size, out_size")
+POLL_IN: Final = _request("fuse_poll_in", "u64 fh, kh; u32 flags, events")
+
+OUT_HEADER: Final = _reply("fuse_out_header", "u32 len; s32 error; u64 unique")
+INIT_OUT: Final = _reply(
+    "fuse_init_out",
+    "u32 major, minor, max_readahead, flags; u16 max_background, congestion_threshold; u32 max_write, time_gran; "
+    "u16 max_pages, map_alignment; u32 unused[8]",
+)
+ENTRY_OUT: Final = _reply(
+    "fuse_entry_out", "u64 nodeid, generation, entry_valid, attr_valid; u32 entry_valid_nsec, attr_valid_nsec"
+)  # and a fuse_attr
+ATTR_OUT: Final = _reply("fuse_attr_out", "u64 attr_valid; u32 attr_valid_nsec, dummy")  # and a fuse_attr
+ATTR: Final = _reply(
+    "fuse_attr",
+    "u64 ino, size, blocks, atime, mtime, ctime; u32 atimensec, mtimensec, ctimensec, mode, nlink, uid, gid, rdev, "
+    "blksize, flags",
+)
+OPEN_OUT: Final = _reply("fuse_open_out", "u64 fh; u32 open_flags, padding")
+WRITE_OUT: Final = _reply("fuse_write_out", "u32 size, padding")
+IOCTL_OUT: Final = _reply("fuse_ioctl_out", "s32 result; u32 flags, in_iovs, out_iovs")
+POLL_OUT: Final = _reply("fuse_poll_out", "u32 revents, padding")
+POLL_WAKEUP: Final = _reply("fuse_notify_poll_wakeup_out", "u64 kh")
+STATFS_OUT: Final = _reply(
+    "fuse_statfs_out",
+    "u64 blocks, bfree, bavail, files, ffree; u32 bsize, namelen, frsize, padding, spare[6]",
+)
+DIRENT: Final = _reply("fuse_dirent", "u64 ino, off; u32 namelen, type")  # and a name
 
 
 class Opcode(IntEnum):
@@ -114,12 +141,10 @@ class FuseRequest:
 
         Raises:  WireError: they are not one request.
         """
-        if len(data) < IN_HEADER.size:
-            raise WireError("fuse_in_header", len(data), f"{len(data)} bytes")
-        length, opcode, unique, ino, _, _, tid = IN_HEADER.unpack_from(data)
-        if length != len(data):
-            raise WireError("len", 0, f"{length}, of {len(data)} bytes")
-        return cls(opcode, unique, ino, tid, bytes(data[IN_HEADER.size :]))
+        head = IN_HEADER.parse(data)
+        if head.len != len(data):
+            raise WireError(f"{_REQUEST} -> len", 0, f"{head.len}, of {len(data)} bytes")
+        return cls(head.opcode, head.unique, head.nodeid, head.pid, bytes(data[IN_HEADER.size :]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,63 +157,53 @@ class Attributes:
 
     def build(self) -> bytes:
         """Return struct fuse_attr; everything belongs to root."""
-        return _ATTR.pack(self.ino, self.size, 0, 0, 0, 0, 0, 0, 0, self.mode, 1, 0, 0, 0, PAGE, 0)
+        return ATTR.build(ino=self.ino, size=self.size, mode=self.mode, nlink=1, blksize=PAGE)
 
 
 def reply(unique: int, body: bytes = b"", error: int = 0) -> bytes:
     """Return the reply to a request: a body, or an errno."""
-    return _OUT_HEADER.pack(_OUT_HEADER.size + len(body), -error, unique) + body
+    return OUT_HEADER.build(len=OUT_HEADER.size + len(body), error=-error, unique=unique) + body
 
 
-def poll_news(poll_handle: int) -> bytes:
+def poll_wakeup(poll_handle: int) -> bytes:
     """Return the message that wakes a poller."""
-    return _OUT_HEADER.pack(_OUT_HEADER.size + 8, _NOTIFY_POLL, 0) + struct.pack("<Q", poll_handle)
+    size = OUT_HEADER.size + POLL_WAKEUP.size
+    return OUT_HEADER.build(len=size, error=_NOTIFY_POLL) + POLL_WAKEUP.build(kh=poll_handle)
 
 
 def init_out(minor: int, offered: int) -> bytes:
     """Return the answer to INIT. Args: minor: the kernel's; offered: flags that it knows."""
-    flags = offered & (_INIT_BIG_WRITES | _INIT_MAX_PAGES)
-    pages = MAX_WRITE // PAGE
-    return _INIT_OUT.pack(MAJOR, min(minor, MINOR), 0, flags, 16, 12, MAX_WRITE, 1, pages, 0, *([0] * 8))
+    return INIT_OUT.build(
+        major=MAJOR,
+        minor=min(minor, MINOR),
+        flags=offered & (_INIT_BIG_WRITES | _INIT_MAX_PAGES),
+        max_background=16,
+        congestion_threshold=12,
+        max_write=MAX_WRITE,
+        time_gran=1,
+        max_pages=MAX_WRITE // PAGE,
+    )
 
 
 def entry_out(attributes: Attributes) -> bytes:
     """Return the answer to LOOKUP."""
-    return _ENTRY_OUT.pack(attributes.ino, 1, FOREVER_S, FOREVER_S, 0, 0) + attributes.build()
+    ino = attributes.ino
+    head = ENTRY_OUT.build(nodeid=ino, generation=1, entry_valid=FOREVER_S, attr_valid=FOREVER_S)
+    return head + attributes.build()
 
 
 def attr_out(attributes: Attributes) -> bytes:
     """Return the answer to GETATTR."""
-    return _ATTR_OUT.pack(FOREVER_S, 0, 0) + attributes.build()
-
-
-def open_out(fh: int, flags: int) -> bytes:
-    """Return the answer to OPEN and OPENDIR."""
-    return _OPEN_OUT.pack(fh, flags)
-
-
-def write_out(size: int) -> bytes:
-    """Return the answer to WRITE."""
-    return _WRITE_OUT.pack(size)
-
-
-def ioctl_out(data: bytes) -> bytes:
-    """Return the answer to an ioctl that was done."""
-    return _IOCTL_OUT.pack(0, 0, 0, 0) + data
-
-
-def poll_out(events: int) -> bytes:
-    """Return the answer to POLL."""
-    return _POLL_OUT.pack(events)
+    return ATTR_OUT.build(attr_valid=FOREVER_S) + attributes.build()
 
 
 def statfs_out() -> bytes:
     """Return the answer to STATFS: a file system without blocks."""
-    return _STATFS_OUT.pack(0, 0, 0, 0, 0, PAGE, 255, PAGE, 0)
+    return STATFS_OUT.build(bsize=PAGE, namelen=255, frsize=PAGE)
 
 
 def directory_entry(ino: int, following: int, kind: int, name: str) -> bytes:
     """Return one entry of READDIR. Args: following: the offset of the next one; kind: upper four bits of the mode."""
     encoded = name.encode()
-    entry = _DIRENT.pack(ino, following, len(encoded), kind) + encoded
+    entry = DIRENT.build(ino=ino, off=following, namelen=len(encoded), type=kind) + encoded
     return entry + bytes(-len(entry) % 8)

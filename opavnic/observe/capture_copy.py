@@ -6,18 +6,17 @@ keeps up with a fast link where a program that looks at each packet does not.
 
 from __future__ import annotations
 
-from struct import Struct
 from typing import Final, Protocol
 
 from hfi_sim.base.errors import WireError
-from hfi_sim.wire.captures import ENHANCED_PACKET, MAX_BLOCK, STATISTICS, missed_packets
+from hfi_sim.wire.captures import ENHANCED_PACKET, MAX_BLOCK, OURS, PCAPNG_BLOCK, STATISTICS, missed_packets
 from opavnic.datapath.selection import load_native
 
 NUMBER_HEADER: Final = "Capture-Number"
 """The header of the stream that says which capture it is."""
 WITHOUT_HEADER: Final = "Capture-Without"
 """The header that says which machines of a cluster do not take part, and why."""
-_HEAD: Final = Struct("<II")
+_HEAD: Final = OURS.block.codec
 _SMALLEST: Final = {ENHANCED_PACKET: 32}
 
 
@@ -77,7 +76,7 @@ class CaptureCopy:
                 break
             kind, length = _HEAD.unpack_from(data, at)
             if length < _SMALLEST.get(kind, _HEAD.size + 4) or length > MAX_BLOCK or length % 4:
-                raise WireError("pcapng block", at, f"a block of {length} bytes")
+                raise WireError(PCAPNG_BLOCK, at, f"a block of {length} bytes")
             if at + length > size:
                 break
             if kind == ENHANCED_PACKET:  # for which there is no room

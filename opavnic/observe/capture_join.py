@@ -6,15 +6,23 @@ machines stand in the order in which they were read, which is not quite that of 
 
 from __future__ import annotations
 
-from struct import Struct
 from typing import Final
 
 from hfi_sim.base.errors import WireError
-from hfi_sim.wire.captures import ENHANCED_PACKET, INTERFACE, MAX_BLOCK, SECTION, STATISTICS
+from hfi_sim.wire.captures import (
+    ENHANCED_PACKET,
+    INTERFACE,
+    MAX_BLOCK,
+    OURS,
+    PCAPNG_BLOCK,
+    SECTION,
+    STATISTICS,
+    unknown_interface,
+)
 
-_HEAD: Final = Struct("<II")
-_NUMBER: Final = Struct("<I")
-_NUMBER_AT: Final = _HEAD.size
+_HEAD: Final = OURS.block.codec
+_NUMBER: Final = slice(_HEAD.size, _HEAD.size + 4)
+"""Of packets and of statistics: their interface."""
 _SMALLEST: Final = {ENHANCED_PACKET: 32, STATISTICS: 24}
 
 
@@ -47,7 +55,7 @@ class JoinedCapture:
         while at + _HEAD.size <= len(data):
             kind, length = _HEAD.unpack_from(data, at)
             if length < _SMALLEST.get(kind, _HEAD.size + 4) or length > MAX_BLOCK or length % 4:
-                raise WireError("pcapng block", at, f"a block of {length} bytes from {source}")
+                raise WireError(PCAPNG_BLOCK, at, f"a block of {length} bytes from {source}")
             if at + length > len(data):
                 break
             found += self._block(kind, data[at : at + length], known)
@@ -66,12 +74,12 @@ class JoinedCapture:
             known.append(self._numbers)
             self._numbers += 1
         elif kind in (ENHANCED_PACKET, STATISTICS):
-            (number,) = _NUMBER.unpack_from(block, _NUMBER_AT)
+            number = int.from_bytes(block[_NUMBER], "little")
             if number >= len(known):
-                raise WireError("pcapng block", 0, f"interface {number}, which the file does not describe")
+                raise unknown_interface(number)
             if kind == ENHANCED_PACKET:
                 if self.is_complete:
                     return b""
                 self.packets += 1
-            return block[:_NUMBER_AT] + _NUMBER.pack(known[number]) + block[_NUMBER_AT + _NUMBER.size :]
+            return block[: _NUMBER.start] + known[number].to_bytes(4, "little") + block[_NUMBER.stop :]
         return block

@@ -8,17 +8,21 @@ from __future__ import annotations
 import contextlib
 import struct
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hfi_sim.base.clock import ManualClock
+from hfi_sim.base.types import LID_PERMISSIVE
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.management.umad.abi import (
     ENABLE_PKEY,
+    HEADER_SIZE,
     REGISTER_AGENT,
     REGISTER_AGENT2,
     UNREGISTER_AGENT,
     UmadError,
+    UmadHeader,
 )
 from hfi_sim.management.umad.service import UmadService
 from unit.hfi_sim.fabric_pair import make_pair
@@ -74,6 +78,30 @@ steps = st.one_of(
     st.tuples(st.just("send"), st.booleans(), mads),
     st.tuples(st.just("wait"), st.sampled_from((0.0, 0.06, 45.0))),
 )
+
+
+headers = st.builds(
+    UmadHeader,
+    agent_id=st.integers(0, 2**32 - 1),
+    status=st.integers(0, 2**32 - 1),
+    timeout_ms=st.integers(0, 2**32 - 1),
+    retries=st.integers(0, 2**32 - 1),
+    length=st.integers(0, 2**32 - 1),
+    qpn=st.integers(0, 2**32 - 1),
+    lid=st.integers(0, LID_PERMISSIVE),
+    sl=st.integers(0, 31),
+    path_bits=st.integers(0, 255),
+    pkey_index=st.integers(0, 2**16 - 1),
+)
+
+
+@given(headers, st.integers(0, 64))
+def test_header_is_read_back_as_it_was_built(header: UmadHeader, size: int) -> None:
+    data = header.build(with_pkey=True)
+    assert UmadHeader.parse(data, with_pkey=True) == header
+    if size < HEADER_SIZE:
+        with pytest.raises(UmadError, match=f"^{size} bytes are shorter than the header"):
+            UmadHeader.parse(data[:size], with_pkey=True)
 
 
 @given(st.lists(steps, max_size=40))

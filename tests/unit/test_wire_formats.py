@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
@@ -22,6 +23,8 @@ from ejfat.wire.headers import (
     SyncHeader,
 )
 from hfi_sim.base.errors import WireError
+from hfi_sim.management.umad import abi
+from hfi_sim.wire import captures
 from hfi_sim.wire.field import BITS_PER_BYTE
 from hfi_sim.wire.header import Header, WireHeader
 from hfi_sim.wire.l4 import EthernetL4, FmHeader
@@ -42,6 +45,7 @@ from hfi_sim.wire.sa.message import SaHeader
 from hfi_sim.wire.sma import congestion, node, port_info, tables
 from hfi_sim.wire.sma import notice as sm_notice
 from lnet.wire import layouts
+from opavnic.devices import fuse
 from unit.hfi_sim.wire.wire_strategies import field_values
 from vema.attributes import counters, iface_macs, mac_entries
 from vema.attributes.class_port_info import ClassPortInfo
@@ -78,7 +82,7 @@ LAYOUTS: list[Header] = [
     ),
     *(layout for item in vars(layouts).values() if isinstance(item, dict) for layout in item.values()
       if isinstance(layout, Header)),
-    *headers_in(layouts),
+    *headers_in(layouts, fuse, abi, *captures.FORMS.values()),
 ]  # fmt: skip
 ALLOWED: dict[tuple[type[WireHeader], str], list[int]] = {
     (RcHeader, "opcode"): list(RcOpcode),
@@ -156,9 +160,15 @@ def check_both_codecs_agree(layout: Header) -> None:
     @settings(max_examples=5)
     def check(values: dict[str, Any]) -> None:
         built = layout.pack_values(values)
-        assert (len(built), layout.write(values)) == (layout.size, built)
+        assert (len(built), layout.write(values), layout.build(**values)) == (layout.size, built, built)
         assert layout.read(built) == values
-        assert dict(zip(layout.names, layout.unpack(built), strict=True)) == values
+        assert (
+            dict(zip(layout.names, layout.unpack(built), strict=True)) == values == vars(layout.parse(built))
+        )
+        for size in range(layout.size):
+            said = re.escape(f"{size} bytes, the {layout.title} needs {layout.size}")
+            with pytest.raises(WireError, match=f"at byte {size}: {said}$"):
+                layout.parse(built[:size])
 
     check()
 

@@ -9,12 +9,13 @@ Source: the public Linux header rdma/ib_user_mad.h; what is refused, and how: dr
 from __future__ import annotations
 
 import errno
-import struct
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
-from hfi_sim.base.errors import HfiSimError
+from hfi_sim.base.errors import HfiSimError, WireError
 from hfi_sim.base.types import LID_PERMISSIVE
+from hfi_sim.wire.header import structure
 from hfi_sim.wire.mad.header import EMA_OUI
 
 ABI_VERSION: Final = 5
@@ -33,16 +34,28 @@ OLD_HEADER_SIZE: Final = 56
 USER_RMPP: Final = 1
 """The flag of REGISTER_AGENT2 of an agent that does RMPP itself."""
 
-_HEAD: Final = struct.Struct("<5I")  # id, status, timeout_ms, retries, length
-_ADDRESS: Final = struct.Struct(">IIH6B16sI")  # qpn, qkey, lid, sl ... traffic_class, gid, flow_label
-_PKEY: Final = struct.Struct("<H6x")
-_REGISTER: Final = struct.Struct(
-    "<5I3B3sBx"
-)  # id, 4 words of methods, qpn, class, version, OUI, RMPP version
-_REGISTER2: Final = struct.Struct(
-    "<2I2BHI2QIB3x"
-)  # id, qpn, class, version, 0, flags, methods, OUI, RMPP version
-ID: Final = struct.Struct("<I")
+_structure = partial(structure, module=__name__, within="umad")
+
+_HEAD: Final = _structure("ib_user_mad_hdr", "u32 agent_id, status, timeout_ms, retries, length", "little")
+_ADDRESS: Final = _structure(
+    "ib_user_mad_hdr",
+    "u32 qpn, qkey; u16 lid; u8 sl, path_bits, grh_present, gid_index, hop_limit, traffic_class, gid[16]; "
+    "u32 flow_label",
+    "big",
+)
+_PKEY: Final = _structure("ib_user_mad_hdr", "u16 pkey_index; u8 reserved[6]", "little")
+_REGISTER: Final = _structure(
+    "ib_user_mad_reg_req",
+    "u32 id; u8 method_mask[16], qpn, mgmt_class, mgmt_class_version, oui[3], rmpp_version, padding",
+    "little",
+)
+_REGISTER2: Final = _structure(
+    "ib_user_mad_reg_req2",
+    "u32 id, qpn; u8 mgmt_class, mgmt_class_version; u16 res; u32 flags; u8 method_mask[16]; u32 oui; "
+    "u8 rmpp_version, reserved[3]",
+    "little",
+)
+ID: Final = _structure("agent_id", "u32 id", "little")
 """The id of an agent: argument of UNREGISTER_AGENT, and first field of the others."""
 
 _LID_PERMISSIVE_16: Final = 0xFFFF
@@ -89,35 +102,34 @@ class UmadHeader:
         """
         if len(data) < (HEADER_SIZE if with_pkey else OLD_HEADER_SIZE):
             raise UmadError(errno.EINVAL, f"{len(data)} bytes are shorter than the header")
-        agent_id, status, timeout_ms, retries, length = _HEAD.unpack_from(data)
-        qpn, _, lid, sl, path_bits, has_grh, _, _, _, gid, _ = _ADDRESS.unpack_from(data, _HEAD.size)
-        index = _PKEY.unpack_from(data, OLD_HEADER_SIZE)[0] if with_pkey else 0
+        head, address = _HEAD.parse(data), _ADDRESS.parse(data[_HEAD.size :])
         return cls(
-            agent_id=agent_id,
-            status=status,
-            timeout_ms=timeout_ms,
-            retries=retries,
-            length=length,
-            qpn=qpn,
-            lid=_wide_lid(lid, gid if has_grh else None),
-            sl=sl & 0x1F,
-            path_bits=path_bits,
-            pkey_index=index,
+            **vars(head),
+            qpn=address.qpn,
+            lid=_wide_lid(address.lid, address.gid if address.grh_present else None),
+            sl=address.sl & 0x1F,
+            path_bits=address.path_bits,
+            pkey_index=_PKEY.parse(data[OLD_HEADER_SIZE:]).pkey_index if with_pkey else 0,
         )
 
     def build(self, *, with_pkey: bool) -> bytes:
         """Return the bytes that a program reads; a LID that 16 bits do not hold stands in an OPA GID as well."""
         wide = _MULTICAST_16 <= self.lid < LID_PERMISSIVE
-        gid = struct.pack(">QQ", _SUBNET_PREFIX, _OPA_GID | self.lid) if wide else bytes(16)
-        address = (self.qpn, 0, self.lid & 0xFFFF, self.sl, self.path_bits, int(wide), 0, 0, 0, gid, 0)
-        data = _HEAD.pack(self.agent_id, self.status, self.timeout_ms, self.retries, self.length)
-        data += _ADDRESS.pack(*address)
-        return data + _PKEY.pack(self.pkey_index) if with_pkey else data
+        gid = (_SUBNET_PREFIX << 64 | _OPA_GID | self.lid) if wide else 0
+        data = _HEAD.pack(self) + _ADDRESS.build(
+            qpn=self.qpn,
+            lid=self.lid & 0xFFFF,
+            sl=self.sl,
+            path_bits=self.path_bits,
+            grh_present=int(wide),
+            gid=gid.to_bytes(16),
+        )
+        return data + _PKEY.build(pkey_index=self.pkey_index) if with_pkey else data
 
 
 def with_status(header: bytes, status: int) -> bytes:
     """Return a header that a program has written, with another status."""
-    return header[: ID.size] + ID.pack(status) + header[2 * ID.size :]
+    return header[: ID.size] + ID.build(id=status) + header[2 * ID.size :]
 
 
 def _wide_lid(lid: int, gid: bytes | None) -> int:
@@ -155,20 +167,25 @@ class Registration:
         Raises:  UmadError: too few bytes, unknown flags, or an OUI of more than 24 bits.
         """
         layout = _REGISTER if command == REGISTER_AGENT else _REGISTER2
-        if len(data) < layout.size:
-            raise UmadError(errno.EINVAL, f"{len(data)} bytes, a registration has {layout.size}")
-        if command == REGISTER_AGENT:
-            _, *words, qpn, mgmt_class, version, oui, rmpp = _REGISTER.unpack_from(data)
-            mask = sum(word << 32 * index for index, word in enumerate(words))
-            return cls(qpn, mgmt_class, version, _methods(mask), oui, rmpp, False)
-        _, qpn, mgmt_class, version, _, flags, low, high, number, rmpp = _REGISTER2.unpack_from(data)
-        if flags & ~USER_RMPP:
-            raise UmadError(errno.EINVAL, f"unknown flags {flags:#x}")
-        if mgmt_class and number >> 24:
-            raise UmadError(errno.EINVAL, f"OUI {number:#x} has more than 24 bits")
-        oui = (number & 0xFFFFFF).to_bytes(3, "big")
-        return cls(qpn, mgmt_class, version, _methods(low | high << 64), oui, rmpp, bool(flags & USER_RMPP))
-
-
-def _methods(mask: int) -> frozenset[int]:
-    return frozenset(method for method in range(128) if mask >> method & 1)
+        try:
+            asked = layout.parse(data)
+        except WireError as error:
+            raise UmadError(errno.EINVAL, str(error)) from None
+        if layout is _REGISTER:
+            oui, flags = asked.oui, 0
+        else:
+            oui, flags = (asked.oui & 0xFFFFFF).to_bytes(3), asked.flags
+            if flags & ~USER_RMPP:
+                raise UmadError(errno.EINVAL, f"unknown flags {flags:#x}")
+            if asked.mgmt_class and asked.oui >> 24:
+                raise UmadError(errno.EINVAL, f"OUI {asked.oui:#x} has more than 24 bits")
+        mask = int.from_bytes(asked.method_mask, "little")
+        return cls(
+            asked.qpn,
+            asked.mgmt_class,
+            asked.mgmt_class_version,
+            frozenset(method for method in range(128) if mask >> method & 1),
+            oui,
+            asked.rmpp_version,
+            bool(flags & USER_RMPP),
+        )

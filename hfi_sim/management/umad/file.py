@@ -84,11 +84,11 @@ class UmadFile:
                 raise UmadError(errno.ENOMEM, f"this file has {MAX_AGENTS} agents already")
             self._agents[id_] = self._registry.register(self, id_, asked)
             self._in_use = True
-            return ID.pack(id_) + data[ID.size :]
+            return ID.build(id=id_) + data[ID.size :]
         if command == UNREGISTER_AGENT:
             if len(data) < ID.size:
                 raise UmadError(errno.EINVAL, "which agent?")
-            (id_,) = ID.unpack_from(data)
+            id_ = ID.parse(data).id
             if id_ not in self._agents:
                 raise UmadError(errno.EINVAL, f"this file has no agent {id_}")
             self._unregister(id_)

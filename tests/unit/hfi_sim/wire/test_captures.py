@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 import pytest
+from construct import FixedSized, GreedyBytes, GreedyRange, Int32ul, Struct, Switch, this
 from hypothesis import given
 from hypothesis import strategies as st
 from scapy.utils import PcapNgWriter, PcapWriter
@@ -19,7 +20,10 @@ from hfi_sim.base.errors import WireError
 from hfi_sim.wire.captures import (
     DLT_ETHERNET,
     DLT_USER0,
+    ENHANCED_PACKET,
+    INTERFACE,
     MAX_BLOCK,
+    OURS,
     CapturedPacket,
     CaptureReader,
     PcapngWriter,
@@ -145,7 +149,9 @@ def test_missed_packets_of_all_interfaces_and_sections_are_added_up() -> None:
 
 def test_statistics_that_are_too_short_are_refused() -> None:
     data = PcapngWriter().head() + struct.pack("<IIII", 5, 16, 0, 16)
-    with pytest.raises(WireError, match="statistics block with a body of 4 bytes"):
+    with pytest.raises(
+        WireError, match=r"^pcapng block -> interface statistics -> time_high at byte 40: 4 bytes"
+    ):
         list(CaptureReader(io.BytesIO(data)).packets())
 
 
@@ -166,6 +172,26 @@ def test_pcapng_is_read_back_as_it_was_written(packets: list[tuple[bytes, int, s
         (packet.link_type, packet.data, packet.time_ns, packet.interface, packet.comment)
         for packet in read_capture(data)
     ] == [(DLT_ETHERNET, *packet) for packet in packets]
+
+
+BODIES = {INTERFACE: OURS.interface.construct, ENHANCED_PACKET: OURS.enhanced.construct}
+BODY = Struct("fixed" / Switch(this._.head.type, BODIES), "rest" / GreedyBytes)
+BLOCK = Struct(
+    "head" / OURS.block.construct, "body" / FixedSized(this.head.length - 12, BODY), "length" / Int32ul
+)
+
+
+@given(st.lists(st.tuples(st.binary(max_size=80), st.integers(0, 2**63 - 1), st.sampled_from("ab"))))
+def test_blocks_are_what_their_constructs_say(packets: list[tuple[bytes, int, str]]) -> None:
+    writer = PcapngWriter()
+    data = writer.head() + b"".join(writer.packet(*packet) for packet in packets)
+    blocks = GreedyRange(BLOCK).parse(data)
+    assert GreedyRange(BLOCK).build(blocks) == data
+    assert all(block.head.length == block.length for block in blocks)
+    found = [block.body for block in blocks if block.head.type == ENHANCED_PACKET]
+    assert [
+        (body.rest[: body.fixed.captured], body.fixed.time_high << 32 | body.fixed.time_low) for body in found
+    ] == [(packet, time_ns) for packet, time_ns, _ in packets]
 
 
 def foreign_file(chance: random.Random) -> tuple[bytes, list[int], list[CapturedPacket]]:

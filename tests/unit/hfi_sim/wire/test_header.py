@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import pytest
 
+from hfi_sim.base.errors import WireError
 from hfi_sim.wire.field import BYTES, FLAG, HEX, MAC, Code, Field, Order
-from hfi_sim.wire.header import Header, WireHeader, declared
+from hfi_sim.wire.header import Header, WireHeader, declared, structure
 
 
 def header(order: Order = "big", **fields: Field) -> Header:
@@ -136,3 +137,22 @@ def test_meanings_come_from_codes_and_say_which_bits_stand_where() -> None:
     )
     assert (Colour.text_of(1), Colour.text_of(2, "?"), Colour(1)) == ("a warm colour", "?", 1)
     assert Field(24, "", BYTES, {0x66A: "Intel"}).text_of(b"\0\x06\x6a") == "Intel"
+
+
+def test_structure_of_a_c_header_is_built_by_name_and_what_it_lacks_is_named() -> None:
+    form = structure(
+        "ask_in", "u8 kind; s16 error; u32 len, spare[2]; u8 gid[3]", "big", __name__, within="request"
+    )
+
+    built = form.build(error=-2, len=7)
+    assert built == bytes.fromhex("00 fffe 00000007 00000000 00000000 000000")
+    assert vars(form.parse(built)) == {"kind": 0, "error": -2, "len": 7, "spare": (0, 0), "gid": bytes(3)}
+    assert form.construct.build({"error": -2, "len": 7}) == built
+    with pytest.raises(
+        WireError, match=r"^request -> ask_in -> len at byte 6: 6 bytes, the ask_in needs 18$"
+    ):
+        form.parse(built[:6])
+    with pytest.raises(ValueError, match="kind 0x100 does not fit 8 bits"):
+        form.build(kind=256)
+    with pytest.raises(ValueError, match="does not fit the ask_in"):
+        form.build(knd=1)

@@ -361,6 +361,13 @@ def test_any_requests_get_at_most_one_reply(requests: list[tuple[int, int, bytes
     assert ground.service.open_files == 0
 
 
+def test_request_that_ends_early_is_an_io_error_and_the_log_names_the_field(
+    ground: Ground, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert ground.kernel.call(Opcode.READ, 1, bytes(18)).error == errno.EIO
+    assert "FUSE request -> fuse_read_in -> size at byte 18: 18 bytes" in caplog.text
+
+
 @pytest.mark.parametrize("data", [b"", bytes(39), struct.pack("<IIQQIII4x", 50, 1, 2, 1, 0, 0, 0)])
 def test_bytes_that_are_no_request_are_an_error_of_the_mount(data: bytes) -> None:
     with pytest.raises(WireError):
