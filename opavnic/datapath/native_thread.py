@@ -16,6 +16,7 @@ import contextlib
 import errno
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -35,7 +36,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("opavnic.datapath")
 
 POLL_S: Final = 0.1
-"""How often VNICs are compared with what the carrier knows, for changes that nothing announces, such as a new MTU."""
+"""How often the VNICs of some ports are compared with what the carrier knows, for changes that nothing announces."""
+POLLED: Final = 64
+"""Ports that are looked at each time: a poll costs the same in a lab of any size."""
 
 _DRAIN_S: Final = 1e-3
 """In this time a host takes in all that waits for it at other processors, by far."""
@@ -47,7 +50,7 @@ class _Given(NamedTuple):
     forwarding: Forwarding
     mtu: int
     passing: bool
-    port: int
+    vnics: VnicPort
 
 
 class NativeDatapath:
@@ -80,7 +83,12 @@ class NativeDatapath:
         """Those whose devices take merged datagrams (Linux 6.2)."""
         self._demuxes: dict[int, DemuxSnapshot] = {}
         """What the carrier was given, by number of the HFI port."""
-        self._refreshing = False
+        self._carried: dict[VnicPort, list[Adapter]] = {}
+        """The VNICs of each port that are carried."""
+        self._due: set[VnicPort] = set()
+        """The ports of VNICs that have changed."""
+        self._unpolled: deque[VnicPort] = deque()
+        """Ports that the next polls look at."""
         self._closed = False
         carrier.start()
         self._steering = Steering(lambda: carrier.mixes, self._drained)
@@ -90,54 +98,68 @@ class NativeDatapath:
 
     # --- keeping up ----------------------------------------------------------------------------------------
 
-    def changed(self) -> None:
-        """Refresh as soon as the caller has finished what it is changing."""
-        if not self._refreshing and not self._closed:
-            self._refreshing = True
-            self._loop.call_soon(self.refresh)
+    def changed(self, adapter: Adapter) -> None:
+        """Look at the port of a VNIC as soon as the caller has finished what it is changing."""
+        given = self._given.get(adapter)
+        if given is None or self._closed:
+            return
+        if not self._due:
+            self._loop.call_soon(self._look_at_due)
+        self._due.add(given.vnics)
+
+    def _look_at_due(self) -> None:
+        due, self._due = self._due, set()
+        for vnics in due:
+            self._look_at(vnics)
 
     def will_pass(self, adapter: Adapter) -> None:
         """Give the vport of one VNIC its configuration now: what its host sends first must not come before it."""
         given = self._given.get(adapter)
         if given is not None and not self._closed:
-            self._give(adapter, given.port, passing=True)
+            self._give(adapter, given.vnics, passing=True)
 
     def refresh(self) -> None:
-        """Take over TAPs that are new, let go of those that are gone, and pass on what has changed."""
-        self._refreshing = False
+        """Take over TAPs that are new, let go of those that are gone, and pass on what has changed, at all ports."""
+        for vnics in self._all_ports():
+            self._look_at(vnics)
+
+    def _all_ports(self) -> list[VnicPort]:
+        """Return all ports, and those that are gone with VNICs that are still carried."""
+        return list(dict.fromkeys((*self._vnic_ports.values(), *self._carried)))
+
+    def _look_at(self, vnics: VnicPort) -> None:
+        """The same at one port."""
         if self._closed:
             return
-        self._adopt()
-        for vnics in self._vnic_ports.values():
-            port = vnics.port.number
-            for adapter in vnics.adapters.values():
-                if adapter in self._index:
-                    self._give(adapter, port, passing=adapter.is_passing)
-            demux = take_demux(vnics.demux, self._index)
-            if self._demuxes.get(port) != demux:
-                self._demuxes[port] = demux
-                self._carrier.set_demux(port, *demux)
-                vnics.port.update_flow_control()  # the carrier is silent about it while all VNICs are native
+        self._adopt(vnics)
+        port = vnics.port.number
+        for adapter in vnics.adapters.values():
+            if adapter in self._index:
+                self._give(adapter, vnics, passing=adapter.is_passing)
+        demux = take_demux(vnics.demux, self._index)
+        if self._demuxes.get(port) != demux:
+            self._demuxes[port] = demux
+            self._carrier.set_demux(port, *demux)
+            vnics.port.update_flow_control()  # the carrier is silent about it while all VNICs are native
 
-    def _give(self, adapter: Adapter, port: int, *, passing: bool) -> None:
-        given = _Given(adapter.forwarding, adapter.netdev.mtu, passing, port)
+    def _give(self, adapter: Adapter, vnics: VnicPort, *, passing: bool) -> None:
+        given = _Given(adapter.forwarding, adapter.netdev.mtu, passing, vnics)
         if self._given.get(adapter) != given:
             self._given[adapter] = given
-            self._carrier.set_vport(self._index[adapter], take_vport(adapter, passing=passing), port)
+            snapshot = take_vport(adapter, passing=passing)
+            self._carrier.set_vport(self._index[adapter], snapshot, vnics.port.number)
 
-    def _adopt(self) -> None:
-        """Take over the netdevs of new adapters, let go of those that are gone."""
-        present = {
-            a: vnics.port.number for vnics in self._vnic_ports.values() for a in vnics.adapters.values()
-        }
-        for adapter in list(self._index):
+    def _adopt(self, vnics: VnicPort) -> None:
+        """Take over the netdevs of new adapters of a port, let go of those that are gone."""
+        present = vnics.adapters.values()
+        for adapter in list(self._carried.get(vnics, ())):
             if adapter not in present or not _can_be_carried(adapter.netdev):
                 self._release(adapter)
-        for adapter, port in present.items():
+        for adapter in vnics.adapters.values():
             if adapter not in self._index and _can_be_carried(adapter.netdev):
-                self._take_over(adapter, port)
+                self._take_over(adapter, vnics)
 
-    def _take_over(self, adapter: Adapter, port: int) -> None:
+    def _take_over(self, adapter: Adapter, vnics: VnicPort) -> None:
         netdev = adapter.netdev
         if netdev.can_hand_over:
             fd = netdev.hand_over(lambda: self._follow(adapter, netdev))
@@ -146,13 +168,14 @@ class NativeDatapath:
             if self._merge_udp:
                 netdev.merge_datagrams()
             self._index[adapter] = self._carrier.add_vport(fd)
-            self._give(adapter, port, passing=adapter.is_passing)  # before the first frame is read
+            self._give(adapter, vnics, passing=adapter.is_passing)  # before the first frame is read
             netdev.wake_queue()  # the carrier itself follows the link's flow control
             self._follow(adapter, netdev)
         elif netdev.native_app is not None:
             self._index[adapter] = self._carrier.add_vport()
-            self._give(adapter, port, passing=adapter.is_passing)
+            self._give(adapter, vnics, passing=adapter.is_passing)
             netdev.native_app.attach(self._carrier, self._index[adapter])
+        self._carried.setdefault(vnics, []).append(adapter)
         adapter.offload = self
         log.info("[%s] carried by the native datapath", netdev.name)
 
@@ -162,7 +185,7 @@ class NativeDatapath:
         if index is not None and not self._closed:
             given = self._given.get(adapter)
             if given is not None and given.mtu != netdev.mtu:
-                self._give(adapter, given.port, passing=given.passing)
+                self._give(adapter, given.vnics, passing=given.passing)
             merges = self.merges(adapter)
             reading = not netdev.queue_stopped
             self._carrier.set_device(index, reading=reading, merge_tcp=merges.tcp, merge_udp=merges.udp)
@@ -177,17 +200,20 @@ class NativeDatapath:
     def _release(self, adapter: Adapter) -> None:
         index = self._index.pop(adapter)
         add_vnic(adapter, self._carrier.remove_vport(self._fabric.driver.now, index))
-        self._given.pop(adapter, None)
+        vnics = self._given.pop(adapter).vnics
         self._takes_datagrams.discard(adapter)
-        # the carrier has forgotten the vport there as well
-        self._demuxes = {
-            port: demux for port, demux in self._demuxes.items() if index not in demux.vports.values()
-        }
+        self._demuxes.pop(vnics.port.number, None)  # the carrier has forgotten the vport there as well
+        self._carried[vnics].remove(adapter)
+        if not self._carried[vnics]:
+            del self._carried[vnics]
         adapter.offload = None
 
     def _poll(self) -> None:
         self._timer = self._loop.call_later(POLL_S, self._poll)
-        self.refresh()
+        if not self._unpolled:
+            self._unpolled.extend(self._all_ports())
+        for _ in range(min(POLLED, len(self._unpolled))):
+            self._look_at(self._unpolled.popleft())
         self._steering.look(self._times(), {index: adapter.netdev for adapter, index in self._index.items()})
 
     def _times(self) -> list[Time]:

@@ -55,8 +55,8 @@ def no_host(_vport_num: VportNum, _vesw_id: int, _eth_mtu: int) -> None:
 class Offload(Protocol):
     """A datapath that carries the frames of a VNIC instead of the adapter, from snapshots of its configuration."""
 
-    def changed(self) -> None:
-        """Handle a change of a VNIC's configuration or state."""
+    def changed(self, adapter: Adapter) -> None:
+        """Handle a change of the configuration or state of one VNIC."""
 
     def will_pass(self, adapter: Adapter) -> None:
         """Let the frames of one VNIC pass, as it is configured now: its device is about to let the host send."""
@@ -267,7 +267,7 @@ class Adapter:
 
     def _changed(self) -> None:
         if self.offload is not None:
-            self.offload.changed()
+            self.offload.changed(self)
 
     def _sync(self) -> None:
         if self.offload is not None:

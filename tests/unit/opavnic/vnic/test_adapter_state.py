@@ -97,7 +97,7 @@ class RecordingOffload:
     def __init__(self) -> None:
         self.told: list[tuple[bool, bool, int]] = []
 
-    def changed(self) -> None:
+    def changed(self, _adapter: Adapter) -> None:
         """Told afterwards, which may be too late."""
 
     def will_pass(self, adapter: Adapter) -> None:
