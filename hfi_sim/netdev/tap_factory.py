@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hfi_sim.netdev.tap import TapNetdev
 from hfi_sim.netdev.tun import close_descriptors
-from hfi_sim.netdev.watch import NamespaceWatcher
+from hfi_sim.netdev.watch import POLL_S, NamespaceWatcher
 
 
 class TapFactory:
@@ -20,9 +20,13 @@ class TapFactory:
         alias: str = "",
         *,
         vnet_hdr: bool = False,
+        poll_s: float = POLL_S,
     ) -> None:
-        """Begin to watch the namespace. `alias` marks every interface made here; `vnet_hdr`: see TapNetdev."""
-        self.watcher = NamespaceWatcher(namespace, loop)
+        """Begin to watch the namespace.
+
+        Args:  alias: marks every interface made here. vnet_hdr: see TapNetdev. poll_s: see NamespaceWatcher.
+        """
+        self.watcher = NamespaceWatcher(namespace, loop, poll_s=poll_s)
         self._loop = loop
         self._alias = alias
         self._vnet_hdr = vnet_hdr

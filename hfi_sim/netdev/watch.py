@@ -2,7 +2,8 @@
 
 One watcher serves all TAPs of a namespace: links and address lists are notified. Some changes of the lists are not
 notified (a static `ip maddr add`, the addresses that a packet socket adds), so the lists are read once a
-second as well: 2 ms with 255 TAPs in the namespace. Where the event loop is busy they are read less often.
+second as well: 2 ms with 255 TAPs in the namespace. Where the event loop is busy, or watches many namespaces, they are
+read less often.
 """
 
 from __future__ import annotations
@@ -53,9 +54,12 @@ _LIST_MESSAGES: Final = frozenset({RTM_NEWNEIGH, RTM_DELNEIGH, RTM_NEWMULTICAST,
 class NamespaceWatcher:
     """Notifications and requests for the devices in one network namespace, on one event loop."""
 
-    def __init__(self, namespace: Path | None, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, namespace: Path | None, loop: asyncio.AbstractEventLoop, *, poll_s: float = POLL_S
+    ) -> None:
         """Open the sockets inside `namespace` (None: this process's own) and begin to listen.
 
+        Args:    poll_s: how often the address lists are read, unless the loop is busy.
         Raises:  NetdevError: the namespace cannot be entered.
         """
         self.namespace = namespace
@@ -76,7 +80,8 @@ class NamespaceWatcher:
             self.links.close()
             raise
         loop.add_reader(self._notifications.fileno(), self.drain)
-        self._poll_due = loop.time() + POLL_S
+        self._poll_s = poll_s
+        self._poll_due = loop.time() + poll_s
         self._timer = loop.call_at(self._poll_due, self._poll)
 
     def close(self) -> None:
@@ -208,6 +213,6 @@ class NamespaceWatcher:
             return
         now = self._loop.time()
         late = now - self._poll_due  # the loop has more urgent things to do, such as to start a large lab
-        self._poll_due = now + min(POLL_S + _LATE_POLLS * late, _POLL_AT_MOST_S)
+        self._poll_due = now + min(self._poll_s + _LATE_POLLS * late, max(self._poll_s, _POLL_AT_MOST_S))
         self._timer = self._loop.call_at(self._poll_due, self._poll)
         self._read_lists(unless_same=True)

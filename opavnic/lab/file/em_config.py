@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from opavnic.lab.file.members import is_guid
 from opavnic.lab.file.model import LabModel, Vesw
 from vema.attributes.vesw_port_info import DEF_PORTS
 from vema.em.desired.desired import EmConfig, VeswSection, parse_config
 
-COUNTERS_S = 10.0
+COUNTERS_S: Final = 10.0
 """Interval between two readings of the counters of a VNIC."""
+_READINGS: Final = 25.0
+"""VNICs whose counters are read in a second, at most: in a large lab the interval is longer."""
 
 
 def _led_out(model: LabModel, vesw: Vesw) -> dict[str, Any]:
@@ -51,7 +53,9 @@ def em_config(model: LabModel) -> EmConfig:
         {
             "fabric": {"id": model.fabric.id},
             "mac": model.em.mac,
-            "polling": {"counters": COUNTERS_S},
+            "polling": {
+                "counters": max(COUNTERS_S, sum(len(vesw.members) for vesw in model.vesws) / _READINGS)
+            },
             "vesws": vesws,
         }
     )

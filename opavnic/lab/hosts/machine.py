@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from hfi_sim.netdev.tun import close_descriptors
+from hfi_sim.netdev.watch import POLL_S
 from opavnic.kernel.cache import KernelError, find_kernel
 from opavnic.lab.file.errors import LabError, PrivilegeError
 from opavnic.lab.file.guest_model import GuestKeys
@@ -40,6 +41,8 @@ from opavnic.world.host_backends.tap import TapHost
 NetdevKind = Literal["tap", "memory"]
 _BATCH: Final = 64
 """Namespaces that are made together, and written to the journal together."""
+_POLLS: Final = 100.0
+"""How many namespaces, at most, are asked in a second for what no kernel notifies."""
 
 
 class LabHosts:
@@ -153,7 +156,8 @@ class LabHosts:
         lab, mark = self._model.name, f"opavnic:{self._model.name}"
         keys = self._model.hosts[name]
         if namespace is not None:
-            host = TapHost(name, interfaces, namespace, mark, vnet_hdr=vnet_hdr)
+            poll_s = max(POLL_S, len(self._names) / _POLLS)
+            host = TapHost(name, interfaces, namespace, mark, vnet_hdr=vnet_hdr, poll_s=poll_s)
             self._forget_end[name] = self._host_ends.add(f"host {name}", host.close)
             if keys.changes_its_kernel:
                 set_up_kernel(host, keys)

@@ -15,6 +15,7 @@ from hfi_sim.netdev.namespace import run_in_namespace
 from hfi_sim.netdev.netlink import LinkClient
 from hfi_sim.netdev.tap import TapNetdev
 from hfi_sim.netdev.tap_factory import TapFactory
+from hfi_sim.netdev.watch import POLL_S
 from opavnic.world.host_backends.backend import HostBackend, Interface, SetUp
 
 log = logging.getLogger("opavnic.world")
@@ -34,17 +35,20 @@ class TapHost(HostBackend):
         *,
         vnet_hdr: bool = False,
         where: str = "",
+        poll_s: float = POLL_S,
     ) -> None:
         """Start watching the namespace (None: the machine itself); `alias` marks the interfaces created there.
 
         Args:  vnet_hdr: create TAPs that can leave checksums and segmentation to the datapath. where: what people call
-               the namespace, if not by the name of its file.
+               the namespace, if not by the name of its file. poll_s: see NamespaceWatcher.
         """
         super().__init__(name, interfaces)
         self.namespace = namespace
         self._where = where
         self.is_machine = namespace is None
-        self._factory = TapFactory(namespace, asyncio.get_running_loop(), alias, vnet_hdr=vnet_hdr)
+        self._factory = TapFactory(
+            namespace, asyncio.get_running_loop(), alias, vnet_hdr=vnet_hdr, poll_s=poll_s
+        )
 
     @property
     def namespace_name(self) -> str | None:
