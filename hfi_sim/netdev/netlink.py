@@ -75,6 +75,9 @@ IFLA_INFO_KIND: Final = 1
 _IFLA_IFALIAS: Final = 20
 _IFLA_CARRIER: Final = 33
 _IFLA_MAX_MTU: Final = 51
+_IFLA_AF_SPEC: Final = 26
+_IFLA_INET6_ADDR_GEN_MODE: Final = 8
+_ADDR_GEN_MODE_NONE: Final = 1
 IFLA_NET_NS_FD: Final = 28
 IFLA_XDP: Final = 43
 IFLA_XDP_ATTACHED: Final = 2
@@ -386,6 +389,12 @@ class LinkClient:
             _IFLA_LINKMODE: bytes([LINKMODE_DORMANT if on else 0]),
         }
         self._set(ifindex, "dormant" if on else "not dormant", attrs=state)
+
+    def leave_out_link_local(self, ifindex: int) -> None:
+        """Give the interface no IPv6 link-local address when it goes up. A kernel without IPv6 refuses."""
+        mode = build_attribute(_IFLA_INET6_ADDR_GEN_MODE, bytes([_ADDR_GEN_MODE_NONE]))
+        spec = build_attribute(socket.AF_INET6, mode)
+        self._set(ifindex, "without link-local addresses", attrs={_IFLA_AF_SPEC: spec})
 
     def add_ip(self, ifindex: int, interface: IpInterface) -> None:
         """Give the interface an IP address with its prefix length."""

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from opavnic.lab.file.loader import load_lab
 from opavnic.lab.ownership.namespaces import NETNS_DIR
 
 if TYPE_CHECKING:
@@ -50,3 +51,31 @@ def test_hosts_are_set_up_as_the_lab_file_says(opavnic: Program, tmp_path: Path)
     assert failed.returncode == 1
     assert 'host r1: exec[2] "echo no >&2; exit 3": exit code 3: no\n' in failed.stderr
     assert list(NETNS_DIR.glob("opavnic-setup-*")) == []
+
+
+def test_vnics_have_link_local_addresses_where_the_virtual_switch_has(
+    opavnic: Program, tmp_path: Path
+) -> None:
+    file, saved = tmp_path / "lab.yaml", tmp_path / "saved.yaml"
+    file.write_text(
+        """
+name: quiet
+hosts: 2
+vesws:
+  - {id: 2, name: blue, subnet: 10.9.2.0/24, members: all}
+  - {id: 3, name: red, subnet: [10.9.3.0/24, "fd00:3::/64"], link_local: false, members: all}
+"""
+    )
+    up = opavnic("up", file, "-d")
+    assert up.returncode == 0, up.stderr
+
+    def addresses(vnic: str) -> str:
+        return opavnic("exec", "h1", "--", "ip", "-br", "-6", "address", "show", vnic).stdout
+
+    assert "fe80:" in addresses("blue")
+    assert ("fd00:3::1" in addresses("red"), "fe80:" in addresses("red")) == (True, False)
+    check = opavnic("check")
+    assert check.returncode == 0, check.stdout
+    opavnic("save", saved)
+    opavnic("down")
+    assert [vesw.link_local for vesw in load_lab(saved).vesws] == ["auto", False]

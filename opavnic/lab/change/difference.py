@@ -113,6 +113,10 @@ def _refused(before: LabModel, after: LabModel) -> Iterator[str]:
     for key in type(before.em).model_fields:
         if key != "mac" and getattr(before.em, key) != getattr(after.em, key):
             yield f"em.{key}"
+    link_local = {vesw.name: vesw.link_local for vesw in before.vesws}
+    for vesw in after.vesws:
+        if link_local.get(vesw.name, vesw.link_local) != vesw.link_local:
+            yield f"vesws.{vesw.name}.link_local"
     for name, host in after.hosts.items():
         known = before.hosts.get(name)
         if known is None:

@@ -58,6 +58,8 @@ from vema.em.desired.problems import KeyPath, Problem, path_text, repeated
 from vema.em.desired.subnets import subnet_problems
 
 MAX_WORKERS: Final = 256
+MANY_MEMBERS: Final = 256
+"""Members of a virtual switch beyond which its VNICs get no IPv6 link-local addresses unless they are asked for."""
 SWITCH: Final = "sw0"
 """A node of every fabric, like that of the EM; no host may have the name of either."""
 
@@ -144,6 +146,16 @@ class Vesw(VeswSection):
     members: Annotated[list[str], AfterValidator(_check_members), Schema(MEMBERS_SCHEMA)]
     """`all` hosts, or names: a host (the first port of its first HFI), an HFI (`h1.2`: its first port), HFI:PORT
     (`h1.2:1`), or the GUID of a port (0x...); or ranges of names: `h[1-16]`. A host may be there by several ports."""
+    link_local: bool | Literal["auto"] = "auto"
+    """Whether kernels give its VNICs IPv6 link-local addresses; each one is announced to all members several times.
+    auto: in a virtual switch of at most 256 members, or with an IPv6 subnet."""
+
+    @property
+    def has_link_local(self) -> bool:
+        """Whether kernels give its VNICs IPv6 link-local addresses."""
+        if self.link_local != "auto":
+            return self.link_local
+        return len(self.members) <= MANY_MEMBERS or any(subnet.version == 6 for subnet in self.subnet)
 
 
 class Em(Section):

@@ -20,7 +20,18 @@ def plan_interfaces(model: LabModel, host: str) -> list[Interface]:
         nth = there[vesw.id]
         there[vesw.id] += 1
         name, addresses = interface_name(vesw.name, nth), model.addresses(vesw, host, nth)
-        found.append(Interface(host, port.name, vesw, vports[port.name], name, addresses, nth))
+        found.append(
+            Interface(
+                host,
+                port.name,
+                vesw,
+                vports[port.name],
+                name,
+                addresses,
+                nth,
+                link_local=vesw.has_link_local,
+            )
+        )
     return found
 
 

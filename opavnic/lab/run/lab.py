@@ -35,7 +35,7 @@ from opavnic.lab.hosts.vnics import HostVnic, vnics_of
 from opavnic.lab.ownership.cleanup import take_over
 from opavnic.lab.ownership.process import process_start_time
 from opavnic.lab.ownership.runtime import Journal, LabDir, runtime_root
-from opavnic.lab.run.neighbour_limits import too_small_here
+from opavnic.lab.run.neighbour_limits import limits_of_size
 from opavnic.lab.run.programs_route import ProgramRoutes
 from opavnic.lab.run.readiness import Pace, Readiness
 from opavnic.lab.run.share import Share
@@ -212,7 +212,8 @@ class Lab:
         pace = Pace(len(self.hosts_here), "hosts made", self.progress, time)
         await self.machine.make_hosts(vnet_hdr=vnet_hdr, progress=pace.count)
         self._name_vesws()
-        self._look_at_neighbour_tables()
+        for said in limits_of_size(self.model, self.machine.kernels) if self.netdev == "tap" else ():
+            self.progress(said)
         self._prepare_ways()
         self.files = self._name_hosts()
         if self.datapath.name == "native":
@@ -276,15 +277,13 @@ class Lab:
         bridged = any(
             vesw.id == vesw_id and self.model.is_bridge_port(vesw, host) for vesw in self.model.vesws
         )
-        return VeswFacts(name, () if bridged else self.model.addresses_in(name, subnets, host, nth))
+        addresses = () if bridged else self.model.addresses_in(name, subnets, host, nth)
+        link_local = all(vesw.has_link_local for vesw in self.model.vesws if vesw.id == vesw_id)
+        return VeswFacts(name, addresses, link_local)
 
     def _vesws_changed(self) -> None:
         for host in self.hosts.values():
             host.vesws_changed()
-
-    def _look_at_neighbour_tables(self) -> None:
-        if self.netdev == "tap" and (said := too_small_here(self.model, self.machine.kernels)):
-            self.progress(said)
 
     def _prepare_ways(self) -> None:
         led_out = bool(self.model.uplinks) or any(host.tap is not None for host in self.model.hosts.values())

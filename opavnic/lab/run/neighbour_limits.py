@@ -1,4 +1,4 @@
-"""Are the neighbour tables of the machine large enough for a lab whose hosts all talk to each other?"""
+"""What a lab lacks because it is large: link-local addresses, and room in the neighbour tables of the machine."""
 
 from __future__ import annotations
 
@@ -23,16 +23,22 @@ def entries_needed(model: LabModel, kernels: Collection[str]) -> dict[int, int]:
     for vesw in model.vesws:
         here = sum(port.host in kernels for port in model.members_of(vesw))
         entries = here * (len(vesw.members) - 1)
-        needed[6] += entries  # link-local addresses are there without a subnet, too
+        needed[6] += entries * (vesw.has_link_local or any(subnet.version == 6 for subnet in vesw.subnet))
         needed[4] += entries * sum(subnet.version == 4 for subnet in vesw.subnet)
     return needed
 
 
-def too_small_here(model: LabModel, kernels: Collection[str]) -> str:
-    """Return what `too_small` says of this machine; an empty string also where its kernel does not tell the limits."""
+def limits_of_size(model: LabModel, kernels: Collection[str]) -> list[str]:
+    """Return what a lab with TAPs does not have on this machine because of its size, a line each."""
+    said = [
+        f"{vesw.name} has {counted(len(vesw.members), 'member')}: they get no IPv6 link-local addresses "
+        "(`link_local: true` gives them)"
+        for vesw in model.vesws
+        if vesw.link_local == "auto" and not vesw.has_link_local
+    ]
     with contextlib.suppress(NetdevError), contextlib.closing(NeighbourClient()) as client:
-        return too_small(model, kernels, client.tables())
-    return ""
+        said += filter(None, [too_small(model, kernels, client.tables())])
+    return said
 
 
 def too_small(model: LabModel, kernels: Collection[str], tables: Mapping[int, NeighbourTable]) -> str:

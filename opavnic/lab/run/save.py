@@ -102,6 +102,7 @@ def _take_em(data: dict[str, Any], lab: Lab, config: EmConfig, members: dict[int
     """Put the configuration of the manager into the data of a lab file; return what has no place there."""
     began = em_config(lab.model)
     subnets = {vesw.id: vesw.subnet for vesw in lab.model.vesws}
+    link_local = {vesw.id: vesw.link_local for vesw in lab.model.vesws}
     sections = []
     left_out = []
     for vesw in config.vesws:
@@ -109,6 +110,8 @@ def _take_em(data: dict[str, Any], lab: Lab, config: EmConfig, members: dict[int
         if subnet := subnets.get(vesw.id) or vesw.subnet:
             section["subnet"] = str(subnet[0]) if len(subnet) == 1 else list(map(str, subnet))
         section["members"] = members.get(vesw.id, [])
+        if (addresses := link_local.get(vesw.id, "auto")) != "auto":
+            section["link_local"] = addresses
         sections.append(
             {**section, **{key: value for key, value in _more(vesw).items() if key not in section}}
         )

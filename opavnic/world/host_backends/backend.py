@@ -59,6 +59,8 @@ class Interface:
     """The same netdev, if an app of this process uses it."""
     attach: Attach | None = None
     """Called with each netdev that has been made and set up for it: makes it the port of a bridge."""
+    link_local: bool = True
+    """Whether its kernel gives it an IPv6 link-local address."""
 
     @property
     def key(self) -> VnicKey:
@@ -283,6 +285,8 @@ class HostBackend:
                 before, given.addresses = given.addresses, addresses
                 self._replace_addresses(netdev, before, addresses)
             if eth_mtu is not None and given.vesw_id:
+                if vesw is not None and not vesw.link_local:
+                    self._leave_out_link_local(netdev)
                 self._bring_up(netdev, min(max(eth_mtu, ETH_MTU_MIN), ETH_MTU_MAX))
         except NetdevError as error:
             log.error("[%s/%s] %s", self.name, given.name, error)
@@ -332,6 +336,9 @@ class HostBackend:
         self, netdev: Netdev, before: tuple[IpInterface, ...], addresses: tuple[IpInterface, ...]
     ) -> None:
         """Take IP addresses from an interface, and give it others."""
+
+    def _leave_out_link_local(self, netdev: Netdev) -> None:
+        """Let an interface have no IPv6 link-local address once it is up."""
 
     def _bring_up(self, netdev: Netdev, mtu: int) -> None:
         """Set the MTU of an interface, and set it up."""

@@ -36,6 +36,8 @@ class VeswFacts:
     name: str
     addresses: tuple[IpInterface, ...] = ()
     """The addresses of the host there."""
+    link_local: bool = True
+    """Whether kernels give its VNICs IPv6 link-local addresses."""
 
 
 FindVesw = Callable[[int, int], VeswFacts | None]

@@ -68,6 +68,8 @@ class TapHost(HostBackend):
 
     def _set_up(self, netdev: TapNetdev, interface: Interface) -> None:
         try:
+            if not interface.link_local:
+                self._leave_out_link_local(netdev)
             self._replace_addresses(netdev, (), interface.addresses)
             self._bring_up(netdev, interface.vesw.mtu)
             if interface.attach is not None:
@@ -85,6 +87,11 @@ class TapHost(HostBackend):
                 netdev.ask(partial(_remove_ip, netdev.ifindex, address))
         for address in (one for one in addresses if one not in before):
             netdev.ask(partial(_add_ip, netdev.ifindex, address))
+
+    def _leave_out_link_local(self, netdev: Netdev) -> None:
+        assert isinstance(netdev, TapNetdev)  # noqa: S101 - `_make` makes no other
+        with contextlib.suppress(NetdevError):  # a kernel without IPv6 gives none
+            netdev.ask(lambda links: links.leave_out_link_local(netdev.ifindex))
 
     def _bring_up(self, netdev: Netdev, mtu: int) -> None:
         assert isinstance(netdev, TapNetdev)  # noqa: S101 - `_make` makes no other

@@ -384,3 +384,22 @@ def test_subnets_that_overlap_one_before_them_are_those_that_are_told(texts: lis
     found = overlaps(subnets)
     assert set(found) == {i for i in subnets if any(overlap(i, j) for j in range(i))}
     assert all(j < i and overlap(i, j) for i, j in found.items())
+
+
+@pytest.mark.parametrize(
+    ("hosts", "subnet", "said", "has"),
+    [
+        (256, "10.0.0.0/16", "auto", True),
+        (257, "10.0.0.0/16", "auto", False),
+        (257, "fd00::/64", "auto", True),
+        (257, "10.0.0.0/16", "true", True),
+        (2, "10.0.0.0/16", "false", False),
+    ],
+)
+def test_large_virtual_switch_has_no_link_local_addresses_unless_they_are_of_use(
+    hosts: int, subnet: str, said: str, has: bool
+) -> None:
+    fabric = "{topology: {kind: clos, leaves: 9, spines: 1, hosts_per_leaf: 30}}"
+    vesw = f'{{id: 2, name: net, subnet: "{subnet}", link_local: {said}, members: all}}'
+    text = f"name: many\nfabric: {fabric}\nhosts: {hosts}\nvesws: [{vesw}]\n"
+    assert parse_lab(text, "lab.yaml").vesws[0].has_link_local is has

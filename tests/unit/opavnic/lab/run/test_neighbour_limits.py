@@ -12,7 +12,12 @@ from opavnic.lab.file.loader import parse_lab
 from opavnic.lab.run.neighbour_limits import too_small
 from opavnic.lab.run.reach.plan import LEAST_ROOM, EchoKind, ProbeOutcome, VnicPlace, plan, room_for, tasks
 
-LAB = "name: many\nhosts: {hosts}\nvesws: [{{id: 2, name: net, subnet: {subnet}, members: all}}]\n"
+LAB = """
+name: many
+fabric: {{topology: {{kind: clos, leaves: 9, spines: 1, hosts_per_leaf: 30}}}}
+hosts: {hosts}
+vesws: [{{id: 2, name: net, subnet: "{subnet}", members: all}}]
+"""
 
 
 def table(version: int, entries: int = 20, hard: int = 1024) -> NeighbourTable:
@@ -33,6 +38,7 @@ def test_lab_that_needs_more_neighbours_than_the_machine_holds_names_the_sysctls
     )
     assert said(64, hard=8192) == ""
     assert "net.ipv4" not in said(64, "fd00::/64")
+    assert "net.ipv6" not in said(257), "without link-local addresses"
 
 
 def place(number: int, vesw: str = "blue") -> VnicPlace:
