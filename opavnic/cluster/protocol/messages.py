@@ -2,12 +2,7 @@
 
 All numbers are big-endian. A message names its version, its fabric and the lives of both ends, so that messages of an
 earlier process, another fabric or another version are recognised, counted and never taken for packets of this link.
-
-    common     magic "OV", version u8, kind u8, fabric u32, sc u8, 3 zero bytes, from_life u64, to_life u64, era u32
-    TRAIN      first u64, then the body: count u16, count x length u16, the packets
-    OPEN       nothing more
-    GRANT       next u64, limit u64, missing u64, before_era u32, before u64
-    BOTH       first u64, the era of the grant u32, the fields of GRANT for the link's other direction, then the body
+The common head comes first. TRAIN and BOTH end with a body: the number of packets, their lengths, the packets.
 
 In a lab with native threads, native/engine/src/crossing.rs builds and parses the bodies; a test compares the two.
 """
@@ -20,8 +15,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import partial
 from typing import Final, NamedTuple
 
+from hfi_sim.base.errors import WireError
+from hfi_sim.wire.header import structure
 from opavnic.cluster.errors import MessageError
 from opavnic.datapath.selection import load_native
 
@@ -40,13 +38,20 @@ MAX_PACKET: Final = 2047 * 8 + 2
 SERVICE_CHANNELS: Final = 32
 
 _MAGIC: Final = b"OV"
-_COMMON: Final = struct.Struct(">2sBBIB3sQQI")
-_FIRST: Final = struct.Struct(">Q")
+_form = partial(structure, order="big", module=__name__, within="message")
+_COMMON: Final = _form(
+    "common head",
+    "u8 magic[2], version, kind; u32 fabric; u8 sc, zero[3]; u64 from_life, to_life; u32 era",
+)
+_TRAIN: Final = _form("train", "u64 first")
+_GRANT: Final = _form("grant", "u64 next, limit, missing; u32 before_era; u64 before")
+_BOTH: Final = _form(
+    "train with grant", "u64 first; u32 era; u64 next, limit, missing; u32 before_era; u64 before"
+)
+"""`era` and what follows are the grant, for the link's other direction."""
 _COUNT: Final = struct.Struct(">H")
-_GRANT: Final = struct.Struct(">QQQIQ")
-_BOTH: Final = struct.Struct(">QIQQQIQ")
 _ZERO: Final = b"\0\0\0"
-_KIND_AT: Final = 3
+_KIND_AT: Final = _COMMON.place("kind").offset
 
 
 def body_size(message: bytes, begin: int) -> tuple[int, int]:
@@ -205,8 +210,8 @@ def build_train(stream_id: StreamId, first: int, packets: Sequence[bytes]) -> by
 def train_head(stream_id: StreamId, first: int, grant: Grant | None = None) -> bytes:
     """Return the head that precedes the body of a train. Args: grant: a grant to send along, for the same SC."""
     if grant is None:
-        return _common(MessageKind.TRAIN, stream_id) + _FIRST.pack(first)
-    return _common(MessageKind.BOTH, stream_id) + _BOTH.pack(first, grant.stream_id.era, *grant[1:])
+        return _common(MessageKind.TRAIN, stream_id) + _pack_train(first)
+    return _common(MessageKind.BOTH, stream_id) + _pack_both(first, grant.stream_id.era, *grant[1:])
 
 
 def build_body(packets: Sequence[bytes]) -> bytes:
@@ -222,9 +227,7 @@ def build_open(stream_id: StreamId) -> bytes:
 
 def build_grant(grant: Grant) -> bytes:
     """Return the payload of a grant."""
-    return _common(MessageKind.GRANT, grant.stream_id) + _GRANT.pack(
-        grant.next, grant.limit, grant.missing, grant.before_era, grant.before
-    )
+    return _common(MessageKind.GRANT, grant.stream_id) + _pack_grant(*grant[1:])
 
 
 def parse(data: bytes) -> Message:
@@ -232,9 +235,14 @@ def parse(data: bytes) -> Message:
 
     Raises:  MessageError: it is not a message of this version; no bytes raise any other error.
     """
-    if len(data) < _COMMON.size:
-        raise MessageError("length", f"{len(data)} bytes, the common head takes {_COMMON.size}")
-    magic, version, kind, fabric, sc, zero, from_life, to_life, era = _COMMON.unpack_from(data)
+    try:
+        return _parse(data)
+    except WireError as error:
+        raise MessageError(error.field, error.reason) from None
+
+
+def _parse(data: bytes) -> Message:
+    magic, version, kind, fabric, sc, zero, from_life, to_life, era = _COMMON.unpack(data)
     if magic != _MAGIC:
         raise MessageError("magic", f'{magic.hex()} is not {_MAGIC.hex()} ("OV")')
     if version != PROTOCOL:
@@ -242,56 +250,39 @@ def parse(data: bytes) -> Message:
     if sc >= SERVICE_CHANNELS or zero != _ZERO:
         raise MessageError("sc", f"{sc}, and {zero.hex()} where zeros belong")
     stream_id = StreamId(fabric, sc, from_life, to_life, era)
+    rest = memoryview(data)[_COMMON.size :]
     match kind:
         case MessageKind.TRAIN:
-            return _train(stream_id, data)
+            (first,) = _TRAIN.unpack(rest)
+            return Train(stream_id, first, Body.read(data, _COMMON.size + _TRAIN.size))
         case MessageKind.BOTH:
-            return _both(stream_id, data)
+            first, grant_era, *grant = _BOTH.unpack(rest)
+            body = Body.read(data, _COMMON.size + _BOTH.size)
+            return Train(stream_id, first, body, Grant(stream_id._replace(era=grant_era), *grant))
         case MessageKind.OPEN:
-            _exactly(data, 0)
+            _check_length(rest, 0)
             return Open(stream_id)
         case MessageKind.GRANT:
-            _exactly(data, _GRANT.size)
-            return Grant(stream_id, *_GRANT.unpack_from(data, _COMMON.size))
+            _check_length(rest, _GRANT.size)
+            return Grant(stream_id, *_GRANT.unpack(rest))
     raise MessageError(
         "kind", f"{kind} is not one of {', '.join(f'{one} {one.name}' for one in MessageKind)}"
     )
 
 
+_pack_common, _pack_train, _pack_grant, _pack_both = (
+    form.codec.pack for form in (_COMMON, _TRAIN, _GRANT, _BOTH)
+)
+
+
 def _common(kind: MessageKind, stream_id: StreamId) -> bytes:
-    return _COMMON.pack(
-        _MAGIC,
-        PROTOCOL,
-        kind,
-        stream_id.fabric,
-        stream_id.sc,
-        _ZERO,
-        stream_id.from_life,
-        stream_id.to_life,
-        stream_id.era,
-    )
+    fabric, sc, *rest = stream_id
+    return _pack_common(_MAGIC, PROTOCOL, kind, fabric, sc, _ZERO, *rest)
 
 
-def _exactly(data: bytes, size: int) -> None:
-    found = len(data) - _COMMON.size
-    if found != size:
-        raise MessageError("length", f"{found} bytes after the common head, {size} belong there")
-
-
-def _train(stream_id: StreamId, data: bytes) -> Train:
-    begin = _COMMON.size + _FIRST.size
-    if len(data) < begin:
-        raise MessageError("length", f"{len(data)} bytes, the head of a train takes {begin}")
-    (first,) = _FIRST.unpack_from(data, _COMMON.size)
-    return Train(stream_id, first, Body.read(data, begin))
-
-
-def _both(stream_id: StreamId, data: bytes) -> Train:
-    begin = _COMMON.size + _BOTH.size
-    if len(data) < begin:
-        raise MessageError("length", f"{len(data)} bytes, the heads of a train and of a grant take {begin}")
-    first, era, *grant = _BOTH.unpack_from(data, _COMMON.size)
-    return Train(stream_id, first, Body.read(data, begin), Grant(stream_id._replace(era=era), *grant))
+def _check_length(rest: memoryview, size: int) -> None:
+    if len(rest) != size:
+        raise MessageError("length", f"{len(rest)} bytes after the common head, {size} belong there")
 
 
 def is_open(data: bytes) -> bool:

@@ -94,6 +94,13 @@ def test_truncated_and_longer_messages_are_refused(good: bytes) -> None:
         parse(good + b"\0")
 
 
+def test_field_that_is_cut_off_is_named_with_its_path() -> None:
+    with pytest.raises(MessageError, match=r"^message -> common head -> to_life: 20 bytes, "):
+        parse(build_open(END)[:20])
+    with pytest.raises(MessageError, match=r"^message -> train -> first: 3 bytes, the train needs 8$"):
+        parse(build_train(END, 0, [b"ab"])[:35])
+
+
 def test_another_version_is_named_in_the_refusal() -> None:
     other = bytearray(build_open(END))
     other[2] = 9
