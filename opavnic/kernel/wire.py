@@ -6,11 +6,11 @@ Each is an Ethernet frame of ethertype 0x88b5. Behind its header stand a kind, a
 
 from __future__ import annotations
 
-import struct
 from enum import IntEnum
 from typing import Final, NamedTuple
 
 from hfi_sim.nodes.hfi import HfiPort
+from hfi_sim.wire.header import structure
 
 ETHERTYPE: Final = 0x88B5
 MTU: Final = 12000
@@ -18,9 +18,17 @@ MTU: Final = 12000
 MAX_FRAME: Final = 1 << 16
 PKEYS: Final = 16
 """P_Keys of a port that the kernel is told."""
-_HEAD: Final = struct.Struct("!6s6sHBBH")
-_STATE: Final = struct.Struct(f"!IIQBBBB{PKEYS}H32s32s")
+_HEAD: Final = structure(
+    "frame", "u8 to[6], sender[6]; u16 ethertype; u8 kind, zero; u16 length", "big", __name__
+)
+_STATE: Final = structure(
+    "port state",
+    f"u32 lid, sm_lid; u64 guid; u8 state, lmc, zero, pkey_count; u16 pkeys[{PKEYS}]; u8 sl_to_sc[32], sc_to_sl[32]",
+    "big",
+    __name__,
+)
 _ALL: Final = b"\xff" * 6
+_pack_head: Final = _HEAD.codec.pack
 _OURS: Final = bytes.fromhex("02005e000001")
 
 
@@ -48,14 +56,14 @@ class WireFrame(NamedTuple):
 
 def build_frame(kind: WireKind, body: bytes = b"") -> bytes:
     """Return a frame, 18 bytes more than its body."""
-    return _HEAD.pack(_ALL, _OURS, ETHERTYPE, kind, 0, len(body)) + body
+    return _pack_head(_ALL, _OURS, ETHERTYPE, kind, 0, len(body)) + body
 
 
 def parse_frame(frame: bytes) -> WireFrame | None:
     """Return a frame; None where it is of another ethertype, such as the kernel's own IPv6, or ends too soon."""
     if len(frame) < _HEAD.size:
         return None
-    _to, _from, ethertype, kind, _zero, length = _HEAD.unpack_from(frame)
+    _to, _from, ethertype, kind, _zero, length = _HEAD.unpack(frame)
     body = frame[_HEAD.size : _HEAD.size + length]
     return WireFrame(kind, body) if ethertype == ETHERTYPE and len(body) == length else None
 
@@ -64,16 +72,14 @@ def state_of(port: HfiPort) -> bytes:
     """Return what the kernel is told of a port, 116 bytes: LIDs, GUID, state, its first 16 P_Keys, SL and SC tables."""
     settings = port.settings
     entries = list(port.pkeys.entries[:PKEYS])
-    return _STATE.pack(
-        port.lid,
-        port.sm_lid,
-        port.guid,
-        int(port.state),
-        port.lmc,
-        0,
-        len(entries),
-        *entries,
-        *[0] * (PKEYS - len(entries)),
-        bytes(settings.sl_to_sc[:32]),
-        bytes(settings.sc_to_sl[:32]),
+    return _STATE.build(
+        lid=port.lid,
+        sm_lid=port.sm_lid,
+        guid=port.guid,
+        state=int(port.state),
+        lmc=port.lmc,
+        pkey_count=len(entries),
+        pkeys=(*entries, *[0] * (PKEYS - len(entries))),
+        sl_to_sc=bytes(settings.sl_to_sc[:32]),
+        sc_to_sl=bytes(settings.sc_to_sl[:32]),
     )
