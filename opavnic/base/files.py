@@ -28,6 +28,13 @@ MAX_LINES: Final = 1 << 30
 MAX_LINE: Final = 1 << 24
 """Bytes of one such line."""
 _GZIP_MAGIC: Final = b"\x1f\x8b"
+_NOT_TEXT: Final = {
+    _GZIP_MAGIC: "gzip'ed, ",
+    b"PK\x03\x04": "a zip archive, as spreadsheets are, ",
+    b"\xff\xfe": "UTF-16, ",
+    b"\xfe\xff": "UTF-16, ",
+}
+"""What files are that are taken for text, by how they begin."""
 
 
 class FileError(OpavnicError, InputError):
@@ -50,9 +57,9 @@ def read_bytes(path: Path, limit: int, what: str, *, gzipped: bool = False) -> b
         return read_stream(stream, str(path), limit, what)
 
 
-def read_text(path: Path, limit: int, what: str) -> str:
+def read_text(path: Path, limit: int, what: str, *, gzipped: bool = False) -> str:
     """Return the text of a file. Raises FileError as `read_bytes` does, and if it is not UTF-8."""
-    return text_of(read_bytes(path, limit, what), str(path))
+    return text_of(read_bytes(path, limit, what, gzipped=gzipped), str(path))
 
 
 def read_lines(path: Path, what: str) -> Iterator[tuple[int, str]]:
@@ -90,7 +97,10 @@ def text_of(data: bytes, name: str, offset: int = 0) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise FileError(name, f"not UTF-8 text (byte {offset + error.start})") from None
+        kind = next(
+            (kind for begins, kind in _NOT_TEXT.items() if not offset and data.startswith(begins)), ""
+        )
+        raise FileError(name, f"{kind}not UTF-8 text (byte {offset + error.start})") from None
 
 
 @contextlib.contextmanager

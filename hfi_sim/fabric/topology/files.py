@@ -12,5 +12,6 @@ def loads(text: str, source: str = "<text>") -> Topology:
     Args:    source: the file's name, for messages.
     Raises:  TopologyError: `source:line: what is wrong`, or which form it has that is not read.
     """
-    is_xml = text.lstrip("\ufeff \t\r\n").startswith("<")
-    return opa_xml.loads(text.lstrip("\ufeff \t\r\n"), source) if is_xml else ibnet.loads(text, source)
+    text = text.removeprefix("\ufeff")
+    is_xml = text.lstrip().startswith("<")
+    return opa_xml.loads(text.lstrip(), source) if is_xml else ibnet.loads(text, source)

@@ -18,9 +18,10 @@ from typing import Final
 from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.base.errors import TopologyError
 from hfi_sim.base.instants import to_ns, to_seconds
+from hfi_sim.base.text import counted
 from hfi_sim.engine.link.config import PLAIN_LINK, LinkConfig
 from hfi_sim.fabric.topology.model import MAX_HFI_PORTS, Cable, End, Node, NodeKind, Topology
-from hfi_sim.fabric.topology.node_names import Described, host_in, name_nodes
+from hfi_sim.fabric.topology.node_names import Described, host_in, name_nodes, unnamed, without_shared
 
 LANE_BPS: Final = {
     "SDR": 2.5e9,
@@ -36,6 +37,8 @@ LANE_BPS: Final = {
 """Bits per second of one lane."""
 
 _LINE_SHOWN: Final = 80
+_DUMP: Final = "# Topology file: generated on"
+"""How the output of ibnetdiscover begins."""
 _NODE: Final = re.compile(r'(Switch|Ca|Hca|Rt|Router)\s+([0-9]{1,9})\s+"([^"]+)"\s*(?:#\s*(.*))?$')
 _PORT: Final = re.compile(
     r'\[([0-9]{1,9})\](?:\[ext [0-9]+\])?(?:\(([0-9a-fA-F]+)\))?\s*"([^"]+)"\s*\[([0-9]{1,9})\](?:\[ext [0-9]+\])?'
@@ -45,7 +48,7 @@ _PORT: Final = re.compile(
 _VALUE: Final = re.compile(
     r"(vendid|devid|sysimgguid|switchguid|caguid|hcaguid|rtguid|nodeguid|portguid)=(?:0x)?([0-9a-fA-F]{1,16})(?:\(\w+\))?$"
 )
-_WIDTH: Final = re.compile(r"\b([0-9]{1,2})x([A-Z]DR[0-9]*)\b")
+_WIDTH: Final = re.compile(r"(?:^|\s)([0-9]{1,2})x(\S+)")
 _IBSIM_OPTION: Final = re.compile(r"([sw])\s*=\s*([0-9]+)")
 _IBSIM_LANES: Final = {1: 1, 2: 4, 4: 8, 8: 12}
 """Lanes of each bit of a width; ibsim takes the number of lanes, too."""
@@ -64,6 +67,11 @@ _OTHER_FORMS: Final = (
     (re.compile(r"[\[{]\s*$|[\[{]\s*[\"{]"), "JSON"),
     (re.compile(r"(?:SwitchName|NodeName)="), "a topology.conf of Slurm, which has no ports"),
     (re.compile(r"START_|BEGIN_DUMP"), "the database of ibdiagnet (.db_csv)"),
+    (
+        re.compile(r"[^;\"]*(?:;[^;]*){2,}$"),
+        "a table of opaextract... or for opagentopology or opaxlattopology",
+    ),
+    (re.compile(r"[^,\"]*(?:,[^,]*){4,}$"), "a table with commas; opaxlattopology makes XML of its own"),
 )
 """Forms that are not read, by how a line begins."""
 _OWN_RATE: Final = re.compile(r"\brate=(\S+) latency=(\S+)")
@@ -110,7 +118,11 @@ def loads(text: str, source: str = "<text>") -> Topology:
     Args:    source: the file's name, for messages.
     Raises:  TopologyError: `source:line: what is wrong`; a file that ends early is named as such.
     """
-    blocks = _in_hfis(_read_blocks(text, source))
+    read = _read_blocks(text, source)
+    said = {ident: block.description for ident, block in read.items()}
+    for ident, description in without_shared({it: said[it] for it in read if read[it].is_hfi}).items():
+        read[ident].description = description
+    blocks = _in_hfis(read)
     _check_end(text, source)
     if not blocks:
         raise TopologyError(
@@ -135,17 +147,22 @@ def loads(text: str, source: str = "<text>") -> Topology:
                 place=place,
                 lids=[cabled[at].lid if at in cabled else 0 for at in range(1, block.ports + 1)],
             )
+    topology.left_out += unnamed(said, names)
     _check_names(blocks, source, last_line)
+    uneven = 0
     for ident, block in blocks.items():
         for number, port in block.cabled.items():
             _check_far_end(blocks, block, number, port, source, last_line)
             if (ident, number) <= (port.far, port.far_port):
+                uneven += port.link.rate_bps != blocks[port.far].cabled[port.far_port].link.rate_bps
                 topology.cable(
                     (names[ident], number),
                     (names[port.far], port.far_port),
                     port.link,
                     place=f"{source}:{port.line}",
                 )
+    if uneven:
+        topology.left_out.append(f"one of two rates of {counted(uneven, 'cable')}, which differ at the ends")
     topology.check()
     return topology
 
@@ -189,8 +206,11 @@ def _read_blocks(text: str, source: str) -> dict[str, _Block]:
     blocks: dict[str, _Block] = {}
     block: _Block | None = None
     values: dict[str, int] = {}
-    for number, raw in enumerate(text.splitlines(), 1):
+    lines = text.splitlines()
+    for number, raw in enumerate(lines, 1):
         line = raw.strip()
+        if line.startswith(_DUMP) and blocks:
+            raise TopologyError(f"{source}:{number}: another dump begins here; give a file of one")
         if not line or line.startswith("#") or _HEADING.match(line) or _SAID.match(line):
             continue
         place = f"{source}:{number}"
@@ -206,6 +226,8 @@ def _read_blocks(text: str, source: str) -> dict[str, _Block]:
         elif match := _PORT.match(line):
             if block is None:
                 raise TopologyError(f"{place}: a port line before any Switch or Ca line")
+            if number == len(lines):
+                _check_end(text, source)
             _add_port(block, match, number, place)
         else:
             raise TopologyError(
@@ -282,7 +304,9 @@ def _link(options: str, comment: str, place: str) -> LinkConfig:
     said = dict(_IBSIM_OPTION.findall(options))
     if width := _WIDTH.search(_DESCRIPTION.sub("", comment)):
         if width[2] not in LANE_BPS:
-            raise TopologyError(f"{place}: speed {width[0]} is not known; known: {', '.join(LANE_BPS)}")
+            raise TopologyError(
+                f"{place}: speed {width[0].strip()} is not known; known: {', '.join(LANE_BPS)}"
+            )
         return LinkConfig(int(width[1]) * LANE_BPS[width[2]])
     if not said:
         return PLAIN_LINK

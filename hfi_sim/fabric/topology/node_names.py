@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
+
+from hfi_sim.base.text import counted
 
 _HOST: Final = re.compile(r"([\w.-]+) (?:hfi|hca|HCA|mlx|mthca|qib|mlx4|mlx5|roce|ibp)[\w-]*")
 """What drivers call their nodes: the host and its device, `node1 hfi1_0`, `node1 HCA-1`."""
@@ -27,6 +29,18 @@ def host_in(description: str) -> str:
     """Return the host that the description of an HFI names; empty: it names none."""
     match = _HOST.fullmatch(description)
     return match[1] if match else ""
+
+
+def without_shared(descriptions: Mapping[str, str]) -> dict[str, str]:
+    """Return the descriptions of HFIs without those that several have: `localhost hfi1_0` of two nodes is no host."""
+    met = Counter(descriptions.values())
+    return {ident: said if met[said] == 1 else "" for ident, said in descriptions.items()}
+
+
+def unnamed(descriptions: Mapping[str, str], names: Mapping[str, str]) -> list[str]:
+    """Return what is to be said of the nodes that are not called by their descriptions."""
+    count = sum(bool(said) and names.get(ident) == ident != said for ident, said in descriptions.items())
+    return [f"descriptions of {counted(count, 'node')}, which are no names of one node"] if count else []
 
 
 def name_nodes(nodes: Iterable[Described]) -> dict[str, str]:

@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 from hfi_sim.base.errors import TopologyError
 from hfi_sim.engine.link.config import PLAIN_LINK, LinkConfig
 from hfi_sim.fabric.topology.model import MAX_HFI_PORTS, MAX_SWITCH_PORTS, Topology
-from hfi_sim.fabric.topology.node_names import Described, host_in, name_nodes
+from hfi_sim.fabric.topology.node_names import Described, host_in, name_nodes, unnamed, without_shared
 
 _EDGE_PORTS: Final = 48
 """Ports of a switch where its file does not say how many: those of an edge switch, and of a director's parts."""
@@ -26,7 +26,10 @@ _HFI_TYPES: Final = ("FI", "CA", "NIC", "1")
 _RATE: Final = re.compile(r"([0-9]+(?:[._][0-9]+)?)g", re.IGNORECASE)
 _LENGTH: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?) *m")
 _NS_PER_METRE: Final = 5
-_LANE_BPS: Final = {1: 12.5e9, 2: 25e9}
+_LANE_BPS: Final = {0: 0.0, 1: 12.5e9, 2: 25e9}
+"""Bits per second of a lane, by the speed of a port; 0: it is down."""
+_LANES: Final = {0: 0, 1: 1, 2: 2, 4: 3, 8: 4}
+"""Lanes, by the width of a port."""
 _UNSAFE: Final = re.compile(r"[^\w.-]+")
 End = tuple[str, int]
 
@@ -127,10 +130,18 @@ class _Reader:
             node = self.node(element)
             for port in element.iterfind("PortInfo"):
                 number = self.number(port, "PortNum", _text(port, "PortNum"))
-                node.lids[number] = int(_text(port, "EndPortLID") or "0", 0)
-                speed = int(_text(port, "LinkSpeedActive_Int") or "0", 0)
-                lanes = int(_text(port, "LinkWidthActive_Int") or "0", 0).bit_length()
-                node.rates[number] = _LANE_BPS.get(speed, 0) * lanes
+                lid, speed, width = (
+                    self.number(port, name, _text(port, name) or "0")
+                    for name in ("EndPortLID", "LinkSpeedActive_Int", "LinkWidthActive_Int")
+                )
+                if speed not in _LANE_BPS or width not in _LANES:
+                    raise self.wrong(
+                        element,
+                        f"port {number}: LinkSpeedActive_Int {speed}, LinkWidthActive_Int {width}: "
+                        "speeds are 1 (12.5g) and 2 (25g), widths 1, 2, 4, 8 (1 to 4 lanes)",
+                    )
+                node.lids[number] = lid
+                node.rates[number] = _LANE_BPS[speed] * _LANES[width]
         for link in self.root.iterfind("Links/Link"):
             ends = []
             for side in ("From", "To"):
@@ -174,6 +185,11 @@ def loads(text: str, source: str = "<text>") -> Topology:
 
 def _topology(reader: _Reader, links: list[tuple[End, End, LinkConfig]]) -> Topology:
     nodes = reader.nodes.values()
+    said = {node.ident: node.description for node in nodes}
+    for ident, description in without_shared(
+        {it: said[it] for it in said if reader.nodes[it].is_hfi}
+    ).items():
+        reader.nodes[ident].description = description or ident
     names = name_nodes(Described(node.ident, _word(node), node.is_hfi) for node in nodes)
     topology = Topology(reader.source)
     for node in nodes:
@@ -182,13 +198,17 @@ def _topology(reader: _Reader, links: list[tuple[End, End, LinkConfig]]) -> Topo
             host = host_in(node.description)
             ports = max(most, min(node.ports, MAX_HFI_PORTS))
             lids = [node.lids.get(number, 0) for number in range(1, ports + 1)]
-            topology.hfi(names[node.ident], ports=ports, guid=node.guid, host=host, lids=lids)
+            topology.hfi(
+                names[node.ident], ports=ports, guid=node.guid, host=host, lids=lids, place=reader.source
+            )
         else:
             ports = node.ports or max(_EDGE_PORTS, most)
-            topology.switch(names[node.ident], ports=ports, guid=node.guid, lid=node.lids.get(0, 0))
+            topology.switch(
+                names[node.ident], ports=ports, guid=node.guid, lid=node.lids.get(0, 0), place=reader.source
+            )
     for a, b, link in links:
-        topology.cable((names[a[0]], a[1]), (names[b[0]], b[1]), link)
-    topology.left_out += reader.left_out
+        topology.cable((names[a[0]], a[1]), (names[b[0]], b[1]), link, place=reader.source)
+    topology.left_out += [*reader.left_out, *unnamed(said, names)]
     topology.check()
     return topology
 

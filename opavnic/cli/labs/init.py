@@ -107,10 +107,12 @@ def _from_topology(source: Path, name: str | None, file: Path | None, *, force: 
     if name is not None and name.endswith(_SUFFIX) and file is None:
         file, name = Path(name), None
     if name is None:
-        name = source.stem if source.suffix in _TOPOLOGY_SUFFIXES else source.name.replace(".", "-")
+        plain = Path(source.stem) if source.suffix == ".gz" else source
+        name = plain.stem if plain.suffix in _TOPOLOGY_SUFFIXES else plain.name.replace(".", "-")
     file = Path(f"{name}{_SUFFIX}") if file is None else file
     try:
-        made = lab_of(loads(read_text(source, MAX_DOCUMENT, "topology file"), str(source)), name, source.name)
+        read = read_text(source, MAX_DOCUMENT, "topology file", gzipped=True)
+        made = lab_of(loads(read, str(source)), name, source.name)
         parse_lab(made.text, str(file))
     except (TopologyError, ConfigError) as error:
         fail(str(error), EXIT_USAGE)

@@ -216,7 +216,7 @@ def _read(source: str, numbers: list[str]) -> Topology:
             shapes = ", ".join(SHAPES)
             raise TopologyError(f"{path} is a directory; give an ibnetdiscover file or a shape ({shapes})")
         try:
-            return loads(read_text(path, MAX_DOCUMENT, "topology file"), source)
+            return loads(read_text(path, MAX_DOCUMENT, "topology file", gzipped=True), source)
         except ConfigError as error:
             fail(str(error), EXIT_USAGE)
     options: dict[str, Any] = {}

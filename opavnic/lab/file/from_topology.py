@@ -44,16 +44,15 @@ def lab_of(topology: Topology, name: str, source: str) -> LabOfFile:
     Raises:  TopologyError: no host has a cable.
     """
     left_out = list(topology.left_out)
-    cables = [cable for cable in topology.cables if EM_NODE not in (cable.a[0], cable.b[0])]
-    if EM_NODE in topology.nodes:
+    manager = next((node for node in topology.of_kind(NodeKind.HFI) if node.name == EM_NODE), None)
+    cables = list(topology.cables)
+    if manager is not None:
+        cables = [cable for cable in cables if EM_NODE not in (cable.a[0], cable.b[0])]
         left_out.append(f"{EM_NODE}: the node of the managers, which every lab has")
+    told = {host: [node for node in nodes if node is not manager] for host, nodes in topology.hosts().items()}
     cabled = {end[0] for cable in cables for end in (cable.a, cable.b)}
-    hosts = {
-        host: nodes
-        for host, nodes in topology.hosts().items()
-        if host != EM_NODE and any(node.name in cabled for node in nodes)
-    }
-    bare = [host for host in topology.hosts() if host not in hosts and host != EM_NODE]
+    hosts = {host: nodes for host, nodes in told.items() if any(node.name in cabled for node in nodes)}
+    bare = [host for host, nodes in told.items() if nodes and host not in hosts]
     if bare:
         left_out.append(f"{counted(len(bare), 'host')} without a cable: {_some(bare)}")
     if not hosts:

@@ -57,14 +57,15 @@ class YamlError(OpavnicError, InputError):
         super().__init__(f"{line}: {self.reason}")
 
 
-def read_text(file: Path, limit: int, what: str) -> str:
+def read_text(file: Path, limit: int, what: str, *, gzipped: bool = False) -> str:
     """Return the text of a file.
 
-    Args:    limit: size in bytes that no such file exceeds. what: the kind of file, for messages.
+    Args:    limit: size in bytes that no such file exceeds. what: the kind of file, for messages. gzipped: whether it
+             may be compressed.
     Raises:  ConfigError: it cannot be read, is not text, or is too long.
     """
     try:
-        return files.read_text(file, limit, what)
+        return files.read_text(file, limit, what, gzipped=gzipped)
     except files.FileError as error:
         raise ConfigError([str(error)]) from error
 

@@ -40,6 +40,7 @@ def two_nodes(*, name: str = "edge", options: str = "", speed: str = "4xEDR", be
         (two_nodes(speed="4xFDR10"), 40e9),
         (two_nodes(name="rack 4xGDR"), 100e9),
         (two_nodes().replace("\n", "\r\n"), 100e9),
+        (two_nodes(before="\ufeff#\n"), 100e9),
         (two_nodes().replace('[1]\t"H-00b1"[1]', '[1][ext 17]\t"H-00b1"[1]'), 100e9),
         (two_nodes().replace("caguid", "hcaguid").replace("Ca\t", "Hca\t"), 100e9),
         (two_nodes().replace("caguid", "rtguid").replace("Ca\t", "Rt\t"), 100e9),
@@ -64,7 +65,12 @@ def test_form_is_read_with_its_rate(text: str, rate_bps: float) -> None:
         ("digraph G {\n", "Graphviz"),
         ('{\n  "switches": []\n}\n', "JSON"),
         ("SwitchName=s1 Nodes=n[1-4]\n", "Slurm"),
+        ("0x00a1;1;SW;edge;0x00b1;1;FI;node1 hfi1_0\n", "a table of opaextract"),
+        ("HostName,HfiName,Port,Leaf,Port,Cable\n", "a table with commas"),
         (two_nodes(speed="4xGDR"), "speed 4xGDR is not known"),
+        (two_nodes(speed="4x???"), r"speed 4x\?\?\? is not known"),
+        (two_nodes(speed="4x53.125"), "speed 4x53.125 is not known"),
+        (2 * two_nodes(before="# Topology file: generated on Thu\n"), "file:9: another dump begins here"),
         (two_nodes(options=" w=3", speed=""), "widths are 1, 4, 8, 12"),
         ("<html></html>", "html: no LinkSummary"),
         (
@@ -84,6 +90,22 @@ def test_managed_switches_bear_their_names() -> None:
     assert "leaf1" in loads(two_nodes(name="MF0;leaf1:MQM8700/U1")).nodes
     assert "core-U7" in loads(two_nodes(name="MF0;core:CS8500/L02/U7")).nodes
     assert "S-00a1" in loads(two_nodes(name="SwitchX -  Mellanox Technologies")).nodes
+
+
+def test_descriptions_that_name_no_node_are_said_and_hosts_called_localhost_stay_apart() -> None:
+    third = '[2]\t"H-00c1"[1](c2)\t\t# "localhost HCA-1" lid 3 4xEDR\n'
+    block = CA.replace("b1", "c1") + '[1](c2)\t"S-00a1"[2]\t\t# lid 3 lmc 0 "a b" lid 1 4xEDR\n'
+    switch, _, adapter = two_nodes(name="a b").partition("\n\n")
+    both = f"{switch}\n{third}\n{adapter}\n{block}".replace("node1", "localhost")
+    topology = loads(both)
+    assert set(topology.hosts()) == {"H-00b1", "H-00c1"}
+    assert topology.left_out == ["descriptions of 3 nodes, which are no names of one node"]
+
+
+def test_rates_that_differ_at_the_ends_of_a_cable_are_said() -> None:
+    text = two_nodes()
+    topology = loads(text[: text.rindex("4x")] + "1xSDR\n")
+    assert topology.left_out == ["one of two rates of 1 cable, which differ at the ends"]
 
 
 def test_router_with_eight_ports_becomes_hfis_of_a_host() -> None:
@@ -170,5 +192,12 @@ def test_snapshot_has_rates_by_speed_and_width() -> None:
     assert [cable.link.rate_bps for cable in topology.cables] == [75e9]
     assert topology.nodes["sw"].ports == 36
     assert topology.nodes["sw"].guid == 0xA1
+    with pytest.raises(TopologyError, match="file: Node: port 1: LinkSpeedActive_Int 8, "):
+        loads(
+            f"<Snapshot><Nodes>{nodes}</Nodes></Snapshot>".replace("Int>2</LinkSpeed", "Int>8</LinkSpeed"),
+            "file",
+        )
+    with pytest.raises(TopologyError, match="LinkWidthActive_Int 'wide' is no number"):
+        loads(f"<Snapshot><Nodes>{node('0xb1', 1, 1, 'h1', 4).replace('>4<', '>wide<')}</Nodes></Snapshot>")
     with pytest.raises(TopologyError, match="To: node 0xc1 is not among the nodes"):
         loads(f"<Snapshot><Nodes>{nodes}</Nodes><Links>{links.replace('0xa1', '0xc1')}</Links></Snapshot>")

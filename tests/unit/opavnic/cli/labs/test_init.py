@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
@@ -102,6 +103,18 @@ def test_topology_file_becomes_a_lab_that_is_valid_and_what_is_left_out_is_said(
     assert [(host.guid, host.lid) for host in lab.hosts.values()] == [((0xB1,), (2,)), ((0xC1,), (0, 3))]
     assert (lab.fabric.topology.switches or {})["S-00a1"] == {"ports": 8, "guid": 0xA1}
     assert main(["init", "--from", "site.v2.ibnd"]) == 2, "it is there already"
+
+
+def test_packed_file_with_a_switch_and_a_host_called_as_the_managers_becomes_a_lab(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("site.ibnd.gz").write_bytes(gzip.compress(DUMP.replace("MF0;edge one:MQM8700/U1", "em").encode()))
+    assert main(["init", "--from", "site.ibnd.gz"]) == 0
+    lab = load_lab(Path("site.yaml"))
+    assert len(lab.hosts) == 3
+    assert "em" not in lab.hosts
+    assert main(["validate", "site.yaml"]) == 0
 
 
 @pytest.mark.parametrize(
