@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -38,13 +39,17 @@ def top(
     order: Annotated[
         Order, typer.Option("--sort", help="Order of the rows: by name, or busiest first.")
     ] = Order.NAME,
+    whole: Annotated[
+        bool, typer.Option("-a", "--all", help="List every VNIC and link, however many there are.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show the traffic on the VNICs and links of a running lab, per second, until Ctrl-C (or SIGTERM, SIGHUP).
 
     On a terminal: VNICs, links, drops and faults, sorted by any column (< >), filtered (/); Enter opens the flows of a
     VNIC or the virtual lanes of a link; f sets a fault, x cuts a link, d removes faults; ? lists the keys, q quits.
-    Elsewhere tables are printed for each interval, and --json prints one object for each, on one line. VNIC rates count
+    Elsewhere tables are printed for each interval, and --json prints one object for each, on one line. A table of more
+    than 64 rows lists what is not up and what is busiest; --all, -o csv and --json list everything. VNIC rates count
     the bits of Ethernet frames without FCS, link rates and flows those of 16B packets.
 
     \b
@@ -58,9 +63,10 @@ def top(
 
         looked_at = TopLab(lab)
         if not as_json and current_form() is Form.TABLE and is_screen():
-            _show_live(looked_at, interval, count, order)
+            _show_live(looked_at, interval, count, order, whole)
             return
-        show = _print_json if as_json else _print_csv if current_form() is Form.CSV else _print_plain
+        plain = partial(_print_plain, whole=whole)
+        show = _print_json if as_json else _print_csv if current_form() is Form.CSV else plain
         for found in _intervals(looked_at.state, lambda: _pause(interval), count):
             show(in_order(found, order))
 
@@ -84,7 +90,7 @@ def _pause(seconds: float) -> bool:
     return True
 
 
-def _show_live(lab: TopLab, delay: float, count: int | None, order: Order) -> None:
+def _show_live(lab: TopLab, delay: float, count: int | None, order: Order, whole: bool) -> None:
     """Show a live view; if `count` ends it, the last tables stay on the terminal."""
     from opavnic.cli.top.picture import Picture
     from opavnic.cli.top.screen import Screen
@@ -97,7 +103,7 @@ def _show_live(lab: TopLab, delay: float, count: int | None, order: Order) -> No
         for found in _intervals(lab.state, picture.wait, count):
             picture.take(found)
     if not picture.state.has_ended:
-        _print_plain(in_order(picture.found, order))
+        _print_plain(in_order(picture.found, order), whole=whole)
 
 
 def _print_json(found: Rates) -> None:
@@ -110,7 +116,7 @@ def _print_csv(found: Rates) -> None:
     print_records(data["links"])
 
 
-def _print_plain(found: Rates) -> None:
+def _print_plain(found: Rates, *, whole: bool) -> None:
     """Print tables without terminal control sequences, and an empty line."""
     from rich.console import Console
 
@@ -119,5 +125,5 @@ def _print_plain(found: Rates) -> None:
     console = Console(
         width=PLAIN_WIDTH, color_system=None, force_terminal=False, highlight=False, emoji=False
     )
-    console.print(TopView(found))
+    console.print(TopView(found, whole))
     print(flush=True)

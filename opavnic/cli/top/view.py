@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hfi_sim.base.text import visible
+from hfi_sim.base.text import counted, visible
 from opavnic.base.state import StateModel
-from opavnic.observe.rates import DropRate, Paces, Rates, pace_headings
+from opavnic.observe.rates import DropRate, Paces, Rates, load_of, pace_headings
 from opavnic.state.lab import UP, HostStatus, LinkStatus, VnicStatus
 
 _UNITS = ("", "k", "M", "G", "T", "P")
 _HEADER = "bold reverse"
 _TROUBLE = "red"
+_ROWS_SHOWN: Final = 64
+"""Rows that a table has as long as it lists everything. A longer one lists what is not up and what is busiest."""
 TROUBLES = frozenset({"drops"})
 """Counters that had better not grow."""
 
@@ -45,6 +48,8 @@ class TopView:
     """The rates of a lab in the given order, printable with rich: a head line and tables."""
 
     rates: Rates
+    whole: bool = False
+    """List every VNIC and link, however many there are."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         """Yield the head line and the tables, as rich's protocol requires."""
@@ -52,18 +57,28 @@ class TopView:
         for table in self._tables():
             yield Text()
             yield table.show()
+            if table.left_out:
+                yield Text(table.left_out)
 
     def _tables(self) -> list[_Rows]:
         rates = self.rates
+        most = max(len(rates.vnics), len(rates.links)) if self.whole else _ROWS_SHOWN
+        shown_vnics = _most_telling([(vnic.state, paces) for _, vnic, paces in rates.vnics], most)
         vnics = _measured(
             ("host", "vesw", "interface", "state"),
             VnicStatus,
-            [(_vnic_cells(host, vnic), paces) for host, vnic, paces in rates.vnics],
+            [
+                (_vnic_cells(host, vnic), paces)
+                for host, vnic, paces in map(rates.vnics.__getitem__, shown_vnics)
+            ],
+            _left_out(len(rates.vnics) - len(shown_vnics), "VNIC"),
         )
+        shown_links = _most_telling([(link.state, paces) for link, paces in rates.links], most)
         links = _measured(
             ("link", "state", "datapath"),
             LinkStatus,
-            [(_link_cells(link), paces) for link, paces in rates.links],
+            [(_link_cells(link), paces) for link, paces in map(rates.links.__getitem__, shown_links)],
+            _left_out(len(rates.links) - len(shown_links), "link"),
         )
         drops = _Rows(
             ("what was dropped", "reason"),
@@ -80,6 +95,8 @@ class _Rows:
     names: tuple[str, ...]
     numbers: tuple[str, ...]
     cells: Sequence[Sequence[Text]]
+    left_out: str = ""
+    """How many rows are not shown; empty if all are."""
 
     @property
     def size(self) -> int:
@@ -98,13 +115,30 @@ class _Rows:
 
 
 def _measured(
-    names: tuple[str, ...], model: type[StateModel], rows: Sequence[tuple[list[Text], Paces]]
+    names: tuple[str, ...], model: type[StateModel], rows: Sequence[tuple[list[Text], Paces]], left_out: str
 ) -> _Rows:
     return _Rows(
         names,
         tuple(pace_headings(model)),
         [[*cells, *_pace_cells(paces)] for cells, paces in rows],
+        left_out,
     )
+
+
+def _most_telling(rows: Sequence[tuple[str, Paces]], most: int) -> list[int]:
+    """Return which rows, each a state and paces, are shown, in their order: what is not up first, then the busiest."""
+    if len(rows) <= most:
+        return list(range(len(rows)))
+
+    def weight(number: int) -> tuple[bool, tuple[float, ...]]:
+        state, paces = rows[number]
+        return state != UP, load_of(paces)
+
+    return sorted(sorted(range(len(rows)), key=weight, reverse=True)[:most])
+
+
+def _left_out(count: int, what: str) -> str:
+    return f"and {counted(count, f'more {what}')}, less busy; see: opavnic top --all" if count else ""
 
 
 def _vnic_cells(host: HostStatus, vnic: VnicStatus) -> list[Text]:

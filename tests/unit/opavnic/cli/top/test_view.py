@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from io import StringIO
 
 import pytest
@@ -83,3 +84,13 @@ def test_tables_name_every_vnic_link_and_drop_counter_that_grew() -> None:
 def test_name_with_control_characters_does_not_reach_the_terminal() -> None:
     rates = measured(1, 0, 0, state="\x1b[31m[bold]")
     assert r"\x1b[31m[bold]" in printed(TopView(rates), width=140)[3]
+
+
+def test_long_table_lists_what_is_not_up_and_what_is_busiest_and_counts_the_rest() -> None:
+    rates = measured(200, 0, 0)
+    down = (rates.vnics[2][0], rates.vnics[2][1].model_copy(update={"state": "down"}), rates.vnics[2][2])
+    rates = replace(rates, vnics=(*rates.vnics[:2], down, *rates.vnics[3:]))
+    lines = printed(TopView(rates), width=200)
+    assert [line.split()[0] for line in lines[3:-1]] == ["h3", *(f"h{n}" for n in range(138, 201))]
+    assert lines[-1] == "and 136 more VNICs, less busy; see: opavnic top --all"
+    assert len(printed(TopView(rates, whole=True), width=200)) == 3 + 200
