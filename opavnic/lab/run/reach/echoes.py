@@ -33,6 +33,7 @@ from opavnic.lab.run.reach.plan import (
     Task,
     VnicPlace,
     plan,
+    room_beside_floods,
     room_for,
     tasks,
 )
@@ -213,6 +214,7 @@ class EchoRun:
         """The deadlines of what is on the way, by number, the earliest first."""
         self._unsent: deque[int] = deque()
         self._over = 0
+        self._most_room = room_beside_floods(self._places)
         self._taken = 0
         """Entries in a neighbour table that tasks may have made."""
         self._room = 0
@@ -252,7 +254,7 @@ class EchoRun:
         self._tables_at = now
         with contextlib.suppress(NetdevError):  # then there is little room, and no reason
             self._tables = next(iter(self._hosts.values())).neighbours.tables() if self._hosts else {}
-        self._room = room_for(self._tables.values(), self._taken)
+        self._room = min(room_for(self._tables.values(), self._taken), self._most_room)
 
     def _begin(self, task: Task) -> None:
         made = [

@@ -40,6 +40,8 @@ _MOST_PAIRS: Final = 10_000
 """Pairs of a virtual switch up to which all are asked: those of 141 VNICs."""
 _MOST_FLOODED: Final = 1 << 20
 """Frames of look-ups that all VNICs of a virtual switch together receive in a sample, roughly: everyone hears each."""
+_FLOODED_AT_ONCE: Final = 1 << 14
+"""Frames of look-ups that are on their way at a time, roughly: more are not taken in within the time of an answer."""
 _LEAST_DISTANCES: Final = 2
 Address = IPv4Address | IPv6Address
 
@@ -213,6 +215,12 @@ def room_for(tables: Iterable[NeighbourTable], own: int) -> int:
         free = max(table.soft_limit - others, (table.hard_limit - others) // 4)
         rooms.append(min(free, table.soft_limit // 2))
     return max(min(rooms, default=UNTOLD_ROOM), LEAST_ROOM)
+
+
+def room_beside_floods(places: Iterable[VnicPlace]) -> int:
+    """Return how many neighbours may be looked up at a time, each of them at all VNICs of its virtual switch."""
+    largest = max(Counter(place.vesw for place in places).values(), default=1)
+    return max(_FLOODED_AT_ONCE // largest, LEAST_ROOM)
 
 
 def _address(place: VnicPlace) -> Address | None:

@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 from hfi_sim.netdev.neighbours import NeighbourTable
 from opavnic.lab.file.loader import parse_lab
 from opavnic.lab.run.neighbour_limits import too_small
-from opavnic.lab.run.reach.plan import LEAST_ROOM, EchoKind, ProbeOutcome, VnicPlace, plan, room_for, tasks
+from opavnic.lab.run.reach.plan import (
+    LEAST_ROOM,
+    EchoKind,
+    ProbeOutcome,
+    VnicPlace,
+    plan,
+    room_beside_floods,
+    room_for,
+    tasks,
+)
 
 LAB = """
 name: many
@@ -81,6 +90,13 @@ def test_room_leaves_the_others_theirs(entries: int, own: int, hard: int) -> Non
     assert room >= LEAST_ROOM
     assert room <= max(LEAST_ROOM, hard // 4)
     assert room == LEAST_ROOM or others + room <= max(hard // 2, others + (hard - others) // 4)
+
+
+@given(st.integers(1, 5000))
+def test_large_virtual_switch_is_asked_in_rows_whose_look_ups_its_hosts_can_take_in(count: int) -> None:
+    room = room_beside_floods([place(1)] * count)
+    assert room >= LEAST_ROOM
+    assert room == LEAST_ROOM or room * count <= 1 << 14
 
 
 def test_full_table_is_the_reason_instead_of_no_answer() -> None:
