@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import ConfigDict
 
 from opavnic.base.state import StateModel
+
+if TYPE_CHECKING:
+    from vema.em.store.rows import StoredEvent
 
 
 class VeswStatus(StateModel):
@@ -111,6 +114,20 @@ class EmEvent(StateModel):
     vport_num: int | None
     vesw_id: int | None
     text: str
+
+    @classmethod
+    def of(cls, stored: StoredEvent) -> EmEvent:
+        """Return an event of the manager's database."""
+        event = stored.event
+        return cls(
+            number=stored.number,
+            time=stored.time,
+            kind=event.kind,
+            port=event.port,
+            vport_num=event.vport_num,
+            vesw_id=event.vesw_id,
+            text=event.text,
+        )
 
 
 class EmEvents(StateModel):

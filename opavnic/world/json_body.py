@@ -13,6 +13,7 @@ from typing import Any, Final, NoReturn
 from aiohttp import web
 
 from hfi_sim.base.errors import InputError
+from opavnic.base.errors import OpavnicError
 from opavnic.base.state import StateModel
 
 MAX_BODY: Final = 4 << 20
@@ -21,6 +22,7 @@ MAX_VALUES: Final = 300_000
 """Values in a request."""
 _AT_ONCE: Final = 64 << 10
 """Bytes of JSON that are parsed or written on the event loop in one go: about a millisecond of work."""
+_DIGITS: Final = 9
 _PIECES_AT_ONCE: Final = 256
 """Rows of an answer that are built before yielding to the event loop, short as they may be."""
 
@@ -52,6 +54,14 @@ async def json_object(request: web.Request) -> dict[str, Any]:
     if not isinstance(body, dict):
         raise InputError("the body is not a JSON object")
     return body
+
+
+def query_number(request: web.Request, name: str, default: int) -> int:
+    """Return a whole number of the query. Raises OpavnicError if it is none."""
+    text = request.query.get(name, str(default))
+    if not text.isdecimal() or len(text) > _DIGITS:
+        raise OpavnicError(f"{name}={text!r} is not a number")
+    return int(text)
 
 
 async def json_answer(data: StateModel | Mapping[str, Any]) -> web.Response:

@@ -91,6 +91,7 @@ class Faults:
         self._hooks: dict[str, _Hook] = {}
         self._crashed: dict[str, set[int]] = {}
         """The faults that hold down what is hooked under a name."""
+        self._handlers: list[Callable[[ActiveFault], None]] = []
         self._starters: dict[FaultKind, Callable[[ActiveFault], Callable[[], None]]] = {
             FaultKind.RATE: self._start_rate,
             FaultKind.LINK_DOWN: lambda fault: self._hold(links_of(fabric, fault.spec.on), fault),
@@ -119,6 +120,7 @@ class Faults:
         active = self._faults[number] = ActiveFault(number, spec, self.fabric.driver.count)
         if spec.after_s > 0:
             self._later(active, spec.after_s, lambda: self._begin(active))
+            self._notify(active)
         else:
             self._begin(active)
         return active
@@ -195,6 +197,11 @@ class Faults:
             for fault in self._faults.values()
         ]
 
+    def on_change(self, handler: Callable[[ActiveFault], None]) -> Callable[[], None]:
+        """Call `handler` with each fault whose state has changed; the returned function unsubscribes it."""
+        self._handlers.append(handler)
+        return lambda: self._handlers.remove(handler)
+
     def hook(
         self,
         name: str,
@@ -244,8 +251,8 @@ class Faults:
 
     def _begin(self, fault: ActiveFault) -> None:
         spec = fault.spec
-        fault.state = FaultState.ACTIVE
         fault.timers.clear()
+        self._enter(fault, FaultState.ACTIVE)
         log.info("%s begins: %s", fault.who, spec_text(spec))
         if spec.kind in PACKET_KINDS:
             fault.end = self._start_packets(fault)
@@ -260,7 +267,7 @@ class Faults:
 
     def _pause(self, fault: ActiveFault, last: bool) -> None:
         self._undo(fault)
-        fault.state = FaultState.OVER if last else FaultState.WAITING
+        self._enter(fault, FaultState.OVER if last else FaultState.WAITING)
 
     def _undo(self, fault: ActiveFault) -> None:
         end, fault.end = fault.end, None
@@ -274,7 +281,16 @@ class Faults:
             timer.cancel()
         fault.timers.clear()
         self._undo(fault)
-        fault.state = FaultState.OVER
+        self._enter(fault, FaultState.OVER)
+
+    def _enter(self, fault: ActiveFault, state: FaultState) -> None:
+        if fault.state is not state:
+            fault.state = state
+            self._notify(fault)
+
+    def _notify(self, fault: ActiveFault) -> None:
+        for handler in tuple(self._handlers):
+            handler(fault)
 
     # --- packets -------------------------------------------------------------------------------------------
 

@@ -35,7 +35,7 @@ from opavnic.state.em import (
     VportStatus,
 )
 from opavnic.world.em_node import down_text
-from opavnic.world.json_body import json_answer, json_body, json_object
+from opavnic.world.json_body import json_answer, json_body, json_object, query_number
 from opavnic.world.openapi import Api
 from opavnic.world.part import RunningPart
 from vema.base.types import EthLinkStatus
@@ -137,7 +137,7 @@ def em_routes(service: EthernetService, held: Callable[[], Sequence[int]]) -> li
         core = running()[1]
         shown = dict(core.vesws)
         if "vesw" in request.query:
-            vesw_id = _number(request, "vesw", 0)
+            vesw_id = query_number(request, "vesw", 0)
             if vesw_id not in core.vesws:
                 known = ", ".join(map(str, sorted(core.vesws))) or "none"
                 raise InputError(f"no virtual switch has id {vesw_id} (known: {known})")
@@ -155,7 +155,7 @@ def em_routes(service: EthernetService, held: Callable[[], Sequence[int]]) -> li
                 vesw_id=stored.counters.vesw_id,
                 **dict(stored.counters.values),  # type: ignore[arg-type]
             )
-            for stored in em.store.counters(limit=_number(request, "limit", 100))
+            for stored in em.store.counters(limit=query_number(request, "limit", 100))
         )
         return await json_answer({"counters": readings})
 
@@ -167,19 +167,8 @@ def em_routes(service: EthernetService, held: Callable[[], Sequence[int]]) -> li
     )
     async def events(request: web.Request) -> web.Response:
         em, _ = running()
-        after, limit = _number(request, "after", 0), _number(request, "limit", 100)
-        rows = (
-            EmEvent(
-                number=stored.number,
-                time=stored.time,
-                kind=stored.event.kind,
-                port=stored.event.port,
-                vport_num=stored.event.vport_num,
-                vesw_id=stored.event.vesw_id,
-                text=stored.event.text,
-            )
-            for stored in em.store.events(after=after, limit=limit)
-        )
+        after, limit = query_number(request, "after", 0), query_number(request, "limit", 100)
+        rows = map(EmEvent.of, em.store.events(after=after, limit=limit))
         return await json_answer({"events": rows})
 
     @Api("Read everything from every agent", "differences from the configuration", EmVerified)
@@ -217,13 +206,6 @@ def _judged(data: Any, now: EmSnapshot) -> tuple[Checked, list[str]]:
     """
     found = checked(data, now.roster)
     return found, preview(found.config, now)
-
-
-def _number(request: web.Request, name: str, default: int) -> int:
-    text = request.query.get(name, str(default))
-    if not text.isdecimal() or len(text) > 9:
-        raise OpavnicError(f"{name}={text!r} is not a number")
-    return int(text)
 
 
 def _port_name(core: EmCore, guid: int) -> str:
