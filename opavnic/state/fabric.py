@@ -39,6 +39,28 @@ class FaultAdded(FaultsSet):
     """Of the new one."""
 
 
+class ChangeStatus(StateModel):
+    """A link or a fault has come into a new state (`hfi_sim.fabric.faults.change_log.FabricChanged`)."""
+
+    number: int
+    time: float
+    """Seconds since 1970."""
+    kind: str
+    """link, fault."""
+    name: str
+    """The cable `a--b`, or the number of the fault."""
+    state: str
+    """up or down; waiting, active or over."""
+    text: str
+    """The fault as it was set; empty for a link."""
+
+
+class ChangesState(StateModel):
+    """What has happened to links and faults, oldest first."""
+
+    changes: list[ChangeStatus]
+
+
 class LaneStatus(StateModel):
     """A virtual lane of one direction of a link (`hfi_sim.engine.link.vl_counters.VlCounters`)."""
 
@@ -101,3 +123,5 @@ class TopologyState(StateModel):
     """A cycle of channels that wait for each other; empty: there is none."""
     lids: dict[str, int]
     """By HFI port."""
+    positions: dict[str, tuple[float, float]] = Field(default_factory=dict)
+    """Where the lab file has nodes drawn: to the right and down, in any unit; by name."""

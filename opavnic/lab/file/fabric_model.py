@@ -37,7 +37,9 @@ from opavnic.lab.file.sections import AlsoAccepts, Delay, OneOf
 from vema.base.sections import Rate, Section, Size, empty_is_default
 from vema.base.types import MAX_FABRIC_ID
 
+Coordinate = Annotated[float, Field(ge=-1e6, le=1e6)]
 Count = Annotated[int | None, Field(strict=True, ge=1)]
+Position = tuple[Coordinate, Coordinate]
 
 Share = Annotated[
     float,
@@ -242,5 +244,10 @@ class FabricModel(Section):
     topology: Annotated[TopologyModel, BeforeValidator(empty_is_default)] = TopologyModel()
     link: Annotated[LinkModel, BeforeValidator(empty_is_default)] = LinkModel()
     routing: Annotated[str, OneOf(*ENGINES)] = DEFAULT_ENGINE
+    positions: Annotated[
+        dict[str, Position], BeforeValidator(lambda value: {} if value is None else value)
+    ] = Field(default_factory=dict)
+    """Where the web view draws HFIs and switches: [to the right, down] in any unit, by name. Others stand below a
+    neighbour that has a position; without any, the shape decides."""
     descriptions: Annotated[str, Field(min_length=1, max_length=64)] = "%h %d"
     """What HFIs say of themselves (NodeDescription); %h: host, %d: hfi1_0, hfi1_1, ..., %n: its name in the lab."""

@@ -48,7 +48,7 @@ from opavnic.lab.file.members import (
 from opavnic.lab.file.name_rules import InterfaceName, LabName
 from opavnic.lab.file.sections import HOSTS_SCHEMA, MEMBERS_SCHEMA, AlsoAccepts, Schema
 from opavnic.lab.file.spread import FREE_KEYS, spread_lab
-from opavnic.lab.file.topology import cut_off, lab_topology, port_guids
+from opavnic.lab.file.topology import cut_off, lab_topology, port_guids, position_problems
 from opavnic.lab.file.uplink_model import Uplink, uplink_problems
 from opavnic.world.em_node import EM_NODE
 from opavnic.world.host_backends.given import interface_name
@@ -492,6 +492,7 @@ def fabric_problems(model: LabModel) -> list[Problem]:
         return problems
     ports = dict.fromkeys(port.name for vesw in model.vesws for port in model.members_of(vesw))
     problems = _reach_problems(model, cut_off(topology, ports, EM_NODE))
+    problems += position_problems(model.fabric, topology)
     return problems if faults is None else problems + _fault_problems(model, faults)
 
 

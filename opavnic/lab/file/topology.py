@@ -6,10 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.fabric.topology import SHAPES, NodeKind, Topology, generate
 from hfi_sim.fabric.topology.explicit import from_data, host_nodes
 from opavnic.lab.file.fabric_model import EXPLICIT, FabricModel
+from vema.em.desired.problems import Problem
 
 if TYPE_CHECKING:
     from opavnic.lab.file.model import Host
@@ -58,6 +60,15 @@ def _explicit(fabric: FabricModel, hosts: Mapping[str, Host], first: Sequence[st
     config = fabric.link.config()
     topology.cables[spare:] = [replace(cable, link=config) for cable in topology.cables[spare:]]
     return topology
+
+
+def position_problems(fabric: FabricModel, topology: Topology) -> list[Problem]:
+    """Return a problem for each position of something that the fabric does not have."""
+    return [
+        Problem(("fabric", "positions", name), unknown_name("HFI or switch", name, topology.nodes))
+        for name in fabric.positions
+        if name not in topology.nodes
+    ]
 
 
 def port_guids(fabric: FabricModel, hosts: Mapping[str, Host], first: Sequence[str] = ()) -> dict[int, str]:

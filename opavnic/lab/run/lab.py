@@ -341,7 +341,11 @@ class Lab:
         remote = None if self.share is None else self.share.remote_machines
         if self.share is not None:
             own["programs on other machines"] = ProgramRoutes(self.share.programs)
-        own |= {"fabric": FabricRoutes(world, self.model.name, remote), "capture": Captures(world, remote)}
+        positions = self.model.fabric.positions
+        own |= {
+            "fabric": FabricRoutes(world, self.model.name, remote, positions),
+            "capture": Captures(world, remote),
+        }
         if world.managed_by == "external":
             pkeys = {vesw.name: vesw.pkey for vesw in self.model.vesws}
             await self.parts.start_own("fabric manager", fabric_management(world, pkeys))

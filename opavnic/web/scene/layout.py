@@ -1,14 +1,15 @@
 """Where the nodes of a fabric are drawn in a browser, and how large, so that they stay apart: 200 hosts, too. Pure.
 
 Trees are drawn in layers over the whole area; where the hosts do not fit beside each other, those of a switch stand in
-columns below it. Everything else is on a circle, as in other drawings.
+columns below it. Everything else is on a circle, as in other drawings. Where the lab file gives positions, those hold.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 from hfi_sim.fabric.topology.draw import Position, layers, picture
@@ -25,6 +26,8 @@ _NAMED: Final = 36.0
 """Width from one node to the next that leaves room for a name."""
 _LINE: Final = 18.0
 """Height from one host in a column to the next."""
+_BELOW: Final = 70.0
+"""Height from a node with a position to what stands below it without one."""
 _COLUMNS_HEIGHT: Final = 280.0
 
 Size = tuple[float, float]
@@ -38,10 +41,48 @@ class Layout:
     size: dict[str, Size]
 
 
-def layout(topology: Topology) -> Layout:
-    """Return where to draw each node, and how large."""
+def layout(topology: Topology, given: Mapping[str, Position] = MappingProxyType({})) -> Layout:
+    """Return where to draw each node, and how large. Args: given: positions in any unit, of some nodes or none."""
+    if given := {name: at for name, at in given.items() if name in topology.nodes}:
+        return _given(topology, given)
     found = layers(topology)
     return _circle(topology) if found is None else _tree(topology, found)
+
+
+def _given(topology: Topology, given: Mapping[str, Position]) -> Layout:
+    """Draw nodes where the lab file has them, and each other one in a row below a neighbour that is drawn."""
+    at, graph = dict(given), topology.graph()
+    left, top = (min(place[axis] for place in at.values()) for axis in (0, 1))
+    wide, high = (max(place[axis] for place in at.values()) - least for axis, least in ((0, left), (1, top)))
+    scale = min(WIDTH / wide if wide else math.inf, HEIGHT / high if high else math.inf)
+    scale = scale if scale < math.inf else 1.0
+    at = {name: ((x - left) * scale, (y - top) * scale) for name, (x, y) in at.items()}
+    while left_over := [name for name in topology.nodes if name not in at]:
+        rows: dict[str, list[str]] = {}
+        for name in left_over:
+            if home := next((far for far in graph.adj[name] if far in at), ""):
+                rows.setdefault(home, []).append(name)
+        if not rows:  # no cable joins them to what has a position
+            rows = {"": left_over}
+        for home, names in rows.items():
+            x, y = at.get(home, (WIDTH / 2, HEIGHT))
+            at |= {
+                name: (x + (index - (len(names) - 1) / 2) * (_WIDEST + _GAP), y + _BELOW)
+                for index, name in enumerate(names)
+            }
+    return Layout(at, dict.fromkeys(at, (_room(at), _HIGHEST)))
+
+
+def _room(at: Mapping[str, Position]) -> float:
+    """Return how wide all nodes may be: those at one height stay apart."""
+    nearest = _WIDEST + _GAP
+    ordered = sorted(at.values(), key=lambda place: place[1])
+    for index, (x, y) in enumerate(ordered):
+        for other_x, other_y in ordered[index + 1 :]:
+            if other_y - y >= _HIGHEST:
+                break
+            nearest = min(nearest, abs(other_x - x) or nearest)
+    return max(nearest - _GAP, _SMALLEST)
 
 
 def _circle(topology: Topology) -> Layout:

@@ -137,7 +137,7 @@ class Drawing:
     def of(cls, answer: TopologyState) -> Drawing:
         """Make the drawing of a topology."""
         topology = loads(answer.ibnetdiscover)
-        return cls(topology, layout(topology))
+        return cls(topology, layout(topology, answer.positions))
 
 
 def scene(drawing: Drawing, fabric: TopologyState, faults: FaultsSet, found: Rates) -> Scene:

@@ -5,22 +5,35 @@ POST /faults           {"fault": "loss on h1 20%"}: set one
 POST /faults/remove    {"number": 3}; {"number": null} removes all
 GET  /topology         the fabric as ibnetdiscover text, links that are down, the routing engine, possible deadlocks
 GET  /routes?from=h1&to=h2   the ways that the tables of the switches say, and the lanes of each link on them
+GET  /changes?after=12       what has happened to links and faults since the change of that number
 GET  /lanes?on=h1--sw0       what each virtual lane has carried and holds now; on: a place, as of a fault
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
+from dataclasses import asdict
 from types import MappingProxyType
 
 from aiohttp import web
 
 from hfi_sim.base.errors import FaultError
 from hfi_sim.fabric.faults import parse_fault, spec_text
+from hfi_sim.fabric.faults.change_log import CHANGES_KEPT, ChangeLog
 from hfi_sim.fabric.faults.manager import Faults
-from opavnic.state.fabric import FaultAdded, FaultsSet, LanesState, RoutesState, TopologyState
+from hfi_sim.fabric.topology.draw import Position
+from opavnic.state.fabric import (
+    ChangesState,
+    ChangeStatus,
+    FaultAdded,
+    FaultsSet,
+    LanesState,
+    RoutesState,
+    TopologyState,
+)
 from opavnic.world.fabric_views import FAULTS, LANES, ROUTES, TOPOLOGY, FabricView, Model
-from opavnic.world.json_body import json_answer, json_object
+from opavnic.world.json_body import json_answer, json_object, query_number
 from opavnic.world.openapi import Api
 from opavnic.world.part import RunningPart
 from opavnic.world.remote_machines import RemoteMachines
@@ -30,14 +43,23 @@ from opavnic.world.world import World
 class FabricRoutes(RunningPart):
     """Shows the fabric of a world, and injects faults on request."""
 
-    def __init__(self, world: World, name: str, remote: RemoteMachines | None = None) -> None:
-        """Prepare.
+    def __init__(
+        self,
+        world: World,
+        name: str,
+        remote: RemoteMachines | None = None,
+        positions: Mapping[str, Position] = MappingProxyType({}),
+    ) -> None:
+        """Prepare, and begin to write down what happens.
 
-        Args:  name: of the lab. remote: the other machines that carry parts of the fabric.
+        Args:  name: of the lab. remote: the other machines that carry parts of the fabric. positions: where nodes are
+               drawn, by name.
         """
         self._remote = remote
         self._world = world
         self._name = name
+        self._positions = dict(positions)
+        self._changes = ChangeLog(world.fabric, world.faults, time.time)
 
     def routes(self) -> list[web.RouteDef]:
         return [
@@ -47,6 +69,7 @@ class FabricRoutes(RunningPart):
             web.get("/topology", self._get_topology),
             web.get("/routes", self._get_routes),
             web.get("/lanes", self._get_lanes),
+            web.get("/changes", self._get_changes),
         ]
 
     async def _look(self, view: FabricView[Model], query: Mapping[str, str] = MappingProxyType({})) -> Model:
@@ -92,7 +115,19 @@ class FabricRoutes(RunningPart):
         TopologyState,
     )
     async def _get_topology(self, _: web.Request) -> web.Response:
-        return await json_answer(await self._look(TOPOLOGY, {"name": self._name}))
+        found = await self._look(TOPOLOGY, {"name": self._name})
+        return await json_answer(found.model_copy(update={"positions": self._positions}))
+
+    @Api(
+        "What has happened to links and faults",
+        "changes, oldest first; a lab keeps the last 10,000",
+        ChangesState,
+        query={"after": "number of a change", "limit": "how many"},
+    )
+    async def _get_changes(self, request: web.Request) -> web.Response:
+        after, limit = query_number(request, "after", 0), query_number(request, "limit", CHANGES_KEPT)
+        rows = (ChangeStatus(**asdict(change)) for change in self._changes.after(after, limit))
+        return await json_answer({"changes": rows})
 
     @Api(
         "The ways between two hosts, as the tables of the switches have them",

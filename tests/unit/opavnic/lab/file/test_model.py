@@ -237,6 +237,10 @@ def test_apps_beside_a_fabric_manager_are_refused() -> None:
             ("vesws:", "fabric: {link: {rate: 100X}}\nvesws:"),
             "lab.yaml:3: fabric.link.rate: '100X' is not a rate such as 100G, 25G or 800M (bits per second)",
         ),
+        (
+            ("vesws:", "fabric: {positions: {h1: [0, 1], h22: [2, 1]}}\nvesws:"),
+            'lab.yaml:3: fabric.positions.h22: no HFI or switch is called "h22" (known: em, h1, h2, sw0; nearest: h2)',
+        ),
     ],
 )
 def test_mistake_is_told_with_line_and_path(change: tuple[str, str], problem: str) -> None:

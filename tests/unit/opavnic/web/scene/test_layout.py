@@ -62,3 +62,26 @@ def test_what_is_no_tree_is_within_the_area_and_its_boxes_shrink_with_it() -> No
     drawn = layout(generate("torus", dims=(10, 10), hosts_per_switch=2))
     assert all(0 <= x <= WIDTH and 0 <= y <= HEIGHT for x, y in drawn.at.values())
     assert len(overlaps(drawn)) < len(drawn.at) / 4
+
+
+def test_given_positions_hold_and_others_stand_below_their_neighbours() -> None:
+    """In the proportions of the lab file, over the whole area."""
+    given = {
+        "spine0": (0.0, 0.0),
+        "spine1": (4.0, 0.0),
+        "leaf0": (0.0, 2.0),
+        "leaf1": (4.0, 2.0),
+        "gone": (9.0, 9.0),
+    }
+    drawn = layout(generate("clos", leaves=2, spines=2, hosts_per_leaf=2), given)
+    assert (drawn.at["spine0"], drawn.at["leaf1"]) == ((0.0, 0.0), (WIDTH, WIDTH / 2))
+    assert drawn.at["h1"][1] > drawn.at["leaf0"][1]
+    assert "gone" not in drawn.at
+    assert overlaps(drawn) == []
+
+
+def test_nodes_with_positions_close_to_each_other_are_narrow_enough() -> None:
+    drawn = layout(
+        generate("single-switch", hosts=40), {f"h{number}": (float(number), 1.0) for number in range(1, 41)}
+    )
+    assert overlaps(drawn) == []
