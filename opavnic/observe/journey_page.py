@@ -19,7 +19,7 @@ from opavnic.observe.journeys import Hop, Journey
 
 _WIDTH, _ROW, _BITS, _LEFT, _TOP = 1120, 46, 64, 50, 18
 _FILL: Final = ("#dbe9f4", "#e8f1e4", "#f6ecd8", "#efe3f0")
-_NODE, _LINK, _LOST = "#2f6f9f", "#8a97a5", "#c0392b"
+_NODE, _LINK, _LOST, _TIME = "#2f6f9f", "#8a97a5", "#c0392b", "#5b6671"
 _STEP, _BOX, _HEIGHT = 190, 96, 92
 
 
@@ -99,7 +99,8 @@ def way_svg(journey: Journey) -> str:
         said += "" if hop.drop is None else f" ✕ {hop.drop}"
         above = -6 if hop.drop is None else 24
         parts.append(
-            f'<text x="{(x + far_x) / 2}" y="{(y + far_y) / 2 + above}" text-anchor="middle" fill="{colour}">'
+            f'<text x="{(x + far_x) / 2}" y="{(y + far_y) / 2 + above}" text-anchor="middle" '
+            f'fill="{_TIME if hop.drop is None else _LOST}">'
             f"<title>{xml_text(hop.direction)}</title>{xml_text(said)}</text>"
         )
     for node, (x, y) in at.items():
@@ -138,7 +139,9 @@ def header_svg(fields: Sequence[DescribedField]) -> str:
         for line, text in enumerate((found.name, value)):
             if len(text) * 6.2 <= wide:
                 middle, at = x + wide / 2, y + 16 + 14 * line
-                parts.append(f'<text x="{middle:.1f}" y="{at}" text-anchor="middle">{xml_text(text)}</text>')
+                parts.append(
+                    f'<text x="{middle:.1f}" y="{at}" text-anchor="middle" fill="#000">{xml_text(text)}</text>'
+                )
         parts.append("</g>")
     return "\n".join([*parts, "</svg>"])
 

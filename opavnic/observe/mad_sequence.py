@@ -21,7 +21,7 @@ from opavnic.observe.journeys import Journey
 MESSAGES_DRAWN: Final = 400
 """The last messages that are drawn."""
 _LANE, _ROW, _LEFT, _TOP, _FOOT = 190, 26, 110, 44, 16
-_REQUEST, _RESPONSE, _TRAP, _WRONG, _LINE = "#2f6f9f", "#4d8a3d", "#b8860b", "#c0392b", "#c8cfd6"
+_REQUEST, _RESPONSE, _TRAP, _WRONG, _LINE = "#2f6f9f", "#3f7332", "#8a6508", "#c0392b", "#c8cfd6"
 KEY: Final = (
     "Solid: requests. Dashed: responses. Dotted: traps, reports. Red: status not 0, or lost (a cross)."
 )

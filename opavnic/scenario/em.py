@@ -14,6 +14,7 @@ from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.wire.mad.header import Method
 from opavnic.scenario.hosts import ScenarioError, ScenarioHost, ScenarioVnic, member_name
 from opavnic.scenario.managers import BEST, CONVERGENCE_S, Converging, EmStandby, Manager, cut_short
+from opavnic.state.em import EmEvent
 from opavnic.world.em_node import EM_NODE, down_text
 from opavnic.world.host_backends.given import VnicKey
 from vema.attributes.attr_id import AttrId
@@ -25,6 +26,7 @@ from vema.em.desired.desired import EmConfig, EmConfigError, parse_config
 from vema.em.desired.election import Role
 from vema.em.desired.mac_tables import EMPTY
 from vema.em.service.service import EthernetService
+from vema.em.store.database import EVENTS_KEPT
 
 if TYPE_CHECKING:
     from opavnic.scenario.scenario import Scenario
@@ -62,6 +64,11 @@ class ScenarioEm:
     @property
     def _managers(self) -> list[Manager]:
         return [self._first, *(standby.manager for standby in self._standbys)]
+
+    @property
+    def events(self) -> list[EmEvent]:
+        """What the manager has written down, oldest first; of several, the master."""
+        return list(map(EmEvent.of, self.service.store.events(limit=EVENTS_KEPT)))
 
     # --- life ----------------------------------------------------------------------------------------------
 

@@ -1,5 +1,5 @@
-"""A page about one test: fabric, packets by time and place, lost ones hop by hop, MADs as a sequence diagram, faults,
-drops, events.
+"""A page about one test: fabric, what happened over time, packets by time and place, lost ones hop by hop, MADs as a
+sequence diagram, faults, drops, events.
 
 Text of tests, programs and packets is escaped.
 """
@@ -7,7 +7,8 @@ Text of tests, programs and packets is escaped.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
 
 from hfi_sim.base.text import xml_text
 from hfi_sim.fabric.topology import Topology
@@ -20,6 +21,9 @@ from opavnic.observe.journeys import journeys
 from opavnic.observe.mad_page import mad_parts
 from opavnic.observe.mad_sequence import messages
 from opavnic.observe.packet_page import way_parts
+from opavnic.observe.timeline import Rate, marks_of_changes, marks_of_events, timeline_data, timeline_html
+from opavnic.state.fabric import ChangeStatus
+from opavnic.world.em_node import EM_NODE
 
 if TYPE_CHECKING:
     from hfi_sim.fabric.trace import TracedPacket
@@ -27,13 +31,14 @@ if TYPE_CHECKING:
 
 PACKETS_DRAWN: Final = 2000
 """The last packets of a test that are drawn; the packet file has more."""
+RATE_STEPS: Final = 400
 PLACES_DRAWN: Final = 48
 LOST_DRAWN: Final = 20
 MADS_DECODED: Final = 100
 """The last MADs of a test whose fields are on the page."""
 _WIDTH, _ROW, _LEFT, _TOP, _BOTTOM = 1100, 18, 190, 10, 30
 _TICKS: Final = 8
-_COLOURS: Final[dict[int, str]] = {L4.ETHERNET: "#2f6f9f", L4.FM: "#4d8a3d"}
+_COLOURS: Final[dict[int, str]] = {L4.ETHERNET: "#2f6f9f", L4.FM: "#3f7332"}
 _OTHER, _DROPPED = "#7f6a9a", "#c0392b"
 
 
@@ -49,10 +54,11 @@ def html_report(scenario: Scenario, name: str, outcome: str, failure: str, repea
     ]
     if failure:
         lines = "\n".join(map(xml_text, failure.expandtabs().splitlines()))
-        parts += ["<h2>Failure</h2>", f"<pre>{lines}</pre>"]
+        parts += ["<h2>Failure</h2>", f'<pre tabindex="0">{lines}</pre>']
     seen = journeys(scenario.trace.records)
     lost = [journey for journey in seen if journey.dropped is not None]
     parts += ["<h2>Fabric</h2>", drawing(_topology(scenario), "fabric")]
+    parts += ["<h2>What happened</h2>", *timeline_html(_over_time(scenario))]
     parts += ["<h2>Packets by time and place</h2>", *_packets(scenario)]
     parts += ["<h2>Packets that were lost, hop by hop</h2>", *way_parts(lost, LOST_DRAWN)]
     parts += ["<h2>MADs</h2>", *mad_parts(messages(seen), MADS_DECODED)]
@@ -65,6 +71,35 @@ def html_report(scenario: Scenario, name: str, outcome: str, failure: str, repea
 def _topology(scenario: Scenario) -> str:
     svg = as_svg(Topology.of_fabric(scenario.fabric), is_down=scenario.links_down.__contains__)
     return svg.partition("?>\n")[2]  # without the declaration of an XML document
+
+
+# --- over time ---------------------------------------------------------------------------------------------
+
+
+def _over_time(scenario: Scenario) -> dict[str, Any]:
+    """Return states, events and rates: virtual seconds."""
+    changes = [ChangeStatus(**asdict(change)) for change in scenario.changes]
+    marks = [*marks_of_changes(changes, EM_NODE), *marks_of_events(scenario.em_events)]
+    return timeline_data(marks, _rates(scenario), scenario.clock.time(), virtual=True)
+
+
+def _rates(scenario: Scenario) -> dict[str, Rate]:
+    """Return what entered links, and what was lost, in RATE_STEPS steps of the scenario."""
+    records = list(scenario.trace.records)
+    if not records:
+        return {}
+    begin = records[0].time_s
+    step = max(scenario.clock.time() - begin, 1e-6) / RATE_STEPS
+    bits, drops = [0.0] * (RATE_STEPS + 1), [0.0] * (RATE_STEPS + 1)
+    for record in records:
+        at = min(int((record.time_s - begin) / step), RATE_STEPS)
+        bits[at] += 8 * len(record.packet) / step
+        drops[at] += (record.drop is not None) / step
+    moments = [begin + step * index for index in range(RATE_STEPS + 1)]
+    return {
+        "entering links": Rate("bit/s", list(zip(moments, bits, strict=True))),
+        "drops": Rate("packets/s", list(zip(moments, drops, strict=True))),
+    }
 
 
 # --- packets -----------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from hfi_sim.base.types import ETH_MTU_MAX
 from hfi_sim.engine.api import EngineFactory
 from hfi_sim.engine.link.config import PLAIN_LINK, LinkConfig
 from hfi_sim.engine.python import PythonEngine
+from hfi_sim.fabric.faults.change_log import ChangeLog
 from hfi_sim.fabric.topology import Cable, Topology
 from hfi_sim.fabric.topology.model import parse_end
 from hfi_sim.fabric.trace import Trace
@@ -32,6 +33,7 @@ from opavnic.scenario.link_layer import LinkLayer, MemoryLink
 from opavnic.scenario.mad import ScenarioSimulator
 from opavnic.scenario.tap_backend import TapBackend
 from opavnic.scenario.timeline import Timeline
+from opavnic.state.em import EmEvent
 from opavnic.world.host_backends.given import VnicKey
 from opavnic.world.wiring import lay, link_at, port_at, take_away
 from opavnic.world.world import World
@@ -93,7 +95,9 @@ class Scenario:
         self.subnet_manager = self.world.subnet_manager
         self.faults = self.world.faults
         self.trace = Trace(self.fabric)
-        self._at_end: tuple[list[dict[str, Any]], frozenset[str]] | None = None
+        self.changes = ChangeLog(self.fabric, self.faults, self.clock.time)
+        """What has happened to links and faults."""
+        self._at_end: tuple[list[dict[str, Any]], frozenset[str], list[EmEvent]] | None = None
         with self.timeline.recording():
             self.subnet_manager.sweep()
         self.hosts = Hosts(
@@ -169,7 +173,7 @@ class Scenario:
             self.check()
 
     async def _close(self, error: BaseException | None) -> None:
-        self._at_end = self.fault_log, self.links_down
+        self._at_end = self.fault_log, self.links_down, self.em_events
         failed = "; ".join(await self.world.close())
         if failed and error is None:
             raise ScenarioError(f"the scenario failed to stop: {failed}")
@@ -187,6 +191,13 @@ class Scenario:
         if self._at_end is not None:
             return self._at_end[1]
         return frozenset(link.name for link in self.fabric.links if not link.up)
+
+    @property
+    def em_events(self) -> list[EmEvent]:
+        """The events of the Ethernet Manager, oldest first: now, or at the end of the scenario."""
+        if self._at_end is not None:
+            return self._at_end[2]
+        return [] if self._em is None else self._em.events
 
     def check(self) -> None:
         """Check that packets are conserved, that no callback raised, and that no task or namespace is left.

@@ -5,16 +5,21 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Iterator
+from functools import partial
+from importlib.resources import files
 from typing import Final
 from urllib.parse import urlencode
 
 import uvicorn
 from fastapi import FastAPI, HTTPException
+from fastapi.middleware.gzip import GZipMiddleware
 from fastapi.responses import StreamingResponse
 from nicegui import ui
 
 from opavnic.lab.file.errors import LabError
 from opavnic.observe.capture_copy import NUMBER_HEADER
+from opavnic.observe.html_page import COLOURS, PARTS_STYLE
+from opavnic.observe.timeline import SCRIPT
 from opavnic.web.guard import Guard
 from opavnic.web.pages.fabric import FabricPage
 from opavnic.web.pages.packets import PacketsPage, mads_page
@@ -25,6 +30,9 @@ from opavnic.web.pages.vnics import vnic_page, vnics_page
 from opavnic.web.pages.watch import Watch
 
 CAPTURE_MAX_S: Final = 3600
+STYLE: Final = files("opavnic.web.pages").joinpath("style.css").read_text()
+_PATIENCE_S: Final = 60.0
+"""How long a page may wait for the first look at its lab."""
 _CHUNK: Final = 1 << 16
 
 
@@ -63,42 +71,54 @@ def application(watch: Watch, lab: str) -> FastAPI:
         answer.headers["content-disposition"] = f'attachment; filename="{lab}.pcapng"'
         return answer
 
-    @ui.page("/")
-    def fabric() -> None:
-        FabricPage(watch)
+    page = partial(ui.page, response_timeout=_PATIENCE_S)
 
-    @ui.page("/vnics")
-    def vnics() -> None:
-        vnics_page(watch)
+    @page("/")
+    async def fabric() -> None:
+        await FabricPage(watch).look()
 
-    @ui.page("/vnic/{host}/{interface}")
-    def vnic(host: str, interface: str) -> None:
-        vnic_page(watch, host, interface)
+    @page("/vnics")
+    async def vnics() -> None:
+        await vnics_page(watch)()
 
-    @ui.page("/packets")
-    def packets() -> None:
-        PacketsPage(watch)
+    @page("/vnic/{host}/{interface}")
+    async def vnic(host: str, interface: str) -> None:
+        await vnic_page(watch, host, interface)()
 
-    @ui.page("/mads")
-    def mads() -> None:
-        mads_page(watch)
+    @page("/packets")
+    async def packets() -> None:
+        await PacketsPage(watch).look()
 
-    @ui.page("/timeline")
-    def timeline() -> None:
-        timeline_page(watch)
+    @page("/mads")
+    async def mads() -> None:
+        await mads_page(watch)()
 
-    @ui.page("/part/{name}")
-    def part(name: str) -> None:
+    @page("/timeline")
+    async def timeline() -> None:
+        await timeline_page(watch)()
+
+    @page("/part/{name}")
+    async def part(name: str) -> None:
         found = {page.name: page for page in watch.part_pages}
         if name not in found:
             raise HTTPException(404, f"no package installed here has a page {name!r}")
-        PartView(watch, found[name])
+        await PartView(watch, found[name]).look()
 
-    @ui.page("/parts")
-    def parts() -> None:
-        parts_page(watch)
+    @page("/parts")
+    async def parts() -> None:
+        await parts_page(watch)()
 
-    ui.run_with(app, title=f"{lab} - opavnic", language="en-US", show_welcome_message=False)
+    ui.add_css(COLOURS + PARTS_STYLE + STYLE, shared=True)
+    ui.add_head_html(f"<script>{SCRIPT}</script>", shared=True)
+    ui.run_with(
+        app,
+        title=f"{lab} - opavnic",
+        language="en-US",
+        dark=None,
+        tailwind=False,
+        gzip_middleware_factory=partial(GZipMiddleware, compresslevel=1),
+        show_welcome_message=False,
+    )
     return app
 
 

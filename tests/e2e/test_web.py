@@ -175,11 +175,59 @@ def test_mads_of_a_change_are_a_sequence_that_leads_to_their_fields(
     assert barriers(page) == []
 
 
+WIDTHS = ((1400, 900), (390, 844), (3840, 2160))
+"""Pixels of a window, a phone and a large screen."""
+
+
 @pytest.mark.parametrize("path", PATHS)
 def test_page_keeps_nobody_out(page: Page, url: str, path: str) -> None:
-    """axe-core finds nothing serious."""
+    """axe-core finds nothing serious, light and dark, and nothing is beside the window."""
     go(page, url, path, "web")
-    page.wait_for_function("document.querySelectorAll('canvas, table, label, p, div').length > 10")
+    page.wait_for_function("document.querySelectorAll('canvas, svg, table, label, p, div').length > 10")
+    for width, height in WIDTHS:
+        page.set_viewport_size({"width": width, "height": height})
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    for colours in ("light", "dark"):
+        page.emulate_media(color_scheme=colours)
+        page.wait_for_function(f"document.body.classList.contains('body--{colours}')")
+        assert barriers(page) == []
+
+
+def test_colours_that_a_person_chooses_are_those_of_the_next_page_too(page: Page, url: str) -> None:
+    for chosen in ("system", "light"):
+        page.get_by_role("button", name=f"Colours: {chosen}").click()
+    page.wait_for_function("document.cookie.includes('opavnic-colours=dark')")
+    go(page, url, "/vnics", "web")
+    page.get_by_role("button", name="Colours: dark").wait_for()
+    page.wait_for_function("document.body.classList.contains('body--dark')")
+
+
+def test_node_that_is_clicked_is_chosen(page: Page) -> None:
+    page.get_by_test_id("fabric").locator("text", has_text="h2").first.click(force=True)
+    page.get_by_role("region", name="What is chosen").get_by_text("h2", exact=True).wait_for()
+
+
+def test_timeline_says_at_the_keyboard_what_was_so_when_a_link_was_cut(
+    page: Page, url: str, program: Program
+) -> None:
+    assert program("fault", "add", "link-down on h2:1--sw0:3").returncode == 0
+    assert program("fault", "clear").returncode == 0
+    wait_for_ping(program)
+    go(page, url, "/timeline", "web")
+    moment = page.get_by_role("slider")
+    now = page.get_by_test_id("timeline").get_by_text("UTC, now")
+    now.wait_for()
+    moment.focus()
+    link_was_down = page.get_by_test_id("timeline").get_by_text("link h2:1--sw0:3: down, since")
+    for _ in range(100):
+        page.keyboard.press("PageUp")
+        if link_was_down.is_visible():
+            break
+    link_was_down.wait_for()
+    assert "1 faults active" in (moment.get_attribute("aria-valuetext") or "")
+    page.keyboard.press("+")
+    page.get_by_label("Only with").fill("no such thing")
+    page.get_by_test_id("timeline").get_by_text("nothing has this text").wait_for()
     assert barriers(page) == []
 
 

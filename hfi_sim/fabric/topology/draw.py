@@ -22,7 +22,7 @@ _LABELLED_CABLES = 64
 """Cables up to which ports and rates are written beside each; of more, they are told where the pointer is."""
 _PORT_AT = 0.28
 _LABEL_COLOUR, _DOWN_COLOUR = "#555", "#c0392b"
-_COLOURS = {NodeKind.SWITCH: "#2f6f9f", NodeKind.HFI: "#4d8a3d"}
+_COLOURS = {NodeKind.SWITCH: "#2f6f9f", NodeKind.HFI: "#3f7332"}
 
 Position = tuple[float, float]
 Mark = Callable[[str], bool]

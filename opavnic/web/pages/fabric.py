@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Any, Final
 from urllib.parse import urlencode
 
 from nicegui import ui
-from nicegui.events import EChartPointClickEventArguments
+from nicegui.events import EChartPointClickEventArguments, GenericEventArguments
 
 from opavnic.lab.file.errors import LabError
 from opavnic.state.fabric import RoutesState
-from opavnic.web.pages.frame import frame
+from opavnic.web.pages.frame import Look, frame
 from opavnic.web.pages.redraw import redraw
 from opavnic.web.pages.side import Side
 from opavnic.web.pages.watch import Watch
@@ -21,13 +20,21 @@ from opavnic.web.scene.levels import LEVELS
 from opavnic.web.scene.scene import LinkView, NodeView, Scene
 
 ALL: Final = "all virtual switches"
+_LARGEST: Final = 4.0
+_SCALE: Final = "fabric-scale"
+_TELL_SCALE: Final = (
+    "const zoom = () => +getComputedStyle(document.documentElement).getPropertyValue('--zoom');"
+    f"const tell = () => {{ if (zoom() != window.toldZoom) emitEvent('{_SCALE}', window.toldZoom = zoom()) }};"
+    "if (!window.toldZoom) { window.toldZoom = 1; addEventListener('resize', tell) } tell()"
+)
+"""Has the browser say how much larger than on a small screen print is to be: of what is drawn, this side knows."""
 
 
 def _legend() -> None:
     """Say what the lines and signs of the drawing mean."""
-    with ui.row().classes("gap-x-4 gap-y-1 text-sm").props('role=note aria-label="Legend"'):
+    with ui.row().classes("legend").props('role=note aria-label="Legend"'):
         for level in LEVELS:
-            with ui.row().classes("gap-1 items-center"):
+            with ui.row():
                 ui.element("span").style(f"width:24px;height:{level.width}px;background:{level.colour}")
                 ui.label(level.text)
         ui.label("bit/s, by direction")
@@ -48,29 +55,32 @@ class FabricPage:
         self._chosen: LinkView | NodeView | None = None
         self._path: list[HopView] = []
         self._route: dict[str, str] = {}
-        self._again: Callable[[], Awaitable[None]] = frame(watch, "Fabric", self._show)
-        with ui.row().classes("w-full flex-wrap lg:flex-nowrap items-stretch"):
-            with ui.column().classes("grow w-full lg:w-auto"):
+        self.look: Look = frame(watch, "Fabric", self._show)
+        with ui.element().classes("beside nicegui-row"):
+            with ui.column().classes("main loose"):
                 self._tools()
-                self._chart = ui.echart({"series": []}, on_point_click=self._clicked)
-                self._chart.classes("w-full h-[70vh] border rounded").props(
+                self._chart = ui.echart({"series": []}, on_point_click=self._clicked, renderer="svg")
+                self._chart.classes("fabric").props(
                     'role=img data-testid="fabric" aria-label="Drawing of the fabric"'
                 )
                 _legend()
             self._side = Side(self._set, self._remove, self._unfold)
         self._drawn: dict[str, Any] = {}
+        self._scale = 1.0
+        ui.on(_SCALE, self._rescale)
+        ui.context.client.on_connect(lambda: ui.run_javascript(_TELL_SCALE))
 
     def _tools(self) -> None:
-        with ui.row().classes("items-end w-full"):
+        with ui.row().classes("tools"):
             self._choose = (
                 ui.select([], label="Choose a host, switch or link", with_input=True, on_change=self._picked)
-                .classes("w-72")
+                .classes("broad")
                 .props("clearable")
             )
             self._vesw = ui.select([ALL], value=ALL, label="Virtual switch", on_change=self._redraw)
-            self._vesw.classes("w-48")
-            self._from = ui.select([], label="Path from", with_input=True).classes("w-32")
-            self._to = ui.select([], label="to", with_input=True).classes("w-32")
+            self._vesw.classes("middle")
+            self._from = ui.select([], label="Path from", with_input=True)
+            self._to = ui.select([], label="to", with_input=True)
             ui.button("Show path", on_click=self._show_path).props("flat")
             self._fold = ui.switch("Fold hosts", on_change=self._refold)
             self._fold.set_visibility(False)
@@ -103,11 +113,15 @@ class FabricPage:
         if self._view is None:
             return
         vesw = None if self._vesw.value in (None, ALL) else self._vesw.value
-        drawn = fabric_chart(self._view, vesw, self._path)
+        drawn = fabric_chart(self._view, vesw, self._path, self._scale)
         if drawn != self._drawn:
             self._drawn = drawn
             self._chart.props["aria-label"] = drawn["aria"]["label"]["description"]
             redraw(self._chart, drawn)
+
+    def _rescale(self, event: GenericEventArguments) -> None:
+        self._scale = min(max(float(event.args), 1.0), _LARGEST)
+        self._redraw()
 
     def _tell(self) -> None:
         """Tell beside the drawing of what is chosen."""
@@ -189,4 +203,4 @@ class FabricPage:
     async def _change(self, path: str, body: dict[str, object]) -> None:
         if wrong := await self._watch.change(path, body):
             ui.notify(wrong, type="negative")
-        await self._again()
+        await self.look(fresh=True)

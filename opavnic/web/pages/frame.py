@@ -1,4 +1,4 @@
-"""What every page has: the head with the lab's name and the ways to the other pages, and the look once a second."""
+"""What every page has: the head with the lab's name, the ways to other pages and the colours; a look once a second."""
 
 from __future__ import annotations
 
@@ -29,33 +29,35 @@ _TELL_VIEW: Final = (
 )
 """Has the browser say when the page is no longer on view, and when it is again."""
 
-PRIMARY: Final = "#1f5fa8"
-"""Colour of buttons: 4.5 to 1 against white, for low vision (WCAG 1.4.3)."""
+COLOURS: Final = {"system": None, "light": False, "dark": True}
+"""Which colours a person wants, in the order of the button; whether they are dark, None: as the browser prefers."""
+_COLOURS_COOKIE: Final = "opavnic-colours"
+_KEEP_S: Final = 365 * 86400
 
 Show = Callable[[Scene], Awaitable[None] | None]
+Look = Callable[..., Awaitable[None]]
+"""Looks at the lab and shows it; `fresh=True` looks now, as after a change, however young the last look is."""
 
 
-def frame(watch: Watch, title: str, show: Show) -> Callable[[], Awaitable[None]]:
-    """Draw the head of a page, and call `show` with what is to be seen, now and once a second while the page is open.
+def frame(watch: Watch, title: str, show: Show) -> Look:
+    """Draw the head of a page, and call `show` with what is to be seen once a second while the page is open.
 
-    Returns: a function that looks at once, as after a change.
+    Returns: what looks now: awaited before the page is sent, so that it comes filled, and after a change.
     """
-    ui.colors(primary=PRIMARY)
     ui.page_title(f"{title} - opavnic")
-    with ui.header().classes("items-center gap-6 py-2 bg-slate-800"):
-        ui.label("opavnic").classes("font-bold text-lg")
-        ways = ui.row().classes("gap-4").props('role=navigation aria-label="Pages"')
+    with ui.header().classes("pages"):
+        ui.label("opavnic").classes("product")
+        ways = ui.row().props('role=navigation aria-label="Pages"')
         with ways:
             for name, target in _PAGES:
                 _way(name, target, here=name == title)
         ui.space()
-        lab = ui.label().classes("font-mono").props('data-testid="lab"')
-    summary = ui.label().classes("text-sm text-slate-600")
-    wrong = (
-        ui.label()
-        .classes("w-full bg-red-100 text-red-900 p-2 rounded font-bold")
-        .props('role=alert data-testid="alert"')
-    )
+        _colours()
+        lab = ui.label().classes("mono").props('data-testid="lab"')
+    with ui.row().classes("about"):
+        ui.label(title).classes("section").props("role=heading aria-level=1")
+        summary = ui.label().classes("small dim")
+    wrong = ui.label().classes("wide alert").props('role=alert data-testid="alert"')
     wrong.set_visibility(False)
 
     known: set[str] = set()
@@ -84,7 +86,7 @@ def frame(watch: Watch, title: str, show: Show) -> Callable[[], Awaitable[None]]
         if done is not None:
             await done
 
-    timer = ui.timer(LOOK_S, look)
+    timer = ui.timer(LOOK_S, look, immediate=False)
 
     async def seen_or_not(event: GenericEventArguments) -> None:
         """Ask for nothing while the page is on a tab behind another, or its window is minimised."""
@@ -95,11 +97,30 @@ def frame(watch: Watch, title: str, show: Show) -> Callable[[], Awaitable[None]]
     ui.on(_ON_VIEW, seen_or_not)
     ui.context.client.on_connect(lambda: ui.run_javascript(_TELL_VIEW))
 
-    async def again() -> None:
-        await look(fresh=True)
-
-    return again
+    return look
 
 
 def _way(name: str, target: str, *, here: bool) -> None:
-    ui.link(name, target).classes(f"text-white {'underline' if here else 'no-underline'}")
+    way = ui.link(name, target)
+    if here:
+        way.classes("here").props("aria-current=page")
+
+
+def _colours() -> None:
+    """Let a person choose the colours; the browser keeps the choice, for all pages."""
+    request = ui.context.client.request
+    chosen = request.cookies.get(_COLOURS_COOKIE, "") if request is not None else ""
+    chosen = chosen if chosen in COLOURS else next(iter(COLOURS))
+    dark = ui.dark_mode(COLOURS[chosen])
+    button = ui.button(f"Colours: {chosen}", color=None).props("flat dense no-caps color=white")
+
+    def change() -> None:
+        names = list(COLOURS)
+        now = names[(names.index(button.text.removeprefix("Colours: ")) + 1) % len(names)]
+        dark.value = COLOURS[now]
+        button.set_text(f"Colours: {now}")
+        ui.run_javascript(
+            f"document.cookie = '{_COLOURS_COOKIE}={now}; Path=/; SameSite=Strict; Max-Age={_KEEP_S}'"
+        )
+
+    button.on_click(change)

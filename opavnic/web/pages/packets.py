@@ -12,13 +12,12 @@ from hfi_sim.base.text import counted, visible
 from hfi_sim.fabric.faults import parse_match
 from opavnic.decode.summary import summarize
 from opavnic.lab.file.errors import LabError
-from opavnic.observe.html_page import PARTS_STYLE
 from opavnic.observe.journey_page import journey_html
 from opavnic.observe.journeys import Journey, journeys
 from opavnic.observe.mad_page import mad_parts
 from opavnic.observe.mad_sequence import messages
 from opavnic.state.fabric import RoutesState
-from opavnic.web.pages.frame import frame
+from opavnic.web.pages.frame import Look, frame
 from opavnic.web.pages.watch import Watch
 from opavnic.web.scene.fabric_chart import hops_of
 from opavnic.web.scene.scene import Scene
@@ -41,21 +40,18 @@ class PacketsPage:
         self._lids: dict[str, int] = {}
         self._found: list[Journey] = []
         self._waits: dict[str, str] = {}
-        frame(watch, "Packets", self._show)
-        with ui.row().classes("items-end w-full"):
-            self._from = ui.select([ANY], value=ANY, label="From", with_input=True).classes("w-32")
-            self._to = ui.select([ANY], value=ANY, label="to", with_input=True).classes("w-32")
+        self.look: Look = frame(watch, "Packets", self._show)
+        with ui.row().classes("tools"):
+            self._from = ui.select([ANY], value=ANY, label="From", with_input=True)
+            self._to = ui.select([ANY], value=ANY, label="to", with_input=True)
             self._match = ui.input("Match", placeholder="l4=ethernet vesw=2", value="l4=ethernet")
-            self._match.classes("w-64").on("keydown.enter", self._ask)
+            self._match.classes("broad").on("keydown.enter", self._ask)
             ui.button("Show the next packets", on_click=self._ask).props("flat")
         self._said = ui.label("Packets that pass after the click are shown, each with its way.")
         self._said.props("role=status")
-        ui.add_css(PARTS_STYLE)
-        with ui.row().classes("w-full flex-wrap lg:flex-nowrap items-start"):
-            self._list = ui.column().classes("w-full lg:w-96 lg:shrink-0 gap-0")
-            self._way = (
-                ui.html(sanitize=False).classes("parts grow w-full min-w-0").props('data-testid="way"')
-            )
+        with ui.element().classes("beside nicegui-row"):
+            self._list = ui.column().classes("side choices none")
+            self._way = ui.html(sanitize=False).classes("parts main").props('data-testid="way"')
 
     def _show(self, seen: Scene) -> None:
         self._lids = {
@@ -93,7 +89,7 @@ class PacketsPage:
                 text = f"{lost}{journey.source} → {journey.target}: {visible(_content(journey.packet))}"
                 ui.button(text, on_click=lambda _, number=number: self._choose(number)).props(
                     "flat dense no-caps align=left"
-                ).classes("w-full text-xs font-mono text-left")
+                ).classes("tiny mono")
         if self._found:
             self._choose(0)
 
@@ -115,9 +111,9 @@ def _content(packet: bytes) -> str:
     return summarize(packet).partition(" > ")[2].partition(" ")[2]
 
 
-def mads_page(watch: Watch) -> None:
+def mads_page(watch: Watch) -> Look:
     """The MADs of some seconds as a sequence diagram; a click on one leads to its fields."""
-    frame(watch, "MADs", lambda seen: None)
+    look = frame(watch, "MADs", lambda seen: None)
     found: list[Journey] = []
 
     def draw() -> None:
@@ -145,13 +141,12 @@ def mads_page(watch: Watch) -> None:
         said.set_text("")
         draw()
 
-    with ui.row().classes("items-end w-full"):
+    with ui.row().classes("tools"):
         seconds = ui.select({each: f"{each} s" for each in SECONDS}, value=SECONDS[0], label="Record for")
-        seconds.classes("w-32")
         button = ui.button("Record MADs", on_click=record).props("flat")
-        only = ui.input("Only with", placeholder="h1, Trap, VeswPortInfo", on_change=draw).classes("w-64")
+        only = ui.input("Only with", placeholder="h1, Trap, VeswPortInfo", on_change=draw).classes("broad")
     said = ui.label("Of every link: requests, responses and traps of managers and agents.").props(
         "role=status"
     )
-    drawing = ui.html(sanitize=False).classes("parts w-full").props('data-testid="mads"')
-    ui.add_css(PARTS_STYLE)
+    drawing = ui.html(sanitize=False).classes("parts wide").props('data-testid="mads"')
+    return look

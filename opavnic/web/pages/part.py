@@ -11,8 +11,8 @@ from nicegui import ui
 
 from hfi_sim.base.text import visible
 from opavnic.lab.file.errors import LabError
-from opavnic.web.pages.frame import frame
-from opavnic.web.pages.redraw import redraw
+from opavnic.web.pages.frame import Look, frame
+from opavnic.web.pages.redraw import chart_place, redraw
 from opavnic.web.pages.table import table
 from opavnic.web.pages.watch import HISTORY, Watch
 from opavnic.web.scene import charts
@@ -42,10 +42,10 @@ class PartView:
         """What a section was drawn with last, by its title."""
         self._elements: dict[str, Any] = {}
         self._history: dict[str, dict[str, deque[tuple[float, float]]]] = {}
-        frame(watch, page.title, self._show)
+        self.look: Look = frame(watch, page.title, self._show)
         self._elsewhere = ui.label()
-        self._wrong = ui.label().classes("text-red-800 font-bold")
-        self._place = ui.column().classes("w-full gap-2")
+        self._wrong = ui.label().classes("wrong")
+        self._place = ui.column().classes("wide loose")
 
     async def _show(self, seen: Scene) -> None:
         now = time.monotonic()
@@ -71,9 +71,9 @@ class PartView:
 
     def _draw(self, section: Section) -> None:
         if section.title not in self._elements:
-            with self._place, ui.column().classes("w-full gap-1") as around:
+            with self._place, ui.column().classes("wide tight") as around:
                 if not isinstance(section, NoteSection):
-                    ui.label(section.title).classes("text-lg font-bold").props("role=heading aria-level=2")
+                    ui.label(section.title).classes("section").props("role=heading aria-level=2")
                 self._elements[section.title] = around, self._element(section)
         around, element = self._elements[section.title]
         around.set_visibility(_says(section))
@@ -91,14 +91,13 @@ class PartView:
             if section.marked:
                 shown.add_slot(
                     f"body-cell-{section.marked}",
-                    '<q-td :props="props" class="text-red-800 font-bold">{{ props.value }}</q-td>',
+                    '<q-td :props="props" class="wrong">{{ props.value }}</q-td>',
                 )
             return shown
         if isinstance(section, NoteSection):
             return ui.label()
         label = f"{section.title}, {section.unit}; the tables of this page have the same"
-        height = "" if isinstance(section, BarSection) else "h-64"
-        chart = ui.echart({"series": []}).classes(f"w-full {height}")
+        chart = chart_place()
         chart.props["role"], chart.props["aria-label"] = "img", label
         return chart
 
@@ -124,7 +123,7 @@ def _fill(element: Any, section: TableSection | BarSection | NoteSection) -> Non
         element.rows = [{key: _said(value) for key, value in row.items()} for row in section.rows]
     elif isinstance(section, NoteSection):
         element.set_text(visible(f"{section.title}: {section.text}"))
-        element.classes(replace="text-red-800 font-bold" if section.wrong else "text-sm")
+        element.classes(replace="wrong" if section.wrong else "small")
     else:
         element.style(f"height: {_BAR_PX * len(section.bars) + _BARS_AROUND_PX}px")
         redraw(element, charts.bars(section.unit, section.bars, section.pieces))

@@ -8,13 +8,13 @@ from typing import Any
 from nicegui import ui
 
 from hfi_sim.base.text import visible
-from opavnic.web.pages.frame import frame
+from opavnic.web.pages.frame import Look, frame
 from opavnic.web.pages.table import table
 from opavnic.web.pages.watch import Watch
 from opavnic.web.scene.scene import Scene, elsewhere_text
 
 
-def parts_page(watch: Watch) -> None:
+def parts_page(watch: Watch) -> Look:
     """A table for each app and part."""
     tables: dict[str, ui.table] = {}
 
@@ -24,16 +24,17 @@ def parts_page(watch: Watch) -> None:
         for name, said in seen.apps:
             if name not in tables:
                 with place:
-                    ui.label(name).classes("text-lg font-bold")
+                    ui.label(name).classes("section")
                     tables[name] = table(name.replace('"', ""), {"what": "what", "value": "value"})
             rows = [{"what": what, "value": value} for what, value in _flat(said)]
             if rows != tables[name].rows:
                 tables[name].rows = rows
 
-    frame(watch, "Apps and parts", show)
+    look = frame(watch, "Apps and parts", show)
     elsewhere = ui.label()
     nothing = ui.label("This lab has neither apps nor parts that say something of themselves.")
-    place = ui.column().classes("w-full")
+    place = ui.column().classes("wide")
+    return look
 
 
 def _flat(said: Any, before: str = "") -> Iterator[tuple[str, str]]:

@@ -31,7 +31,7 @@ class Lines:
     def __init__(self, classes: str) -> None:
         self._classes = classes
         self._labels: list[ui.label] = []
-        self._place = ui.column().classes("gap-1")
+        self._place = ui.column().classes("tight")
 
     def set(self, lines: Sequence[str]) -> None:
         """Show these lines."""
@@ -65,26 +65,22 @@ class Side:
         """What the part about the chosen thing was built for."""
         self._figures: list[ui.label] = []
         self._faults: dict[int, tuple[ui.row, ui.label]] = {}
-        column = (
-            ui.column()
-            .classes("w-full lg:w-96 lg:shrink-0 gap-1")
-            .props('role=region aria-label="What is chosen"')
-        )
+        column = ui.column().classes("side tight").props('role=region aria-label="What is chosen"')
         with column:
-            self._about = ui.column().classes("w-full gap-1")
-            self._busiest_head = ui.label("Busiest").classes("font-bold")
-            self._busiest = Lines("text-sm font-mono")
-            self._path_head = ui.label("Path").classes("font-bold")
-            self._path = Lines("text-sm font-mono")
+            self._about = ui.column().classes("wide tight")
+            self._busiest_head = ui.label("Busiest").classes("head")
+            self._busiest = Lines("small mono")
+            self._path_head = ui.label("Path").classes("head")
+            self._path = Lines("small mono")
             ui.separator()
-            ui.label("Faults").classes("font-bold")
-            self._fault_list = ui.column().classes("gap-0")
+            ui.label("Faults").classes("head")
+            self._fault_list = ui.column().classes("none")
             self._field()
-            self._drops_head = ui.label("Drops").classes("font-bold")
-            self._drops = Lines("text-sm font-mono")
+            self._drops_head = ui.label("Drops").classes("head")
+            self._drops = Lines("small mono")
 
     def _field(self) -> None:
-        field = ui.input("Set a fault", placeholder="loss on h1 20% l4=ethernet for=10s").classes("w-full")
+        field = ui.input("Set a fault", placeholder="loss on h1 20% l4=ethernet for=10s").classes("wide")
         field.on("keydown.enter", lambda: self._set(field.value or ""))
 
     def tell(self, seen: Scene, chosen: Chosen, path: Sequence[HopView]) -> None:
@@ -115,13 +111,13 @@ class Side:
         if chosen is None:
             return
         with self._about:
-            ui.label(chosen.name).classes("text-lg font-mono")
+            ui.label(chosen.name).classes("section mono")
             if isinstance(chosen, NodeView) and chosen.kind == "host":
                 for host, vnic, _ in seen.vnics:
                     if host.name == chosen.host:
                         target = f"/vnic/{quote(host.name, safe='')}/{quote(vnic.interface, safe='')}"
-                        ui.link(f"{vnic.interface} on {visible(vnic.vesw_text)}", target).classes("text-sm")
-            self._figures = [ui.label(line).classes("text-sm") for line in lines]
+                        ui.link(f"{vnic.interface} on {visible(vnic.vesw_text)}", target).classes("small")
+            self._figures = [ui.label(line).classes("small") for line in lines]
             with ui.row():
                 self._deeds(chosen)
 
@@ -157,7 +153,7 @@ class Side:
             self._faults[fault.number][1].set_text(said)
 
     def _fault_row(self, number: int) -> tuple[ui.row, ui.label]:
-        with ui.row().classes("items-center no-wrap text-sm") as row:
+        with ui.row().classes("items-center no-wrap small") as row:
             label = ui.label()
             ui.button("Remove", on_click=lambda: self._remove(number)).props(
                 f'flat dense aria-label="Remove fault {number}"'

@@ -17,6 +17,6 @@ def table(label: str, columns: dict[str, str]) -> ui.table:
             row_key=next(iter(columns)),
             pagination=50,
         )
-        .classes("w-full")
+        .classes("wide")
         .props(f'dense flat bordered aria-label="{label}"')
     )

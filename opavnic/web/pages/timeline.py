@@ -1,85 +1,112 @@
-"""What happened: MADs, and the events of the Ethernet Manager, over time and as a table; how far it has come."""
+"""What happened: states, events and rates on one time axis, and the events of the Ethernet Manager as a table."""
 
 from __future__ import annotations
 
+import time
 from typing import Final
 
 from nicegui import ui
 
 from opavnic.lab.file.errors import LabError
 from opavnic.observe.event_timeline import clock_text, event_text
+from opavnic.observe.timeline import (
+    ELEMENT,
+    KEPT,
+    Mark,
+    Rate,
+    marks_of_changes,
+    marks_of_events,
+    timeline_data,
+)
 from opavnic.state.em import EmEvent, EmEvents, EmVports
-from opavnic.web.pages.frame import frame
-from opavnic.web.pages.redraw import redraw
+from opavnic.state.fabric import ChangesState
+from opavnic.web.pages.frame import Look, frame
 from opavnic.web.pages.table import table
-from opavnic.web.pages.watch import Watch
-from opavnic.web.scene import charts
-from opavnic.web.scene.scene import Scene
+from opavnic.web.pages.watch import TOTALS, Watch
+from opavnic.web.scene.scene import EM_NODE, Scene
 
-EVENTS_MAX: Final = 1000
-"""Events that a page keeps; a lab keeps them all."""
+LISTED: Final = 1000
+"""Events in the table; a lab keeps 10,000, which are all on the time axis."""
 CONFIGURED: Final = "ok"
 """What GET /em/vports says of a vport that is as the manager wants it."""
 
 
-def timeline_page(watch: Watch) -> None:
-    """The events so far and as they come."""
-    events: list[EmEvent] = []
+def timeline_page(watch: Watch) -> Look:
+    """What the lab remembers, and what comes."""
+    return TimelinePage(watch).look
 
-    of: dict[str, int] = {}
 
-    async def show(seen: Scene) -> None:
-        if (
-            of.setdefault("pid", seen.state.pid) != seen.state.pid
-        ):  # a lab that was started anew counts its events anew
-            of["pid"] = seen.state.pid
-            events.clear()
-        redraw(mads, charts.plot("MADs of all ports", "1/s", {"MADs": list(watch.mads)}))
-        after = events[-1].number if events else 0
+class TimelinePage:
+    """One open page."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+        self._pid = 0
+        """Of the lab that was asked; one that was started anew counts anew."""
+        self._event = self._change = 0
+        """The numbers of the last event and change that have been read."""
+        self._rated = 0.0
+        """The time of the last rates that were sent."""
+        self._listed: list[EmEvent] = []
+        self._open = 1
+        """Vports that were not configured when the manager was asked last."""
+        self.look: Look = frame(watch, "Timeline", self._show)
+        self._converged = ui.label()
+        self._said = ui.label()
+        self._drawing = ui.element(ELEMENT).classes("wide").props('data-testid="timeline"')
+        self._table = table("Events", {"number": "number", "time": "time, UTC", "text": "event"})
+
+    async def _show(self, seen: Scene) -> None:
+        reset = self._pid != seen.state.pid
+        if reset:
+            self._pid, self._event, self._change, self._rated = seen.state.pid, 0, 0, 0.0
+            self._listed.clear()
+        marks = await self._marks()
+        rates = {name: Rate(unit, self._since(name)) for name, unit in TOTALS.items()}
+        self._rated = self._watch.totals[-1][0] if self._watch.totals else 0.0
+        data = timeline_data(marks, rates, time.time(), reset=reset)
+        self._drawing.run_method("extend", data)
+
+    def _since(self, name: str) -> list[tuple[float, float]]:
+        return [(when, values[name]) for when, values in self._watch.totals if when > self._rated]
+
+    async def _marks(self) -> list[Mark]:
+        """Return what has happened since it was asked last."""
         try:
-            found = (await watch.read(EmEvents, f"/em/events?after={after}&limit={EVENTS_MAX}")).events
+            changes = (await self._watch.read(ChangesState, f"/changes?after={self._change}")).changes
         except LabError as error:
-            said.set_text(str(error))
-            return
-        if found or of.get("open", 1):
-            await tell_vports()
-        if not found:
-            return
-        events.extend(found)
-        del events[:-EVENTS_MAX]
-        said.set_text(f"{events[-1].number} events of the Ethernet Manager")
-        redraw(chart, charts.timeline(events))
-        shown.rows = [
-            {
-                "number": event.number,
-                "time": clock_text(event.time),
-                "text": event_text(event),
-            }
-            for event in reversed(events)
+            self._said.set_text(str(error))
+            return []
+        self._change = changes[-1].number if changes else self._change
+        marks = list(marks_of_changes(changes, EM_NODE))
+        try:
+            path = f"/em/events?after={self._event}&limit={KEPT}"
+            events = list((await self._watch.read(EmEvents, path)).events)
+        except LabError as error:
+            self._said.set_text(str(error))
+            return marks
+        if events or self._open:
+            await self._tell_vports()
+        if events:
+            self._event = events[-1].number
+            self._list(events)
+        return marks + list(marks_of_events(events))
+
+    def _list(self, events: list[EmEvent]) -> None:
+        self._listed = [*self._listed, *events][-LISTED:]
+        self._said.set_text(f"{self._event} events of the Ethernet Manager")
+        self._table.rows = [
+            {"number": event.number, "time": clock_text(event.time), "text": event_text(event)}
+            for event in reversed(self._listed)
         ]
 
-    async def tell_vports() -> None:
+    async def _tell_vports(self) -> None:
         """Tell how far the manager has come; asked while something is open, and when something has happened."""
         try:
-            vports = (await watch.read(EmVports, "/em/vports")).vports
+            vports = (await self._watch.read(EmVports, "/em/vports")).vports
         except LabError as error:
-            converged.set_text(str(error))
+            self._converged.set_text(str(error))
             return
         done = sum(vport.state == CONFIGURED for vport in vports)
-        of["open"] = len(vports) - done
-        converged.set_text(f"{done} of {len(vports)} vports are configured")
-
-    frame(watch, "Timeline", show)
-    converged = ui.label()
-    said = ui.label()
-    chart = (
-        ui.echart({"series": []})
-        .classes("w-full h-96")
-        .props('role=img aria-label="Events over time; the table has the same"')
-    )
-    mads = (
-        ui.echart({"series": []})
-        .classes("w-full h-40")
-        .props('role=img aria-label="MADs a second over time"')
-    )
-    shown = table("Events", {"number": "number", "time": "time, UTC", "text": "event"})
+        self._open = len(vports) - done
+        self._converged.set_text(f"{done} of {len(vports)} vports are configured")

@@ -12,15 +12,15 @@ from hfi_sim.base.text import visible
 from opavnic.lab.file.errors import LabError
 from opavnic.state.em import EmMacTable
 from opavnic.state.lab import LabState
-from opavnic.web.pages.frame import frame
-from opavnic.web.pages.redraw import redraw
+from opavnic.web.pages.frame import Look, frame
+from opavnic.web.pages.redraw import chart_place, redraw
 from opavnic.web.pages.table import table
 from opavnic.web.pages.watch import Watch
 from opavnic.web.scene import charts
 from opavnic.web.scene.scene import Scene
 
 
-def vnics_page(watch: Watch) -> None:
+def vnics_page(watch: Watch) -> Look:
     """All VNICs as a table; a row leads to the page of its VNIC."""
     rows_of: list[ui.table] = []
 
@@ -41,7 +41,7 @@ def vnics_page(watch: Watch) -> None:
             if rows != shown.rows:
                 shown.rows = rows
 
-    frame(watch, "VNICs", show)
+    look = frame(watch, "VNICs", show)
     shown = table(
         "VNICs",
         {
@@ -55,12 +55,13 @@ def vnics_page(watch: Watch) -> None:
     )
     shown.add_slot(
         "body-cell-name",
-        '<q-td :props="props"><a :href="props.row.target" class="text-primary underline">{{ props.value }}</a></q-td>',
+        '<q-td :props="props"><a :href="props.row.target" class="link">{{ props.value }}</a></q-td>',
     )
     rows_of.append(shown)
+    return look
 
 
-def vnic_page(watch: Watch, host: str, interface: str) -> None:
+def vnic_page(watch: Watch, host: str, interface: str) -> Look:
     """One VNIC."""
     state: dict[str, Any] = {}
 
@@ -78,15 +79,14 @@ def vnic_page(watch: Watch, host: str, interface: str) -> None:
             state["asked"] = seen.state.pid
             await _details(watch, state, host, interface)
 
-    frame(watch, f"{host}/{interface}", show)
+    look = frame(watch, f"{host}/{interface}", show)
     state["asked"] = 0
-    state["head"] = ui.label().classes("text-xl font-mono").props('data-testid="vnic"')
-    with ui.row().classes("w-full no-wrap"):
-        state["traffic"] = ui.echart({"series": []}).classes("w-1/2 h-64")
-        state["drops"] = ui.echart({"series": []}).classes("w-1/2 h-64")
-    with ui.row().classes("w-full no-wrap items-start"):
-        state["facts"] = table("Addresses and counters", {"what": "what", "value": "value"}).classes("w-1/2")
-        state["macs"] = table("MAC table", {"mac": "MAC", "lid": "LID", "port": "port"}).classes("w-1/2")
+    state["head"] = ui.label().classes("title mono").props('data-testid="vnic"')
+    with ui.element().classes("beside nicegui-row"):
+        state["traffic"], state["drops"] = chart_place("half"), chart_place("half")
+    with ui.element().classes("beside nicegui-row"):
+        state["facts"] = table("Addresses and counters", {"what": "what", "value": "value"}).classes("half")
+        state["macs"] = table("MAC table", {"mac": "MAC", "lid": "LID", "port": "port"}).classes("half")
         state["macs"].props["no-data-label"] = (
             "no MAC table: addresses say the LID, or another manager has it"
         )
@@ -95,6 +95,7 @@ def vnic_page(watch: Watch, host: str, interface: str) -> None:
         await _details(watch, state, host, interface)
 
     ui.button("Read addresses and counters again", on_click=again).props("flat")
+    return look
 
 
 def _plots(watch: Watch, state: dict[str, Any], key: tuple[str, str]) -> None:

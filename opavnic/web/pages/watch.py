@@ -16,7 +16,7 @@ from hfi_sim.base.errors import HfiSimError, WireError
 from hfi_sim.fabric.trace import TracedPacket
 from opavnic.lab.ownership.client import LabClient, Model
 from opavnic.observe.capture_copy import NUMBER_HEADER
-from opavnic.observe.rates import Paces, rates
+from opavnic.observe.rates import Paces, Rates, rates
 from opavnic.observe.trace_file import TraceReader
 from opavnic.state.fabric import FaultsSet, TopologyState
 from opavnic.state.lab import LabState
@@ -32,8 +32,20 @@ HISTORY: Final = 300
 CHANGE_S: Final = 30.0
 """Time limit for a change: a fabric may take a while to find new routes."""
 
+TOTALS_KEPT: Final = 10_000
+"""Looks whose rates of the lab as a whole are kept, for the timeline: almost three hours of looking."""
+TOTALS: Final = {"delivered to VNICs": "bit/s", "drops": "packets/s", "MADs": "MADs/s"}
+"""Rates of a lab as a whole, with their units."""
+
 Key = tuple[str, str]
 """Host and interface of a VNIC."""
+
+
+def totals(found: Rates) -> dict[str, float]:
+    """Return the rates of a lab as a whole, by the names of TOTALS."""
+    delivered = sum(paces["rx_bytes"] for _, _, paces in found.vnics)
+    dropped = sum(drop.per_second for drop in found.drops)
+    return dict(zip(TOTALS, (delivered, dropped, found.mads), strict=True))
 
 
 class Watch:
@@ -58,8 +70,8 @@ class Watch:
         self._before: LabState | None = None
         self.history: deque[tuple[float, Mapping[Key, Paces]]] = deque(maxlen=HISTORY)
         """When (seconds since the Epoch), and the growth of the counters of each VNIC."""
-        self.mads: deque[tuple[float, float]] = deque(maxlen=HISTORY)
-        """When, and MADs a second of all ports."""
+        self.totals: deque[tuple[float, Mapping[str, float]]] = deque(maxlen=TOTALS_KEPT)
+        """When, and the rates of the lab as a whole, by the names of TOTALS."""
 
     async def look(self, *, fresh: bool = False) -> Scene:
         """Return what is to be seen now. Pages that ask within LOOK_S share a look.
@@ -77,17 +89,19 @@ class Watch:
         state = self._client.read(LabState, "/status")
         fabric, faults = self._topology(state), self._client.read(FaultsSet, "/faults")
         if self._before is None or self._before.pid != state.pid:  # a lab that was started anew is another
-            self._before = state
             self.history.clear()
-            self.mads.clear()
-        before = self._before
+            self.totals.clear()
+            before = state
+        else:
+            before = self._before
         seconds = state.uptime_s - before.uptime_s
         found = rates(before, state, seconds if seconds > 0 else LOOK_S)
         self._before = state
         moment = {(host.name, vnic.interface): paces for host, vnic, paces in found.vnics}
         when = time.time()
-        self.history.append((when, moment))
-        self.mads.append((when, found.mads))
+        if before is not state:  # a first look knows no rates
+            self.history.append((when, moment))
+            self.totals.append((when, totals(found)))
         return scene(self._drawing(fabric), fabric, faults, found)
 
     def _topology(self, state: LabState) -> TopologyState:

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
-from opavnic.observe.event_timeline import clock_text, event_text
-from opavnic.state.em import EmEvent
+_INK: Final = "var(--ink)"
+"""The colour of text on the page; drawn as SVG, so that the browser knows it."""
+_SPLIT: Final = {"lineStyle": {"color": "var(--rule)"}}
+TOOLTIP: Final = {
+    "renderMode": "richText",
+    "backgroundColor": "#1b2530",
+    "borderColor": "#8a97a5",
+    "textStyle": {"color": "#ffffff"},
+}
 
 
 def plot(title: str, unit: str, series: Mapping[str, Sequence[tuple[float, float]]]) -> dict[str, Any]:
@@ -18,12 +25,16 @@ def plot(title: str, unit: str, series: Mapping[str, Sequence[tuple[float, float
         "animation": False,
         "aria": {"enabled": True},
         "useUTC": True,
-        "title": {"text": f"{title}, {unit}" if title else unit, "left": 0, "textStyle": {"fontSize": 13}},
-        "tooltip": {"trigger": "axis", "renderMode": "richText"},
-        "legend": {"top": 0, "right": 10},
+        "title": {
+            "text": f"{title}, {unit}" if title else unit,
+            "left": 0,
+            "textStyle": {"fontSize": 14, "color": _INK},
+        },
+        "tooltip": {"trigger": "axis", **TOOLTIP},
+        "legend": {"top": 0, "right": 10, "textStyle": {"color": _INK}},
         "grid": {"left": 60, "right": 20, "top": 40, "bottom": 25},
-        "xAxis": {"type": "time", "axisLabel": {"hideOverlap": True}},
-        "yAxis": {"type": "value", "min": 0},
+        "xAxis": {"type": "time", "axisLabel": {"hideOverlap": True, "color": _INK}},
+        "yAxis": {"type": "value", "min": 0, "axisLabel": {"color": _INK}, "splitLine": _SPLIT},
         "series": [
             {
                 "type": "line",
@@ -41,41 +52,23 @@ def bars(unit: str, names: Sequence[str], pieces: Mapping[str, Sequence[float]])
     return {
         "animation": False,
         "aria": {"enabled": True},
-        "tooltip": {"trigger": "axis", "axisPointer": {"type": "shadow"}, "renderMode": "richText"},
-        "legend": {"top": 0, "type": "scroll"},
+        "tooltip": {"trigger": "axis", "axisPointer": {"type": "shadow"}, **TOOLTIP},
+        "legend": {"top": 0, "type": "scroll", "textStyle": {"color": _INK}},
         "grid": {"left": 10, "right": 30, "top": 35, "bottom": 25, "containLabel": True},
-        "xAxis": {"type": "value", "name": unit, "nameLocation": "middle", "nameGap": 24, "min": 0},
-        "yAxis": {"type": "category", "data": list(names), "inverse": True},
+        "xAxis": {
+            "type": "value",
+            "name": unit,
+            "nameLocation": "middle",
+            "nameGap": 24,
+            "min": 0,
+            "nameTextStyle": {"color": _INK},
+            "axisLabel": {"color": _INK},
+            "splitLine": _SPLIT,
+        },
+        "yAxis": {"type": "category", "data": list(names), "inverse": True, "axisLabel": {"color": _INK}},
         "series": [
             {"type": "bar", "stack": "all", "name": name, "data": list(lengths), "barMaxWidth": 24}
             for name, lengths in pieces.items()
-        ],
-    }
-
-
-def timeline(events: Sequence[EmEvent]) -> dict[str, Any]:
-    """Return events of the Ethernet Manager over time, a row for each kind."""
-    kinds = list(dict.fromkeys(event.kind for event in events))
-    return {
-        "animation": False,
-        "aria": {"enabled": True},
-        "useUTC": True,
-        "tooltip": {"renderMode": "richText"},
-        "grid": {"left": 140, "right": 20, "top": 20, "bottom": 25},
-        "xAxis": {"type": "time", "axisLabel": {"hideOverlap": True}},
-        "yAxis": {"type": "category", "data": kinds, "inverse": True},
-        "series": [
-            {
-                "type": "scatter",
-                "symbolSize": 9,
-                "data": [
-                    {
-                        "value": [event.time * 1000, event.kind],
-                        "tooltip": {"formatter": plain(f"{clock_text(event.time)}  {event_text(event)}")},
-                    }
-                    for event in events
-                ],
-            }
         ],
     }
 

@@ -14,12 +14,12 @@ from typing import Any, Final
 from hfi_sim.base.quantities import rate_text, rounded_rate
 from hfi_sim.base.text import counted
 from opavnic.state.fabric import DirectionStatus, RoutesState
-from opavnic.web.scene.charts import plain
+from opavnic.web.scene.charts import TOOLTIP, plain
 from opavnic.web.scene.fold import GROUP
 from opavnic.web.scene.levels import IDLE, about, level_of
 from opavnic.web.scene.scene import LinkView, NodeView, Scene
 
-DOWN, FAULTY, PATH = "#c0392b", "#8e44ad", "#00a38d"
+DOWN, FAULTY, PATH = "#c0392b", "#9450b4", "#00a38d"
 """Colours of what is down or wrong, of what has a fault set, and of the glow of a path."""
 DOWN_SIGN, FAULT_SIGN, DROP_SIGN, FULL_SIGN = "✕", "⚠", "▼", "▮"
 SIGNS: Final = (
@@ -30,8 +30,8 @@ SIGNS: Final = (
 )
 """What stands before the name of a node or on a link, and what it means."""
 _KINDS: Final = {
-    "host": ("roundRect", "#4d8a3d"),
-    GROUP: ("roundRect", "#3d6e31"),
+    "host": ("roundRect", "#3f7332"),
+    GROUP: ("roundRect", "#2f5a26"),
     "switch": ("rect", "#2f6f9f"),
     "manager": ("roundRect", "#6b6b6b"),
 }
@@ -47,9 +47,9 @@ _VESW_LINE: Final = 14
 """Height in pixels that the names of virtual switches need on a node."""
 _MANY: Final = 60
 _FAINT: Final = 0.15
-_RATES_SHOWN: Final = 40
+_RATES_SHOWN: Final = 24
 """Directions whose rate is written beside them: the fastest."""
-_SMALL: Final = 1e-3
+_SMALL: Final = 1e-2
 """Share of the fastest below which a rate is not written: MADs beside a transfer."""
 _BEND, _PARALLEL_BEND = 0.1, 0.2
 
@@ -88,39 +88,44 @@ def _lanes_text(hop: DirectionStatus) -> str:
     return "; ".join(lanes) or f"no credits, queue of {hop.queue_bytes:,} bytes, {dropped:,} overflows"
 
 
-def fabric_chart(seen: Scene, vesw: str | None = None, path: Sequence[HopView] = ()) -> dict[str, Any]:
+def fabric_chart(
+    seen: Scene, vesw: str | None = None, path: Sequence[HopView] = (), scale: float = 1.0
+) -> dict[str, Any]:
     """Return the drawing of a fabric.
 
     Args:  vesw: what is not on this virtual switch is drawn faintly. path: the hops whose links glow, and whose queues
-           and credits are said where the pointer is.
+           and credits are said where the pointer is. scale: how much larger nodes and print are on a large screen.
     """
     many = min((node.size[0] for node in seen.nodes), default=0) < _LABEL_WIDTH
     colours = vesw_colours(seen)
     return {
         "animation": False,
         "aria": {"enabled": True, "label": {"description": described(seen)}},
-        "tooltip": {"renderMode": "richText", "confine": True},
+        "tooltip": {**TOOLTIP, "confine": True, "textStyle": {"color": "#ffffff", "fontSize": 13 * scale}},
         "series": [
             {
                 "type": "graph",
                 "layout": "none",
                 "roam": True,
+                "labelLayout": {"hideOverlap": True},
                 "zoom": 1,
                 "label": {
                     "show": not many,
                     "color": "#fff",
-                    "fontSize": 10 if len(seen.nodes) > _MANY else 11,
+                    "fontSize": scale * (11 if len(seen.nodes) > _MANY else 12),
                 },
                 "edgeLabel": {
-                    "fontSize": 12,
+                    "rotate": 0,
+                    "fontSize": 13 * scale,
+                    "lineHeight": 15 * scale,  # else as high as a character that few fonts have
                     "color": "#1b2530",
-                    "backgroundColor": "rgba(255,255,255,0.85)",
+                    "backgroundColor": "#ffffff",
                     "padding": [1, 3],
                     "borderRadius": 3,
                 },
                 "emphasis": {"label": {"show": True}, "scale": False},
-                "data": [_node(node, vesw, colours) for node in seen.nodes],
-                "links": _links(seen.links, hops_by_nodes(path)),
+                "data": [_node(node, vesw, colours, scale) for node in seen.nodes],
+                "links": _links(seen.links, hops_by_nodes(path), scale),
             }
         ],
     }
@@ -145,7 +150,7 @@ def described(seen: Scene) -> str:
     return f"{said}, down: {', '.join(down)}." if down else f"{said}, all up."
 
 
-def _node(node: NodeView, vesw: str | None, colours: Mapping[str, str]) -> dict[str, Any]:
+def _node(node: NodeView, vesw: str | None, colours: Mapping[str, str], scale: float) -> dict[str, Any]:
     symbol, colour = _KINDS[node.kind]
     lines = [node.name, node.kind if node.lid is None else f"{node.kind}, LID {node.lid:#x}"]
     lines += [", ".join(sorted(node.vesws))] if node.vesws and not node.vnics else []
@@ -159,21 +164,22 @@ def _node(node: NodeView, vesw: str | None, colours: Mapping[str, str]) -> dict[
     }
     if vesw is not None and vesw in node.vesws:
         style |= {"borderColor": colours.get(vesw, PATH), "borderWidth": 3}
-    label = _name(node, colours)
+    label = _name(node, colours, scale)
     return {
         "id": node.name,
         "name": node.name,
+        "value": node.name,
         "x": node.at[0],
         "y": node.at[1],
         "symbol": symbol,
-        "symbolSize": [node.size[0], node.size[1] + (_VESW_LINE if "rich" in label else 0)],
+        "symbolSize": [node.size[0] * scale, (node.size[1] + (_VESW_LINE if "rich" in label else 0)) * scale],
         "itemStyle": style,
         "label": label,
         "tooltip": {"formatter": plain("\n".join(lines))},
     }
 
 
-def _name(node: NodeView, colours: Mapping[str, str]) -> dict[str, Any]:
+def _name(node: NodeView, colours: Mapping[str, str], scale: float) -> dict[str, Any]:
     """Return the label of a node: signs of what is wrong, its name, and below it the virtual switches that it is on."""
     signs = (DOWN_SIGN if node.wrong else "") + (FAULT_SIGN if node.faults else "")
     name = counted(node.hosts, "host") if node.kind == GROUP else node.name
@@ -187,13 +193,14 @@ def _name(node: NodeView, colours: Mapping[str, str]) -> dict[str, Any]:
             "color": "#fff",
             "padding": [1, 3],
             "borderRadius": 3,
-            "fontSize": 9,
+            "fontSize": 10 * scale,
+            "height": 11 * scale,
         }
         for index, tag in enumerate(tags)
     }
     below = " ".join(f"{{v{index}|{_short(tag)}}}" for index, tag in enumerate(tags))
     more = f" +{len(node.vesws) - len(tags)}" if len(node.vesws) > len(tags) else ""
-    return {"formatter": f"{name}\n{below}{more}", "rich": rich, "lineHeight": 15}
+    return {"formatter": f"{name}\n{below}{more}", "rich": rich, "lineHeight": 16 * scale}
 
 
 def _short(name: str) -> str:
@@ -202,7 +209,9 @@ def _short(name: str) -> str:
     return text if len(text) <= 7 else text[:6] + "…"
 
 
-def _links(links: Sequence[LinkView], marked: Mapping[frozenset[str], Sequence[str]]) -> list[dict[str, Any]]:
+def _links(
+    links: Sequence[LinkView], marked: Mapping[frozenset[str], Sequence[str]], scale: float
+) -> list[dict[str, Any]]:
     flows = [bits for link in links for bits in (link.bits_forth, link.bits_back)]
     shown_from = max(min(heapq.nlargest(_RATES_SHOWN, flows), default=0.0), max(flows, default=0.0) * _SMALL)
     beside: dict[frozenset[str], int] = {}
@@ -221,7 +230,7 @@ def _links(links: Sequence[LinkView], marked: Mapping[frozenset[str], Sequence[s
             (link.b, link.a, link.bits_back, -1),
         ):
             if level_of(bits) is not IDLE:
-                row = _arrow(source, target, bits, link, named=bits >= shown_from)
+                row = _arrow(source, target, bits, link, named=bits >= shown_from, scale=scale)
                 row["lineStyle"] |= glow | {"curveness": _BEND + way * bend}
                 rows.append(row | said)
     return rows
@@ -250,7 +259,9 @@ def _line(link: LinkView, bend: float, glow: Mapping[str, Any]) -> dict[str, Any
     }
 
 
-def _arrow(source: str, target: str, bits: float, link: LinkView, *, named: bool) -> dict[str, Any]:
+def _arrow(
+    source: str, target: str, bits: float, link: LinkView, *, named: bool, scale: float
+) -> dict[str, Any]:
     """Return what flows on a cable in one direction."""
     level = level_of(bits)
     full = f" {FULL_SIGN}" if bits > _FULL_LOAD * link.rate_bps else ""
@@ -259,8 +270,8 @@ def _arrow(source: str, target: str, bits: float, link: LinkView, *, named: bool
         "target": target,
         "value": link.name,
         "symbol": ["none", "arrow"],
-        "symbolSize": 6 + level.width,
-        "lineStyle": {"color": level.colour, "width": level.width, "type": "solid", "opacity": 1},
+        "symbolSize": (6 + level.width) * scale,
+        "lineStyle": {"color": level.colour, "width": level.width * scale, "type": "solid", "opacity": 1},
         "label": {"show": named or bool(full), "formatter": about(bits) + full},
     }
 

@@ -24,12 +24,12 @@ class Level:
 
 LEVELS: Final = (
     Level(1e3, "idle", "#8a97a5", 1.5),
-    Level(1e6, "below 1M", "#7aa6c9", 2.0),
+    Level(1e6, "below 1M", "#5f93bb", 2.0),
     Level(1e7, "1M to 10M", "#3f8fca", 2.5),
     Level(1e8, "10M to 100M", "#1f6fb2", 3.5),
     Level(1e9, "100M to 1G", "#b8860b", 4.5),
     Level(1e10, "1G to 10G", "#d9650f", 6.0),
-    Level(math.inf, "10G and more", "#a83200", 8.0),
+    Level(math.inf, "10G and more", "#c03a00", 8.0),
 )
 """Bits a second. Colours go from blue to orange, which those who see no red or no green tell apart; each is wider than
 the one before."""

@@ -1,0 +1,75 @@
+"""The timeline by itself, as the report of a test has it: in a real browser, without a lab."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from e2e.web_view import barriers
+from opavnic.observe.html_page import page as html_page
+from opavnic.observe.timeline import KEPT, Mark, Rate, timeline_data, timeline_html
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+ELEMENT = "document.querySelector('opavnic-timeline')"
+HARM = "</script><img src=x onerror=window.harmed=1>"
+
+
+def marks(count: int, links: int) -> list[Mark]:
+    """Links that go down and up in turn, a change each second."""
+    return [
+        Mark(
+            float(at),
+            "link",
+            f"{HARM}{at % links}",
+            *(("up", False) if at // links % 2 else ("down", True)),
+            "",
+        )
+        for at in range(count)
+    ]
+
+
+@pytest.fixture
+def page(browser: Browser) -> Page:
+    """A page with many changes."""
+    found = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
+    data = timeline_data(marks(KEPT, 400), {"MADs": Rate("MADs/s", [(0.0, 1.0), (9000.0, 3.0)])}, float(KEPT))
+    found.set_content(html_page("x", timeline_html(data)))
+    found.get_by_text("UTC, now").wait_for()
+    return found
+
+
+def drawn(page: Page) -> int:
+    """Elements of the drawing."""
+    return int(page.evaluate(f"{ELEMENT}.shadowRoot.querySelectorAll('svg *').length"))
+
+
+def test_many_changes_are_few_elements_and_their_names_are_text(page: Page) -> None:
+    assert drawn(page) < 200
+    page.locator("text", has_text="and 388 more").wait_for()
+    page.get_by_role("slider").press("Home")
+    page.get_by_text(f"link {HARM}0: down").wait_for()
+    page.get_by_text("MADs: 1 MADs/s").wait_for()
+    page.get_by_role("slider").press("PageDown")
+    page.get_by_text("00:00:01.000 UTC").wait_for()
+    assert page.evaluate("window.harmed") is None
+    assert barriers(page) == []
+
+
+def test_page_that_is_open_for_hours_keeps_as_much_as_at_first(page: Page) -> None:
+    before = drawn(page)
+    kept = page.evaluate(
+        f"""() => {{
+        const element = {ELEMENT}, now = element.known;
+        for (let at = 1; at <= 20000; at++) {{
+          const marks = at % 100 ? [] : [[now + at, "link", "h1", at % 200 ? "up" : "down", at % 200 ? 0 : 1, ""]];
+          element.extend({{marks, rates: {{MADs: {{unit: "MADs/s", points: [[now + at, at]]}}}}, now: now + at}});
+        }}
+        return [element.marks.length, element.rates.MADs.points.length];
+        }}"""
+    )
+    assert kept == [KEPT, KEPT]
+    page.get_by_text("MADs: 20.0 kMADs/s").wait_for()
+    assert drawn(page) < 2 * before
