@@ -239,7 +239,7 @@ def test_apps_beside_a_fabric_manager_are_refused() -> None:
         ),
         (
             ("vesws:", "fabric: {positions: {h1: [0, 1], h22: [2, 1]}}\nvesws:"),
-            'lab.yaml:3: fabric.positions.h22: no HFI or switch is called "h22" (known: em, h1, h2, sw0; nearest: h2)',
+            'lab.yaml:3: fabric.positions.h22: unknown HFI or switch "h22" (nearest: "h2"; known: em, h1, h2, sw0)',
         ),
     ],
 )
