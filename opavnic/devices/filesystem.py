@@ -191,7 +191,7 @@ class FileSystem:
         return node.target.encode()
 
     def _statfs(self, _request: FuseRequest) -> bytes:
-        return fuse.statfs_out()
+        return fuse.STATFS_OUT.build(bsize=fuse.PAGE, namelen=255, frsize=fuse.PAGE)  # without blocks
 
     def _agree(self, _request: FuseRequest) -> bytes:
         return b""

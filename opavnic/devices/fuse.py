@@ -197,11 +197,6 @@ def attr_out(attributes: Attributes) -> bytes:
     return ATTR_OUT.build(attr_valid=FOREVER_S) + attributes.build()
 
 
-def statfs_out() -> bytes:
-    """Return the answer to STATFS: a file system without blocks."""
-    return STATFS_OUT.build(bsize=PAGE, namelen=255, frsize=PAGE)
-
-
 def directory_entry(ino: int, following: int, kind: int, name: str) -> bytes:
     """Return one entry of READDIR. Args: following: the offset of the next one; kind: upper four bits of the mode."""
     encoded = name.encode()

@@ -101,12 +101,12 @@ def repeat(step: Callable[[], int], seconds: float) -> tuple[int, float]:
     return done, elapsed
 
 
-def medians(samples: Sequence[Any], digits: int = _DIGITS) -> dict[str, float | None]:
+def medians(samples: Sequence[Any]) -> dict[str, float | None]:
     """Return the median of each field of a dataclass over its samples, None where no sample has a value."""
     result: dict[str, float | None] = {}
     for item in fields(samples[0]):
         values = [value for sample in samples if (value := getattr(sample, item.name)) is not None]
-        result[item.name] = round(median(values), digits) if values else None
+        result[item.name] = round(median(values), _DIGITS) if values else None
     return result
 
 

@@ -46,14 +46,14 @@ def tcp_limit_gbps(rate_bps: float, wire_bytes: int) -> float:
     return rate_bps * TCP_PAYLOAD / wire_bytes / 1e9
 
 
-def binomial_interval(trials: int, chance: float, trust: float = TRUST) -> tuple[int, int]:
+def binomial_interval(trials: int, chance: float) -> tuple[int, int]:
     """Return the least and the greatest number of hits that chance explains.
 
-    Fewer than the least, and more than the greatest, each happen with a probability of at most (1 - trust) / 2.
+    Fewer than the least, and more than the greatest, each happen with a probability of at most (1 - TRUST) / 2.
 
     Args:    chance: of each trial, above 0 and below 1.
     """
-    tail = (1 - trust) / 2
+    tail = (1 - TRUST) / 2
     logs = log(chance), log1p(-chance)
     up_to, low = 0.0, 0
     for hits in range(trials + 1):

@@ -62,9 +62,7 @@ def _update(op: Op, dialect: Dialect, spec: TableSpec, entry: Entry) -> Update:
     return Update(op, dialect, spec.name, entry)
 
 
-def own_addresses(
-    target: TableTarget, mac: int, addresses: Iterable[IpAddress], op: Op = Op.PUT
-) -> list[Update]:
+def own_addresses(target: TableTarget, mac: int, addresses: Iterable[IpAddress]) -> list[Update]:
     """Return the filter updates that admit frames to the load balancer: its MAC, its groups, its addresses."""
     updates: list[Update] = []
     macs = [mac, _BROADCAST, _ALL_NODES_MAC]
@@ -79,14 +77,13 @@ def own_addresses(
         for ether_type, key in keys:
             full = exact(V23_IP_DST, 0, ether_type, key)[1:]
             entry = Entry((_ANY_IFACE, *full), "set_ip_sa", (number, target.lb_id))
-            updates.append(_update(op, Dialect.V23, V23_IP_DST, entry))
+            updates.append(_update(Op.PUT, Dialect.V23, V23_IP_DST, entry))
         if target.with_v1:
             key_v1 = exact(V1_DST_FILTER, mac, _ETHER_TYPE[address.version], number)
-            updates.append(_update(op, Dialect.V1, V1_DST_FILTER, Entry(key_v1, "NoAction")))
-    if op is not Op.DELETE:  # the MAC is shared by all instances
-        for one in dict.fromkeys(macs):
-            entry = Entry((_ANY_IFACE, exact(V23_MAC_DST, 0, one)[1]), "set_mac_sa", (mac,))
-            updates.append(_update(op, Dialect.V23, V23_MAC_DST, entry))
+            updates.append(_update(Op.PUT, Dialect.V1, V1_DST_FILTER, Entry(key_v1, "NoAction")))
+    for one in dict.fromkeys(macs):
+        entry = Entry((_ANY_IFACE, exact(V23_MAC_DST, 0, one)[1]), "set_mac_sa", (mac,))
+        updates.append(_update(Op.PUT, Dialect.V23, V23_MAC_DST, entry))
     return updates
 
 

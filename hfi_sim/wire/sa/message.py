@@ -146,6 +146,6 @@ def stride(size: int) -> int:
     return -(-size // OFFSET_UNIT)
 
 
-def table_header(rtime: int = 0) -> RmppHeader:
+def table_header() -> RmppHeader:
     """Return the RMPP header of a table: one MAD of a table is an RMPP message too."""
-    return RmppHeader(version=RMPP_VERSION, type=RmppType.DATA, rtime_flags=rtime | RmppFlag.ACTIVE)
+    return RmppHeader(version=RMPP_VERSION, type=RmppType.DATA, rtime_flags=RmppFlag.ACTIVE)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from hfi_sim.fabric.topology import Cable, NodeKind, Topology
 from opavnic.lab.file.host_setup import HostSetup
@@ -131,13 +131,7 @@ def _refused(before: LabModel, after: LabModel) -> Iterator[str]:
             yield f"hosts.{name}: only hosts with a namespace of the lab's own come and go"
 
 
-def difference(
-    before: LabModel,
-    after: LabModel,
-    there: Topology,
-    wanted: Topology,
-    faults: Mapping[str, Any] | None = None,
-) -> LabDifference:
+def difference(before: LabModel, after: LabModel, there: Topology, wanted: Topology) -> LabDifference:
     """Return the steps from one state of a lab to another.
 
     Args:  there: how it is cabled. wanted: how it is to be cabled; where the managers are does not count.

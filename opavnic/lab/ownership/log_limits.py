@@ -61,9 +61,9 @@ class RateLimit(Generic[Item]):
         return found
 
 
-def shortened(text: str, limit: int = MAX_RECORD) -> str:
-    """Return `text`, reduced to its first and last `limit` / 2 characters if it has more than `limit`."""
-    if len(text) <= limit:
+def shortened(text: str) -> str:
+    """Return `text`, reduced to its ends if it has more than MAX_RECORD characters."""
+    if len(text) <= MAX_RECORD:
         return text
-    half = limit // 2
+    half = MAX_RECORD // 2
     return f"{text[:half]} ... {len(text) - 2 * half} characters left out ... {text[-half:]}"
