@@ -7,7 +7,6 @@ digest, and polling never notices. So the audit reads the sections themselves.
 
 from __future__ import annotations
 
-import struct
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from typing import Final
 
 from hfi_sim.base.errors import WireError
 from hfi_sim.wire.mad.message import Mad
+from vema.attributes.mac_entries import MacEntries
 from vema.base.errors import AgentError
 from vema.em.core.dialogue import Request, request_for
 from vema.em.core.port_life import SERVED
@@ -25,8 +25,6 @@ from vema.em.store.persisted import VportKey
 
 MIN_STEP_S: Final = 0.02
 """Minimum time between two Gets of the audit, regardless of the number of tables: at most 50 per second."""
-
-_SECTION_HEADER: Final = struct.Struct(">HHI")
 
 
 @dataclass(slots=True)
@@ -115,7 +113,7 @@ class Audit:
             return None
         reading.asked = True
         index = len(reading.keys)
-        page = _SECTION_HEADER.pack(*section_range(index), 0)
+        page = MacEntries.HEADER.codec.pack(*section_range(index), 0)
         return request_for(port, vport.num, Step.AUDIT, page, section=index)
 
     def take(self, vport: Vport, request: Request, mad: Mad) -> list[int]:
@@ -166,10 +164,8 @@ def _idle(ports: Mapping[int, Port], key: VportKey) -> bool:
 def _section_of(request: Request, mad: Mad) -> tuple[int, bytes]:
     """Return the digest and the entries in a response. Raises AgentError or WireError as `Audit.take` does."""
     data = request.answered_by(mad)
-    if len(data) < _SECTION_HEADER.size:
-        raise WireError("VeswPortMacEntries", len(data), f"{len(data)} bytes")
-    first, count, digest = _SECTION_HEADER.unpack_from(data)
-    section = data[_SECTION_HEADER.size :][: count * ENTRY.size]
+    first, count, digest = MacEntries.HEADER.unpack(data)
+    section = data[MacEntries.HEADER.size :][: count * ENTRY.size]
     if (first, count) != section_range(request.section) or len(section) < count * ENTRY.size:
         raise AgentError(f"MacEntries: {count} entries from {first} were not requested")
     return digest, section

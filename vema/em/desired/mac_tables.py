@@ -11,7 +11,6 @@ Set of an update carries the digest of the whole table.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,7 +18,7 @@ from hashlib import blake2b
 from typing import Final
 
 from hfi_sim.base.types import MacAddr
-from vema.attributes.mac_entries import MAX_SECTION
+from vema.attributes.mac_entries import MAX_SECTION, MacEntry
 from vema.base.types import MAC_TABLE_ENTRIES
 
 DIRTY: Final = 1
@@ -29,7 +28,7 @@ EMPTY: Final = 0
 SECTIONS: Final = -(-MAC_TABLE_ENTRIES // MAX_SECTION)
 """Sections that cover a whole table."""
 
-ENTRY: Final = struct.Struct(">6s6sI")
+ENTRY: Final = MacEntry.HEADER.codec
 """One entry as in VeswPortMacEntries: address, mask, LID << 8."""
 _MASK: Final = bytes(b"\xff" * 6)
 _HOLE: Final = bytes(ENTRY.size)

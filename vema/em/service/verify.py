@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import struct
 from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -27,8 +26,8 @@ from vema.em.desired.ranges import ALL
 AT_ONCE: Final = 32
 """Number of ports verified concurrently."""
 RETRIES: Final = 12
-_RANGE: Final = struct.Struct(">HHI")
-_PAGE: Final = struct.Struct(">HHHH")
+_RANGE: Final = MacEntries.HEADER.codec
+_PAGE: Final = IfaceMacs.HEADER.codec
 
 
 @dataclass(frozen=True, slots=True)
