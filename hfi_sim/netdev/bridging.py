@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import ipaddress
 import socket
-import struct
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -20,21 +20,34 @@ from pyroute2.netlink.rtnl.rtmsg import rtmsg
 from hfi_sim.base.errors import NetdevError
 from hfi_sim.base.types import MacAddr, mac_text
 from hfi_sim.netdev.netlink import (
+    AF_BRIDGE,
+    HEADER,
     IFLA_ADDRESS,
     IFLA_IFNAME,
     IFLA_INFO_KIND,
     IFLA_LINKINFO,
     IFLA_MASTER,
     IFLA_NET_NS_FD,
+    NDA_LLADDR,
+    NDMSG,
+    NLA_F_NESTED,
+    NLM_F_ACK,
+    NLM_F_CREATE_EXCL,
+    NLM_F_DUMP,
+    NTF_SELF,
+    NUD_PERMANENT,
     RTM_DELLINK,
     RTM_DELNEIGH,
     RTM_GETLINK,
     RTM_GETNEIGH,
     RTM_NEWLINK,
     RTM_NEWNEIGH,
+    U32,
     LinkClient,
     LinkState,
+    attributes,
     build_attribute,
+    link_body,
     parse_link,
 )
 
@@ -42,23 +55,11 @@ BRIDGE: Final = "bridge"
 VETH: Final = "veth"
 _RTM_NEWROUTE: Final = 24
 _RTM_GETROUTE: Final = 26
-_NLM_F_ACK: Final = 0x4
-_NLM_F_CREATE_EXCL: Final = 0x600
-_NLM_F_DUMP: Final = 0x300
-_AF_BRIDGE: Final = 7
 _AF_BRIDGE_MESSAGES: Final = frozenset({RTM_NEWNEIGH, RTM_DELNEIGH})
-_NTF_SELF: Final = 0x02
-_NUD_PERMANENT: Final = 0x80
-_NDA_LLADDR: Final = 2
 _NDA_VLAN: Final = 5
 _NDA_MASTER: Final = 9
-_HEADER_BYTES: Final = 16
-_NDMSG: Final = struct.Struct("=BxxxiHBB")  # family, ifindex, state, flags, type
-_ATTRIBUTE: Final = struct.Struct("=HH")  # length with these four bytes, type
 _VETH_INFO_PEER: Final = 1
-_IFINFOMSG: Final = struct.Struct("=BxHiII")
 _IFLA_INFO_DATA: Final = 2
-_NLA_F_NESTED: Final = 0x8000
 _RT_TABLE_MAIN: Final = 254
 _RTPROT_DHCP: Final = 16
 _RTN_UNICAST: Final = 1
@@ -84,7 +85,7 @@ class BridgeClient(LinkClient):
 
     def links_now(self) -> list[LinkState]:
         """Return all interfaces of the namespace."""
-        answers = self._request(ifinfmsg(), RTM_GETLINK, _NLM_F_DUMP, {}, "list the interfaces")
+        answers = self._request(ifinfmsg(), RTM_GETLINK, NLM_F_DUMP, {}, "list the interfaces")
         return [parse_link(data) for kind, data in answers if kind == RTM_NEWLINK]
 
     def add_bridge(self, name: str, mac: MacAddr) -> None:
@@ -93,25 +94,20 @@ class BridgeClient(LinkClient):
 
     def add_veth(self, name: str, mac: MacAddr, peer: str, peer_mac: MacAddr, peer_namespace: int) -> None:
         """Make a pair of interfaces, one here, the other in the namespace behind a descriptor."""
-        attributes = b"".join(
-            build_attribute(kind, value)
-            for kind, value in (
-                (IFLA_IFNAME, peer.encode() + b"\0"),
-                (IFLA_ADDRESS, peer_mac),
-                (IFLA_NET_NS_FD, struct.pack("=I", peer_namespace)),
-            )
-        )
-        told = build_attribute(_VETH_INFO_PEER, _IFINFOMSG.pack(0, 0, 0, 0, 0) + attributes)
-        self._add(name, mac, VETH, told)
+        attrs = {
+            IFLA_IFNAME: peer.encode() + b"\0",
+            IFLA_ADDRESS: peer_mac,
+            IFLA_NET_NS_FD: U32.pack(peer_namespace),
+        }
+        self._add(name, mac, VETH, build_attribute(_VETH_INFO_PEER, link_body(0, attrs=attrs)))
 
     def _add(self, name: str, mac: MacAddr, kind: str, data: bytes = b"") -> None:
         info = build_attribute(IFLA_INFO_KIND, kind.encode() + b"\0")
         if data:
-            info += build_attribute(_IFLA_INFO_DATA | _NLA_F_NESTED, data)
-        body = _IFINFOMSG.pack(0, 0, 0, 0, 0)
-        body += build_attribute(IFLA_IFNAME, name.encode() + b"\0") + build_attribute(IFLA_ADDRESS, mac)
-        body += build_attribute(IFLA_LINKINFO | _NLA_F_NESTED, info)
-        self._exchange(RTM_NEWLINK, _NLM_F_CREATE_EXCL | _NLM_F_ACK, body, f"make {kind} {name}")
+            info += build_attribute(_IFLA_INFO_DATA | NLA_F_NESTED, data)
+        attrs = {IFLA_IFNAME: name.encode() + b"\0", IFLA_ADDRESS: mac, IFLA_LINKINFO | NLA_F_NESTED: info}
+        body = link_body(0, attrs=attrs)
+        self._exchange(RTM_NEWLINK, NLM_F_CREATE_EXCL | NLM_F_ACK, body, f"make {kind} {name}")
 
     def delete(self, ifindex: int) -> None:
         """Remove an interface."""
@@ -119,27 +115,25 @@ class BridgeClient(LinkClient):
 
     def set_master(self, ifindex: int, bridge: int) -> None:
         """Make an interface the port of a bridge; 0: of none."""
-        self._set(ifindex, f"master #{bridge}", attrs={IFLA_MASTER: struct.pack("=I", bridge)})
+        self._set(ifindex, f"master #{bridge}", attrs={IFLA_MASTER: U32.pack(bridge)})
 
     def listen_to(self, ifindex: int, mac: MacAddr, on: bool) -> None:
         """Add an address to the list of those that an interface listens to, as `bridge fdb add MAC dev DEV self` does.
 
         Harmless where that is so already.
         """
-        body = _NDMSG.pack(_AF_BRIDGE, ifindex, _NUD_PERMANENT, _NTF_SELF, 0) + build_attribute(
-            _NDA_LLADDR, mac
-        )
-        kind, flags = (RTM_NEWNEIGH, _NLM_F_CREATE_EXCL) if on else (RTM_DELNEIGH, 0)
+        body = NDMSG.pack(AF_BRIDGE, ifindex, NUD_PERMANENT, NTF_SELF, 0) + build_attribute(NDA_LLADDR, mac)
+        kind, flags = (RTM_NEWNEIGH, NLM_F_CREATE_EXCL) if on else (RTM_DELNEIGH, 0)
         try:
-            self._exchange(kind, flags | _NLM_F_ACK, body, f"address {mac_text(mac)} of interface #{ifindex}")
+            self._exchange(kind, flags | NLM_F_ACK, body, f"address {mac_text(mac)} of interface #{ifindex}")
         except NetdevError as error:
             if error.errno not in (errno.EEXIST, errno.ENOENT):
                 raise
 
     def forwarding(self, bridge: int) -> list[FdbEntry]:
         """Return the forwarding database of a bridge."""
-        body = _NDMSG.pack(_AF_BRIDGE, 0, 0, 0, 0)
-        answers = self._exchange(RTM_GETNEIGH, _NLM_F_DUMP, body, "read forwarding databases")
+        body = NDMSG.pack(AF_BRIDGE, 0, 0, 0, 0)
+        answers = self._exchange(RTM_GETNEIGH, NLM_F_DUMP, body, "read forwarding databases")
         entries = (fdb_entry(kind, data) for kind, data in answers)
         return [entry for entry in entries if entry is not None and entry.bridge == bridge]
 
@@ -154,12 +148,12 @@ class BridgeClient(LinkClient):
             "type": _RTN_UNICAST,
             "attrs": [("RTA_GATEWAY", str(gateway))],
         }
-        self._request(rtmsg(), _RTM_NEWROUTE, _NLM_F_CREATE_EXCL, fields, f"route to {gateway}")
+        self._request(rtmsg(), _RTM_NEWROUTE, NLM_F_CREATE_EXCL, fields, f"route to {gateway}")
 
     def ipv4_routes(self) -> Iterator[tuple[ipaddress.IPv4Network, int]]:
         """Yield the IPv4 routes of the namespace: the destination, and the interface index or 0."""
         fields = {"family": socket.AF_INET}
-        for kind, data in self._request(rtmsg(), _RTM_GETROUTE, _NLM_F_DUMP, fields, "read the routes"):
+        for kind, data in self._request(rtmsg(), _RTM_GETROUTE, NLM_F_DUMP, fields, "read the routes"):
             if kind != _RTM_NEWROUTE:
                 continue
             route = rtmsg(data)
@@ -170,27 +164,16 @@ class BridgeClient(LinkClient):
 
 def fdb_entry(kind: int, message: bytes) -> FdbEntry | None:
     """Read a message of neighbours: None where it tells nothing of the forwarding database of a bridge."""
-    if kind not in _AF_BRIDGE_MESSAGES or message[_HEADER_BYTES] != _AF_BRIDGE:
+    if kind not in _AF_BRIDGE_MESSAGES or message[HEADER.size] != AF_BRIDGE:
         return None
-    _, ifindex, state, flags, _ = _NDMSG.unpack_from(message, _HEADER_BYTES)
-    mac, vlan, master = b"", 0, 0
-    offset = _HEADER_BYTES + _NDMSG.size
-    while offset + _ATTRIBUTE.size <= len(message):
-        length, attribute = _ATTRIBUTE.unpack_from(message, offset)
-        if length < _ATTRIBUTE.size:
-            return None
-        value = message[offset + _ATTRIBUTE.size : offset + length]
-        if attribute == _NDA_LLADDR:
-            mac = value
-        elif attribute == _NDA_VLAN and len(value) == 2:
-            vlan = int.from_bytes(value, "little")
-        elif attribute == _NDA_MASTER and len(value) == 4:
-            master = int.from_bytes(value, "little")
-        offset += (length + 3) & ~3
-    if not master or len(mac) != 6 or flags & _NTF_SELF:
+    _, ifindex, state, flags, _ = NDMSG.unpack_from(message, HEADER.size)
+    found = dict(attributes(message, NDMSG.size))
+    mac = found.get(NDA_LLADDR, b"")
+    vlan, master = (int.from_bytes(found.get(one, b""), sys.byteorder) for one in (_NDA_VLAN, _NDA_MASTER))
+    if not master or len(mac) != 6 or flags & NTF_SELF:
         return None
     return FdbEntry(
-        master, ifindex, MacAddr(mac), vlan, gone=kind == RTM_DELNEIGH, local=bool(state & _NUD_PERMANENT)
+        master, ifindex, MacAddr(mac), vlan, gone=kind == RTM_DELNEIGH, local=bool(state & NUD_PERMANENT)
     )
 
 

@@ -18,16 +18,21 @@ from typing import Final
 
 from hfi_sim.base.errors import NetdevError
 from hfi_sim.netdev.namespace import run_in_namespace
+from hfi_sim.netdev.netlink import (
+    HEADER,
+    NLA_F_NESTED,
+    NLM_F_ACK,
+    NLM_F_CREATE_EXCL,
+    NLM_F_REQUEST,
+    NLMSG_ERROR,
+    build_attribute,
+    errno_of,
+)
 
 NETLINK_NETFILTER: Final = 12
 _ANSWER_S: Final = 5.0
-_HEADER: Final = struct.Struct("=IHHII")
-_REQUEST: Final = 0x1
-_ACK: Final = 0x4
 _CREATE: Final = 0x400
-_EXCL: Final = 0x200
 _APPEND: Final = 0x800
-_ERROR: Final = 2
 _BATCH_BEGIN: Final = 16
 _BATCH_END: Final = 17
 _SUBSYSTEM: Final = 10
@@ -41,7 +46,6 @@ _PRIORITY_SRCNAT: Final = 100
 _REGISTER: Final = 1
 _NETWORK_HEADER: Final = 1
 _SOURCE_OFFSET: Final = 12
-_NESTED: Final = 0x8000
 _CHAIN: Final = "postrouting"
 
 
@@ -71,7 +75,7 @@ class Masquerade:
     def _send(self, table: str, source: ipaddress.IPv4Network) -> None:
         name = _text(1, table)
         requests = (
-            (_NEWTABLE, _CREATE | _EXCL, name + _number(2, _TABLE_OWNER)),
+            (_NEWTABLE, NLM_F_CREATE_EXCL, name + _number(2, _TABLE_OWNER)),
             (
                 _NEWCHAIN,
                 _CREATE,
@@ -88,13 +92,12 @@ class Masquerade:
         )
         batch = _message(_BATCH_BEGIN, 0, 1, 0, _SUBSYSTEM)
         for number, (kind, flags, body) in enumerate(requests, start=2):
-            batch += _message(kind, flags | _ACK, number, _FAMILY_IPV4, 0, body)
+            batch += _message(kind, flags | NLM_F_ACK, number, _FAMILY_IPV4, 0, body)
         batch += _message(_BATCH_END, 0, len(requests) + 2, 0, _SUBSYSTEM)
         self._socket.send(batch)
         for _ in requests:
-            _, kind, _, _, _ = _HEADER.unpack_from(answer := self._socket.recv(1 << 16))
-            number = -struct.unpack_from("=i", answer, _HEADER.size)[0] if kind == _ERROR else 0
-            if number:
+            _, kind, _, _, _ = HEADER.unpack_from(answer := self._socket.recv(1 << 16))
+            if kind == NLMSG_ERROR and (number := errno_of(answer)):
                 raise OSError(number, os.strerror(number))
 
 
@@ -112,8 +115,8 @@ def _from(source: ipaddress.IPv4Network) -> bytes:
     """Return the terms of a rule that hold for packets from a network."""
     load = _number(1, _REGISTER) + _number(2, _NETWORK_HEADER) + _number(3, _SOURCE_OFFSET) + _number(4, 4)
     mask = _number(1, _REGISTER) + _number(2, _REGISTER) + _number(3, 4)
-    mask += _nest(4, _attribute(1, source.netmask.packed)) + _nest(5, _attribute(1, bytes(4)))
-    same = _number(1, _REGISTER) + _number(2, 0) + _nest(3, _attribute(1, source.network_address.packed))
+    mask += _nest(4, build_attribute(1, source.netmask.packed)) + _nest(5, build_attribute(1, bytes(4)))
+    same = _number(1, _REGISTER) + _number(2, 0) + _nest(3, build_attribute(1, source.network_address.packed))
     return _term("payload", load) + _term("bitwise", mask) + _term("cmp", same)
 
 
@@ -123,20 +126,18 @@ def _term(name: str, data: bytes) -> bytes:
 
 def _message(kind: int, flags: int, number: int, family: int, resource: int, body: bytes = b"") -> bytes:
     head = struct.pack("=BBH", family, 0, socket.htons(resource))
-    return _HEADER.pack(_HEADER.size + len(head) + len(body), kind, flags | _REQUEST, number, 0) + head + body
-
-
-def _attribute(kind: int, value: bytes) -> bytes:
-    return struct.pack("=HH", 4 + len(value), kind) + value + bytes(-len(value) % 4)
+    return (
+        HEADER.pack(HEADER.size + len(head) + len(body), kind, flags | NLM_F_REQUEST, number, 0) + head + body
+    )
 
 
 def _nest(kind: int, value: bytes) -> bytes:
-    return _attribute(kind | _NESTED, value)
+    return build_attribute(kind | NLA_F_NESTED, value)
 
 
 def _text(kind: int, text: str) -> bytes:
-    return _attribute(kind, text.encode() + b"\0")
+    return build_attribute(kind, text.encode() + b"\0")
 
 
 def _number(kind: int, value: int) -> bytes:
-    return _attribute(kind, struct.pack(">I", value))
+    return build_attribute(kind, struct.pack(">I", value))

@@ -20,9 +20,11 @@ from hfi_sim.netdev.netlink import (
     NDMSG,
     NLM_F_ACK,
     NLM_F_DUMP,
+    NUD_PERMANENT,
     RTM_DELNEIGH,
     RTM_GETNEIGH,
     RTM_NEWNEIGH,
+    U32,
     LinkClient,
     attributes,
 )
@@ -32,10 +34,8 @@ Address = IPv4Address | IPv6Address
 RTM_NEWNEIGHTBL: Final = 64
 RTM_GETNEIGHTBL: Final = 66
 _NDTMSG: Final = struct.Struct("=Bxxx")
-_U32: Final = struct.Struct("=I")
 _U64: Final = struct.Struct("=Q")
 _NDA_DST: Final = 1
-_NUD_PERMANENT: Final = 0x80
 _NTF_EXT_LEARNED: Final = 0x10
 _NDTA_NAME: Final = 1
 _NDTA_THRESH2: Final = 3
@@ -88,9 +88,9 @@ class NeighbourClient(LinkClient):
             if version and _NDTA_THRESH3 in told:  # a message without limits tells of one interface
                 found[version] = NeighbourTable(
                     version,
-                    _U32.unpack_from(told[_NDTA_CONFIG], _ENTRIES_AT)[0],
-                    _U32.unpack(told[_NDTA_THRESH2])[0],
-                    _U32.unpack(told[_NDTA_THRESH3])[0],
+                    U32.unpack_from(told[_NDTA_CONFIG], _ENTRIES_AT)[0],
+                    U32.unpack(told[_NDTA_THRESH2])[0],
+                    U32.unpack(told[_NDTA_THRESH3])[0],
                     _U64.unpack_from(told[_NDTA_STATS], _TABLE_FULLS_AT)[0],
                 )
         return found
@@ -123,7 +123,7 @@ class NeighbourClient(LinkClient):
         for kind, data in answers:
             if kind == RTM_NEWNEIGH:
                 _, _, state, flags, _ = NDMSG.unpack_from(data, HEADER.size)
-                return 0 if state & _NUD_PERMANENT or flags & _NTF_EXT_LEARNED else state
+                return 0 if state & NUD_PERMANENT or flags & _NTF_EXT_LEARNED else state
         return None
 
 

@@ -52,15 +52,16 @@ _GROUPS_MULTICAST: Final = (37, 38)  # RTNLGRP_IPV4_MCADDR, RTNLGRP_IPV6_MCADDR;
 
 _SOL_NETLINK: Final = 270
 _NETLINK_ADD_MEMBERSHIP: Final = 1
-_NLMSG_ERROR: Final = 2
+NLMSG_ERROR: Final = 2
 _NLMSG_DONE: Final = 3
-_NLM_F_REQUEST: Final = 0x1
+NLM_F_REQUEST: Final = 0x1
 NLM_F_ACK: Final = 0x4
 NLM_F_DUMP: Final = 0x300
 NLM_F_CREATE_EXCL: Final = 0x600
-_AF_BRIDGE: Final = 7
-_NTF_SELF: Final = 0x02
-_NDA_LLADDR: Final = 2
+AF_BRIDGE: Final = 7
+NTF_SELF: Final = 0x02
+NDA_LLADDR: Final = 2
+NUD_PERMANENT: Final = 0x80
 HEADER: Final = struct.Struct("=IHHII")  # length, type, flags, sequence number, port id
 NDMSG: Final = struct.Struct("=BxxxiHBB")  # family, ifindex, state, flags, type
 _IFINFOMSG: Final = struct.Struct("=BxHiII")  # family, type, ifindex, flags, which flags change
@@ -86,9 +87,10 @@ _IFA_LOCAL: Final = 2
 _IFA_BROADCAST: Final = 4
 _IFA_FLAGS: Final = 8
 _IFA_F_NODAD: Final = 0x02
-_U32: Final = struct.Struct("=I")
+U32: Final = struct.Struct("=I")
 _IFADDRMSG: Final = struct.Struct("=BBBBI")  # family, prefix length, flags, scope, ifindex
 ATTRIBUTE: Final = struct.Struct("=HH")  # length with these four bytes, type
+NLA_F_NESTED: Final = 0x8000
 _NLA_TYPE_MASK: Final = 0x3FFF
 """Without the bits that say how an attribute is encoded."""
 _IF_STATS_MSG: Final = struct.Struct("=BxxxII")  # family, ifindex, which statistics
@@ -168,16 +170,16 @@ def parse_link(message: bytes) -> LinkState:
         name=_text(found.get(IFLA_IFNAME, b"")),
         up=bool(flags & IFF_UP),
         address=MacAddr(found.get(IFLA_ADDRESS) or bytes(6)),
-        mtu=0 if mtu is None else _U32.unpack(mtu)[0],
+        mtu=0 if mtu is None else U32.unpack(mtu)[0],
         alias=_text(found.get(_IFLA_IFALIAS, b"")),
         running=bool(flags & IFF_RUNNING),
         xdp=any(xdp.get(IFLA_XDP_ATTACHED, b"")),
         kind=_text(dict(_nested(found.get(IFLA_LINKINFO, b""))).get(IFLA_INFO_KIND, b"")),
-        master=0 if master is None else _U32.unpack(master)[0],
+        master=0 if master is None else U32.unpack(master)[0],
         loopback=bool(flags & _IFF_LOOPBACK),
         carrier=any(found.get(_IFLA_CARRIER, b"")),
         operstate=next(iter(found.get(_IFLA_OPERSTATE, b"")), 0),
-        max_mtu=0 if max_mtu is None else _U32.unpack(max_mtu)[0],
+        max_mtu=0 if max_mtu is None else U32.unpack(max_mtu)[0],
     )
 
 
@@ -248,6 +250,12 @@ def attributes(message: bytes, fixed: int) -> Iterator[tuple[int, bytes]]:
         offset += (length + 3) & ~3
 
 
+def errno_of(message: bytes) -> int:
+    """Return the errno of an answer of type NLMSG_ERROR; 0: the request was done."""
+    number: int = struct.unpack_from("=i", message, HEADER.size)[0]
+    return -number
+
+
 def ifindex_of(message: bytes) -> int:
     """Return the interface index of a link or neighbour message without decoding the rest."""
     index: int = struct.unpack_from("=i", message, HEADER.size + 4)[0]
@@ -262,7 +270,7 @@ def ifindex_of_address(message: bytes) -> int:
 
 def is_of_bridge(message: bytes) -> bool:
     """Return whether a link message tells of a bridge port: its removal says nothing of the interface itself."""
-    return message[HEADER.size] == _AF_BRIDGE
+    return message[HEADER.size] == AF_BRIDGE
 
 
 def _fdb_entry(message: bytes) -> tuple[int, MacAddr] | None:
@@ -271,10 +279,10 @@ def _fdb_entry(message: bytes) -> tuple[int, MacAddr] | None:
     Read by hand, not through a message class: a dump has thousands of them with 255 VNICs in a namespace.
     """
     _, ifindex, _, flags, _ = NDMSG.unpack_from(message, HEADER.size)
-    if not flags & _NTF_SELF:
+    if not flags & NTF_SELF:
         return None
     for kind, value in attributes(message, NDMSG.size):
-        if kind == _NDA_LLADDR and len(value) == 6:
+        if kind == NDA_LLADDR and len(value) == 6:
             return ifindex, MacAddr(value)
     return None
 
@@ -293,11 +301,11 @@ class LinkClient:
 
     def find(self, name: str) -> LinkState | None:
         """Return the interface of that name, or None."""
-        return self._get(_link_body(0, attrs={IFLA_IFNAME: name.encode() + b"\0"}), name)
+        return self._get(link_body(0, attrs={IFLA_IFNAME: name.encode() + b"\0"}), name)
 
     def get(self, ifindex: int) -> LinkState | None:
         """Return the interface with that index, or None where it is gone."""
-        return self._get(_link_body(ifindex), f"#{ifindex}")
+        return self._get(link_body(ifindex), f"#{ifindex}")
 
     def _get(self, body: bytes, what: str) -> LinkState | None:
         try:
@@ -340,7 +348,7 @@ class LinkClient:
 
     def set_mtu(self, ifindex: int, mtu: int) -> None:
         """Change the MTU, in bytes."""
-        self._set(ifindex, f"mtu {mtu}", attrs={_IFLA_MTU: _U32.pack(mtu)})
+        self._set(ifindex, f"mtu {mtu}", attrs={_IFLA_MTU: U32.pack(mtu)})
 
     def rename(self, ifindex: int, name: str) -> None:
         """Give the interface another name."""
@@ -350,7 +358,7 @@ class LinkClient:
         """Move the interface to another namespace: it arrives down, without IP and further addresses."""
         fd = os.open(namespace, os.O_RDONLY)
         try:
-            self._set(ifindex, f"netns {namespace}", attrs={IFLA_NET_NS_FD: _U32.pack(fd)})
+            self._set(ifindex, f"netns {namespace}", attrs={IFLA_NET_NS_FD: U32.pack(fd)})
         finally:
             os.close(fd)
 
@@ -421,7 +429,7 @@ class LinkClient:
 
     def names(self) -> list[str]:
         """Return the names of all interfaces of the namespace."""
-        answers = self._exchange(RTM_GETLINK, NLM_F_DUMP | NLM_F_ACK, _link_body(0), "list the interfaces")
+        answers = self._exchange(RTM_GETLINK, NLM_F_DUMP | NLM_F_ACK, link_body(0), "list the interfaces")
         return [parse_link(data).name for kind, data in answers if kind == RTM_NEWLINK]
 
     def routes_by_hand(self) -> list[str]:
@@ -445,7 +453,7 @@ class LinkClient:
 
     def address_lists(self) -> dict[int, KernelAddressLists]:
         """Return the secondary addresses of every interface in the namespace, by interface index."""
-        body = NDMSG.pack(_AF_BRIDGE, 0, 0, 0, 0)
+        body = NDMSG.pack(AF_BRIDGE, 0, 0, 0, 0)
         uc: dict[int, list[MacAddr]] = {}
         mc: dict[int, list[MacAddr]] = {}
         for kind, data in self._exchange(RTM_GETNEIGH, NLM_F_DUMP, body, "read the address lists"):
@@ -466,7 +474,7 @@ class LinkClient:
         change: int = 0,
         attrs: Mapping[int, bytes] = MappingProxyType({}),
     ) -> None:
-        body = _link_body(ifindex, flags, change, attrs)
+        body = link_body(ifindex, flags, change, attrs)
         self._exchange(RTM_NEWLINK, NLM_F_ACK, body, f"set interface #{ifindex} {what}")
 
     def _request(
@@ -480,7 +488,7 @@ class LinkClient:
     def _exchange(self, kind: int, flags: int, body: bytes, what: str) -> list[tuple[int, bytes]]:
         self._sequence += 1
         length = HEADER.size + len(body)
-        header = HEADER.pack(length, kind, flags | _NLM_F_REQUEST, self._sequence, 0)
+        header = HEADER.pack(length, kind, flags | NLM_F_REQUEST, self._sequence, 0)
         try:
             self._socket.send(header + body)
             return self._answers(what)
@@ -495,15 +503,14 @@ class LinkClient:
                     continue  # the rest of an exchange that timed out
                 if kind == _NLMSG_DONE:
                     return answers
-                if kind == _NLMSG_ERROR:
-                    number = -struct.unpack_from("=i", data, HEADER.size)[0]
-                    if number:
+                if kind == NLMSG_ERROR:
+                    if number := errno_of(data):
                         raise NetdevError(f"cannot {what}: {os.strerror(number)}", number)
                     return answers
                 answers.append((kind, data))
 
 
-def _link_body(
+def link_body(
     ifindex: int, flags: int = 0, change: int = 0, attrs: Mapping[int, bytes] = MappingProxyType({})
 ) -> bytes:
     """Return a message about a link, without its header."""
@@ -519,7 +526,7 @@ def _address_body(ifindex: int, interface: IpInterface) -> bytes:
     if interface.version == 4 and prefix_length < 31:
         attrs[_IFA_BROADCAST] = interface.network.broadcast_address.packed
     if interface.version == 6:
-        attrs[_IFA_FLAGS] = _U32.pack(_IFA_F_NODAD)  # the lab file assigns the address
+        attrs[_IFA_FLAGS] = U32.pack(_IFA_F_NODAD)  # the lab file assigns the address
     fixed = _IFADDRMSG.pack(family, prefix_length, 0, 0, ifindex)
     return fixed + b"".join(build_attribute(kind, value) for kind, value in attrs.items())
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import struct
 from collections.abc import Callable
 from typing import Final
 
@@ -17,6 +16,8 @@ from hfi_sim.netdev.netlink import (
     IF_OPER_DORMANT,
     IF_OPER_UP,
     NLM_F_DUMP,
+    NLM_F_REQUEST,
+    NLMSG_ERROR,
     RTM_DELADDR,
     RTM_DELLINK,
     RTM_GETLINK,
@@ -24,6 +25,7 @@ from hfi_sim.netdev.netlink import (
     RTM_NEWLINK,
     LinkClient,
     LinkState,
+    errno_of,
     messages,
     parse_ip,
     parse_link,
@@ -34,7 +36,6 @@ from vema.base.types import ConfigState
 
 log = logging.getLogger("opavnic.kernel")
 
-_ERROR: Final = 2
 _LAST_ASKED: Final = 64
 
 
@@ -60,12 +61,14 @@ class KernelLinks(LinkClient):
         self._sequence += 1
         self._asked[self._sequence] = what
         self._asked.pop(self._sequence - _LAST_ASKED, None)
-        self._to_kernel(HEADER.pack(HEADER.size + len(body), kind, flags | 1, self._sequence, 0) + body)
+        self._to_kernel(
+            HEADER.pack(HEADER.size + len(body), kind, flags | NLM_F_REQUEST, self._sequence, 0) + body
+        )
         return []
 
     def heard_error(self, data: bytes) -> None:
         """Log that a request was refused."""
-        number = -struct.unpack_from("=i", data, HEADER.size)[0]
+        number = errno_of(data)
         what = self._asked.get(HEADER.unpack_from(data)[3])
         if number and what is not None:
             log.error("[%s] cannot %s: %s", self._host, what, os.strerror(number))
@@ -199,7 +202,7 @@ class KernelInterfaces:
                 netdev = None if entry is None else self.netdevs.get(entry[0])
                 if entry is not None and netdev is not None:
                     netdev.follow_ip(entry[1], there=kind == RTM_NEWADDR)
-            elif kind == _ERROR:
+            elif kind == NLMSG_ERROR:
                 self.client.heard_error(data)
 
     def _heard_link(self, link: LinkState, *, there: bool) -> None:
