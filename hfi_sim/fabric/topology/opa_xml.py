@@ -80,7 +80,7 @@ class _Reader:
 
     def number(self, element: ElementTree.Element, name: str, text: str) -> int:
         try:
-            return int(text, 0)
+            return int(text, 16 if text.lower().startswith("0x") else 10)  # a plan has ports such as 01
         except ValueError:
             raise self.wrong(element, f"{name} {text!r} is no number" if text else f"no {name}") from None
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from hfi_sim.base.errors import TopologyError
@@ -14,7 +15,7 @@ from hfi_sim.base.types import LID_MULTICAST_FIRST
 from hfi_sim.engine.link.config import PLAIN_LINK, LinkConfig
 from hfi_sim.fabric.topology import NodeKind, Topology
 from hfi_sim.fabric.topology.explicit import from_data, hfi_names
-from hfi_sim.fabric.topology.model import End, Node, end_text
+from hfi_sim.fabric.topology.model import Cable, End, Node, end_text
 from hfi_sim.nodes.hfi import system_guid
 from opavnic.lab.file.members import HostPorts
 from opavnic.lab.file.topology import cut_off
@@ -50,6 +51,7 @@ def lab_of(topology: Topology, name: str, source: str) -> LabOfFile:
         cables = [cable for cable in cables if EM_NODE not in (cable.a[0], cable.b[0])]
         left_out.append(f"{EM_NODE}: the node of the managers, which every lab has")
     told = {host: [node for node in nodes if node is not manager] for host, nodes in topology.hosts().items()}
+    cables = _largest_part_first(topology, cables)
     cabled = {end[0] for cable in cables for end in (cable.a, cable.b)}
     hosts = {host: nodes for host, nodes in told.items() if any(node.name in cabled for node in nodes)}
     bare = [host for host, nodes in told.items() if nodes and host not in hosts]
@@ -109,6 +111,25 @@ def lab_of(topology: Topology, name: str, source: str) -> LabOfFile:
         ]
     )
     return LabOfFile(text, len(data["hosts"]), len(switches), len(links), left_out)
+
+
+def _largest_part_first(topology: Topology, cables: list[Cable]) -> list[Cable]:
+    """Return the cables of the part with the most HFIs first: the node of the managers is attached to the first one."""
+    parts: dict[str, str] = {}
+
+    def part_of(cable: Cable) -> str:
+        name = next((end[0] for end in (cable.a, cable.b) if is_switch[end[0]]), "")
+        while (beside := parts.setdefault(name, name)) != name:
+            name = beside
+        return name
+
+    is_switch = {node.name: node.kind is NodeKind.SWITCH for node in topology.nodes.values()}
+    inner = [cable for cable in cables if is_switch[cable.a[0]] and is_switch[cable.b[0]]]
+    for cable in inner:
+        parts[part_of(cable)] = part_of(replace(cable, a=cable.b))
+    met = Counter(part_of(cable) for cable in cables if not (is_switch[cable.a[0]] and is_switch[cable.b[0]]))
+    largest = max(met, key=met.__getitem__, default="")
+    return sorted(cables, key=lambda cable: part_of(cable) != largest)
 
 
 def _names(names: Iterable[str], bad: re.Pattern[str], *, taken: set[str]) -> dict[str, str]:

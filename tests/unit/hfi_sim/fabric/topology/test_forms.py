@@ -144,7 +144,11 @@ def test_plan_of_opaxlattopology_knows_nodes_by_their_descriptions() -> None:
     topology = loads(
         report(
             link(port("host1 hfi1_0", 1, "FI"), port("core 1 L101A", 1, "SW"), more=cable),
-            link(port("host1 hfi1_1", 1, "FI"), port("core 1 L101A", 2, "SW"), rate="25g"),
+            link(
+                port("host1 hfi1_1", 1, "FI"),
+                port("core 1 L101A", 2, "SW").replace(">2<", ">02<"),
+                rate="25g",
+            ),
             link(port("core 1 L101A", 48, "SW"), port("edge", 48, "SW"), rate="Any"),
         )
     )

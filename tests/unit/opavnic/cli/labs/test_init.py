@@ -117,6 +117,17 @@ def test_packed_file_with_a_switch_and_a_host_called_as_the_managers_becomes_a_l
     assert main(["validate", "site.yaml"]) == 0
 
 
+def test_managers_are_attached_to_the_part_of_most_hosts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    apart = 'Switch\t8 "S-0a"\t\t# "lone"\n[1]\t"H-0a"[1]\t\t# "n0 hfi1_0"\n\nCa\t1 "H-0a"\t\t# "n0 hfi1_0"\n'
+    Path("site.ibnd").write_text(f'{apart}[1]\t"S-0a"[1]\t\t# "lone"\n\n{DUMP}')
+    assert main(["init", "--from", "site.ibnd"]) == 0
+    assert "1 host out of the virtual switch: n0 (it is on lone, em on S-00a1, " in capsys.readouterr().err
+    assert main(["validate", "site.yaml"]) == 0
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
