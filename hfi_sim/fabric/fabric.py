@@ -172,9 +172,12 @@ class Fabric:
         self.hfis[name] = hfi
         return hfi
 
-    def add_switch(self, name: str, *, ports: int = 64, guid: int | None = None) -> Switch:
+    def add_switch(
+        self, name: str, *, ports: int = 64, guid: int | None = None, description: str = ""
+    ) -> Switch:
         """Add a switch with ports 1 to `ports`.
 
+        Args:    description: what it says of itself; default: its name.
         Raises:  FabricError: the name or the GUID is taken; more ports than a forwarding table can hold.
         """
         if not 1 <= ports <= MAX_PORTS:
@@ -188,6 +191,7 @@ class Fabric:
             on_program=lambda switch: self._notify(FabricChange.TABLES, switch.name),
             is_remote=name in self._remote_nodes,
         )
+        switch.description = description or name
         port0 = switch.port0
         self._ports.append(port0)
         port0.mad = MadStack(port0, self.clock)

@@ -190,6 +190,8 @@ class Switch:
                tables are in. is_remote: another engine carries it.
         """
         self.name = name
+        self.description = name
+        """What it says of itself (NodeDescription)."""
         self.is_remote = is_remote
         """Whether another engine carries it: what is known here is what its machine says."""
         self.node_guid = node_guid

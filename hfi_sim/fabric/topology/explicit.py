@@ -1,6 +1,6 @@
 """Topologies spelled out as plain data, as a YAML file holds them: switches, hosts, links.
 
-    switches: {sw0: {ports: 36, guid: 0x0011750102000001, lid: 7}, sw1: {}}
+    switches: {sw0: {ports: 36, guid: 0x0011750102000001, lid: 7, description: core 1}, sw1: {}}
     hosts:    {h1: {guid: 0x0011750101000001, lid: 1}, h2: {hfis: 2, ports: 2, lid: [2, 3]}}
     links:
       - [h1, sw0:1]
@@ -57,13 +57,17 @@ def from_data(data: Mapping[str, Any]) -> Topology:
     topology = Topology()
     for switch, options in _section(data, "switches").items():
         path = f"switches.{switch}"
-        _only(options, ("ports", "guid", "lid"), path)
+        _only(options, ("ports", "guid", "lid", "description"), path)
+        description = options.get("description", "")
+        if not isinstance(description, str):
+            raise TopologyError(f"{path}.description: {description!r} is not a text")
         topology.switch(
             switch,
             ports=_integer(options, "ports", _DEFAULT_SWITCH_PORTS, path),
             guid=options.get("guid"),
             lid=_integer(options, "lid", 0, path),
             place=path,
+            description=description,
         )
     for host, options in _section(data, "hosts").items():
         path = f"hosts.{host}"

@@ -119,8 +119,8 @@ def loads(text: str, source: str = "<text>") -> Topology:
     Raises:  TopologyError: `source:line: what is wrong`; a file that ends early is named as such.
     """
     read = _read_blocks(text, source)
-    said = {ident: block.description for ident, block in read.items()}
-    for ident, description in without_shared({it: said[it] for it in read if read[it].is_hfi}).items():
+    said = {ident: block.description for ident, block in read.items() if block.is_hfi}
+    for ident, description in without_shared(said).items():
         read[ident].description = description
     blocks = _in_hfis(read)
     _check_end(text, source)
@@ -135,7 +135,14 @@ def loads(text: str, source: str = "<text>") -> Topology:
     for ident, block in blocks.items():
         place = f"{source}:{block.line}"
         if block.kind is NodeKind.SWITCH:
-            topology.switch(names[ident], ports=block.ports, guid=block.guid, place=place, lid=block.lid)
+            topology.switch(
+                names[ident],
+                ports=block.ports,
+                guid=block.guid,
+                place=place,
+                lid=block.lid,
+                description=block.description,
+            )
         else:
             host = host_in(block.description) or block.whole
             cabled = block.cabled

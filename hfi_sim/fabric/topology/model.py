@@ -56,6 +56,8 @@ class Node:
     """Where it was described, for messages: `lab.yaml:7`."""
     lids: tuple[int, ...] = ()
     """The base LIDs of its ports in order, of a switch that of port 0; 0, or no more: as the subnet manager likes."""
+    description: str = ""
+    """What a switch says of itself (NodeDescription), where that is not its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +128,18 @@ class Topology:
         return self.add(Node(name, NodeKind.HFI, ports, guid, host or name, place, tuple(lids)))
 
     def switch(
-        self, name: str, *, ports: int = 64, guid: int | None = None, place: str = "", lid: int = 0
+        self,
+        name: str,
+        *,
+        ports: int = 64,
+        guid: int | None = None,
+        place: str = "",
+        lid: int = 0,
+        description: str = "",
     ) -> Node:
         """Add a switch with ports 1 to `ports`."""
-        return self.add(Node(name, NodeKind.SWITCH, ports, guid, "", place, (lid,) if lid else ()))
+        lids, said = (lid,) if lid else (), "" if description == name else description
+        return self.add(Node(name, NodeKind.SWITCH, ports, guid, "", place, lids, said))
 
     def add(self, node: Node) -> Node:
         """Add a node; one whose name is taken is a problem of the topology."""
@@ -161,7 +171,9 @@ class Topology:
         """Return what a fabric looks like now, links that are down included."""
         topology = cls(name)
         for switch in fabric.switches.values():
-            topology.switch(switch.name, ports=len(switch.ports), guid=switch.node_guid)
+            topology.switch(
+                switch.name, ports=len(switch.ports), guid=switch.node_guid, description=switch.description
+            )
         for hfi in fabric.hfis.values():
             topology.hfi(hfi.name, ports=len(hfi.ports), guid=hfi.node_guid)
         for link in fabric.links:
@@ -312,7 +324,7 @@ class Topology:
         self.check()
         for node in self.nodes.values():
             if node.kind is NodeKind.SWITCH:
-                fabric.add_switch(node.name, ports=node.ports, guid=node.guid)
+                fabric.add_switch(node.name, ports=node.ports, guid=node.guid, description=node.description)
             else:
                 factory = netdevs(node.host) if netdevs is not None else None
                 fabric.add_hfi(node.name, ports=node.ports, guid=node.guid, netdevs=factory)

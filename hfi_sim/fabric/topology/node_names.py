@@ -38,9 +38,9 @@ def without_shared(descriptions: Mapping[str, str]) -> dict[str, str]:
 
 
 def unnamed(descriptions: Mapping[str, str], names: Mapping[str, str]) -> list[str]:
-    """Return what is to be said of the nodes that are not called by their descriptions."""
+    """Return what is to be said of adapters that are not called by their descriptions."""
     count = sum(bool(said) and names.get(ident) == ident != said for ident, said in descriptions.items())
-    return [f"descriptions of {counted(count, 'node')}, which are no names of one node"] if count else []
+    return [f"descriptions of {counted(count, 'adapter')}, which are no names of one host"] if count else []
 
 
 def name_nodes(nodes: Iterable[Described]) -> dict[str, str]:

@@ -185,10 +185,8 @@ def loads(text: str, source: str = "<text>") -> Topology:
 
 def _topology(reader: _Reader, links: list[tuple[End, End, LinkConfig]]) -> Topology:
     nodes = reader.nodes.values()
-    said = {node.ident: node.description for node in nodes}
-    for ident, description in without_shared(
-        {it: said[it] for it in said if reader.nodes[it].is_hfi}
-    ).items():
+    said = {node.ident: node.description for node in nodes if node.is_hfi}
+    for ident, description in without_shared(said).items():
         reader.nodes[ident].description = description or ident
     names = name_nodes(Described(node.ident, _word(node), node.is_hfi) for node in nodes)
     topology = Topology(reader.source)
@@ -204,7 +202,12 @@ def _topology(reader: _Reader, links: list[tuple[End, End, LinkConfig]]) -> Topo
         else:
             ports = node.ports or max(_EDGE_PORTS, most)
             topology.switch(
-                names[node.ident], ports=ports, guid=node.guid, lid=node.lids.get(0, 0), place=reader.source
+                names[node.ident],
+                ports=ports,
+                guid=node.guid,
+                lid=node.lids.get(0, 0),
+                place=reader.source,
+                description=node.description,
             )
     for a, b, link in links:
         topology.cable((names[a[0]], a[1]), (names[b[0]], b[1]), link, place=reader.source)

@@ -112,7 +112,7 @@ def node_info_of(port: Port, in_port: int | None = None) -> NodeInfo:
 
 def node_description_of(port: Port) -> NodeDescription:
     """Return the NodeDescription of a port's node: of a switch its name on this fabric."""
-    return NodeDescription.of(port.hfi.description if isinstance(port, HfiPort) else port.switch.name)
+    return NodeDescription.of(port.hfi.description if isinstance(port, HfiPort) else port.switch.description)
 
 
 def switch_info_of(switch: Switch) -> SwitchInfo:

@@ -243,7 +243,7 @@ class LivingLab:
             take_away(world, steps.cables_gone, steps.switches_gone)
             for name in steps.switches_new:
                 node = steps.topology.nodes[name]
-                world.fabric.add_switch(name, ports=node.ports, guid=node.guid)
+                world.fabric.add_switch(name, ports=node.ports, guid=node.guid, description=node.description)
             for name in steps.hosts_new:
                 hfis = [node.name for node in steps.topology.hosts()[name]]
                 world.add_host(name, hfis, ports=after.hosts[name].ports)

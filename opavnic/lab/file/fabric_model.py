@@ -227,7 +227,7 @@ class TopologyModel(_Numbers):  # type: ignore[valid-type, misc]
 
     MEANINGS: ClassVar[Mapping[str, str]] = _meanings()
     switches: dict[str, dict[str, Any] | None] | None = None
-    """explicit: name -> {ports: 36}."""
+    """explicit: name -> {ports: 36}; also guid, lid, description."""
     links: list[Annotated[CableModel, BeforeValidator(_ends_alone), _AlsoPair()]] | None = None
     """explicit: [h1, sw0:1], or {ends: [h1, sw0:1], rate: 25G, latency: 1us, jitter: 100ns, credits: on}."""
 

@@ -17,6 +17,7 @@ from hfi_sim.fabric.topology import NodeKind, Topology
 from hfi_sim.fabric.topology.explicit import from_data, hfi_names
 from hfi_sim.fabric.topology.model import Cable, End, Node, end_text
 from hfi_sim.nodes.hfi import system_guid
+from opavnic.lab.file.environment import without_variables
 from opavnic.lab.file.members import HostPorts
 from opavnic.lab.file.topology import cut_off
 from opavnic.world.em_node import EM_NODE
@@ -70,7 +71,7 @@ def lab_of(topology: Topology, name: str, source: str) -> LabOfFile:
         left_out.append(f"names that a lab cannot have: {_some(changed)}")
     ids = _Ids(topology.nodes.values())
     data: dict[str, Any] = {
-        "switches": {new[node.name]: _switch(node, ids) for node in switches},
+        "switches": {new[node.name]: _switch(node, new[node.name], ids) for node in switches},
         "hosts": {renamed[host]: _host(nodes, ids) for host, nodes in hosts.items()},
         "links": [{"ends": [_end(cable.a, new), _end(cable.b, new)]} for cable in cables],
     }
@@ -170,7 +171,17 @@ def _value(key: str, value: Any) -> str:
         return (
             _value(key, value[0]) if len(value) == 1 else f"[{', '.join(_value(key, one) for one in value)}]"
         )
+    if isinstance(value, str):
+        return f'"{"".join(map(_character, without_variables(value)))}"'
     return f"{value:#018x}" if key == "guid" else str(value)
+
+
+def _character(one: str) -> str:
+    """Return a character as it stands between the quotation marks of YAML."""
+    code = ord(one)
+    if one.isprintable() and one not in '"\\':
+        return one
+    return f"\\x{code:02x}" if code < 1 << 8 else f"\\u{code:04x}" if code < 1 << 16 else f"\\U{code:08x}"
 
 
 class _Ids:
@@ -243,5 +254,7 @@ def _reasons(apart: Mapping[str, str]) -> list[str]:
     return [f"{host} ({why})" for host, why in apart.items()]
 
 
-def _switch(node: Node, ids: _Ids) -> dict[str, Any]:
-    return {"ports": node.ports, **{key: one for key, (one,) in ids.of_nodes([node], 1).items()}}
+def _switch(node: Node, name: str, ids: _Ids) -> dict[str, Any]:
+    said = node.description or node.name
+    told = {} if said == name else {"description": said}
+    return {"ports": node.ports, **told, **{key: one for key, (one,) in ids.of_nodes([node], 1).items()}}

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from hfi_sim.base.errors import TopologyError
+from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.fabric.topology.files import loads
+from hfi_sim.management.sma.facts import node_description_of
 
 SWITCH = 'switchguid=0xa1\nSwitch\t8 "S-00a1"\t\t# "{name}" base port 0 lid 1 lmc 0\n'
 CA = 'caguid=0xb1\nCa\t1 "H-00b1"\t\t# "node1 HCA-1"\n'
@@ -99,7 +101,7 @@ def test_descriptions_that_name_no_node_are_said_and_hosts_called_localhost_stay
     both = f"{switch}\n{third}\n{adapter}\n{block}".replace("node1", "localhost")
     topology = loads(both)
     assert set(topology.hosts()) == {"H-00b1", "H-00c1"}
-    assert topology.left_out == ["descriptions of 3 nodes, which are no names of one node"]
+    assert topology.left_out == ["descriptions of 2 adapters, which are no names of one host"]
 
 
 def test_rates_that_differ_at_the_ends_of_a_cable_are_said() -> None:
@@ -159,6 +161,9 @@ def test_plan_of_opaxlattopology_knows_nodes_by_their_descriptions() -> None:
         (100e9, 15),
         (25e9, topology.cables[1].link.latency_ns),
     ]
+    built = topology.build(Fabric()).switches
+    assert node_description_of(built["core-1-L101A"].port0).name == "core 1 L101A"
+    assert node_description_of(built["edge"].port0).name == "edge"
     assert topology.left_out == ["MTUs of links", "labels and details of cables"]
 
 

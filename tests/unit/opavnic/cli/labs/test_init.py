@@ -99,9 +99,17 @@ def test_topology_file_becomes_a_lab_that_is_valid_and_what_is_left_out_is_said(
     cables = {tuple(cable.ends): cable.rate for cable in lab.fabric.topology.links}
     assert cables == {("node-1:1", "S-00a1:1"): 200e9, ("node2:2", "S-00a1:2"): 100e9}
     assert [(host.guid, host.lid) for host in lab.hosts.values()] == [((0xB1,), (2,)), ((0xC1,), (0, 3))]
-    assert (lab.fabric.topology.switches or {})["S-00a1"] == {"ports": 8, "guid": 0xA1}
+    assert (lab.fabric.topology.switches or {})["S-00a1"] == {
+        "ports": 8,
+        "guid": 0xA1,
+        "description": "MF0;edge one:MQM8700/U1",
+    }
     assert [(host.guid, host.lid) for host in lab.hosts.values()] == [((0xB1,), (2,)), ((0xC1,), (0, 3))]
-    assert (lab.fabric.topology.switches or {})["S-00a1"] == {"ports": 8, "guid": 0xA1}
+    assert (lab.fabric.topology.switches or {})["S-00a1"] == {
+        "ports": 8,
+        "guid": 0xA1,
+        "description": "MF0;edge one:MQM8700/U1",
+    }
     assert main(["init", "--from", "site.v2.ibnd"]) == 2, "it is there already"
 
 
