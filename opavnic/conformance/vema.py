@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from hfi_sim.base.clock import ManualClock
@@ -86,47 +86,34 @@ def _parse_step(step: Json) -> Json:
     return parsed
 
 
-@dataclass(slots=True)
-class _Port:
-    """One HFI port with its agent, as the driver would have it: the agent calls create_vnic."""
-
-    clock: ManualClock = field(default_factory=ManualClock)
-    demux: VnicDemux = field(default_factory=lambda: VnicDemux(driver_quirks=True))
-    traps: list[Trap] = field(default_factory=list)
-    adapters: dict[int, Adapter] = field(default_factory=dict)
-    netdevs: dict[int, MemoryNetdev] = field(default_factory=dict)
-    """By vport, as are the adapters."""
-
-    def create_vnic(self, vport_num: VportNum, report: VnicReport) -> Adapter:
-        """Make an adapter with a netdev in memory."""
-        netdev = self.netdevs[vport_num] = memory_netdev(vport_num)
-        adapter = Adapter(
-            vport_num,
-            netdev,
-            HfiStub(OWN_PORT),
-            demux=self.demux,
-            report=report,
-            driver_quirks=True,
-        )
-        self.adapters[vport_num] = adapter
-        return adapter
-
-
 class _SessionRun:
-    """A session in progress."""
+    """A session in progress, with an HFI port's agent, as the driver would have it: the agent calls create_vnic."""
 
     def __init__(self, session: VemaSession) -> None:
         self._session = session
-        self._port = _Port()
-        self._port.clock.advance(START_S)
+        self._clock = ManualClock()
+        self._clock.advance(START_S)
+        self._demux = VnicDemux(driver_quirks=True)
+        self._traps: list[Trap] = []
+        self._adapters: dict[int, Adapter] = {}
+        self._netdevs: dict[int, MemoryNetdev] = {}
+        """By vport, as are the adapters."""
         self._agent = Agent(
-            self._port,
+            self,
             opa_port_num=OWN_PORT,
-            now=self._port.clock.time,
-            send_trap=self._port.traps.append,
+            now=self._clock.time,
+            send_trap=self._traps.append,
             driver_quirks=True,
         )
         self._states: dict[str, dict[str, Any]] = {}
+
+    def create_vnic(self, vport_num: VportNum, report: VnicReport) -> Adapter:
+        """Make an adapter with a netdev in memory."""
+        netdev = self._netdevs[vport_num] = memory_netdev(vport_num)
+        self._adapters[vport_num] = Adapter(
+            vport_num, netdev, HfiStub(OWN_PORT), demux=self._demux, report=report, driver_quirks=True
+        )
+        return self._adapters[vport_num]
 
     def run(self) -> list[CaseDifference]:
         """Run all steps; stop at the first that differs, as later differences may only be its consequences."""
@@ -139,16 +126,16 @@ class _SessionRun:
 
     def _step(self, step: Json, where: str) -> list[CaseDifference]:
         case = self._session.case
-        self._port.traps.clear()
+        self._traps.clear()
         observed = self._do(step)
         expected = {key: step[key] for key in observed if key in step}
-        if "traps" in step or self._port.traps:
+        if "traps" in step or self._traps:
             expected["traps"] = [trap.rstrip(b"\0") for trap in step.get("traps", [])]
-            observed["traps"] = [trap.mad.rstrip(b"\0") for trap in self._port.traps]
+            observed["traps"] = [trap.mad.rstrip(b"\0") for trap in self._traps]
             expected["trap_ah"] = step.get("trap_ah", [])
             observed["trap_ah"] = [
                 {"dlid": trap.dlid, "sl": trap.sl, "len": len(trap.mad), "rqpn": _REMOTE_QPN}
-                for trap in self._port.traps
+                for trap in self._traps
             ]
         expected["netdev"] = step.get("netdev", {})
         observed["netdev"] = self._changed_states()
@@ -164,14 +151,14 @@ class _SessionRun:
         if op in _HOST_OPS:
             return self._host_op(op, self._adapter(step), step)
         if op == "advance_time":
-            self._port.clock.advance(step["ms"] / 1000)
+            self._clock.advance(step["ms"] / 1000)
         elif step["port"] == OWN_PORT and step["event"] in ("PORT_ACTIVE", "PORT_ERR"):
-            for adapter in self._port.adapters.values():
+            for adapter in self._adapters.values():
                 adapter.port_changed(step["event"] == "PORT_ACTIVE")
         return {}
 
     def _adapter(self, step: Json) -> Adapter:
-        adapter = self._port.adapters.get(step["vport"])
+        adapter = self._adapters.get(step["vport"])
         if adapter is None:
             raise VectorFileError(
                 f"session {self._session.case}: there is no vport {step['vport']} to work on"
@@ -179,7 +166,7 @@ class _SessionRun:
         return adapter
 
     def _host_op(self, op: str, adapter: Adapter, step: Json) -> dict[str, Any]:
-        netdev = self._port.netdevs[adapter.vport_num]
+        netdev = self._netdevs[adapter.vport_num]
         if op == "open":
             error = netdev.open()
             return {"rc": error, "rx_mode": error == 0}
@@ -196,7 +183,7 @@ class _SessionRun:
 
     def _changed_states(self) -> dict[str, dict[str, Any]]:
         changed = {}
-        for vport_num, adapter in self._port.adapters.items():
+        for vport_num, adapter in self._adapters.items():
             state = netdev_state(adapter)
             if self._states.get(str(vport_num)) != state:
                 changed[str(vport_num)] = self._states[str(vport_num)] = state
