@@ -250,6 +250,9 @@ def test_page_behind_another_tab_asks_for_nothing_until_it_is_seen_again(
 
 
 def test_keyboard_alone_cuts_a_link_and_mends_it(page: Page) -> None:
+    page.get_by_role("button", name="Remove fault").first.wait_for(
+        state="detached"
+    )  # of a test before, in the first look
     page.get_by_label("Choose a host, switch or link").focus()
     page.keyboard.type("h2:1--sw0")
     page.get_by_role("option", name="h2:1--sw0:3").wait_for()

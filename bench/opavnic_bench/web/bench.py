@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 OPEN, ELSEWHERE, CLOSED = "open", "open elsewhere", "closed"
-PAGE_HOSTS: Final = 200
+COST_HOSTS: Final = 200
+PAGE_HOSTS: Final = (200, 1000)
 COST_S: Final = 10.0
 """How long processors are watched for each cost."""
 FLOW: Final = "200M"
@@ -45,6 +46,8 @@ CHROMIUM: Final = "chromium"
 _PATIENCE_MS: Final = 60_000
 _RATIOS: Final = ("tcp_gbps", "tcp4_gbps", "udp64_kpps", "rtt_us_p50")
 _DRAWN: Final = "document.querySelector('[data-testid=fabric]')?.ariaLabel?.includes('{hosts} HFIs of hosts')"
+_SENT: Final = "performance.getEntries().reduce((sum, entry) => sum + (entry.transferSize ?? 0), 0)"
+"""Bytes of a page and all it consists of, as they are sent: without what comes over its WebSocket later."""
 _VESW: Final = {"id": 2, "name": "blue", "pkey": 0x8002, "subnet": "10.9.0.0/16"}
 
 
@@ -80,7 +83,7 @@ def bench_web(rounds: int, seconds: int, progress: Progress = silent) -> dict[st
                 view: _medians_of([one.spent for one in looked]) for view, looked in turns.samples.items()
             },
             "cost": cost | _large_costs(browser),
-            "page": _large_page(browser),
+            "pages": [_large_page(browser, hosts) for hosts in PAGE_HOSTS],
             "scrape": _scrapes(),
             "skipped": turns.skipped,
             "rounds": turns.rounds,
@@ -112,7 +115,7 @@ def _looked_at(view: str, browser: Browser, running: RunningLab) -> Iterator[dic
         with _page(browser) as page:
             page.goto(url)
             page.wait_for_function(_DRAWN.format(hosts=2))
-            yield lab | {"web": serving(os.getpid()), "browser": descendants(os.getpid(), CHROMIUM)}
+            yield lab | _lookers()
 
 
 def _ratios(some: Sequence[DatapathSample], others: Sequence[DatapathSample]) -> dict[str, float]:
@@ -142,10 +145,10 @@ def _costs(browser: Browser, running: RunningLab, site: HostPair) -> dict[str, d
 
 def _large_costs(browser: Browser) -> dict[str, dict[str, float]]:
     """Return the same of an idle lab of many hosts, with the view closed and open."""
-    with memory_lab(_many("bench-web-cost", PAGE_HOSTS)) as running:
-        seen = {f"{PAGE_HOSTS} hosts, closed": spent_while(COST_S, {"lab": [running.ask("status")["pid"]]})}
+    with memory_lab(_many("bench-web-cost", COST_HOSTS)) as running:
+        seen = {f"{COST_HOSTS} hosts, closed": spent_while(COST_S, {"lab": [running.ask("status")["pid"]]})}
         with _view(running) as url:
-            seen[f"{PAGE_HOSTS} hosts"] = _cost(browser, running, url, PAGE_HOSTS)
+            seen[f"{COST_HOSTS} hosts"] = _cost(browser, running, url, COST_HOSTS)
     return seen
 
 
@@ -154,33 +157,46 @@ def _cost(browser: Browser, running: RunningLab, url: str, hosts: int) -> dict[s
         page.goto(url)
         page.wait_for_function(_DRAWN.format(hosts=hosts))
         time.sleep(SETTLE_S)
-        processes = {
-            "lab": [running.ask("status")["pid"]],
-            "web": serving(os.getpid()),
-            "browser": descendants(os.getpid(), CHROMIUM),
-        }
-        return spent_while(COST_S, processes)
+        return spent_while(COST_S, {"lab": [running.ask("status")["pid"]], **_lookers()})
 
 
-def _large_page(browser: Browser) -> dict[str, Any]:
-    """Return how long a page of many hosts takes to be there, and to answer a choice, in the browser; medians."""
-    first, answers = [], []
-    with memory_lab(_many("bench-web-page", PAGE_HOSTS)) as running, _view(running) as url:
+def _large_page(browser: Browser, hosts: int) -> dict[str, Any]:
+    """Return how long a page of many hosts takes to be there and to answer a choice, in a browser that is new to it.
+
+    Medians, with what web view and browser take of processors until it is there, and the bytes that are sent for it.
+    """
+    first, answers, sent = [], [], []
+    spent: list[dict[str, float]] = []
+    with memory_lab(_many("bench-web-page", hosts)) as running, _view(running) as url:
         for number in range(LOOKS):
             with _page(browser) as page:
-                start = perf_counter()
+                before, start = spent_so_far(_lookers()), perf_counter()
                 page.goto(url)
-                page.wait_for_function(_DRAWN.format(hosts=PAGE_HOSTS))
+                page.wait_for_function(_DRAWN.format(hosts=hosts))
                 first.append(perf_counter() - start)
+                after = spent_so_far(_lookers())
+                spent.append({who: after[who] - before[who] for who in after})
+                sent.append(page.evaluate(_SENT))
                 field = page.get_by_label("Choose a host, switch or link")
-                name = f"h{PAGE_HOSTS - number}"
+                name = f"h{hosts - number}"
                 field.fill(name)
                 option = page.get_by_role("option", name=name, exact=True)
                 start = perf_counter()
                 option.click()
                 page.get_by_role("region").get_by_text(name, exact=True).first.wait_for()
                 answers.append(perf_counter() - start)
-    return {"hosts": PAGE_HOSTS, "first_s": round(median(first), 3), "answer_s": round(median(answers), 3)}
+    return {
+        "hosts": hosts,
+        "first_s": round(median(first), 3),
+        "answer_s": round(median(answers), 3),
+        "bytes": median(sent),
+        "spent_s": _medians_of(spent),
+    }
+
+
+def _lookers() -> dict[str, list[int]]:
+    """Return the processes of the web view and of the browser."""
+    return {"web": serving(os.getpid()), "browser": descendants(os.getpid(), CHROMIUM)}
 
 
 def _scrapes() -> dict[str, Any]:
@@ -264,7 +280,7 @@ def web_rows(result: Mapping[str, Any]) -> list[tuple[str, ...]]:
         for how, key in ((OPEN, "open_to_closed"), (ELSEWHERE, "open_elsewhere_to_closed"))
         for name, value in result[key].items()
     ]
-    page, scrape = result["page"], result["scrape"]
+    scrape = result["scrape"]
     shown += [
         (
             f"processor seconds a second, {what}",
@@ -277,8 +293,20 @@ def web_rows(result: Mapping[str, Any]) -> list[tuple[str, ...]]:
     ]
     return [
         *shown,
-        (f"page of {page['hosts']} hosts, from the address to the drawing", f"{page['first_s']} s"),
-        (f"page of {page['hosts']} hosts, from a click to its answer", f"{page['answer_s']} s"),
+        *(row for page in result["pages"] for row in _page_rows(page)),
         (f"scrape of {scrape['vnics']} VNICs, the whole program", f"{scrape['program_s']} s"),
         (f"scrape of {scrape['vnics']} VNICs, processor of the lab", f"{scrape['processor_of_lab_s']} s"),
+    ]
+
+
+def _page_rows(page: Mapping[str, Any]) -> list[tuple[str, str]]:
+    what = f"page of {page['hosts']} hosts"
+    return [
+        (f"{what}, from the address to the drawing", f"{page['first_s']} s"),
+        (f"{what}, from a click to its answer", f"{page['answer_s']} s"),
+        (f"{what}, sent", f"{page['bytes']:,.0f} bytes"),
+        (
+            f"{what}, processor seconds until it is there",
+            ", ".join(f"{who} {spent:.3f}" for who, spent in page["spent_s"].items()),
+        ),
     ]

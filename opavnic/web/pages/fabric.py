@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -20,6 +21,8 @@ from opavnic.web.scene.levels import LEVELS
 from opavnic.web.scene.scene import LinkView, NodeView, Scene
 
 ALL: Final = "all virtual switches"
+_ANSWERED_S: Final = 0.05
+"""What is said of a chosen host is on its way to the browser first: drawing its neighbours takes longer."""
 _LARGEST: Final = 4.0
 _SCALE: Final = "fabric-scale"
 _TELL_SCALE: Final = (
@@ -52,10 +55,15 @@ class FabricPage:
         """What is drawn of it: all, or the hosts of a switch as one node."""
         self._unfolded: set[str] = set()
         """Switches whose hosts are drawn apart though the others' are folded."""
+        self._known: list[str] = []
+        """Names of all nodes and links."""
         self._chosen: LinkView | NodeView | None = None
         self._path: list[HopView] = []
         self._route: dict[str, str] = {}
         self.look: Look = frame(watch, "Fabric", self._show)
+        ui.add_head_html(
+            '<script type="module">import "nicegui-echart"</script>'
+        )  # large, else asked for last
         with ui.element().classes("beside nicegui-row"):
             with ui.column().classes("main loose"):
                 self._tools()
@@ -93,11 +101,12 @@ class FabricPage:
         if first:
             self._fold.set_value(len(hosts) > MANY)
         self._fold.set_visibility(len(hosts) > 1)
-        self._view = view = self._folded(seen)
-        nodes, links = [*view.nodes, *seen.nodes], [*view.links, *seen.links]
-        names = list(dict.fromkeys([*(node.name for node in nodes), *(link.name for link in links)]))
-        if self._choose.options != names:
-            self._choose.set_options(names)
+        self._view = self._folded(seen)
+        known = [*(node.name for node in seen.nodes), *(link.name for link in seen.links)]
+        if known != self._known:  # they are thousands, and go to the browser only if they have changed
+            self._known, groups = known, folded(seen)
+            apart = [node.name for node in groups.nodes] + [link.name for link in groups.links]
+            self._choose.set_options(list(dict.fromkeys([*apart, *known])))
         if self._from.options != hosts:
             self._from.set_options(hosts)
             self._to.set_options(hosts)
@@ -145,14 +154,15 @@ class FabricPage:
     def _pick(self, name: str) -> None:
         self._choose.set_value(name)
 
-    def _picked(self) -> None:
+    async def _picked(self) -> None:
         name = self._choose.value or ""
         if self._seen is None:
             return
         self._chosen = self._find(name)
-        if isinstance(self._chosen, NodeView) and self._fold.value and self._chosen.kind == "host":
-            self._unfold(home_of(self._seen, name))
         self._tell()
+        if isinstance(self._chosen, NodeView) and self._fold.value and self._chosen.kind == "host":
+            await asyncio.sleep(_ANSWERED_S)
+            self._unfold(home_of(self._seen, name))
 
     def _find(self, name: str) -> LinkView | NodeView | None:
         """Return what has that name, of what there is or of what is drawn."""

@@ -86,16 +86,22 @@ def frame(watch: Watch, title: str, show: Show) -> Look:
         if done is not None:
             await done
 
-    timer = ui.timer(LOOK_S, look, immediate=False)
+    timers: list[ui.timer] = []
 
     async def seen_or_not(event: GenericEventArguments) -> None:
         """Ask for nothing while the page is on a tab behind another, or its window is minimised."""
-        timer.active = bool(event.args)
-        if timer.active:
+        timers[0].active = bool(event.args)
+        if timers[0].active:
             await look()
 
+    def begin() -> None:
+        """Look again and again once the browser has the page: a timer that is made before has it sent unfilled."""
+        if not timers:
+            timers.append(ui.timer(LOOK_S, look, immediate=False))
+        ui.run_javascript(_TELL_VIEW)
+
     ui.on(_ON_VIEW, seen_or_not)
-    ui.context.client.on_connect(lambda: ui.run_javascript(_TELL_VIEW))
+    ui.context.client.on_connect(begin)
 
     return look
 
