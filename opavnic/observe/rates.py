@@ -17,6 +17,8 @@ from opavnic.state.lab import Drops, HostStatus, LabState, LinkStatus, VnicStatu
 
 _SHORT: Final = {"forth": "->", "back": "<-", "packets": "pkt/s", "bytes": "bit/s"}
 _BITS: Final = 8
+_NO_TIME_S: Final = 1.0
+"""What counts as the time between two looks at one moment: a rate needs more than 0."""
 
 
 class Order(StrEnum):
@@ -97,6 +99,22 @@ def rates(before: LabState, after: LabState, seconds: float) -> Rates:
         links=tuple((link, _paces(links.get(link.name), link, seconds)) for link in after.links),
         drops=_drop_rates(before.drops, after.drops, seconds),
     )
+
+
+class Meter:
+    """Makes rates of one look at a lab after another."""
+
+    def __init__(self) -> None:
+        self._before: LabState | None = None
+
+    def take(self, state: LabState) -> Rates:
+        """Return the rates since the look before; all 0 at the first, and at a lab that was started anew."""
+        before = self._before
+        if before is None or before.pid != state.pid:
+            before = state
+        self._before = state
+        seconds = state.uptime_s - before.uptime_s
+        return rates(before, state, seconds if seconds > 0 else _NO_TIME_S)
 
 
 def load_of(paces: Paces) -> tuple[float, ...]:

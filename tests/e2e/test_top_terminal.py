@@ -28,11 +28,12 @@ PICTURES = os.environ.get("OPAVNIC_PICTURES")
 
 
 class Tmux:
-    """A terminal with `opavnic top` on it."""
+    """A terminal with a command of opavnic on it, and behind it a line that says how it has ended."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, command: str) -> None:
         self._socket = str(directory / "tmux")
-        command = f"OPAVNIC_RUNTIME_DIR={directory}/run {sys.executable} -m opavnic.cli.main top -i 300ms"
+        program = f"OPAVNIC_RUNTIME_DIR={directory}/run {sys.executable} -m opavnic.cli.main"
+        command = f"{program} {command}; echo ended with $?; exec cat"
         self._run("-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24", command)
 
     def _run(self, *arguments: str) -> str:
@@ -84,9 +85,10 @@ def lab(opavnic: Program, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def terminal(lab: str, tmp_path: Path) -> Iterator[Tmux]:
+def terminal(lab: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Tmux]:
+    """A terminal with `opavnic top`, or the command that the test names."""
     require(["tmux"])
-    tmux = Tmux(tmp_path)
+    tmux = Tmux(tmp_path, getattr(request, "param", "top -i 300ms"))
     yield tmux
     tmux.close()
 
@@ -95,12 +97,12 @@ def terminal(lab: str, tmp_path: Path) -> Iterator[Tmux]:
 def test_keys_filter_sort_open_and_set_faults_on_80_by_24(lab: str, opavnic: Program, terminal: Tmux) -> None:
     command = ["ip", "netns", "exec", f"opavnic-{lab}-h1", "ping", "-qi0.02", "10.9.2.2"]
     with child(command, stdout=-3):
-        screen = terminal.shows(f"lab {lab}", "h1", "h2", "q end")
+        screen = terminal.shows(f"lab {lab}", "h1", "h2", "q Quit")
         assert len(screen.splitlines()) == 24
         terminal.press(">", ">", ">", ">")
         terminal.shows("tx pkt/s▼")
         terminal.write("/h2")
-        terminal.shows("show only rows with: h2_", wanting="h1")
+        terminal.shows("show only rows with: h2", wanting="h1")
         terminal.press("Escape")
         terminal.shows("h1")
         terminal.press("Home")
@@ -108,17 +110,18 @@ def test_keys_filter_sort_open_and_set_faults_on_80_by_24(lab: str, opavnic: Pro
         terminal.shows("ICMP", "10.9.2.1", "10.9.2.2")
         terminal.keep("top-flows")
         terminal.press("Escape")
+        terminal.shows("interface")  # Escape and a key at once are one key of a terminal
         terminal.press("2")
         terminal.write("/h1:")
         terminal.press("Enter")
-        terminal.shows("1/1")
+        terminal.shows("2 links 3 with: h1:", "q Quit")
         terminal.press("Enter")
         terminal.shows("h1:1->sw0:2", "sw0:2->h1:1", "credits", "65.5k")
         terminal.keep("top-lanes")
         terminal.press("Escape")
-        terminal.shows("x cut")
+        terminal.shows("datapath")
         terminal.press("Escape")
-        terminal.shows("2/3")
+        terminal.shows("em:1->sw0:1", "h1:1->sw0:2")
         terminal.keep("top")
         terminal.press("x")
         terminal.shows("down")
@@ -126,12 +129,24 @@ def test_keys_filter_sort_open_and_set_faults_on_80_by_24(lab: str, opavnic: Pro
         terminal.shows("link-down on h1:1--sw0:2")
         terminal.press("2")
         terminal.press("d")
-        terminal.shows(" up ", "Faults 0")
+        terminal.shows(" up ", "faults 0")
         terminal.press("f")
-        terminal.shows("set a fault: loss on h1:1--sw0:2 10%_")
+        terminal.shows("set a fault: loss on h1:1--sw0:2 10%")
         terminal.press("Enter")
-        terminal.shows("Faults 1")
-        terminal.press("f", "BSpace", "BSpace", "BSpace", "BSpace", "x", "Enter")
-        terminal.shows('unknown link "h1:1--sw0:2x"')
+        terminal.shows("faults 1")
+        terminal.press("f", "BSpace")
+        terminal.shows("set a fault: loss on h1:1--sw0:2 10", wanting="10%")
+        terminal.write("%x")
+        terminal.press("Enter")
+        terminal.shows("10%x")
         terminal.press("Escape")
+        terminal.press("2")
         terminal.press("q")
+        terminal.shows("ended with 0", wanting="q Quit")
+
+
+@pytest.mark.parametrize("terminal", ["top -i 300ms", "status -w 300ms"], indirect=True)
+def test_lab_that_ends_under_a_screen_is_told_behind_it(lab: str, opavnic: Program, terminal: Tmux) -> None:
+    terminal.shows(f"lab {lab}", "h1", "h2")
+    assert opavnic("down").returncode == 0
+    assert "opavnic: " in terminal.shows("ended with 1")

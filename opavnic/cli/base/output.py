@@ -33,7 +33,7 @@ WRONG: Final = "red"
 """The style of what is wrong: down, dropped, failed."""
 _UNLIMITED: Final = 1 << 14
 """Columns of output that does not go to a terminal: nothing is wrapped or cut."""
-_NUMBER_CHARS: Final = frozenset("0123456789abcdefx.,%+-")
+_NUMBER_CHARS: Final = frozenset("0123456789abcdefx.,%+-kMGTP")
 
 
 class Form(StrEnum):
@@ -246,8 +246,13 @@ def _print(*items: Table | Text | str) -> None:
 
 
 def is_screen() -> bool:
-    """Return whether stdout is a terminal that can redraw."""
-    return sys.stdout.isatty() and os.environ.get("TERM", "") not in ("", "dumb", "unknown")
+    """Return whether there is a terminal that can redraw, with keys."""
+    ends = (sys.stdin, sys.stdout)
+    return all(end is not None and end.isatty() for end in ends) and os.environ.get("TERM", "") not in (
+        "",
+        "dumb",
+        "unknown",
+    )
 
 
 def make_console() -> Console:

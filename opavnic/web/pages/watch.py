@@ -16,7 +16,7 @@ from hfi_sim.base.errors import HfiSimError, WireError
 from hfi_sim.fabric.trace import TracedPacket
 from opavnic.lab.ownership.client import LabClient, Model
 from opavnic.observe.capture_copy import NUMBER_HEADER
-from opavnic.observe.rates import Paces, Rates, rates
+from opavnic.observe.rates import Meter, Paces, Rates
 from opavnic.observe.trace_file import TraceReader
 from opavnic.state.fabric import FaultsSet, TopologyState
 from opavnic.state.lab import LabState
@@ -67,7 +67,8 @@ class Watch:
         self._looked_at = -LOOK_S
         self._drawn: tuple[str, Drawing] | None = None
         self._asked: tuple[object, float, TopologyState] | None = None
-        self._before: LabState | None = None
+        self._meter = Meter()
+        self._pid = 0
         self.history: deque[tuple[float, Mapping[Key, Paces]]] = deque(maxlen=HISTORY)
         """When (seconds since the Epoch), and the growth of the counters of each VNIC."""
         self.totals: deque[tuple[float, Mapping[str, float]]] = deque(maxlen=TOTALS_KEPT)
@@ -88,18 +89,15 @@ class Watch:
     def _look(self) -> Scene:
         state = self._client.read(LabState, "/status")
         fabric, faults = self._topology(state), self._client.read(FaultsSet, "/faults")
-        if self._before is None or self._before.pid != state.pid:  # a lab that was started anew is another
+        is_new = self._pid != state.pid  # a lab that was started anew is another
+        if is_new:
+            self._pid = state.pid
             self.history.clear()
             self.totals.clear()
-            before = state
-        else:
-            before = self._before
-        seconds = state.uptime_s - before.uptime_s
-        found = rates(before, state, seconds if seconds > 0 else LOOK_S)
-        self._before = state
+        found = self._meter.take(state)
         moment = {(host.name, vnic.interface): paces for host, vnic, paces in found.vnics}
         when = time.time()
-        if before is not state:  # a first look knows no rates
+        if not is_new:  # a first look knows no rates
             self.history.append((when, moment))
             self.totals.append((when, totals(found)))
         return scene(self._drawing(fabric), fabric, faults, found)

@@ -10,8 +10,6 @@ from typing import Final
 from hfi_sim.base.text import counted
 from opavnic.web.scene.scene import LinkView, NodeView, Scene
 
-MANY: Final = 60
-"""Hosts above which they are folded unless a person wants them apart."""
 GROUP: Final = "hosts"
 """Kind of a node that stands for the hosts of a switch."""
 _SIZE: Final = (76.0, 26.0)

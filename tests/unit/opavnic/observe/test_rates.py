@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lab_states import host_state, lab_state, link_state, vnic_state
 
 from opavnic.base.state import counters_of
-from opavnic.observe.rates import Order, Paces, Rates, as_json, in_order, rates
+from opavnic.observe.rates import Order, Paces, Rates, as_json, in_order, is_on, rates
 from opavnic.state.lab import HostStatus, LabState, LinkStatus, VnicStatus
 
 VNIC, LINK = list(counters_of(VnicStatus)), list(counters_of(LinkStatus))
@@ -135,3 +135,19 @@ def test_state_of_another_version_is_refused_with_what_it_lacks() -> None:
     del said["links"][0]["bytes_forth"]
     with pytest.raises(ValueError, match=r"^links\.0\.bytes_forth: Field required$"):
         LabState.of_json(said)
+
+
+@pytest.mark.parametrize(
+    ("fault", "place", "found"),
+    [
+        ("h1", "h1", True),
+        ("h1:1", "h1", True),
+        ("h11", "h1", False),
+        ("h1--sw0", "h1:1--sw0:2", True),
+        ("sw0:2->h1:1", "h1:1--sw0:2", True),
+        ("h1:1--sw0:3", "h1:1--sw0:2", False),
+        ("*", "h1:1--sw0:2", False),
+    ],
+)
+def test_fault_is_on_a_place_however_it_was_written(fault: str, place: str, found: bool) -> None:
+    assert is_on(fault, place) is found

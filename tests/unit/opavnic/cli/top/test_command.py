@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import contextlib
 import fcntl
 import json
 import os
 import pty
+import re
 import signal
 import struct
 import subprocess
@@ -51,9 +53,8 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
     async def run_top(*arguments: str, meanwhile: Callable[[], Any]) -> tuple[int, str, str]:
         loop = asyncio.get_running_loop()
 
-        def pause(seconds: float) -> bool:
+        def pause(seconds: float) -> None:
             asyncio.run_coroutine_threadsafe(meanwhile(), loop).result()
-            return True
 
         monkeypatch.setattr("opavnic.cli.top.command._pause", pause)
         code = await asyncio.to_thread(main, ["top", *arguments])
@@ -126,7 +127,7 @@ async def test_without_a_terminal_table_follows_table_and_nothing_is_escaped(
         code, out, err = await run("-c", "2", "--sort", "load", meanwhile=pinging(lab))
         assert (code, err) == (0, "")
         assert out.count("lab x: datapath python, EM builtin") == 2
-        assert out.count("host vesw interface state tx pkt/s tx bit/s rx pkt/s rx bit/s") == 2
+        assert out.count("host  vesw  interface  state  tx pkt/s  tx bit/s  rx pkt/s  rx bit/s") == 2
         assert out.count("\nh1:1->sw0:2 ") == 2
         assert "\x1b" not in out
 
@@ -214,7 +215,7 @@ async def test_lab_of_another_version_is_told_as_such(directory: LabDir, run: Ca
 async def test_interrupt_is_a_quiet_end(
     directory: LabDir, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def interrupted(seconds: float) -> bool:
+    def interrupted(seconds: float) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("opavnic.cli.top.command._pause", interrupted)
@@ -235,11 +236,7 @@ async def test_delay_is_a_time_with_a_unit_or_in_seconds(
 ) -> None:
     paused: list[float] = []
 
-    def pause(seconds: float) -> bool:
-        paused.append(seconds)
-        return True
-
-    monkeypatch.setattr("opavnic.cli.top.command._pause", pause)
+    monkeypatch.setattr("opavnic.cli.top.command._pause", paused.append)
     async with stand_in(directory, said(), said(uptime_s=2.0)):
         assert await asyncio.to_thread(main, ["top", "-c", "1", *delay]) == 0
     assert paused == [seconds]
@@ -277,26 +274,34 @@ PROGRAM = (
     "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "  # Ctrl-C is for this session
     "from opavnic.cli.start import start; start()"
 )
-CLEARED = "\x1b[?25h\x1b[?1049l"
-"""The cursor is shown, and what was on the terminal before as well."""
+BUG = (
+    "import opavnic.cli.top.lab as lab; look = lab.TopLab.look; "
+    "lab.TopLab.look = lambda self, **closer: 1 / 0 if closer else look(self); "
+)
+LOADED = "opavnic.cli.top.command, opavnic.cli.top.lab, opavnic.observe.rate_tables"
+READY = "Quit"
+"""In the last line of a screen, which is drawn at last."""
+CLEARED = "\x1b[?1049l\x1b[?25h"
+"""What was on the terminal before is shown, and the cursor as well."""
 
 
 class Terminal:
     """A terminal with `opavnic top` on it."""
 
-    def __init__(self, *arguments: str, rows: int = 24) -> None:
+    def __init__(self, *arguments: str, rows: int = 24, program: str = PROGRAM, **environment: str) -> None:
         self._ours, self._theirs = pty.openpty()
         self.resize(rows)
         self._settings = termios.tcgetattr(self._theirs)
         self._unread = ""
+        self._decode = codecs.getincrementaldecoder("utf-8")().decode
         self.process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, "top", *arguments],
+            [sys.executable, "-c", program, "top", *arguments],
             stdin=self._theirs,
             stdout=self._theirs,
             stderr=subprocess.PIPE,
             text=True,
             # nobody changes these two when a terminal changes its size
-            env={**os.environ, "TERM": "xterm", "LINES": "30", "COLUMNS": "80"},
+            env={**os.environ, "TERM": "xterm", "LINES": "30", "COLUMNS": "80", **environment},
             start_new_session=True,
         )
 
@@ -316,7 +321,7 @@ class Terminal:
                 await readable.wait()
             finally:
                 loop.remove_reader(self._ours)
-            self._unread += os.read(self._ours, 4096).decode()
+            self._unread += self._decode(os.read(self._ours, 4096))
         before, _, self._unread = self._unread.partition(text)
         return before
 
@@ -340,8 +345,8 @@ class Terminal:
 def terminal() -> Iterator[Callable[..., Terminal]]:
     made: list[Terminal] = []
 
-    def make(*arguments: str, rows: int = 24) -> Terminal:
-        made.append(Terminal(*arguments, rows=rows))
+    def make(*arguments: str, **environment: Any) -> Terminal:
+        made.append(Terminal(*arguments, **environment))
         return made[-1]
 
     yield make
@@ -355,7 +360,7 @@ async def test_terminal_shows_a_picture_that_keys_change_and_end(
     async with served(directory):
         screen = terminal("-i", "0.1")
         await screen.shows("lab x: datapath python, EM builtin")
-        await screen.shows("q end")
+        await screen.shows(READY)
         screen.press(b"2")
         await screen.shows("h1:1->sw0:2")
         screen.press(b"<")
@@ -364,19 +369,30 @@ async def test_terminal_shows_a_picture_that_keys_change_and_end(
         assert await screen.end() == (0, "")
 
 
-async def test_picture_follows_the_size_of_the_terminal(
+async def test_screen_follows_the_size_of_the_terminal_and_not_of_the_environment(
     directory: LabDir, terminal: Callable[..., Terminal]
 ) -> None:
     async with served(directory):
         screen = terminal("-i", "1000", rows=24)
-        await screen.shows("q end")
-        screen.press(b"2\x1b[F")
-        await screen.shows("em:1->sw0:1")
-        await screen.shows("3/3")
-        screen.resize(5)
-        assert "em:1" not in await screen.shows("3/3"), "there is room for one: the chosen one"
+        await screen.shows("\x1b[24;1H")
+        screen.resize(40)
+        await screen.shows("\x1b[40;1H")
         screen.press(b"q")
         assert await screen.end() == (0, "")
+
+
+async def test_screen_has_no_colour_where_none_is_wanted(
+    directory: LabDir, terminal: Callable[..., Terminal]
+) -> None:
+    async with served(directory):
+        screen = terminal("-i", "1000", NO_COLOR="1")
+        seen = await screen.shows(READY)
+        screen.press(b"q")
+        assert await screen.end() == (0, "")
+    styles = {code for found in re.findall(r"\x1b\[([0-9;]*)m", seen) for code in found.split(";")}
+    assert not [
+        code for code in styles if code[:1] in ("3", "4", "9") and len(code) > 1 and code not in ("39", "49")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -393,7 +409,7 @@ async def test_terminal_is_given_back_when_the_program_is_ended(
 ) -> None:
     async with served(directory):
         screen = terminal("-i", "1000")
-        await screen.shows("q end")
+        await screen.shows(READY)
         end(screen)
         assert await screen.end() == (code, "")
 
@@ -403,13 +419,13 @@ async def test_terminal_is_lent_to_the_shell_while_the_program_is_stopped(
 ) -> None:
     async with served(directory):
         screen = terminal("-i", "1000")
-        await screen.shows("q end")
+        await screen.shows(READY)
         screen.press(b"\x1a")
         await screen.shows(CLEARED)
         pid = screen.process.pid
         assert os.WIFSTOPPED((await asyncio.to_thread(os.waitpid, pid, os.WUNTRACED))[1])
         os.kill(pid, signal.SIGCONT)
-        await screen.shows("q end")
+        await screen.shows(READY)
         screen.press(b"q")
         assert await screen.end() == (0, "")
 
@@ -419,16 +435,40 @@ async def test_lab_that_ends_under_a_picture_is_told_behind_it(
 ) -> None:
     async with served(directory):
         screen = terminal("-i", "0.1")
-        await screen.shows("q end")
+        await screen.shows(READY)
         directory.control_socket.unlink()
         assert await screen.end() == (1, "opavnic: lab x has ended\n")
 
 
-async def test_last_picture_stays_where_the_count_ends_it(
-    directory: LabDir, terminal: Callable[..., Terminal]
+@pytest.mark.parametrize(
+    ("arguments", "environment"),
+    [(["-c", "2"], {}), (["-c", "2", "--json"], {}), (["-c", "2"], {"TERM": "dumb"})],
+)
+async def test_count_of_intervals_and_a_terminal_that_cannot_redraw_have_no_screen_and_do_not_load_one(
+    directory: LabDir, terminal: Callable[..., Terminal], arguments: list[str], environment: dict[str, str]
 ) -> None:
     async with served(directory):
-        screen = terminal("-i", "0.1", "-c", "2")
-        assert await screen.end() == (0, "")
-        await screen.shows("lab x: datapath python")
-        await screen.shows("h2:1->sw0:3")
+        screen = terminal("-i", "0.1", *arguments, **environment)
+        seen = await screen.shows("h2:1->sw0:3")
+        seen += await screen.shows("h2:1->sw0:3")
+        assert "\x1b[?1049h" not in seen
+        assert await asyncio.to_thread(screen.process.wait) == 0
+
+
+def test_neither_command_nor_its_lab_load_the_library_of_screens() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", f"import {LOADED}, sys; print('textual' in sys.modules)"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout == "False\n"
+
+
+async def test_bug_under_a_screen_is_told_in_one_line_behind_it(
+    terminal: Callable[..., Terminal], directory: LabDir
+) -> None:
+    async with served(directory):
+        screen = terminal("-i", "0.1", program=BUG + PROGRAM)
+        code, err = await screen.end()
+        assert code == 1
+        assert err.startswith("opavnic: internal error, ZeroDivisionError: ")
+        assert err.count("\n") == 1

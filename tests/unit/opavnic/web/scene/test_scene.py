@@ -245,8 +245,6 @@ async def test_lab_that_is_started_anew_has_no_history_of_the_one_before(directo
         await watch.look()
         await watch.look(fresh=True)
         assert len(watch.history) == len(watch.totals) == 1
-        before = watch._before
-        assert before is not None
-        watch._before = before.model_copy(update={"pid": before.pid + 1})
+        watch._pid += 1
         await watch.look(fresh=True)
     assert not watch.history
