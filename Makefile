@@ -115,6 +115,7 @@ test-alone: venv deps opa-tools ## the tests marked slow that need all processor
 
 test-long: venv ## the tests marked long: campaigns of minutes, of which the other runs hold a part
 	$(BIN)/python -m pytest -m long -n 2
+	$(BIN)/python -m pytest -m 'hypothesis and not long and not e2e' --hypothesis-profile hundred -n 2
 
 kernel: venv ## build the kernel that `make test-kernel` needs, from linux-source, which is installed: minutes
 	$(BIN)/opavnic kernel build

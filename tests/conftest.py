@@ -21,13 +21,16 @@ E2E = Path(__file__).with_name("e2e")
 
 # A busy machine is not a failure: no example has a deadline. Examples are new each time, so that many runs see more of
 # them, and a failure prints how to play it again. CI plays the same ones each time: what it says is about the change.
+# A run of all tests takes a sample of each property; `make test-long` takes as many as hypothesis thinks right.
 settings.register_profile(
     "opavnic",
+    max_examples=25,
     deadline=None,
     derandomize="CI" in os.environ,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
+settings.register_profile("hundred", settings.get_profile("opavnic"), max_examples=100)
 settings.register_profile("many", settings.get_profile("opavnic"), max_examples=20_000)
 settings.load_profile("opavnic")
 

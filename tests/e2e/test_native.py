@@ -408,7 +408,9 @@ def panic(directory: Path) -> Breakage:
 
 
 @pytest.mark.parametrize("breakage", [replaced_descriptor, panic])
-@pytest.mark.parametrize(("workers", "way_out"), [(1, "down"), (2, "down"), (2, "prune")])
+@pytest.mark.parametrize(
+    ("workers", "way_out"), [(1, "down"), pytest.param(2, "down", marks=pytest.mark.slow), (2, "prune")]
+)
 def test_dead_thread_ends_the_lab_and_hosts_stay_until_down(
     opavnic: Program, tmp_path: Path, workers: int, way_out: str, breakage: Callable[[Path], Breakage]
 ) -> None:

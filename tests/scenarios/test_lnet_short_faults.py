@@ -32,13 +32,13 @@ SMALL = [traffic for traffic in KINDS if traffic.size < 1 << 20]
 def test_fault_shorter_than_the_timeout_fails_no_message_and_leaves_no_route_unusable(
     traffic: Traffic,
 ) -> None:
-    for fault in sample(traffic, 4 if traffic.count * traffic.size > 1 << 23 else 20):
+    for fault in sample(traffic, 2 if traffic.count * traffic.size > 1 << 23 else 6):
         hold_the_law(traffic, [fault])
 
 
 @pytest.mark.parametrize("traffic", SMALL, ids=str)
 def test_fault_of_half_a_short_timeout_fails_no_message(traffic: Traffic) -> None:
-    for fault in sample(traffic, 10):
+    for fault in sample(traffic, 4):
         hold_the_law(traffic, [replace(fault, for_s=min(fault.for_s, 1.0))], timeout_s=2.0)
 
 

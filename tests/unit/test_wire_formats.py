@@ -140,6 +140,7 @@ def test_every_declared_header_is_held_to_its_declaration() -> None:
     assert declared == set(HEADERS)
 
 
+@pytest.mark.hypothesis  # its properties are made within it
 @pytest.mark.parametrize("header", HEADERS)
 def test_a_header_does_what_its_declaration_says(header: type[WireHeader]) -> None:
     assert [item.name for item in dataclasses.fields(header)] == list(header.HEADER.fields)  # type: ignore[arg-type]

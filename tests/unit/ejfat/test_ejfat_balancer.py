@@ -265,21 +265,21 @@ def test_ticks_that_go_backwards_are_followed_after_a_while() -> None:
 
 
 def test_epoch_transition_under_20000_packets_per_second_keeps_every_event_whole() -> None:
-    """Four seconds of virtual time at 20,000 packets a second, a new epoch every 0.3 s."""
+    """Two seconds of virtual time at 20,000 packets a second, a new epoch every 0.3 s."""
     bench = Bench(Policy(lead_s=0.05, quiescence_s=0.2, min_change=1))
     sessions = bench.register(worker(1), worker(2), worker(3), worker(4))
     bench.advance()
     packets_before = bench.pipeline.counters.rx_packets
-    for step in range(40):  # 0.1 s each: 1000 events of 2 packets
+    for step in range(20):  # 0.1 s each: 1000 events of 2 packets
         bench.send(1000)
         if step % 3 == 0:
             bench.report(sessions[step // 3 % 4], control=-400.0)
         bench.report(*[s for s in sessions if s is not sessions[step // 3 % 4]])
         bench.advance(0.1)
-    rate = (bench.pipeline.counters.rx_packets - packets_before) / 4.0
+    rate = (bench.pipeline.counters.rx_packets - packets_before) / 2.0
     assert rate >= 20_000
-    assert bench.balancer.epochs.next_number >= 10
-    assert len(bench.events) == 40_000
+    assert bench.balancer.epochs.next_number >= 5
+    assert len(bench.events) == 20_000
     assert (bench.split, bench.lost) == ([], [])
     assert bench.pipeline.counters.balance == 0
 
