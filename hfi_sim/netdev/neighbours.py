@@ -9,14 +9,16 @@ from __future__ import annotations
 import errno
 import socket
 import struct
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
 from typing import Final
 
 from hfi_sim.base.errors import NetdevError
+from hfi_sim.base.types import MacAddr
 from hfi_sim.netdev.netlink import (
-    ATTRIBUTE,
     HEADER,
+    NDA_LLADDR,
     NDMSG,
     NLM_F_ACK,
     NLM_F_DUMP,
@@ -27,12 +29,14 @@ from hfi_sim.netdev.netlink import (
     U32,
     LinkClient,
     attributes,
+    build_attribute,
 )
 
 Address = IPv4Address | IPv6Address
 
 RTM_NEWNEIGHTBL: Final = 64
 RTM_GETNEIGHTBL: Final = 66
+_CREATE_OR_REPLACE: Final = 0x500
 _NDTMSG: Final = struct.Struct("=Bxxx")
 _U64: Final = struct.Struct("=Q")
 _NDA_DST: Final = 1
@@ -110,6 +114,22 @@ class NeighbourClient(LinkClient):
             if error.errno not in (errno.ENOENT, errno.EPERM):
                 raise
 
+    def set_permanent(self, ifindex: int, neighbours: Mapping[Address, MacAddr]) -> None:
+        """Make permanent entries, in place of those that are there. Raises NetdevError."""
+        bodies = [_entry(ifindex, address, mac) for address, mac in neighbours.items()]
+        self._exchange_all(RTM_NEWNEIGH, _CREATE_OR_REPLACE, bodies, "set neighbours")
+
+    def forget_permanent(self, ifindex: int, addresses: Iterable[Address]) -> None:
+        """Remove entries, also permanent ones. Raises NetdevError."""
+        for address in addresses:
+            try:
+                self._exchange(
+                    RTM_DELNEIGH, NLM_F_ACK, _entry(ifindex, address), f"remove neighbour {address}"
+                )
+            except NetdevError as error:
+                if error.errno != errno.ENOENT:  # the host has removed it itself
+                    raise
+
     def _state(self, ifindex: int, address: Address) -> int | None:
         """Return the state of an entry, 0 for one that is not to be removed; None if there is none."""
         try:
@@ -127,8 +147,10 @@ class NeighbourClient(LinkClient):
         return None
 
 
-def _entry(ifindex: int, address: Address) -> bytes:
+def _entry(ifindex: int, address: Address, mac: MacAddr | None = None) -> bytes:
+    """Return a message about an entry, without its header; with a MAC address, it is a permanent one."""
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6
-    packed = address.packed
-    attribute = ATTRIBUTE.pack(ATTRIBUTE.size + len(packed), _NDA_DST) + packed
-    return NDMSG.pack(family, ifindex, 0, 0, 0) + attribute
+    attribute = build_attribute(_NDA_DST, address.packed)
+    if mac is None:
+        return NDMSG.pack(family, ifindex, 0, 0, 0) + attribute
+    return NDMSG.pack(family, ifindex, NUD_PERMANENT, 0, 0) + attribute + build_attribute(NDA_LLADDR, mac)

@@ -12,7 +12,7 @@ import ipaddress
 import os
 import socket
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -44,14 +44,6 @@ RTM_DELMULTICAST: Final = 57
 RTM_NEWSTATS: Final = 92
 RTM_GETSTATS: Final = 94
 
-# groups of notifications: links, neighbours (bridge fdb), IP addresses, IPv4 and IPv6 multicast memberships
-_GROUP_LINK: Final = 1
-_GROUP_NEIGH: Final = 3
-_GROUPS_ADDRESS: Final = (5, 9)  # RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR
-_GROUPS_MULTICAST: Final = (37, 38)  # RTNLGRP_IPV4_MCADDR, RTNLGRP_IPV6_MCADDR; kernels before 6.14 have none
-
-_SOL_NETLINK: Final = 270
-_NETLINK_ADD_MEMBERSHIP: Final = 1
 NLMSG_ERROR: Final = 2
 _NLMSG_DONE: Final = 3
 NLM_F_REQUEST: Final = 0x1
@@ -108,8 +100,10 @@ _LINK_STATS64_NAMES: Final = (
     "tx_dropped",
 )
 """How rtnl_link_stats64 begins."""
-_RECEIVE_BYTES: Final = 1 << 18
+RECEIVE_BYTES: Final = 1 << 18
 _ANSWER_TIMEOUT_S: Final = 5.0
+_AT_ONCE: Final = 1000
+"""Messages of one call: a socket takes 208 KiB."""
 
 _BY_HAND: Final = frozenset({3, 4})
 """RTPROT_BOOT and RTPROT_STATIC: what `ip route add` writes."""
@@ -495,10 +489,27 @@ class LinkClient:
         except OSError as error:
             raise NetdevError(f"cannot {what}: {error.strerror or error}", error.errno or 0) from error
 
+    def _exchange_all(self, kind: int, flags: int, bodies: Sequence[bytes], what: str) -> None:
+        """Make many requests, some hundred with one call. Raises NetdevError: the first that the kernel refuses."""
+        for start in range(0, len(bodies), _AT_ONCE):
+            bunch = bodies[start : start + _AT_ONCE]
+            self._sequence += 1
+            said = [flags | NLM_F_REQUEST] * (len(bunch) - 1) + [flags | NLM_F_REQUEST | NLM_F_ACK]
+            try:
+                self._socket.send(
+                    b"".join(
+                        HEADER.pack(HEADER.size + len(body), kind, flag, self._sequence, 0) + body
+                        for body, flag in zip(bunch, said, strict=True)
+                    )
+                )
+                self._answers(what)
+            except OSError as error:
+                raise NetdevError(f"cannot {what}: {error.strerror or error}", error.errno or 0) from error
+
     def _answers(self, what: str) -> list[tuple[int, bytes]]:
         answers: list[tuple[int, bytes]] = []
         while True:
-            for kind, data in messages(self._socket.recv(_RECEIVE_BYTES)):
+            for kind, data in messages(self._socket.recv(RECEIVE_BYTES)):
                 if HEADER.unpack_from(data)[3] != self._sequence:
                     continue  # the rest of an exchange that timed out
                 if kind == _NLMSG_DONE:
@@ -535,41 +546,4 @@ def _request_socket() -> socket.socket:
     made = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
     made.bind((0, 0))
     made.settimeout(_ANSWER_TIMEOUT_S)
-    return made
-
-
-def open_notifications(namespace: Path | None) -> socket.socket:
-    """Open a non-blocking socket that hears of links, forwarding entries, IP addresses and multicast memberships."""
-    return run_in_namespace(namespace, _notification_socket)
-
-
-def drain(notices: socket.socket, dispatch: Callable[[int, bytes], None], lost: Callable[[], None]) -> None:
-    """Pass on every message that waits, until the socket is closed; call `lost` where the kernel dropped some."""
-    while notices.fileno() >= 0:
-        try:
-            datagram = notices.recv(_RECEIVE_BYTES)
-        except BlockingIOError:
-            return
-        except OSError as error:
-            if error.errno != errno.ENOBUFS:
-                raise
-            lost()
-            continue
-        for kind, data in messages(datagram):
-            dispatch(kind, data)
-
-
-def _notification_socket() -> socket.socket:
-    made = socket.socket(
-        socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK, socket.NETLINK_ROUTE
-    )
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
-    made.bind((0, 0))
-    for group in (_GROUP_LINK, _GROUP_NEIGH, *_GROUPS_ADDRESS, *_GROUPS_MULTICAST):
-        try:
-            made.setsockopt(_SOL_NETLINK, _NETLINK_ADD_MEMBERSHIP, group)
-        except OSError:
-            if group not in _GROUPS_MULTICAST:
-                made.close()
-                raise
     return made

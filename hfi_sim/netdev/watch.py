@@ -27,14 +27,13 @@ from hfi_sim.netdev.netlink import (
     RTM_NEWNEIGH,
     KernelAddressLists,
     LinkClient,
-    drain,
     ifindex_of,
     ifindex_of_address,
     is_of_bridge,
-    open_notifications,
     parse_ip,
     parse_link,
 )
+from hfi_sim.netdev.notices import drain, open_notifications
 
 if TYPE_CHECKING:
     from hfi_sim.netdev.tap import TapNetdev

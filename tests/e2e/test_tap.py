@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,8 @@ from hfi_sim.base.errors import NetdevError
 from hfi_sim.base.types import MacAddr, parse_mac
 from hfi_sim.netdev.base import Merging
 from hfi_sim.netdev.ethtool import GRO
-from hfi_sim.netdev.netlink import LinkClient
+from hfi_sim.netdev.netlink import RTM_NEWNEIGH, LinkClient
+from hfi_sim.netdev.notices import drain, open_notifications
 from hfi_sim.netdev.tap import ALONE_IN_A_ROW, QUIET_S, TapNetdev
 from hfi_sim.netdev.tap_factory import TapFactory
 from opavnic.lab.ownership.namespaces import NETNS_DIR, create_namespace, remove_namespace
@@ -545,3 +546,17 @@ async def test_interface_that_is_gone_is_steered_nowhere(bench: Bench) -> None:
     assert not bench.netdev.steer(True)
     bench.netdev.close()
     assert not bench.netdev.steer(True)
+
+
+async def test_what_arp_finds_out_is_no_news_and_an_address_of_a_device_is(bench: Bench) -> None:
+    heard: list[int] = []
+    with closing(open_notifications(bench.namespace)) as notices:
+        neighbour = ("neighbour", "add", "10.9.2.9", "lladdr", "02:00:00:00:00:09", "dev", "blue")
+        await ip(bench.namespace, *neighbour, "nud", "permanent")
+        drain(notices, lambda kind, _: heard.append(kind), heard.clear)
+        assert heard == []
+        await program(
+            "bridge", "-n", bench.namespace.name, "fdb", "add", "02:00:00:00:00:08", "dev", "blue", "self"
+        )
+        drain(notices, lambda kind, _: heard.append(kind), heard.clear)
+        assert heard == [RTM_NEWNEIGH]

@@ -24,11 +24,10 @@ from hfi_sim.netdev.netlink import (
     RTM_DELLINK,
     RTM_NEWLINK,
     LinkState,
-    drain,
     ifindex_of,
     is_of_bridge,
-    open_notifications,
 )
+from hfi_sim.netdev.notices import drain, open_notifications
 from hfi_sim.netdev.tap import TapNetdev
 from opavnic.lab.hosts.uplinks.learning import Change
 
