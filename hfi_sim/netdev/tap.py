@@ -158,7 +158,7 @@ class TapNetdev(Netdev):
             self._detection = ""
 
     def on_ip_addresses(self, handler: Callable[[], None]) -> None:
-        """Call `handler` whenever `ip_addresses` has changed."""
+        """Call `handler` whenever `ip_addresses` or `host_address` has changed."""
         self._ip_handler = handler
 
     def set_speed(self, speed: int) -> None:
@@ -398,6 +398,7 @@ class TapNetdev(Netdev):
             self._usable_addresses = False
             self._home.want_tentative()
         if state.address != before.address:
+            self._ip_handler()
             if state.address == self._own_address:
                 self._own_address = None
                 self._overwritten += 1

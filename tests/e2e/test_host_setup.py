@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from e2e.kernel import wait_until
 from opavnic.lab.file.loader import load_lab
 from opavnic.lab.ownership.namespaces import NETNS_DIR
 
@@ -79,3 +80,35 @@ vesws:
     opavnic("save", saved)
     opavnic("down")
     assert [vesw.link_local for vesw in load_lab(saved).vesws] == ["auto", False]
+
+
+async def test_static_neighbours_are_there_from_the_start_and_follow_addresses(
+    opavnic: Program, tmp_path: Path
+) -> None:
+    file = tmp_path / "lab.yaml"
+    blue = "{id: 2, name: blue, subnet: 10.9.2.0/24, neighbours: static, members: all}"
+    file.write_text(f"name: known\nhosts: 3\nvesws: [{blue}]\n")
+    up = opavnic("up", file, "-d")
+    assert up.returncode == 0, up.stderr
+
+    def known(host: str) -> dict[str, str]:
+        told = json.loads(opavnic("exec", host, "--", "ip", "-j", "neighbour").stdout)
+        return {entry["dst"]: entry["lladdr"] for entry in told if entry["state"] == ["PERMANENT"]}
+
+    def ping(address: str) -> int:
+        return opavnic("exec", "h1", "--", "ping", "-c1", "-W20", address).returncode
+
+    assert {"10.9.2.2", "10.9.2.3"} <= known("h1").keys()
+    assert sum(address.startswith("fe80::") for address in known("h1")) == 3, "each of them, and its own"
+    assert (ping("10.9.2.3"), opavnic("check").returncode) == (0, 0)
+    opavnic("exec", "h2", "--", "ip", "address", "add", "10.9.2.77/24", "dev", "blue")
+    await wait_until(lambda: "10.9.2.77" in known("h1"), "h1 knows the new address")
+    opavnic("exec", "h2", "--", "ip", "address", "delete", "10.9.2.77/24", "dev", "blue")
+    opavnic("exec", "h3", "--", "ip", "address", "add", "10.9.2.77/24", "dev", "blue")
+    await wait_until(lambda: known("h1").get("10.9.2.77") == known("h1")["10.9.2.3"], "it is that of h3 now")
+    assert ping("10.9.2.77") == 0
+    assert opavnic("host", "add", "h4", "--vesw", "blue").returncode == 0
+    await wait_until(
+        lambda: "10.9.2.4" in known("h1") and "10.9.2.1" in known("h4"), "h4 is known, and knows"
+    )
+    opavnic("down")

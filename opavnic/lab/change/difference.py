@@ -16,6 +16,9 @@ _FOLLOWED: Final = ("hosts", "vesws", "fabric", "faults", "em")
 _SET_UP_ANEW: Final = ("addresses", "sysctls", "routes")
 """Keys of a host that is set up anew where they change."""
 
+_FROM_THE_START: Final = ("link_local", "neighbours")
+"""Keys of a virtual switch that its VNICs begin with."""
+
 
 @dataclass(frozen=True, slots=True)
 class LabDifference:
@@ -113,10 +116,11 @@ def _refused(before: LabModel, after: LabModel) -> Iterator[str]:
     for key in type(before.em).model_fields:
         if key != "mac" and getattr(before.em, key) != getattr(after.em, key):
             yield f"em.{key}"
-    link_local = {vesw.name: vesw.link_local for vesw in before.vesws}
+    there = {vesw.name: vesw for vesw in before.vesws}
     for vesw in after.vesws:
-        if link_local.get(vesw.name, vesw.link_local) != vesw.link_local:
-            yield f"vesws.{vesw.name}.link_local"
+        for key in _FROM_THE_START if vesw.name in there else ():
+            if getattr(there[vesw.name], key) != getattr(vesw, key):
+                yield f"vesws.{vesw.name}.{key}"
     for name, host in after.hosts.items():
         known = before.hosts.get(name)
         if known is None:

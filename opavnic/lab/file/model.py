@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
-    AfterValidator,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -24,7 +23,6 @@ from pydantic import (
 from hfi_sim.base.did_you_mean import nearest
 from hfi_sim.base.errors import FabricError, FaultError, InputError
 from hfi_sim.base.quantities import share_text
-from hfi_sim.base.types import ETH_MTU_DEFAULT, ETH_MTU_MAX, ETH_MTU_MIN
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.fabric.faults import parse_fault, spec_from_data, spec_text
 from hfi_sim.fabric.faults.manager import Faults
@@ -45,29 +43,22 @@ from opavnic.lab.file.members import (
     vnic_titles,
     vport_problems,
 )
-from opavnic.lab.file.name_rules import InterfaceName, LabName
-from opavnic.lab.file.sections import HOSTS_SCHEMA, MEMBERS_SCHEMA, AlsoAccepts, Schema
+from opavnic.lab.file.name_rules import LabName
+from opavnic.lab.file.sections import HOSTS_SCHEMA, AlsoAccepts, Schema
 from opavnic.lab.file.spread import FREE_KEYS, spread_lab
 from opavnic.lab.file.topology import cut_off, lab_topology, port_guids, position_problems
 from opavnic.lab.file.uplink_model import Uplink, uplink_problems
+from opavnic.lab.file.vesw_model import Vesw
 from opavnic.world.em_node import EM_NODE
 from opavnic.world.host_backends.given import interface_name
-from vema.base.sections import PartitionKey, Section, Subnet, empty_is_default
-from vema.em.desired.desired import AUTO, VeswSection, default_port_problems
+from vema.base.sections import Section, Subnet, empty_is_default
+from vema.em.desired.desired import AUTO, default_port_problems
 from vema.em.desired.problems import KeyPath, Problem, path_text, repeated
 from vema.em.desired.subnets import subnet_problems
 
 MAX_WORKERS: Final = 256
-MANY_MEMBERS: Final = 256
-"""Members of a virtual switch beyond which its VNICs get no IPv6 link-local addresses unless they are asked for."""
 SWITCH: Final = "sw0"
 """A node of every fabric, like that of the EM; no host may have the name of either."""
-
-
-def _check_members(members: list[str]) -> list[str]:
-    if not members:
-        raise ValueError("a virtual switch without members carries nothing: list its hosts")
-    return members
 
 
 def _em_section(value: object) -> object:
@@ -132,30 +123,6 @@ class Host(HfiKeys, HostSetup, GuestKeys):
     Fabric managers and most tools of Omni-Path need that. Where no host says that it may, every host may with
     `subnet_manager: external`, and the first one, as the head node of a rack, otherwise.
     """
-
-
-class Vesw(VeswSection):
-    """One virtual Ethernet switch and its members: what an EM file knows of it, and its addresses on hosts."""
-
-    name: InterfaceName
-    """Also the name of its interface on every member."""
-    pkey: PartitionKey = 0x8001
-    """The partition of its members. 0xffff is the management partition: its members may configure every agent."""
-    mtu: Annotated[int, Field(strict=True, ge=ETH_MTU_MIN, le=ETH_MTU_MAX)] = ETH_MTU_DEFAULT
-    """Bytes of Ethernet payload."""
-    members: Annotated[list[str], AfterValidator(_check_members), Schema(MEMBERS_SCHEMA)]
-    """`all` hosts, or names: a host (the first port of its first HFI), an HFI (`h1.2`: its first port), HFI:PORT
-    (`h1.2:1`), or the GUID of a port (0x...); or ranges of names: `h[1-16]`. A host may be there by several ports."""
-    link_local: bool | Literal["auto"] = "auto"
-    """Whether kernels give its VNICs IPv6 link-local addresses; each one is announced to all members several times.
-    auto: in a virtual switch of at most 256 members, or with an IPv6 subnet."""
-
-    @property
-    def has_link_local(self) -> bool:
-        """Whether kernels give its VNICs IPv6 link-local addresses."""
-        if self.link_local != "auto":
-            return self.link_local
-        return len(self.members) <= MANY_MEMBERS or any(subnet.version == 6 for subnet in self.subnet)
 
 
 class Em(Section):

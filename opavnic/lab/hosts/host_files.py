@@ -40,6 +40,8 @@ class HostFiles:
         """
         self.on_written: dict[str, Callable[[str], None]] = {}
         """Called with what the file of a host says when that has changed, by host."""
+        self.after_writing: Callable[[], None] = _do_nothing
+        """Called when the files are up to date with the addresses that hosts have."""
         self._directory = directory
         self._own = own
         self._vnics = vnics
@@ -74,6 +76,7 @@ class HostFiles:
             if not self._failed:
                 log.warning("names of hosts are not up to date: %s: %s", self._directory, error.strerror)
             self._failed = True
+        self.after_writing()
         self._took_s = loop.time() - began
 
     def follow(self, own: Mapping[str, bool]) -> None:
@@ -113,6 +116,10 @@ def named_vnics(
 
 def _nothing(_text: str) -> None:
     """Tell no one."""
+
+
+def _do_nothing() -> None:
+    """Do no more."""
 
 
 def _machines() -> str:

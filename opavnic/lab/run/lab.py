@@ -30,6 +30,7 @@ from opavnic.lab.hosts.machine import LabHosts, NetdevKind
 from opavnic.lab.hosts.names import NamedVnic
 from opavnic.lab.hosts.programs import run_program, start_program
 from opavnic.lab.hosts.setup import finish
+from opavnic.lab.hosts.static_neighbours import StaticNeighbours
 from opavnic.lab.hosts.uplinks.ways import Ways
 from opavnic.lab.hosts.vnics import HostVnic, vnics_of
 from opavnic.lab.ownership.cleanup import take_over
@@ -306,10 +307,17 @@ class Lab:
             return None
         own = {name: host.is_apart for name, host in self.model.hosts.items()}
         files = HostFiles(self.directory.host_names, own, self._named_vnics)
+        files.after_writing = StaticNeighbours(
+            self.vnics, lambda host: self.hosts[host].namespace, self._static_vesws
+        ).refresh
         self._cleanups.add("names of hosts", files.close)
         for host in self.hosts.values():
             host.on_change = files.write_soon
         return files
+
+    def _static_vesws(self) -> dict[int, bool]:
+        """Return the virtual switches with static neighbours, and whether these have link-local addresses."""
+        return {it.id: it.has_link_local for it in self.model.vesws if it.neighbours == "static"}
 
     def _named_vnics(self) -> dict[str, list[NamedVnic]]:
         if self._world is None:

@@ -22,9 +22,8 @@ def entries_needed(model: LabModel, kernels: Collection[str]) -> dict[int, int]:
     needed = {4: 0, 6: 0}
     for vesw in model.vesws:
         here = sum(port.host in kernels for port in model.members_of(vesw))
-        entries = here * (len(vesw.members) - 1)
-        needed[6] += entries * (vesw.has_link_local or any(subnet.version == 6 for subnet in vesw.subnet))
-        needed[4] += entries * sum(subnet.version == 4 for subnet in vesw.subnet)
+        for version, entries in vesw.neighbour_entries.items() if vesw.neighbours == "kernel" else ():
+            needed[version] += here * entries
     return needed
 
 
@@ -61,5 +60,5 @@ def too_small(model: LabModel, kernels: Collection[str], tables: Mapping[int, Ne
     return (
         f"{counted(len(kernels), 'host')} that all talk to each other need {max(needed[it] for it in short)} neighbour "
         f"entries; this machine holds fewer, for all network namespaces together ({limits}), and refuses "
-        f"packets beyond that: sysctl -w {' '.join(settings)}"
+        f"packets beyond that: let the virtual switch have `neighbours: static`, or sysctl -w {' '.join(settings)}"
     )

@@ -102,7 +102,10 @@ def _take_em(data: dict[str, Any], lab: Lab, config: EmConfig, members: dict[int
     """Put the configuration of the manager into the data of a lab file; return what has no place there."""
     began = em_config(lab.model)
     subnets = {vesw.id: vesw.subnet for vesw in lab.model.vesws}
-    link_local = {vesw.id: vesw.link_local for vesw in lab.model.vesws}
+    of_hosts = {
+        vesw.id: vesw.model_dump(include={"link_local", "neighbours"}, exclude_defaults=True)
+        for vesw in lab.model.vesws
+    }
     sections = []
     left_out = []
     for vesw in config.vesws:
@@ -110,8 +113,7 @@ def _take_em(data: dict[str, Any], lab: Lab, config: EmConfig, members: dict[int
         if subnet := subnets.get(vesw.id) or vesw.subnet:
             section["subnet"] = str(subnet[0]) if len(subnet) == 1 else list(map(str, subnet))
         section["members"] = members.get(vesw.id, [])
-        if (addresses := link_local.get(vesw.id, "auto")) != "auto":
-            section["link_local"] = addresses
+        section |= of_hosts.get(vesw.id, {})
         sections.append(
             {**section, **{key: value for key, value in _more(vesw).items() if key not in section}}
         )

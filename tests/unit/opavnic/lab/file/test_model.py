@@ -407,3 +407,14 @@ def test_large_virtual_switch_has_no_link_local_addresses_unless_they_are_of_use
     vesw = f'{{id: 2, name: net, subnet: "{subnet}", link_local: {said}, members: all}}'
     text = f"name: many\nfabric: {fabric}\nhosts: {hosts}\nvesws: [{vesw}]\n"
     assert parse_lab(text, "lab.yaml").vesws[0].has_link_local is has
+
+
+def test_more_static_neighbours_than_memory_should_hold_are_refused() -> None:
+    fabric = "{topology: {kind: clos, leaves: 32, spines: 1, hosts_per_leaf: 40}}"
+    vesw = "{id: 2, name: net, subnet: 10.0.0.0/16, neighbours: static, members: all}"
+    text = f"name: many\nfabric: {fabric}\nhosts: HOSTS\nvesws: [{vesw}]\n"
+    assert parse_lab(text.replace("HOSTS", "1000"), "lab.yaml").vesws[0].neighbour_entries == {4: 999, 6: 0}
+    (problem,) = problems(text.replace("HOSTS", "1200"))
+    assert problem.endswith(
+        "vesws[0]: 1438800 static neighbours are more than 1048576: leave them to the kernel, and raise its limits"
+    )

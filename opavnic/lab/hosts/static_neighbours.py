@@ -1,0 +1,110 @@
+"""Permanent neighbour entries: what hosts would find out of each other by ARP and neighbour discovery.
+
+The kernel's tables have one limit for all network namespaces of the machine. Permanent entries do not count, so that a
+large lab whose hosts all talk to each other takes nothing from others. The entries follow the addresses of the hosts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from ipaddress import IPv6Address
+from pathlib import Path
+from typing import NamedTuple
+
+from hfi_sim.base.errors import NetdevError
+from hfi_sim.base.types import MacAddr
+from hfi_sim.netdev.base import Netdev
+from hfi_sim.netdev.neighbours import Address, NeighbourClient
+from hfi_sim.netdev.tap import TapNetdev
+from opavnic.lab.hosts.vnics import HostVnic
+
+log = logging.getLogger("opavnic.lab")
+
+Table = Mapping[Address, MacAddr]
+_UNIVERSAL = 0x02
+"""The bit of the first octet of an address that an interface identifier has inverted (RFC 4291, appendix A)."""
+
+
+class _Change(NamedTuple):
+    """What differs in a virtual switch since the last time."""
+
+    gone: tuple[Address, ...]
+    new: Table
+
+
+class StaticNeighbours:
+    """The entries of one lab."""
+
+    def __init__(
+        self,
+        vnics: Callable[[], Iterable[HostVnic]],
+        namespaces: Callable[[str], Path | None],
+        link_local: Callable[[], Mapping[int, bool]],
+    ) -> None:
+        """Prepare; `refresh` sets the entries.
+
+        Args:  vnics: all VNICs of the lab now. namespaces: where a host is. link_local: the virtual switches whose
+               members get entries, by id, and whether these have link-local addresses.
+        """
+        self._vnics = vnics
+        self._namespaces = namespaces
+        self._link_local = link_local
+        self._tables: dict[int, Table] = {}
+        self._given: dict[Netdev, int] = {}
+        """The devices that have the entries of their virtual switch."""
+
+    def refresh(self) -> None:
+        """Give devices that are new all entries of their virtual switch, and the others what has changed."""
+        link_local = self._link_local()
+        members: dict[int, list[tuple[str, TapNetdev]]] = {vesw_id: [] for vesw_id in link_local}
+        for vnic in self._vnics() if link_local else ():
+            vesw_id = 0 if vnic.adapter is None else vnic.adapter.vesw_id
+            if vesw_id in members and isinstance(vnic.netdev, TapNetdev) and not vnic.netdev.moved_to:
+                members[vesw_id].append((vnic.host, vnic.netdev))
+        given: dict[Netdev, int] = {}
+        for vesw_id, here in members.items():
+            before, now = self._tables.get(vesw_id, {}), _table((one for _, one in here), link_local[vesw_id])
+            self._tables[vesw_id] = now
+            change = _Change(
+                tuple(address for address in before if address not in now),
+                {address: mac for address, mac in now.items() if before.get(address) != mac},
+            )
+            for host, netdev in here:
+                known = self._given.get(netdev) == vesw_id
+                self._give(host, netdev, change if known else _Change((), now))
+                given[netdev] = vesw_id
+        self._given = given
+
+    def _give(self, host: str, netdev: TapNetdev, change: _Change) -> None:
+        if not (change.gone or change.new):
+            return
+        try:
+            with contextlib.closing(NeighbourClient(self._namespaces(host))) as client:
+                client.forget_permanent(netdev.ifindex, change.gone)
+                client.set_permanent(netdev.ifindex, change.new)
+        except NetdevError as error:
+            log.warning("[%s] neighbours are not up to date: %s", host, error)
+
+
+def _table(netdevs: Iterable[TapNetdev], link_local: bool) -> Table:
+    """Return the addresses of devices; those that several have are left to ARP and neighbour discovery."""
+    found = [
+        (address, netdev.host_address) for netdev in netdevs for address in _addresses(netdev, link_local)
+    ]
+    times = Counter(address for address, _ in found)
+    return {address: mac for address, mac in found if times[address] == 1}
+
+
+def _addresses(netdev: TapNetdev, link_local: bool) -> Iterator[Address]:
+    yield from (interface.ip for interface in netdev.ip_addresses)
+    if link_local:
+        yield link_local_address(netdev.host_address)
+
+
+def link_local_address(mac: MacAddr) -> IPv6Address:
+    """Return the link-local address that Linux gives an interface by default: that of its MAC address (EUI-64)."""
+    identifier = bytes([mac[0] ^ _UNIVERSAL]) + mac[1:3] + b"\xff\xfe" + mac[3:]
+    return IPv6Address(b"\xfe\x80" + bytes(6) + identifier)
