@@ -104,7 +104,7 @@ def _follows_a_file(opavnic: Program, saved: Path, changed: Path) -> None:
     changed.write_text(yaml.safe_dump(data, sort_keys=False))
     steps = ["host remove h2", "host h3: routes", "vesw leave blue h2"]
     assert ok(opavnic("apply", changed, "--dry-run")).splitlines() == steps
-    assert "h2" in ok(opavnic("status"))
+    assert "h2" in ok(opavnic("status", "--all"))
     assert ok(opavnic("apply", changed)).splitlines() == steps
     assert "10.7.0.0/16 via 10.9.2.1" in ok(opavnic("exec", "h3", "--", "ip", "route"))
     assert ok(opavnic("apply", changed, "--dry-run")) == ""
