@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
-from opavnic.lab.file.name_rules import LabName
+from opavnic.lab.file.sections import LabName
 from vema.base.sections import Section, empty_is_default
 
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
-from opavnic.lab.file.name_rules import InterfaceName
+from opavnic.lab.file.sections import InterfaceName
 from vema.base.sections import Section
 from vema.em.desired.problems import Problem
 

@@ -43,8 +43,7 @@ from opavnic.lab.file.members import (
     vnic_titles,
     vport_problems,
 )
-from opavnic.lab.file.name_rules import LabName
-from opavnic.lab.file.sections import HOSTS_SCHEMA, AlsoAccepts, Schema
+from opavnic.lab.file.sections import HOSTS_SCHEMA, AlsoAccepts, LabName, Schema
 from opavnic.lab.file.spread import FREE_KEYS, spread_lab
 from opavnic.lab.file.topology import cut_off, lab_topology, port_guids, position_problems
 from opavnic.lab.file.uplink_model import Uplink, uplink_problems

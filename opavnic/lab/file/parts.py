@@ -17,8 +17,7 @@ from hfi_sim.base.did_you_mean import nearest
 from opavnic.base.errors import PartError
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.model import Host, LabModel
-from opavnic.lab.file.name_rules import LabName
-from opavnic.lab.file.sections import HOSTS_SCHEMA, AlsoAccepts, Schema
+from opavnic.lab.file.sections import HOSTS_SCHEMA, AlsoAccepts, LabName, Schema
 from opavnic.world.cleanups import Cleanups
 from opavnic.world.part import (
     AppRequest,

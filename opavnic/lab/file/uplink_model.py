@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from hfi_sim.base.did_you_mean import hint
 from hfi_sim.base.types import MacAddr, mac_text, parse_mac
 from opavnic.lab.file.guest_model import GUESTS_WITH_NAMESPACE
-from opavnic.lab.file.name_rules import InterfaceName
+from opavnic.lab.file.sections import InterfaceName
 from vema.base.sections import Section
 from vema.em.desired.problems import KeyPath, Problem
 from vema.em.desired.subnets import subnets_in

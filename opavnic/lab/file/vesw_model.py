@@ -7,8 +7,7 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from hfi_sim.base.types import ETH_MTU_DEFAULT, ETH_MTU_MAX, ETH_MTU_MIN
-from opavnic.lab.file.name_rules import InterfaceName
-from opavnic.lab.file.sections import MEMBERS_SCHEMA, Schema
+from opavnic.lab.file.sections import MEMBERS_SCHEMA, InterfaceName, Schema
 from vema.base.sections import PartitionKey
 from vema.em.desired.desired import VeswSection
 

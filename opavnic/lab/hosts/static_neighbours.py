@@ -11,7 +11,6 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from ipaddress import IPv6Address
-from pathlib import Path
 from typing import NamedTuple
 
 from hfi_sim.base.errors import NetdevError
@@ -19,7 +18,9 @@ from hfi_sim.base.types import MacAddr
 from hfi_sim.netdev.base import Netdev
 from hfi_sim.netdev.neighbours import Address, NeighbourClient
 from hfi_sim.netdev.tap import TapNetdev
+from opavnic.lab.file.vesw_model import Vesw
 from opavnic.lab.hosts.vnics import HostVnic
+from opavnic.world.host_backends.backend import HostBackend
 
 log = logging.getLogger("opavnic.lab")
 
@@ -41,24 +42,20 @@ class StaticNeighbours:
     def __init__(
         self,
         vnics: Callable[[], Iterable[HostVnic]],
-        namespaces: Callable[[str], Path | None],
-        link_local: Callable[[], Mapping[int, bool]],
+        hosts: Mapping[str, HostBackend],
+        vesws: Callable[[], Iterable[Vesw]],
     ) -> None:
-        """Prepare; `refresh` sets the entries.
-
-        Args:  vnics: all VNICs of the lab now. namespaces: where a host is. link_local: the virtual switches whose
-               members get entries, by id, and whether these have link-local addresses.
-        """
+        """Prepare; `refresh` sets the entries. Args: vnics, hosts, vesws: all of the lab, as they are then."""
         self._vnics = vnics
-        self._namespaces = namespaces
-        self._link_local = link_local
+        self._hosts = hosts
+        self._vesws = vesws
         self._tables: dict[int, Table] = {}
         self._given: dict[Netdev, int] = {}
         """The devices that have the entries of their virtual switch."""
 
     def refresh(self) -> None:
         """Give devices that are new all entries of their virtual switch, and the others what has changed."""
-        link_local = self._link_local()
+        link_local = {it.id: it.has_link_local for it in self._vesws() if it.neighbours == "static"}
         members: dict[int, list[tuple[str, TapNetdev]]] = {vesw_id: [] for vesw_id in link_local}
         for vnic in self._vnics() if link_local else ():
             vesw_id = 0 if vnic.adapter is None else vnic.adapter.vesw_id
@@ -82,7 +79,7 @@ class StaticNeighbours:
         if not (change.gone or change.new):
             return
         try:
-            with contextlib.closing(NeighbourClient(self._namespaces(host))) as client:
+            with contextlib.closing(NeighbourClient(self._hosts[host].namespace)) as client:
                 client.forget_permanent(netdev.ifindex, change.gone)
                 client.set_permanent(netdev.ifindex, change.new)
         except NetdevError as error:

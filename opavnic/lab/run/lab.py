@@ -307,17 +307,11 @@ class Lab:
             return None
         own = {name: host.is_apart for name, host in self.model.hosts.items()}
         files = HostFiles(self.directory.host_names, own, self._named_vnics)
-        files.after_writing = StaticNeighbours(
-            self.vnics, lambda host: self.hosts[host].namespace, self._static_vesws
-        ).refresh
+        files.after_writing = StaticNeighbours(self.vnics, self.hosts, lambda: self.model.vesws).refresh
         self._cleanups.add("names of hosts", files.close)
         for host in self.hosts.values():
             host.on_change = files.write_soon
         return files
-
-    def _static_vesws(self) -> dict[int, bool]:
-        """Return the virtual switches with static neighbours, and whether these have link-local addresses."""
-        return {it.id: it.has_link_local for it in self.model.vesws if it.neighbours == "static"}
 
     def _named_vnics(self) -> dict[str, list[NamedVnic]]:
         if self._world is None:
