@@ -10,26 +10,20 @@ Source: the public Linux headers rdma/rdma_user_ioctl_cmds.h and rdma/ib_user_io
 from __future__ import annotations
 
 import errno
+import struct
 from dataclasses import dataclass, field
 from typing import Final
 
-from hfi_sim.wire.header import structure
-
 RDMA_VERBS_IOCTL: Final = 0xC0181B01
+HEADER_SIZE: Final = 24
+ATTRIBUTE_SIZE: Final = 16
 MAX_SIZE: Final = 4096
 """Bytes of a whole call, as in the kernel."""
 
-_HEADER: Final = structure(
-    "ib_uverbs_ioctl_hdr",
-    "u16 length, object_id, method_id, num_attrs; u64 reserved1; u32 driver_id, reserved2",
-    "little",
-    __name__,
-)
-_ATTRIBUTE: Final = structure(
-    "ib_uverbs_attr", "u16 attr_id, len, flags, attr_data; u64 data", "little", __name__
-)
-HEADER_SIZE: Final = _HEADER.size
-_DATA_OFFSET: Final = _ATTRIBUTE.place("data").offset
+# by struct: every program that enters a host imports this module, and need not wait for declared formats
+_HEADER: Final = struct.Struct("<4H8x2I")  # length, object, method, number of attributes, driver, 0
+_ATTRIBUTE: Final = struct.Struct("<4HQ")  # id, length, flags, data of an enum, data or address
+_DATA_OFFSET: Final = 8
 _DEVICE: Final = 0
 _GET_CONTEXT: Final = 3
 _ASYNC_EVENT: Final = 16
@@ -54,23 +48,23 @@ def call_size(header: bytes) -> int:
     """Return how many bytes a call has, 0 where the header makes no sense. Args: header: its first bytes."""
     if len(header) < HEADER_SIZE:
         return 0
-    call = _HEADER.parse(header)
-    whole = HEADER_SIZE + call.num_attrs * _ATTRIBUTE.size
-    return whole if call.length == whole and whole <= MAX_SIZE else 0
+    length, _, _, attributes, *_ = _HEADER.unpack_from(header)
+    whole = HEADER_SIZE + attributes * ATTRIBUTE_SIZE
+    return whole if length == whole and whole <= MAX_SIZE else 0
 
 
 def answer(address: int, call: bytes) -> VerbsAnswer:
     """Return what to do about a call of `call_size` bytes that stands at `address`."""
     if not call_size(call) or len(call) != call_size(call):
         return VerbsAnswer(errno.EINVAL)
-    head = _HEADER.parse(call)
+    _, object_, method, number, *_ = _HEADER.unpack_from(call)
     attributes = {}
-    for offset in range(HEADER_SIZE, len(call), _ATTRIBUTE.size):
-        found = _ATTRIBUTE.parse(call[offset:])
-        attributes[found.attr_id] = (found.len, found.data, address + offset + _DATA_OFFSET)
-    asked = head.object_id, head.method_id
-    if asked == (_DEVICE, _GET_CONTEXT):
-        sizes = {_NUM_COMP_VECTORS: (1).to_bytes(4, "little"), _CORE_SUPPORT: bytes(8)}
+    for index in range(number):
+        offset = HEADER_SIZE + index * ATTRIBUTE_SIZE
+        id_, length, _, _, data = _ATTRIBUTE.unpack_from(call, offset)
+        attributes[id_] = (length, data, address + offset + _DATA_OFFSET)
+    if (object_, method) == (_DEVICE, _GET_CONTEXT):
+        sizes = {_NUM_COMP_VECTORS: struct.pack("<I", 1), _CORE_SUPPORT: struct.pack("<Q", 0)}
         writes = []
         for id_, value in sizes.items():
             if id_ in attributes:
@@ -79,7 +73,7 @@ def answer(address: int, call: bytes) -> VerbsAnswer:
                     return VerbsAnswer(errno.ENOSPC)
                 writes.append((data, value))
         return VerbsAnswer(writes=writes)
-    if asked == (_ASYNC_EVENT, _ASYNC_EVENT_ALLOC):
+    if (object_, method) == (_ASYNC_EVENT, _ASYNC_EVENT_ALLOC):
         if _ASYNC_FD not in attributes:
             return VerbsAnswer(errno.EINVAL)
         return VerbsAnswer(event_descriptor_at=attributes[_ASYNC_FD][2])

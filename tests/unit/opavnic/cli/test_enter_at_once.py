@@ -58,3 +58,11 @@ def test_usual_form_needs_no_library_that_takes_longer_to_import_than_python_to_
         [sys.executable, "-c", imports], check=True, capture_output=True, text=True
     ).stdout.split()
     assert not {"typer", "pydantic", "asyncio", "logging", "hashlib", "difflib", "subprocess"} & set(loaded)
+
+
+def test_program_enters_the_devices_without_the_declared_wire_formats() -> None:
+    imports = "import sys, opavnic.devices.kernel.entry, opavnic.devices.kernel.seccomp; print(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", imports], check=True, capture_output=True, text=True
+    ).stdout.split()
+    assert not {"construct", "hfi_sim.wire.header"} & set(loaded)
