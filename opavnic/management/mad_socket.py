@@ -138,9 +138,11 @@ class MadSocketServer:
             return
         try:
             mad = Mad.parse(message.mad)
-            if message.lid > LID_MAX or message.sl > _SL_MAX:
-                raise ValueError(f"LID {message.lid:#x} or service level {message.sl} is too large")
+            if not 0 < message.lid <= LID_MAX or message.sl > _SL_MAX:
+                raise ValueError(f"LID {message.lid:#x} or service level {message.sl} is out of range")
             pkey = message.pkey or None
+            if pkey is not None and not self._mads.may_send(pkey):
+                raise ValueError(f"the port lacks P_Key {pkey:#06x}")
             if not awaits_response(mad.header.method):
                 self._mads.send(message.lid, message.mad, sl=message.sl, pkey=pkey)
                 program.free.release()

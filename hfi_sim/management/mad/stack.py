@@ -99,6 +99,10 @@ class MadStack:
         """End: requests that wait hear nothing more, no timer is left, and nothing is sent or taken again."""
         self._runner.shutdown()
 
+    def may_send(self, pkey: int) -> bool:
+        """Return whether the port has a P_Key."""
+        return self._port.pkeys.may_send(pkey)
+
     # --- agents --------------------------------------------------------------------------------------------
 
     def register_agent(

@@ -95,7 +95,8 @@ def test_two_programs_may_use_the_same_transaction_id(lab: SmallLab, client: Mad
 
 
 @pytest.mark.parametrize("message", [
-    MadMessage(1 << 24, bytes(2048)), MadMessage(2, bytes(23)), MadMessage(2, bytes(2048), sl=32),
+    MadMessage(1 << 24, bytes(2048)), MadMessage(0, bytes(2048)), MadMessage(2, bytes(23)),
+    MadMessage(2, bytes(2048), sl=32), MadMessage(2, bytes(2048), pkey=0x8055),
 ])  # fmt: skip
 def test_what_cannot_be_sent_is_refused_and_the_connection_lives(
     lab: SmallLab, client: MadClient, message: MadMessage
@@ -103,7 +104,7 @@ def test_what_cannot_be_sent_is_refused_and_the_connection_lives(
     with pytest.raises(
         MadSocketError, match=f"{len(message.mad)} bytes for LID .* was not sent: it needs 24 to 2048"
     ):
-        client.request(message.lid, message.mad, sl=message.sl)
+        client.request(message.lid, message.mad, sl=message.sl, pkey=message.pkey)
     assert client.agents() == (lab.host.lid,)
 
 
