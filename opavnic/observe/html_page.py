@@ -38,7 +38,7 @@ PARTS_STYLE: Final = """
 .parts pre, .parts code, .parts td { font-family: ui-monospace, monospace; font-size: .85rem; }
 .parts table { border-collapse: collapse; margin: .5rem 0; } .parts td.n { text-align: right; }
 .parts td, .parts th { text-align: left; padding: .1rem .8rem .1rem 0; vertical-align: top; }
-.parts td { overflow-wrap: anywhere; min-width: 2.5rem; }
+@media (max-width: 599px) { .parts td { overflow-wrap: anywhere; min-width: 2.5rem; } }
 .parts .drawing { overflow: auto; } .parts svg { min-width: 44rem; max-width: 100%; height: auto; }
 .parts :target { outline: 2px solid var(--link); } .parts summary { cursor: pointer; overflow-wrap: anywhere; }
 .parts text:not([fill]) { fill: var(--ink); } .parts rect[fill="white"] { fill: var(--paper); }

@@ -8,6 +8,7 @@
 "use strict";
 (() => {
   const KEPT = 10000, POINTS = 10000, LEFT = 230, RIGHT = 16, ROW = 22, RATE = 54, AXIS = 26, MOST = 12, FOUND = 60;
+  const ROUND = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400];
   const ORDER = ["fault", "link", "port", "VNIC", "EM"];
   const TITLES = {fault: "Faults", link: "Links", port: "HFI ports", VNIC: "VNICs", EM: "Ethernet Manager"};
   const STYLE = `
@@ -217,12 +218,12 @@
       if (!found.length) { named(this.only.value ? "nothing has this text" : "nothing went wrong so far", "dim"); y += row; }
       if (hidden) { named(`and ${hidden} more: narrow with “Only with”`, "dim"); y += row; }
       put(make("line", {class: "grid", x1: this.left, x2: right, y1: y, y2: y}));
-      const ticks = Math.max(1, Math.floor((right - this.left) / (130 * em)));
-      for (let tick = 0; tick <= ticks; tick++) {
-        const time = begin + (end - begin) * tick / ticks, at = x(time);
+      const step = this.stepFor((end - begin) / Math.max(1, Math.floor((right - this.left) / (100 * em))));
+      for (let number = Math.ceil(begin / step); number * step <= end; number++) {
+        const at = x(number * step);
         svg.prepend(make("line", {class: "grid", x1: at, x2: at, y1: 0, y2: y}));
-        put(make("text", {class: "dim", x: at, y: y + AXIS * em * 0.7, "text-anchor": tick === ticks ? "end" : tick ? "middle" : "start"},
-          this.timeText(time, end - begin)));
+        if (at < this.left + 30 * em || at > right - 30 * em) continue;  // no room for its text
+        put(make("text", {class: "dim", x: at, y: y + AXIS * em * 0.7, "text-anchor": "middle"}, this.timeText(number * step, step)));
       }
       put(make("line", {class: "grid", x1: until, x2: until, y1: 0, y2: y, "stroke-dasharray": "4 3"}));
       svg.setAttribute("height", y + AXIS * em);
@@ -231,10 +232,18 @@
       this.tell();
     }
 
-    timeText(time, span = 0) {
-      if (this.clock !== "utc") return `${(time * 1e3).toFixed(span > 0.1 ? 1 : 3)} ms`;
+    /** A round number of seconds, not below `least`. */
+    stepFor(least) {
+      if (this.clock === "utc" && least > 0.5) return ROUND.find((step) => step >= least) ?? Math.ceil(least / 86400) * 86400;
+      const power = 10 ** Math.floor(Math.log10(least));
+      return [1, 2, 5, 10].map((step) => step * power).find((step) => step >= least * 0.999);
+    }
+
+    /** A moment in words; with `step`, as exactly as ticks that far apart need. */
+    timeText(time, step = 0) {
+      if (this.clock !== "utc") return `${(time * 1e3).toFixed(step ? Math.max(0, Math.ceil(-Math.log10(step * 1e3) - 1e-9)) : 3)} ms`;
       const text = new Date(time * 1e3).toISOString();
-      return span > 86400 ? text.slice(5, 16).replace("T", " ") : text.slice(11, span > 20 ? 19 : 23);
+      return step >= 86400 ? text.slice(0, 10) : step >= 21600 ? text.slice(5, 16).replace("T", " ") : text.slice(11, step >= 1 ? 19 : 23);
     }
 
     timeAt(clientX) {

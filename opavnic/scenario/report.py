@@ -141,8 +141,9 @@ def _packet_drawing(records: Sequence[TracedPacket], places: Sequence[str]) -> s
         )
     for tick in range(_TICKS + 1):
         when = begin + span * tick / _TICKS
+        anchor = "end" if tick == _TICKS else "middle"
         parts.append(
-            f'<text x="{x(when):.1f}" y="{height - 8}" text-anchor="middle">{(when - begin) * 1e3:.3f} ms</text>'
+            f'<text x="{x(when):.1f}" y="{height - 8}" text-anchor="{anchor}">{(when - begin) * 1e3:.3f} ms</text>'
         )
     parts += [
         _mark(record, x(record.time_s), row[record.direction], begin)

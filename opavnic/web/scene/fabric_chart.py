@@ -107,7 +107,6 @@ def fabric_chart(
                 "type": "graph",
                 "layout": "none",
                 "roam": True,
-                "labelLayout": {"hideOverlap": True},
                 "zoom": 1,
                 "label": {
                     "show": not many,

@@ -28,6 +28,8 @@ _LINE: Final = 18.0
 """Height from one host in a column to the next."""
 _BELOW: Final = 70.0
 """Height from a node with a position to what stands below it without one."""
+_APART: Final = 96.0
+"""Width from one such node to the next: the area is narrower on a small screen, and boxes are not."""
 _COLUMNS_HEIGHT: Final = 280.0
 
 Size = tuple[float, float]
@@ -67,7 +69,7 @@ def _given(topology: Topology, given: Mapping[str, Position]) -> Layout:
         for home, names in rows.items():
             x, y = at.get(home, (WIDTH / 2, HEIGHT))
             at |= {
-                name: (x + (index - (len(names) - 1) / 2) * (_WIDEST + _GAP), y + _BELOW)
+                name: (x + (index - (len(names) - 1) / 2) * _APART, y + _BELOW)
                 for index, name in enumerate(names)
             }
     return Layout(at, dict.fromkeys(at, (_room(at), _HIGHEST)))
