@@ -11,7 +11,7 @@ import struct
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hfi_sim.base.clock import ManualClock
@@ -22,7 +22,7 @@ from hfi_sim.management.umad.abi import ENABLE_PKEY, REGISTER_AGENT2
 from hfi_sim.management.umad.service import UmadService
 from hfi_sim.wire.mad.rmpp import RMPP_VERSION, Rmpp, RmppFlag, RmppType
 from opavnic.devices.filesystem import MAX_HANDLES, FileSystem
-from opavnic.devices.fuse import Opcode
+from opavnic.devices.fuse import FuseRequest, Opcode
 from opavnic.devices.hfi_tree import hfi_tree
 from opavnic.devices.tree import Tree
 from unit.hfi_sim.fabric_pair import Pair, make_pair
@@ -368,10 +368,21 @@ def test_request_that_ends_early_is_an_io_error_and_the_log_names_the_field(
     assert "FUSE request -> fuse_read_in -> size at byte 18: 18 bytes" in caplog.text
 
 
-@pytest.mark.parametrize("data", [b"", bytes(39), struct.pack("<IIQQIII4x", 50, 1, 2, 1, 0, 0, 0)])
-def test_bytes_that_are_no_request_are_an_error_of_the_mount(data: bytes) -> None:
-    with pytest.raises(WireError):
-        FileSystem(Tree()).receive(data)
+@given(st.binary(max_size=120), st.booleans())
+@example(b"", False)
+@example(struct.pack("<IIQQIII4x", 50, 1, 2, 1, 0, 0, 0), False)
+def test_any_bytes_are_a_request_or_an_error_of_the_mount(data: bytes, has_length: bool) -> None:
+    if has_length:
+        data = struct.pack("<I", max(4, len(data))) + data[4:]
+    try:
+        request = FuseRequest.parse(data)
+    except WireError as error:
+        assert error.field.startswith("FUSE request -> ")  # noqa: PT017 - or none
+        with pytest.raises(WireError):
+            FileSystem(Tree()).receive(data)
+        return
+    found = (len(data), request.opcode, request.unique, request.ino, request.tid, request.body)
+    assert found == (*struct.unpack_from("<IIQQ8xI", data), data[40:])
 
 
 def test_tree_refuses_what_cannot_be() -> None:
