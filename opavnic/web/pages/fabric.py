@@ -24,14 +24,18 @@ from opavnic.web.scene.scene import LinkView, NodeView, Scene
 ALL: Final = "all virtual switches"
 _ANSWERED_S: Final = 0.05
 """What is said of a chosen host is on its way to the browser first: drawing its neighbours takes longer."""
-_LARGEST: Final = 4.0
+_SMALLEST, _LARGEST = 0.25, 4.0
+_WIDTH: Final = 950
+"""Pixels of the drawing's place at scale 1."""
 _SCALE: Final = "fabric-scale"
 _TELL_SCALE: Final = (
-    "const zoom = () => +getComputedStyle(document.documentElement).getPropertyValue('--zoom');"
-    f"const tell = () => {{ if (zoom() != window.toldZoom) emitEvent('{_SCALE}', window.toldZoom = zoom()) }};"
-    "if (!window.toldZoom) { window.toldZoom = 1; addEventListener('resize', tell) } tell()"
+    "const scale = () => { const zoom = +getComputedStyle(document.documentElement).getPropertyValue('--zoom');"
+    f"const width = document.querySelector('[data-testid=fabric]')?.clientWidth || {_WIDTH};"
+    f"return Math.round(20 * Math.min(zoom, width / {_WIDTH})) / 20 }};"
+    f"const tell = () => {{ if (scale() != window.toldScale) emitEvent('{_SCALE}', window.toldScale = scale()) }};"
+    "if (!window.toldScale) { window.toldScale = 1; addEventListener('resize', tell) } tell()"
 )
-"""Has the browser say how much larger than on a small screen print is to be: of what is drawn, this side knows."""
+"""Has the browser say how much larger or smaller than on a laptop nodes and print are to be: this side draws them."""
 
 
 def _legend() -> None:
@@ -130,7 +134,7 @@ class FabricPage:
             redraw(self._chart, drawn)
 
     def _rescale(self, event: GenericEventArguments) -> None:
-        self._scale = min(max(float(event.args), 1.0), _LARGEST)
+        self._scale = min(max(float(event.args), _SMALLEST), _LARGEST)
         self._redraw()
 
     def _tell(self) -> None:

@@ -52,6 +52,7 @@ _RATES_SHOWN: Final = 24
 _SMALL: Final = 1e-2
 """Share of the fastest below which a rate is not written: MADs beside a transfer."""
 _BEND, _PARALLEL_BEND = 0.1, 0.2
+_LEAST_PRINT: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +97,15 @@ def fabric_chart(
     Args:  vesw: what is not on this virtual switch is drawn faintly. path: the hops whose links glow, and whose queues
            and credits are said where the pointer is. scale: how much larger nodes and print are on a large screen.
     """
-    many = min((node.size[0] for node in seen.nodes), default=0) < _LABEL_WIDTH
     colours = vesw_colours(seen)
     return {
         "animation": False,
         "aria": {"enabled": True, "label": {"description": described(seen)}},
-        "tooltip": {**TOOLTIP, "confine": True, "textStyle": {"color": "#ffffff", "fontSize": 13 * scale}},
+        "tooltip": {
+            **TOOLTIP,
+            "confine": True,
+            "textStyle": {"color": "#ffffff", "fontSize": _print(13, scale)},
+        },
         "series": [
             {
                 "type": "graph",
@@ -109,14 +113,14 @@ def fabric_chart(
                 "roam": True,
                 "zoom": 1,
                 "label": {
-                    "show": not many,
+                    "show": True,
                     "color": "#fff",
-                    "fontSize": scale * (11 if len(seen.nodes) > _MANY else 12),
+                    "fontSize": _print(11 if len(seen.nodes) > _MANY else 12, scale),
                 },
                 "edgeLabel": {
                     "rotate": 0,
-                    "fontSize": 13 * scale,
-                    "lineHeight": 15 * scale,  # else as high as a character that few fonts have
+                    "fontSize": _print(13, scale),
+                    "lineHeight": _print(15, scale),  # else as high as a character that few fonts have
                     "color": "#1b2530",
                     "backgroundColor": "#ffffff",
                     "padding": [1, 3],
@@ -163,7 +167,7 @@ def _node(node: NodeView, vesw: str | None, colours: Mapping[str, str], scale: f
     }
     if vesw is not None and vesw in node.vesws:
         style |= {"borderColor": colours.get(vesw, PATH), "borderWidth": 3}
-    label = _name(node, colours, scale)
+    label = _name(node, colours, scale) | {"show": node.size[0] * scale >= _LABEL_WIDTH}
     return {
         "id": node.name,
         "name": node.name,
@@ -181,9 +185,12 @@ def _node(node: NodeView, vesw: str | None, colours: Mapping[str, str], scale: f
 def _name(node: NodeView, colours: Mapping[str, str], scale: float) -> dict[str, Any]:
     """Return the label of a node: signs of what is wrong, its name, and below it the virtual switches that it is on."""
     signs = (DOWN_SIGN if node.wrong else "") + (FAULT_SIGN if node.faults else "")
-    name = counted(node.hosts, "host") if node.kind == GROUP else node.name
+    narrow = node.size[0] * scale < _VESW_WIDTH
+    name = node.name
+    if node.kind == GROUP:
+        name = str(node.hosts) if narrow or signs else counted(node.hosts, "host")
     name = plain(f"{signs} {name}" if signs else name)
-    if not node.vesws or node.size[0] < _VESW_WIDTH or node.kind != "host":
+    if not node.vesws or narrow or node.kind != "host":
         return {"formatter": name}
     tags = sorted(node.vesws)[:_VESWS_NAMED]
     rich = {
@@ -202,6 +209,11 @@ def _name(node: NodeView, colours: Mapping[str, str], scale: float) -> dict[str,
     return {"formatter": f"{name}\n{below}{more}", "rich": rich, "lineHeight": 16 * scale}
 
 
+def _print(size: float, scale: float) -> float:
+    """Return the size of print in pixels: on a phone it is not as small as what it is beside."""
+    return max(size * scale, _LEAST_PRINT)
+
+
 def _short(name: str) -> str:
     """Return what of a virtual switch's name has room on a node."""
     text = plain(name).replace("|", "/")
@@ -212,7 +224,8 @@ def _links(
     links: Sequence[LinkView], marked: Mapping[frozenset[str], Sequence[str]], scale: float
 ) -> list[dict[str, Any]]:
     flows = [bits for link in links for bits in (link.bits_forth, link.bits_back)]
-    shown_from = max(min(heapq.nlargest(_RATES_SHOWN, flows), default=0.0), max(flows, default=0.0) * _SMALL)
+    named = max(int(_RATES_SHOWN * min(scale, 1.0)), 1)
+    shown_from = max(min(heapq.nlargest(named, flows), default=0.0), max(flows, default=0.0) * _SMALL)
     beside: dict[frozenset[str], int] = {}
     rows = []
     for link in links:

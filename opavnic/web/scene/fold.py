@@ -13,7 +13,7 @@ from opavnic.web.scene.scene import LinkView, NodeView, Scene
 GROUP: Final = "hosts"
 """Kind of a node that stands for the hosts of a switch."""
 _SIZE: Final = (76.0, 26.0)
-_NARROWEST: Final = 40.0
+_NARROWEST, _LOWEST = 40.0, 20.0
 
 
 def folded(seen: Scene, unfolded: Collection[str] = ()) -> Scene:
@@ -36,7 +36,7 @@ def folded(seen: Scene, unfolded: Collection[str] = ()) -> Scene:
             groups.setdefault(home, []).append(name)
     groups = {home: names for home, names in groups.items() if len(names) > 1}
     into = {name: home for home, names in groups.items() for name in names}
-    nodes = [node for node in seen.nodes if node.name not in into]
+    nodes = [_legible(node) for node in seen.nodes if node.name not in into]
     links = [link for link in seen.links if link.a not in into and link.b not in into]
     room = _room([sum(hosts[name].at[0] for name in names) / len(names) for names in groups.values()])
     lowest = max((hosts[name].at[1] for name in into), default=0.0)
@@ -44,6 +44,13 @@ def folded(seen: Scene, unfolded: Collection[str] = ()) -> Scene:
         nodes.append(_group(home, [hosts[name] for name in names], room, lowest))
         links.append(_together(home, nodes[-1].name, [link for name in names for link in cables[name]]))
     return replace(seen, nodes=tuple(nodes), links=tuple(links))
+
+
+def _legible(node: NodeView) -> NodeView:
+    """Return the managers' node as wide as its name: beside hundreds of hosts it was a dot."""
+    if node.kind != "manager":
+        return node
+    return replace(node, size=(max(node.size[0], _NARROWEST), max(node.size[1], _LOWEST)))
 
 
 def home_of(seen: Scene, host: str) -> str:

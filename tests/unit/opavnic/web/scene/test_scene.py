@@ -196,6 +196,20 @@ async def test_folded_hosts_keep_what_flows_and_what_is_wrong(directory: LabDir)
     assert {node.name for node in folded(seen, {"leaf0"}).nodes} >= {"h1", "h2", "h3", "3 hosts of leaf1"}
 
 
+async def test_small_screen_has_smaller_nodes_and_names_only_where_they_fit(directory: LabDir) -> None:
+    async with answering(directory, MANY):
+        seen = await Watch(directory.control_socket).look()
+
+    def nodes(scale: float) -> dict[str, dict[str, Any]]:
+        rows = fabric_chart(folded(seen), scale=scale)["series"][0]["data"]
+        return {row["name"]: row for row in rows}
+
+    laptop, phone = nodes(1.0)["3 hosts of leaf0"], nodes(0.35)["3 hosts of leaf0"]
+    assert phone["symbolSize"][0] < laptop["symbolSize"][0] / 2
+    assert (laptop["label"]["show"], laptop["label"]["formatter"]) == (True, "3 hosts")
+    assert (phone["label"]["show"], phone["label"]["formatter"]) == (False, "3")
+
+
 async def changed(directory: LabDir, change: Callable[[dict[str, Any]], None]) -> Scene:
     """What is to be seen of a lab whose state has been changed."""
     client = LabClient(directory.control_socket)
