@@ -16,6 +16,7 @@ from hfi_sim.wire.mad.sa_attributes import SaAttrId, SaStatus
 from hfi_sim.wire.packet import QUAD_WORD
 from vema.attributes.attr_id import AttrId
 from vema.base.types import MAX_FABRIC_ID
+from vema.em.desired.election import ELECTION_CLASS, ElectionAttrId
 
 _ETHERTYPES: Final[dict[int, str]] = {
     0x0800: "IPv4",
@@ -31,6 +32,7 @@ _ATTRIBUTES: Final[dict[int, type[Code]]] = {
     MadClass.SUBN_DIRECTED: SubnetAttrId,
     MadClass.SUBN_ADM: SaAttrId,
     MadClass.PERFORMANCE: PmAttrId,
+    ELECTION_CLASS: ElectionAttrId,
 }
 _STATUSES: Final[dict[int, type[Code]]] = {MadClass.SUBN_ADM: SaStatus, MadClass.PERFORMANCE: PmStatus}
 _DIRECTION: Final = 0x8000

@@ -1,16 +1,17 @@
-"""The pictures of the web view in docs/, taken of real labs in a real browser.
+"""The pictures in docs/, taken of real labs in a real browser.
 
-They are left in build/pictures. What has changed there is looked at, and copied to docs/pictures.
+They are left in build/pictures; `make pictures` has them written to docs/pictures, where they are looked at.
 """
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,15 +20,18 @@ import pytest
 
 from e2e.web_view import go, opened, web_view
 from opavnic.lab.ownership.runtime import ROOT_VARIABLE
+from opavnic.observe.journey_file import read_journeys
+from opavnic.observe.mad_sequence import messages, sequence_svg
 from opavnic_bench.base.running_lab import environment
 from opavnic_bench.web.memory_lab import memory_lab
 from program import run_program, started
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Locator, Page
 
 ROOT = Path(__file__).parents[2]
-PICTURES = ROOT / "build" / "pictures"
+PICTURES = Path(os.environ.get("OPAVNIC_PICTURES", ROOT / "build" / "pictures"))
+MOST_BYTES = 150_000
 PROGRAM = [sys.executable, "-m", "opavnic.cli.main"]
 FABRIC = """
 name: clos
@@ -39,6 +43,24 @@ em: {mac: learn}
 vesws:
 - {id: 2, name: blue, subnet: 10.9.2.0/24, members: "h[1-8]"}
 - {id: 3, name: red, pkey: 0x8003, subnet: 10.9.3.0/24, members: "h[7-11]"}
+"""
+
+FAT_TREE = """
+name: fat-tree
+fabric: {topology: {kind: fat-tree, k: 4}, link: {rate: 30M}}
+hosts: {h1: {}, h2: {}, h3: {}, h4: {}, h5: {}, h6: {}, h7: {}, h8: {}, h9: {}, h10: {}, h11: {}, h12: {}, h13: {},
+  h14: {}, h15: {}, h16: {}}
+vesws: [{id: 2, name: blue, subnet: 10.9.2.0/24, members: all}]
+"""
+FAILING = """
+import pytest
+
+
+@pytest.mark.topology("clos", leaves=2, spines=2)
+async def test_every_ping_is_answered(lab, hosts, em):
+    await em.vesw("blue", members=hosts)
+    lab.faults.add("loss on h4 l4=ethernet count=2")
+    assert await hosts["h1"].ping(hosts["h4"], count=5) == 5
 """
 
 pytestmark = pytest.mark.slow
@@ -83,21 +105,70 @@ _AS_ROOT_HAS_IT = """directory => {
 }"""
 
 
-def take(page: Page, name: str, *, height: int | None = None, runtime: Path | None = None) -> None:
-    """Take a picture of the whole page, or of its upper part.
+_UP_TO_MADS = """() => {
+    const head = [...document.querySelectorAll('h2')].find(each => each.textContent === 'MADs');
+    while (head.nextSibling) head.nextSibling.remove();
+    head.remove();
+}"""
 
-    Args:  name: of the file in docs/pictures. runtime: a directory that is to be called as it is for root.
+
+def take(
+    page: Page,
+    name: str,
+    *,
+    width: int = 1400,
+    height: int | None = None,
+    parts: Sequence[Locator] = (),
+    runtime: Path | None = None,
+) -> None:
+    """Take a picture of the whole page, of its upper part, or of other parts.
+
+    Args:  name: of the file in docs/pictures. parts: what is to be on it, alone. runtime: a directory that is to be
+           called as it is for root.
     """
-    PICTURES.mkdir(parents=True, exist_ok=True)
-    file = PICTURES / f"{name}.png"
+    file = place_of(f"{name}.webp")
     page.mouse.move(0, 0)
     if runtime is not None:
         page.evaluate(_AS_ROOT_HAS_IT, str(runtime))
     if height is not None:
-        page.set_viewport_size({"width": 1400, "height": height})
-    page.screenshot(path=file, full_page=height is None, animations="disabled")
-    assert file.stat().st_size > 10_000
-    assert (ROOT / "docs" / "pictures" / file.name).exists(), f"{file.name} is in no page"
+        page.set_viewport_size({"width": width, "height": height})
+    else:
+        page.set_viewport_size(
+            {"width": width, "height": page.evaluate("document.documentElement.scrollHeight")}
+        )
+    session = page.context.new_cdp_session(page)  # Playwright itself takes no WebP, which is a third of a PNG
+    wanted: dict[str, object] = {"format": "webp", "quality": 80}
+    if parts:
+        wanted |= {"clip": around(parts) | {"scale": 1}, "captureBeyondViewport": True}
+    taken = session.send("Page.captureScreenshot", wanted)
+    file.write_bytes(base64.b64decode(taken["data"]))
+    assert 10_000 < file.stat().st_size < MOST_BYTES
+
+
+def around(parts: Sequence[Locator]) -> dict[str, float]:
+    """Return the rectangle that holds parts of a page."""
+    boxes = [box for part in parts if (box := part.bounding_box()) is not None]
+    left, top = (min(box[axis] for box in boxes) for axis in ("x", "y"))
+    right, bottom = (
+        max(box["x"] + box["width"] for box in boxes),
+        max(box["y"] + box["height"] for box in boxes),
+    )
+    return {"x": left, "y": top, "width": right - left, "height": bottom - top}
+
+
+def drawing(page: Page) -> Sequence[Locator]:
+    """Return the drawing of the fabric with its legend."""
+    return page.get_by_test_id("fabric"), page.get_by_role("note", name="Legend")
+
+
+def place_of(name: str) -> Path:
+    """Return where a picture is left. Args: name: of the file in docs/pictures."""
+    pages = [*(ROOT / "docs").glob("*.md"), ROOT / "README.md"]
+    assert any(f"pictures/{name})" in page.read_text(encoding="utf-8") for page in pages), (
+        f"{name} is in no page"
+    )
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    return PICTURES / name
 
 
 def choose(page: Page, field: str, name: str) -> None:
@@ -108,6 +179,87 @@ def choose(page: Page, field: str, name: str) -> None:
         shown.fill(name)
     page.get_by_role("option", name=name, exact=True).last.click()
     page.wait_for_function("!document.querySelector('[role=listbox]')")
+
+
+def drawn(page: Page, *words: str) -> None:
+    """Wait until the drawing of the fabric says something to those who do not see it."""
+    for word in words:
+        page.wait_for_function(
+            "word => document.querySelector('[data-testid=fabric]').ariaLabel.includes(word)", arg=word
+        )
+
+
+def test_two_hosts_with_traffic(browser: Browser, lab: Callable[[Path, str], PicturedLab]) -> None:
+    two = lab(ROOT / "examples" / "two-hosts.yaml", "two-hosts")
+    ping = ("exec", "h1", "--", "ping", "-q", "-f", "-l", "50", "-s", "1400", "10.9.2.2")
+    with opened(browser, two.url, "two-hosts") as page, two.meanwhile(*ping):
+        page.set_viewport_size({"width": 1000, "height": 700})
+        choose(page, "Choose a host, switch or link", "h1")
+        page.get_by_text("blue: up, sends").wait_for()
+        page.get_by_text("Busiest").wait_for()
+        take(page, "two-hosts", width=1000, height=700, parts=drawing(page))
+
+
+def test_fat_tree_with_a_cut_link_and_a_hot_spot(
+    browser: Browser, lab: Callable[[Path, str], PicturedLab], tmp_path: Path
+) -> None:
+    (tmp_path / "lab.yaml").write_text(FAT_TREE)
+    tree = lab(tmp_path / "lab.yaml", "fat-tree")
+    with opened(browser, tree.url, "fat-tree") as page, ExitStack() as floods:
+        for host in ("h1", "h6", "h10"):
+            ping = ("ping", "-q", "-f", "-l", "100", "-s", "1400", "10.9.2.16")
+            floods.enter_context(tree.meanwhile("exec", host, "--", *ping))
+        tree.run("fault", "add", "link-down on edge0-0--agg0-1")
+        drawn(page, "down")
+        choose(page, "Choose a host, switch or link", "h16")
+        page.get_by_text("edge3-1 -> h16").first.wait_for()
+        take(page, "fat-tree", height=900, parts=drawing(page))
+
+
+FAILOVER = """
+import pytest
+
+
+@pytest.mark.topology("single-switch", hosts=3)
+async def test_the_standby_takes_over(lab, hosts, em):
+    h1, h2, h3 = hosts
+    await em.vesw("blue", members=[h1, h2])
+    standby = await em.standby()
+    em.stop()
+    await standby.take_over()
+    await em.update("blue", mtu=1400)
+"""
+
+
+def scenario_files(directory: Path, text: str, *options: str) -> Path:
+    """Run a scenario; return the directory with what it leaves."""
+    (directory / "test_scenario.py").write_text(text)
+    (directory / "pytest.ini").write_text("[pytest]\nasyncio_mode = auto\n")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
+    subprocess.run(command, cwd=directory, check=False, capture_output=True, timeout=300)
+    return directory / ".fabric"
+
+
+def test_failover_of_the_ethernet_manager(tmp_path: Path) -> None:
+    (packets,) = scenario_files(tmp_path, FAILOVER, "--fabric-pcap=always").glob("*.pcapng")
+    seen = messages(read_journeys(packets))
+    last = [message for message in seen if (message.source, message.attribute) == ("em", "Heartbeat")][-1]
+    shown = [
+        message
+        for message in seen
+        if message.journey.time_s > last.journey.time_s - 0.25
+        and (message.attribute in ("Heartbeat", "ClassPortInfo") or message.number > len(seen) - 4)
+    ]
+    assert shown[-1].source == "h3" or shown[-1].target == "h3", "the standby has the agents"
+    place_of("em-failover.svg").write_text(sequence_svg(shown), encoding="utf-8")
+
+
+def test_report_of_a_scenario_that_fails(browser: Browser, tmp_path: Path) -> None:
+    (report,) = scenario_files(tmp_path, FAILING, "--fabric-report").glob("*.html")
+    page = browser.new_context(viewport={"width": 1200, "height": 900}).new_page()
+    page.goto(report.as_uri())
+    page.evaluate(_UP_TO_MADS)
+    take(page, "report", width=1000)
 
 
 def test_fabric_vnic_and_timeline(
@@ -126,7 +278,7 @@ def test_fabric_vnic_and_timeline(
         choose(page, "Choose a host, switch or link", "h1")
         page.get_by_text("loss on h5").wait_for()
         page.get_by_text("blue: up, sends").wait_for()
-        page.wait_for_function("document.querySelector('[data-testid=fabric]').ariaLabel.includes('down')")
+        drawn(page, "down")
         take(page, "web-fabric", height=900)
         go(page, clos.url, "/packets", "clos")
         choose(page, "From", "h1")
@@ -134,6 +286,7 @@ def test_fabric_vnic_and_timeline(
         page.get_by_role("button", name="Show the next packets").click()
         page.get_by_test_id("way").get_by_text("bytes of credit").first.wait_for()
         take(page, "web-packets", height=900)
+        take(page, "packet-journey", height=1400, parts=[page.get_by_test_id("way")])
         go(page, clos.url, "/mads", "clos")
         page.get_by_role("button", name="Record MADs").click()
         clos.run("mad", "get", "vesw-port-info", "--lid", "3", "--vport", "1")
@@ -211,9 +364,7 @@ def test_two_hundred_hosts(browser: Browser) -> None:
         web_view(runtime) as url,
         opened(browser, url, "many") as page,
     ):
-        page.wait_for_function(
-            "document.querySelector('[data-testid=fabric]').ariaLabel.includes('200 HFIs of hosts')"
-        )
+        drawn(page, "200 HFIs of hosts")
         choose(page, "Path from", "h1")
         choose(page, "to", "h200")
         page.get_by_role("button", name="Show path").click()

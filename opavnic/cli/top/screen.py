@@ -55,7 +55,7 @@ class TopScreen(FullScreen):
             ("slash", "filter", "Filter", "/"),
             ("greater_than_sign,s", "sort(1)", "Sort", "<>"),
             ("less_than_sign", "sort(-1)", "", None),
-            ("r", "reverse", "Reverse", None),
+            ("r", "reverse", "", None),
             ("enter", "open", "Open", "Enter"),
             ("escape", "leave", "Back", "Esc"),
             ("f", "fault", "Fault", None),

@@ -23,13 +23,13 @@ from enum import Enum, IntEnum
 from typing import ClassVar, Final, Self
 
 from hfi_sim.base.errors import WireError
+from hfi_sim.wire.field import Code
 from hfi_sim.wire.mad.header import DATA_OFFSET_VENDOR, MAD_SIZE, MadHeader, Method
 
 ELECTION_CLASS: Final = 0x4E
 """Vendor class of heartbeats; EMA agents never see them."""
 ELECTION_OUI: Final = bytes.fromhex("024f56")
 """A locally administered OUI."""
-HEARTBEAT_ATTR: Final = 0x0001
 ELECTION_GROUP: Final = 0xFFFF00
 """Multicast LID of the group of all EMs."""
 ASK_AFTER: Final = 2
@@ -37,6 +37,12 @@ ASK_AFTER: Final = 2
 
 _CODEC: Final = struct.Struct(">BBHQQ")
 _VENDOR: Final = bytes(13) + ELECTION_OUI
+
+
+class ElectionAttrId(Code):
+    """Attributes of the class of heartbeats."""
+
+    HEARTBEAT = 0x0001, "Heartbeat"
 
 
 class Role(Enum):
@@ -79,7 +85,9 @@ class Beat:
 
     def build_mad(self, tid: int) -> bytes:
         """Return the heartbeat as a MAD."""
-        header = MadHeader(mgmt_class=ELECTION_CLASS, method=Method.SEND, tid=tid, attr_id=HEARTBEAT_ATTR)
+        header = MadHeader(
+            mgmt_class=ELECTION_CLASS, method=Method.SEND, tid=tid, attr_id=ElectionAttrId.HEARTBEAT
+        )
         data = _CODEC.pack(self.state, self.priority, 0, self.guid, self.successor)
         return (header.build() + _VENDOR + data).ljust(MAD_SIZE, b"\0")
 
