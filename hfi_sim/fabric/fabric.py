@@ -123,6 +123,7 @@ class Fabric:
         """Called before counters are read: VNICs that are carried elsewhere add theirs here."""
         self._guids: dict[int, str] = {}
         self._next_guid = GUID_BASE
+        self._reserved: set[int] = set()
         self._remote_nodes = frozenset(remote_nodes)
         self.on_departed: Callable[[Departed], None] = _no_carrier
         """Takes the packets that leave for another engine."""
@@ -202,12 +203,16 @@ class Fabric:
         self.switches[name] = switch
         return switch
 
+    def reserve(self, guids: Iterable[int]) -> None:
+        """Keep GUIDs for nodes that will ask for them: others do not get them by chance."""
+        self._reserved |= {system_guid(guid) for guid in guids}
+
     def _claim(self, name: str, guid: int | None) -> Guid:
         if name in self.hfis or name in self.switches:
             raise FabricError(f"a node named {name!r} is already on the fabric")
         if guid is None:
             guid = self._next_guid
-            while guid in self._guids:
+            while guid in self._guids or guid in self._reserved:
                 guid += GUID_STEP
             self._next_guid = guid + GUID_STEP
         if (known := system_guid(guid)) in self._guids:

@@ -322,6 +322,7 @@ class Topology:
         Raises:  TopologyError: see `check`; FabricError: a name or GUID is on the fabric already.
         """
         self.check()
+        fabric.reserve(node.guid for node in self.nodes.values() if node.guid is not None)
         for node in self.nodes.values():
             if node.kind is NodeKind.SWITCH:
                 fabric.add_switch(node.name, ports=node.ports, guid=node.guid, description=node.description)

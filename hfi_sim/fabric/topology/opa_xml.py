@@ -71,8 +71,9 @@ class _Reader:
         kind = _text(element, "NodeType") or _text(element, "NodeType_Int")
         if kind not in (*_SWITCH_TYPES, *_HFI_TYPES):
             raise self.wrong(element, f"NodeType {kind or 'is missing'}: FI and SW are known")
-        node = _Node(ident, description or guid, kind in _HFI_TYPES)
+        node = _Node(ident, description, kind in _HFI_TYPES)
         node.guid = self.number(element, "NodeGUID", guid) if guid else None
+        node.description = description or _known_by(node)
         ports = _text(element, "NumPorts")
         node.ports = self.number(element, "NumPorts", ports) if ports else 0
         self.nodes[ident] = node
@@ -185,10 +186,13 @@ def loads(text: str, source: str = "<text>") -> Topology:
 
 def _topology(reader: _Reader, links: list[tuple[End, End, LinkConfig]]) -> Topology:
     nodes = reader.nodes.values()
-    said = {node.ident: node.description for node in nodes if node.is_hfi}
-    for ident, description in without_shared(said).items():
-        reader.nodes[ident].description = description or ident
-    names = name_nodes(Described(node.ident, _word(node), node.is_hfi) for node in nodes)
+    said = {_known_by(node): node.description for node in nodes if node.is_hfi}
+    own = without_shared(said)
+    for node in nodes:
+        if node.is_hfi:
+            node.description = own[_known_by(node)] or _known_by(node)
+    called = name_nodes(Described(_known_by(node), _word(node), node.is_hfi) for node in nodes)
+    names = {node.ident: called[_known_by(node)] for node in nodes}
     topology = Topology(reader.source)
     for node in nodes:
         most = max(node.used, default=1)
@@ -211,9 +215,14 @@ def _topology(reader: _Reader, links: list[tuple[End, End, LinkConfig]]) -> Topo
             )
     for a, b, link in links:
         topology.cable((names[a[0]], a[1]), (names[b[0]], b[1]), link, place=reader.source)
-    topology.left_out += [*reader.left_out, *unnamed(said, names)]
+    topology.left_out += [*reader.left_out, *unnamed(said, called)]
     topology.check()
     return topology
+
+
+def _known_by(node: _Node) -> str:
+    """Return what a node is called where its description is no name: its GUID as ibnetdiscover writes it."""
+    return node.ident if node.guid is None else f"{'H' if node.is_hfi else 'S'}-{node.guid:016x}"
 
 
 def _word(node: _Node) -> str:

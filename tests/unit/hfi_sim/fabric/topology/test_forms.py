@@ -167,6 +167,17 @@ def test_plan_of_opaxlattopology_knows_nodes_by_their_descriptions() -> None:
     assert topology.left_out == ["MTUs of links", "labels and details of cables"]
 
 
+def test_nodes_without_a_name_are_called_by_their_guids_and_nobody_else_gets_these() -> None:
+    links = [
+        link(port("sw", at + 1, "SW"), port("sensor hfi1_0", 1, "FI", f"0x00117501010000{at}0"))
+        for at in range(2)
+    ]
+    topology = loads(report(*links))
+    assert set(topology.hosts()) == {"H-0011750101000000", "H-0011750101000010"}
+    guids = {name: hfi.node_guid for name, hfi in topology.build(Fabric()).hfis.items()}
+    assert guids == {"H-0011750101000000": 0x0011750101000000, "H-0011750101000010": 0x0011750101000010}
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
