@@ -14,7 +14,7 @@ import uvicorn
 from fastapi import FastAPI, HTTPException
 from fastapi.middleware.gzip import GZipMiddleware
 from fastapi.responses import StreamingResponse
-from nicegui import ui
+from nicegui import background_tasks, ui
 
 from opavnic.lab.file.errors import LabError
 from opavnic.observe.capture_copy import NUMBER_HEADER
@@ -22,6 +22,7 @@ from opavnic.observe.html_page import COLOURS, PARTS_STYLE
 from opavnic.observe.timeline import SCRIPT
 from opavnic.web.guard import Guard
 from opavnic.web.pages.fabric import FabricPage
+from opavnic.web.pages.frame import Look
 from opavnic.web.pages.packets import PacketsPage, mads_page
 from opavnic.web.pages.part import PartView
 from opavnic.web.pages.parts import parts_page
@@ -31,8 +32,8 @@ from opavnic.web.pages.watch import Watch
 
 CAPTURE_MAX_S: Final = 3600
 STYLE: Final = files("opavnic.web.pages").joinpath("style.css").read_text()
-_PATIENCE_S: Final = 60.0
-"""How long a page may wait for the first look at its lab."""
+_FILL_S: Final = 0.1
+"""How long a page waits for the first look at its lab."""
 _CHUNK: Final = 1 << 16
 
 
@@ -71,42 +72,40 @@ def application(watch: Watch, lab: str) -> FastAPI:
         answer.headers["content-disposition"] = f'attachment; filename="{lab}.pcapng"'
         return answer
 
-    page = partial(ui.page, response_timeout=_PATIENCE_S)
-
-    @page("/")
+    @ui.page("/")
     async def fabric() -> None:
-        await FabricPage(watch).look()
+        await _filled(FabricPage(watch).look)
 
-    @page("/vnics")
+    @ui.page("/vnics")
     async def vnics() -> None:
-        await vnics_page(watch)()
+        await _filled(vnics_page(watch))
 
-    @page("/vnic/{host}/{interface}")
+    @ui.page("/vnic/{host}/{interface}")
     async def vnic(host: str, interface: str) -> None:
-        await vnic_page(watch, host, interface)()
+        await _filled(vnic_page(watch, host, interface))
 
-    @page("/packets")
+    @ui.page("/packets")
     async def packets() -> None:
-        await PacketsPage(watch).look()
+        await _filled(PacketsPage(watch).look)
 
-    @page("/mads")
+    @ui.page("/mads")
     async def mads() -> None:
-        await mads_page(watch)()
+        await _filled(mads_page(watch))
 
-    @page("/timeline")
+    @ui.page("/timeline")
     async def timeline() -> None:
-        await timeline_page(watch)()
+        await _filled(timeline_page(watch))
 
-    @page("/part/{name}")
+    @ui.page("/part/{name}")
     async def part(name: str) -> None:
         found = {page.name: page for page in watch.part_pages}
         if name not in found:
             raise HTTPException(404, f"no package installed here has a page {name!r}")
-        await PartView(watch, found[name]).look()
+        await _filled(PartView(watch, found[name]).look)
 
-    @page("/parts")
+    @ui.page("/parts")
     async def parts() -> None:
-        await parts_page(watch)()
+        await _filled(parts_page(watch))
 
     ui.add_css(COLOURS + PARTS_STYLE + STYLE, shared=True)
     ui.add_head_html(f"<script>{SCRIPT}</script>", shared=True)
@@ -120,6 +119,17 @@ def application(watch: Watch, lab: str) -> FastAPI:
         show_welcome_message=False,
     )
     return app
+
+
+async def _filled(look: Look) -> None:
+    """Look at the lab before the page is sent; where that takes long, while the browser reads its scripts."""
+    client = ui.context.client
+
+    async def fill() -> None:
+        with client:
+            await look()
+
+    await asyncio.wait({background_tasks.create(fill(), name="first look")}, timeout=_FILL_S)
 
 
 def listening(host: str, port: int) -> socket.socket:
