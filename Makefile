@@ -27,6 +27,9 @@ GUESTS      := build/guests
 GUEST_FILES := 'boot/vmlinuz-*:linux-image-cloud-amd64' usr/sbin/dockerd:docker.io usr/bin/containerd:containerd \
                usr/sbin/runc:runc
 
+# what `opavnic kernel build` needs; where ccache is, a build after the first takes seconds
+KERNEL_TOOLS := linux-source gcc:gcc flex:flex bison:bison bc:bc m4:m4 ccache:ccache xz:xz-utils strip:binutils ethtool:ethtool
+
 # the module of before, while another is built: hosts and tests go on using it
 OLD_NATIVE := build/native-before.so
 
@@ -34,7 +37,7 @@ OLD_NATIVE := build/native-before.so
 # 400 modules in each worker: compiled anew each time, that is the larger part of a collection.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help venv native deps browser host-tools bench-peers demo docs pictures test test-native test-fast test-e2e test-slow test-alone test-long kernel test-kernel test-guests interop chaos mutants sanitize memcheck fuzz lint lint-python lint-native format generated opa-tools proto dist clean
+.PHONY: help venv native deps browser host-tools bench-peers demo docs pictures test test-native test-fast test-e2e test-slow test-alone test-long kernel kernel-tools test-kernel test-guests interop chaos mutants sanitize memcheck fuzz lint lint-python lint-native format generated opa-tools proto dist clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -120,11 +123,15 @@ test-long: venv ## the tests marked long: campaigns of minutes, of which the oth
 	$(BIN)/python -m pytest -m long -n 2
 	$(BIN)/python -m pytest -m 'hypothesis and not long and not e2e' --hypothesis-profile hundred -n 2
 
-kernel: venv ## build the kernel that `make test-kernel` needs, from linux-source, which is installed: minutes
-	$(BIN)/opavnic kernel build
+kernel: venv ## build the kernel that `make test-kernel` needs, unless it is built: minutes; installs linux-source
+	@$(BIN)/python -c 'from opavnic.kernel.cache import find_kernel; find_kernel()' 2>/dev/null || { \
+	  $(MAKE) --no-print-directory kernel-tools && PATH="/usr/lib/ccache:$$PATH" $(BIN)/opavnic kernel build; }
 
-test-kernel: venv ## Linux's own opa_vnic: beside our agent, and as a host; in the kernel that `make kernel` has built
-	$(BIN)/python -m pytest -rs tests/unit/opavnic/kernel tests/e2e/test_kernel_host.py
+kernel-tools:
+	@sh tools/install-packages.sh $(KERNEL_TOOLS)
+
+test-kernel: venv deps kernel ## Linux's own opa_vnic: vectors and MADs beside our agent, virtual time, and hosts of labs
+	$(ONE_BY_ONE) -n 2 --dist loadfile -rs $(OPTIONS) tests/unit/opavnic/kernel tests/e2e/test_kernel_host.py
 
 test-guests: venv deps ## containers of podman and docker, and a virtual machine of QEMU, as hosts of labs
 	@sh tools/install-packages.sh $(GUEST_TOOLS)

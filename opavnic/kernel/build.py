@@ -11,7 +11,6 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,7 +38,16 @@ EACH: Final = 100
 """Compiled files between two lines of progress."""
 ABOUT: Final = 1000
 """Files that are compiled, more or less."""
-MODULES: Final = ("opa_sim_hfi", "opa_sim_wire")
+MODULE: Final = "opa_sim_hfi"
+MODULE_FILES: Final = (
+    "Kbuild",
+    "opa_sim_hfi.h",
+    "agent_file.c",
+    "device.c",
+    "mad.c",
+    "vnic.c",
+    "wire.c",
+)
 FIRST_PROGRAM: Final = ("init.c", "agent.c")
 _OPA_VNIC: Final = "CONFIG_INFINIBAND_OPA_VNIC=y"
 _VERSION: Final = re.compile(r"^(VERSION|PATCHLEVEL|SUBLEVEL) = (\d+)$", re.MULTILINE)
@@ -59,8 +67,7 @@ def build(source: Path | None, progress: Progress) -> Path:
     _check_tools(packed=source.is_file())
     cache = cache_directory()
     cache.mkdir(parents=True, exist_ok=True)
-    with _only_one(cache), tempfile.TemporaryDirectory(prefix="build-", dir=cache) as made:
-        work = Path(made)
+    with _only_one(cache), _empty(cache / "build") as work:
         tree = _tree(source, work, progress)
         version = _version(tree)
         log = cache / f"{version}.log"
@@ -98,15 +105,24 @@ def _check_tools(*, packed: bool) -> None:
 
 @contextmanager
 def _only_one(cache: Path) -> Iterator[None]:
-    """Keep other builds out; remove what killed ones left."""
+    """Keep other builds out."""
     with (cache / "lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise KernelError(f"another build is under way in {cache}") from None
-        for left in cache.glob("build-*"):
-            shutil.rmtree(left, ignore_errors=True)
         yield
+
+
+@contextmanager
+def _empty(directory: Path) -> Iterator[Path]:
+    """Have an empty directory, also where a build was killed; always the same, so that ccache knows its files again."""
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir()
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 def _tree(source: Path, work: Path, progress: Progress) -> Path:
@@ -140,7 +156,7 @@ def _build(tree: Path, work: Path, version: str, progress: Progress, log: IO[str
     objects, module = work / "objects", work / "module"
     objects.mkdir()
     module.mkdir()
-    for name in ("Kbuild", *(f"{name}.c" for name in MODULES)):
+    for name in MODULE_FILES:
         shutil.copy(SOURCE / name, module)
     make = ["make", "-C", str(tree), "ARCH=um", f"O={objects}"]
     progress(f"configuring Linux {version}")
@@ -150,7 +166,7 @@ def _build(tree: Path, work: Path, version: str, progress: Progress, log: IO[str
             f"{tree}: Linux {version} cannot have opa_vnic in user mode: {_OPA_VNIC} does not hold"
         )
     _run(["nice", *make, f"-j{os.cpu_count() or 1}"], log, _counted(f"Linux {version}", progress))
-    progress(f"building {' and '.join(MODULES)}")
+    progress(f"building {MODULE}")
     _run([*make, f"M={module}", "modules"], log)
     first = [*(str(SOURCE / name) for name in FIRST_PROGRAM), "-o", str(work / "init")]
     _run(["gcc", "-static", "-O2", "-Wall", *first], log)
@@ -201,8 +217,8 @@ def _collect(work: Path, result: Path) -> None:
     shutil.copy(work / "objects" / KERNEL, program)
     subprocess.run(["strip", str(program)], check=False, stderr=subprocess.DEVNULL)
     shutil.copy(work / SEEDED, result)
-    modules = {f"{name}.ko": (work / "module" / f"{name}.ko").read_bytes() for name in MODULES}
-    files = {"init": (work / "init").read_bytes(), **modules}
+    name = f"{MODULE}.ko"
+    files = {"init": (work / "init").read_bytes(), name: (work / "module" / name).read_bytes()}
     (result / FIRST_FILES).write_bytes(archive(files, ("proc", "sys", "dev")))
 
 

@@ -19,9 +19,6 @@ _SIZE: Final = struct.Struct("!HH")
 BODY_MAX: Final = 0xFFFF
 WINDOW: Final = 65536
 """Bytes of a program's input, or of its output, that may be under way without having been taken."""
-UNREAD_MAX: Final = 3072
-"""Bytes that may be under way to the agent without having been read: a terminal of user-mode Linux that was once full
-reads no more."""
 PIECE: Final = 16384
 """Bytes of input in one message, at most."""
 
@@ -54,8 +51,7 @@ class AgentVerb(IntEnum):
     FAILED = 0x14
     """From the agent: it was not started, for this errno (4 bytes). The last of a session."""
     READ = 0x15
-    """From the agent: bytes of input that the program has taken (4 bytes); in session 0, bytes that the agent has
-    read."""
+    """From the agent: bytes of input that the program has taken (4 bytes)."""
     ROUTES = 0x16
     """From the agent: answers and news of rtnetlink."""
     LOST = 0x17

@@ -30,7 +30,6 @@ from hfi_sim.netdev.netlink import (
     parse_ip,
     parse_link,
 )
-from opavnic.vnic.counters import VnicCounters
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.types import ConfigState
 
@@ -119,6 +118,12 @@ class KernelNetdev(Netdev):
             self.links.set_up(self.ifindex, True)
         self.name = name
 
+    def retire(self) -> None:
+        """Leave its name and addresses to others."""
+        self.links.set_up(self.ifindex, False)
+        self.links.rename(self.ifindex, f"unused{self.ifindex}")
+        self.replace_addresses(self.ip_addresses, ())
+
     def bring_up(self, mtu: int) -> None:
         """Set its MTU, and set it up."""
         self.links.set_mtu(self.ifindex, mtu)
@@ -164,8 +169,9 @@ class KernelVnic:
     def __init__(self, netdev: KernelNetdev) -> None:
         self.netdev = netdev
         self.vesw_id = 0
-        self.counters = VnicCounters()
-        """All zero: `ethtool -S` in the host shows the driver's own."""
+        self.max_mtu = netdev.max_mtu
+        self.counters = None
+        """`ethtool -S` in the host shows the driver's own."""
         self.merging = Merging(tcp=False)
         self.port_info = VeswPortInfo.power_on()
         """As far as it is known here: the address that it had when it was put on its virtual switch."""

@@ -22,7 +22,7 @@ from hfi_sim.wire.icrc import PAD_COUNT_MASK, TRAILER_SIZE
 from hfi_sim.wire.l4 import L4, EthernetL4
 from hfi_sim.wire.lrh16b import L4_BYTE, Lrh16B
 from hfi_sim.wire.packet import seal_packet
-from opavnic.kernel.wire import WireKind, build_frame, parse_frame, state_of
+from opavnic.kernel.wire import TX_REASONS, KernelDrops, WireKind, build_frame, parse_frame, state_of
 
 log = logging.getLogger("opavnic.kernel.port")
 _SHORTEST: Final = 32
@@ -54,8 +54,8 @@ class _Unread(NamedTuple):
 
     packet: bytes
     token: BufferToken | None
-    counters: PacketCounters | None
-    """Those of its virtual switch; None: it is a MAD."""
+    counters: PacketCounters
+    """Those of its virtual switch, or of MADs."""
 
 
 def _ignore(_ifindex: int, _vesw_id: int) -> None:
@@ -126,48 +126,45 @@ class KernelPort:
 
     def _leave_queue(self, drop: Drop | None) -> None:
         packet, token, counters = self._waiting.popleft()
-        if counters is not None:
-            counters.in_flight -= 1
-            _count_out(counters, packet, drop)
+        counters.in_flight -= 1
+        _count_out(counters, packet, drop)
         if token is not None:
             self._port.release(token)
 
     # --- to the kernel -------------------------------------------------------------------------------------
 
     def traffic(self, vesw_id: int) -> tuple[PacketCounters, PacketCounters]:
-        """Return the counters of the packets of one virtual switch, from and to the kernel."""
-        name = f"{self._port.name} vesw {vesw_id}"
+        """Return the counters of the packets of one virtual switch, from and to the kernel; 0: of MADs."""
+        name = f"{self._port.name} {f'vesw {vesw_id}' if vesw_id else 'kernel MADs'}"
         tx = self._attached.setdefault(f"{name} tx", PacketCounters())
         return tx, self._attached.setdefault(f"{name} rx", PacketCounters())
 
     def _to_kernel(self, _port: EndPort, packet: bytes, token: BufferToken | None) -> Drop | None:
         if len(packet) < _SHORTEST:
             return Drop.RX_L4
-        _, counters = self.traffic(_vesw_of(packet))
+        self._give(packet, token, _vesw_of(packet), Drop.VNIC_RX_HOST)
+        return None
+
+    def _mad_to_kernel(self, packet: bytes) -> Drop | None:
+        self._give(packet, None, 0, Drop.MAD_UNREAD)
+        return None
+
+    def _give(self, packet: bytes, token: BufferToken | None, vesw_id: int, when_behind: Drop) -> None:
+        """Give the kernel a packet, behind those that wait; where too many do, it ends for this reason."""
+        _, counters = self.traffic(vesw_id)
         counters.in_packets += 1
         counters.in_bytes += len(packet)
-        if self._give(packet):
+        self.counters.to_kernel += 1
+        self.go_on()
+        if not self._waiting and self._send(build_frame(WireKind.PACKET, packet)):
             _count_out(counters, packet, None)
         elif token is None and len(self._waiting) >= BACKLOG:
-            counters.drop(Drop.VNIC_RX_HOST)
+            counters.drop(when_behind)
         else:
             if token is not None:
                 self._port.keep(token)
             counters.in_flight += 1
             self._waiting.append(_Unread(packet, token, counters))
-        return None
-
-    def _mad_to_kernel(self, packet: bytes) -> Drop | None:
-        if not self._give(packet):
-            if len(self._waiting) >= BACKLOG:
-                return Drop.MAD_UNREAD
-            self._waiting.append(_Unread(packet, None, None))
-        return None
-
-    def _give(self, packet: bytes) -> bool:
-        self.counters.to_kernel += 1
-        self.go_on()
-        return not self._waiting and self._send(build_frame(WireKind.PACKET, packet))
 
     def _changed(self, _event: PortEvent) -> None:
         self._tell()
@@ -192,6 +189,8 @@ class KernelPort:
             self._announce(int.from_bytes(found.body))
         elif found.kind == WireKind.VNIC and len(found.body) == _VNIC.size:
             self._on_vnic(*_VNIC.unpack(found.body))
+        elif found.kind == WireKind.DROPS and (drops := KernelDrops.parse(found.body)) is not None:
+            self._count_drops(drops)
 
     def _announce(self, mask: int) -> None:
         announced = CapabilityMask3.ETH_ON_FABRIC_SUPPORTED
@@ -200,6 +199,18 @@ class KernelPort:
             self._port.announce(announced)
         else:
             self._port.withdraw(announced)
+
+    def _count_drops(self, drops: KernelDrops) -> None:
+        """Count what has ended in the driver: of what was given to it, or of what its host has sent."""
+        tx, rx = self.traffic(drops.vesw_id)
+        if drops.reason in TX_REASONS:
+            tx.in_packets += drops.frames
+            tx.in_bytes += drops.octets
+            tx.drop(drops.reason, drops.frames)
+        else:
+            rx.out_packets -= drops.frames
+            rx.out_bytes -= drops.octets
+            rx.drop(drops.reason, drops.frames)
 
     def _from_kernel(self, body: bytes) -> None:
         self.counters.from_kernel += 1

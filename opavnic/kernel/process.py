@@ -11,18 +11,20 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import IO, Final, Self
 
 from opavnic.kernel.agent_program import AgentProgram
 from opavnic.kernel.cache import BuiltKernel, KernelError
-from opavnic.kernel.messages import UNREAD_MAX, AgentVerb, Messages
-from opavnic.kernel.wire import MAX_FRAME, MTU
+from opavnic.kernel.messages import Messages
+from opavnic.kernel.wire import MAX_FRAME
 
 MEMORY: Final = "64M"
-AGENT: Final = 1
-"""The console of the kernel that leads to its agent; what the kernel prints goes to console 0."""
+_WIRE: Final = 8
+_AGENT: Final = 9
+"""Descriptors of the kernel's process: its command line is always the same, since it makes random numbers of it too."""
+_BECOME_KERNEL: Final = f'exec {_WIRE}<&0 {_AGENT}>&2 2>&1 </dev/null; exec "$@"'
 READY: Final = b"opavnic: ready"
 _FAILED: Final = re.compile(rb"opavnic: (?!ready)[^\n]*\n")
 BOOT_S: Final = 60.0
@@ -50,19 +52,6 @@ def _start(function: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[
     return function()
 
 
-def words_of(kernel: BuiltKernel) -> list[str]:
-    """Return the program and its arguments, all but what leads out of it."""
-    return [
-        *_at_fixed_addresses(),
-        str(kernel.program),
-        f"mem={MEMORY}",
-        f"initrd={kernel.first_files}",
-        "rdinit=/init",
-        "con0=null,fd:1",
-        "con=null",
-    ]
-
-
 class KernelProcess:
     """One process, and all that it starts: they end with `close`, and with the process that made it."""
 
@@ -83,7 +72,6 @@ class KernelProcess:
         """The end of what it has printed."""
         self._ended = False
         """Whether it prints nothing more."""
-        self._agent_room = UNREAD_MAX
         self._messages = Messages()
         self._directory = tempfile.mkdtemp(prefix="opavnic-kernel-")
         try:
@@ -101,18 +89,34 @@ class KernelProcess:
 
     def _open(self, kernel: BuiltKernel, host: str, wire: int, agent: int) -> subprocess.Popen[bytes]:
         """Start the process. Args:  wire, agent: its ends of both. Raises OSError: it cannot be started."""
-        words = [f"vec0:transport=fd,fd={wire},depth=64,mtu={MTU}", f"uml_dir={self._directory}/"]
-        if host:
-            words += [f"con{AGENT}=fd:{agent},fd:{agent}", f"host={host}", f"agent=/dev/tty{AGENT}"]
+        more, environment = self._own_time()
+        words = [
+            *_at_fixed_addresses(),
+            str(kernel.program),
+            f"mem={MEMORY}",
+            f"initrd={kernel.first_files}",
+            "rdinit=/init",
+            "con0=null,fd:1",
+            "con=null",
+            "uml_dir=./",
+            "umid=kernel",
+            f"wire={_WIRE}",
+            *([f"host={host}", f"agent={_AGENT}"] if host else []),
+            *more,
+        ]
         return subprocess.Popen(
-            [*words_of(kernel), *words],
-            stdin=subprocess.DEVNULL,
+            ["sh", "-c", _BECOME_KERNEL, "sh", *words],
+            stdin=wire,
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            pass_fds=[wire, agent],
-            env={**os.environ, "TMPDIR": self._directory},
+            stderr=agent,
+            cwd=self._directory,
+            env={**environment, "TMPDIR": "."},
             process_group=0,
         )
+
+    def _own_time(self) -> tuple[list[str], Mapping[str, str]]:
+        """Return more words of its command line, and its environment."""
+        return [], os.environ
 
     def __enter__(self) -> Self:
         """Return the process."""
@@ -234,14 +238,10 @@ class KernelProcess:
         Args:    end: how long, on the monotonic clock. take: takes the frames that come meanwhile.
         Raises:  KernelError: nothing came in time, or the kernel has ended.
         """
-        room = program.unsent[: self._agent_room]
-        sent = self.agent.send(room) if room else 0
-        program.unsent, self._agent_room = program.unsent[sent:], self._agent_room - sent
+        with contextlib.suppress(BlockingIOError):
+            program.unsent = program.unsent[self.agent.send(program.unsent) :]
         for message in self._messages.take(self._hear(end, take)):
-            if message.kind == AgentVerb.READ and not message.session:
-                self._agent_room += message.number
-            else:
-                program.take(message)
+            program.take(message)
 
     def _hear(self, end: float, take: Callable[[bytes], None]) -> bytes:
         """Return what comes from the agent next; meanwhile, frames are taken."""

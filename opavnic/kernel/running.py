@@ -12,7 +12,7 @@ from hfi_sim.base.counters import PacketCounters
 from hfi_sim.base.text import visible
 from hfi_sim.nodes.hfi import HfiPort
 from opavnic.kernel.cache import KernelError
-from opavnic.kernel.messages import UNREAD_MAX, AgentMessage, AgentVerb, Messages
+from opavnic.kernel.messages import AgentMessage, AgentVerb, Messages
 from opavnic.kernel.port import KernelPort, OnVnic
 from opavnic.kernel.process import READY, KernelProcess
 from opavnic.kernel.wire import MAX_FRAME
@@ -56,8 +56,6 @@ class KernelRun:
         self._sessions: dict[int, OnMessage] = {}
         self._last_session = 0
         self._unsent = bytearray()
-        self._agent_room = 0
-        """Bytes that may be sent to the agent now."""
         self._line = b""
         self._last_words = ""
         self._reading = False
@@ -127,22 +125,16 @@ class KernelRun:
         if self._closed:
             return
         self._unsent += message.build()
-        self._send_on()
-
-    def _send_on(self) -> None:
-        if self._unsent and self._agent_room and not self._closed:
-            self._loop.add_writer(self.process.agent, self._agent_writable)
+        self._loop.add_writer(self.process.agent, self._agent_writable)
 
     def _agent_writable(self) -> None:
         try:
-            sent = self.process.agent.send(self._unsent[: self._agent_room])
-            del self._unsent[:sent]
-            self._agent_room -= sent
+            del self._unsent[: self.process.agent.send(self._unsent)]
         except BlockingIOError:
             return
         except OSError:
             self._unsent.clear()
-        if not self._unsent or not self._agent_room:
+        if not self._unsent:
             self._loop.remove_writer(self.process.agent)
 
     def _agent_readable(self) -> None:
@@ -158,10 +150,6 @@ class KernelRun:
         for message in self._messages.take(data):
             if message.kind == AgentVerb.ROUTES:
                 self._on_routes(message.body)
-                continue
-            if message.kind == AgentVerb.READ and not message.session:
-                self._agent_room += message.number
-                self._send_on()
                 continue
             last = message.kind in (AgentVerb.EXITED, AgentVerb.FAILED)
             take = self._sessions.pop(message.session, None) if last else self._sessions.get(message.session)
@@ -194,8 +182,6 @@ class KernelRun:
             self._set_ready(problem)
             return
         self._console_ready = True
-        self._agent_room = UNREAD_MAX
-        self._send_on()
         if self.port.ready:
             self._set_ready("")
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 MTU: Final = 10240
-_OTHERS: Final = ("lo", "vec0")
+_LOOPBACK: Final = "lo"
 _HEADER: Final = 14
 _PATIENCE_S: Final = 5.0
 _SIOCGIFFLAGS: Final = 0x8913
@@ -36,7 +36,7 @@ class SendingVnic:
     def __init__(self) -> None:
         self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM)
         _NO_IPV6.write_text("1")  # or the kernel would send frames of its own
-        (self.name,) = [name for _, name in socket.if_nameindex() if name not in _OTHERS]
+        (self.name,) = [name for _, name in socket.if_nameindex() if name != _LOOPBACK]
         self._ioctl(_SIOCSIFMTU, struct.pack("i", MTU))
 
     def _ioctl(self, request: int, value: bytes = b"") -> bytes:

@@ -4,7 +4,7 @@ While it runs, nothing else of this process does; it comes back once nothing is 
 gets, it gets one by one, when it has come back: so the same is sent at the same times in each run.
 
 User-mode Linux takes its random numbers from getrandom, and mixes its command line into them. So seeded.c stands in
-getrandom's place, and the command line is the same each time: descriptors have fixed numbers, paths are relative.
+getrandom's place, and the command line is the same each time.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ import os
 import select
 import socket
 import subprocess
-import sys
 import termios
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Final
 
@@ -28,20 +27,15 @@ from hfi_sim.base.clock import Clock, TimerHandle
 from opavnic.kernel.agent_program import AgentProgram
 from opavnic.kernel.cache import BuiltKernel, KernelError
 from opavnic.kernel.messages import Messages
-from opavnic.kernel.process import READY, KernelProcess, words_of
+from opavnic.kernel.process import READY, KernelProcess
 from opavnic.kernel.time_travel import FOREVER_NS, MESSAGE_SIZE, Calendar, TimeMessage, TimeOp
 from opavnic.kernel.wire import MAX_FRAME
 
 PATIENCE_S: Final = 60.0
 """How long a kernel may run, in real seconds, before it comes back."""
 _NS: Final = 1_000_000_000
-_WIRE: Final = 9
 _TIME: Final = "time"
 """The socket for its time, in the directory of the process."""
-_AGENT: Final = "/dev/opa_sim_agent"
-_FOR_AGENT: Final = b"\xff" * 12 + b"\x88\xb6"
-"""The Ethernet header of frames that are read from that."""
-_HEADER: Final = len(_FOR_AGENT)
 _PIECE: Final = 8192
 
 
@@ -53,7 +47,7 @@ class VirtualProcess(KernelProcess):
 
         Raises:  KernelError: it cannot be started, or does not ask.
         """
-        self._seed = seed
+        self._seed, self._seeded = seed, kernel.seeded
         super().__init__(kernel, host)
         self._listener.settimeout(PATIENCE_S)
         try:
@@ -64,34 +58,15 @@ class VirtualProcess(KernelProcess):
         finally:
             self._listener.close()
 
-    def _open(self, kernel: BuiltKernel, host: str, wire: int, agent: int) -> subprocess.Popen[bytes]:
-        directory = Path(self._directory)
+    def _own_time(self) -> tuple[list[str], Mapping[str, str]]:
         self._listener = socket.socket(socket.AF_UNIX)
-        self._listener.bind(str(directory / _TIME))
+        self._listener.bind(str(Path(self._directory) / _TIME))
         self._listener.listen(1)
-        words = [
-            *words_of(kernel),
-            f"host={host}",
-            f"agent={_AGENT}",
-            f"wire={_WIRE}",
-            "uml_dir=./",
-            "umid=kernel",
-        ]
-        script = f'exec {_WIRE}<&0 </dev/null; exec "$@"'
-        return subprocess.Popen(
-            ["sh", "-c", script, "sh", *words, f"time-travel=ext:1:{_TIME}"],
-            stdin=wire,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            cwd=directory,
-            env={
-                "PATH": os.environ.get("PATH", os.defpath),
-                "TMPDIR": ".",
-                "LD_PRELOAD": str(kernel.seeded),
-                "OPAVNIC_SEED": str(self._seed),
-            },
-            process_group=0,
-        )
+        return [f"time-travel=ext:1:{_TIME}"], {
+            "PATH": os.environ.get("PATH", os.defpath),
+            "LD_PRELOAD": str(self._seeded),
+            "OPAVNIC_SEED": str(self._seed),
+        }
 
     def close(self) -> None:
         """End it."""
@@ -125,13 +100,13 @@ class VirtualProcess(KernelProcess):
         """Whether its driver is loaded."""
         return READY in self._console
 
-    def give(self, frame: bytes) -> None:
-        """Put a frame on its wire.
+    def give(self, end: socket.socket, data: bytes) -> None:
+        """Put a frame on its wire, or some bytes for its agent.
 
         Raises:  KernelError: it has ended.
         """
         try:
-            self.wire.send(frame)
+            end.sendall(data)
         except OSError:
             self.read_console()
             raise KernelError(f"the kernel has ended: {self._last_line()}") from None
@@ -142,11 +117,18 @@ class VirtualProcess(KernelProcess):
             while frame := self.wire.recv(MAX_FRAME):
                 yield frame
 
+    def said(self) -> bytes:
+        """Return what its agent has said since."""
+        said = b""
+        with contextlib.suppress(BlockingIOError):
+            while piece := self.agent.recv(MAX_FRAME):
+                said += piece
+        return said
+
     @property
     def has_unread(self) -> bool:
-        """Whether it has not read all that was sent on its wire."""
-        unread = fcntl.ioctl(self.wire, termios.TIOCOUTQ, bytes(4))
-        return bool(int.from_bytes(unread, sys.byteorder))
+        """Whether it has not read all that was sent to it."""
+        return any(any(fcntl.ioctl(end, termios.TIOCOUTQ, bytes(4))) for end in (self.wire, self.agent))
 
 
 class VirtualKernel:
@@ -170,7 +152,7 @@ class VirtualKernel:
         self._origin_s = clock.time()
         self._take = take
         self._calendar = Calendar(lambda: round((clock.time() - self._origin_s) * _NS))
-        self._frames: deque[bytes] = deque()
+        self._arriving: deque[tuple[socket.socket, bytes]] = deque()
         self._messages = Messages()
         self._program: AgentProgram | None = None
         self._timer: TimerHandle | None = None
@@ -187,21 +169,24 @@ class VirtualKernel:
 
     def send(self, frame: bytes) -> bool:
         """Give it a frame, now."""
-        self._frames.append(frame)
-        self._soon()
+        self._give(self._process.wire, frame)
         return True
 
+    def _give(self, end: socket.socket, data: bytes) -> None:
+        self._arriving.append((end, data))
+        self._soon()
+
     def _soon(self) -> None:
-        if self._frames and self.is_ready and not self._turn_is_due and not self._closed:
+        if self._arriving and self.is_ready and not self._turn_is_due and not self._closed:
             self._turn_is_due = True
             self._clock.call_soon(self._turn)
 
     def _turn(self) -> None:
-        """Give it frames, one by one."""
+        """Give it what has come, one by one."""
         self._turn_is_due = False
         with self._noting_its_end():
-            while self._frames and not self._closed and self._takes_another():
-                self._process.give(self._frames.popleft())
+            while self._arriving and not self._closed and self._takes_another():
+                self._process.give(*self._arriving.popleft())
                 self._until(TimeOp.REQUEST)
                 self._run()
             self._plan()
@@ -221,7 +206,7 @@ class VirtualKernel:
     def _tell(self, program: AgentProgram) -> None:
         """Tell the agent what a program has for it."""
         for at in range(0, len(program.unsent), _PIECE):
-            self.send(_FOR_AGENT + program.unsent[at : at + _PIECE])
+            self._give(self._process.agent, program.unsent[at : at + _PIECE])
         program.unsent = b""
 
     # --- its time ------------------------------------------------------------------------------------------
@@ -264,7 +249,8 @@ class VirtualKernel:
         self._process.time.sendall(self._calendar.run().build())
         self._until_waiting()
         for frame in self._process.frames():
-            self._sent(frame)
+            self._take(frame)
+        self._heard(self._process.said())
         if not self.is_ready and self._process.is_ready:
             self.is_ready = True
             self._news.set()
@@ -311,16 +297,13 @@ class VirtualKernel:
             self._program = None
         return program.completed()
 
-    def _sent(self, frame: bytes) -> None:
-        if frame[:_HEADER][-2:] != _FOR_AGENT[-2:]:
-            self._take(frame)
-            return
+    def _heard(self, said: bytes) -> None:
         program = self._program
-        for message in self._messages.take(frame[_HEADER:]):
+        for message in self._messages.take(said):
             if program is not None and message.session:
                 program.take(message)
                 self._tell(program)
-        self._news.set()
+            self._news.set()
 
     def close(self) -> None:
         """End it. May be called twice."""

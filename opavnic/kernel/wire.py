@@ -1,35 +1,44 @@
-"""The frames between a port of the fabric and the kernel that has it. Sans-IO; kernel side: source/opa_sim_hfi.c.
+"""What passes between a port of the fabric and the kernel that has it. Sans-IO; kernel side: source/wire.c.
 
-Each is an Ethernet frame of ethertype 0x88b5. Behind its header stand a kind, a zero, the length of what follows
-(2 bytes) and that. Big-endian, except for 16B packets, which stay as they are.
+Each datagram is a kind (1 byte), three zeros, and what the kind says. Numbers are big-endian; 16B packets stay as they
+are.
 """
 
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
+from hfi_sim.base.counters import Drop
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.wire.header import structure
 
-ETHERTYPE: Final = 0x88B5
-MTU: Final = 12000
-"""Of the kernel's end of the wire: the longest 16B packet has some 10 KiB."""
 MAX_FRAME: Final = 1 << 16
 PKEYS: Final = 16
 """P_Keys of a port that the kernel is told."""
-_HEAD: Final = structure(
-    "frame", "u8 to[6], sender[6]; u16 ethertype; u8 kind, zero; u16 length", "big", __name__
-)
+_HEAD: Final = structure("head", "u8 kind, zero[3]", "big", __name__)
 _STATE: Final = structure(
     "port state",
     f"u32 lid, sm_lid; u64 guid; u8 state, lmc, zero, pkey_count; u16 pkeys[{PKEYS}]; u8 sl_to_sc[32], sc_to_sl[32]",
     "big",
     __name__,
 )
-_ALL: Final = b"\xff" * 6
+_DROPS: Final = structure("drops", "u16 vesw_id, reason; u32 frames, octets", "big", __name__)
 _pack_head: Final = _HEAD.codec.pack
-_OURS: Final = bytes.fromhex("02005e000001")
+REASONS: Final = (
+    Drop.VNIC_NO_VESW,
+    Drop.VNIC_RX_STATE,
+    Drop.VNIC_RX_RUNT,
+    Drop.VNIC_RX_OVERSIZE,
+    Drop.VNIC_RX_HOST,
+    Drop.VNIC_TX_STATE,
+    Drop.VNIC_TX_DLID,
+    Drop.TX_MTU,
+    Drop.MAD_UNREAD,
+)
+"""Why frames, and MADs, end in the kernel's driver, by number: `enum drop` of source/opa_sim_hfi.h."""
+TX_REASONS: Final = frozenset((Drop.VNIC_TX_STATE, Drop.VNIC_TX_DLID, Drop.TX_MTU))
+"""Of those, the reasons of frames that the kernel's host has sent."""
 
 
 class WireKind(IntEnum):
@@ -45,27 +54,42 @@ class WireKind(IntEnum):
     """From the kernel: capability mask 3 has changed."""
     VNIC = 0x23
     """From the kernel: the interface index of a VNIC, and the id of the virtual switch that it is on (4 bytes each)."""
+    DROPS = 0x24
+    """From the kernel: frames that have ended in its driver since it last said so; see `KernelDrops`."""
 
 
 class WireFrame(NamedTuple):
-    """A frame that came."""
+    """What a datagram says."""
 
     kind: int
     body: bytes
 
 
+class KernelDrops(NamedTuple):
+    """Frames that ended in the kernel's driver: of a virtual switch, 0 of none, for one reason."""
+
+    vesw_id: int
+    reason: Drop
+    frames: int
+    octets: int
+
+    @classmethod
+    def parse(cls, body: bytes) -> Self | None:
+        """Read 12 bytes; None: it is something else."""
+        if len(body) != _DROPS.size:
+            return None
+        vesw_id, reason, frames, octets = _DROPS.unpack(body)
+        return cls(vesw_id, REASONS[reason], frames, octets) if reason < len(REASONS) else None
+
+
 def build_frame(kind: WireKind, body: bytes = b"") -> bytes:
-    """Return a frame, 18 bytes more than its body."""
-    return _pack_head(_ALL, _OURS, ETHERTYPE, kind, 0, len(body)) + body
+    """Return a datagram, 4 bytes more than its body."""
+    return _pack_head(kind, bytes(3)) + body
 
 
 def parse_frame(frame: bytes) -> WireFrame | None:
-    """Return a frame; None where it is of another ethertype, such as the kernel's own IPv6, or ends too soon."""
-    if len(frame) < _HEAD.size:
-        return None
-    _to, _from, ethertype, kind, _zero, length = _HEAD.unpack(frame)
-    body = frame[_HEAD.size : _HEAD.size + length]
-    return WireFrame(kind, body) if ethertype == ETHERTYPE and len(body) == length else None
+    """Return what a datagram says; None where it ends too soon."""
+    return None if len(frame) < _HEAD.size else WireFrame(frame[0], frame[_HEAD.size :])
 
 
 def state_of(port: HfiPort) -> bytes:

@@ -37,8 +37,8 @@ class ShownVnic(Protocol):
         ...
 
     @property
-    def counters(self) -> VnicCounters:
-        """Those of the driver, where it is in this process."""
+    def counters(self) -> VnicCounters | None:
+        """Those of the driver; None: it is a kernel's, and `ethtool -S` on the host shows them."""
         ...
 
     @property
@@ -78,6 +78,9 @@ class HostDriver(Protocol):
     def counted(self) -> Collection[str]:
         """The names under which the fabric counts the packets of its VNICs."""
         ...
+
+    def remove_vnic(self, vport_num: VportNum) -> None:
+        """Take away a VNIC that is on no virtual switch any more. Raises KeyError: there is none."""
 
     def crash(self) -> None:
         """Unload it, as far as the fabric sees."""

@@ -29,6 +29,17 @@ vesws:
   - {id: 2, name: blue, pkey: 0x8002, members: all, qos: {unicast: {untagged: {sc: 2, vl: 1}}}}
   - {id: 3, name: red, pkey: 0x8003, mtu: 9000, members: all}
 """
+SET_UP = """name: {lab}
+hosts:
+  h1: {{}}
+  k1:
+    kernel: opa_vnic
+    addresses: {{lo: 10.77.0.1/32, blue: 10.9.2.40/24}}
+    sysctls: {{net.ipv4.ip_forward: 1, net.ipv4.conf.blue.rp_filter: 2}}
+    routes: [10.50.0.0/16 via 10.9.2.1]
+    exec: ["echo began > /dev/shm/began; sleep 1000 &"]
+vesws: [{{id: 2, name: blue, pkey: 0x8002, subnet: 10.9.2.0/24, members: all}}]
+"""
 PANIC = "import socket; s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW); s.bind(('blue', 0)); s.send(bytes(60))"
 
 
@@ -43,10 +54,10 @@ def _built() -> None:
 class KernelLab:
     """A lab with a TAP host and a kernel."""
 
-    def __init__(self, opavnic: Program, tmp_path: Path) -> None:
+    def __init__(self, opavnic: Program, tmp_path: Path, lab: str = LAB) -> None:
         self.name, self.file = f"k{os.getpid()}", tmp_path / "lab.yaml"
         self.opavnic = opavnic
-        self.file.write_text(LAB.format(lab=self.name))
+        self.file.write_text(lab.format(lab=self.name))
         self.ok("up", self.file, "-d")
 
     def ok(self, *words: object) -> str:
@@ -133,3 +144,54 @@ def test_a_kernel_that_ends_is_said_and_boots_again(opavnic: Program, tmp_path: 
     os.kill(pid, signal.SIGSTOP)
     lab.ok("down", lab.name)
     assert not Path(f"/proc/{pid}").exists()
+
+
+def _is_set_up(lab: KernelLab) -> bool:
+    said = lab.inside(
+        "k1",
+        "sh",
+        "-c",
+        "ip -o address show dev lo; cat /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv4/conf/blue/rp_filter; "
+        "ip route show 10.50.0.0/16; cat /dev/shm/began; pgrep -x sleep >/dev/null && echo sleeps; true",
+    )
+    wanted = ("10.77.0.1/32", "\n1\n2\n", "10.50.0.0/16 via 10.9.2.1 dev blue", "began\nsleeps")
+    return all(text in said for text in wanted)
+
+
+def test_a_kernel_is_set_up_as_the_lab_file_says_each_time_that_it_boots(
+    opavnic: Program, tmp_path: Path
+) -> None:
+    lab = KernelLab(opavnic, tmp_path, SET_UP)
+    assert _is_set_up(lab)
+    lab.inside("h1", "ping", "-c1", "-W5", "10.9.2.40")
+    lab.boot_again()
+    while not _is_set_up(lab):
+        assert not any(state.startswith("lost") for state in lab.states())
+    lab.file.write_text(lab.file.read_text().replace("10.50.0.0/16", "10.51.0.0/16"))
+    lab.ok("apply", lab.file)
+    assert "10.9.2.1" in lab.inside("k1", "ip", "route", "show", "10.51.0.0/16")
+    assert lab.inside("k1", "ip", "route", "show", "10.50.0.0/16") == ""
+    lab.ok("down", lab.name)
+
+
+def test_kernels_come_and_go_while_the_lab_runs(opavnic: Program, tmp_path: Path) -> None:
+    lab = KernelLab(opavnic, tmp_path, LAB.replace(", k1: {{kernel: opa_vnic}}", ""))
+    lab.ok("host", "add", "k1", "--vesw", "blue", "{kernel: opa_vnic, exec: [touch /dev/began]}")
+    pid = lab.kernel()["pid"]
+    lab.ping("h1", "k1")
+    assert lab.inside("k1", "ls", "/dev/began")
+    lab.ok("vesw", "join", "red", "k1")
+    lab.ping("k1", "h1.red", "-M", "do", "-s", "8972")
+    lab.ok("vesw", "leave", "blue", "k1")
+    lab.ok("vesw", "join", "blue", "k1")
+    lab.ping("k1", "h1.blue")
+    assert "every agent matches the configuration" in lab.ok("em", "verify")
+    assert json.loads(lab.ok("check", "--json"))["ok"]
+    lab.ok("host", "remove", "k1")
+    assert not Path(f"/proc/{pid}").exists()
+    state = lab.status()
+    assert state["balance"] == {}
+    assert state.get("parts", {}).get("kernels") is None
+    lab.ok("host", "add", "k2", "--vesw", "blue", "{kernel: opa_vnic, number: 9}")
+    lab.ping("h1", "k2")
+    lab.ok("down", lab.name)

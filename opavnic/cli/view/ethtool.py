@@ -53,6 +53,8 @@ def ethtool(
     if vnic not in vnics:
         fail(unknown_name(f"VNIC of host {host}", vnic, vnics), EXIT_USAGE)
     told = _told(state, hosts[host], vnics[vnic], statistics, driver)
+    if not told:
+        fail(f"host {host} has Linux's own driver: opavnic exec {host} -- ethtool -S {vnic}")
     if as_json:
         print_json(told)
         return

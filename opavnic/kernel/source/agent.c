@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /*
- * Starts programs in the kernel for the process outside, over a terminal in raw mode, which loses nothing and knows
- * flow control. Both ways go messages: session (4 bytes), kind, a zero, length of what follows (2 bytes), and that;
+ * Starts programs in the kernel for the process outside, over a device file that leads to it (agent_file.c). Both ways go
+ * messages: session (4 bytes), kind, a zero, length of what follows (2 bytes), and that;
  * big-endian. `opavnic/kernel/messages.py` says what each holds.
  *
  * A session is one program. Of its output so much is under way at most as SESSION_WINDOW says, so that a reader that is
@@ -35,7 +35,6 @@
 #define SESSION_WINDOW	65536
 #define PIECE		16384
 #define BODY_MAX	65535
-#define READ_STEP	1024
 
 enum kind {
 	START = 1, INPUT, SIGNAL, SIZE, TAKEN, END, HOSTS, NETLINK,
@@ -100,20 +99,6 @@ static void say_number(uint32_t session, enum kind kind, uint32_t number)
 	say(session, kind, &number, sizeof(number));
 }
 
-/* User-mode Linux does not read a terminal again whose unread input has once filled it (line_throttle()). So the other
- * end sends no more than fits, until it is told what has been read.
- */
-static void tell_read(size_t length)
-{
-	static uint32_t untold;
-
-	untold += length;
-	if (untold < READ_STEP)
-		return;
-	say_number(0, READ, untold);
-	untold = 0;
-}
-
 static void get(void *data, size_t length)
 {
 	while (length) {
@@ -125,7 +110,6 @@ static void get(void *data, size_t length)
 			end();
 		data = (char *)data + done;
 		length -= done;
-		tell_read(done);
 	}
 }
 
@@ -476,17 +460,10 @@ static void watch(struct pollfd *polled, int fd, short events)
 	polled->revents = 0;
 }
 
-int open_wire(const char *terminal)
+int open_wire(const char *path)
 {
-	struct termios raw;
-
-	wire = open(terminal, O_RDWR | O_NOCTTY | O_CLOEXEC);
-	if (wire >= 0 && !isatty(wire))
-		return 0;	/* the device file of opa_sim_wire */
-	if (wire < 0 || tcgetattr(wire, &raw))
-		return -1;
-	cfmakeraw(&raw);
-	return tcsetattr(wire, TCSANOW, &raw);
+	wire = open(path, O_RDWR | O_CLOEXEC);
+	return wire < 0 ? -1 : 0;
 }
 
 void serve(void)

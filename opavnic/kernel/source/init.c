@@ -2,8 +2,8 @@
 /*
  * The first program of the kernel: loads opa_sim_hfi, takes the files of the machine that it runs on for its own, and
  * becomes the agent that starts programs (agent.c). The console then says "opavnic: ready", or "opavnic: " and what
- * failed. Variables of the kernel's command line: host, its name; agent, the terminal that leads to the agent; wire, the
- * descriptor of the wire of a kernel on virtual time.
+ * failed. Variables of the kernel's command line: wire, the descriptor that leads to the fabric; host, its name, and
+ * agent, the descriptor that leads to the agent: without them there is none.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,14 +23,11 @@
 #include "agent.h"
 
 #define MODULE "/opa_sim_hfi.ko"
-#define VIRTUAL_WIRE "/opa_sim_wire.ko"
-#define WIRE "vec0"
-#define WIRE_MTU 12000
+#define AGENT "/dev/opa_sim_agent"
 #define MACHINE "/host"
 
 /* Virtual switches are separate networks: what arp_ignore and arp_announce say, labs say of all their hosts. */
 static const char *const settings[][2] = {
-	{ "/proc/sys/net/ipv6/conf/" WIRE "/disable_ipv6", "1" },
 	{ "/proc/sys/net/ipv4/conf/all/arp_ignore", "1" },
 	{ "/proc/sys/net/ipv4/conf/all/arp_announce", "2" },
 	{ "/proc/sys/net/ipv4/conf/default/arp_notify", "1" },
@@ -57,38 +54,29 @@ static void set(const char *path, const char *value)
 	close(file);
 }
 
-static int set_up(const char *interface, int mtu)
+static int set_up_loopback(void)
 {
-	struct ifreq request = { .ifr_mtu = mtu };
-	int sock = socket(AF_INET, SOCK_DGRAM, 0), ret;
+	struct ifreq request = { .ifr_name = "lo", .ifr_flags = IFF_UP };
+	int sock = socket(AF_INET, SOCK_DGRAM, 0), ret = ioctl(sock, SIOCSIFFLAGS, &request);
 
-	strcpy(request.ifr_name, interface);
-	ret = mtu ? ioctl(sock, SIOCSIFMTU, &request) : 0;
-	request.ifr_flags = IFF_UP;
-	ret = ret || ioctl(sock, SIOCSIFFLAGS, &request);
 	close(sock);
 	return ret;
 }
 
-static int load(const char *path, const char *parameters)
+static int load_module(const char *wire, const char *agent)
 {
-	int module = open(path, O_RDONLY);
-	int ret = module < 0 || syscall(SYS_finit_module, module, parameters, 0);
+	int module = open(MODULE, O_RDONLY), ret;
+	char parameters[64];
 
+	snprintf(parameters, sizeof(parameters), "wire=%s agent=%s", wire ? wire : "-1", agent ? agent : "-1");
+	ret = module < 0 || syscall(SYS_finit_module, module, parameters, 0);
 	close(module);
 	return ret;
 }
 
-/* Load the wire of a kernel on virtual time, which has no other. */
-static int load_wire(const char *number)
-{
-	char parameters[32];
-
-	snprintf(parameters, sizeof(parameters), "fd=%s", number);
-	return load(VIRTUAL_WIRE, parameters);
-}
-
-/* Let a kernel on virtual time hand out random numbers: to wait for more of them, it would wait for time to pass. */
+/* Let the kernel hand out random numbers. On virtual time it would wait for time to pass; it has taken some from the
+ * machine when it started.
+ */
 static int have_random(void)
 {
 	struct {
@@ -131,27 +119,27 @@ static int enter_machine(void)
 
 int main(void)
 {
-	const char *host = getenv("host"), *terminal = getenv("agent"), *wire = getenv("wire");
+	const char *host = getenv("host"), *agent = getenv("agent");
 
 	if (mount_all())
 		return failed("/proc, /sys, /dev");
-	if (wire && (load_wire(wire) || have_random()))
-		return failed(VIRTUAL_WIRE);
+	if (have_random())
+		return failed("/dev/random");
 	for (unsigned int i = 0; i < sizeof(settings) / sizeof(*settings); i++)
 		set(settings[i][0], settings[i][1]);
-	if (set_up("lo", 0) || set_up(WIRE, WIRE_MTU))
-		return failed(WIRE " up");
-	if (load(MODULE, "wire=" WIRE))
+	if (set_up_loopback())
+		return failed("lo up");
+	if (load_module(getenv("wire"), agent))
 		return failed(MODULE);
 	if (host && sethostname(host, strlen(host)))
 		return failed("host name");
-	if (terminal && enter_machine())
+	if (agent && enter_machine())
 		return failed("files of the machine");
-	if (terminal && open_wire(terminal))
-		return failed(terminal);
+	if (agent && open_wire(AGENT))
+		return failed(AGENT);
 	printf("opavnic: ready\n");
 	fflush(stdout);
-	if (terminal)
+	if (agent)
 		serve();
 	for (;;)
 		pause();

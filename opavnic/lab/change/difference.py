@@ -124,15 +124,15 @@ def _refused(before: LabModel, after: LabModel) -> Iterator[str]:
     for name, host in after.hosts.items():
         known = before.hosts.get(name)
         if known is None:
-            if not host.is_own:
-                yield f"hosts.{name}: only hosts with a namespace of the lab's own come and go"
+            if not host.is_apart:
+                yield f"hosts.{name}: only hosts with a namespace or kernel of the lab's own come and go"
             continue
         for key in type(known).model_fields:
             if key not in HostSetup.model_fields and getattr(known, key) != getattr(host, key):
                 yield f"hosts.{name}.{key}"
     for name, host in before.hosts.items():
-        if name not in after.hosts and not host.is_own:
-            yield f"hosts.{name}: only hosts with a namespace of the lab's own come and go"
+        if name not in after.hosts and not host.is_apart:
+            yield f"hosts.{name}: only hosts with a namespace or kernel of the lab's own come and go"
 
 
 def difference(before: LabModel, after: LabModel, there: Topology, wanted: Topology) -> LabDifference:

@@ -26,6 +26,7 @@ from opavnic.lab.file.model import CrossError, LabModel
 from opavnic.lab.file.parts import lab_model
 from opavnic.lab.file.topology import lab_topology
 from opavnic.lab.hosts.interfaces import plan_interfaces
+from opavnic.lab.hosts.kernel_host import KernelHost
 from opavnic.lab.hosts.setup import finish, follow_setup
 from opavnic.lab.run.lab import Lab
 from opavnic.lab.run.save import saved_data
@@ -206,7 +207,7 @@ class LivingLab:
         left = self._leaving(steps)
         await self._configure(core.config.model_copy(update={"vesws": remaining}))
         for host, key in left:
-            lab.world.vnic_ports[key.port].remove_vnic(VportNum(key.vport_num))
+            lab.world.drivers[key.port].remove_vnic(VportNum(key.vport_num))
             lab.hosts[host].forget_vport(key)
 
     def _leaving(self, steps: LabDifference) -> list[tuple[str, VnicKey]]:
@@ -215,7 +216,7 @@ class LivingLab:
         members = {(port.name, vesw.id) for vesw in model.vesws for port in model.members_of(vesw)}
         return [
             (host, VnicKey(name, int(number)))
-            for name, vnics in world.vnic_ports.items()
+            for name, vnics in world.drivers.items()
             if (host := world.host_of(vnics.port)) not in steps.hosts_gone
             for number, adapter in vnics.adapters.items()
             if adapter.vesw_id and (name, adapter.vesw_id) not in members
@@ -255,10 +256,13 @@ class LivingLab:
             backend = lab.hosts[name]
             lab.connect_host(name, backend)
             add_agent(world, after, backend, can_crash=True)
-            if devices is not None:
+            if devices is not None and backend.has_our_devices:
                 devices.add(world.hosts[name], world.clock)
+        await lab.boot_kernels(steps.hosts_new)
         if steps.hosts_gone:
             world.refresh()
+            if lab.kernels is not None:
+                await lab.kernels.end(steps.hosts_gone)
             await lab.machine.remove(after, steps.hosts_gone)
         lab.hosts_here = [name for name in after.hosts if lab.share is None or name in lab.hosts]
         if lab.files is not None and (steps.hosts_gone or steps.hosts_new):
@@ -307,7 +311,7 @@ class LivingLab:
         for planned in plan_interfaces(lab.model, host):
             if (planned.port, planned.vesw.id) in known:
                 continue
-            adapters = lab.world.vnic_ports[planned.port].adapters.items()
+            adapters = lab.world.drivers[planned.port].adapters.items()
             number = next((int(n) for n, adapter in adapters if adapter.vesw_id == planned.vesw.id), None)
             if number is not None:
                 planned.vport_num = number
@@ -333,7 +337,10 @@ class LivingLab:
         if lab.netdev != "tap":
             return
         for name in steps.hosts_set_up:
-            follow_setup(lab.hosts[name], steps.before.hosts[name], steps.after.hosts[name])
+            host, wanted = lab.hosts[name], steps.after.hosts[name]
+            if isinstance(host, KernelHost):
+                host.setup = wanted
+            await follow_setup(host, steps.before.hosts[name], wanted)
         setups = {name: it for name in steps.hosts_new if (it := steps.after.hosts[name]).changes_its_kernel}
         if setups:
             socket: Path | None = lab.directory.device_socket if lab.files is not None else None

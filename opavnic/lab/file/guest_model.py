@@ -118,6 +118,12 @@ def is_guest(host: object) -> bool:
     return any(told.get(key) is not None for key in _KEYS) or told.get("netns", "own") not in ("own", "host")
 
 
+def is_apart(host: object) -> bool:
+    """Return what `GuestKeys.is_apart` says, from plain data of a host."""
+    told: Mapping[str, Any] = host if isinstance(host, dict) else {}
+    return told.get("kernel") is not None or (not is_guest(told) and told.get("netns", "own") == "own")
+
+
 def guest_problems(hosts: Mapping[str, Any], members: Sequence[Sequence[str]]) -> list[Problem]:
     """Return the contradictions of virtual machines; values of a wrong type are skipped.
 
@@ -129,7 +135,7 @@ def guest_problems(hosts: Mapping[str, Any], members: Sequence[Sequence[str]]) -
         if isinstance(told, dict) and told.get("kernel") is not None:
             for key in ("hfis", "ports"):
                 if told.get(key, 1) != 1:
-                    text = f'host "{host}" is a kernel of its own, which has one port: {key} is 1'
+                    text = f'host "{host}" is a kernel of its own, whose device has one port: {key} is 1'
                     problems.append(Problem(("hosts", host, key), text))
         tap = told.get("tap") if isinstance(told, dict) else None
         name = tap.get("name") if isinstance(tap, dict) else tap

@@ -21,7 +21,7 @@ from pydantic import (
 
 from hfi_sim.base.did_you_mean import nearest
 from hfi_sim.netdev.base import IpInterface
-from opavnic.lab.file.guest_model import is_guest
+from opavnic.lab.file.guest_model import is_apart
 from vema.base.sections import AS_WRITTEN, Section, Subnet
 from vema.em.desired.problems import KeyPath, Problem
 
@@ -265,9 +265,10 @@ def _of_host(
             continue
         if is_app:
             yield Problem((*path, key), f'host "{name}" belongs to an app: it has no kernel')
-        elif is_guest(host) or host.get("netns") == "host":
+        elif not is_apart(host):
             yield Problem(
-                (*path, key), "only for hosts with a namespace of the lab's own: it would stay behind"
+                (*path, key),
+                "only for hosts with a namespace or kernel of the lab's own: it would stay behind",
             )
     addresses = host.get("addresses")
     for vesw in addresses if isinstance(addresses, Mapping) else ():
@@ -276,8 +277,10 @@ def _of_host(
             yield Problem(
                 (*path, "addresses", vesw), f'host "{name}" is in no virtual switch "{vesw}" ({known})'
             )
-        elif vesw == LOOPBACK and (is_app or is_guest(host) or host.get("netns") == "host"):
-            yield Problem((*path, "addresses", vesw), "only for hosts with a namespace of the lab's own")
+        elif vesw == LOOPBACK and (is_app or not is_apart(host)):
+            yield Problem(
+                (*path, "addresses", vesw), "only for hosts with a namespace or kernel of the lab's own"
+            )
     routes = host.get("routes")
     for index, route in enumerate(routes if isinstance(routes, list) else ()):
         dev = route.get("dev") if isinstance(route, Mapping) else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -21,6 +22,7 @@ from opavnic.kernel.messages import AgentMessage, AgentVerb
 from opavnic.kernel.netdev import KernelInterfaces, KernelLinks, KernelNetdev, KernelVnic
 from opavnic.kernel.process import KernelProcess
 from opavnic.kernel.running import KernelRun
+from opavnic.lab.file.host_setup import HostSetup
 from opavnic.world.host_backends.backend import HostBackend, Interface, SetUp
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.types import VportNum
@@ -33,10 +35,14 @@ class KernelHost(HostBackend):
 
     has_own_driver = True
 
-    def __init__(self, name: str, interfaces: list[Interface], namespace: Path, kernel: BuiltKernel) -> None:
+    def __init__(
+        self, name: str, interfaces: list[Interface], namespace: Path, kernel: BuiltKernel, setup: HostSetup
+    ) -> None:
         super().__init__(name, interfaces)
         self.namespace = namespace
         self.kernel = kernel
+        self.setup = setup
+        """How each kernel that boots is set up."""
         self.driver: KernelDriver | None = None
         """None until the fabric is made."""
         self._arriving: KernelNetdev | None = None
@@ -98,6 +104,10 @@ class KernelDriver:
         """The virtual switch that a vport was on last; its frames are counted there."""
         self._endings: set[asyncio.Future[None]] = set()
         self._closed = False
+        self.on_restart: Callable[[], None] = _nothing
+        """Called when a kernel has been started after another one."""
+        self._changed = asyncio.Event()
+        """Set when something of its VNICs has changed."""
         host.driver = self
 
     # --- what a world needs --------------------------------------------------------------------------------
@@ -132,12 +142,31 @@ class KernelDriver:
         except KernelError as error:
             log.error("[%s] %s", self._host.name, error)
             self._host.lost = str(error)
+        else:
+            self.on_restart()
 
     def close(self) -> None:
         """End the kernel's process, for good. May be called twice."""
         self._closed = True
         if self.run is not None:
             self._forget()
+
+    def remove_vnic(self, vport_num: VportNum) -> None:
+        """Let go of a VNIC. Its netdev stays in the kernel, whose driver does not remove it, under another name."""
+        netdev = self.adapters.pop(vport_num).netdev
+        self.vports_made.discard(vport_num)
+        if self._interfaces is not None:
+            self._interfaces.netdevs.pop(netdev.ifindex, None)
+            netdev.retire()
+
+    async def vnics_run(self) -> None:
+        """Wait until all VNICs that the lab file requests of the host may send."""
+        while not all(
+            (vnic := self.adapters.get(VportNum(item.vport_num))) is not None and vnic.netdev.running
+            for item in self._asked()
+        ):
+            self._changed.clear()
+            await self._changed.wait()
 
     async def ended(self) -> None:
         """Wait until no process of a kernel is left."""
@@ -219,6 +248,7 @@ class KernelDriver:
         self._settle(ifindex)
 
     def _heard(self, link: LinkState, there: bool) -> None:
+        self._changed.set()
         if there:
             self._settle(link.ifindex)
             return
@@ -248,7 +278,12 @@ class KernelDriver:
             if vesw_id:
                 self._of_vport[number] = vesw_id
             vnic.port_info = VeswPortInfo(vesw_id=vesw_id, base_mac=link.address)
+            vnic.max_mtu = link.max_mtu
             self._host.configured(self.port.name, number, vesw_id, link.max_mtu)
+        elif vnic.max_mtu != link.max_mtu:  # the driver sets it after it has said the virtual switch
+            vnic.max_mtu = link.max_mtu
+            if vesw_id and all(item.vport_num != number for item in self._asked()):
+                vnic.netdev.bring_up(link.max_mtu)
 
     def _vport_for(self, vesw_id: int) -> VportNum:
         """Return the vport of a VNIC that is new: that of the lab file on its virtual switch, or the next free one."""
@@ -262,3 +297,7 @@ class KernelDriver:
     def _asked(self) -> list[Interface]:
         """Return the VNICs of the port that the lab file requests."""
         return [interface for interface in self._host.interfaces if interface.port == self.port.name]
+
+
+def _nothing() -> None:
+    """Stand in for the part that boots kernels."""

@@ -1,10 +1,12 @@
-"""The part of a lab that boots the kernels of its hosts, and ends them."""
+"""The part of a lab that boots the kernels of its hosts, sets them up, and ends them."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+import logging
+from collections.abc import AsyncIterator, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +16,25 @@ from opavnic.kernel.process import BOOT_S
 from opavnic.kernel.programs import kernel_programs
 from opavnic.kernel.running import KernelRun
 from opavnic.lab.file.errors import LabError
+from opavnic.lab.file.host_setup import HostSetup
 from opavnic.lab.hosts.host_files import HostFiles
 from opavnic.lab.hosts.kernel_host import KernelDriver, KernelHost
+from opavnic.lab.hosts.kernel_setup import change_kernel_of
+from opavnic.lab.hosts.setup import finish
 from opavnic.world.part import RunningPart
+
+log = logging.getLogger("opavnic.kernel")
 
 
 class Kernels(RunningPart):
     """All kernels of a lab."""
 
-    def __init__(self, drivers: dict[str, KernelDriver]) -> None:
-        self._drivers = drivers
+    def __init__(self, path: Path | None, files: HostFiles | None) -> None:
+        self._path = path
+        self._files = files
+        self._drivers: dict[str, KernelDriver] = {}
+        self._setups: dict[str, asyncio.Task[None]] = {}
+        """Those of kernels that have been booted again, by host."""
 
     def status(self) -> dict[str, Any]:
         return {name: driver.status() for name, driver in self._drivers.items()}
@@ -33,48 +44,87 @@ class Kernels(RunningPart):
         driver = self._drivers.get(host)
         return None if driver is None else driver.run
 
+    async def boot(self, hosts: Sequence[KernelHost]) -> None:
+        """Boot the kernels of hosts that have their port, and set them up as far as they need no VNICs.
 
-@contextlib.asynccontextmanager
-async def kernel_hosts(
-    hosts: Sequence[KernelHost], path: Path | None, files: HostFiles | None
-) -> AsyncIterator[Kernels]:
-    """Boot the kernels of hosts; all their processes have ended when the context is left.
+        Raises:  LabError: a kernel does not come up, or refuses what the lab file says.
+        """
+        runs = {host: self._start(host) for host in hosts}
+        for host, run in runs.items():
+            await self._await_ready(host, run)
 
-    Args:    path: where clients may start programs in them; None: nowhere. files: what /etc/hosts says on hosts.
-    Raises:  LabError: a kernel does not come up.
-    """
-    drivers = {host.name: host.driver for host in hosts if host.driver is not None}
-    running = Kernels(drivers)
-    try:
-        runs = {name: _start(name, driver, files) for name, driver in drivers.items()}
-        for name, run in runs.items():
-            await _await_ready(name, run)
-        async with contextlib.AsyncExitStack() as ends:
-            if path is not None:
-                for host in hosts:
-                    host.enter_words = client_words(path, host.name)
-                await ends.enter_async_context(kernel_programs(path, running.find))
-            yield running
-    finally:
-        for driver in drivers.values():
+    def _start(self, host: KernelHost) -> KernelRun:
+        driver = host.driver
+        assert driver is not None  # noqa: S101 - the fabric is made
+        self._drivers[host.name] = driver
+        driver.on_restart = partial(self._booted_again, host)
+        if self._path is not None:
+            host.enter_words = client_words(self._path, host.name)
+        if self._files is not None:
+            self._files.on_written[host.name] = driver.take_names
+        try:
+            return driver.start()
+        except KernelError as error:
+            raise LabError(f"host {host.name}: {error}") from error
+
+    async def _await_ready(self, host: KernelHost, run: KernelRun) -> None:
+        try:
+            await asyncio.wait_for(asyncio.shield(run.is_ready), BOOT_S)
+            if host.setup.changes_its_kernel:
+                await change_kernel_of(host, {}, HostSetup(), host.setup, has_vnics=False)
+        except (KernelError, LabError) as error:
+            raise LabError(f"host {host.name}: {error}") from error
+        except TimeoutError:
+            raise LabError(f"host {host.name}: its kernel is not up within {BOOT_S:g} s") from None
+
+    def _booted_again(self, host: KernelHost) -> None:
+        if host.setup.changes_its_kernel:
+            self._stop_setup(host.name)
+            self._setups[host.name] = asyncio.create_task(self._set_up_again(host))
+
+    async def _set_up_again(self, host: KernelHost) -> None:
+        driver = self._drivers[host.name]
+        if driver.run is None:
+            return
+        try:
+            await self._await_ready(host, driver.run)
+            await driver.vnics_run()
+            await finish({host.name: host}, {host.name: host.setup}, None)
+        except LabError as error:
+            log.error("%s", error)
+
+    def _stop_setup(self, host: str) -> None:
+        if (task := self._setups.pop(host, None)) is not None:
+            task.cancel()
+
+    async def end(self, names: Iterable[str]) -> None:
+        """End the kernels of hosts for good, and wait until no process of them is left."""
+        drivers = [driver for name in names if (driver := self._drivers.pop(name, None)) is not None]
+        for name in names:
+            self._stop_setup(name)
+            if self._files is not None:
+                self._files.on_written.pop(name, None)
+        for driver in drivers:
             driver.close()
-        for driver in drivers.values():
+        for driver in drivers:
             await driver.ended()
 
+    async def close(self) -> None:
+        """End all kernels."""
+        await self.end(tuple(self._drivers))
 
-def _start(name: str, driver: KernelDriver, files: HostFiles | None) -> KernelRun:
-    if files is not None:
-        files.on_written[name] = driver.take_names
+
+@contextlib.asynccontextmanager
+async def kernel_hosts(path: Path | None, files: HostFiles | None) -> AsyncIterator[Kernels]:
+    """Yield the kernels of a lab, none yet; all their processes have ended when the context is left.
+
+    Args:  path: where clients may start programs in them; None: nowhere. files: what /etc/hosts says on hosts.
+    """
+    kernels = Kernels(path, files)
     try:
-        return driver.start()
-    except KernelError as error:
-        raise LabError(f"host {name}: {error}") from error
-
-
-async def _await_ready(name: str, run: KernelRun) -> None:
-    try:
-        await asyncio.wait_for(run.is_ready, BOOT_S)
-    except KernelError as error:
-        raise LabError(f"host {name}: {error}") from error
-    except TimeoutError:
-        raise LabError(f"host {name}: its kernel is not up within {BOOT_S:g} s") from None
+        async with contextlib.AsyncExitStack() as ends:
+            if path is not None:
+                await ends.enter_async_context(kernel_programs(path, kernels.find))
+            yield kernels
+    finally:
+        await kernels.close()

@@ -127,6 +127,7 @@ class LabHosts:
             remove_namespace(Path(entry.path), entry.identity)
             self._journal.namespaces.remove(entry)
         self._journal.netdevs = [entry for entry in self._journal.netdevs if entry.host not in hosts]
+        self._journal.guests = [entry for entry in self._journal.guests if entry.host not in hosts]
         if self._netdev == "tap":
             self._directory.save(self._journal)
 
@@ -189,7 +190,7 @@ class LabHosts:
             raise LabError(f"host {name}: {error}") from error
         (entry,) = (entry for entry in self._journal.namespaces if entry.host == name)
         self._journal.guests.append(GuestEntry(name, KERNEL, entry.path, entry.inode, entry.mark))
-        return KernelHost(name, interfaces, namespace, kernel)
+        return KernelHost(name, interfaces, namespace, kernel, self._model.hosts[name])
 
     def _make_guest_host(
         self, name: str, keys: GuestKeys, interfaces: list[Interface], vnet_hdr: bool
@@ -219,11 +220,6 @@ class LabHosts:
         lost(name, reason)
         host.close()
         self._guests[name].close()
-
-    @property
-    def kernel_hosts(self) -> list[KernelHost]:
-        """The hosts that are kernels of their own."""
-        return [host for host in self.hosts.values() if isinstance(host, KernelHost)]
 
     @property
     def kernels(self) -> list[str]:

@@ -15,7 +15,7 @@ from hfi_sim.base.types import mac_text
 from hfi_sim.netdev.namespace import CLONE_NEWNET, Libc, run_in_namespace, run_in_thread
 from hfi_sim.netdev.netlink import LinkClient
 from opavnic.lab.file.host_setup import HostSetup
-from opavnic.lab.hosts.setup import set_sysctls
+from opavnic.lab.hosts.kernel_setup import set_sysctls
 from opavnic.lab.hosts.vnics import HostVnic
 from opavnic.lab.ownership.namespaces import OWN_SYSCTLS
 from opavnic.lab.run.lab import Lab

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import os
 import subprocess
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -25,7 +25,8 @@ from opavnic.lab.file.model import LabModel, losses
 from opavnic.lab.file.parts import RunningParts, check_parts
 from opavnic.lab.hosts import descriptors
 from opavnic.lab.hosts.host_files import HostFiles, named_vnics
-from opavnic.lab.hosts.kernels import kernel_hosts
+from opavnic.lab.hosts.kernel_host import KernelHost
+from opavnic.lab.hosts.kernels import Kernels, kernel_hosts
 from opavnic.lab.hosts.machine import LabHosts, NetdevKind
 from opavnic.lab.hosts.names import NamedVnic
 from opavnic.lab.hosts.programs import run_program, start_program
@@ -122,6 +123,7 @@ class Lab:
         """Its hosts, and what they occupy on the machine."""
         self.files: HostFiles | None = None
         self.devices: HostDevices | None = None
+        self.kernels: Kernels | None = None
         self.parts = RunningParts(self._cleanups)
         self._world: World | None = None
         self._ways: Ways | None = None
@@ -363,15 +365,11 @@ class Lab:
         devices = host_devices(world, for_programs, device_socket)
         self.devices = await self.parts.start_own("HFI devices", devices)
         self._cleanups.add("programs", self.machine.end_programs, patience_s=None)
-        if kernels := self.machine.kernel_hosts:
-            self.progress(f"booting {counted(len(kernels), 'kernel')}")
-            socket_path = self.directory.kernel_socket if self._claimed else None
-            await self.parts.start_own("kernels", kernel_hosts(kernels, socket_path, self.files))
+        await self.boot_kernels(self.hosts)
         if manages(self.share):  # it is at the port of the managers
             socket = self.directory.mad_socket if self._claimed else None
             await self.parts.start_own("MAD socket", mad_socket(world, socket))
-        em = self.model.em.mode
-        if em != "builtin" or not manages(self.share):
+        if (em := self.model.em.mode) != "builtin" or not manages(self.share):
             reason = f"lab {self.model.name} has no Ethernet Manager of its own (em: {em})"
             if em == "builtin":
                 reason = f"the Ethernet Manager of lab {self.model.name} runs on the coordinator"
@@ -387,6 +385,15 @@ class Lab:
         self.manager.em.hosts_ready = self._hosts_ready
         if world.managed_by == "builtin":
             await self._wait_ready(self.manager)
+
+    async def boot_kernels(self, names: Iterable[str]) -> None:
+        """Boot those of these hosts that are kernels of their own. Raises LabError."""
+        if hosts := [host for name in names if isinstance(host := self.hosts[name], KernelHost)]:
+            self.progress(f"booting {counted(len(hosts), 'kernel')}")
+            if self.kernels is None:
+                socket = self.directory.kernel_socket if self._claimed else None
+                self.kernels = await self.parts.start_own("kernels", kernel_hosts(socket, self.files))
+            await self.kernels.boot(hosts)
 
     def _readiness(self) -> Readiness:
         def vnics(port: str) -> list[HostVnic]:

@@ -302,7 +302,8 @@ def counter_status(
     counters |= {f"{port.name} congestion": asdict(port.congestion) for port in fabric.hfi_ports()}
     counters |= {f"{host} agent": asdict(values) for host, values in agents.items()}
     for number, (name, adapter) in enumerate(adapters.items()):
-        counters[f"{name} ethtool"] = adapter.counters.ethtool_stats()
+        if adapter.counters is not None:
+            counters[f"{name} ethtool"] = adapter.counters.ethtool_stats()
         if not number % ELEMENTS_AT_ONCE:
             yield
     return counters

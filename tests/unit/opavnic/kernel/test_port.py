@@ -17,7 +17,7 @@ from hfi_sim.wire.mad.header import MadHeader, Method, build_fm_packet
 from hfi_sim.wire.mad.message import Mad
 from hfi_sim.wire.packet import build_packet
 from opavnic.kernel.port import BACKLOG, KernelPort
-from opavnic.kernel.wire import WireFrame, WireKind, build_frame, parse_frame
+from opavnic.kernel.wire import REASONS, WireFrame, WireKind, build_frame, parse_frame
 from opavnic.world.world import World
 from vema.attributes.attr_id import AttrId
 from vema.em.core.messages import build_request
@@ -106,7 +106,6 @@ def test_a_packet_of_the_kernel_gets_its_icrc_and_arrives() -> None:
 def test_what_is_no_packet_is_counted(body: bytes) -> None:
     given = Given()
     given.kernel.take(build_frame(WireKind.PACKET, body))
-    given.kernel.take(build_frame(WireKind.PACKET, body)[:-1])
     given.kernel.take(b"\x33" * 60)
     assert given.kernel.counters.malformed == 1
     assert given.world.fabric.balance() == {}
@@ -146,6 +145,24 @@ def test_what_waits_for_a_kernel_that_ends_is_counted() -> None:
     given.kernel.close()
     _, rx = given.kernel.traffic(2)
     assert rx.drops == {Drop.VNIC_RX_HOST: 1}
+    assert given.world.fabric.balance() == {}
+
+
+def test_what_ends_in_the_kernels_driver_is_counted_with_its_virtual_switch() -> None:
+    given = Given()
+    given.em.send(given.frame(0))
+
+    def say(vesw: int, reason: Drop, frames: int) -> None:
+        said = struct.pack("!HHII", vesw, REASONS.index(reason), frames, 60 * frames)
+        given.kernel.take(build_frame(WireKind.DROPS, said))
+
+    say(2, Drop.VNIC_RX_STATE, 1)
+    say(2, Drop.VNIC_TX_DLID, 3)
+    tx, rx = given.kernel.traffic(2)
+    assert (rx.in_packets, rx.out_packets, rx.out_bytes, rx.drops) == (1, 0, 0, {Drop.VNIC_RX_STATE: 1})
+    assert (tx.in_packets, tx.out_packets, tx.drops) == (3, 0, {Drop.VNIC_TX_DLID: 3})
+    given.kernel.take(build_frame(WireKind.DROPS, struct.pack("!HHII", 2, len(REASONS), 1, 60)))
+    given.kernel.take(build_frame(WireKind.DROPS, bytes(11)))
     assert given.world.fabric.balance() == {}
 
 
