@@ -200,6 +200,7 @@ def _run(command: list[str], log: IO[str], take: Callable[[str], None] = lambda 
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
+        env={name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS")},
     ) as process:
         assert process.stdout is not None  # noqa: S101 - asked for above
         for line in process.stdout:
