@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from hfi_sim.base.text import counted
 from opavnic.kernel.cache import KernelError
 from opavnic.kernel.client import client_words
 from opavnic.kernel.process import BOOT_S
@@ -21,6 +22,7 @@ from opavnic.lab.hosts.host_files import HostFiles
 from opavnic.lab.hosts.kernel_host import KernelDriver, KernelHost
 from opavnic.lab.hosts.kernel_setup import change_kernel_of
 from opavnic.lab.hosts.setup import finish
+from opavnic.world.host_backends.backend import HostBackend
 from opavnic.world.part import RunningPart
 
 log = logging.getLogger("opavnic.kernel")
@@ -29,8 +31,9 @@ log = logging.getLogger("opavnic.kernel")
 class Kernels(RunningPart):
     """All kernels of a lab."""
 
-    def __init__(self, path: Path | None, files: HostFiles | None) -> None:
+    def __init__(self, path: Path | None, files: HostFiles | None, progress: Callable[[str], None]) -> None:
         self._path = path
+        self._progress = progress
         self._files = files
         self._drivers: dict[str, KernelDriver] = {}
         self._setups: dict[str, asyncio.Task[None]] = {}
@@ -49,6 +52,7 @@ class Kernels(RunningPart):
 
         Raises:  LabError: a kernel does not come up, or refuses what the lab file says.
         """
+        self._progress(f"booting {counted(len(hosts), 'kernel')}")
         runs = {host: self._start(host) for host in hosts}
         for host, run in runs.items():
             await self._await_ready(host, run)
@@ -114,13 +118,21 @@ class Kernels(RunningPart):
         await self.end(tuple(self._drivers))
 
 
+def kernels_among(hosts: Iterable[HostBackend]) -> list[KernelHost]:
+    """Return the hosts that are kernels of their own."""
+    return [host for host in hosts if isinstance(host, KernelHost)]
+
+
 @contextlib.asynccontextmanager
-async def kernel_hosts(path: Path | None, files: HostFiles | None) -> AsyncIterator[Kernels]:
+async def kernel_hosts(
+    path: Path | None, files: HostFiles | None, progress: Callable[[str], None]
+) -> AsyncIterator[Kernels]:
     """Yield the kernels of a lab, none yet; all their processes have ended when the context is left.
 
     Args:  path: where clients may start programs in them; None: nowhere. files: what /etc/hosts says on hosts.
+           progress: told what is being done.
     """
-    kernels = Kernels(path, files)
+    kernels = Kernels(path, files, progress)
     try:
         async with contextlib.AsyncExitStack() as ends:
             if path is not None:

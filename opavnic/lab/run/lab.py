@@ -25,8 +25,7 @@ from opavnic.lab.file.model import LabModel, losses
 from opavnic.lab.file.parts import RunningParts, check_parts
 from opavnic.lab.hosts import descriptors
 from opavnic.lab.hosts.host_files import HostFiles, named_vnics
-from opavnic.lab.hosts.kernel_host import KernelHost
-from opavnic.lab.hosts.kernels import Kernels, kernel_hosts
+from opavnic.lab.hosts.kernels import Kernels, kernel_hosts, kernels_among
 from opavnic.lab.hosts.machine import LabHosts, NetdevKind
 from opavnic.lab.hosts.names import NamedVnic
 from opavnic.lab.hosts.programs import run_program, start_program
@@ -256,8 +255,8 @@ class Lab:
         if self.world.managed_by == "remote":
             await self._wait_ready(None)
         self.progress(f"setting up {counted(len(setups), 'host')}")
-        devices = self.directory.device_socket if self._claimed else None
-        await finish({name: self.hosts[name] for name in setups}, setups, devices)
+        socket = self.directory.device_socket if self._claimed else None
+        await finish({name: self.hosts[name] for name in setups}, setups, socket)
 
     def _name_vesws(self) -> None:
         """Let hosts ask what the virtual switches of VNICs are that the lab file does not mention."""
@@ -289,7 +288,7 @@ class Lab:
             host.vesws_changed()
 
     def _prepare_ways(self) -> None:
-        led_out = bool(self.model.uplinks) or any(host.tap is not None for host in self.model.hosts.values())
+        led_out = self.model.uplinks or any(host.tap is not None for host in self.model.hosts.values())
         if not led_out or self.netdev != "tap":
             return
         ways = Ways(self.model, self.hosts, self.machine.owned, self._macs_of)
@@ -388,11 +387,9 @@ class Lab:
 
     async def boot_kernels(self, names: Iterable[str]) -> None:
         """Boot those of these hosts that are kernels of their own. Raises LabError."""
-        if hosts := [host for name in names if isinstance(host := self.hosts[name], KernelHost)]:
-            self.progress(f"booting {counted(len(hosts), 'kernel')}")
-            if self.kernels is None:
-                socket = self.directory.kernel_socket if self._claimed else None
-                self.kernels = await self.parts.start_own("kernels", kernel_hosts(socket, self.files))
+        if hosts := kernels_among(self.hosts[name] for name in names):
+            part = kernel_hosts(self.directory.kernel_socket, self.files, self.progress)
+            self.kernels = self.kernels or await self.parts.start_own("kernels", part)
             await self.kernels.boot(hosts)
 
     def _readiness(self) -> Readiness:
@@ -442,8 +439,6 @@ class Lab:
         self._on_failure = handler
         if self.failure:
             handler()
-
-    # state
 
     @property
     def world(self) -> World:
