@@ -186,7 +186,7 @@ def test_page_keeps_nobody_out(page: Page, url: str, path: str) -> None:
     page.wait_for_function("document.querySelectorAll('canvas, svg, table, label, p, div').length > 10")
     for width, height in WIDTHS:
         page.set_viewport_size({"width": width, "height": height})
-        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+        page.wait_for_function("document.documentElement.scrollWidth <= innerWidth")
     for colours in ("light", "dark"):
         page.emulate_media(color_scheme=colours)
         page.wait_for_function(f"document.body.classList.contains('body--{colours}')")

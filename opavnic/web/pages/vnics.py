@@ -30,8 +30,10 @@ def vnics_page(watch: Watch) -> Look:
                 "name": f"{host.name}/{vnic.interface}",
                 "vesw": visible(vnic.vesw_text),
                 "state": vnic.state,
-                "tx": rounded_rate(paces["tx_bytes"]),
-                "rx": rounded_rate(paces["rx_bytes"]),
+                "tx": paces["tx_bytes"],  # a column sorts by its numbers
+                "tx_text": rounded_rate(paces["tx_bytes"]),
+                "rx": paces["rx_bytes"],
+                "rx_text": rounded_rate(paces["rx_bytes"]),
                 "drops": vnic.drops,
                 "target": f"/vnic/{quote(host.name, safe='')}/{quote(vnic.interface, safe='')}",
             }
@@ -57,6 +59,10 @@ def vnics_page(watch: Watch) -> Look:
         "body-cell-name",
         '<q-td :props="props"><a :href="props.row.target" class="link">{{ props.value }}</a></q-td>',
     )
+    for column in ("tx", "rx"):
+        shown.add_slot(
+            f"body-cell-{column}", f'<q-td :props="props">{{{{ props.row.{column}_text }}}}</q-td>'
+        )
     rows_of.append(shown)
     return look
 

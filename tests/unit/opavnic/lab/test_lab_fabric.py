@@ -220,8 +220,8 @@ def test_queue_of_a_link_is_a_size_or_a_time_whatever_the_other_links_have() -> 
         ),
         (
             EXPLICIT,
-            ("left: {ports: 8}", "left: {ports: 8, guid: 0x0011750101000000}"),
-            r"fabric.topology: node 'left': GUID 0x0011750101000000 belongs to 'em'",
+            ("left: {ports: 8}, right: {}", "left: {ports: 8, guid: 0x5}, right: {guid: 0x5}"),
+            r"switches.right: node 'right': GUID 0x0+5 is already that of 'left'",
         ),
         (
             LINK,
@@ -393,6 +393,7 @@ def test_every_lab_of_the_page_about_fabrics_is_right_and_names_every_key_and_fa
     labs = re.findall(r"^```yaml\n(.*?)^```", page, flags=re.M | re.S)
     assert [parse_lab(text, "fabric.md").name for text in labs] == [
         "shaped",
+        "placed",
         "racks",
         "numbered",
         "rails",
