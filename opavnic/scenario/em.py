@@ -67,8 +67,9 @@ class ScenarioEm:
 
     @property
     def events(self) -> list[EmEvent]:
-        """What the manager has written down, oldest first; of several, the master."""
-        return list(map(EmEvent.of, self.service.store.events(limit=EVENTS_KEPT)))
+        """What the manager has written down, oldest first; of several, the master. Nothing of one halted for good."""
+        store = self.service.store
+        return [] if store.is_closed else list(map(EmEvent.of, store.events(limit=EVENTS_KEPT)))
 
     # --- life ----------------------------------------------------------------------------------------------
 

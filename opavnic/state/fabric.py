@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
 from opavnic.base.state import BYTES, PACKETS, Counter, StateModel
+
+_TWO_NUMBERS = {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2}
+"""A position in OpenAPI: generators of clients refuse a list without `items`, which pydantic gives a tuple."""
 
 
 class FaultStatus(StateModel):
@@ -123,5 +126,7 @@ class TopologyState(StateModel):
     """A cycle of channels that wait for each other; empty: there is none."""
     lids: dict[str, int]
     """By HFI port."""
-    positions: dict[str, tuple[float, float]] = Field(default_factory=dict)
+    positions: dict[str, Annotated[tuple[float, float], WithJsonSchema(_TWO_NUMBERS)]] = Field(
+        default_factory=dict
+    )
     """Where the lab file has nodes drawn: to the right and down, in any unit; by name."""

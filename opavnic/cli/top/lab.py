@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 from hfi_sim.base.errors import HfiSimError, WireError
 from hfi_sim.wire.captures import CaptureReader
 from opavnic.lab.file.errors import LabError
-from opavnic.lab.ownership.client import LabClient
+from opavnic.lab.ownership.client import LabClient, Model
 from opavnic.lab.ownership.runtime import running_lab
 from opavnic.observe import rate_tables
 from opavnic.observe.capture_copy import NUMBER_HEADER
@@ -60,19 +60,21 @@ class TopLab:
 
     def rates(self) -> Rates:
         """Return the rates since the look before."""
-        journal = self._journal
+        journal, state = self._journal, self._read(LabState, "/status")
+        if state.pid != journal.pid:
+            raise LabError(f"lab {journal.lab} has ended; another one of that name runs (pid {state.pid})")
+        self._vesws = {f"{host.name}/{vnic.interface}": vnic.vesw_id for host, vnic in state.vnics()}
+        return self._meter.take(state)
+
+    def _read(self, model: type[Model], path: str) -> Model:
         try:
-            state = self._client.read(LabState, "/status")
+            return self._client.read(model, path)
         except LabError as error:
             if self._directory.running and not isinstance(
                 error.__cause__, ConnectionError | FileNotFoundError
             ):
                 raise
-            raise LabError(f"lab {journal.lab} has ended") from error
-        if state.pid != journal.pid:
-            raise LabError(f"lab {journal.lab} has ended; another one of that name runs (pid {state.pid})")
-        self._vesws = {f"{host.name}/{vnic.interface}": vnic.vesw_id for host, vnic in state.vnics()}
-        return self._meter.take(state)
+            raise LabError(f"lab {self._journal.lab} has ended") from error
 
     def look(self, *, flows_of: str = "", lanes_of: str = "") -> Look:
         """Return the rates, the faults that are set, and one thing more closely.
@@ -80,7 +82,7 @@ class TopLab:
         Args:  flows_of: a VNIC, `host/interface`; its flows are counted from the first look on, until a look without.
                lanes_of: a link.
         """
-        found, faults = self.rates(), self._client.read(FaultsSet, "/faults")
+        found, faults = self.rates(), self._read(FaultsSet, "/faults")
         wanted = flows_of or lanes_of
         try:
             if wanted != self._wanted:

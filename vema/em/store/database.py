@@ -88,6 +88,8 @@ class Store:
         """Readings of counters kept for each vport."""
         self._file: os.stat_result | None = None
         """Identifies the file; None for `:memory:`."""
+        self.is_closed = False
+        """It has nothing to read any more."""
         on_disk = str(path) != IN_MEMORY
         if on_disk:
             make_private_file(path)
@@ -127,6 +129,7 @@ class Store:
 
     def close(self) -> None:
         """Close the database. May be called twice."""
+        self.is_closed = True
         with contextlib.suppress(sqlite3.Error):  # committed data is safe in the WAL
             self._db.close()
 
