@@ -85,8 +85,15 @@ class Forked(subprocess.Popen[str]):
         for theirs, ours in ((to, to_w), (out, out_r), (err, err_r)):
             if theirs >= 0 and ours >= 0:
                 os.close(theirs)
-        self.pid = int(os.read(self._told, 20))
+        self.pid = int(self._next_line())
         self._child_created = True
+
+    def _next_line(self) -> bytes:
+        """Return what is told next; a command that ends at once may have told its exit code already."""
+        line = b""
+        while not line.endswith(b"\n") and (byte := os.read(self._told, 1)):
+            line += byte
+        return line
 
     def _internal_poll(self, *_: Any, **__: Any) -> int | None:
         if self.returncode is None and select.select([self._told], [], [], 0)[0]:
@@ -97,7 +104,7 @@ class Forked(subprocess.Popen[str]):
         """Return what waitpid(2) does, its flags included."""
         if flags & os.WNOHANG and not select.select([self._told], [], [], 0)[0]:
             return 0, 0
-        self.returncode = int(os.read(self._told, 20) or -signal.SIGKILL)
+        self.returncode = int(self._next_line() or -signal.SIGKILL)
         os.close(self._told)
         return self.pid, 0
 
@@ -202,7 +209,7 @@ def _serve(requests: socket.socket) -> None:
                     ):
                         os.close(fd)
                     _become(json.loads(request), files[:3])
-                os.write(files[3], f"{pid} ".encode())
+                os.write(files[3], f"{pid}\n".encode())
                 for fd in files[:3]:
                     os.close(fd)
                 process = os.pidfd_open(pid)
