@@ -151,11 +151,11 @@ class NativeDatapath:
 
     def _adopt(self, vnics: VnicPort) -> None:
         """Take over the netdevs of new adapters of a port, let go of those that are gone."""
-        present = vnics.adapters.values()
+        present = set(vnics.adapters.values())
         for adapter in list(self._carried.get(vnics, ())):
             if adapter not in present or not _can_be_carried(adapter.netdev):
                 self._release(adapter)
-        for adapter in vnics.adapters.values():
+        for adapter in vnics.adapters.values():  # in their order
             if adapter not in self._index and _can_be_carried(adapter.netdev):
                 self._take_over(adapter, vnics)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -101,7 +101,7 @@ class Kernels(RunningPart):
         if (task := self._setups.pop(host, None)) is not None:
             task.cancel()
 
-    async def end(self, names: Iterable[str]) -> None:
+    async def end(self, names: Collection[str]) -> None:
         """End the kernels of hosts for good, and wait until no process of them is left."""
         drivers = [driver for name in names if (driver := self._drivers.pop(name, None)) is not None]
         for name in names:
