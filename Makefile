@@ -94,7 +94,7 @@ host-tools:
 	@sh tools/install-packages.sh $(HOST_TOOLS)
 	@sh tools/unpack-packages.sh $(DAEMONS) $(DAEMON_FILES)
 
-# Files of the longest tests come first, as they are collected: the short ones at the end keep the workers even.
+# tests/conftest.py orders the files: what waits beside what computes, those of many tests first.
 ONE_BY_ONE := $(BIN)/python -m pytest
 PYTEST := $(ONE_BY_ONE) -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 QUICK  := -m 'not slow and not long and not chaos'

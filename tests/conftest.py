@@ -55,11 +55,30 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what lies in e2e/ as such."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark what lies in e2e/ as such, and give parallel workers files of both kinds at any time."""
     for item in items:
         if E2E in item.path.parents:
             item.add_marker(pytest.mark.e2e)
+    if hasattr(config, "workerinput"):
+        items[:] = _spread(items)
+
+
+def _spread(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Return the tests with the files of e2e/ spread evenly among the others, those with many tests first.
+
+    The tests of e2e/ wait more than they compute, the others compute: beside each other they fill the processors. Short
+    files at the end keep the workers even.
+    """
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    order: list[tuple[float, Path]] = []
+    for waits in (True, False):
+        kind = [path for path in files if (E2E in path.parents) is waits]
+        kind.sort(key=lambda path: -len(files[path]))
+        order += [(place / len(kind), path) for place, path in enumerate(kind)]
+    return [item for _, path in sorted(order) for item in files[path]]
 
 
 @pytest.fixture(scope="session", autouse=True)
