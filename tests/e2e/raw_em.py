@@ -16,11 +16,10 @@ from vema.attributes.attr_id import AttrId
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.iface_macs import IfaceMacs
 from vema.attributes.notice import Notice
-from vema.attributes.traps import TRAP_WINDOW_MS, notice_of
+from vema.attributes.traps import notice_of
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.em.core.messages import build_request, read_response
 
-WINDOW_S = TRAP_WINDOW_MS / 1000
 PATIENCE_S = 60.0
 """How long anything may take on a machine that is busy."""
 
@@ -33,7 +32,6 @@ class RawEm:
         """Of the agent."""
         self.traps: list[Notice] = []
         """Not yet taken."""
-        self.last_trap_at = -WINDOW_S
         self._reader = reader
         self._writer = writer
         self._waiting: dict[int, asyncio.Future[MadMessage]] = {}
@@ -64,7 +62,6 @@ class RawEm:
                 if header is not None and header.method == Method.TRAP:
                     assert message.lid == self.lid
                     self.traps.append(notice_of(message.mad))
-                    self.last_trap_at = asyncio.get_running_loop().time()
                     self._trap_came.set()
                 else:
                     self._waiting.pop(header.tid if header is not None else 0).set_result(message)
@@ -132,13 +129,6 @@ class RawEm:
         for _ in range(10):
             await asyncio.sleep(0)
         await self.get(AttrId.CLASS_PORT_INFO)
-
-    async def new_window(self) -> None:
-        """Return when the rate limit has forgotten the traps so far."""
-        loop = asyncio.get_running_loop()
-        passed = asyncio.Event()
-        loop.call_at(self.last_trap_at + WINDOW_S, passed.set)
-        await asyncio.wait_for(passed.wait(), 2 * WINDOW_S)
 
 
 def text(mac: MacAddr) -> str:
