@@ -10,7 +10,7 @@ import os
 import signal
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,8 @@ from opavnic.lab.run.lab import Lab
 from opavnic.state.removed import Removed
 
 NAME = f"ended-{os.getpid()}"
+BLUE, RED = f"b{os.getpid()}", f"r{os.getpid()}"
+"""Virtual switches, after which interfaces on the machine are named, beside those of other tests."""
 
 
 @pytest.fixture(autouse=True)
@@ -33,13 +35,22 @@ def _own_runtime_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     monkeypatch.setenv("OPAVNIC_RUNTIME_DIR", str(tmp_path / "run"))
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _nothing_else_to_look_through() -> Iterator[None]:
+    """Spare the collections of these tests what others have left in memory: it is the larger part."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 def make_lab() -> Lab:
     model = {
         "name": NAME,
         "hosts": {"h1": {}, "h2": {}, "here": {"netns": "host"}, "n1": {}},
         "vesws": [
-            {"id": 2, "name": "blue", "subnet": "10.9.2.0/24", "members": ["h1", "h2", "here", "n1"]},
-            {"id": 3, "name": "red", "members": ["h1", "here"]},
+            {"id": 2, "name": BLUE, "subnet": "10.9.2.0/24", "members": ["h1", "h2", "here", "n1"]},
+            {"id": 3, "name": RED, "members": ["h1", "here"]},
         ],
         "apps": [{"kind": "ejfat-lb", "host": "n1"}],
         "faults": [{"kind": "loss", "on": "h1", "count": 1}],
@@ -63,9 +74,9 @@ def threads() -> set[str]:
 
 
 def left_on_the_machine() -> tuple[list[str], list[str]]:
-    """Return namespaces and interfaces as this lab names them: other tests run beside, with interfaces of their own."""
+    """Return namespaces and interfaces as this lab names them."""
     names = sorted(path.name for path in NETNS_DIR.glob(f"opavnic-{NAME}-*"))
-    return names, sorted(name for name in os.listdir("/sys/class/net") if name.endswith(("blue", "red")))
+    return names, sorted(name for name in os.listdir("/sys/class/net") if name.endswith((BLUE, RED)))
 
 
 STAGES = {
