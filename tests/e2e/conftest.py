@@ -18,7 +18,7 @@ from program import run_program
 if TYPE_CHECKING:
     import subprocess
 
-    from playwright.sync_api import Browser
+    from playwright.sync_api import BrowserContext
 
 PROGRAMS = ("ip", "ping", "tcpdump")
 
@@ -39,7 +39,7 @@ def namespace(_permitted: None) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
+def browser() -> Iterator[BrowserContext]:
     """Debian's Chromium without a window."""
     with chromium() as browser:
         yield browser

@@ -27,7 +27,7 @@ from opavnic_bench.web.memory_lab import memory_lab
 from program import run_program, started
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Locator, Page
+    from playwright.sync_api import BrowserContext, Locator, Page
 
 ROOT = Path(__file__).parents[2]
 PICTURES = Path(os.environ.get("OPAVNIC_PICTURES", ROOT / "build" / "pictures"))
@@ -189,7 +189,7 @@ def drawn(page: Page, *words: str) -> None:
         )
 
 
-def test_two_hosts_with_traffic(browser: Browser, lab: Callable[[Path, str], PicturedLab]) -> None:
+def test_two_hosts_with_traffic(browser: BrowserContext, lab: Callable[[Path, str], PicturedLab]) -> None:
     two = lab(ROOT / "examples" / "two-hosts.yaml", "two-hosts")
     ping = ("exec", "h1", "--", "ping", "-q", "-f", "-l", "50", "-s", "1400", "10.9.2.2")
     with opened(browser, two.url, "two-hosts") as page, two.meanwhile(*ping):
@@ -201,7 +201,7 @@ def test_two_hosts_with_traffic(browser: Browser, lab: Callable[[Path, str], Pic
 
 
 def test_fat_tree_with_a_cut_link_and_a_hot_spot(
-    browser: Browser, lab: Callable[[Path, str], PicturedLab], tmp_path: Path
+    browser: BrowserContext, lab: Callable[[Path, str], PicturedLab], tmp_path: Path
 ) -> None:
     (tmp_path / "lab.yaml").write_text(FAT_TREE)
     tree = lab(tmp_path / "lab.yaml", "fat-tree")
@@ -254,16 +254,17 @@ def test_failover_of_the_ethernet_manager(tmp_path: Path) -> None:
     place_of("em-failover.svg").write_text(sequence_svg(shown), encoding="utf-8")
 
 
-def test_report_of_a_scenario_that_fails(browser: Browser, tmp_path: Path) -> None:
+def test_report_of_a_scenario_that_fails(browser: BrowserContext, tmp_path: Path) -> None:
     (report,) = scenario_files(tmp_path, FAILING, "--fabric-report").glob("*.html")
-    page = browser.new_context(viewport={"width": 1200, "height": 900}).new_page()
+    page = browser.new_page()
+    page.set_viewport_size({"width": 1200, "height": 900})
     page.goto(report.as_uri())
     page.evaluate(_UP_TO_MADS)
     take(page, "report", width=1000)
 
 
 def test_fabric_vnic_and_timeline(
-    browser: Browser, lab: Callable[[Path, str], PicturedLab], tmp_path: Path
+    browser: BrowserContext, lab: Callable[[Path, str], PicturedLab], tmp_path: Path
 ) -> None:
     (tmp_path / "lab.yaml").write_text(FABRIC)
     clos = lab(tmp_path / "lab.yaml", "clos")
@@ -308,7 +309,9 @@ def test_fabric_vnic_and_timeline(
 @pytest.mark.parametrize(
     ("example", "picture"), [("lnet-bonding", "web-lnet"), ("lnet-multi-rail", "web-multi-rail")]
 )
-def test_lnet(browser: Browser, lab: Callable[[Path, str], PicturedLab], example: str, picture: str) -> None:
+def test_lnet(
+    browser: BrowserContext, lab: Callable[[Path, str], PicturedLab], example: str, picture: str
+) -> None:
     nodes = lab(ROOT / "examples" / f"{example}.yaml", example)
     with opened(browser, nodes.url, example) as page:
         page.get_by_role("link", name="LNet").click()
@@ -319,7 +322,9 @@ def test_lnet(browser: Browser, lab: Callable[[Path, str], PicturedLab], example
         take(page, picture)
 
 
-def test_load_balancer(browser: Browser, lab: Callable[[Path, str], PicturedLab], tmp_path: Path) -> None:
+def test_load_balancer(
+    browser: BrowserContext, lab: Callable[[Path, str], PicturedLab], tmp_path: Path
+) -> None:
     daq = lab(ROOT / "examples" / "ejfat.yaml", "ejfat")
     uri = json.loads(daq.run("status", "--json"))["apps"][0]["uri"]
     (tmp_path / "data").write_bytes(os.urandom(20_000_000))
@@ -350,7 +355,7 @@ def test_load_balancer(browser: Browser, lab: Callable[[Path, str], PicturedLab]
         take(page, "web-load-balancer", runtime=tmp_path / "run")
 
 
-def test_two_hundred_hosts(browser: Browser) -> None:
+def test_two_hundred_hosts(browser: BrowserContext) -> None:
     vesw = {"id": 2, "name": "blue", "pkey": 0x8002, "subnet": "10.9.0.0/16", "members": "all"}
     many = {
         "name": "many",

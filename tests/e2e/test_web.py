@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from e2e.web_view import CHROMIUM, PATIENCE_MS, barriers, go, opened, web_view
+from e2e.web_view import CHROMIUM, COLOUR_RULES, PATIENCE_MS, WINDOW, barriers, go, opened, web_view
 from permission import require
 from processes import child
 from program import run_program
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import BrowserContext, Page, ViewportSize
 
 LAB = """
 name: web
@@ -58,11 +58,20 @@ def url(program: Program, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield url
 
 
+@pytest.fixture(scope="module")
+def tab(url: str, browser: BrowserContext) -> Iterator[Page]:
+    """A tab in which the view is open."""
+    with opened(browser, url, "web") as tab:
+        yield tab
+
+
 @pytest.fixture
-def page(url: str, browser: Browser) -> Iterator[Page]:
-    """The page of the fabric."""
-    with opened(browser, url, "web") as page:
-        yield page
+def page(tab: Page, url: str) -> Page:
+    """The page of the fabric, just opened."""
+    tab.set_viewport_size(WINDOW)
+    tab.emulate_media(color_scheme="null")
+    go(tab, url, "/", "web")
+    return tab
 
 
 def choose(page: Page, name: str) -> None:
@@ -147,7 +156,7 @@ def test_packet_is_followed_hop_by_hop_with_its_header(page: Page, url: str) -> 
     page.get_by_role("button", name="Show the next packets").click()
     page.get_by_text("nonsense").last.wait_for()
     page.get_by_label("Match").fill("l4=ethernet")
-    ping = ["ip", "netns", "exec", "opavnic-web-h1", "ping", "-q", "-i", "0.1", "10.9.2.2"]
+    ping = ["ip", "netns", "exec", "opavnic-web-h1", "ping", "-q", "-i", "0.02", "10.9.2.2"]
     with child(ping, stdout=subprocess.DEVNULL):
         page.get_by_role("button", name="Show the next packets").click()
         page.get_by_role("button", name="h1 → h2: sc 0 vesw 2").first.click()
@@ -175,22 +184,22 @@ def test_mads_of_a_change_are_a_sequence_that_leads_to_their_fields(
     assert barriers(page) == []
 
 
-WIDTHS = ((1400, 900), (390, 844), (3840, 2160))
+SIZES: tuple[ViewportSize, ...] = (WINDOW, {"width": 390, "height": 844}, {"width": 3840, "height": 2160})
 """Pixels of a window, a phone and a large screen."""
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_page_keeps_nobody_out(page: Page, url: str, path: str) -> None:
+def test_page_keeps_nobody_out(tab: Page, url: str, path: str) -> None:
     """axe-core finds nothing serious, light and dark, and nothing is beside the window."""
-    go(page, url, path, "web")
-    page.wait_for_function("document.querySelectorAll('canvas, svg, table, label, p, div').length > 10")
-    for width, height in WIDTHS:
-        page.set_viewport_size({"width": width, "height": height})
-        page.wait_for_function("document.documentElement.scrollWidth <= innerWidth")
-    for colours in ("light", "dark"):
-        page.emulate_media(color_scheme=colours)
-        page.wait_for_function(f"document.body.classList.contains('body--{colours}')")
-        assert barriers(page) == []
+    go(tab, url, path, "web")
+    tab.wait_for_function("document.querySelectorAll('canvas, svg, table, label, p, div').length > 10")
+    for size in SIZES:
+        tab.set_viewport_size(size)
+        tab.wait_for_function("document.documentElement.scrollWidth <= innerWidth")
+    for colours, rules in (("light", ()), ("dark", COLOUR_RULES)):
+        tab.emulate_media(color_scheme=colours)
+        tab.wait_for_function(f"document.body.classList.contains('body--{colours}')")
+        assert barriers(tab, *rules) == []
 
 
 def test_colours_that_a_person_chooses_are_those_of_the_next_page_too(page: Page, url: str) -> None:
@@ -198,8 +207,9 @@ def test_colours_that_a_person_chooses_are_those_of_the_next_page_too(page: Page
         page.get_by_role("button", name=f"Colours: {chosen}").click()
     page.wait_for_function("document.cookie.includes('opavnic-colours=dark')")
     go(page, url, "/vnics", "web")
-    page.get_by_role("button", name="Colours: dark").wait_for()
     page.wait_for_function("document.body.classList.contains('body--dark')")
+    page.get_by_role("button", name="Colours: dark").click()
+    page.wait_for_function("document.cookie.includes('opavnic-colours=system')")
 
 
 def test_node_that_is_clicked_is_chosen(page: Page) -> None:
@@ -232,7 +242,7 @@ def test_timeline_says_at_the_keyboard_what_was_so_when_a_link_was_cut(
 
 
 def test_page_behind_another_tab_asks_for_nothing_until_it_is_seen_again(
-    page: Page, browser: Browser, url: str, program: Program
+    page: Page, browser: BrowserContext, url: str, program: Program
 ) -> None:
     hide = """hidden => {
         Object.defineProperty(document, 'hidden', {get: () => hidden, configurable: true});

@@ -19,7 +19,7 @@ from permission import require
 from program import run_program
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import BrowserContext, Page
 
 LAB = """
 name: hard
@@ -75,26 +75,32 @@ def url(run: Run, directory: Path) -> Iterator[str]:
         yield url
 
 
-def test_names_are_text_whatever_they_say(browser: Browser, url: str, run: Run, directory: Path) -> None:
+@pytest.fixture(scope="module")
+def page(url: str, browser: BrowserContext) -> Iterator[Page]:
+    """A tab in which the view is open."""
+    with opened(browser, url, "hard") as page:
+        yield page
+
+
+def test_names_are_text_whatever_they_say(page: Page, url: str, run: Run, directory: Path) -> None:
     own = {"id": 2, "name": "blue", "pkey": 0x8001, "members": ["h1", "h2"]}
     vesws = [own, *({**own, "id": number, "name": name} for number, name in NAMES.items())]
     (directory / "em.yaml").write_text(yaml.safe_dump({"vesws": vesws}))
     run("em", "apply", directory / "em.yaml")
     assert "10.6.6.6" not in run("exec", "h2", "--", "cat", "/etc/hosts")
-    with opened(browser, url, "hard") as page:
-        for path in PAGES:
-            go(page, url, path, "hard")
-            if path == "/vnics":
-                for name in SHOWN.values():
-                    page.get_by_role("cell", name=name, exact=True).first.wait_for()
-            if path == "/":
-                page.get_by_role("combobox", name="Virtual switch").click()
-                page.get_by_role("option", name=SHOWN[20], exact=True).click()
-                page.get_by_label("Set a fault").fill("loss on <b>nobody</b> 10%")
-                page.get_by_label("Set a fault").press("Enter")
-                page.get_by_text("<b>nobody</b>").last.wait_for()
-            assert page.evaluate("window.harmed") is None, path
-            assert "\u202e" not in page.inner_text("body")
+    for path in PAGES:
+        go(page, url, path, "hard")
+        if path == "/vnics":
+            for name in SHOWN.values():
+                page.get_by_role("cell", name=name, exact=True).first.wait_for()
+        if path == "/":
+            page.get_by_role("combobox", name="Virtual switch").click()
+            page.get_by_role("option", name=SHOWN[20], exact=True).click()
+            page.get_by_label("Set a fault").fill("loss on <b>nobody</b> 10%")
+            page.get_by_label("Set a fault").press("Enter")
+            page.get_by_text("<b>nobody</b>").last.wait_for()
+        assert page.evaluate("window.harmed") is None, path
+        assert "\u202e" not in page.inner_text("body")
 
 
 @contextlib.contextmanager
@@ -122,7 +128,7 @@ def other_site(body: str) -> Iterator[str]:
 
 @pytest.mark.parametrize("name", ["127.0.0.1", "localhost"])
 def test_page_of_somebody_else_gets_nothing_and_its_link_with_the_token_leads_in(
-    browser: Browser, url: str, name: str
+    page: Page, url: str, name: str
 ) -> None:
     ours = url.split("/?")[0]
     attacks = f"""<!doctype html><a href="{url}">the lab</a><script>
@@ -136,8 +142,7 @@ def test_page_of_somebody_else_gets_nothing_and_its_link_with_the_token_leads_in
         s.onopen = () => done("open"); s.onerror = () => done("refused") }}),
     ])</script>"""  # noqa: E501 - a script
     statuses: dict[str, int] = {}
-    with opened(browser, url, "hard") as page, other_site(attacks) as place:
-        other = page.context.new_page()
+    with other_site(attacks) as place, contextlib.closing(page.context.new_page()) as other:
         other.on("response", lambda answer: statuses.setdefault(answer.url.split("?")[0], answer.status))
         other.goto(place.replace("127.0.0.1", name))
         read, _, image, socket = other.evaluate("window.got")
@@ -149,9 +154,10 @@ def test_page_of_somebody_else_gets_nothing_and_its_link_with_the_token_leads_in
 
 
 def test_two_tabs_say_that_the_lab_has_ended_and_show_the_one_that_follows(
-    browser: Browser, url: str, run: Run, directory: Path
+    page: Page, browser: BrowserContext, url: str, run: Run, directory: Path
 ) -> None:
-    with opened(browser, url, "hard") as page, opened(browser, url, "hard") as other:
+    go(page, url, "/", "hard")
+    with opened(browser, url, "hard") as other:
         go(other, url, "/timeline", "hard")
         other.get_by_role("cell", name="vport-configured h2:1 vport 1").first.wait_for()
         run("down")

@@ -18,7 +18,7 @@ from processes import child
 from program import run_program
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import BrowserContext, Page
 
 LAB = """
 name: parts
@@ -68,14 +68,15 @@ def url(run: Run, environment: dict[str, str]) -> Iterator[str]:
         yield url
 
 
-@pytest.fixture
-def page(url: str, browser: Browser) -> Iterator[Page]:
-    """The page of the fabric."""
+@pytest.fixture(scope="module")
+def page(url: str, browser: BrowserContext) -> Iterator[Page]:
+    """A tab in which the view is open."""
     with opened(browser, url, "parts") as page:
         yield page
 
 
-def test_lnet_page_follows_messages_and_a_cut_cable(page: Page, run: Run) -> None:
+def test_lnet_page_follows_messages_and_a_cut_cable(page: Page, url: str, run: Run) -> None:
+    go(page, url, "/", "parts")
     page.get_by_role("link", name="LNet").click()
     page.get_by_role("heading", name="Network interfaces").wait_for()
     wait_for_cell(page, "Network interfaces", "a/ib1", "NID", "10.1.1.1@o2ib")
@@ -115,6 +116,7 @@ def test_load_balancer_page_shows_a_worker_as_it_comes_and_its_events(
 
 
 def test_lab_without_a_fabric_manager_has_no_page_of_it(page: Page, url: str) -> None:
+    go(page, url, "/", "parts")
     page.get_by_role("link", name="Load balancer").wait_for()
     assert page.get_by_role("link", name="Fabric manager").count() == 0
     go(page, url, "/part/fm", "parts")

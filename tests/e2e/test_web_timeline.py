@@ -11,7 +11,7 @@ from opavnic.observe.html_page import page as html_page
 from opavnic.observe.timeline import KEPT, Mark, Rate, timeline_data, timeline_html
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import BrowserContext, Page
 
 ELEMENT = "document.querySelector('opavnic-timeline')"
 HARM = "</script><img src=x onerror=window.harmed=1>"
@@ -32,9 +32,9 @@ def marks(count: int, links: int) -> list[Mark]:
 
 
 @pytest.fixture
-def page(browser: Browser) -> Page:
+def page(browser: BrowserContext) -> Page:
     """A page with many changes."""
-    found = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
+    found = browser.new_page()
     data = timeline_data(marks(KEPT, 400), {"MADs": Rate("MADs/s", [(0.0, 1.0), (9000.0, 3.0)])}, float(KEPT))
     found.set_content(html_page("x", timeline_html(data)))
     found.get_by_text("UTC, now").wait_for()

@@ -17,10 +17,14 @@ from permission import require
 from program import Forked
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import BrowserContext, Page, ViewportSize
 
 CHROMIUM = "chromium"
 PATIENCE_MS = 60_000
+WINDOW: ViewportSize = {"width": 1400, "height": 900}
+"""Pixels of a window."""
+COLOUR_RULES = ("color-contrast", "link-in-text-block")
+"""Of axe-core: those on which the colours of a page have a bearing."""
 
 
 @contextlib.contextmanager
@@ -38,7 +42,7 @@ def web_view(runtime: Path) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def chromium() -> Iterator[Browser]:
+def chromium() -> Iterator[BrowserContext]:
     """Have a browser; skips the test where there is none, or none can be driven."""
     require([CHROMIUM])
     playwright = pytest.importorskip("playwright.sync_api")
@@ -46,23 +50,25 @@ def chromium() -> Iterator[Browser]:
         browser = started.chromium.launch(
             executable_path=shutil.which(CHROMIUM), args=["--no-sandbox", "--disable-gpu"]
         )
-        yield browser
+        yield browser.new_context(viewport=WINDOW)
         browser.close()
 
 
 @contextlib.contextmanager
-def opened(browser: Browser, url: str, lab: str) -> Iterator[Page]:
-    """Open the page of the fabric; whatever goes wrong in the browser fails the test."""
+def opened(browser: BrowserContext, url: str, lab: str) -> Iterator[Page]:
+    """Open the page of the fabric in a tab; whatever goes wrong in the browser fails the test.
+
+    The first page of a tab costs five times as much as the next, which finds all scripts compiled.
+    """
     wrong: list[str] = []
-    context = browser.new_context(viewport={"width": 1400, "height": 900})
-    page = context.new_page()
+    page = browser.new_page()
     page.set_default_timeout(PATIENCE_MS)
     page.on("pageerror", lambda error: wrong.append(str(error)))
     page.on("request", lambda request: _elsewhere(request.url, url, wrong))
     page.goto(url)
     page.get_by_test_id("lab").get_by_text(lab).wait_for()
     yield page
-    context.close()
+    page.close()
     assert wrong == []
 
 
@@ -78,12 +84,16 @@ def go(page: Page, url: str, path: str, lab: str) -> None:
     page.get_by_test_id("lab").get_by_text(lab).wait_for()
 
 
-def barriers(page: Page) -> list[str]:
-    """Return what axe-core finds that keeps somebody out: names, roles, contrast, order of headings, landmarks."""
+def barriers(page: Page, *rules: str) -> list[str]:
+    """Return what axe-core finds that keeps somebody out: names, roles, contrast, order of headings, landmarks.
+
+    Args:  rules: look for these only; none: all.
+    """
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    options = {"resultTypes": ["violations"], **({"runOnly": rules} if rules else {})}
     return [
         f"{violation['impact']} {violation['id']}: {node['html'][:200]} {node['failureSummary'][:300]}"
-        for violation in axe.run(page).response["violations"]
+        for violation in axe.run(page, options=options).response["violations"]
         if violation["impact"] in ("serious", "critical")
         for node in violation["nodes"]
     ]
