@@ -8,7 +8,9 @@ What it does not do again is to start Python and to import, most of what a short
 from __future__ import annotations
 
 import atexit
+import codecs
 import contextlib
+import ctypes
 import gc
 import importlib
 import json
@@ -31,7 +33,7 @@ from typing import Any, Final, NoReturn
 
 import pytest
 
-from hfi_sim.netdev.namespace import Libc
+from hfi_sim.netdev.namespace import CLONE_NEWNS, Libc
 
 COMMAND: Final = (sys.executable, "-m", "opavnic.cli.main")
 """The command as an interpreter of its own."""
@@ -39,13 +41,15 @@ _PACKAGES: Final = ("hfi_sim", "vema", "opavnic", "ejfat", "lnet")
 _LEFT_OUT: Final = ("opavnic.pytest_plugin", "opavnic.testing", "opavnic.web", "opavnic.observe.opa_scapy")
 """What no command imports; and what costs much and few commands need."""
 _LARGEST: Final = 1 << 20
+_PR_SET_DUMPABLE: Final = 4
 
 
 class Forked(subprocess.Popen[str]):
     """A command that runs, text on its pipes, as `subprocess.Popen` has one.
 
-    Args:  namespaces: paths of those to start in. ignored: signals that it finds ignored. module: what to
-           run in place of the program, as `python -m` does.
+    Args:  namespaces: paths of those to start in. ignored: signals that it finds ignored. user: the number of whom
+           it runs for, without privilege; 0: for root. mounts: a script of the shell, run before in a mount namespace
+           that the command then has for itself. module: what to run in place of the program, as `python -m` does.
     """
 
     def __init__(
@@ -54,6 +58,8 @@ class Forked(subprocess.Popen[str]):
         *,
         namespaces: Sequence[Path] = (),
         ignored: Sequence[signal.Signals] = (),
+        user: int = 0,
+        mounts: str = "",
         module: str = COMMAND[-1],
         **options: Any,
     ) -> None:
@@ -61,6 +67,8 @@ class Forked(subprocess.Popen[str]):
         self._request = {
             "namespaces": list(map(str, namespaces)),
             "ignored": list(ignored),
+            "user": user,
+            "mounts": mounts,
             "session": session,
             "files": resource.getrlimit(resource.RLIMIT_NOFILE),
             "module": module,
@@ -135,18 +143,17 @@ def run_pytest(directory: Path, *options: str | Path, timeout: float = 240) -> p
 
 def run_program(
     arguments: Sequence[str | Path],
-    environment: Mapping[str, str],
+    env: Mapping[str, str],
     *,
-    namespaces: Sequence[Path] = (),
     timeout: float = 60,
+    **options: Any,
 ) -> subprocess.CompletedProcess[str]:
     """Run a command of the program, as `subprocess.run` does with `capture_output` and `text`.
 
+    Args:    options: of `Forked`.
     Raises:  subprocess.TimeoutExpired: it has not ended in so many seconds; it has been killed.
     """
-    return _to_its_end(
-        Forked(arguments, namespaces=namespaces, env=environment, stdout=-1, stderr=-1), timeout
-    )
+    return _to_its_end(Forked(arguments, env=env, stdout=-1, stderr=-1, **options), timeout)
 
 
 def _to_its_end(command: Forked, timeout: float) -> subprocess.CompletedProcess[str]:
@@ -223,6 +230,7 @@ def _import_all() -> None:
     for name in _modules(_PACKAGES):
         with contextlib.suppress(ModuleNotFoundError):
             importlib.import_module(name)
+    codecs.lookup("ascii")  # imports a module, too; Python may be where only root can read
     gc.collect()
     gc.freeze()
     gc.enable()
@@ -249,6 +257,12 @@ def _become(request: dict[str, Any], files: Sequence[int]) -> NoReturn:
         for path in request["namespaces"]:
             with open(path) as namespace:
                 Libc().setns(namespace.fileno(), 0)
+        if request["mounts"]:
+            Libc().unshare(CLONE_NEWNS)
+            script = f"mount --make-rprivate /; {request['mounts']}"
+            subprocess.run(["sh", "-ec", script], check=True)
+        if request["user"]:
+            _renounce(request["user"])
         if request["session"]:
             os.setsid()
         resource.setrlimit(resource.RLIMIT_NOFILE, request["files"])
@@ -279,6 +293,14 @@ def _become(request: dict[str, Any], files: Sequence[int]) -> NoReturn:
         traceback.print_exc()
     finally:
         os._exit(code)
+
+
+def _renounce(user: int) -> None:
+    """Be a user without privilege, as if this process had begun as such: its own files in /proc belong to it, too."""
+    os.setgroups([])
+    os.setresgid(user, user, user)
+    os.setresuid(user, user, user)
+    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from e2e.nobody import OPEN_TUN, nobody
 from native_module import needs_native
 from opavnic.lab.file.host_setup import HostSetup
 from opavnic.lab.ownership.cleanup import prune
@@ -545,55 +546,27 @@ def test_demo_passes_and_its_json_says_so(opavnic: Program, netdev: str) -> None
     assert all(count["ok"] for count in data["counts"])
 
 
-NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
-OPEN_TUN = (
-    'mount -t tmpfs none "$0" && mknod -m 666 "$0/tun" c 10 200 && '
-    'mount --bind "$0/tun" /dev/net/tun && exec "$@"'
-)
-
-
-@pytest.fixture
-def as_nobody(tmp_path: Path, lab_name: str) -> Iterator[Program]:
-    """The program as a user without privilege; with `open_tun` this user may open /dev/net/tun."""
-    root = Path("/tmp") / f"opavnic-{lab_name}"  # noqa: S108 - tmp_path is closed to other users
-    mount = tmp_path / "mount"
-    mount.mkdir()
-    environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(root)}
-
-    def run(*arguments: str | Path, open_tun: bool = False) -> subprocess.CompletedProcess[str]:
-        command = [*NOBODY, sys.executable, "-m", "opavnic.cli.main", *map(str, arguments)]
-        if open_tun:
-            command = ["unshare", "--mount", "sh", "-c", OPEN_TUN, str(mount), *command]
-        return subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=60, check=False
-        )
-
-    yield run
-    run("down")
-    run("prune")
-    if root.exists():
-        root.rmdir()
-
-
-def test_demo_without_privilege_says_why_and_runs_in_memory(as_nobody: Program) -> None:
+def test_demo_without_privilege_says_why_and_runs_in_memory(tmp_path: Path, lab_name: str) -> None:
     if os.stat("/dev/net/tun").st_mode & 0o006 == 0o006:
         pytest.skip("/dev/net/tun is open to everybody here")
-    done = as_nobody("demo")
+    with nobody(lab_name, tmp_path, {}) as user:
+        done = user("demo")
+        up = user("up", EXAMPLES / "two-hosts.yaml", "-d")
     assert "demo passed" in ok(done)
     assert done.stderr.startswith(
         "TAPs are not available: /dev/net/tun is closed to this user (crw-------), so no TAP can be created"
     )
-    up = as_nobody("up", EXAMPLES / "two-hosts.yaml", "-d")
     assert up.returncode == 1
     assert up.stderr.startswith("opavnic: /dev/net/tun is closed to this user")
     assert len(up.stderr.splitlines()) == 1
 
 
-def test_lab_without_privilege_runs_in_namespaces_of_its_own(as_nobody: Program) -> None:
-    ok(as_nobody("up", EXAMPLES / "two-hosts.yaml", "-d", open_tun=True))
-    assert "0% packet loss" in ok(as_nobody("exec", "h1", "--", "ping", "-c2", "-i0.2", "-W20", "10.9.2.2"))
-    assert ok(as_nobody("exec", "h1", "--", "ls", "/sys/class/net")).split() == ["blue", "lo"]
-    assert "namespace opavnic-two-hosts-h1" in ok(as_nobody("down"))
-    host = as_nobody("up", EXAMPLES / "host-vnic.yaml", "-d", open_tun=True)
-    assert host.returncode == 1
-    assert "host me has netns: host, and without privilege" in host.stderr
+def test_lab_without_privilege_runs_in_namespaces_of_its_own(tmp_path: Path, lab_name: str) -> None:
+    with nobody(lab_name, tmp_path, OPEN_TUN) as user:
+        ok(user("up", EXAMPLES / "two-hosts.yaml", "-d"))
+        assert "0% packet loss" in ok(user("exec", "h1", "--", "ping", "-c2", "-i0.2", "-W20", "10.9.2.2"))
+        assert ok(user("exec", "h1", "--", "ls", "/sys/class/net")).split() == ["blue", "lo"]
+        assert "namespace opavnic-two-hosts-h1" in ok(user("down"))
+        host = user("up", EXAMPLES / "host-vnic.yaml", "-d")
+        assert host.returncode == 1
+        assert "host me has netns: host, and without privilege" in host.stderr

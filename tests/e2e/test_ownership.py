@@ -8,7 +8,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from e2e.nobody import OPEN_TUN, Nobody, nobody
 from opavnic.lab.ownership.cleanup import prune
 from opavnic.lab.ownership.identity import NamespaceId
 from opavnic.lab.ownership.namespaces import (
@@ -33,11 +33,6 @@ from processes import child
 TraceFunction = Callable[[FrameType, str, object], Any]
 Program = Callable[..., "subprocess.CompletedProcess[str]"]
 LAB = "name: {name}\nhosts: {{h1: {{}}, h2: {{}}}}\nvesws: [{{id: 2, name: blue, members: [h1, h2]}}]\n"
-NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
-OPEN_TUN = (
-    'mount -t tmpfs none "$0" && mknod -m 666 "$0/tun" c 10 200 && '
-    'mount --bind "$0/tun" /dev/net/tun && exec "$@"'
-)
 
 
 def ok(done: subprocess.CompletedProcess[str]) -> str:
@@ -301,38 +296,21 @@ def test_namespace_is_known_again_on_a_kernel_without_cookies(
 # --- without privilege ---------------------------------------------------------------------------------------
 
 
-class Nobody:
-    """A user without privilege who may open /dev/net/tun."""
-
-    def __init__(self, root: Path, mount: Path) -> None:
-        self.root = root
-        self._mount = mount
-        self.environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(root)}
-
-    def command(self, *arguments: str | Path) -> list[str]:
-        return [*NOBODY, sys.executable, "-m", "opavnic.cli.main", *map(str, arguments)]
-
-    def __call__(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-        command = ["unshare", "--mount", "sh", "-c", OPEN_TUN, str(self._mount), *self.command(*arguments)]
-        return subprocess.run(
-            command, env=self.environment, capture_output=True, text=True, timeout=60, check=False
-        )
-
-    def program(self, lab: str, host: str) -> contextlib.AbstractContextManager[subprocess.Popen[str]]:
-        return program(*self.command("exec", host, "--lab", lab, "--"), env=self.environment)
+@contextlib.contextmanager
+def program_of(user: Nobody, lab: str, host: str) -> Iterator[subprocess.Popen[str]]:
+    """A program that runs on a host until the context ends."""
+    words = ["sh", "-c", "echo on; exec sleep 1000"]
+    with user.started("exec", host, "--lab", lab, "--", *words, stdout=-1) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "on\n"
+        yield process
 
 
 @pytest.fixture
-def nobody(_permitted: None, tmp_path: Path, name: str) -> Iterator[Nobody]:
-    mount = tmp_path / "mount"
-    mount.mkdir()
-    run = Nobody(Path("/tmp") / f"opavnic-{name}", mount)  # noqa: S108 - tmp_path is closed to other users
-    yield run
-    for lab in json.loads(run("ps", "--json").stdout or "[]"):
-        run("down", lab["lab"])
-    run("prune")
-    if run.root.exists():
-        run.root.rmdir()
+def user(_permitted: None, tmp_path: Path, name: str) -> Iterator[Nobody]:
+    """A user without privilege."""
+    with nobody(name, tmp_path, OPEN_TUN) as user:
+        yield user
 
 
 def up(user: Nobody, tmp_path: Path, lab: str) -> dict[str, Any]:
@@ -347,34 +325,34 @@ def up(user: Nobody, tmp_path: Path, lab: str) -> dict[str, Any]:
 
 
 def test_prune_without_privilege_spares_a_lab_on_the_same_inodes(
-    nobody: Nobody, tmp_path: Path, name: str
+    user: Nobody, tmp_path: Path, name: str
 ) -> None:
-    first = up(nobody, tmp_path, f"{name}a")
+    first = up(user, tmp_path, f"{name}a")
     kill(first["pid"])
-    second = up(nobody, tmp_path, f"{name}b")
+    second = up(user, tmp_path, f"{name}b")
     inodes = [entry["inode"] for entry in second["namespaces"]]
-    rewrite(nobody.root, f"{name}a", namespaces=with_inodes(first, inodes))
-    with nobody.program(f"{name}b", "h1") as one, nobody.program(f"{name}b", "h2") as two:
-        out = ok(nobody("prune"))
+    rewrite(user.root, f"{name}a", namespaces=with_inodes(first, inodes))
+    with program_of(user, f"{name}b", "h1") as one, program_of(user, f"{name}b", "h2") as two:
+        out = ok(user("prune"))
         assert (one.poll(), two.poll()) == (None, None)
     assert "program" not in out
     assert f"lab {name}a is gone" in out
-    assert not (nobody.root / f"{name}a").exists()
-    assert f'"{name}b"' in ok(nobody("status", "--json"))
+    assert not (user.root / f"{name}a").exists()
+    assert f'"{name}b"' in ok(user("status", "--json"))
 
 
 @pytest.mark.parametrize("command", ["prune", "up"])
 def test_programs_of_a_lab_killed_without_privilege_are_ended(
-    nobody: Nobody, tmp_path: Path, name: str, command: str
+    user: Nobody, tmp_path: Path, name: str, command: str
 ) -> None:
-    journal = up(nobody, tmp_path, name)
-    with nobody.program(name, "h1") as one, nobody.program(name, "h2") as two:
+    journal = up(user, tmp_path, name)
+    with program_of(user, name, "h1") as one, program_of(user, name, "h2") as two:
         kill(journal["pid"])
         if command == "prune":
-            out = ok(nobody("prune"))
+            out = ok(user("prune"))
             assert f"program sleep (pid {one.pid})" in out
             assert f"program sleep (pid {two.pid})" in out
         else:
-            up(nobody, tmp_path, name)
+            up(user, tmp_path, name)
         assert one.wait(60) == -signal.SIGTERM
         assert two.wait(60) == -signal.SIGTERM

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from e2e.nobody import OPEN_TUN, nobody
 from e2e.places import killed
 from opavnic.devices.kernel.entry import why_no_fuse
 from opavnic.devices.kernel.mounts import SOURCE
@@ -214,59 +215,31 @@ def test_lab_that_is_stopped_does_not_hold_up_programs(lab: Lab) -> None:
     assert "State: Active" in lab.exec("h1", "ibstat")
 
 
-OPEN_DEVICES = (
-    'mount -t tmpfs none "$0" && mknod -m 666 "$0/tun" c 10 200 && mknod -m "$1" "$0/fuse" c 10 229 && shift && '
-    'mount --bind "$0/tun" /dev/net/tun && mount --bind "$0/fuse" /dev/fuse && exec "$@"'
-)
-"""With a directory and the mode of /dev/fuse: runs a command where both devices have that mode."""
-
-
-@pytest.fixture
-def as_nobody(tmp_path: Path) -> Iterator[Program]:
-    """The program as a user without privilege."""
-    root = Path("/tmp") / f"opavnic-umad-{os.getpid()}"  # noqa: S108 - tmp_path is closed to other users
-    mount = tmp_path / "mount"
-    mount.mkdir()
-    environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(root)}
-
-    def run(*arguments: str | Path, mode: str = "666") -> subprocess.CompletedProcess[str]:
-        command = ["unshare", "--mount", "sh", "-c", OPEN_DEVICES, str(mount), mode, *NOBODY]
-        command += [sys.executable, "-m", "opavnic.cli.main", *map(str, arguments)]
-        return subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=60, check=False
-        )
-
-    yield run
-    run("down")
-    run("prune")
-    if root.exists():
-        root.rmdir()
-
-
 @pytest.mark.parametrize("mode", ["666", "600"])
-def test_devices_need_no_privilege_but_an_open_fuse(as_nobody: Program, mode: str) -> None:
-    up = as_nobody("up", Path(__file__).parents[2] / "examples/two-hosts.yaml", "-d", mode=mode)
-    assert up.returncode == 0, up.stderr
-    seen = "ibstat; ibv_devinfo; ls /sys/class/net; smpquery nodeinfo -D 0"
-    done = as_nobody("exec", "--umad", "h1", "--", "sh", "-c", seen, mode=mode)
-    status = json.loads(as_nobody("status", "--json").stdout)
-    if mode == "666":
-        assert "State: Active" in done.stdout
-        assert "blue" in done.stdout
-        assert "NumPorts" in done.stdout, "an SMP"
-        assert done.stderr == "Failed to query device props\n"
-        if python := shutil.which("python3", path="/usr/bin"):  # this one may be closed to other users
-            long = (python, "-c", AGAINST_LIBIBUMAD.read_text(), "small-buffer", str(2 << 20))
-            (found,) = said(as_nobody("exec", "--umad", "h1", "--", *long, mode=mode).stdout)
-            assert (found["errno"], found["data"]) == ("ENOSPC", True), "the lab may look at its programs"
-        if shutil.which("opafabricinfo"):
-            fabric = as_nobody("exec", "--umad", "h1", "--", "opafabricinfo", mode=mode)
-            assert "Number of HFIs: 3" in fabric.stdout, fabric.stdout + fabric.stderr
-        return
-    why = "/dev/fuse is closed to this user (crw-------): as root run `chmod 0666 /dev/fuse`"
-    assert (done.returncode, done.stderr) == (1, f"opavnic: no umad devices on host h1: {why}\n")
-    assert status["parts"] == {"HFI devices": {"unavailable": why}}
-    assert as_nobody("exec", "h1", "--", "true").returncode == 0, "programs run all the same"
+def test_devices_need_no_privilege_but_an_open_fuse(tmp_path: Path, mode: str) -> None:
+    with nobody(f"umad-{os.getpid()}", tmp_path, OPEN_TUN | {"fuse": mode}) as user:
+        up = user("up", Path(__file__).parents[2] / "examples/two-hosts.yaml", "-d")
+        assert up.returncode == 0, up.stderr
+        seen = "ibstat; ibv_devinfo; ls /sys/class/net; smpquery nodeinfo -D 0"
+        done = user("exec", "--umad", "h1", "--", "sh", "-c", seen)
+        status = json.loads(user("status", "--json").stdout)
+        if mode == "666":
+            assert "State: Active" in done.stdout
+            assert "blue" in done.stdout
+            assert "NumPorts" in done.stdout, "an SMP"
+            assert done.stderr == "Failed to query device props\n"
+            if python := shutil.which("python3", path="/usr/bin"):  # this one may be closed to other users
+                long = (python, "-c", AGAINST_LIBIBUMAD.read_text(), "small-buffer", str(2 << 20))
+                (found,) = said(user("exec", "--umad", "h1", "--", *long).stdout)
+                assert (found["errno"], found["data"]) == ("ENOSPC", True), "the lab may look at its programs"
+            if shutil.which("opafabricinfo"):
+                fabric = user("exec", "--umad", "h1", "--", "opafabricinfo")
+                assert "Number of HFIs: 3" in fabric.stdout, fabric.stdout + fabric.stderr
+            return
+        why = "/dev/fuse is closed to this user (crw-------): as root run `chmod 0666 /dev/fuse`"
+        assert (done.returncode, done.stderr) == (1, f"opavnic: no umad devices on host h1: {why}\n")
+        assert status["parts"] == {"HFI devices": {"unavailable": why}}
+        assert user("exec", "h1", "--", "true").returncode == 0, "programs run all the same"
 
 
 async def test_programs_of_a_lab_in_python_have_the_devices_if_they_are_to(
