@@ -23,7 +23,7 @@ from opavnic.lab.run.status import kernel_counters
 from opavnic.world.host_backends.backend import Interface
 
 PINGS: Final = 5
-TRANSFER_S: Final = 2.0
+TRANSFER_S: Final = 1.0
 MEMORY_BYTES: Final = 4 << 20
 _PING_SUMMARY: Final = re.compile(r"(\d+) packets transmitted, (\d+) (?:packets )?received")
 _PING_TIMES: Final = re.compile(r"= [\d.]+/([\d.]+)/[\d.]+")
@@ -142,10 +142,9 @@ async def run_demo(
     model = LabModel.model_validate({"name": f"demo-{os.getpid()}", **DEMO})
     result = DemoResult(netdev, reason)
     async with Lab(model, netdev=netdev, private=private, progress=progress) as lab:
-        for vesw in model.vesws:
-            for source, target in (("h1", "h2"), ("h2", "h1")):
-                progress(f"ping {source} -> {target} in {vesw.name}")
-                result.pings.append(await _ping(lab, vesw.name, source, target))
+        ways = [(vesw.name, *way) for vesw in model.vesws for way in (("h1", "h2"), ("h2", "h1"))]
+        progress(f"ping both ways in {' and '.join(vesw.name for vesw in model.vesws)}")
+        result.pings += await asyncio.gather(*(_ping(lab, *way) for way in ways))
         for vesw in model.vesws:
             progress(f"transfer h1 -> h2 in {vesw.name}")
             result.transfers.append(await _transfer(lab, vesw.name, "h1", "h2"))
