@@ -25,7 +25,7 @@ Model = TypeVar("Model", bound="StateModel")
 
 QUERY_S: Final = 10.0
 """Time limit for a query of state. For requests that take work, the caller sets a longer one."""
-LOOK_S: Final = 1.0
+LOOK_S: Final = 0.25
 """Interval, while waiting for an answer, of checks whether the lab's process is stopped."""
 _UNPROCESSABLE: Final = 422
 
