@@ -112,7 +112,7 @@ def test_check_finds_what_is_cut_off_and_fails(lab: dict[str, str]) -> None:
     opavnic(lab, "fault", "add", "loss", "on", "h1", "100%", "l4=ethernet")
     try:
         # the others answer in that time, however busy the machine is
-        found = json.loads(opavnic(lab, "check", "--json", "--timeout", "3s", code=1))
+        found = json.loads(opavnic(lab, "check", "--json", "--timeout", "2s", code=1))
         assert {one["from"] for one in found["failures"]} | {one["to"] for one in found["failures"]} >= {"h1"}
         assert all("h1" in (one["from"], one["to"]) for one in found["failures"])
         links = opavnic(lab, "status").split("dropped at", 1)[1]
