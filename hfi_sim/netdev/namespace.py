@@ -12,7 +12,7 @@ import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from hfi_sim.base.errors import NetdevError
 
@@ -30,8 +30,7 @@ CLONE_NEWNET = 0x40000000
 class Libc:
     """The system calls that Python 3.11 does not offer; each raises OSError with its errno."""
 
-    def __init__(self) -> None:
-        self._lib = ctypes.CDLL(None, use_errno=True)
+    _lib: Final = ctypes.CDLL(None, use_errno=True)  # one for all: each is a cycle that waits for the collector
 
     def _check(self, status: int, call: str, target: str) -> None:
         if status != 0:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 from collections.abc import Awaitable, Callable
 
@@ -12,7 +11,7 @@ from aiohttp import web
 from opavnic.base.errors import TooManyError
 from opavnic.base.signals import call_on_ending_signals
 from opavnic.lab.file.errors import LabError
-from opavnic.lab.run.heap import keep_large_blocks_out_of_the_heap
+from opavnic.lab.run.heap import keep_large_blocks_out_of_the_heap, rare_garbage_collections
 from opavnic.lab.run.lab import Lab
 from opavnic.lab.run.logs import LogHub
 from opavnic.lab.run.part_routes import PartRoutes
@@ -162,13 +161,13 @@ async def _live(
     hub = LogHub(lab.directory.log_file)
     cleanups.add("log", hub.close)
     cleanups.add("lab", lab.stop, patience_s=None)
-    if await _start_or_end(lab, end):
+    with rare_garbage_collections():
+        runs = await _start_or_end(lab, end)
+    if runs:
         control = ControlServer(lab.directory.control_socket, lab_routes(lab, hub, down))
         cleanups.add("control API", control.close)
         cleanups.add("readers of the log", hub.end_followers)
         await control.start()
-        gc.collect()
-        gc.freeze()  # these objects live as long as the lab: scanning them repeatedly would delay the fabric
         ready(lab.status())
         lab.on_failure(end.set if broken is None else lambda: broken(lab.failure))
         await end.wait()
