@@ -100,8 +100,10 @@ _LINK_STATS64_NAMES: Final = (
     "tx_dropped",
 )
 """How rtnl_link_stats64 begins."""
-RECEIVE_BYTES: Final = 1 << 18
-_ANSWER_TIMEOUT_S: Final = 5.0
+RECEIVE_BYTES: Final = 1 << 15
+"""No datagram is larger (netlink_recvmsg() in af_netlink.c); a larger buffer would be mapped anew for each."""
+_ANSWER_TIMEOUT: Final = struct.pack("@ll", 5, 0)
+"""A timeval: seconds, and microseconds."""
 _AT_ONCE: Final = 1000
 """Messages of one call: a socket takes 208 KiB."""
 
@@ -303,7 +305,7 @@ class LinkClient:
 
     def _get(self, body: bytes, what: str) -> LinkState | None:
         try:
-            answers = self._exchange(RTM_GETLINK, NLM_F_ACK, body, f"look up interface {what}")
+            answers = self._exchange(RTM_GETLINK, 0, body, f"look up interface {what}")
         except NetdevError as error:
             if error.errno == errno.ENODEV:
                 return None
@@ -318,9 +320,7 @@ class LinkClient:
         """
         body = _IF_STATS_MSG.pack(socket.AF_UNSPEC, ifindex, _STATS_LINK_64)
         try:
-            answers = self._exchange(
-                RTM_GETSTATS, NLM_F_ACK, body, f"read the counters of interface #{ifindex}"
-            )
+            answers = self._exchange(RTM_GETSTATS, 0, body, f"read the counters of interface #{ifindex}")
         except NetdevError as error:
             if error.errno == errno.ENODEV:
                 return None
@@ -480,12 +480,13 @@ class LinkClient:
         return self._exchange(kind, flags | NLM_F_ACK, bytes(message.data[HEADER.size :]), what)
 
     def _exchange(self, kind: int, flags: int, body: bytes, what: str) -> list[tuple[int, bytes]]:
+        """Make a request; return the answers: one, if it asks with `flags` for neither a dump nor an acknowledgement."""
         self._sequence += 1
         length = HEADER.size + len(body)
         header = HEADER.pack(length, kind, flags | NLM_F_REQUEST, self._sequence, 0)
         try:
             self._socket.send(header + body)
-            return self._answers(what)
+            return self._answers(what, only_one=not flags)
         except OSError as error:
             raise NetdevError(f"cannot {what}: {error.strerror or error}", error.errno or 0) from error
 
@@ -506,10 +507,14 @@ class LinkClient:
             except OSError as error:
                 raise NetdevError(f"cannot {what}: {error.strerror or error}", error.errno or 0) from error
 
-    def _answers(self, what: str) -> list[tuple[int, bytes]]:
+    def _answers(self, what: str, *, only_one: bool = False) -> list[tuple[int, bytes]]:
         answers: list[tuple[int, bytes]] = []
         while True:
-            for kind, data in messages(self._socket.recv(RECEIVE_BYTES)):
+            try:
+                datagram = self._socket.recv(RECEIVE_BYTES)
+            except BlockingIOError:
+                raise TimeoutError("timed out") from None
+            for kind, data in messages(datagram):
                 if HEADER.unpack_from(data)[3] != self._sequence:
                     continue  # the rest of an exchange that timed out
                 if kind == _NLMSG_DONE:
@@ -519,6 +524,8 @@ class LinkClient:
                         raise NetdevError(f"cannot {what}: {os.strerror(number)}", number)
                     return answers
                 answers.append((kind, data))
+                if only_one:
+                    return answers
 
 
 def link_body(
@@ -545,5 +552,6 @@ def _address_body(ifindex: int, interface: IpInterface) -> bytes:
 def _request_socket() -> socket.socket:
     made = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
     made.bind((0, 0))
-    made.settimeout(_ANSWER_TIMEOUT_S)
+    # not settimeout(): Python then polls before each call
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _ANSWER_TIMEOUT)
     return made
