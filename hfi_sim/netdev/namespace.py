@@ -30,7 +30,8 @@ CLONE_NEWNET = 0x40000000
 class Libc:
     """The system calls that Python 3.11 does not offer; each raises OSError with its errno."""
 
-    _lib: Final = ctypes.CDLL(None, use_errno=True)  # one for all: each is a cycle that waits for the collector
+    # one for all: each is a reference cycle, with a class for each function
+    _lib: Final = ctypes.CDLL(None, use_errno=True)
 
     def _check(self, status: int, call: str, target: str) -> None:
         if status != 0:

@@ -286,9 +286,10 @@ def _fdb_entry(message: bytes) -> tuple[int, MacAddr] | None:
 class LinkClient:
     """Requests about interfaces of one namespace. A request that the kernel refuses raises NetdevError."""
 
-    def __init__(self, namespace: Path | None = None) -> None:
+    def __init__(self, namespace: Path | None = None, opened: socket.socket | None = None) -> None:
+        """Ask in `namespace`. Args: opened: by `open_requests`, inside it; None: it is entered for that."""
         self.namespace = namespace
-        self._socket = run_in_namespace(namespace, _request_socket)
+        self._socket = opened or run_in_namespace(namespace, open_requests)
         self._sequence = 0
 
     def close(self) -> None:
@@ -480,7 +481,7 @@ class LinkClient:
         return self._exchange(kind, flags | NLM_F_ACK, bytes(message.data[HEADER.size :]), what)
 
     def _exchange(self, kind: int, flags: int, body: bytes, what: str) -> list[tuple[int, bytes]]:
-        """Make a request; return the answers: one, if it asks with `flags` for neither a dump nor an acknowledgement."""
+        """Make a request and return the answers: one, if `flags` ask for no dump and no acknowledgement."""
         self._sequence += 1
         length = HEADER.size + len(body)
         header = HEADER.pack(length, kind, flags | NLM_F_REQUEST, self._sequence, 0)
@@ -549,7 +550,8 @@ def _address_body(ifindex: int, interface: IpInterface) -> bytes:
     return fixed + b"".join(build_attribute(kind, value) for kind, value in attrs.items())
 
 
-def _request_socket() -> socket.socket:
+def open_requests() -> socket.socket:
+    """Open a socket for requests in the namespace that this thread is in."""
     made = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
     made.bind((0, 0))
     # not settimeout(): Python then polls before each call

@@ -17,12 +17,12 @@ from typing import Final, TypeVar
 from hfi_sim.base.errors import NetdevError
 from hfi_sim.base.types import ETH_MTU_MAX, MacAddr, mac_text
 from hfi_sim.netdev.base import IpInterface, Merging, Netdev
-from hfi_sim.netdev.duplicates import detect_again, leave_out_detection
 from hfi_sim.netdev.list_changes import single_changes
 from hfi_sim.netdev.moved import MovedWatcher
 from hfi_sim.netdev.namespace import run_in_namespace
 from hfi_sim.netdev.netlink import KernelAddressLists, LinkClient, LinkState
 from hfi_sim.netdev.steering import ReceiveSteering
+from hfi_sim.netdev.sysctls import InterfaceSysctls
 from hfi_sim.netdev.tun import check_tap, open_tap, set_tap_carrier, tap_name
 from hfi_sim.netdev.watch import NamespaceWatcher
 
@@ -77,10 +77,11 @@ class TapNetdev(Netdev):
         self._home = watcher
         self._watcher: NamespaceWatcher | MovedWatcher = watcher
 
-        def make() -> tuple[int, str]:
-            return open_tap(name, vnet_hdr=vnet_hdr, carrier=False), leave_out_detection(name)
+        def make() -> tuple[int, InterfaceSysctls]:
+            return open_tap(name, vnet_hdr=vnet_hdr, carrier=False), InterfaceSysctls(watcher.namespace, name)
 
-        self._fd, self._detection = run_in_namespace(watcher.namespace, make)
+        self._fd, self._sysctls = run_in_namespace(watcher.namespace, make)
+        self._sysctls.leave_out_detection()
         self._usable_addresses = False
         try:
             state = watcher.links.find(name)
@@ -93,6 +94,7 @@ class TapNetdev(Netdev):
             self.merges = watcher.links.merging(name)
         except BaseException:
             os.close(self._fd)
+            self._sysctls.close()
             raise
         self.address = state.address
         self.uc_list: tuple[MacAddr, ...] = lists.uc
@@ -153,9 +155,8 @@ class TapNetdev(Netdev):
     def heard_tentative(self, tentative: bool) -> None:
         """Note it; once no address is tentative, further ones are checked for duplicates."""
         self._usable_addresses = self.kernel.running and not tentative
-        if self._usable_addresses and self._detection:
-            detect_again(self._home.namespace, self.kernel.name, self._detection)
-            self._detection = ""
+        if self._usable_addresses:
+            self._sysctls.detect_again(self.kernel.name)
 
     def on_ip_addresses(self, handler: Callable[[], None]) -> None:
         """Call `handler` whenever `ip_addresses` or `host_address` has changed."""
@@ -353,6 +354,11 @@ class TapNetdev(Netdev):
             if self._usable:
                 self._watcher.drain()  # as for the address: else the next change is compared with what was before
 
+    def announce_addresses(self) -> None:
+        """Let the host announce changes of its addresses to its neighbours from now on."""
+        if self._usable and not self.moved_to:
+            self._sysctls.announce_addresses(self.kernel.name)
+
     def catch_up(self) -> None:
         """Take in now what the kernel has said of the interface already, such as a change that was just asked for."""
         if self._usable:
@@ -377,6 +383,7 @@ class TapNetdev(Netdev):
             return -1
         fd = self.hand_over()
         self._watcher.remove(self)
+        self._sysctls.close()
         if self._steering is not None:
             self._steering.close()
             self._steering = None

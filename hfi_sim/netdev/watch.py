@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from hfi_sim.base.errors import NetdevError
 from hfi_sim.netdev.base import IpInterface
+from hfi_sim.netdev.namespace import run_in_namespace
 from hfi_sim.netdev.netlink import (
     RTM_DELADDR,
     RTM_DELLINK,
@@ -30,6 +32,7 @@ from hfi_sim.netdev.netlink import (
     ifindex_of,
     ifindex_of_address,
     is_of_bridge,
+    open_requests,
     parse_ip,
     parse_link,
 )
@@ -62,7 +65,8 @@ class NamespaceWatcher:
         Raises:  NetdevError: the namespace cannot be entered.
         """
         self.namespace = namespace
-        self.links = LinkClient(namespace)
+        requests, self._notifications = run_in_namespace(namespace, _open_sockets)
+        self.links = LinkClient(namespace, requests)
         self._loop = loop
         self._devices: dict[int, TapNetdev] = {}
         self._ip: dict[int, tuple[IpInterface, ...]] = {}
@@ -73,11 +77,6 @@ class NamespaceWatcher:
         self._tentative: set[int] = set()
         self._tentative_due = False
         self._closed = False
-        try:
-            self._notifications = open_notifications(namespace)
-        except BaseException:
-            self.links.close()
-            raise
         loop.add_reader(self._notifications.fileno(), self.drain)
         self._poll_s = poll_s
         self._poll_due = loop.time() + poll_s
@@ -215,3 +214,13 @@ class NamespaceWatcher:
         self._poll_due = now + min(self._poll_s + _LATE_POLLS * late, max(self._poll_s, _POLL_AT_MOST_S))
         self._timer = self._loop.call_at(self._poll_due, self._poll)
         self._read_lists(unless_same=True)
+
+
+def _open_sockets() -> tuple[socket.socket, socket.socket]:
+    """Open a socket for requests and one for notifications in the namespace that this thread is in."""
+    requests = open_requests()
+    try:
+        return requests, open_notifications(None)
+    except BaseException:
+        requests.close()
+        raise

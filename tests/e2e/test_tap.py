@@ -438,6 +438,17 @@ async def test_interface_that_was_moved_ends_with_the_namespace_that_it_is_in(be
     assert (bench.netdev.dead, bench.netdev.moved_to) == ("its interface was deleted", "")
 
 
+async def test_interface_that_the_host_renames_gets_its_settings_under_the_new_name(bench: Bench) -> None:
+    await ip(bench.namespace, "link", "set", "dev", "blue", "name", "red")
+    bench.netdev.set_carrier(True)
+    await ip(bench.namespace, "link", "set", "dev", "red", "up")
+    await wait_until(lambda: bench.netdev.has_usable_addresses, "usable addresses")
+    bench.netdev.announce_addresses()
+    files = [f"{CONF}/red/accept_dad", f"{CONF}/red/ndisc_notify", "/proc/sys/net/ipv4/conf/red/arp_notify"]
+    said = await program("ip", "netns", "exec", bench.namespace.name, "cat", *files)
+    assert said.split() == ["1", "1", "1"]
+
+
 async def test_name_that_is_taken_is_refused(bench: Bench) -> None:
     with pytest.raises(NetdevError, match="cannot make TAP blue: an interface of that name exists"):
         bench.factory("blue")

@@ -7,11 +7,9 @@ import contextlib
 import logging
 from functools import partial
 from pathlib import Path
-from typing import Final
 
 from hfi_sim.base.errors import NetdevError
 from hfi_sim.netdev.base import IpInterface, Netdev
-from hfi_sim.netdev.namespace import run_in_namespace
 from hfi_sim.netdev.netlink import LinkClient
 from hfi_sim.netdev.tap import TapNetdev
 from hfi_sim.netdev.tap_factory import TapFactory
@@ -19,8 +17,6 @@ from hfi_sim.netdev.watch import POLL_S
 from opavnic.world.host_backends.backend import HostBackend, Interface, SetUp
 
 log = logging.getLogger("opavnic.world")
-
-_ANNOUNCE: Final = ("ipv4/conf/{}/arp_notify", "ipv6/conf/{}/ndisc_notify")
 
 
 class TapHost(HostBackend):
@@ -101,8 +97,7 @@ class TapHost(HostBackend):
         netdev.ask(lambda links: links.set_up(netdev.ifindex, True))
         netdev.catch_up()  # else what others send meanwhile is too long for what it was
         # only now: a host would announce its address at once, and there is no carrier yet
-        if not netdev.moved_to:
-            announce_addresses(self.namespace, netdev.host_name)
+        netdev.announce_addresses()
 
     def release(self) -> list[int]:
         """Let go of all TAPs and return their descriptors."""
@@ -119,18 +114,3 @@ def _remove_ip(ifindex: int, address: IpInterface, links: LinkClient) -> None:
 
 def _add_ip(ifindex: int, address: IpInterface, links: LinkClient) -> None:
     links.add_ip(ifindex, address)
-
-
-def announce_addresses(namespace: Path | None, interface: str) -> None:
-    """Make the kernel announce address changes of an interface (gratuitous ARP, and the equivalent for IPv6).
-
-    Otherwise neighbours keep sending to the old address until their entry expires. A kernel without one of the two
-    protocols has nothing to announce for it.
-    """
-
-    def write() -> None:
-        for switch in _ANNOUNCE:
-            with contextlib.suppress(OSError):
-                Path("/proc/sys/net", switch.format(interface)).write_text("1")
-
-    run_in_namespace(namespace, write)
