@@ -295,10 +295,8 @@ class EmCore:
         """Whether all ports in service, except isolated ones, are in the desired state, with no request in flight."""
         if not self.active or self._turns.queue.in_flight or self._turns.queue.waiting:
             return False
-        if not self._vesws.settled:
-            return False
-        live = (port for port in self.ports.values() if port.in_service and not port.isolated)
-        return all(port.ready and all(vport.done for vport in port.vports.values()) for port in live)
+        # what is not done at a port that is served has a turn, or waits for a MAC table
+        return self._vesws.settled and not self._lives.silent
 
     # --- turns ---------------------------------------------------------------------------------------------
 

@@ -47,6 +47,8 @@ class PortLives:
         """Whether no other EM can have been active since the records were written."""
         self.unanswered = 0
         """Requests that no agent answered."""
+        self.silent: set[int] = set()
+        """GUIDs of the ports that have not answered and are left alone for a while."""
         self._desired = desired
         self._vesws = vesws
         self._turns = turns
@@ -89,9 +91,12 @@ class PortLives:
         self._stop(now, port, LifeEvent.LEAVE, self._desired.config.limits.leave_hold)
         self._log.event("port-left", port)
 
-    @staticmethod
-    def _enter(port: Port, event: LifeEvent) -> None:
+    def _enter(self, port: Port, event: LifeEvent) -> None:
         port.life, port.isolated = LIFE.after(port.life, event), ""
+        if port.life is Life.SILENT:
+            self.silent.add(port.facts.guid)
+        else:
+            self.silent.discard(port.facts.guid)
 
     def forget_vports(self, port: Port) -> None:
         """Forget the vports of a port and scan for them: another EM may have created others."""

@@ -21,6 +21,7 @@ class WorkQueue(Generic[Port, Item]):
         self._limit = in_flight
         self._per_port = per_port
         self._waiting: dict[Port, dict[Item, None]] = {}
+        """Without the ports of which nothing waits."""
         self._turns: deque[Port] = deque()
         self._in_turn: set[Port] = set()
         self._busy: dict[Port, int] = {}
@@ -36,7 +37,7 @@ class WorkQueue(Generic[Port, Item]):
     @property
     def waiting(self) -> bool:
         """Whether any item is waiting."""
-        return any(self._waiting.values())
+        return bool(self._waiting)
 
     @property
     def ready(self) -> bool:
@@ -58,13 +59,14 @@ class WorkQueue(Generic[Port, Item]):
             port = self._turns.popleft()
             self._in_turn.discard(port)
             waiting = self._waiting.get(port)
-            if not waiting:
-                self._waiting.pop(port, None)
-                continue
+            if waiting is None:
+                continue  # forgotten
             if self._busy.get(port, 0) >= self._per_port:
                 continue  # `finished` gives it a turn again
             item = next(iter(waiting))
             del waiting[item]
+            if not waiting:
+                del self._waiting[port]
             self._take_turn(port)
             return port, item
         return None
@@ -86,6 +88,6 @@ class WorkQueue(Generic[Port, Item]):
         self._take_turn(port)
 
     def _take_turn(self, port: Port) -> None:
-        if port not in self._in_turn and self._waiting.get(port):
+        if port not in self._in_turn and port in self._waiting:
             self._in_turn.add(port)
             self._turns.append(port)

@@ -131,6 +131,19 @@ class Manager(RuleBasedStateMachine):
                 assert list(port.vports_on(vesw_id)) == found
             assert list(port.vports_on(0)) == []
 
+    @invariant()
+    def converged_is_what_a_look_at_every_port_finds(self) -> None:
+        core = self.core
+        here = [port for port in core.ports.values() if port.in_service and not port.isolated]
+        done = all(port.ready and all(vport.done for vport in port.vports.values()) for port in here)
+        done = done and all(vesw.dirty_since is None for vesw in core.vesws.values())
+        if core.converged:
+            assert core.active
+            assert done
+            assert not core.in_flight
+        elif core.active and not core.in_flight and not core.has_more:
+            assert not done
+
 
 TestManager = Manager.TestCase
 TestManager.settings = settings(
