@@ -68,24 +68,32 @@ class EmCore:
     def set_config(self, now: float, config: EmConfig) -> None:
         """Replace the configuration."""
         self._turns.queue.resize(in_flight=config.limits.in_flight, per_port=config.limits.per_port)
-        trap_changes = config.trap != self.config.trap
-        if config.polling.audit != self.config.polling.audit:
+        before, self.config = self.config, config
+        self._desired.config = config
+        if config.polling.audit != before.polling.audit:
             self._audit.restart(config.polling.audit, now=now)
-        self.config = self._desired.config = config
-        self._counters_at = now
-        for port in self.ports.values():
-            if trap_changes:
-                port.doubt()
-            self._lives.look_beyond(port, SCAN_GAP)
-        self._vesws.replan(now, config)
+        if config.polling.counters != before.polling.counters:
+            self._counters_at = now
+        if config.trap != before.trap:
+            self._doubt_all()
+        if config == before:  # applied again, so that everything is looked over
+            for port in self.ports.values():
+                self._look_beyond(port)
+        self._vesws.replan(now, config, self._look_beyond)
+
+    def _look_beyond(self, port: Port) -> None:
+        self._lives.look_beyond(port, SCAN_GAP)
 
     def set_sink(self, now: float, lid: int) -> None:
         """Set the LID that agents send traps to: the EM's own."""
         if lid != self._desired.sink_lid:
             self._desired.sink_lid = lid
-            for port in self.ports.values():
-                port.doubt()
-                self._turns.mark_port(port)
+            self._doubt_all()
+
+    def _doubt_all(self) -> None:
+        for port in self.ports.values():
+            port.doubt()
+            self._turns.mark_port(port)
 
     def set_active(self, now: float, active: bool, *, trust_memory: bool = True) -> None:
         """Become active, or stop.
@@ -123,8 +131,7 @@ class EmCore:
                 known.facts = fact
                 self._lives.begin(now, known)
         self._by_lid = {port.facts.lid: guid for guid, port in self.ports.items() if port.in_service}
-        if not self._vesws.fit(self.config):
-            self._vesws.replan(now, self.config)
+        self._vesws.ports_changed(now, self.config)
 
     def set_group_lids(self, now: float, lids: Mapping[int, int] | None) -> None:
         """Set the multicast LIDs that the subnet manager has given, by id of the virtual switch; None: the EM chooses.

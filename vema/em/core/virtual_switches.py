@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
 from vema.em.core.groups import Groups
@@ -36,9 +36,11 @@ class VirtualSwitches:
         self._turns = turns
         self._log = log
         self._slots = {record.vesw_id: record.slots for record in slots}
-        self._member_of: dict[int, list[int]] = {}
-        self._config: EmConfig | None = None
-        self._facts: list[PortFacts] = []
+        self._member_of: dict[int, set[int]] = {}
+        self._place: dict[int, int] = {}
+        """Of each virtual switch in the configuration."""
+        self._roster = Roster(())
+        self._facts: list[PortFacts] | None = None
         self._group_lids: Mapping[int, int] | None = None
 
     @property
@@ -54,68 +56,101 @@ class VirtualSwitches:
         self._group_lids = None if lids is None else dict(lids)
         return changed
 
-    def fit(self, config: EmConfig) -> bool:
-        """Return whether the plans were made from this configuration and the ports that are there now."""
-        return config is self._config and self._counting() == self._facts
+    def ports_changed(self, now: float, config: EmConfig) -> None:
+        """Hold the virtual switches against the ports that are there, if those are others."""
+        if [port.facts for port in self._ports.values() if port.counts] != self._facts:
+            self.replan(now, config)
 
-    def _counting(self) -> list[PortFacts]:
-        return [port.facts for port in self._ports.values() if port.counts]
+    def replan(self, now: float, config: EmConfig, look: Callable[[Port], None] | None = None) -> None:
+        """Hold the virtual switches against the configuration and the ports that are there.
 
-    def replan(self, now: float, config: EmConfig) -> None:
-        """Hold the virtual switches against the configuration and the ports that are there."""
-        self._config, self._facts = config, self._counting()
-        plans = plan_vesws(config, Roster(self._facts), self._group_lids)
-        for vesw_id in [vesw_id for vesw_id in self.by_id if vesw_id not in plans]:
-            del self.by_id[vesw_id]
-            self._log.add(Tombstone(vesw_id))
+        What has not changed is left as it is, and so are its members.
+
+        Args:  look: called with each port that joins or leaves a virtual switch, before it is served again.
+        """
         touched: set[int] = set()
-        changed: list[ManagedVesw] = []
+        moved: set[int] = set()
+        changed: dict[int, ManagedVesw] = {}
+        plans = self._plans(config)
+        for vesw_id in [vesw_id for vesw_id in self.by_id if vesw_id not in plans]:
+            moved |= self._set_members(self.by_id.pop(vesw_id), frozenset())
+            self._log.add(Tombstone(vesw_id))
         for vesw_id, plan in plans.items():
             vesw = self.by_id.get(vesw_id)
             if vesw is None:
                 vesw = self.by_id[vesw_id] = ManagedVesw(plan, VeswTable(self._slots.pop(vesw_id, ())))
-            elif vesw.plan == plan:
+            elif vesw.plan is plan:
                 continue
-            touched |= self._take_plan(vesw, plan)
+            moved |= self._take_plan(vesw, plan)
+            touched |= vesw.guids
             self.table_changed(now, vesw_id)
-            changed.append(vesw)
-        order = {vesw_id: self.by_id[vesw_id] for vesw_id in plans}
-        self.by_id.clear()
-        self.by_id.update(order)
-        self._member_of = {}
-        for vesw_id, vesw in order.items():
-            for guid in vesw.guids:
-                self._member_of.setdefault(guid, []).append(vesw_id)
-        for port in self._ports.values():
-            orphans = any(vport.vesw_id and vport.vesw_id not in order for vport in port.vports.values())
-            if port.ready and port.in_service and (orphans or port.facts.guid in touched):
-                self._serve_again(now, port)
-        for vesw in changed:
+            changed[vesw_id] = vesw
+        touched |= moved
+        self._keep_order(plans)
+        for guid in [guid for guid in self._ports if guid in touched]:  # in the order of the ports
+            port = self._ports[guid]
+            if look is not None and guid in moved:
+                look(port)
+            if port.ready and port.in_service:
+                self._serve_again(now, port, changed)
+        for vesw in changed.values():
             self.settle(now, vesw)
         self.groups.doubt()
 
-    def _take_plan(self, vesw: ManagedVesw, plan: VeswPlan) -> frozenset[int]:
-        """Give a virtual switch its plan; return the members before and after."""
-        before, vesw.guids = vesw.guids, frozenset(port.guid for port in plan.members)
-        vesw.plan = plan
-        vesw.pending &= vesw.guids
-        for guid in vesw.guids - before:
-            if self._ports[guid].life is SERVED:
-                vesw.pending.add(guid)
-        return vesw.guids | before
+    def _plans(self, config: EmConfig) -> dict[int, VeswPlan]:
+        """Return the plans; those that are as before are the same objects."""
+        known, moved = {vesw_id: vesw.plan for vesw_id, vesw in self.by_id.items()}, frozenset[str]()
+        facts = [port.facts for port in self._ports.values() if port.counts]
+        if facts != self._facts:
+            self._facts, roster = facts, Roster(facts)
+            moved, self._roster = roster.moved(self._roster), roster
+        return plan_vesws(config, self._roster, self._group_lids, before=known, moved=moved)
 
-    def _serve_again(self, now: float, port: Port) -> None:
+    def _take_plan(self, vesw: ManagedVesw, plan: VeswPlan) -> frozenset[int]:
+        """Give a virtual switch its plan; return the ports that join or leave."""
+        vesw.plan = plan
+        moved = self._set_members(vesw, frozenset(port.guid for port in plan.members))
+        vesw.pending &= vesw.guids
+        vesw.pending |= {guid for guid in vesw.guids & moved if self._ports[guid].life is SERVED}
+        return moved
+
+    def _set_members(self, vesw: ManagedVesw, guids: frozenset[int]) -> frozenset[int]:
+        """Give a virtual switch its members; return those that join or leave."""
+        before, vesw.guids = vesw.guids, guids
+        for guid in before - guids:
+            self._member_of[guid].discard(vesw.plan.vesw_id)
+        for guid in guids - before:
+            self._member_of.setdefault(guid, set()).add(vesw.plan.vesw_id)
+        return before ^ guids
+
+    def _keep_order(self, order: Iterable[int]) -> None:
+        """Keep the virtual switches in the order of the configuration."""
+        order = list(order)
+        if order == list(self._place):
+            return
+        self._place = {vesw_id: place for place, vesw_id in enumerate(order)}
+        ordered = {vesw_id: self.by_id[vesw_id] for vesw_id in order}
+        self.by_id.clear()
+        self.by_id.update(ordered)
+
+    def _serve_again(self, now: float, port: Port, changed: Collection[int]) -> None:
+        """Serve the vports of a port that are on virtual switches that have changed, or on none any more."""
         self.allot(port)
         for vport in port.vports.values():
-            vport.done = False
-            self.watch(now, port, vport)
-            self._turns.mark(port, vport)
+            if vport.vesw_id in changed:
+                vport.done = False
+                self.watch(now, port, vport)
+                self._turns.mark(port, vport)
 
     def allot(self, port: Port) -> None:
         """Give the port a vport for each virtual switch that it is a member of, and take away the others."""
-        for vport in port.allot(self._member_of.get(port.facts.guid, ())):
+        for vport in port.allot(self._vesws_of(port)):
             self._log.add(vport.record())
             self._turns.mark(port, vport)
+
+    def _vesws_of(self, port: Port) -> list[int]:
+        """Return the virtual switches that a port is a member of, in the order of the configuration."""
+        return sorted(self._member_of.get(port.facts.guid, ()), key=self._place.__getitem__)
 
     # --- MAC tables ----------------------------------------------------------------------------------------
 

@@ -431,6 +431,11 @@ class Roster:
         found = (self._names.get(name) for name in vesw.members)
         return list({port.guid: port for port in found if port is not None}.values())
 
+    def moved(self, before: Roster) -> frozenset[str]:
+        """Return the names whose facts are not the same object as before: their port may be another, or has changed."""
+        names = self._names.keys() | before._names.keys()
+        return frozenset(name for name in names if self._names.get(name) is not before._names.get(name))
+
     @property
     def names(self) -> list[str]:
         """Host names, the most common names of members."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ from vema.em.desired.desired import (
     TrafficClass,
     VeswSection,
 )
+from vema.em.desired.ranges import ALL
 
 _SL_SHIFT: Final = 3
 _SL_KEPT: Final = 0x07
@@ -54,23 +55,47 @@ class VeswPlan:
         """Its id."""
         return self.section.id
 
+    @property
+    def wanted(self) -> tuple[int, VeswSection, bool, int]:
+        """What it was made from, besides the ports."""
+        return self.fabric_id, self.section, self.learns, self.mlid
+
 
 def plan_vesws(
-    config: EmConfig, roster: Roster, group_lids: Mapping[int, int] | None = None
+    config: EmConfig,
+    roster: Roster,
+    group_lids: Mapping[int, int] | None = None,
+    *,
+    before: Mapping[int, VeswPlan] | None = None,
+    moved: Collection[str] = (),
 ) -> dict[int, VeswPlan]:
     """Return the virtual switches of a configuration by id, with the ports that exist.
 
     Args:  group_lids: the multicast LIDs that the subnet manager has given; None: those of the configuration.
+           before: earlier plans; a plan from which nothing differs is the same object. moved: the names whose ports
+           may have changed since then.
     """
     plans = {}
     for section in config.vesws:
-        found = (roster.find(name) for name in section.default_ports)
-        lids = tuple(port.lid for port in found if port is not None)
-        learns = config.policy(section) == "learn"
-        members = tuple(roster.members(section))
         mlid = section.mlid if group_lids is None else group_lids.get(section.id, 0)
-        plans[section.id] = VeswPlan(config.fabric.id, section, learns, members, lids, mlid)
+        wanted = (config.fabric.id, section, config.policy(section) == "learn", mlid)
+        plan = None if before is None else before.get(section.id)
+        if plan is None or plan.wanted != wanted or (moved and _names_any(section, moved)):
+            made = _plan(roster, *wanted)
+            plan = plan if plan == made else made
+        plans[section.id] = plan
     return plans
+
+
+def _plan(roster: Roster, fabric_id: int, section: VeswSection, learns: bool, mlid: int) -> VeswPlan:
+    found = (roster.find(name) for name in section.default_ports)
+    lids = tuple(port.lid for port in found if port is not None)
+    return VeswPlan(fabric_id, section, learns, tuple(roster.members(section)), lids, mlid)
+
+
+def _names_any(section: VeswSection, names: Collection[str]) -> bool:
+    """Return whether one of these names means a member or a default port."""
+    return section.members == ALL or any(name in names for name in (*section.members, *section.default_ports))
 
 
 def routing_word(rc: RoutingControl) -> int:

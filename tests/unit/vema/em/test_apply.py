@@ -22,10 +22,10 @@ QUIET = {"interval": 0, "audit": 0}
 """Polling that would mend nothing by itself."""
 
 
-async def foreign_vport(em: EthernetService, fabric: EmFabric, num: int = 2) -> None:
-    """Make a vport on h1 as another EM would."""
+async def foreign_vport(em: EthernetService, fabric: EmFabric, num: int = 2, host: int = 1) -> None:
+    """Make a vport on a host as another EM would."""
     assert em.core is not None
-    port = em.core.ports[fabric.port(1).guid]
+    port = em.core.ports[fabric.port(host).guid]
     info = VeswPortInfo(vesw_id=2, config_state=3, eth_mtu=1500)
     assert await em.request(request_for(port, num, Step.CONFIGURE, info.build())) is not None
 
@@ -112,6 +112,19 @@ async def test_vport_that_somebody_else_made_is_named_and_deleted(by: str, num: 
         await asyncio.sleep(30)
     await converged(fabric, em)
     assert await em.verify() == []
+    em.stop()
+
+
+async def test_port_that_joins_is_searched_for_vports_that_somebody_else_made() -> None:
+    fabric = EmFabric(3)
+    em = fabric.em()
+    em.start(config(["h1", "h2"], polling=QUIET))
+    await converged(fabric, em)
+    await foreign_vport(em, fabric, 16, host=3)
+    em.apply(config(["h1", "h2", "h3"], polling=QUIET))
+    await converged(fabric, em)
+    assert em.core is not None
+    assert [port.facts.name for port, _ in em.core.vports()] == ["h1:1", "h2:1", "h3:1"]
     em.stop()
 
 
