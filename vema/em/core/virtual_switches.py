@@ -164,7 +164,9 @@ class VirtualSwitches:
     def watch(self, now: float, port: Port, vport: Vport) -> None:
         """Note whether a member's addresses are being read; a table waits for them."""
         vesw = self.by_id.get(vport.vesw_id)
-        if vesw is None or not vesw.plan.learns or port.life is not SERVED:
+        if vesw is None or port.facts.guid not in vesw.guids:
+            return
+        if not vesw.plan.learns or port.life is not SERVED:
             return
         if vport.fresh and vport.unicast.current and vport.multicast.current:
             vesw.pending.discard(port.facts.guid)
@@ -174,13 +176,13 @@ class VirtualSwitches:
 
     def wait_for(self, port: Port) -> None:
         """Let the tables of a port's virtual switches wait for its addresses."""
-        for vport in port.vports.values():
-            if vport.vesw_id in self.by_id:
-                self.by_id[vport.vesw_id].pending.add(port.facts.guid)
+        for vesw_id in self._member_of.get(port.facts.guid, ()):
+            if port.vports_on(vesw_id):
+                self.by_id[vesw_id].pending.add(port.facts.guid)
 
     def do_not_wait_for(self, now: float, port: Port) -> None:
         """Let no table wait for a port: it does not answer."""
-        for vesw in self.by_id.values():
+        for vesw in map(self.by_id.__getitem__, self._vesws_of(port)):
             if port.facts.guid in vesw.pending:
                 vesw.pending.discard(port.facts.guid)
                 self.settle(now, vesw)
