@@ -121,7 +121,7 @@ def em(
     as_json: AsJson = False,
     plot_file: Plot = None,
 ) -> None:
-    """Configure a whole fabric in memory, then restart the manager: time, MADs, memory.
+    """Configure a whole fabric in memory, take one member away, restart the manager: time, MADs, memory.
 
     \b
     Example:

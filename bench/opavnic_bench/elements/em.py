@@ -1,4 +1,6 @@
-"""`opavnic bench em`: how long an EM takes to configure a whole fabric, and how much it sends then and after a restart.
+"""`opavnic bench em`: how long an EM takes to configure a whole fabric, and how much it sends.
+
+Then one member leaves its virtual switch, and the EM is restarted: neither is to cost what the whole fabric did.
 
 Everything is in memory (`bed.make_world`). Each run has a process of its own, so the peak of memory is that of one run.
 """
@@ -53,9 +55,12 @@ class EmCase:
         """MAC policy: MAC tables, unless one table cannot hold all members."""
         return "learn" if self.vports // self.vesws <= MAC_TABLE_ENTRIES else "locally-administered"
 
-    def config(self) -> EmConfig:
-        """Return the configuration: the hosts, in order, spread evenly over the virtual switches."""
-        members, hosts = self.vports // self.vesws, self.hosts
+    def config(self, *, without: int = 0) -> EmConfig:
+        """Return the configuration: the hosts, in order, spread evenly over the virtual switches.
+
+        Args:  without: how many hosts at the end are in none.
+        """
+        members, hosts = self.vports // self.vesws, self.hosts[: self.vports - without]
         vesws = [
             {
                 "id": number + 1,
@@ -89,6 +94,9 @@ class EmFigures:
     sets: int
     peak_mib: float
     """Memory of the whole process: fabric, agents, EM."""
+    change_s: float
+    """Time until one member has left."""
+    change_mads: int
     restart_s: float
     restart_sets: int
 
@@ -140,6 +148,12 @@ async def _measure(world: World, plan: EmCase, database: Path) -> EmFigures:
     converge_s = time.perf_counter() - begin
     mads, sets = world.em_port.mad.sent, _sets(world)
     _check_tables(world, plan)
+    fewer = plan.config(without=1)
+    begin = time.perf_counter()
+    em.apply(fewer)
+    await _converge(em, plan)
+    change_s = time.perf_counter() - begin
+    change_mads, changed_sets = world.em_port.mad.sent - mads, _sets(world)
     em.stop()
     em = _em(world, database)
     begin = time.perf_counter()
@@ -155,8 +169,10 @@ async def _measure(world: World, plan: EmCase, database: Path) -> EmFigures:
         mads=mads,
         sets=sets,
         peak_mib=round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / _KIB, 1),
+        change_s=round(change_s, 3),
+        change_mads=change_mads,
         restart_s=round(restart_s, 3),
-        restart_sets=_sets(world) - sets,
+        restart_sets=_sets(world) - changed_sets,
     )
 
 
