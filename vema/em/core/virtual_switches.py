@@ -192,6 +192,12 @@ class VirtualSwitches:
         since = vesw.dirty_since
         if since is None or (vesw.pending and now < since + SETTLE_S):
             return
+        if any(
+            map(self._turns.queue.keeps_waiting, vesw.pending)
+        ):  # it is the EM that has not come to ask them
+            vesw.dirty_since = now
+            self._turns.wake_at(now + SETTLE_S, -vesw.plan.vesw_id)
+            return
         vesw.dirty_since = None
         before = vesw.table.conflicts, vesw.table.left_out
         if vesw.table.update(member_addresses(vesw, self._ports)):

@@ -44,6 +44,10 @@ class WorkQueue(Generic[Port, Item]):
         """Whether `pop` may return an item now."""
         return bool(self._turns) and self.in_flight < self._limit
 
+    def keeps_waiting(self, port: Port) -> bool:
+        """Return whether a port has not been asked yet: items wait, and no request is in flight."""
+        return port in self._waiting and port not in self._busy
+
     def mark(self, port: Port, item: Item) -> None:
         """Queue `item` of `port`, unless it is already waiting."""
         self._waiting.setdefault(port, {})[item] = None

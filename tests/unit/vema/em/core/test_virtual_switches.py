@@ -12,7 +12,7 @@ from unit.vema.em.core.test_state import LinkedBench, facts
 from vema.em.core import dialogue
 from vema.em.core.core import EmCore
 from vema.em.core.steps import Step
-from vema.em.desired.desired import EmConfig, Roster, parse_config
+from vema.em.desired.desired import EmConfig, LimitsSection, Roster, parse_config
 from vema.em.store.persisted import Memory
 
 HUB = 1
@@ -57,8 +57,8 @@ class Fabric:
         self._agents = {host: LinkedBench() for host in hosts}
         self.settle(0.0)
 
-    def settle(self, now: float) -> list[tuple[int, int, Step]]:
-        """Let agents answer until there is no more to ask; return what was asked."""
+    def settle(self, now: float, seconds_each: float = 0.0) -> list[tuple[int, int, Step]]:
+        """Let agents answer, each after some seconds, until there is no more to ask; return what was asked."""
         asked = []
         self.core.wake(now, 1000)
         while self.core.has_more:
@@ -66,6 +66,7 @@ class Fabric:
                 asked.append((request.guid, request.vport_num, request.step))
                 response = self._agents[request.guid].agent.receive(request.mad.build())
                 assert response is not None
+                now += seconds_each
                 self.core.answer(now, request, Mad.parse(response))
             self.core.wake(now, 1000)
         assert self.core.converged
@@ -123,3 +124,16 @@ def test_configuration_that_is_applied_again_is_held_against_every_port(
     assert {step for _, _, step in work.requests} == {Step.SCAN}
     assert {guid for guid, _, _ in work.requests} == set(fabric.core.ports)
     assert work.planned == 0
+
+
+def test_em_without_memory_that_needs_long_to_ask_all_members_leaves_their_tables_alone() -> None:
+    """Tables without the members that were not asked yet would take these from the tables of all others."""
+    fabric = Fabric(4)
+    fabric.core = EmCore(
+        config(4).model_copy(update={"limits": LimitsSection(in_flight=1)}), Memory(), now=0.0
+    )
+    fabric.core.set_active(0.0, True)
+    fabric.core.set_ports(0.0, map(facts, range(1, 10)))
+    asked = fabric.settle(0.0, seconds_each=0.5)
+    assert {step for _, _, step in asked if step.is_set} == set()
+    assert len(asked) > 20
