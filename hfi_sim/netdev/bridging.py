@@ -14,9 +14,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
-from pyroute2.netlink.rtnl.rtmsg import rtmsg
-
 from hfi_sim.base.errors import NetdevError
 from hfi_sim.base.types import MacAddr, mac_text
 from hfi_sim.netdev.netlink import (
@@ -38,17 +35,15 @@ from hfi_sim.netdev.netlink import (
     NUD_PERMANENT,
     RTM_DELLINK,
     RTM_DELNEIGH,
-    RTM_GETLINK,
     RTM_GETNEIGH,
     RTM_NEWLINK,
     RTM_NEWNEIGH,
     U32,
     LinkClient,
-    LinkState,
     attributes,
     build_attribute,
     link_body,
-    parse_link,
+    parse_route,
 )
 
 BRIDGE: Final = "bridge"
@@ -83,11 +78,6 @@ class FdbEntry:
 class BridgeClient(LinkClient):
     """Requests about bridges and ways out of one namespace. A request that the kernel refuses raises NetdevError."""
 
-    def links_now(self) -> list[LinkState]:
-        """Return all interfaces of the namespace."""
-        answers = self._request(ifinfmsg(), RTM_GETLINK, NLM_F_DUMP, {}, "list the interfaces")
-        return [parse_link(data) for kind, data in answers if kind == RTM_NEWLINK]
-
     def add_bridge(self, name: str, mac: MacAddr) -> None:
         """Make a bridge with an address of its own, without spanning tree."""
         self._add(name, mac, BRIDGE)
@@ -111,7 +101,7 @@ class BridgeClient(LinkClient):
 
     def delete(self, ifindex: int) -> None:
         """Remove an interface."""
-        self._request(ifinfmsg(), RTM_DELLINK, 0, {"index": ifindex}, f"remove interface #{ifindex}")
+        self._exchange(RTM_DELLINK, NLM_F_ACK, link_body(ifindex), f"remove interface #{ifindex}")
 
     def set_master(self, ifindex: int, bridge: int) -> None:
         """Make an interface the port of a bridge; 0: of none."""
@@ -148,16 +138,15 @@ class BridgeClient(LinkClient):
             "type": _RTN_UNICAST,
             "attrs": [("RTA_GATEWAY", str(gateway))],
         }
-        self._request(rtmsg(), _RTM_NEWROUTE, NLM_F_CREATE_EXCL, fields, f"route to {gateway}")
+        self._ask_of_routes(_RTM_NEWROUTE, NLM_F_CREATE_EXCL, fields, f"route to {gateway}")
 
     def ipv4_routes(self) -> Iterator[tuple[ipaddress.IPv4Network, int]]:
         """Yield the IPv4 routes of the namespace: the destination, and the interface index or 0."""
         fields = {"family": socket.AF_INET}
-        for kind, data in self._request(rtmsg(), _RTM_GETROUTE, NLM_F_DUMP, fields, "read the routes"):
+        for kind, data in self._ask_of_routes(_RTM_GETROUTE, NLM_F_DUMP, fields, "read the routes"):
             if kind != _RTM_NEWROUTE:
                 continue
-            route = rtmsg(data)
-            route.decode()
+            route = parse_route(data)
             first = ipaddress.IPv4Address(route.get_attr("RTA_DST") or 0)
             yield ipaddress.IPv4Network(f"{first}/{route['dst_len']}"), route.get_attr("RTA_OIF") or 0
 

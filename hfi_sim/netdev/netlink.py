@@ -1,8 +1,8 @@
 """Netlink, as much as network devices need: synchronous requests and the kernel's notifications.
 
-Messages are built and read by pyroute2's classes, and by hand where the start of a large lab has thousands of them; a
-test compares the two. The sockets are plain ones, opened inside a namespace, so that nothing but the caller's own event
-loop is involved. Requests take some tens of microseconds.
+Messages of routes are built and read by pyroute2's classes, others by hand: the start of a large lab has thousands of
+them. A test compares the two. The sockets are plain ones, opened inside a namespace, so that nothing but the caller's
+own event loop is involved. Requests take some tens of microseconds.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
-
-from pyroute2.netlink import nlmsg
-from pyroute2.netlink.rtnl.rtmsg import rtmsg
+from typing import TYPE_CHECKING, Any, Final
 
 from hfi_sim.base.errors import NetdevError
 from hfi_sim.base.types import MacAddr
 from hfi_sim.netdev.base import IpInterface, Merging
 from hfi_sim.netdev.ethtool import GRO, UDP_GRO, features, set_feature, set_link_speed
 from hfi_sim.netdev.namespace import run_in_namespace
+
+if TYPE_CHECKING:
+    from pyroute2.netlink.rtnl.rtmsg import rtmsg
 
 RTM_NEWLINK: Final = 16
 RTM_DELLINK: Final = 17
@@ -210,9 +210,19 @@ def build_attribute(kind: int, value: bytes) -> bytes:
     return ATTRIBUTE.pack(length, kind) + value + bytes(-length % 4)
 
 
-def _route_by_hand(message: bytes) -> str:
+def parse_route(message: bytes) -> rtmsg:
+    """Read an RTM_NEWROUTE message, header included."""
+    from pyroute2.netlink.rtnl.rtmsg import (
+        rtmsg,  # late: few labs have routes, and its imports take a tenth of a second
+    )
+
     route = rtmsg(message)
     route.decode()
+    return route
+
+
+def _route_by_hand(message: bytes) -> str:
+    route = parse_route(message)
     if route["proto"] not in _BY_HAND:
         return ""
     to = route.get_attr("RTA_DST")
@@ -422,14 +432,14 @@ class LinkClient:
                 found.setdefault(entry[0], []).append(entry[1])
         return {ifindex: tuple(addresses) for ifindex, addresses in found.items()}
 
-    def names(self) -> list[str]:
-        """Return the names of all interfaces of the namespace."""
+    def links_now(self) -> list[LinkState]:
+        """Return all interfaces of the namespace."""
         answers = self._exchange(RTM_GETLINK, NLM_F_DUMP | NLM_F_ACK, link_body(0), "list the interfaces")
-        return [parse_link(data).name for kind, data in answers if kind == RTM_NEWLINK]
+        return [parse_link(data) for kind, data in answers if kind == RTM_NEWLINK]
 
     def routes_by_hand(self) -> list[str]:
         """Return the destinations of routes that neither the kernel nor a routing daemon has made."""
-        answers = self._request(rtmsg(), RTM_GETROUTE, NLM_F_DUMP, {}, "list the routes")
+        answers = self._ask_of_routes(RTM_GETROUTE, NLM_F_DUMP, {}, "list the routes")
         return [text for kind, data in answers if kind == RTM_NEWROUTE and (text := _route_by_hand(data))]
 
     def tentative_addresses(self) -> set[int]:
@@ -472,9 +482,13 @@ class LinkClient:
         body = link_body(ifindex, flags, change, attrs)
         self._exchange(RTM_NEWLINK, NLM_F_ACK, body, f"set interface #{ifindex} {what}")
 
-    def _request(
-        self, message: nlmsg, kind: int, flags: int, fields: dict[str, Any], what: str
+    def _ask_of_routes(
+        self, kind: int, flags: int, fields: dict[str, Any], what: str
     ) -> list[tuple[int, bytes]]:
+        """Make a request about routes. Args: fields: as pyroute2 has them."""
+        from pyroute2.netlink.rtnl.rtmsg import rtmsg
+
+        message = rtmsg()
         for key, value in fields.items():
             message[key] = value
         message.encode()

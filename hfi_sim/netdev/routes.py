@@ -7,8 +7,6 @@ import socket
 from collections.abc import Sequence
 from typing import Any, Final
 
-from pyroute2.netlink.rtnl.rtmsg import rtmsg
-
 from hfi_sim.netdev.netlink import NLM_F_CREATE_EXCL, RTM_DELROUTE, RTM_NEWROUTE, LinkClient
 
 _RT_TABLE_MAIN: Final = 254
@@ -30,13 +28,11 @@ class RouteClient(LinkClient):
         Args:  via: its gateways, of which several share the traffic. ifindex: its interface; 0: as the gateway says.
         """
         fields = _fields(to, via, ifindex, metric)
-        self._request(rtmsg(), RTM_NEWROUTE, NLM_F_CREATE_EXCL, fields, f"add the route to {to}")
+        self._ask_of_routes(RTM_NEWROUTE, NLM_F_CREATE_EXCL, fields, f"add the route to {to}")
 
     def remove_route(self, to: IpNetwork, via: Sequence[IpAddress], ifindex: int, metric: int | None) -> None:
         """Remove a route that was added with these arguments."""
-        self._request(
-            rtmsg(), RTM_DELROUTE, 0, _fields(to, via, ifindex, metric), f"remove the route to {to}"
-        )
+        self._ask_of_routes(RTM_DELROUTE, 0, _fields(to, via, ifindex, metric), f"remove the route to {to}")
 
 
 def _fields(to: IpNetwork, via: Sequence[IpAddress], ifindex: int, metric: int | None) -> dict[str, Any]:

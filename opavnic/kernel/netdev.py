@@ -7,20 +7,16 @@ import os
 from collections.abc import Callable
 from typing import Final
 
-from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
-
 from hfi_sim.base.types import MacAddr
 from hfi_sim.netdev.base import IpInterface, Merging, Netdev
 from hfi_sim.netdev.netlink import (
     HEADER,
     IF_OPER_DORMANT,
     IF_OPER_UP,
-    NLM_F_DUMP,
     NLM_F_REQUEST,
     NLMSG_ERROR,
     RTM_DELADDR,
     RTM_DELLINK,
-    RTM_GETLINK,
     RTM_NEWADDR,
     RTM_NEWLINK,
     LinkClient,
@@ -54,7 +50,7 @@ class KernelLinks(LinkClient):
 
     def ask_all(self) -> None:
         """Ask for all interfaces, then for all addresses."""
-        self._request(ifinfmsg(), RTM_GETLINK, NLM_F_DUMP, {}, "list the interfaces")
+        self.links_now()
 
     def _exchange(self, kind: int, flags: int, body: bytes, what: str) -> list[tuple[int, bytes]]:
         self._sequence += 1

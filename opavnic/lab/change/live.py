@@ -354,11 +354,15 @@ def _fabric(model: LabModel) -> dict[str, Any]:
 def _with_other_rights(steps: LabDifference) -> list[str]:
     """Return the hosts that stay whose partitions or rights to manage change."""
 
-    def rights(model: LabModel, name: str) -> object:
-        return [(vesw.pkey, port.name) for vesw, port in model.vnics[name]], name in model.managing_hosts
+    def rights(model: LabModel) -> dict[str, object]:
+        managing = model.managing_hosts
+        return {
+            name: ([(vesw.pkey, port.name) for vesw, port in model.vnics[name]], name in managing)
+            for name in model.hosts
+        }
 
-    stay = [name for name in steps.after.hosts if name in steps.before.hosts]
-    return [name for name in stay if rights(steps.before, name) != rights(steps.after, name)]
+    before, after = rights(steps.before), rights(steps.after)
+    return [name for name in after if name in before and before[name] != after[name]]
 
 
 def _remaining(vesws: list[VeswSection], after: list[VeswSection]) -> list[VeswSection]:

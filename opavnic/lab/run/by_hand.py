@@ -109,7 +109,9 @@ def _namespace_by_hand(its: OwnNamespace, fresh: Sysctls) -> Iterator[str]:
     told = {"default" if not to.prefixlen else str(to) for to in (it.destination for it in its.setup.routes)}
     with contextlib.closing(LinkClient(its.path)) as links:
         yield from (f"route {route}" for route in links.routes_by_hand() if route.split()[0] not in told)
-        yield from (f"interface {name}" for name in sorted(set(links.names()) - its.interfaces))
+        yield from (
+            f"interface {name}" for name in sorted({link.name for link in links.links_now()} - its.interfaces)
+        )
     now = run_in_namespace(its.path, _sysctls)
     changed = [
         f"{key} = {now[key]}"

@@ -110,9 +110,10 @@ def _administer(world: World, model: LabModel, share: Share | None) -> None:
         for port in world.hosts[name].ports:
             if port.name in pkeys:
                 world.set_pkeys(port, pkeys[port.name])
+    managing = model.managing_hosts
     for name in model.hosts:
         for port in world.hosts[name].ports:
-            manager.set_management(port, name in model.managing_hosts)
+            manager.set_management(port, name in managing)
     if share is not None:
         manager.reserve_lids()
     manager.sweep()
@@ -151,8 +152,9 @@ def add_agent(world: World, model: LabModel, backend: HostBackend, *, can_crash:
 
 def let_manage(world: World, model: LabModel, hosts: Iterable[str]) -> None:
     """Put the ports of hosts in their partitions, and let those manage the fabric that may."""
+    managing = model.managing_hosts
     for name in hosts:
-        manages_it = name in model.managing_hosts
+        manages_it = name in managing
         for port in world.hosts[name].ports:
             if world.managed_by == "external":
                 world.allow_management(port, manages_it)
