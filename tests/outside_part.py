@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from opavnic.base.log_packages import log_packages
+from opavnic.world.part import installed_parts
+
 CODE: Final = '''
 """Weather over a lab: a part of a package that opavnic does not know."""
 
@@ -78,6 +81,12 @@ def install(place: Path) -> None:
     """Install the package `weather` in a directory that is, or will be, on the path of modules."""
     describe(place, "weather", "1.0", {"weather": "weather:weather"})
     (place / "weather.py").write_text(CODE, encoding="utf-8")
+
+
+def forget() -> None:
+    """Have the program look again for what is installed."""
+    log_packages.cache_clear()
+    installed_parts.cache_clear()
 
 
 def describe(place: Path, name: str, version: str, parts: Mapping[str, str]) -> None:

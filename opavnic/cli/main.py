@@ -16,6 +16,7 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Any, Final
 
 import typer
@@ -137,6 +138,7 @@ def _exists(command: LazyCommand) -> bool:
     return importlib.util.find_spec(command.target.partition(":")[0]) is not None
 
 
+@cache
 def _entry_points() -> Sequence[Any]:
     from importlib.metadata import entry_points
 

@@ -20,6 +20,7 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -160,8 +161,9 @@ class Part:
 # --- what is installed ---------------------------------------------------------------------------------------
 
 
-def installed_parts() -> dict[str, Part]:
-    """Return the parts of all installed packages by name, each imported.
+@cache
+def installed_parts() -> Mapping[str, Part]:
+    """Return the parts of all installed packages by name, each imported; they are looked for once in a process.
 
     Raises:  PartError: one cannot be imported or is not a part, or two have one name.
     """

@@ -38,7 +38,7 @@ log = logging.getLogger("opavnic.lab")
 OwnPart = TypeVar("OwnPart", bound=RunningPart)
 
 
-def parts() -> dict[str, Part]:
+def parts() -> Mapping[str, Part]:
     """Return the installed parts by name.
 
     Raises:  LabError: one cannot be loaded.
@@ -130,7 +130,7 @@ def part_problems(model: LabModel, directory: Path) -> list[Problem]:
     return problems
 
 
-def _app_problems(model: LabModel, installed: dict[str, Part]) -> Iterator[Problem]:
+def _app_problems(model: LabModel, installed: Mapping[str, Part]) -> Iterator[Problem]:
     kinds = {name: part.app_options for name, part in installed.items() if part.app_options is not None}
     for index, app in enumerate(model.apps):
         options = kinds.get(app.kind)

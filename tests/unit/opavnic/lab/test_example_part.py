@@ -11,7 +11,6 @@ from pathlib import Path
 import outside_part
 import pytest
 
-from opavnic.base import log_packages
 from opavnic.lab.file.errors import ConfigError
 from opavnic.lab.file.loader import parse_lab
 from opavnic.lab.run.lab import Lab
@@ -28,10 +27,10 @@ def _installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
     outside_part.describe(tmp_path, project["name"], project["version"], points)
     monkeypatch.syspath_prepend(PROJECT)
     monkeypatch.syspath_prepend(tmp_path)
-    log_packages.log_packages.cache_clear()
+    outside_part.forget()
     yield
     sys.modules.pop("traffic_log", None)
-    log_packages.log_packages.cache_clear()
+    outside_part.forget()
 
 
 async def test_it_logs_what_hosts_have_sent_for_as_long_as_the_lab_runs(

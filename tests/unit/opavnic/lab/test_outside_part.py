@@ -12,7 +12,6 @@ import pytest
 import yaml
 from outside_part import LAB
 
-from opavnic.base import log_packages
 from opavnic.cli.main import main
 from opavnic.lab.file.errors import ConfigError, LabError
 from opavnic.lab.file.loader import parse_lab
@@ -25,10 +24,10 @@ from opavnic.lab.run.logs import LogHub
 def _installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     outside_part.install(tmp_path / "site")
     monkeypatch.syspath_prepend(tmp_path / "site")
-    log_packages.log_packages.cache_clear()
+    outside_part.forget()
     yield
     sys.modules.pop("weather", None)
-    log_packages.log_packages.cache_clear()
+    outside_part.forget()
 
 
 def weather() -> Any:
