@@ -5,8 +5,6 @@ from __future__ import annotations
 from ipaddress import ip_address
 from pathlib import Path
 
-import pytest
-
 from ejfat.events.segmentation import Segmenter, udp_packet
 from ejfat.files.pcap import write_pcap
 from ejfat.wire.headers import LB_PORT, ReHeader, SyncHeader
@@ -94,21 +92,22 @@ def test_other_bytes_on_the_load_balancers_port_are_marked(tmp_path: Path) -> No
 def test_examples_of_the_document_are_dissected(tmp_path: Path) -> None:
     tshark = Tshark(tmp_path / "home")
 
-    def column(capture: str, field: str) -> list[str]:
-        path = Path(__file__).parents[2] / "vectors" / "ejfat" / capture
-        return [value for (value,) in tshark.columns(path, field) if value]
+    def columns(capture: str, *fields: str) -> list[list[str]]:
+        rows = tshark.columns(Path(__file__).parents[2] / "vectors" / "ejfat" / capture, *fields)
+        return [[value for value in column if value] for column in zip(*rows, strict=True)]
 
-    assert column("seed_in.pcap", "ejfat_lb.tick") == ["10", "20"] * 11
-    assert column("seed_in.pcap", "ejfat_seg.data_id") == ["0x0abc", "0x0123"] * 11
-    assert column("seed_out.pcap", "ejfat_seg.data_id") == ["0x0abc", "0x0123"] * 11
+    ticks, data_ids = ["10", "20"] * 11, ["0x0abc", "0x0123"] * 11
+    assert columns("seed_in.pcap", "ejfat_lb.tick", "ejfat_seg.data_id") == [ticks, data_ids]
+    assert columns("seed_out.pcap", "ejfat_seg.data_id") == [data_ids]
 
 
 @needs_tshark
-@pytest.mark.parametrize("port", [LB_PORT, 23456])
-def test_reassembly_is_recognised_on_any_port_of_a_worker(tmp_path: Path, port: int) -> None:
-    header = ReHeader(data_id=7, offset=0, length=9, event=5).build()
-    frame = MACS + udp_packet(header + b"nine char", src=SRC, dst=DST, src_port=1, dst_port=port)
-    assert dissect(tmp_path, [frame], "ejfat_re.event", "ejfat_lb.bad") == [["5", ""]]
+def test_reassembly_is_recognised_on_any_port_of_a_worker(tmp_path: Path) -> None:
+    payload = ReHeader(data_id=7, offset=0, length=9, event=5).build() + b"nine char"
+    frames = [
+        MACS + udp_packet(payload, src=SRC, dst=DST, src_port=1, dst_port=port) for port in (LB_PORT, 23456)
+    ]
+    assert dissect(tmp_path, frames, "ejfat_re.event", "ejfat_lb.bad") == [["5", ""]] * 2
 
 
 @needs_tshark

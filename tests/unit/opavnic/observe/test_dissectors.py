@@ -59,6 +59,18 @@ ATTRIBUTES = {
     "summary-counters": SummaryCounters.HEADER,
     "error-counters": ErrorCounters.HEADER,
 }
+SENT = [
+    ("class-port-info", AttrId.CLASS_PORT_INFO, b""),
+    ("notice", AttrId.NOTICE, b""),
+    ("vesw-port-info", AttrId.VESW_PORT_INFO, b""),
+    ("mac-entries", AttrId.MAC_ENTRIES, b"\0\5\0\x7d"),
+    ("iface-macs", AttrId.IFACE_UCAST_MACS, b"\0\0\1\x4d"),
+    ("iface-macs", AttrId.IFACE_MCAST_MACS, b"\0\0\1\x4d"),
+    ("vesw-port-info", AttrId.DELETE_VESW, b""),
+    ("summary-counters", AttrId.SUMMARY_COUNTERS, b""),
+    ("error-counters", AttrId.ERROR_COUNTERS, b""),
+]
+"""The layout of each attribute, and how its data begin where tshark counts what follows."""
 ICRC = Icrc()
 ETHER = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02")
 FRAME = bytes(ETHER / ARP(psrc="10.9.2.1", pdst="10.9.2.2")).ljust(60, b"\0")
@@ -172,40 +184,21 @@ def test_reliable_connection_is_shown(tshark: Tshark, tmp_path: Path) -> None:
     assert rows[0] == ["OPA RC", "DATA 0x8 > 0x7 psn 9 tag 3 ack 10, 5 bytes"]
 
 
-@pytest.mark.parametrize(
-    ("table", "attr_id", "listed"),
-    [
-        ("class-port-info", AttrId.CLASS_PORT_INFO, b""),
-        ("notice", AttrId.NOTICE, b""),
-        ("vesw-port-info", AttrId.VESW_PORT_INFO, b""),
-        ("mac-entries", AttrId.MAC_ENTRIES, b"\0\5\0\x7d"),
-        ("iface-macs", AttrId.IFACE_UCAST_MACS, b"\0\0\1\x4d"),
-        ("iface-macs", AttrId.IFACE_MCAST_MACS, b"\0\0\1\x4d"),
-        ("vesw-port-info", AttrId.DELETE_VESW, b""),
-        ("summary-counters", AttrId.SUMMARY_COUNTERS, b""),
-        ("error-counters", AttrId.ERROR_COUNTERS, b""),
-    ],
-)
-def test_attribute_fields_stand_where_the_declaration_has_them(
-    tshark: Tshark, tmp_path: Path, table: str, attr_id: int, listed: bytes
-) -> None:
-    rng = random.Random(attr_id)
-    data = listed + rng.randbytes(ATTRIBUTES[table].size - len(listed))
-    packet = ema(
-        Method.GET_RESP,
-        attr_id,
-        data,
-        tid=rng.randrange(1 << 64),
-        reserved=7,
-        attr_mod=rng.randrange(1 << 32),
-    )
-    (shown,) = tshark.dissect(write_pcap(tmp_path / "x.pcap", [packet]))
-    check_layout(shown, "ema." + table.replace("-", "_"), ATTRIBUTES[table], packet, ATTRIBUTE_AT)
+def test_attribute_fields_stand_where_the_declaration_has_them(tshark: Tshark, tmp_path: Path) -> None:
+    packets = []
+    for table, attr_id, listed in SENT:
+        rng = random.Random(attr_id)
+        data = listed + rng.randbytes(ATTRIBUTES[table].size - len(listed))
+        values = {"tid": rng.randrange(1 << 64), "reserved": 7, "attr_mod": rng.randrange(1 << 32)}
+        packets.append(ema(Method.GET_RESP, attr_id, data, **values))
+    dissected = tshark.dissect(write_pcap(tmp_path / "x.pcap", packets))
     mad_at = lrh16b.SIZE + FmHeader.SIZE
-    check_header(shown, "ema", MadHeader, packet, mad_at)
-    check_header(shown, "ema.rmpp", RmppHeader, packet, mad_at + MadHeader.SIZE)
-    check_header(shown, "ema", VendorHeader, packet, mad_at + 36)
-    assert shown.faults == []
+    for (table, *_), packet, shown in zip(SENT, packets, dissected, strict=True):
+        check_layout(shown, "ema." + table.replace("-", "_"), ATTRIBUTES[table], packet, ATTRIBUTE_AT)
+        check_header(shown, "ema", MadHeader, packet, mad_at)
+        check_header(shown, "ema.rmpp", RmppHeader, packet, mad_at + MadHeader.SIZE)
+        check_header(shown, "ema", VendorHeader, packet, mad_at + 36)
+        assert shown.faults == [], table
 
 
 def test_mac_entries_are_shown_one_by_one(tshark: Tshark, tmp_path: Path) -> None:
@@ -345,38 +338,38 @@ GOOD = ethernet()
 EMPTY = build_packet(Lrh16B(5, 7, l4=L4.ETHERNET), b"", ICRC)
 
 
-@pytest.mark.parametrize(
-    ("packet", "faults"),
-    [
-        (GOOD, []),
-        (replace(parse_packet(GOOD), tail=parse_packet(GOOD).pad_count).build(), []),
-        (flipped(GOOD, 40, 1), [r"ICRC does not match: 0x"]),
-        (flipped(GOOD, 7, 0x10), []),
-        (GOOD + b"behind", ["Length says 88 bytes, but there are 94"]),
-        (
-            GOOD[:-8],
-            ["Length says 88 bytes, but there are 80", "80 of 88 bytes are there, without the trailer"],
-        ),
-        (GOOD[:10], ["10 bytes, the 16B header needs 16"]),
-        (flipped(GOOD, 7, 0x20), ["L2 or LT is not that of a 16B packet", "ICRC does not match: 0x"]),
-        (flipped(GOOD, len(GOOD) - 1, 0x80), ["Impossible last byte 0xc3"]),
-        (ethernet(dlid=0), ["LID 0 is never a destination"]),
-        (build_packet(Lrh16B(5, 7, l4=0x55), b"", ICRC), ["Unknown L4 type 0x55"]),
-        (EMPTY, ["No room for the L4 header"]),
-        (ema(Method.SET, AttrId.MAC_ENTRIES, b"\0\0\0\x7e"), ["125 of 126 are there"]),
-        (
-            ema(Method.GET_RESP, 0x11, status=0x1C),
-            ["status 0x001c: a value in attribute or modifier is wrong"],
-        ),
-        (build_packet(Lrh16B(1, 2, l4=L4.FM), bytes(20), ICRC), ["12 bytes, the MAD header needs 24"]),
-    ],
-    ids=lambda value: value[0] if isinstance(value, list) and value else "",
-)
-def test_faults_are_marked(tshark: Tshark, tmp_path: Path, packet: bytes, faults: list[str]) -> None:
-    (shown,) = tshark.dissect(write_pcap(tmp_path / "x.pcap", [packet]))
-    ours = [text for text in shown.faults if not text.startswith("Malformed")]
-    assert len(ours) == len(faults), ours
-    assert all(text.startswith(fault) for text, fault in zip(ours, faults, strict=True)), ours
+FAULTY = [
+    (GOOD, []),
+    (replace(parse_packet(GOOD), tail=parse_packet(GOOD).pad_count).build(), []),
+    (flipped(GOOD, 40, 1), [r"ICRC does not match: 0x"]),
+    (flipped(GOOD, 7, 0x10), []),
+    (GOOD + b"behind", ["Length says 88 bytes, but there are 94"]),
+    (
+        GOOD[:-8],
+        ["Length says 88 bytes, but there are 80", "80 of 88 bytes are there, without the trailer"],
+    ),
+    (GOOD[:10], ["10 bytes, the 16B header needs 16"]),
+    (flipped(GOOD, 7, 0x20), ["L2 or LT is not that of a 16B packet", "ICRC does not match: 0x"]),
+    (flipped(GOOD, len(GOOD) - 1, 0x80), ["Impossible last byte 0xc3"]),
+    (ethernet(dlid=0), ["LID 0 is never a destination"]),
+    (build_packet(Lrh16B(5, 7, l4=0x55), b"", ICRC), ["Unknown L4 type 0x55"]),
+    (EMPTY, ["No room for the L4 header"]),
+    (ema(Method.SET, AttrId.MAC_ENTRIES, b"\0\0\0\x7e"), ["125 of 126 are there"]),
+    (
+        ema(Method.GET_RESP, 0x11, status=0x1C),
+        ["status 0x001c: a value in attribute or modifier is wrong"],
+    ),
+    (build_packet(Lrh16B(1, 2, l4=L4.FM), bytes(20), ICRC), ["12 bytes, the MAD header needs 24"]),
+]
+"""Packets, and how each fault of theirs begins."""
+
+
+def test_faults_are_marked(tshark: Tshark, tmp_path: Path) -> None:
+    dissected = tshark.dissect(write_pcap(tmp_path / "x.pcap", [packet for packet, _ in FAULTY]))
+    for (_, faults), shown in zip(FAULTY, dissected, strict=True):
+        ours = [text for text in shown.faults if not text.startswith("Malformed")]
+        assert len(ours) == len(faults), (faults, ours)
+        assert all(text.startswith(fault) for text, fault in zip(ours, faults, strict=True)), ours
 
 
 def test_wrong_icrc_can_be_filtered_and_stands_in_the_list(tshark: Tshark, tmp_path: Path) -> None:
