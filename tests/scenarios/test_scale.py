@@ -21,7 +21,8 @@ async def test_64_tenants_and_many_random_frames_none_crosses_over(
 ) -> None:
     rng = random.Random(lab.seed)
     for tenant in range(TENANTS):
-        await em.vesw(f"t{tenant}", members=rng.sample(hosts.names, 3), pkey=0x8001 + tenant)
+        members = rng.sample(hosts.names, 3)
+        await em.vesw(f"t{tenant}", members=members, pkey=0x8001 + tenant, wait=tenant == TENANTS - 1)
     leaked: list[tuple[str, bytes]] = []
     arrived = 0
 
