@@ -41,6 +41,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """End at once where the native module is required and missing: its tests would only be skipped."""
     if REQUIRED and not BUILT:
         raise pytest.UsageError(f"OPAVNIC_REQUIRE_NATIVE=1: {NOT_BUILT}")
+    # Suites that tests start would each parse all modules for constants that hypothesis may try.
+    os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(config.rootpath / ".hypothesis"))
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGINT, signal.SIGHUP):
             # In the background of a script, or under nohup, the tests go on as that asks. The programs that they start

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from program import run_pytest
+
 HERE = Path(__file__).parent
 SOME = [
     "test_em_failover.py::test_master_dies_in_a_change_under_load_the_other_ends_it_and_no_frame_is_lost[at-once]",
@@ -19,31 +21,24 @@ SOME = [
     "test_smoke.py",
 ]
 MORE = ["test_addresses.py", "test_changes.py", "test_flooding.py"]
+QUIETLY = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist")
 
 
 def run_suite(trace: Path, hash_seed: str, *options: str) -> dict[str, str]:
     """Run the suite in a process of its own; return the fingerprint of each test."""
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "no:xdist",
-        f"--fabric-trace={trace}",
-    ]
-    environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
     result = subprocess.run(
-        [*command, *options],
+        [sys.executable, "-m", "pytest", *QUIETLY, f"--fabric-trace={trace}", *options],
         cwd=HERE.parents[1],
-        env=environment,
+        env={**os.environ, "PYTHONHASHSEED": hash_seed},
         capture_output=True,
         text=True,
         check=False,
     )
     assert result.returncode == 0, result.stdout[-3000:]
+    return fingerprints(trace)
+
+
+def fingerprints(trace: Path) -> dict[str, str]:
     lines = [line.split(" ", 2) for line in trace.read_text(encoding="utf-8").splitlines()]
     return {name: f"{fingerprint} over {packets} packets" for fingerprint, packets, name in lines}
 
@@ -69,14 +64,16 @@ def test_other_seed_gives_another_trace_where_there_is_chance(
     tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:
     lossy = str(HERE / "test_failures.py::test_lossy_link_drops_its_share_and_everything_is_accounted_for")
-    with ThreadPoolExecutor() as side_by_side:
-        runs = [
-            side_by_side.submit(
-                run_suite, tmp_path / seed, "1", lossy, f"--fabric-seed={seed}", _same_engine(pytestconfig)
-            )
-            for seed in ("1", "2")
-        ]
-    first, other = (run.result() for run in runs)
+    forked = (
+        "-W",
+        "ignore::pytest.PytestAssertRewriteWarning",
+    )  # from a process that has imported the plugin
+    options = (*QUIETLY, *forked, lossy, _same_engine(pytestconfig))
+    for seed in ("1", "2"):
+        trace = f"--fabric-trace={tmp_path / seed}"
+        result = run_pytest(HERE.parents[1], *options, f"--fabric-seed={seed}", trace)
+        assert result.ret == 0, result.stdout.str()[-3000:]
+    first, other = (fingerprints(tmp_path / seed) for seed in ("1", "2"))
     assert first.keys() == other.keys()
     assert first != other
 

@@ -12,22 +12,17 @@ from pathlib import Path
 
 import pytest
 
+from program import run_pytest
+
 ROOT = Path(__file__).parents[3]
 TUTORIAL = ROOT / "docs" / "tutorial-scenario.md"
 SAMPLE = ROOT / "examples" / "pytest-project"
 
 
-def run_pytest(directory: Path) -> str:
-    result = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error"],
-        cwd=directory,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(directory)},
-    )
-    assert result.returncode == 0, result.stdout[-4000:] + result.stderr[-2000:]
-    return result.stdout
+def passed(directory: Path, number: int) -> bool:
+    result = run_pytest(directory, "-q", "-p", "no:cacheprovider", "-W", "error")
+    assert result.ret == 0, result.stdout.str()[-4000:] + result.stderr.str()[-2000:]
+    return f"{number} passed" in result.stdout.str()
 
 
 def test_every_block_of_the_tutorial_runs(tmp_path: Path) -> None:
@@ -38,7 +33,7 @@ def test_every_block_of_the_tutorial_runs(tmp_path: Path) -> None:
     for number, block in enumerate(tests):
         (tmp_path / f"test_block_{number}.py").write_text(block, encoding="utf-8")
     (tmp_path / "pytest.ini").write_text("[pytest]\nasyncio_default_fixture_loop_scope = function\n")
-    assert "14 passed" in run_pytest(tmp_path)
+    assert passed(tmp_path, 14)
     for block in blocks:
         if block not in tests:
             subprocess.run([sys.executable, "-c", block], check=True)
@@ -57,7 +52,7 @@ def test_faults_of_the_tutorial_are_faults() -> None:
 
 
 def test_sample_project_passes_as_it_stands() -> None:
-    assert "15 passed" in run_pytest(SAMPLE)
+    assert passed(SAMPLE, 15)
 
 
 @pytest.mark.slow
