@@ -150,7 +150,9 @@ def _load(name: str, lazy: LazyCommand) -> Any:
     return _command(name, getattr(importlib.import_module(module), attribute))
 
 
+@cache
 def _command(name: str, target: typer.Typer | Callable[..., Any]) -> Any:
+    """Return what runs a command. A group asks twice: whether there is one, and for it; `lnetctl` has 58 below it."""
     if isinstance(target, typer.Typer):
         app = target
         offer_forms(app)
