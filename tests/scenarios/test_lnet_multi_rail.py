@@ -172,14 +172,18 @@ class Law:
         assert self.rig.world.fabric.balance() == {}
 
 
+@pytest.mark.parametrize(("faults", "of_large"), [(3, 1), pytest.param(40, 10, marks=pytest.mark.long)])
 @pytest.mark.parametrize("traffic", KINDS, ids=str)
-def test_every_message_ends_once_and_is_delivered_at_most_once_under_faults(traffic: Traffic) -> None:
-    for fault in sample(traffic, 3 if traffic.count * traffic.size > 1 << 20 else 8):
+def test_every_message_ends_once_and_is_delivered_at_most_once_under_faults(
+    traffic: Traffic, faults: int, of_large: int
+) -> None:
+    for fault in sample(traffic, of_large if traffic.count * traffic.size > 1 << 20 else faults):
         Law(traffic).hold([fault])
 
 
-def test_many_faults_at_once() -> None:
+@pytest.mark.parametrize("scenes", [8, pytest.param(100, marks=pytest.mark.long)])
+def test_many_faults_at_once(scenes: int) -> None:
     rng = random.Random(4)
-    for _ in range(15):
+    for _ in range(scenes):
         traffic = rng.choice([t for t in KINDS if t.count * t.size <= 1 << 20])
         Law(traffic).hold(rng.sample(sample(traffic, 12), 4))

@@ -10,5 +10,5 @@ from scenarios.lnet_short_faults import KINDS, Traffic, sample
 
 @pytest.mark.parametrize("traffic", KINDS, ids=str)
 def test_fault_under_multi_rail_ends_each_message_once_and_heals(traffic: Traffic) -> None:
-    for fault in sample(traffic, 2 if traffic.count * traffic.size > 1 << 23 else 5):
+    for fault in sample(traffic, 1 if traffic.count * traffic.size > 1 << 23 else 3):
         hold_the_rail_law(traffic, fault)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lnet.objects.tx import TxKind
@@ -32,17 +32,16 @@ SMALL = [traffic for traffic in KINDS if traffic.size < 1 << 20]
 def test_fault_shorter_than_the_timeout_fails_no_message_and_leaves_no_route_unusable(
     traffic: Traffic,
 ) -> None:
-    for fault in sample(traffic, 2 if traffic.count * traffic.size > 1 << 23 else 6):
+    for fault in sample(traffic, 1 if traffic.count * traffic.size > 1 << 23 else 3):
         hold_the_law(traffic, [fault])
 
 
 @pytest.mark.parametrize("traffic", SMALL, ids=str)
 def test_fault_of_half_a_short_timeout_fails_no_message(traffic: Traffic) -> None:
-    for fault in sample(traffic, 4):
+    for fault in sample(traffic, 2):
         hold_the_law(traffic, [replace(fault, for_s=min(fault.for_s, 1.0))], timeout_s=2.0)
 
 
-@settings(max_examples=30)
 @given(
     st.sampled_from(SMALL),
     st.lists(
@@ -78,7 +77,7 @@ def test_route_that_is_dead_for_good_delays_no_message_after_its_first_failure(f
     scene.clock.advance(1)
     scene.faults.add(fault.format(port))
     late = []
-    for number in range(700):
+    for number in range(400):
         scene.clock.advance(0.02)
         msg_id = scene.start(TxKind.PUT, number, 100)
         if number >= 200:  # its transport has given up by then
