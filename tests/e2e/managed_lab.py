@@ -23,6 +23,8 @@ from processes import child
 OPAFMD = "/usr/lib/opa-fm/bin/opafmd"
 SETTINGS = "/etc/opa-fm/opafm.xml"
 PATIENCE_S = 90.0
+LOOK_S = 0.2
+"""How often it is looked at what has come of a fabric manager."""
 LAB = """
 name: {name}
 fabric: {{id: 0x301, link: {{credits: {{vls: 8, buffer: 16K, shared: 64K}}}}}}
@@ -98,6 +100,7 @@ class ManagedLab:
         """Look until something is so: fabric managers take their time."""
         end = time.monotonic() + PATIENCE_S
         while not is_so():
+            time.sleep(LOOK_S)  # it is a program of others, and says nothing
             if time.monotonic() > end:
                 pytest.fail(f"{what} not within {PATIENCE_S:g} s: {json.dumps(self.status()['parts'])}")
 

@@ -14,11 +14,12 @@ from typing import Any
 
 import pytest
 
-from opavnic_bench.base.running_lab import OWN
+from opavnic.lab.ownership.namespaces import NETNS_DIR
 from opavnic_bench.base.sites import until
 from opavnic_bench.base.turns import PeerError
 from opavnic_bench.cluster.machines import BenchCluster, cluster, machines
 from processes import child
+from program import started
 
 LAB = {
     "name": "threefold",
@@ -92,8 +93,8 @@ def test_coordinator_acts_on_hosts_of_other_machines(running: BenchCluster) -> N
 @contextlib.contextmanager
 def there(up: BenchCluster, machine: str, *words: str, **options: Any) -> Iterator[subprocess.Popen[str]]:
     """Run a command of the program on a machine; it is gone afterwards."""
-    command = up.machines.command(machine, *OWN, *words)
-    with child(command, env=up.machines.environment(machine), **options) as process:
+    where = [NETNS_DIR / up.machines.namespaces[machine]]
+    with started(words, env=up.machines.environment(machine), namespaces=where, **options) as process:
         yield process
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from processes import child
+from program import started
 
 Program = Callable[..., "subprocess.CompletedProcess[str]"]
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -170,9 +170,9 @@ def test_recorded_mads_are_replayed(opavnic: Program, tmp_path: Path) -> None:
 @contextlib.contextmanager
 def recording(run_in: Path, file: Path) -> Iterator[None]:
     """Record until two packets, a request and its response, have passed."""
-    command = [sys.executable, "-m", "opavnic.cli.main", "mad", "record", str(file), "--count", "2"]
+    command = ["mad", "record", file, "--count", "2"]
     environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(run_in / "run")}
-    with child(command, env=environment, stderr=subprocess.PIPE) as process:
+    with started(command, env=environment, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
         assert "recording to" in process.stderr.readline()
         yield

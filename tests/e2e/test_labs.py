@@ -22,6 +22,7 @@ from opavnic.lab.ownership.process import process_start_time
 from opavnic.lab.ownership.runtime import Journal
 from opavnic.lab.run.by_hand import OwnNamespace, namespaces_by_hand
 from processes import child
+from program import started as started_program
 
 Program = Callable[..., "subprocess.CompletedProcess[str]"]
 # make test gives a whole file to one worker: labs come one after the other
@@ -447,8 +448,7 @@ def test_namespace_of_somebody_else_is_refused_and_left_alone(
 
 def test_interrupt_in_the_foreground_removes_the_lab(lab_file: Path, lab_name: str, tmp_path: Path) -> None:
     environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(tmp_path / "run")}
-    program = [sys.executable, "-m", "opavnic.cli.main", "up", str(lab_file)]
-    with child(program, env=environment, stdout=-1, stderr=-1) as process:
+    with started_program(["up", lab_file], env=environment, stdout=-1, stderr=-1) as process:
         assert process.stderr is not None
         assert any("end it with Ctrl-C" in line for line in process.stderr)
         assert len(namespaces(lab_name)) == 2

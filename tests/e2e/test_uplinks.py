@@ -91,12 +91,12 @@ def lid_of_station(machine: Machine) -> int | None:
 
 def test_station_behind_a_bridge_is_reached_moves_and_is_reached_again(two_ways: Machine) -> None:
     ok(two_ways.up(TWO_WAYS.format(other=two_ways.other, more="")))
-    ok(inside(two_ways.outside, "ping", "-c2", "-W20", "10.9.2.3"))
+    ok(inside(two_ways.outside, "ping", "-c2", "-i0.2", "-W20", "10.9.2.3"))
     ok(two_ways.run("exec", "h1", "--", "ping", "-c1", "-W20", "10.9.2.100"))
     first = lid_of_station(two_ways)
     ip("link", "set", "port0", "netns", two_ways.other, netns=two_ways.netns)
     plug(two_ways.other, "br0")
-    ok(inside(two_ways.outside, "ping", "-c5", "-W20", "10.9.2.3"))
+    ok(inside(two_ways.outside, "ping", "-c5", "-i0.2", "-W20", "10.9.2.3"))
     ok(two_ways.run("exec", "h1", "--", "ping", "-c1", "-W20", "10.9.2.100"))
     assert first is not None
     assert lid_of_station(two_ways) not in (None, first)
