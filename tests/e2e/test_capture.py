@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import struct
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,16 +16,17 @@ import pytest
 from scapy.layers.inet import ICMP, IP
 from scapy.utils import PcapNgReader
 
-from e2e.conftest import Program
+from e2e.conftest import PROGRAMS, Program, program_in
 from hfi_sim.wire.captures import read_capture
 from opavnic.observe.opa_scapy import OPA16B, OPAEthernet
+from permission import require
 from processes import child
 from program import started
 from unit.opavnic.observe.tshark import Tshark, needs_tshark
 
 LAB = f"captured-{os.getpid()}"
-TEXT = f"""
-name: {LAB}
+TEXT = """
+name: {name}
 hosts: {{h1: {{}}, h2: {{}}}}
 vesws:
   - {{id: 2, name: blue, subnet: 10.9.2.0/24, members: [h1, h2]}}
@@ -33,19 +36,41 @@ ENOUGH = "40"
 """Packets among which there are echoes both ways, however many of their own the kernels of two hosts send before."""
 
 
-@pytest.fixture
-def pinged(opavnic: Program, tmp_path: Path) -> Iterator[None]:
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Of programs, with a runtime directory of their own."""
+    return {**os.environ, "OPAVNIC_RUNTIME_DIR": str(tmp_path_factory.mktemp("captured") / "run")}
+
+
+@pytest.fixture(scope="module")
+def opavnic(environment: dict[str, str]) -> Iterator[Program]:
+    """The program; the lab that it is for runs for all tests of this module."""
+    require(PROGRAMS)
+    with program_in(Path(environment["OPAVNIC_RUNTIME_DIR"])) as run:
+        yield run
+
+
+@pytest.fixture(scope="module")
+def pinged(opavnic: Program, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A lab in which h1 pings h2 in both virtual switches, all the time, and is answered."""
-    file = tmp_path / "lab.yaml"
-    file.write_text(TEXT)
+    up(opavnic, tmp_path_factory.mktemp("lab"), LAB)
+    with pinging(LAB, 2), pinging(LAB, 3):
+        yield
+
+
+def up(opavnic: Program, directory: Path, lab: str) -> None:
+    file = directory / "lab.yaml"
+    file.write_text(TEXT.format(name=lab))
     done = opavnic("up", file, "-d")
     assert done.returncode == 0, done.stderr
-    enter = ["ip", "netns", "exec", f"opavnic-{LAB}-h1"]
-    pings = [child([*enter, "ping", "-i", "0.1", f"10.9.{vesw}.2"], stdout=-1) for vesw in (2, 3)]
-    with pings[0] as blue, pings[1] as red:
-        for ping in (blue, red):
-            assert ping.stdout is not None
-            assert any(" bytes from 10.9." in line for line in ping.stdout)
+
+
+@contextlib.contextmanager
+def pinging(lab: str, vesw: int) -> Iterator[None]:
+    """Let h1 ping h2 in a virtual switch; it has been answered."""
+    ping = ["ip", "netns", "exec", f"opavnic-{lab}-h1", "ping", "-q", "-i", "0.1", f"10.9.{vesw}.2"]
+    subprocess.run([*ping, "-c", "1", "-w", "30"], check=True, capture_output=True)
+    with child(ping, stdout=subprocess.DEVNULL):
         yield
 
 
@@ -109,10 +134,9 @@ def test_capture_keeps_the_last_files_of_a_ring(opavnic: Program, tmp_path: Path
 @pytest.mark.usefixtures("pinged")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_capture_that_is_ended_has_statistics_of_every_link(
-    tmp_path: Path, number: signal.Signals, opavnic: Program
+    tmp_path: Path, number: signal.Signals, opavnic: Program, environment: dict[str, str]
 ) -> None:
     file = tmp_path / "all.pcapng"
-    environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(tmp_path / "run")}
     with started(["capture", "-w", file, "--json"], env=environment, stdout=-1, stderr=-1) as capture:
         while not (file.exists() and list(whole_blocks(file, 6))):
             assert capture.poll() is None
@@ -136,13 +160,16 @@ def whole_blocks(file: Path, wanted: int) -> Iterator[bytes]:
         data = data[size:]
 
 
-@pytest.mark.usefixtures("pinged")
-def test_capture_ends_with_the_lab_and_says_so(opavnic: Program, tmp_path: Path) -> None:
-    environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(tmp_path / "run")}
-    with started(["capture", "--json"], env=environment, stdout=-1, stderr=-1) as capture:
+def test_capture_ends_with_the_lab_and_says_so(
+    opavnic: Program, tmp_path: Path, environment: dict[str, str]
+) -> None:
+    lab = f"{LAB}-ends"
+    up(opavnic, tmp_path, lab)
+    capture_all = ["capture", "--lab", lab, "--json"]
+    with pinging(lab, 2), started(capture_all, env=environment, stdout=-1, stderr=-1) as capture:
         assert capture.stdout is not None
         assert capture.stdout.readline()
-        assert opavnic("down").returncode == 0
+        assert opavnic("down", lab).returncode == 0
         _, said = capture.communicate(timeout=60)
     assert capture.returncode == 0
     assert said.endswith("packets captured, 0 missed; the lab has ended\n")
