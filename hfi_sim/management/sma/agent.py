@@ -9,7 +9,7 @@ from hfi_sim.base.clock import Clock
 from hfi_sim.base.core_runner import CoreRunner
 from hfi_sim.base.counters import Drop
 from hfi_sim.management.sma.answers import answer
-from hfi_sim.management.sma.facts import node_info_of, port_info_of
+from hfi_sim.management.sma.facts import capabilities_of, node_info_of
 from hfi_sim.management.sma.node import AttributeRequest, SetLinks, SmaNode
 from hfi_sim.management.sma.rights import MkeyGuard, SmpVerdict, may_manage
 from hfi_sim.management.sma.traps import TrapQueue
@@ -135,11 +135,7 @@ class SubnetManagementAgent:
         self._trap(TrapNumber.LINK_STATE_CHANGE, NoticeType.URGENT, LinkStateData(lid))
 
     def _tell_capabilities(self) -> None:
-        info = port_info_of(self._port)
-        data = CapabilityData(
-            lid=self._port.lid, capability_mask=info.capability_mask, capability_mask3=info.capability_mask3
-        )
-        self._trap(TrapNumber.CAPABILITY_CHANGE, NoticeType.INFORMATIONAL, data)
+        self._trap(TrapNumber.CAPABILITY_CHANGE, NoticeType.INFORMATIONAL, capabilities_of(self._port))
 
     def _tell_description(self) -> None:
         """Tell that the node describes itself otherwise: the flag alone, as hfi1_node_desc_chg() does."""

@@ -15,6 +15,7 @@ from hfi_sim.base.types import Guid
 from hfi_sim.nodes.hfi import Hfi, HfiPort
 from hfi_sim.nodes.switch import Switch, SwitchPort, SwitchPort0
 from hfi_sim.wire.sma.node import NodeDescription, NodeInfo, NodeType, SwitchInfo
+from hfi_sim.wire.sma.notice import CapabilityData
 from hfi_sim.wire.sma.port_info import (
     CAP3_ASYNC_SC2VL,
     CAP3_MAX_LID,
@@ -169,7 +170,6 @@ def port_info_of(port: Port, in_port: int | None = None) -> PortInfo:
     settings = port.settings
     states = port_state_info_of(port)
     far = neighbour_of(port)
-    is_end = not isinstance(port, SwitchPort)
     is_up = states.physical_state == PhysicalState.LINK_UP
     speed, width = link_mode(port.link.rate_bps) if far is not None and port.link is not None else (0, 0)  # type: ignore[union-attr]
     if isinstance(port, SwitchPort0):
@@ -208,7 +208,7 @@ def port_info_of(port: Port, in_port: int | None = None) -> PortInfo:
         neighbor_node_guid=0 if far is None else node_of(far).node_guid,
         mgmt_allowed=_allows_management(port, far),
         neighbor_node_type=NeighborType.SWITCH if isinstance(far, SwitchPort) else NeighborType.HFI,
-        capability_mask=_capability_mask(port) if is_end else 0,
+        capability_mask=_capability_mask(port),
         capability_mask3=_capability_mask3(port),
         local_port_num=port_num_of(port) if in_port is None else min(in_port, 0xFF),
         **changes,  # type: ignore[arg-type]
@@ -224,7 +224,16 @@ def _allows_management(port: Port, far: HfiPort | SwitchPort | None) -> bool:
     return end.mgmt_allowed if isinstance(end, HfiPort) else True
 
 
+def capabilities_of(port: HfiPort | SwitchPort0) -> CapabilityData:
+    """Return what a notice tells of a port whose capabilities have changed."""
+    return CapabilityData(
+        lid=port.lid, capability_mask=_capability_mask(port), capability_mask3=_capability_mask3(port)
+    )
+
+
 def _capability_mask(port: Port) -> int:
+    if isinstance(port, SwitchPort):
+        return 0
     return CAP_NOTICE | (CAP_IS_SM if isinstance(port, HfiPort) and port.is_sm else 0)
 
 

@@ -13,7 +13,7 @@ from hfi_sim.base.errors import WireError
 from hfi_sim.base.types import PKEY_FULL_MANAGEMENT, PKEY_LIMITED_MANAGEMENT, Guid
 from hfi_sim.management.mad.agents import MadRequest
 from hfi_sim.management.mad.transfers import MAX_MESSAGE
-from hfi_sim.management.sma.facts import port_info_of
+from hfi_sim.management.sma.facts import capabilities_of
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.nodes.switch import Switch
 from hfi_sim.subnet_manager.administration import node_records as nodes
@@ -270,14 +270,7 @@ class Administration:
 
     def capabilities_changed(self, port: HfiPort, *, described: bool = False) -> None:
         """Take note that a port has announced something, or withdrawn it; or that its node describes itself anew."""
-        info = port_info_of(port)
-        data = (
-            CapabilityData(lid=port.lid, description_changed=True)
-            if described
-            else CapabilityData(
-                lid=port.lid, capability_mask=info.capability_mask, capability_mask3=info.capability_mask3
-            )
-        )
+        data = CapabilityData(lid=port.lid, description_changed=True) if described else capabilities_of(port)
         self._announce(
             TrapNumber.CAPABILITY_CHANGE,
             NoticeType.INFORMATIONAL,
