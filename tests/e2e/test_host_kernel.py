@@ -103,6 +103,7 @@ async def test_router_and_sniffers_see_each_datagram_as_it_was_sent(routed: Lab)
 # --- DHCP ------------------------------------------------------------------------------------------------------
 
 DHCPD = """
+ping-check false; # which takes a second before each offer
 subnet 10.9.2.0 netmask 255.255.255.0 {}
 subnet 10.9.3.0 netmask 255.255.255.0 { range 10.9.3.100 10.9.3.120; option routers 10.9.3.2; }
 """
@@ -199,7 +200,16 @@ else:
 """
 
 
-@pytest.mark.parametrize("mode", ["transport", "tunnel"])
+@pytest.mark.parametrize(
+    ("routed", "mode"),
+    [
+        ("python", "transport"),
+        pytest.param("native", "tunnel", marks=needs_native),
+        pytest.param("python", "tunnel", marks=pytest.mark.slow),
+        pytest.param("native", "transport", marks=[needs_native, pytest.mark.slow]),
+    ],
+    indirect=["routed"],
+)
 async def test_esp_carries_streams_and_datagrams_through_a_router(routed: Lab, mode: str) -> None:
     gateway = [sys.executable, str(HERE / "esp_gateway.py")]
     ends = [
