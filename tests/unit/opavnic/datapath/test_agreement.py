@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hfi_sim.base.counters import Drop
@@ -124,13 +124,11 @@ Steps = list[tuple[int, int | None, int, int | None] | float | Change]
 some_steps = st.lists(st.one_of(sends, sends, sends, sends, waits, changes), min_size=5, max_size=60)
 
 
-@settings(max_examples=150)
 @given(plans, some_steps)
 def test_both_datapaths_agree_whatever_links_faults_and_tables_become(plan: Plan, steps: Steps) -> None:
     hold_to_each_other(plan, steps)
 
 
-@settings(max_examples=100)
 @given(plans, st.integers(2, 4), some_steps)
 def test_several_workers_agree_with_the_reference_as_well(plan: Plan, workers: int, steps: Steps) -> None:
     hold_to_each_other(replace(plan, workers=workers), steps)
