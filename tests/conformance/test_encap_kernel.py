@@ -62,8 +62,10 @@ def test_a_byte_that_differs_fails_each_packet(untagged: Path, place: int) -> No
     assert run_encap_kernel(untagged, driver.encap).failed == sum(driver.sent.values())
 
 
-def test_a_driver_that_sends_nothing_fails(untagged: Path) -> None:
-    assert run_encap_kernel(untagged, lambda _: None).failed > 20
+def test_a_driver_that_sends_nothing_fails(untagged: Path, tmp_path: Path) -> None:
+    few = tmp_path / "few.jsonl"  # each is tried with every entropy
+    few.write_text("".join(untagged.read_text().splitlines(keepends=True)[:15]))
+    assert run_encap_kernel(few, lambda _: None).failed > 5
 
 
 def test_a_case_that_differs_once_passes(untagged: Path) -> None:
