@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from program import Forked
+
 PROGRAM = """
 import resource, subprocess, sys
+sys.stdout.reconfigure(line_buffering=True)
 resource.setrlimit(resource.RLIMIT_NOFILE, ({soft}, {hard}))
 from opavnic.lab.hosts import descriptors
 from opavnic.lab.file.errors import LabError
@@ -32,16 +33,12 @@ subprocess.run([sys.executable, "-c", told], preexec_fn=descriptors.for_programs
 
 def claim(tmp_path: Path, hosts: int, soft: int, hard: int) -> list[str]:
     """Return what a process with these limits says when it claims a lab of so many hosts."""
-    done = subprocess.run(
-        [sys.executable, "-u", "-c", PROGRAM.format(hosts=hosts, soft=soft, hard=hard)],
-        env={"OPAVNIC_RUNTIME_DIR": str(tmp_path / "run")},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+    (tmp_path / "claim.py").write_text(PROGRAM.format(hosts=hosts, soft=soft, hard=hard))
+    environment = {"OPAVNIC_RUNTIME_DIR": str(tmp_path / "run")}
+    with Forked((), module="claim", cwd=tmp_path, env=environment, stdout=-1, stderr=-1) as process:
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    return out.splitlines()
 
 
 def test_lab_beyond_the_hard_limit_is_refused_before_anything_is_made(tmp_path: Path) -> None:
