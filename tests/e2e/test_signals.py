@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from e2e.conftest import Program
+from e2e.conftest import PROGRAMS, Program, program_in
 from hfi_sim.wire.captures import read_capture
 from opavnic.lab.ownership.namespaces import NETNS_DIR
+from permission import require
 from processes import SIGINT_IGNORED, child, ignores
-from program import COMMAND, started
+from program import COMMAND, run_program, started
 
-LAB = f"signalled-{os.getpid()}"
+LAB, LOOKED_AT = f"signalled-{os.getpid()}", f"looked-at-{os.getpid()}"
 TEXT = f"""
 name: {LAB}
 hosts: {{h1: {{}}, h2: {{}}}}
@@ -39,14 +40,24 @@ def file(opavnic: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     return path
 
 
+@pytest.fixture(scope="module")
+def looked_at(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The runtime directory of a lab that no test changes, in which h1 pings h2 all the time."""
+    require(PROGRAMS)
+    directory = tmp_path_factory.mktemp("looked-at")
+    (directory / "lab.yaml").write_text(TEXT.replace(LAB, LOOKED_AT))
+    with program_in(directory / "run") as run:
+        done = run("up", directory / "lab.yaml", "-d")
+        assert done.returncode == 0, done.stderr
+        enter = ["ip", "netns", "exec", f"opavnic-{LOOKED_AT}-h1"]
+        with child([*enter, "ping", "-q", "-i", "0.05", "10.9.2.2"], stdout=-3):
+            yield directory / "run"
+
+
 @pytest.fixture
-def lab(file: Path, opavnic: Program) -> Iterator[None]:
-    """A lab in which h1 pings h2 all the time."""
-    done = opavnic("up", file, "-d")
-    assert done.returncode == 0, done.stderr
-    enter = ["ip", "netns", "exec", f"opavnic-{LAB}-h1"]
-    with child([*enter, "ping", "-q", "-i", "0.05", "10.9.2.2"], stdout=-3):
-        yield
+def lab(looked_at: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lab is that of all commands."""
+    monkeypatch.setenv("OPAVNIC_RUNTIME_DIR", str(looked_at))
 
 
 HOSTS = 60
@@ -88,9 +99,7 @@ def test_command_that_runs_until_ended_ends_well_by_each_signal(command: str) ->
 @pytest.mark.parametrize(
     "command", [["capture", "-w", "{file}"], ["mad", "record", "{file}"]], ids=["capture", "mad record"]
 )
-def test_file_of_a_command_that_is_ended_is_whole(
-    command: list[str], tmp_path: Path, opavnic: Program
-) -> None:
+def test_file_of_a_command_that_is_ended_is_whole(command: list[str], tmp_path: Path) -> None:
     for number in SIGNALS:
         file = tmp_path / f"{number.name}.pcapng"
         words = [word.format(file=file) for word in command]
@@ -98,7 +107,7 @@ def test_file_of_a_command_that_is_ended_is_whole(
             for _ in range(200):
                 if file.exists() and file.stat().st_size > 2000:  # more than its links
                     break
-                opavnic("mad", "get", "class-port-info", "--lid", "2")
+                run_program(["mad", "get", "class-port-info", "--lid", "2"], os.environ)
             process.send_signal(number)
             _, said = process.communicate(timeout=60)
         assert process.returncode == 0, (number, said)
