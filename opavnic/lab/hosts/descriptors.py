@@ -13,8 +13,8 @@ from opavnic.lab.file.model import LabModel
 
 PER_HOST: Final = 2
 """The sockets that watch the interfaces of a host's network namespace."""
-PER_VNIC: Final = 2
-"""A TAP, and the copy of it that the native datapath reads from."""
+PER_VNIC: Final = 5
+"""A TAP, the copy of it that the native datapath reads from, and three sysctls until its addresses are usable."""
 PER_WAY: Final = 4
 """A guest: its namespace and process, and the watch on both. An uplink: its sockets."""
 OWN: Final = 128

@@ -44,8 +44,8 @@ def claim(tmp_path: Path, hosts: int, soft: int, hard: int) -> list[str]:
 def test_lab_beyond_the_hard_limit_is_refused_before_anything_is_made(tmp_path: Path) -> None:
     said, ours, programs = claim(tmp_path, hosts=60, soft=256, hard=300)
     assert said == (
-        "lab wide: 60 hosts with 60 VNICs need 368 open files, but the limit is 300: raise it first, as root with "
-        "`ulimit -n 368` (in a systemd service with LimitNOFILE=368)"
+        "lab wide: 60 hosts with 60 VNICs need 548 open files, but the limit is 300: raise it first, as root with "
+        "`ulimit -n 548` (in a systemd service with LimitNOFILE=548)"
     )
     assert (ours, programs) == ("256 300", "256 300")
     assert not (tmp_path / "run").exists()
