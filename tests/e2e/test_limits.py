@@ -51,4 +51,5 @@ def test_lab_of_60_hosts_runs_under_a_soft_limit_of_128_files(
     assert shown.stdout == "128\n"
     opened = len(os.listdir(f"/proc/{status['pid']}/fd"))
     most = needed(load_lab(lab_file))
-    assert most - OWN <= opened < most - OWN // 2 or status["datapath"] == "python"
+    settled = most - 3 * HOSTS  # the sysctls of its VNICs are closed by and by
+    assert settled - OWN <= opened < most - OWN // 2 or status["datapath"] == "python"
