@@ -17,7 +17,8 @@ use crate::neighbours::Neighbours;
 use crate::outbox::Outbox;
 use crate::{Poller, read};
 
-/// The most frames and bytes that are read from one device before the next device is read.
+/// The most frames and bytes that are read from one device before the next device is read, and before what has arrived
+/// is written although a device must be read at once because its link has restarted its port.
 const BURST_FRAMES: usize = 64;
 /// Four large sends: a host that is receiving the first one must not be woken again for the others.
 const BURST_BYTES: usize = 256 << 10;
@@ -27,9 +28,6 @@ pub const BUFFER: usize = SIZE + (64 << 10) + 256;
 const NEAR_NS: u64 = 4_000;
 /// The longest time that frames wait to be written.
 const HOLD_NS: u64 = 50_000;
-/// The same while a device must be read at once because its link has restarted its port: a few large sends are then
-/// written to the host together.
-const READ_ON_NS: u64 = 100_000;
 /// The number of packets of a passing burst after which its next arrival is checked again.
 const GAPS: u64 = 8;
 /// The most bytes of a frame that a read copies in a nanosecond.
@@ -60,6 +58,8 @@ pub struct Carrier {
     restarted: Vec<usize>,
     /// The time since which frames wait to be written.
     waiting_since: Option<u64>,
+    /// The frames and bytes that have been read since frames were last written.
+    read: (usize, usize),
     /// The time up to which all events have been handled.
     latest: u64,
 }
@@ -92,6 +92,7 @@ impl Carrier {
             stopped: Vec::new(),
             restarted: Vec::new(),
             waiting_since: None,
+            read: (0, 0),
             latest: 0,
         }
     }
@@ -189,7 +190,7 @@ impl Carrier {
         let next = self.engine.deadline();
         if self.vnics.is_waiting() || self.engine.hands_over() || self.departures.is_untold() {
             let since = *self.waiting_since.get_or_insert(now);
-            if self.has_restarted() && now < since + READ_ON_NS {
+            if self.has_restarted() && self.read.0 < BURST_FRAMES && self.read.1 < BURST_BYTES {
                 return Some(now);
             }
             let until = since + HOLD_NS;
@@ -213,6 +214,7 @@ impl Carrier {
     /// Write the frames that have arrived, run the apps on their frames, and hand over packets for other workers.
     pub fn flush(&mut self, now: u64) {
         self.waiting_since = None;
+        self.read = (0, 0);
         self.hand_over();
         self.vnics.flush(&mut self.engine, &mut self.devices);
         while let Some((vport, app, mut batch)) = self.devices.apps.next_batch() {
@@ -282,6 +284,8 @@ impl Carrier {
                     self.vnics.transmit(&mut self.engine, now, vport, &header, (frame, len), None);
                     self.sort(now);
                     bytes += count;
+                    self.read.0 += 1;
+                    self.read.1 += count;
                     if bytes >= BURST_BYTES {
                         return false;
                     }
