@@ -39,7 +39,19 @@ from vema.base.types import MAX_FABRIC_ID
 
 Coordinate = Annotated[float, Field(ge=-1e6, le=1e6)]
 Count = Annotated[int | None, Field(strict=True, ge=1)]
-Position = tuple[Coordinate, Coordinate]
+
+
+def _check_position(value: object) -> object:
+    if (
+        isinstance(value, list | tuple)
+        and len(value) == 2
+        and all(isinstance(one, int | float) for one in value)
+    ):
+        return value
+    raise ValueError(f"{value!r} is not a position: two numbers, [to the right, down]")
+
+
+Position = Annotated[tuple[Coordinate, Coordinate], BeforeValidator(_check_position)]
 
 Share = Annotated[
     float,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from hfi_sim.base.did_you_mean import unknown_name
+from hfi_sim.base.errors import TopologyError
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.fabric.topology import SHAPES, NodeKind, Topology, generate
 from hfi_sim.fabric.topology.explicit import from_data, host_nodes
@@ -15,6 +17,8 @@ from vema.em.desired.problems import Problem
 
 if TYPE_CHECKING:
     from opavnic.lab.file.model import Host
+
+_HOSTS_PER_LEAF: Final = 48
 
 
 def lab_topology(fabric: FabricModel, hosts: Mapping[str, Host], first: Sequence[str] = ()) -> Topology:
@@ -34,11 +38,23 @@ def lab_topology(fabric: FabricModel, hosts: Mapping[str, Host], first: Sequence
     ]
     if SHAPES[kind].grows:
         topology = generate(kind, hosts=[*first, *hfis], **options)
+        _check_switches(kind, topology)
     else:  # the ports of the shape are for hosts
         topology = _with_first(generate(kind, hosts=hfis, **options), first)
     config = fabric.link.config()
     topology.cables = [replace(cable, link=config) for cable in topology.cables]
     return topology
+
+
+def _check_switches(kind: str, topology: Topology) -> None:
+    """Refuse a shape whose one switch has grown beyond a switch; say one that has room."""
+    most = max(node.ports for node in topology.nodes.values())
+    if most > topology.switch_ports_max:
+        leaves = math.ceil(most / _HOSTS_PER_LEAF)
+        raise TopologyError(
+            f"{kind}: {most} HFI ports, a switch has at most {topology.switch_ports_max}: take several switches, "
+            f"such as {{kind: clos, leaves: {leaves}, spines: 2, hosts_per_leaf: {_HOSTS_PER_LEAF}}}"
+        )
 
 
 def _explicit(fabric: FabricModel, hosts: Mapping[str, Host], first: Sequence[str]) -> Topology:

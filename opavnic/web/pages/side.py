@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode
 from nicegui import ui
 
 from hfi_sim.base.quantities import rounded_rate
-from hfi_sim.base.text import visible
+from hfi_sim.base.text import counted, visible
 from opavnic.state.fabric import FaultStatus
 from opavnic.web.scene.fabric_chart import HopView, busiest, link_lines
 from opavnic.web.scene.fold import GROUP
@@ -149,7 +149,9 @@ class Side:
             if fault.number not in self._faults:
                 with self._fault_list:
                     self._faults[fault.number] = self._fault_row(fault.number)
-            said = f"{fault.number}: {fault.fault} ({fault.state}, hit {fault.hits} of {fault.seen})"
+            # a fault of a link or an HFI sees no packets; its hits are the times that it began
+            hits = f"hit {fault.hits} of {fault.seen}" if fault.seen else counted(fault.hits, "hit")
+            said = f"{fault.number}: {fault.fault} ({fault.state}, {hits})"
             self._faults[fault.number][1].set_text(said)
 
     def _fault_row(self, number: int) -> tuple[ui.row, ui.label]:

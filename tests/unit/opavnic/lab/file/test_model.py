@@ -241,6 +241,10 @@ def test_apps_beside_a_fabric_manager_are_refused() -> None:
             ("vesws:", "fabric: {positions: {h1: [0, 1], h22: [2, 1]}}\nvesws:"),
             'lab.yaml:3: fabric.positions.h22: unknown HFI or switch "h22" (nearest: "h2"; known: em, h1, h2, sw0)',
         ),
+        (
+            ("vesws:", "fabric: {positions: {h1: [1]}}\nvesws:"),
+            "lab.yaml:3: fabric.positions.h1: [1] is not a position: two numbers, [to the right, down]",
+        ),
     ],
 )
 def test_mistake_is_told_with_line_and_path(change: tuple[str, str], problem: str) -> None:
@@ -253,6 +257,13 @@ def test_second_virtual_switch_that_repeats_the_first_is_told_whole() -> None:
         "lab.yaml:5: vesws[1].id: id 2 is already that of vesws[0]",
         "lab.yaml:5: vesws[1].name: name 'blue' is already that of vesws[0]",
         "lab.yaml:5: vesws[1].subnet: 10.9.2.128/25 overlaps 10.9.2.0/24 of vesws[0]",
+    ]
+
+
+def test_lab_of_more_hosts_than_a_switch_has_ports_is_told_which_fabric_has_room() -> None:
+    assert problems("name: x\nhosts: 256\nvesws: [{id: 2, name: blue, members: all}]\n") == [
+        "lab.yaml:1: fabric.topology: single-switch: 257 HFI ports, a switch has at most 254: take several switches, "
+        "such as {kind: clos, leaves: 6, spines: 2, hosts_per_leaf: 48}"
     ]
 
 
