@@ -212,9 +212,8 @@ def build_attribute(kind: int, value: bytes) -> bytes:
 
 def parse_route(message: bytes) -> rtmsg:
     """Read an RTM_NEWROUTE message, header included."""
-    from pyroute2.netlink.rtnl.rtmsg import (
-        rtmsg,  # late: few labs have routes, and its imports take a tenth of a second
-    )
+    # late: few labs have routes, and its imports take a tenth of a second
+    from pyroute2.netlink.rtnl.rtmsg import rtmsg
 
     route = rtmsg(message)
     route.decode()

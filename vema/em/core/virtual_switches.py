@@ -58,8 +58,11 @@ class VirtualSwitches:
 
     def ports_changed(self, now: float, config: EmConfig) -> None:
         """Hold the virtual switches against the ports that are there, if those are others."""
-        if [port.facts for port in self._ports.values() if port.counts] != self._facts:
+        if self._counting() != self._facts:
             self.replan(now, config)
+
+    def _counting(self) -> list[PortFacts]:
+        return [port.facts for port in self._ports.values() if port.counts]
 
     def replan(self, now: float, config: EmConfig, look: Callable[[Port], None] | None = None) -> None:
         """Hold the virtual switches against the configuration and the ports that are there.
@@ -100,7 +103,7 @@ class VirtualSwitches:
     def _plans(self, config: EmConfig) -> dict[int, VeswPlan]:
         """Return the plans; those that are as before are the same objects."""
         known, moved = {vesw_id: vesw.plan for vesw_id, vesw in self.by_id.items()}, frozenset[str]()
-        facts = [port.facts for port in self._ports.values() if port.counts]
+        facts = self._counting()
         if facts != self._facts:
             self._facts, roster = facts, Roster(facts)
             moved, self._roster = roster.moved(self._roster), roster
@@ -192,9 +195,8 @@ class VirtualSwitches:
         since = vesw.dirty_since
         if since is None or (vesw.pending and now < since + SETTLE_S):
             return
-        if any(
-            map(self._turns.queue.keeps_waiting, vesw.pending)
-        ):  # it is the EM that has not come to ask them
+        if any(map(self._turns.queue.keeps_waiting, vesw.pending)):
+            # it is the EM that has not come to ask them
             vesw.dirty_since = now
             self._turns.wake_at(now + SETTLE_S, -vesw.plan.vesw_id)
             return
