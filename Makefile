@@ -33,18 +33,26 @@ KERNEL_TOOLS := linux-source gcc:gcc flex:flex bison:bison bc:bc m4:m4 ccache:cc
 # the module of before, while another is built: hosts and tests go on using it
 OLD_NATIVE := build/native-before.so
 
+# pip passes over a failed build of the native module: then the file is missing, or still that of before
+define HAS_NATIVE
+if ! command -v cargo >/dev/null; then \
+  echo "no cargo here: without the native module frames pass through Python (https://rustup.rs, or Debian's package cargo)" >&2; \
+else set -- opavnic/_native*.so; test -e "$$1" && ! test "$$1" -ef $(OLD_NATIVE) || { \
+  echo "the native module was not built; what cargo says: cd native && cargo build --release" >&2; exit 1; }; fi
+endef
+
 # Some environments forbid Python to keep what it compiled. The tests start Python thousands of times, and pytest rewrites
 # 400 modules in each worker: compiled anew each time, that is the larger part of a collection.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help venv native deps browser host-tools bench-peers demo docs pictures test test-native test-fast test-e2e test-slow test-alone test-long kernel kernel-tools test-kernel test-guests interop chaos mutants sanitize memcheck fuzz lint lint-python lint-native format generated opa-tools proto dist clean
+.PHONY: help venv native deps browser host-tools bench-peers demo docs pictures test test-native test-fast test-e2e test-slow test-alone test-long kernel kernel-tools test-kernel test-guests interop chaos mutants sanitize memcheck fuzz lint lint-python lint-native format generated opa-tools dist clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 venv: $(STAMP) ## make .venv with everything in it; the program is .venv/bin/opavnic
 
-$(STAMP): pyproject.toml bench/pyproject.toml Makefile $(wildcard native/Cargo.* native/*/Cargo.toml native/*/src/*.rs native/*/src/*/*.rs)
+$(STAMP): pyproject.toml bench/pyproject.toml Makefile tools/build_backend.py $(wildcard ejfat/control/pb/*.proto native/Cargo.* native/*/Cargo.toml native/*/src/*.rs native/*/src/*/*.rs)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "opavnic needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || sh tools/install-packages.sh python3-venv
@@ -52,15 +60,14 @@ $(STAMP): pyproject.toml bench/pyproject.toml Makefile $(wildcard native/Cargo.*
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	@rm -f opavnic/_native*.so  # a build that fails would leave it, and it would not fit these sources
 	$(BIN)/python -m pip install --quiet -e '.[dev,docs,web,cluster,ejfat]' -e bench
+	@$(HAS_NATIVE)
 	@touch $@
 
 native: ## build the fast datapath again; `make venv` builds it too, where cargo is
 	@command -v cargo >/dev/null || { echo "no cargo here: https://rustup.rs, or Debian's package cargo" >&2; exit 1; }
 	@rm -f $(OLD_NATIVE); mkdir -p $(dir $(OLD_NATIVE)); ln opavnic/_native*.so $(OLD_NATIVE) 2>/dev/null || true
 	$(BIN)/python -m pip install --quiet --no-deps -e .
-	@# pip passes over a failed build: then the module is missing, or still the file of before
-	@set -- opavnic/_native*.so; test -e "$$1" && ! test "$$1" -ef $(OLD_NATIVE) \
-	  || { echo "the native module was not built, an older one is left as it is; what cargo says: cd native && cargo build --release" >&2; exit 1; }
+	@$(HAS_NATIVE)
 	@rm -f $(OLD_NATIVE)
 
 bench-peers: ## install the peers that `opavnic bench datapath` measures beside ours
@@ -201,9 +208,6 @@ format: venv ## let ruff rewrite what it can
 
 generated: venv ## make the generated files again from their declarations (tools/generate)
 	$(BIN)/python -m tools.generate
-
-proto: venv ## make the gRPC messages and stubs again from their .proto files
-	$(BIN)/python -m grpc_tools.protoc -I . --python_out=. --pyi_out=. --grpc_python_out=. ejfat/control/pb/*.proto
 
 dist: venv ## build sdist and manylinux wheel, and try both in fresh environments without a compiler
 	$(BIN)/python -m tools.release

@@ -1,1 +1,1 @@
-"""Messages and stubs of the two gRPC services, made from the .proto files here by `make proto`."""
+"""Messages and stubs of the gRPC services, made from the .proto files here by tools/build_backend.py."""
