@@ -5,6 +5,7 @@ A package contributes a directory of Lua scripts through the entry point group "
 
 from __future__ import annotations
 
+import pprint
 import shutil
 import subprocess
 from collections.abc import Iterable
@@ -13,12 +14,11 @@ from pathlib import Path
 from typing import Final
 
 from opavnic.base.errors import OpavnicError
+from opavnic.observe.layer_rows import layer_rows
 
 ENTRY_POINTS: Final = "opavnic.dissectors"
 SCRIPTS: Final = Path(__file__).parent / "lua"
 """The dissectors of 16B packets and of the MADs between the Ethernet Manager and its agents."""
-LAYERS: Final = Path(__file__).parent / "opa_scapy.py"
-"""The scapy layers of the same packets."""
 
 
 class DissectorError(OpavnicError):
@@ -57,3 +57,12 @@ def install(directories: Iterable[Path], target: Path) -> list[Path]:
         raise DissectorError(f"{target} is a file; the dissectors need a directory") from None
     except OSError as error:
         raise DissectorError(f"{error.filename2 or error.filename or target}: {error.strerror}") from None
+
+
+def scapy_file() -> str:
+    """Return the scapy layers of the same packets as one file that needs nothing but scapy."""
+    layers = Path(__file__).with_name("opa_scapy.py").read_text()
+    rows = pprint.pformat(layer_rows(), width=110, compact=True, sort_dicts=False)
+    return layers.replace("from opavnic.observe.layer_rows import layer_rows\n\n", "").replace(
+        "layer_rows()", rows
+    )

@@ -20,7 +20,6 @@ from tools.generate import (
     metrics,
     options,
     rust,
-    scapy,
 )
 from tools.generate.sections import SectionError
 
@@ -32,7 +31,6 @@ OUTPUTS: Final[tuple[Output, ...]] = (
     lua.scripts,
     lua_attributes.scripts,
     rust.sources,
-    scapy.modules,
     counters.sources,
     counters.stubs,
     options.sources,

@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from hfi_sim.wire.header import Header
+from opavnic.observe.layer_rows import layout
 from vema.attributes.attr_id import VALUE_KINDS, Value
 
 KINDS: Final = tuple(dict.fromkeys(VALUE_KINDS.values()))
@@ -15,12 +16,6 @@ KINDS: Final = tuple(dict.fromkeys(VALUE_KINDS.values()))
 def table_name(kind: type[Value]) -> str:
     """Return the name of the table of a class: `VeswPortInfo` is vesw_port_info."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind.__name__).lower()
-
-
-def layout(kind: type[Value]) -> Header:
-    """Return the declaration of the whole attribute; a list has as many items as fit."""
-    declared: Header = getattr(kind, "LAYOUT", kind.HEADER)
-    return declared
 
 
 def item(kind: type[Value]) -> Header | None:

@@ -20,8 +20,8 @@ from hfi_sim.wire.mad.header import RmppHeader
 from hfi_sim.wire.mad.smp_header import DirectedHeader, IbDirectedHeader, LidRoutedHeader
 from hfi_sim.wire.sa.message import SaHeader
 from opavnic.management.management_attributes import PERFORMANCE, CounterKind, Kind
+from opavnic.observe.layer_rows import TABLES, kinds_by_name
 from tools.generate.lua import bytes_of, lua_text
-from tools.generate.management import TABLES, kinds_by_name
 from tools.generate.origins import origin
 from tools.generate.sections import Section, fill
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
@@ -11,10 +10,10 @@ import typer
 
 from opavnic.cli.base.output import fail, say
 from opavnic.observe.dissectors import (
-    LAYERS,
     DissectorError,
     install,
     personal_directory,
+    scapy_file,
     script_directories,
 )
 
@@ -44,7 +43,7 @@ def scapy_layers(
     Example: opavnic scapy-layers opa.py
     """
     try:
-        shutil.copyfile(LAYERS, file)
+        file.write_text(scapy_file())
     except OSError as error:
         fail(f"scapy-layers: {file}: {error.strerror}")
     say(f"written {file}")

@@ -47,6 +47,7 @@ from opavnic.cli.main import main
 from opavnic.decode.describe import MadPart
 from opavnic.management import management_layout
 from opavnic.observe import opa_scapy
+from opavnic.observe.layer_rows import attribute_layers, layout
 from opavnic.observe.opa_scapy import (
     OPA16B,
     OPAFM,
@@ -65,10 +66,8 @@ from opavnic.observe.opa_scapy import (
     OPAVeswPortMacEntries,
 )
 from opavnic.scenario import Scenario, run_virtual
-from tools.generate import scapy
-from tools.generate.scapy import attribute_layers
 from unit.hfi_sim.wire.wire_strategies import L4_TYPES, PAYLOADS, headers
-from vema.attributes.attr_id import AttrId
+from vema.attributes.attr_id import VALUE_KINDS, AttrId
 from vema.attributes.iface_macs import IfaceMacs
 from vema.attributes.mac_entries import MacEntries, MacEntry
 
@@ -337,14 +336,14 @@ def test_recorded_mads_are_dissected_as_our_decoder_does() -> None:
         read = OPAMad(whole)
         assert bytes(read) == whole
         check_fields(read, MadHeader.HEADER, whole)
-        layout = scapy.ETHERNET.get(header.attr_id)
-        if header.mgmt_class != MadClass.EMA or layout is None:
+        if header.mgmt_class != MadClass.EMA or header.attr_id not in VALUE_KINDS:
             continue
         seen[header.attr_id] += 1
         attribute = read[OPAVendorMad].payload
-        if layout in (MacEntries.LAYOUT, IfaceMacs.LAYOUT):
+        declared = layout(VALUE_KINDS[header.attr_id])
+        if declared in (MacEntries.LAYOUT, IfaceMacs.LAYOUT):
             continue
-        check_fields(attribute, layout, data)
+        check_fields(attribute, declared, data)
     assert len(seen) >= 6
 
 
