@@ -2,8 +2,8 @@
 
 `python -m tools.mutants` (or `make mutants`) draws a sample, applies each mutant in a copy of the tree, runs the tests
 nearest to the module, and prints one line for each mutant: killed, or survived, with the place and the change. A
-survivor needs a test, or a reason why a user cannot notice it. The tests run with the examples that CI plays, so that a
-sample can be repeated by its seed.
+survivor needs a test, or a row in tools/equal_mutants.toml: a reason why no user can notice it. Otherwise the exit
+status is 1. The tests run with the examples that CI plays, so that a sample can be repeated by its seed.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Final
@@ -35,6 +36,8 @@ _FAULTS: Final = (
     "tests/unit/hfi_sim/engine/link/test_link.py",
     "tests/unit/hfi_sim/engine/test_boundary.py",
 )
+_LINK: Final = ("tests/unit/hfi_sim/engine/link", "tests/unit/hfi_sim/engine/test_boundary.py")
+_ROUTING: Final = ("tests/unit/hfi_sim/routing",)
 _AGENT: Final = ("tests/unit/vema/agent", "tests/unit/vema/attributes")
 _EM: Final = (
     "tests/unit/vema/em/core",
@@ -55,17 +58,31 @@ NEAREST: Final[dict[str, tuple[str, ...]]] = {
     "opavnic/vnic/transmit.py": _VNIC,
     "opavnic/vnic/demux.py": _VNIC,
     "hfi_sim/engine/forwarding.py": _ENGINE,
+    "hfi_sim/engine/link/arbiter.py": _LINK,
+    "hfi_sim/engine/link/credits.py": _LINK,
     "hfi_sim/engine/link/faults.py": _FAULTS,
     "hfi_sim/fabric/faults/manager.py": _FAULTS,
     "hfi_sim/fabric/faults/targets.py": _FAULTS,
+    "hfi_sim/routing/deadlock.py": _ROUTING,
+    "hfi_sim/routing/engines.py": _ROUTING,
+    "hfi_sim/routing/table.py": _ROUTING,
     "vema/agent/agent.py": _AGENT,
     "vema/attributes/traps.py": _AGENT,
     "vema/em/core/state.py": _EM,
     "vema/em/core/port_lives.py": _EM,
+    "vema/em/desired/desired.py": _EM,
+    "vema/em/desired/mac_tables.py": _EM,
+    "vema/em/desired/plan.py": _EM,
     "lnet/routes/bonding.py": _RAILS,
     "opavnic/cluster/protocol/streams.py": _CLUSTER,
 }
 """The tests that are nearest to each module."""
+
+EQUAL: Final = Path(__file__).with_name("equal_mutants.toml")
+"""Mutants that no user can notice, each with the reason."""
+
+MADE: Final = ("opavnic/_native*.so", "ejfat/control/pb/*_pb2*.py")
+"""What tests need of the tree though git does not hold it."""
 
 PATIENCE: Final = 3.0
 """A mutant is killed as well if its tests take this many times as long as without it, ..."""
@@ -99,11 +116,25 @@ class Mutant:
     end: int
     old: str
     new: str
+    function: str
+    """The function around it, with its class: `Link.send`; empty outside of one."""
+    nth: int = 1
+    """Which of the equal changes in that function, in the order of the text."""
 
     def __str__(self) -> str:
-        """Show the place and the change, each text in one line."""
+        """Show the place and the change."""
+        return f"{self.path}:{self.line}: {self.function}: {self.change}"
+
+    @property
+    def change(self) -> str:
+        """The change, each text in one line, and which one of several that read alike."""
         old, new = (" ".join(text.split()) for text in (self.old, self.new))
-        return f"{self.path}:{self.line}: {old}  ->  {new}"
+        return f"{old}  ->  {new}" + (f" #{self.nth}" if self.nth > 1 else "")
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What a mutant is known by while lines around it move."""
+        return self.path, self.function, self.change
 
     def applied(self, source: bytes) -> bytes:
         """Return the module with the change."""
@@ -117,22 +148,36 @@ def mutants_of(path: str, source: str) -> list[Mutant]:
     for line in text.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
     found = []
-    for node, new in _changes(ast.parse(source)):
+    for node, new, function in _changes(ast.parse(source)):
         start = starts[node.lineno - 1] + node.col_offset
         end = starts[(node.end_lineno or 0) - 1] + (node.end_col_offset or 0)
-        found.append(Mutant(path, node.lineno, start, end, text[start:end].decode(), new))
-    return sorted(found, key=lambda mutant: (mutant.start, mutant.end, mutant.new))
+        found.append(Mutant(path, node.lineno, start, end, text[start:end].decode(), new, function))
+    found.sort(key=lambda mutant: (mutant.start, mutant.end, mutant.new))
+    seen = Counter[tuple[str, str, str]]()
+    numbered = []
+    for mutant in found:
+        seen[mutant.key] += 1
+        numbered.append(replace(mutant, nth=seen[mutant.key]))
+    return numbered
 
 
-def _changes(node: ast.AST) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
-    """Yield the expressions and statements to replace, and with what."""
+def equal_mutants() -> dict[tuple[str, str, str], str]:
+    """Return the reason of each mutant that no user can notice, by its key."""
+    rows = tomllib.loads(EQUAL.read_text())["equal"]
+    return {(row["module"], row["function"], row["change"]): row["reason"] for row in rows}
+
+
+def _changes(node: ast.AST, function: str = "") -> Iterator[tuple[ast.expr | ast.stmt, str, str]]:
+    """Yield the expressions and statements to replace, with what, and the function around them."""
     if isinstance(node, ast.stmt) and _does_something(node):
-        yield node, "pass"
+        yield node, "pass", function
     if isinstance(node, ast.expr):
         for new in _other_values(node):
-            yield node, f"({ast.unparse(new)})"
+            yield node, f"({ast.unparse(new)})", function
+    if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        function = f"{function}.{node.name}" if function else node.name
     for child in _decisions(node):
-        yield from _changes(child)
+        yield from _changes(child, function)
 
 
 def _decisions(node: ast.AST) -> Iterator[ast.AST]:
@@ -188,10 +233,11 @@ def _other_values(node: ast.expr) -> Iterator[ast.expr]:
 
 
 def copy_tree(place: Path) -> None:
-    """Copy what git tracks, and the native module, which the tests use where it is built."""
+    """Copy what git tracks but the sources of the native module, and what was made."""
     tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True).stdout
     names = [name for name in tracked.decode().split("\0") if name and not name.startswith("native/")]
-    for name in [*names, *(str(built.relative_to(ROOT)) for built in ROOT.glob("opavnic/_native*.so"))]:
+    made = [str(file.relative_to(ROOT)) for pattern in MADE for file in ROOT.glob(pattern)]
+    for name in names + made:
         if (ROOT / name).is_file():
             (place / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, place / name)
@@ -266,8 +312,8 @@ def _positive(text: str) -> int:
     return int(text)
 
 
-def main() -> None:
-    """Draw a sample, run it, and print a line for each mutant and the sum."""
+def main() -> int:
+    """Draw a sample, run it, and print a line for each mutant and the sum; 1: a mutant survived without a reason."""
     parser = argparse.ArgumentParser(description=__doc__, prog="python -m tools.mutants")
     parser.add_argument("modules", nargs="*", help="some of NEAREST; all unless told otherwise")
     parser.add_argument("--count", type=_positive, default=100, help="mutants to draw (default: 100)")
@@ -286,18 +332,21 @@ def main() -> None:
     print(f"{len(sample)} of {len(every)} mutants, seed {options.seed}", flush=True)
     if options.list:
         print(*sample, sep="\n")
-        return
+        return 0
+    equal = equal_mutants()
     with tempfile.TemporaryDirectory(prefix="mutants-") as directory:
         runner = Runner([Path(directory) / str(job) for job in range(options.jobs)])
         results = Counter[str]()
         with ThreadPoolExecutor(options.jobs) as pool:
             list(pool.map(runner.try_unchanged, {NEAREST[mutant.path] for mutant in sample}))
             for mutant, (survives, line) in zip(sample, pool.map(runner.survives, sample), strict=True):
-                result = "SURVIVED" if survives else "killed"
+                result = "killed" if not survives else "equal" if mutant.key in equal else "SURVIVED"
                 results[result] += 1
-                print(f"{result:8} {mutant}" + ("" if survives else f"  [{line}]"), flush=True)
-    print(f"{results['killed']} killed, {results['SURVIVED']} survived")
+                why = line if result == "killed" else equal.get(mutant.key, "needs a test, or a reason")
+                print(f"{result:8} {mutant}  [{why}]", flush=True)
+    print(f"{results['killed']} killed, {results['equal']} equal, {results['SURVIVED']} survived")
+    return 1 if results["SURVIVED"] else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

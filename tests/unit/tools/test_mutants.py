@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from tools.mutants import NEAREST, ROOT, mutants_of, run_tests
+from tools.mutants import NEAREST, ROOT, equal_mutants, mutants_of, run_tests
 
 SOURCE = '''\
 def room(limit: int = 8, *, open: bool = True) -> int:
@@ -54,6 +54,24 @@ def test_modules_and_their_tests_exist_and_mutants_are_other_programs_that_compi
         for mutant in mutants_of(module, source)[::150]:
             assert ast.dump(ast.parse(mutant.applied(source.encode()))) != unchanged, mutant
         assert all((ROOT / test).exists() for test in tests), module
+
+
+def test_mutants_of_one_function_that_read_alike_are_told_apart() -> None:
+    made = mutants_of(
+        "m.py",
+        "class Room:\n    def left(self) -> int:\n        return self.all[8] if self.size > 8 else 0\n",
+    )
+    eights = [mutant for mutant in made if mutant.old == "8" and mutant.new == "(9)"]
+    assert [mutant.key for mutant in eights] == [
+        ("m.py", "Room.left", "8  ->  (9)"),
+        ("m.py", "Room.left", "8  ->  (9) #2"),
+    ]
+
+
+def test_each_row_of_equal_mutants_is_a_mutant_of_the_code_as_it_is() -> None:
+    keys = {mutant.key for module in NEAREST for mutant in mutants_of(module, (ROOT / module).read_text())}
+    assert set(equal_mutants()) <= keys
+    assert all(equal_mutants().values())
 
 
 def test_run_tells_tests_that_pass_from_those_that_fail_or_hang(tmp_path: Path) -> None:
