@@ -3,6 +3,7 @@
 - A module has at most MAX_LINES lines by hand, is not called utils.py, and explains itself and its public names.
 - `with subprocess.Popen`, which waits for a program without end, stands in tests/processes.py only: `child` ends it.
 - The deadline of property tests stands in the profile of tests/conftest.py only.
+- The subject of a commit beyond main has at most SUBJECT characters: `git log --oneline` shows it whole.
 - native/fuzz/Cargo.lock has the dependencies of its crates: `make fuzz` builds with --locked, and CI builds no target.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -19,6 +21,7 @@ from typing import Final
 from tools.floors import PACKAGES, ROOT
 
 MAX_LINES: Final = 600
+SUBJECT: Final = 72
 _GENERATED: Final = re.compile(r"^ *# generated: .*?^ *# end of generated$", re.DOTALL | re.MULTILINE)
 
 
@@ -44,6 +47,7 @@ def problems(root: Path) -> Iterator[str]:
         if name != "tests/conftest.py" and "deadline" in text and _sets_deadline(ast.parse(text)):
             yield f"{name}: a deadline of its own: leave it to the profile in tests/conftest.py"
     yield from _fuzz_lock(root / "native")
+    yield from _subjects(root)
 
 
 def _module(path: Path) -> Iterator[str]:
@@ -102,6 +106,18 @@ def _sets_deadline(tree: ast.Module) -> bool:
         and any(keyword.arg == "deadline" for keyword in node.keywords)
         for node in ast.walk(tree)
     )
+
+
+def _subjects(root: Path) -> Iterator[str]:
+    """Yield commits beyond main with a long subject; none where there is no git, or no branch main."""
+    command = ["git", "-C", str(root), "log", "--no-merges", "--format=%h %s", "main..HEAD"]
+    try:
+        listed = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return
+    for commit, _, subject in (line.partition(" ") for line in listed.stdout.splitlines()):
+        if len(subject) > SUBJECT:
+            yield f"commit {commit}: a subject of {len(subject)} characters, more than {SUBJECT}: {subject}"
 
 
 def _fuzz_lock(native: Path) -> Iterator[str]:

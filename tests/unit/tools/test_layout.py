@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -65,3 +66,19 @@ def test_each_broken_rule_is_named_with_its_file(tmp_path: Path) -> None:
         "tests/unit/b.py: a deadline of its own: leave it to the profile in tests/conftest.py",
         "native/fuzz/Cargo.lock: tap needs libc: cd native/fuzz && cargo update --workspace",
     ]
+
+
+def test_long_subject_of_a_commit_that_main_does_not_have_is_named(tmp_path: Path) -> None:
+    def git(*words: str) -> None:
+        identity = ("-c", "user.name=a", "-c", "user.email=a@b")
+        subprocess.run(["git", "-C", str(tmp_path), *identity, *words], check=True, capture_output=True)
+
+    _problems(tmp_path, SOUND)
+    git("init", "-b", "main")
+    git("commit", "--allow-empty", "-m", "A subject of main may be long: " + "x" * 60)
+    git("checkout", "-b", "mine")
+    git("commit", "--allow-empty", "-m", "x" * 72)
+    assert list(layout.problems(tmp_path)) == []
+    git("commit", "--allow-empty", "-m", "x" * 73)
+    (problem,) = layout.problems(tmp_path)
+    assert problem.endswith(f": a subject of 73 characters, more than 72: {'x' * 73}")
