@@ -19,6 +19,7 @@ from hfi_sim.base.counters import Drop, PacketCounters
 from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.base.errors import FabricError
 from hfi_sim.base.instants import to_seconds
+from hfi_sim.base.link_modes import SPEED_100G, planned_mode
 from hfi_sim.base.port_state import PortEvent
 from hfi_sim.base.types import Guid
 from hfi_sim.engine.api import Engine, EngineFactory
@@ -232,6 +233,7 @@ class Fabric:
                 raise FabricError(f"port {port.name} is already cabled ({port.link.name})")
         link = Link(a, b, self.driver, config, seed=self.seed)
         self.links.append(link)
+        _count_generation(link, 1)
         self._directions += link.directions
         for direction in link.directions:
             self._watch(direction, list(self._observers))
@@ -250,6 +252,7 @@ class Fabric:
         for link in gone:
             for direction in link.directions:
                 self._watch(direction, [])
+            _count_generation(link, -1)
             for port in link.ends:
                 port.link = None
         self.links = [link for link in self.links if link not in gone]
@@ -467,6 +470,13 @@ class Fabric:
             for name, counters in self.counters()
             if counters.drops
         }
+
+
+def _count_generation(link: Link, change: int) -> None:
+    """Let both nodes of a cable that is laid, or taken away, know whether only CN5000 has its lanes."""
+    if planned_mode(link.planned_bps).speed == SPEED_100G:
+        for port in link.ends:
+            port.node.cn5000_cables += change
 
 
 def _no_carrier(departed: Departed) -> None:

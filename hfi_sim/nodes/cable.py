@@ -7,6 +7,7 @@ from dataclasses import replace
 from hfi_sim.base.counters import PacketCounters
 from hfi_sim.base.errors import FabricError
 from hfi_sim.base.instants import to_ns
+from hfi_sim.base.link_modes import LinkMode, active_mode
 from hfi_sim.base.quantities import SizeOrTime
 from hfi_sim.base.random_stream import RandomStream
 from hfi_sim.engine.driver import Driver
@@ -99,6 +100,8 @@ class Link:
         self.driver = driver
         self.config = replace(config, up=False)
         """What it is set to; engines get less latency where a network between machines adds some (`network_s`)."""
+        self.planned_bps = config.rate_bps
+        """The rate that it is planned for; a fault may make it slower."""
         self.downed_by: set[str] = {"admin"}
         """Reasons that hold the link down; it is up if this is empty."""
         self.times_downed = 0
@@ -161,6 +164,11 @@ class Link:
         self._reconfigure(replace(self.config, rate_bps=rate_bps))
         for port in self.ends:
             port.speed_changed()
+
+    @property
+    def mode(self) -> LinkMode:
+        """The speed and the width that it runs in."""
+        return active_mode(self.rate_bps, self.planned_bps)
 
     @property
     def queue_bytes(self) -> int:

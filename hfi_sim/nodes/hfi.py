@@ -16,7 +16,7 @@ from hfi_sim.engine.driver import Driver
 from hfi_sim.netdev.base import Netdev
 from hfi_sim.nodes.cable import Link
 from hfi_sim.nodes.end_port import EndPort
-from hfi_sim.nodes.link_port import LinkPort
+from hfi_sim.nodes.link_port import LinkPort, OfGeneration
 from hfi_sim.wire.icrc import Icrc
 
 if TYPE_CHECKING:
@@ -65,6 +65,11 @@ class HfiPort(EndPort, LinkPort):
         self._description_handlers: list[Callable[[HfiPort], None]] = []
         self.netdevs: NetdevFactory | None = None
         """Makes the network device of a vport on the host of the HFI; None: it has no host."""
+
+    @property
+    def node(self) -> Hfi:
+        """The HFI that it belongs to."""
+        return self.hfi
 
     @property
     def engine_end(self) -> HfiEnd | BoundaryEnd:
@@ -230,7 +235,7 @@ def system_guid(guid: int) -> Guid:
     return Guid(guid & ~(3 << _PORT_BITS))
 
 
-class Hfi:
+class Hfi(OfGeneration):
     """A host fabric interface with its ports."""
 
     def __init__(

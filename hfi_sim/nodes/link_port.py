@@ -7,11 +7,24 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from hfi_sim.base.link_modes import Generation
 from hfi_sim.engine.config import End, PortConfig, SwitchPortConfig
 from hfi_sim.engine.link.config import Arbitration, Buffers
 
 if TYPE_CHECKING:
     from hfi_sim.nodes.cable import Link
+
+
+class OfGeneration:
+    """An HFI or a switch: its generation follows from what its cables are planned for."""
+
+    cn5000_cables = 0
+    """Cables at its ports with lanes that only CN5000 has."""
+
+    @property
+    def generation(self) -> Generation:
+        """The oldest generation that has the speeds of all its cables."""
+        return Generation.CN5000 if self.cn5000_cables else Generation.OPA_100
 
 
 class LinkPort(ABC):
@@ -20,6 +33,11 @@ class LinkPort(ABC):
     name: str
     link: Link | None
     _config: PortConfig | SwitchPortConfig
+
+    @property
+    @abstractmethod
+    def node(self) -> OfGeneration:
+        """The HFI or the switch that it belongs to."""
 
     @property
     @abstractmethod

@@ -33,8 +33,11 @@ class PortSettings:
     )
 
     def __init__(self) -> None:
-        self.info = PortInfo()
-        """What was set last, and what a port has from the beginning; the rest of the fields is not looked at."""
+        self.info = PortInfo(speed_enabled=0, width_enabled=0, downgrade_enabled=0)
+        """What was set last, and what a port has from the beginning; the rest of the fields is not looked at.
+
+        Of speeds and widths that are enabled, 0 is those of the plan.
+        """
         self.sl_to_sc = ONE_TO_ONE
         """SLtoSC; SC15 there means that the service level carries no data (`sc_of`)."""
         self.sc_to_sl = ONE_TO_ONE

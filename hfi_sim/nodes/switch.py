@@ -22,7 +22,7 @@ from hfi_sim.engine.events.outputs import BufferToken
 from hfi_sim.engine.port_errors import PortError
 from hfi_sim.nodes.cable import Link
 from hfi_sim.nodes.end_port import EndPort, L4Handler
-from hfi_sim.nodes.link_port import LinkPort
+from hfi_sim.nodes.link_port import LinkPort, OfGeneration
 from hfi_sim.nodes.port_settings import ONE_TO_ONE, PortSettings, SwitchSettings
 from hfi_sim.routing.table import EMPTY_TABLE, MAX_PORTS, LinearTable
 from hfi_sim.wire.icrc import Icrc
@@ -46,6 +46,11 @@ class SwitchPort(LinkPort):
         self.settings = PortSettings()
         """What only the subnet management agent knows of it."""
         self._config = SwitchPortConfig()
+
+    @property
+    def node(self) -> Switch:
+        """The switch that it belongs to."""
+        return self.switch
 
     @property
     def engine_end(self) -> SwitchEnd | BoundaryEnd:
@@ -170,7 +175,7 @@ class SwitchPort0(EndPort):
             self.set_state(PortState.ACTIVE)
 
 
-class Switch:
+class Switch(OfGeneration):
     """Forwards by DLID; has a node GUID and, once swept, a LID of its own (port 0)."""
 
     def __init__(

@@ -12,7 +12,8 @@ import errno
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from hfi_sim.management.sma.facts import port_info_of, port_state_info_of
+from hfi_sim.base.link_modes import FULL_MODE
+from hfi_sim.management.sma.facts import mode_of, port_info_of, port_state_info_of
 from hfi_sim.management.umad.abi import ABI_VERSION, UmadError
 from hfi_sim.management.umad.file import UmadFile
 from hfi_sim.management.umad.service import UmadService
@@ -180,12 +181,12 @@ def _add_hfi(tree: Tree, path: str, hfi: Hfi) -> None:
         "nfreectxts": str(_CONTEXTS),
         "tempsense": _COOL,
         "device/modalias": _MODALIAS,
-        "device/vendor": "0x8086",
-        "device/device": "0x24f0",
         "device/numa_node": "-1",
     }
     for name, value in values.items():
         tree.text(f"{path}/{name}", value)
+    tree.text(f"{path}/device/vendor", lambda: f"{hfi.generation.value.pci_vendor:#06x}")
+    tree.text(f"{path}/device/device", lambda: f"{hfi.generation.value.device_id:#06x}")
     add_device_counters(tree, path, hfi)
 
 
@@ -233,8 +234,8 @@ def _pkey(port: HfiPort, index: int) -> int:
 
 
 def _rate(port: HfiPort) -> str:
-    gigabits = (100e9 if port.link is None else port.link.rate_bps) / 1e9
-    return f"{gigabits:g} Gb/sec (4X{' EDR' if gigabits == 100 else ''})"
+    """Return the rate as the IB core writes it; without a link as hfi1 says then, which is its fastest."""
+    return (mode_of(port) if port.link is not None and port.link.up else FULL_MODE).text
 
 
 def _grouped(number: int, bits: int) -> str:

@@ -19,6 +19,7 @@ from hfi_sim.management.sa.client import Held, OrderState, SaOrder
 from hfi_sim.management.sa.picture import SaPort
 from hfi_sim.management.sa.session import SaSession
 from hfi_sim.nodes.hfi import HfiPort
+from hfi_sim.subnet_manager.administration.codes import rate_code
 from hfi_sim.wire.mad.sa_attributes import SaAttrId
 from hfi_sim.wire.sa.records import JOIN_FULL, SELECT_EXACTLY, VfInfoRecord
 from hfi_sim.wire.sa.records_ib import IbMcMemberRecord, IbServiceRecord
@@ -31,7 +32,6 @@ EM_SERVICE_NAME: Final = b"Primary Intel OmniPath Ethernet Manager"
 """Formed as the names and numbers of the subnet and performance managers are: opamgt asks for the EM's service, but the
 sources that would name it are not published."""
 _SITE_SCOPE: Final = 5
-_RATE_100G: Final = 16
 _MLID_16_FIRST: Final = 0xC000
 _JOINED: Final = IbMcMemberRecord.mask(
     "mgid", "port_gid", "q_key", "mtu_selector", "mtu", "traffic_class", "pkey", "rate_selector", "rate",
@@ -227,7 +227,7 @@ class SaTopology:
         for vesw_id, group in self._groups.items():
             sl = sls.get(group.pkey | PKEY_FULL_MEMBER)
             for guid in group.guids & picture.ports.keys() if sl is not None else ():
-                record = _membership(vesw_id, group, self._gid(guid), sl or 0)
+                record = _membership(vesw_id, group, self._gid(guid), sl or 0, picture.slowest_bps)
                 wanted[_Member(vesw_id, guid)] = SaOrder(SaAttrId.MC_MEMBER_RECORD, record, _JOINED)
         for member, _ in self._members():
             if member not in wanted:
@@ -261,7 +261,7 @@ def _group_sl(fabric: VfInfoRecord) -> int:
     return fabric.sl_multicast if fabric.sl_multicast_specified else fabric.sl_base
 
 
-def _membership(vesw_id: int, group: Group, port_gid: bytes, sl: int) -> IbMcMemberRecord:
+def _membership(vesw_id: int, group: Group, port_gid: bytes, sl: int, rate_bps: float) -> IbMcMemberRecord:
     return IbMcMemberRecord(
         mgid=group_gid(vesw_id, group.pkey),
         port_gid=port_gid,
@@ -269,7 +269,7 @@ def _membership(vesw_id: int, group: Group, port_gid: bytes, sl: int) -> IbMcMem
         mtu=max(mtu_code_for(group.mtu), MtuCode.MTU_2048),
         pkey=group.pkey,
         rate_selector=SELECT_EXACTLY,
-        rate=_RATE_100G,
+        rate=rate_code(rate_bps),
         sl=sl,
         scope=_SITE_SCOPE,
         join_state=JOIN_FULL,

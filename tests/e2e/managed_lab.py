@@ -67,12 +67,13 @@ def fabric_manager(
 class ManagedLab:
     """A lab in the background whose fabric waits for a fabric manager."""
 
-    def __init__(self, opavnic: Program, directory: Path) -> None:
+    def __init__(self, opavnic: Program, directory: Path, text: str = LAB) -> None:
+        """Start it. Args: text: of the lab file; `{name}` stands for its name."""
         self.opavnic = opavnic
         self._directory = directory
         self.name = f"fm{os.getpid()}"
         self.file = directory / "lab.yaml"
-        self.file.write_text(LAB.format(name=self.name))
+        self.file.write_text(text.format(name=self.name))
         self.settings = directory / "opafm.xml"
         self.run("fm", "config", self.file, "-w", self.settings)
         self.run("up", self.file, "-d")

@@ -84,3 +84,35 @@ def test_fabric_manager_brings_up_virtual_switches_and_another_takes_over(lab: M
         lab.wait("verified", lab.is_verified)
         lab.wait("blue", lambda: lab.pings("10.9.2.2"))
         lab.wait("red", lambda: lab.pings("10.9.3.2", "-s", "8000"))
+
+
+MIXED = """
+name: {name}
+fabric:
+  id: 0x301
+  topology:
+    kind: explicit
+    switches: {{sA: {{ports: 8}}, sB: {{ports: 8}}}}
+    links:
+      - {{ends: [h1, "sA:1"], rate: 100G}}
+      - {{ends: [h2, "sB:1"], rate: 75G}}
+      - {{ends: [h3, "sB:2"], rate: 25G}}
+      - {{ends: [h4, "sA:2"], rate: 12.5G}}
+      - {{ends: ["sA:8", "sB:8"], rate: 50G}}
+hosts: {{h1: {{}}, h2: {{}}, h3: {{}}, h4: {{}}}}
+vesws: [{{id: 2, name: blue, pkey: 0x8002, subnet: 10.9.2.0/24, members: all}}]
+subnet_manager: external
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_fabric_of_several_rates_comes_up_and_no_link_is_slow(opavnic: Program, tmp_path: Path) -> None:
+    mixed = ManagedLab(opavnic, tmp_path, MIXED)
+    with mixed.fabric_manager("h1"):
+        mixed.wait("VNICs up", mixed.is_up)
+        links = mixed.run("exec", "h1", "--", "opareport", "-o", "links", "-q")
+        for rate in ("100g", "75g", "25g", "12.5g", "50g"):
+            assert f"{rate} 0x" in links, links
+        slow = ("exec", "h1", "--", "opareport", "-o", "slowlinks", "-q")
+        assert "6 of 6 Links Checked, 0 Errors found" in mixed.run(*slow)

@@ -280,3 +280,34 @@ def test_nothing_is_left_when_the_lab_is_down(printed: dict[str, str], directory
     assert not [line for line in lines if line.split(" - ")[1].split()[1] == SOURCE]
     assert list((directory / "run").iterdir()) == []
     assert not list(Path("/run/netns").glob(f"*-o{os.getpid()}-*"))
+
+
+@pytest.mark.slow
+def test_only_a_fault_makes_a_planned_link_slow(tmp_path: Path) -> None:
+    require(TOOLS, as_root=True)
+    if reason := why_no_fuse():
+        pytest.skip(reason)
+    environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(tmp_path / "run")}
+
+    def opavnic(*arguments: object) -> str:
+        done = run_program([str(word) for word in arguments], environment, timeout=200)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def slow() -> str:
+        said = opavnic("exec", "--umad", "h1", "--", "opareport", "-o", "slowlinks", "-q")
+        return field(said, "Links Checked").strip(", ")
+
+    file = tmp_path / "lab.yaml"
+    links = '[{ends: [h1, "sw0:1"], rate: 75G}, {ends: [h2, "sw0:2"], rate: 25G}]'
+    shape = f"{{kind: explicit, switches: {{sw0: {{ports: 8}}}}, links: {links}}}"
+    file.write_text(f"name: s{os.getpid()}\nfabric: {{topology: {shape}}}\nhosts: {{h1: {{}}, h2: {{}}}}\n")
+    opavnic("up", file, "-d")
+    try:
+        assert slow() == "0 Errors found"
+        opavnic("fault", "add", "rate on h1 rate=50G")
+        assert slow() == "1 Errors found"
+        opavnic("fault", "clear")
+        assert slow() == "0 Errors found"
+    finally:
+        opavnic("down")

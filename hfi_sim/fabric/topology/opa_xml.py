@@ -15,6 +15,7 @@ from typing import Final
 from xml.etree import ElementTree
 
 from hfi_sim.base.errors import TopologyError
+from hfi_sim.base.link_modes import LANE_BPS, LANES_OF
 from hfi_sim.engine.link.config import PLAIN_LINK, LinkConfig
 from hfi_sim.fabric.topology.model import MAX_HFI_PORTS, MAX_SWITCH_PORTS, Topology
 from hfi_sim.fabric.topology.node_names import Described, host_in, name_nodes, unnamed, without_shared
@@ -26,9 +27,9 @@ _HFI_TYPES: Final = ("FI", "CA", "NIC", "1")
 _RATE: Final = re.compile(r"([0-9]+(?:[._][0-9]+)?)g", re.IGNORECASE)
 _LENGTH: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?) *m")
 _NS_PER_METRE: Final = 5
-_LANE_BPS: Final = {0: 0.0, 1: 12.5e9, 2: 25e9}
+_LANE_BPS: Final = {0: 0.0, **LANE_BPS}
 """Bits per second of a lane, by the speed of a port; 0: it is down."""
-_LANES: Final = {0: 0, 1: 1, 2: 2, 4: 3, 8: 4}
+_LANES: Final = {0: 0, **LANES_OF}
 """Lanes, by the width of a port."""
 _UNSAFE: Final = re.compile(r"[^\w.-]+")
 End = tuple[str, int]
@@ -139,7 +140,7 @@ class _Reader:
                     raise self.wrong(
                         element,
                         f"port {number}: LinkSpeedActive_Int {speed}, LinkWidthActive_Int {width}: "
-                        "speeds are 1 (12.5g) and 2 (25g), widths 1, 2, 4, 8 (1 to 4 lanes)",
+                        "speeds are 1 (12.5g), 2 (25g), 4 (50g) and 8 (100g), widths 1, 2, 4, 8 (1 to 4 lanes)",
                     )
                 node.lids[number] = lid
                 node.rates[number] = _LANE_BPS[speed] * _LANES[width]

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 from hfi_sim.base.errors import WireError
+from hfi_sim.base.link_modes import FULL_MODE, LinkAbility
 from hfi_sim.base.port_state import CapabilityMask3, PortState
 from hfi_sim.management.sa.client import SaClient, status_text, table_of
 from hfi_sim.wire.mad.header import MadStatus
@@ -78,6 +79,8 @@ class FabricPicture:
         self.ports: dict[int, SaPort] = {}
         """By GUID."""
         self.fabrics: tuple[VfInfoRecord, ...] = ()
+        self.slowest_bps = FULL_MODE.rate_bps
+        """The rate that every port supports which has a link, no more than that of a port of Omni-Path 100."""
         self.subnet_prefix = PortInfo().subnet_prefix
         self.complete = False
         """Whether it was read since the subnet manager was last another, or began anew."""
@@ -148,10 +151,14 @@ class FabricPicture:
         return [record for record in self._found[attr_id] if isinstance(record, kind)]
 
     def _understand(self) -> None:
-        before = self.ports, self.fabrics, self.complete
+        before = self.ports, self.fabrics, self.slowest_bps, self.complete
+        self.slowest_bps = FULL_MODE.rate_bps
         infos: dict[int, PortInfo] = {}
         for record in self._table(SaAttrId.PORT_INFO_RECORD, PortInfoRecord):
-            infos[record.lid] = PortInfo.parse(record.port_info)  # switches are not looked for
+            info = infos[record.lid] = PortInfo.parse(record.port_info)  # switches are not looked for
+            if info.speed_active:
+                able = LinkAbility(info.speed_supported, info.width_supported)
+                self.slowest_bps = min(self.slowest_bps, able.mode.rate_bps)
         pkeys: dict[int, set[int]] = {}
         for table in self._table(SaAttrId.PARTITION_TABLE_RECORD, PartitionTableRecord):
             pkeys.setdefault(table.lid, set()).update(pkey for pkey in table.pkeys if pkey)
@@ -160,14 +167,14 @@ class FabricPicture:
         none = bytes([NO_CHANNEL] * 32)
         self.ports = {}
         for node in self._table(SaAttrId.NODE_RECORD, NodeRecord):
-            info = NodeInfo.parse(node.node_info)
+            about = NodeInfo.parse(node.node_info)
             port = infos.get(node.lid)
-            if info.node_type != NODE_HFI or port is None or port.state != PortState.ACTIVE:
+            if about.node_type != NODE_HFI or port is None or port.state != PortState.ACTIVE:
                 continue
             self.subnet_prefix = port.subnet_prefix
-            number = info.local_port_num
-            self.ports[info.port_guid] = SaPort(
-                guid=info.port_guid,
+            number = about.local_port_num
+            self.ports[about.port_guid] = SaPort(
+                guid=about.port_guid,
                 lid=node.lid,
                 opa_port_num=number,
                 description=node.node_description.rstrip(b"\0").decode(errors="replace"),
@@ -180,4 +187,4 @@ class FabricPicture:
         fabrics = self._table(SaAttrId.VF_INFO_RECORD, VfInfoRecord)
         self.fabrics = tuple(sorted(fabrics, key=lambda fabric: fabric.index))
         self.complete = True
-        self._changed |= before != (self.ports, self.fabrics, self.complete)
+        self._changed |= before != (self.ports, self.fabrics, self.slowest_bps, self.complete)

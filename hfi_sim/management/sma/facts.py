@@ -10,6 +10,14 @@ from dataclasses import replace
 from typing import Final
 
 from hfi_sim.base.counters import Drop
+from hfi_sim.base.link_modes import (
+    DOWN,
+    FULL_MODE,
+    LinkAbility,
+    LinkMode,
+    ability,
+    planned_mode,
+)
 from hfi_sim.base.port_state import PortState
 from hfi_sim.base.types import Guid
 from hfi_sim.nodes.hfi import Hfi, HfiPort
@@ -23,12 +31,6 @@ from hfi_sim.wire.sma.port_info import (
     CAP_IS_SM,
     CAP_NOTICE,
     MTU_BYTES,
-    SPEED_12_5G,
-    SPEED_25G,
-    WIDTH_1X,
-    WIDTH_2X,
-    WIDTH_3X,
-    WIDTH_4X,
     MtuCode,
     NeighborType,
     PhysicalState,
@@ -41,8 +43,6 @@ Port = HfiPort | SwitchPort | SwitchPort0
 """What has a PortInfo."""
 
 VENDOR_ID: Final = 0x001175
-DEVICE_HFI: Final = 0x24F0
-DEVICE_SWITCH: Final = 0x24F3
 NO_LOCAL_MEDIA: Final = 2
 """OfflineDisabledReason of a port without a cable."""
 REVISION: Final = 0x11
@@ -50,15 +50,11 @@ PARTITION_CAP: Final = 64
 """Entries of the partition table of every port; more where one has been given more."""
 _PKEYS_PER_BLOCK: Final = 32
 _MAX_PORT_NUM: Final = 254
-_LANE_BPS: Final = {SPEED_12_5G: 12.5e9, SPEED_25G: 25e9}
-_WIDTHS: Final = (WIDTH_1X, WIDTH_2X, WIDTH_3X, WIDTH_4X)
 _CODE_OF_MTU: Final = {size: code for code, size in MTU_BYTES.items()}
 BUFFER_UNIT: Final = 8 << PortInfo().buffer_alloc
 """Bytes in which ports count buffers."""
 _PKEY_DROPS: Final = (Drop.RX_PKEY, Drop.SW_PKEY_IN, Drop.SW_PKEY_OUT)
 _NORMAL: Final = (PortState.ARMED, PortState.ACTIVE)
-_SPEEDS: Final = SPEED_12_5G | SPEED_25G
-_ALL_WIDTHS: Final = WIDTH_1X | WIDTH_2X | WIDTH_3X | WIDTH_4X
 
 
 def node_of(port: Port) -> Hfi | Switch:
@@ -97,6 +93,7 @@ def node_info_of(port: Port, in_port: int | None = None) -> NodeInfo:
     """Return the NodeInfo that a port gives. Args: in_port: by which one was asked; None: by the port itself."""
     node = node_of(port)
     is_switch = isinstance(node, Switch)
+    hardware = node.generation.value
     return NodeInfo(
         node_type=NodeType.SWITCH if is_switch else NodeType.HFI,
         num_ports=min(len(node.ports), _MAX_PORT_NUM),
@@ -104,7 +101,7 @@ def node_info_of(port: Port, in_port: int | None = None) -> NodeInfo:
         node_guid=node.node_guid,
         port_guid=port_guid_of(port),
         partition_cap=partition_cap_of(port),
-        device_id=DEVICE_SWITCH if is_switch else DEVICE_HFI,
+        device_id=hardware.switch_id if is_switch else hardware.device_id,
         revision=REVISION,
         local_port_num=port_num_of(port) if in_port is None else min(in_port, 0xFF),
         vendor_id=VENDOR_ID,
@@ -132,15 +129,19 @@ def multicast_lid_32(mlid: int) -> int:
     return 0xF0000000 | mlid & 0xFFFFF
 
 
-def link_mode(rate_bps: float) -> tuple[int, int]:
-    """Return the speed and the width, as PortInfo has them, that are closest to a rate: 100 Gbit/s is 4 lanes of 25."""
-    modes = ((speed, width) for speed in (SPEED_25G, SPEED_12_5G) for width in _WIDTHS)
+def mode_of(port: Port) -> LinkMode:
+    """Return the speed and the width that a port has now; port 0 of a switch has them without a cable."""
+    if isinstance(port, SwitchPort0):
+        return FULL_MODE
+    return DOWN if port.link is None or not port.link.up else port.link.mode
 
-    def distance(mode: tuple[int, int]) -> float:
-        lanes = _WIDTHS.index(mode[1]) + 1
-        return abs(_LANE_BPS[mode[0]] * lanes - rate_bps)
 
-    return min(modes, key=distance)
+def ability_of(port: Port) -> LinkAbility:
+    """Return the speeds and widths that a port supports, by its generation and by the plan of its cable."""
+    generation = node_of(port).generation
+    if isinstance(port, SwitchPort0):
+        return ability(FULL_MODE, generation)
+    return ability(DOWN if port.link is None else planned_mode(port.link.planned_bps), generation)
 
 
 def neighbor_mtu_of(port: Port) -> tuple[int, ...]:
@@ -171,9 +172,8 @@ def port_info_of(port: Port, in_port: int | None = None) -> PortInfo:
     states = port_state_info_of(port)
     far = neighbour_of(port)
     is_up = states.physical_state == PhysicalState.LINK_UP
-    speed, width = link_mode(port.link.rate_bps) if far is not None and port.link is not None else (0, 0)  # type: ignore[union-attr]
-    if isinstance(port, SwitchPort0):
-        speed, width = SPEED_25G, WIDTH_4X
+    speed, width = mode_of(port)
+    able = ability_of(port)
     changes: dict[str, object] = {}
     if isinstance(port, HfiPort | SwitchPort0):
         changes |= {"lid": port.lid, "lmc": port.lmc}
@@ -194,11 +194,14 @@ def port_info_of(port: Port, in_port: int | None = None) -> PortInfo:
         state=states.state,
         port_type=PortType.FIXED if isinstance(port, SwitchPort0) else PortType.STANDARD,
         neighbor_port_num=0 if far is None else min(port_num_of(far), 0xFF),
-        speed_supported=_SPEEDS,
-        speed_enabled=settings.info.speed_enabled,
+        speed_supported=able.speeds,
+        speed_enabled=settings.info.speed_enabled & able.speeds or able.mode.speed,
         speed_active=speed,
-        width_supported=_ALL_WIDTHS,
+        width_supported=able.widths,
+        width_enabled=settings.info.width_enabled & able.widths or able.mode.width,
         width_active=width,
+        downgrade_supported=able.widths,
+        downgrade_enabled=settings.info.downgrade_enabled & able.widths or able.widths,
         width_tx_active=width,
         width_rx_active=width,
         mode_active=settings.info.mode_enabled if is_up else 0,
@@ -247,9 +250,7 @@ def port_state_info_of(port: Port) -> PortStateInfo:
     info = port.settings.info
     far = neighbour_of(port)
     is_up = far is not None or isinstance(port, SwitchPort0)
-    _, width = link_mode(port.link.rate_bps) if far is not None and port.link is not None else (0, 0)  # type: ignore[union-attr]
-    if isinstance(port, SwitchPort0):
-        width = WIDTH_4X
+    width = mode_of(port).width
     reason, physical_state = info.offline_disabled_reason, port.settings.physical_state
     if is_up:
         reason, physical_state = 0, PhysicalState.LINK_UP

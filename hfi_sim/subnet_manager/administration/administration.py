@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from hfi_sim.base.errors import WireError
+from hfi_sim.base.link_modes import FULL_MODE, planned_mode
 from hfi_sim.base.types import PKEY_FULL_MANAGEMENT, PKEY_LIMITED_MANAGEMENT, Guid
 from hfi_sim.management.mad.agents import MadRequest
 from hfi_sim.management.mad.transfers import MAX_MESSAGE
@@ -60,11 +61,11 @@ METHODS: Final = (Method.GET, Method.SET, Method.GET_TABLE, SaMethod.GET_TRACE_T
 """What it answers."""
 _VERSIONS: Final = ((BASE_VERSION_IB, CLASS_VERSION_IB), (BASE_VERSION_OPA, CLASS_VERSION_OPA))
 _CAPABILITIES: Final = 1 << 2 | 1 << 9
-_CAPABILITIES2_QOS: Final = 1 << 1
+_CAPABILITIES2: Final = 1 << 1 | 1 << 12
+"""Records tell of quality of service; ports may join groups to send only, as full members (0x1000)."""
 _RESPONSE_TIME: Final = 18
 _MASTER: Final = 3
 _PRIORITY: Final = 8
-_LINK_RATE_BPS: Final = 100e9
 _EMPTY: Final = (
     SaAttrId.QUARANTINED_NODE_RECORD,
     SaAttrId.PORT_GROUP_RECORD,
@@ -89,7 +90,9 @@ class Administration:
         self._manager = manager
         self._port = port
         self._began = now
-        self.membership = Membership(manager.groups, self._in_service, self._announce_gid)
+        self.membership = Membership(
+            manager.groups, self._in_service, self._announce_gid, lambda: min(self._rates())
+        )
         self.services = Services(self._in_service)
         self.subscriptions = Subscriptions()
         self._readers: dict[tuple[bool, int], Reader] = {
@@ -240,6 +243,7 @@ class Administration:
         elif question.mask & pkey_bit:
             wanted = {asked.pkey & 0x7FFF}
         select = VfInfoRecord.selects(asked.build(), mask & ~pkey_bit)
+        fastest = max(self._rates())
         named = [("Admin", int(PKEY_LIMITED_MANAGEMENT))]
         named += [(f"partition-{pkey:#06x}", pkey) for pkey in self._manager.partitions()]
         for index, (name, pkey) in enumerate(named):
@@ -250,11 +254,16 @@ class Administration:
                 mtu_specified=True,
                 mtu=int(MtuCode.MTU_10240),
                 rate_specified=True,
-                rate=rate_code(_LINK_RATE_BPS),
+                rate=rate_code(fastest),
                 option_flags=1 if index else 0,
             )
             if select(record) and (wanted is None or pkey & 0x7FFF in wanted):
                 yield record
+
+    def _rates(self) -> set[float]:
+        """Return the rates that links are planned for; without a link, that of a port."""
+        planned = {link.planned_bps for link in self._manager.fabric.links}
+        return {planned_mode(rate_bps).rate_bps for rate_bps in planned} or {FULL_MODE.rate_bps}
 
     # --- notices -------------------------------------------------------------------------------------------
 
@@ -379,8 +388,8 @@ def _selecting(question: SaRequest) -> int:
 def _class_port_info(ib: bool) -> SaRecord:
     if ib:
         return IbClassPortInfo(
-            capabilities=_CAPABILITIES, capabilities2=_CAPABILITIES2_QOS, response_time=_RESPONSE_TIME
+            capabilities=_CAPABILITIES, capabilities2=_CAPABILITIES2, response_time=_RESPONSE_TIME
         )
     return SaClassPortInfo(
-        capabilities=_CAPABILITIES, capabilities2=_CAPABILITIES2_QOS, response_time=_RESPONSE_TIME
+        capabilities=_CAPABILITIES, capabilities2=_CAPABILITIES2, response_time=_RESPONSE_TIME
     )

@@ -13,10 +13,16 @@ from hfi_sim.wire.sma.port_info import MTU_BYTES, MtuCode
 LIFE: Final = 16
 """Lifetime of a packet: 4.096 us times 2 to this."""
 _RATES: Final = (
-    (2.5, 2), (5, 5), (10, 3), (12.5, 15), (14, 11), (20, 6), (25, 15), (30, 4), (40, 7), (56, 12), (60, 8), (80, 9),
-    (100, 16), (112, 13), (120, 10), (168, 14), (200, 17), (300, 18),
+    (2.5, 2), (5, 5), (10, 3), (12.5, 11), (20, 6), (25, 15), (28, 19), (30, 4), (37.5, 7), (50, 12), (53, 20), (60, 8),
+    (75, 9), (100, 16), (112, 13), (120, 10), (168, 14), (200, 17), (300, 18), (400, 21), (600, 22), (800, 23),
 )  # fmt: skip
-"""Gbit/s and code, in the order of speed."""
+"""Gbit/s and code, in the order of speed.
+
+Omni-Path gives some codes of InfiniBand a meaning of its own: 12.5, 37.5, 50 and 75 stand for 14, 40, 56 and 80 Gbit/s.
+Above 300 they are those that InfiniBand has added since.
+
+Source: stl_sm_types.h of opa-ff: STL_STATIC_RATE_12_5G and so on; ib_verbs.h of Linux: enum ib_rate.
+"""
 MTUS: Final = tuple(int(code) for code in MTU_BYTES if code)
 RATES: Final = tuple(code for _, code in _RATES)
 

@@ -31,7 +31,6 @@ _NEEDED_TO_CREATE: Final = ("pkey", "q_key", "sl", "traffic_class")
 _MUST_AGREE: Final = ("pkey", "q_key", "sl", "traffic_class")
 _RECEIVES: Final = JOIN_FULL | JOIN_NON_MEMBER
 _ANY_MGID: Final = bytes.fromhex("ff12a01bfe80000000000000")
-_DEFAULT_RATE_BPS: Final = 100e9
 Announce = Callable[[TrapNumber, bytes], None]
 """Tells subscribers of a trap about a GID."""
 _Record = McMemberRecord | IbMcMemberRecord
@@ -63,9 +62,18 @@ class Membership:
     """The groups that are known by an MGID."""
 
     def __init__(
-        self, groups: MulticastGroups, find: Callable[[Guid], HfiPort | None], announce: Announce
+        self,
+        groups: MulticastGroups,
+        find: Callable[[Guid], HfiPort | None],
+        announce: Announce,
+        slowest_bps: Callable[[], float],
     ) -> None:
-        """Begin without any. Args: find: returns the port in service that has a GUID."""
+        """Begin without any.
+
+        Args:  find: returns the port in service that has a GUID. slowest_bps: returns the rate that every link has,
+               which is that of a group whose maker asks for none.
+        """
+        self._slowest_bps = slowest_bps
         self._groups = groups
         self._find = find
         self._announce = announce
@@ -80,8 +88,9 @@ class Membership:
         for group in self._by_mgid.values():
             for guid, state in group.states.items():
                 yield _record(group, guid, state, ib)
+        rate = rate_code(self._slowest_bps())
         for mlid, announced in self._groups.announced.items():
-            group = _Group(announced.mgid, mlid, _qualities_of(announced))
+            group = _Group(announced.mgid, mlid, _qualities_of(announced, rate))
             for guid in sorted(self._groups.members(mlid)):
                 yield _record(group, guid, JOIN_FULL, ib)
 
@@ -171,7 +180,7 @@ class Membership:
         if not asked.pkey & 0x7FFF or not port.pkeys.admits(asked.pkey):
             raise SaRefusedError(SaStatus.INVALID)
         mtu: int | None = int(MtuCode.MTU_2048)
-        rate: int | None = rate_code(_DEFAULT_RATE_BPS)
+        rate: int | None = rate_code(self._slowest_bps())
         if "mtu" in has:
             mtu = choose(asked.mtu_selector, asked.mtu, MTUS)
         if "rate" in has:
@@ -210,9 +219,9 @@ class Membership:
             self._announce(TrapNumber.GROUP_DELETED, group.mgid)
 
 
-def _qualities_of(group: Announced) -> _Qualities:
+def _qualities_of(group: Announced, rate: int) -> _Qualities:
     mtu = max(mtu_code_for(group.mtu), MtuCode.MTU_2048)
-    return _Qualities(group.pkey, 0, 0, 0, int(mtu), rate_code(_DEFAULT_RATE_BPS), 0, group.mgid[1] & 0x0F)
+    return _Qualities(group.pkey, 0, 0, 0, int(mtu), rate, 0, group.mgid[1] & 0x0F)
 
 
 def _agrees(asked: _Record, has: set[str], qualities: _Qualities) -> bool:

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from hfi_sim.base.link_modes import FULL_MODE
 from hfi_sim.base.types import PKEY_FULL_MEMBER
 from hfi_sim.engine.link.config import MAX_MTU
 from hfi_sim.management.sma.facts import neighbour_of, port_num_of
 from hfi_sim.nodes.hfi import HfiPort
-from hfi_sim.nodes.switch import Switch, SwitchPort0
+from hfi_sim.nodes.switch import Switch, SwitchPort, SwitchPort0
 from hfi_sim.subnet_manager.administration.codes import LIFE, MTUS, RATES, is_wanted, mtu_code, rate_code
 from hfi_sim.subnet_manager.administration.question import SaRefusedError, SaRequest, gid_of, guid_of
 from hfi_sim.subnet_manager.view import SweepView
@@ -23,7 +24,8 @@ from hfi_sim.wire.sma.node import NodeType
 
 MAX_PATHS: Final = 4096
 """Paths in an answer; the rest is left out."""
-_RATE_BPS: Final = 100e9
+_MAX_HOPS: Final = 64
+"""Switches that a way is followed over, for its rate."""
 _End = HfiPort | SwitchPort0
 """What a path begins or ends at."""
 _SCRAMBLED: Final = 0x55555555
@@ -72,10 +74,11 @@ def _ends(view: SweepView, gid: bytes | None, lid: int | None) -> list[_End]:
 def _between(source: _End, target: _End) -> Iterator[IbPathRecord]:
     """Yield the paths from a port to another: one for each LID of the target, in each partition of both."""
     hfi_ports = [port for port in (source, target) if isinstance(port, HfiPort)]
-    rates = [port.link.rate_bps for port in hfi_ports if port.link is not None] or [_RATE_BPS]
     mtus = [max(port.vl_mtus, default=0) or MAX_MTU for port in hfi_ports] or [MAX_MTU]
+    lids = range(target.lid, target.lid + (1 << target.lmc))
+    rates = {lid: rate_code(_rate(source, target, lid)) for lid in lids}
     for pkey in _common(source, target):
-        for lid in range(target.lid, target.lid + (1 << target.lmc)):
+        for lid in lids:
             yield IbPathRecord(
                 dgid=gid_of(target.guid),
                 sgid=gid_of(source.guid),
@@ -86,10 +89,27 @@ def _between(source: _End, target: _End) -> Iterator[IbPathRecord]:
                 mtu_selector=2,
                 mtu=mtu_code(min(mtus)),
                 rate_selector=2,
-                rate=rate_code(min(rates)),
+                rate=rates[lid],
                 life_selector=2,
                 life=LIFE,
             )
+
+
+def _rate(source: _End, target: _End, lid: int) -> float:
+    """Return the rate of the slowest link on the way to a LID, in bits per second, as far as the tables lead."""
+    rates = [port.link.mode.rate_bps for port in (source, target) if isinstance(port, HfiPort) and port.link]
+    at = neighbour_of(source) if isinstance(source, HfiPort) else None
+    switch = source.switch if isinstance(source, SwitchPort0) else None
+    for _ in range(_MAX_HOPS):
+        if isinstance(at, SwitchPort):
+            switch = at.switch
+        if switch is None or not (hops := switch.lft.next_hops(lid)) or hops[0] not in switch.ports:
+            break
+        leaves = switch.ports[hops[0]]
+        at, switch = neighbour_of(leaves), None
+        if leaves.link is not None:
+            rates.append(leaves.link.mode.rate_bps)
+    return min(rates, default=FULL_MODE.rate_bps)
 
 
 def _common(source: _End, target: _End) -> list[int]:

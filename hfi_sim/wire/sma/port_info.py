@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Final
 
+from hfi_sim.base.link_modes import SPEED_25G, WIDTH_4X
 from hfi_sim.base.port_state import PortState
 from hfi_sim.wire.field import BYTES, FLAG, HEX, Code, Field
 from hfi_sim.wire.header import WireHeader, declared
@@ -91,12 +92,6 @@ def mtu_code_for(size: int) -> MtuCode:
 
 """What a code means, in bytes."""
 
-SPEED_12_5G: Final = 0x0001
-SPEED_25G: Final = 0x0002
-WIDTH_1X: Final = 0x0001
-WIDTH_2X: Final = 0x0002
-WIDTH_3X: Final = 0x0004
-WIDTH_4X: Final = 0x0008
 MODE_STL: Final = 4
 FORMAT_9B: Final = 2
 FORMAT_16B: Final = 8

@@ -212,9 +212,9 @@ def test_snapshot_has_rates_by_speed_and_width() -> None:
     assert [cable.link.rate_bps for cable in topology.cables] == [75e9]
     assert topology.nodes["sw"].ports == 36
     assert topology.nodes["sw"].guid == 0xA1
-    with pytest.raises(TopologyError, match="file: Node: port 1: LinkSpeedActive_Int 8, "):
+    with pytest.raises(TopologyError, match="file: Node: port 1: LinkSpeedActive_Int 16, "):
         loads(
-            f"<Snapshot><Nodes>{nodes}</Nodes></Snapshot>".replace("Int>2</LinkSpeed", "Int>8</LinkSpeed"),
+            f"<Snapshot><Nodes>{nodes}</Nodes></Snapshot>".replace("Int>2</LinkSpeed", "Int>16</LinkSpeed"),
             "file",
         )
     with pytest.raises(TopologyError, match="LinkWidthActive_Int 'wide' is no number"):
