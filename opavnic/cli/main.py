@@ -63,6 +63,7 @@ COMMANDS: Final = {
         "opavnic.cli.labs.change:vesw_app", "Virtual switches of a running lab, and members."
     ),
     "link": LazyCommand("opavnic.cli.labs.change:link_app", "Let links of a running lab come and go."),
+    "job": LazyCommand("opavnic.cli.labs.job:app", "Watch and cancel what takes long in a running lab."),
     "save": LazyCommand("opavnic.cli.labs.save:save", "Write the state of a running lab as a lab file."),
     "ps": LazyCommand("opavnic.cli.labs.inspect:ps", "List running labs."),
     "labs": LazyCommand("opavnic.cli.labs.inspect:ps", "Same as ps."),

@@ -13,7 +13,6 @@ from typing import Any, Final, NoReturn
 from aiohttp import web
 
 from hfi_sim.base.errors import InputError
-from opavnic.base.errors import OpavnicError
 from opavnic.base.state import StateModel
 
 MAX_BODY: Final = 4 << 20
@@ -23,6 +22,8 @@ MAX_VALUES: Final = 300_000
 _AT_ONCE: Final = 64 << 10
 """Bytes of JSON that are parsed or written on the event loop in one go: about a millisecond of work."""
 _DIGITS: Final = 9
+FLAGS: Final = {"1": True, "true": True, "0": False, "false": False}
+"""What a flag of a query may be."""
 _PIECES_AT_ONCE: Final = 256
 """Rows of an answer that are built before yielding to the event loop, short as they may be."""
 
@@ -57,11 +58,19 @@ async def json_object(request: web.Request) -> dict[str, Any]:
 
 
 def query_number(request: web.Request, name: str, default: int) -> int:
-    """Return a whole number of the query. Raises OpavnicError if it is none."""
+    """Return a whole number of the query. Raises InputError if it is none."""
     text = request.query.get(name, str(default))
-    if not text.isdecimal() or len(text) > _DIGITS:
-        raise OpavnicError(f"{name}={text!r} is not a number")
+    if not (text.isascii() and text.isdecimal()) or len(text) > _DIGITS:
+        raise InputError(f"{name}={text!r:.40} is not a number from 0 to {10**_DIGITS - 1}")
     return int(text)
+
+
+def query_flag(request: web.Request, name: str) -> bool:
+    """Return a flag of the query; without it, false. Raises InputError if it is none."""
+    text = request.query.get(name, "0")
+    if (said := FLAGS.get(text.lower())) is None:
+        raise InputError(f"{name}={text!r:.40} is neither true nor false: {name}=1 or {name}=0")
+    return said
 
 
 async def json_answer(data: StateModel | Mapping[str, Any]) -> web.Response:

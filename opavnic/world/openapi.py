@@ -20,7 +20,10 @@ from opavnic.base.state import Json, StateModel
 _ATTRIBUTE: Final = "opavnic_api"
 JSON: Final = "application/json"
 _SCHEMAS: Final = "#/components/schemas/"
+_A_JOB: Final = {JSON: {"schema": {"$ref": f"{_SCHEMAS}JobState"}}}
 _PLACES: Final = re.compile(r"{(\w+)}")
+_JOB_QUERY: Final = {"job": "flag: answer at once with the job that does it, with status 202; see /jobs"}
+_QUERY_TYPES: Final = {"flag": "boolean", "integer": "integer"}
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 ERRORS: Final[Mapping[str, str]] = {
@@ -43,11 +46,21 @@ class Api:
     """The type of the answer: a model of the state, a dataclass, a dictionary of these; text if it is not JSON."""
     content: str = field(default=JSON, kw_only=True)
     query: Mapping[str, str] = field(default_factory=dict, kw_only=True)
-    """Parameters of the query; those that must be there begin with `!` in what is said of them."""
+    """Parameters of the query: `flag: with the counters`, `integer: how many`, any other text: a text. Those that must
+    be there begin with `!` in what is said of them."""
     body: Mapping[str, str] = field(default_factory=dict, kw_only=True)
     """JSON type and description of the members of the body: `integer: the number of a fault`, `array of integer: ...`;
     those with `!` before the type are required."""
     more_errors: Mapping[str, str] = field(default_factory=dict, kw_only=True)
+    open: bool = field(default=False, kw_only=True)
+    """Whether it takes parameters of the query, or members of the body, that are not named here."""
+    job: str = field(default="", kw_only=True)
+    """It takes long, and is a job of the lab with this name (`opavnic.world.job_routes`)."""
+
+    @property
+    def parameters(self) -> Mapping[str, str]:
+        """All parameters of the query, with that of jobs."""
+        return {**self.query, **(_JOB_QUERY if self.job else {})}
 
     def __call__(self, handler: Handler) -> Handler:
         """Declare it of a handler."""
@@ -57,9 +70,19 @@ class Api:
 
 def api_of(route: web.RouteDef) -> Api | None:
     """Return what is declared of a route; None: nothing."""
-    handler = inspect.unwrap(route.handler)
-    found: Api | None = getattr(handler, _ATTRIBUTE, None)
+    return api_of_handler(route.handler)
+
+
+def api_of_handler(handler: Any) -> Api | None:
+    """Return what is declared of a handler; None: nothing."""
+    found: Api | None = getattr(inspect.unwrap(handler), _ATTRIBUTE, None)
     return found
+
+
+def query_kind(text: str) -> tuple[str, str]:
+    """Return the kind of a parameter of a query (flag, integer or text), and what is said of it."""
+    kind, colon, said = text.removeprefix("!").partition(": ")
+    return (kind, said) if colon and kind in _QUERY_TYPES else ("text", text.removeprefix("!"))
 
 
 class Error(StateModel):
@@ -124,21 +147,21 @@ def _id_of(route: web.RouteDef) -> str:
 
 def _operation(said: Api, route: web.RouteDef, answer: Mapping[str, Any]) -> dict[str, Any]:
     operation: dict[str, Any] = {"operationId": _id_of(route), "summary": said.summary}
-    parameters = [
+    parameters: list[dict[str, Any]] = [
         {"name": key, "in": "path", "required": True, "schema": {"type": "string"}}
         for key in _PLACES.findall(route.path)
     ]
-    if said.query:
-        parameters += [
+    for key, text in said.parameters.items():
+        kind, description = query_kind(text)
+        parameters.append(
             {
                 "name": key,
                 "in": "query",
                 "required": text.startswith("!"),
-                "description": text.removeprefix("!"),
-                "schema": {"type": "string"},
+                "description": description,
+                "schema": {"type": _QUERY_TYPES.get(kind, "string")},
             }
-            for key, text in said.query.items()
-        ]
+        )
     if parameters:
         operation["parameters"] = parameters
     if said.body:
@@ -149,6 +172,7 @@ def _operation(said: Api, route: web.RouteDef, answer: Mapping[str, Any]) -> dic
     error = {JSON: {"schema": {"$ref": f"{_SCHEMAS}Error"}}}
     operation["responses"] = {
         "200": {"description": said.answer, "content": {said.content: {"schema": answer}}},
+        **({"202": {"description": "with job=1: the job", "content": _A_JOB}} if said.job else {}),
         **{
             status: {"description": text, "content": error}
             for status, text in sorted({**ERRORS, **said.more_errors}.items())

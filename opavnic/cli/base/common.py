@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
@@ -39,16 +40,20 @@ LabOption = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Same as -o json.")]
 
 
-def lab_client(lab: str | None, timeout_s: float | None = None) -> LabClient:
+def lab_client(lab: str | None, silence_s: float | None = None, *, limit_s: float = math.inf) -> LabClient:
     """Return the control API of a running lab; None means the only one.
+
+    Args:    silence_s: how long the process of the lab may sleep before it answers, where that is how it works.
+             limit_s: how long a call may take in any case; without it a lab may work for as long as it likes.
 
     Raises:  LabError: no such lab is running, or several are and `lab` is None.
     """
-    from opavnic.lab.ownership.client import QUERY_S, LabClient  # --help needs no HTTP
+    from opavnic.lab.ownership.client import SILENCE_S, LabClient  # --help needs no HTTP
     from opavnic.lab.ownership.runtime import running_lab
 
     directory, _ = running_lab(lab)
-    return LabClient(directory.control_socket, QUERY_S if timeout_s is None else timeout_s)
+    silence_s = SILENCE_S if silence_s is None else silence_s
+    return LabClient(directory.control_socket, silence_s, limit_s)
 
 
 def number(low: int, high: int) -> Callable[[object], int]:

@@ -62,7 +62,7 @@ def _of_lab(ctx: typer.Context, incomplete: str, names: Callable[[LabState], Ite
     from opavnic.state.lab import LabState
 
     try:
-        client = lab_client(ctx.params.get("lab") or os.environ.get(ENV_LAB), 2.0)
+        client = lab_client(ctx.params.get("lab") or os.environ.get(ENV_LAB), limit_s=2.0)
         state = client.read(LabState, "/status")
     except OpavnicError:
         return []

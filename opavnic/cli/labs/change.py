@@ -10,11 +10,9 @@ import typer
 
 from opavnic.cli.base.common import AsJson, LabOption, lab_client
 from opavnic.cli.base.group import command_group
+from opavnic.cli.base.jobs import job_result
 from opavnic.cli.base.names import host_names
 from opavnic.cli.base.output import EXIT_USAGE, fail, print_json, print_line, say
-
-CHANGE_S = 120.0
-"""Seconds a change may take: programs end, hosts are made, members become operational."""
 
 host_app = command_group("Let hosts of a running lab come and go.")
 vesw_app = command_group("Let virtual switches of a running lab, and their members, come and go.")
@@ -58,8 +56,7 @@ def _keys(text: str | None) -> dict[str, Any]:
 def _change(of_lab: str | None, dry_run: bool, as_json: bool, **body: object) -> None:
     from opavnic.state.lab import LabChanged
 
-    client = lab_client(of_lab, CHANGE_S)
-    changed = client.change(LabChanged, "/change", {**body, "dry_run": dry_run})
+    changed = job_result(lab_client(of_lab), LabChanged, "POST", "/change", {**body, "dry_run": dry_run})
     if as_json:
         print_json(changed.as_json())
         return

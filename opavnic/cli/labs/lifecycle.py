@@ -229,11 +229,19 @@ def down(
       opavnic down
       opavnic down two-hosts
     """
+    from opavnic.cli.base.jobs import shown
     from opavnic.lab.run.down import end_lab
 
     if lab is not None and lab_option not in (None, lab, os.environ.get(ENV_LAB)):
         fail(f"down: {lab} and --lab {lab_option} are two labs; name one", EXIT_USAGE)
-    removed = end_lab(lab or lab_option)
+    name = lab or lab_option
+    try:
+        with interruptible():
+            removed = end_lab(name, shown)
+    except KeyboardInterrupt:
+        fail(
+            f"interrupted; lab {name or 'that runs'} goes on ending", EXIT_INTERRUPTED, hint="see: opavnic ps"
+        )
     if as_json:
         print_json(removed.as_json())
     else:

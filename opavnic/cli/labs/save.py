@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from opavnic.cli.base.common import LabOption, lab_client
+from opavnic.cli.base.jobs import job_result
 from opavnic.cli.base.output import print_text, say
 from opavnic.cli.labs.init import write_new
 
@@ -32,7 +33,7 @@ def save(
     """
     from opavnic.state.lab import SavedLab
 
-    saved = lab_client(lab).read(SavedLab, "/save")
+    saved = job_result(lab_client(lab), SavedLab, "GET", "/save")
     if file is None:
         print_text(saved.lab_file)
     else:

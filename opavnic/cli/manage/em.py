@@ -17,6 +17,7 @@ from opavnic.base.signals import followed
 from opavnic.base.state import StateModel
 from opavnic.cli.base.common import METAVAR, AsJson, LabOption, lab_client, number
 from opavnic.cli.base.group import command_group
+from opavnic.cli.base.jobs import job_result
 from opavnic.cli.base.names import vesw_names
 from opavnic.cli.base.output import (
     EXIT_FAILED,
@@ -50,7 +51,6 @@ from vema.em.desired.problems import Problem
 MAX_LIMIT = 1_000_000
 WATCH_S = 1.0
 """Seconds between two polls of --watch."""
-VERIFY_LIMIT_S = 600.0
 _SHOWN_MACS = 3
 _COUNTERS = ("tx_packets", "rx_packets", "tx_bytes", "rx_bytes", "tx_errors", "rx_errors")
 
@@ -98,7 +98,8 @@ def apply(
         em_file.config.model_dump_json(exclude_unset=True)
     )  # the lab fills in the same defaults
     try:
-        applied = lab_client(lab, 60.0).change(EmApplied, f"/em/apply{'?diff=1' if dry_run else ''}", wanted)
+        path = "/em/apply?diff=1" if dry_run else "/em/apply"
+        applied = job_result(lab_client(lab), EmApplied, "POST", path, wanted)
     except RefusedFileError as error:
         _refuse(em_file.lines(error.found))
     if as_json:
@@ -179,7 +180,7 @@ def show(
 @app.command(epilog="Example: opavnic em verify")
 def verify(lab: LabOption = None, as_json: AsJson = False) -> None:
     """Read everything from every agent and print what differs from the configuration; exit 1 on a difference."""
-    verified = lab_client(lab, VERIFY_LIMIT_S).change(EmVerified, "/em/verify")
+    verified = job_result(lab_client(lab), EmVerified, "POST", "/em/verify")
     if as_json:
         print_json(verified.as_json())
     else:
@@ -203,7 +204,7 @@ def restart(
 
     It comes back with its configuration and its database. For a longer absence: opavnic fault add crash on em for=30s
     """
-    restarted = lab_client(lab, 60.0).change(EmRestarted, "/em/restart", {"memory": not forget})
+    restarted = job_result(lab_client(lab), EmRestarted, "POST", "/em/restart", {"memory": not forget})
     if as_json:
         print_json(restarted.as_json())
     else:

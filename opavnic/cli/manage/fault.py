@@ -15,14 +15,11 @@ if TYPE_CHECKING:
     from opavnic.lab.ownership.client import LabClient
     from opavnic.state.fabric import FaultsSet
 
-CHANGE_S = 30.0
-"""Seconds a fabric may take to find new routes."""
-
 app = command_group("Inject and remove faults in the fabric of a running lab.")
 
 
 def _client(lab: str | None) -> LabClient:
-    return lab_client(lab, CHANGE_S)
+    return lab_client(lab)
 
 
 def _print(faults: FaultsSet, as_json: bool) -> None:

@@ -25,8 +25,6 @@ from opavnic.state.lab import LabState
 
 _END_S: Final = 2.0
 """How long the end of a capture is waited for."""
-_CHANGE_S: Final = 30.0
-"""Seconds a fabric may take to find new routes."""
 _LEAST_S: Final = 1e-3
 """Between two looks at what is opened."""
 
@@ -52,7 +50,6 @@ class TopLab:
     def __init__(self, lab: str | None) -> None:
         self._directory, self._journal = running_lab(lab)
         self._client = LabClient(self._directory.control_socket)
-        self._changer = LabClient(self._directory.control_socket, _CHANGE_S)
         self._meter = Meter()
         self._vesws: dict[str, int] = {}
         self._opened: FlowWatch | LaneWatch | None = None
@@ -109,11 +106,11 @@ class TopLab:
 
     def set_fault(self, text: str) -> None:
         """Set a fault. Raises HfiSimError: the lab refuses it."""
-        self._changer.post("/faults", {"fault": text})
+        self._client.post("/faults", {"fault": text})
 
     def remove_fault(self, number: int) -> None:
         """Remove a fault. Raises HfiSimError: no fault has this number."""
-        self._changer.post("/faults/remove", {"number": number})
+        self._client.post("/faults/remove", {"number": number})
 
     def remove_faults_on(self, place: str) -> None:
         """Remove the faults on a host or a link. Raises LabError: none is set there."""

@@ -142,7 +142,7 @@ def _scrape_one(directory: LabDir) -> Iterator[Scraped]:
     journal = directory.load()
     if journal is None or not journal.alive:
         return
-    client = LabClient(directory.control_socket, ANSWER_S)
+    client = LabClient(directory.control_socket, limit_s=ANSWER_S)
     try:
         yield Scraped(directory.name, client.read(LabState, "/status"), client.read(FaultsSet, "/faults"))
     except LabError:

@@ -28,20 +28,22 @@ from opavnic.lab.file.topology import lab_topology
 from opavnic.lab.hosts.interfaces import plan_interfaces
 from opavnic.lab.hosts.kernel_host import KernelHost
 from opavnic.lab.hosts.setup import finish, follow_setup
+from opavnic.lab.hosts.vnics import vnics_of
 from opavnic.lab.run.lab import Lab
 from opavnic.lab.run.save import saved_data
 from opavnic.lab.run.status import vnic_state
 from opavnic.lab.run.world_of import add_agent, let_manage
 from opavnic.world.em_node import EM_NODE
 from opavnic.world.host_backends.given import VnicKey
+from opavnic.world.jobs import current_job
+from opavnic.world.parts.em_convergence import converged_unless_silent
+from opavnic.world.silence import SILENCE_S, Silence
 from opavnic.world.wiring import lay, take_away
 from vema.base.sections import AS_WRITTEN
 from vema.base.types import VportNum
 from vema.em.desired.desired import EmConfig, VeswSection
 from vema.em.desired.problems import model_problems
 
-READY_S: Final = 30.0
-"""Time limit for new members to become operational, and for old ones to leave."""
 _LOOK_AGAIN_S: Final = 0.01
 
 Edit = Callable[[LabData, Topology], LabData]
@@ -116,6 +118,9 @@ class LivingLab:
 
     async def change(self, edit: Edit, dry_run: bool = False) -> list[str]:
         """Do what differs once the data of the running lab are edited. Returns and raises as `add_host`."""
+        job = current_job()
+        if self._one_at_a_time.locked():
+            job.doing("waits for another change")
         async with self._one_at_a_time:
             data, _ = saved_data(self._lab)
             before = self.model_of(data)
@@ -123,6 +128,7 @@ class LivingLab:
             steps = self._difference(before, after)
             said = steps.lines()
             if not dry_run and said:
+                job.begin()
                 await self._perform(steps)
             return said
 
@@ -226,9 +232,11 @@ class LivingLab:
         manager = self._lab.manager
         assert manager is not None  # noqa: S101 - only with one of the lab's own are virtual switches changed
         manager.em.apply(config)
-        if not await manager.em.wait_converged(READY_S):
+        if not await converged_unless_silent(manager.em):
             trouble = "; ".join(manager.trouble) or "the agents do not answer"
-            raise LabError(f"the Ethernet Manager has not done it within {READY_S:g} s: {trouble}")
+            raise LabError(
+                f"the Ethernet Manager has done nothing for {SILENCE_S:g} s, and is not ready: {trouble}"
+            )
 
     async def _rewire(self, steps: LabDifference) -> None:
         if not steps.wiring:
@@ -283,25 +291,30 @@ class LivingLab:
 
     async def _await_vnics(self, model: LabModel) -> None:
         """Wait until every member of every virtual switch is up, and its host has noticed."""
-        lab, loop = self._lab, asyncio.get_running_loop()
-        deadline = loop.time() + READY_S
-        wanted = {
+        lab, job = self._lab, current_job()
+        missing = {
             (port.name, vesw.id): f"{port.member}/{vesw.name}"
             for vesw in model.vesws
             if vesw.link != "down"
             for port in model.members_of(vesw)
             if port.host in lab.hosts
         }
-        while True:
-            up = {(vnic.port.name, vnic.due_vesw_id) for vnic in lab.vnics() if vnic_state(vnic) == "up"}
-            missing = [what for key, what in wanted.items() if key not in up]
-            if not missing:
-                return
+        total = len(missing)
+        job.doing("VNICs are up", total)
+        silence = Silence(asyncio.get_running_loop().time)
+        while missing := {key: what for key, what in missing.items() if not self._is_up(*key)}:
             if trouble := lab.machine.trouble:
                 raise LabError("; ".join(trouble))
-            if loop.time() > deadline:
-                raise LabError(f"not up within {READY_S:g} s: {', '.join(missing[:3])}")
+            job.count(total - len(missing))
+            if silence.look(len(missing)) > SILENCE_S:
+                first = ", ".join([*missing.values()][:3])
+                raise LabError(f"not up, and nothing has happened for {SILENCE_S:g} s: {first}")
             await asyncio.sleep(_LOOK_AGAIN_S)  # the kernel reports "up" in its own time
+
+    def _is_up(self, port: str, vesw_id: int) -> bool:
+        driver = self._lab.world.drivers[port]
+        vnics = vnics_of(self._lab.hosts[self._lab.world.host_of(driver.port)], driver)
+        return any(vnic.due_vesw_id == vesw_id and vnic_state(vnic) == "up" for vnic in vnics)
 
     def _ask_for(self, host: str) -> None:
         """Make the VNICs of a host those of the lab file."""

@@ -12,11 +12,14 @@ from opavnic.lab.change.edits import EditError
 from opavnic.lab.change.live import LivingLab
 from opavnic.lab.run.lab import Lab
 from opavnic.state.lab import LabChanged
+from opavnic.world.jobs import current_job
 from opavnic.world.json_body import json_answer, json_object
 from opavnic.world.openapi import Api
 from opavnic.world.part import RunningPart
 
 _Arguments = Mapping[str, Any]
+_NAMED: Final = 3
+"""Hosts that the name of a job names."""
 
 
 def serve_changes(lab: Lab) -> Lab:
@@ -50,15 +53,24 @@ class ChangeRoutes(RunningPart):
             "lab": "object: with apply, a whole lab file",
             "dry_run": "boolean: change nothing",
         },
+        job="change",
     )
     async def _change(self, request: web.Request) -> web.Response:
         said = await json_object(request)
-        verb = said.get("do")
+        verb = _text(said, "do")
         if verb not in _VERBS:
-            raise EditError(unknown_name("change", str(verb), _VERBS))
-        dry_run = said.get("dry_run") is True
+            raise EditError(unknown_name("change", verb, _VERBS))
+        current_job().called(" ".join((verb.replace("-", " "), *_about(said))))
+        dry_run = said.get("dry_run", False)
         done = await _VERBS[verb](self._live, said, dry_run)
         return await json_answer(LabChanged(done=done, dry_run=dry_run))
+
+
+def _about(said: _Arguments) -> list[str]:
+    """Return the names in a request, for the name of its job."""
+    ends, hosts = said.get("ends", []), said.get("hosts", [])
+    names = [said["name"]] if said.get("name") else []
+    return [*names, *ends, *hosts[:_NAMED]]
 
 
 def _text(said: _Arguments, key: str) -> str:

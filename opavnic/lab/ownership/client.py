@@ -1,44 +1,124 @@
-"""The client of a running lab: HTTP over its Unix socket, with only the standard library."""
+"""The client of a running lab: HTTP over its Unix socket, with only the standard library.
+
+A lab that works may take as long as it likes: what it waits for is limited by silence, the time in which the process of
+the lab sleeps and does not answer. So a busy machine or a large lab is no failure, and a lab that hangs is one.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import http.client
 import json
+import math
 import os
 import select
 import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from opavnic.base.socket_peer import foreign_peer
 from opavnic.lab.file.errors import ConfigError, JournalError, LabError, LabInputError
-from opavnic.lab.ownership.runtime import Journal, LabDir
+from opavnic.lab.ownership.process import WatchedProcess
+from opavnic.lab.ownership.runtime import CONTROL_SOCKET, Journal, LabDir
 
 if TYPE_CHECKING:
     from opavnic.base.state import StateModel
+    from opavnic.state.job import JobState
     from vema.em.desired.problems import Problem
 
 Model = TypeVar("Model", bound="StateModel")
 
-QUERY_S: Final = 10.0
-"""Time limit for a query of state. For requests that take work, the caller sets a longer one."""
+SILENCE_S: Final = 10.0
+"""How long, in all, the process of a lab may sleep before it answers."""
 LOOK_S: Final = 0.25
-"""Interval, while waiting for an answer, of checks whether the lab's process is stopped."""
+"""Interval of looks at the process of a lab while waiting for its answer."""
 _UNPROCESSABLE: Final = 422
 
 
+class _Patience:
+    """Waits for the process of a lab for as long as it works."""
+
+    def __init__(self, lab: Path, silence_s: float, limit_s: float) -> None:
+        self._lab = lab
+        self._silence_s = silence_s
+        self._end = time.monotonic() + limit_s
+        self._look_s = min(LOOK_S, silence_s, limit_s)
+        self._process: WatchedProcess | None = None
+
+    def await_data(self, sock: socket.socket) -> None:
+        """Wait until there is something to read. Raises LabError: the process is silent, or stopped."""
+        poll = select.poll()
+        poll.register(sock, select.POLLIN)
+        self.wait_until(lambda: bool(poll.poll(1000 * self._look_s)))
+
+    def connect(self, sock: socket.socket, path: Path) -> None:
+        """Connect. Raises LabError as `await_data`, OSError: it listens no more."""
+
+        def connected() -> bool:
+            try:
+                sock.connect(str(path))
+            except BlockingIOError:  # many wait already: its backlog is full
+                time.sleep(self._look_s)
+                return False
+            return True
+
+        sock.setblocking(False)
+        self.wait_until(connected)
+        sock.setblocking(True)
+
+    def wait_until(self, happened: Callable[[], bool]) -> None:
+        """Call `happened`, which waits a moment, until it is true. Raises LabError as `await_data`."""
+        now, silent_s = time.monotonic(), 0.0
+        while not happened():
+            before, now = now, time.monotonic()
+            if self._process is None and (journal := self._journal()) is not None:
+                self._process = WatchedProcess(journal.pid)
+            process = self._process
+            if process is None or not process.worked():
+                silent_s += min(
+                    now - before, 2 * self._look_s
+                )  # a look that comes late has missed the time between
+            if (process is not None and process.is_stopped) or silent_s >= self._silence_s:
+                raise LabError(self._silence())
+            if now >= self._end:
+                raise LabError(f"lab {self._lab.name} is busy: it has not answered yet")
+
+    def _journal(self) -> Journal | None:
+        with contextlib.suppress(JournalError):
+            return LabDir(self._lab).load()
+        return None
+
+    def _silence(self) -> str:
+        """Return a message that says which lab does not answer, and what the user can do."""
+        journal = self._journal()
+        if journal is None:
+            return f"the lab at {self._lab / CONTROL_SOCKET} does not answer"
+        return f"lab {journal.lab} (pid {journal.pid}) does not answer; {journal.way_out()}"
+
+
+class _PatientSocket(socket.socket):
+    """A socket on which reading waits for as long as the other end works."""
+
+    patience: _Patience | None = None
+
+    def recv_into(self, *arguments: Any) -> int:
+        if self.patience is not None:
+            self.patience.await_data(self)
+        return super().recv_into(*arguments)
+
+
 class _UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path: Path, timeout_s: float) -> None:
-        super().__init__("lab", timeout=timeout_s)
+    def __init__(self, path: Path, patience: _Patience) -> None:
+        super().__init__("lab")
         self._path = path
+        self._patience = patience
 
     def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(str(self._path))
+        self.sock = _PatientSocket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.patience = self._patience
+        self._patience.connect(self.sock, self._path)
         if (uid := foreign_peer(self.sock)) is not None:
             self.sock.close()
             raise LabError(
@@ -57,13 +137,16 @@ class RefusedFileError(ConfigError):
 class LabClient:
     """The control API of one lab; each call opens its own connection."""
 
-    def __init__(self, socket_path: Path, timeout_s: float = QUERY_S) -> None:
+    def __init__(self, socket_path: Path, silence_s: float = SILENCE_S, limit_s: float = math.inf) -> None:
         """Prepare.
 
-        Args:  timeout_s: limit for the answer to a call. A call to a lab whose process is stopped fails earlier.
+        Args:  silence_s: how long the process of the lab may sleep before it answers a call. limit_s: how long a call
+               may take in any case, for callers that are themselves waited for. A call to a lab whose process is
+               stopped fails earlier.
         """
         self._path = socket_path
-        self._timeout_s = timeout_s
+        self._silence_s = silence_s
+        self._limit_s = limit_s
 
     def get(self, path: str) -> Any:
         """Return the JSON at `path`. Raises LabError: no answer, or an error in it; ConfigError: a refused file."""
@@ -81,17 +164,39 @@ class LabClient:
         """Send JSON to `path` and return the state after it. Raises as `read`."""
         return self._read(model, "POST", path, body)
 
+    def start_job(self, method: str, path: str, body: object = None) -> JobState:
+        """Start what takes long as a job of the lab, and return it. Raises as `read`."""
+        from opavnic.state.job import JobState  # most commands start none
+
+        return self._read(JobState, method, f"{path}{'&' if '?' in path else '?'}job=1", body)
+
+    def follow_job(self, job: JobState) -> Iterator[JobState]:
+        """Yield how far a job is, at each news and at least once a second, until it has ended. Raises as `read`."""
+        yield job
+        state = type(job)
+        while not job.has_ended:
+            job = self.read(state, f"/jobs/{job.number}?after={job.version}")
+            yield job
+
+    def cancel_job(self, job: JobState) -> JobState:
+        """Cancel a job, if it has changed nothing yet; return how far it is. Raises as `read`."""
+        return self.change(type(job), f"/jobs/{job.number}/cancel")
+
+    def job_answer(self, model: type[Model], job: JobState) -> Model:
+        """Return what a job that has ended gives. Raises as `read`: what the job was refused with."""
+        return self.read(model, f"/jobs/{job.number}/answer")
+
     def stream(self, path: str) -> Iterator[str]:
-        """Yield the lines at `path` as they arrive; the time limit applies to the first."""
+        """Yield the lines at `path` as they arrive; the limits apply to the first."""
         for line in self.open(path):
             yield line.decode(errors="replace").rstrip("\n")
 
     def open(self, path: str) -> http.client.HTTPResponse:
-        """Return the content at `path` as a stream of bytes; the time limit applies to the first. Raises as `get`."""
+        """Return the content at `path` as a stream of bytes; the limits apply to the first. Raises as `get`."""
         sock, response = self._ask("GET", path, None)
         if response.status >= http.HTTPStatus.BAD_REQUEST:
             raise self._refusal(response, json.loads(response.read()))
-        sock.settimeout(None)
+        sock.patience = None
         return response
 
     def _json(self, method: str, path: str, body: object) -> Any:
@@ -130,8 +235,8 @@ class LabClient:
         wrong = LabInputError if response.status == http.HTTPStatus.BAD_REQUEST else LabError
         return wrong(str(data.get("error", response.reason)))
 
-    def _ask(self, method: str, path: str, body: object) -> tuple[socket.socket, http.client.HTTPResponse]:
-        connection = _UnixConnection(self._path, self._timeout_s)
+    def _ask(self, method: str, path: str, body: object) -> tuple[_PatientSocket, http.client.HTTPResponse]:
+        connection = _UnixConnection(self._path, _Patience(self._path.parent, self._silence_s, self._limit_s))
         try:
             headers = {"Connection": "close"}  # the socket closes itself once the answer has been read
             if body is None:
@@ -139,34 +244,12 @@ class LabClient:
             else:
                 headers["Content-Type"] = "application/json"
                 connection.request(method, path, json.dumps(body), headers)
-            sock: socket.socket = connection.sock
-            self._await_answer(sock)
+            sock = connection.sock
+            assert isinstance(sock, _PatientSocket)  # noqa: S101 - it has made one
             return sock, connection.getresponse()
-        except (TimeoutError, BlockingIOError) as error:  # the latter: the backlog of its socket is full
+        except LabError:
             connection.close()
-            raise LabError(self._silence()) from error
+            raise
         except (OSError, http.client.HTTPException) as error:
             connection.close()
             raise LabError(f"the lab does not answer at {self._path}: {error}") from error
-
-    def _await_answer(self, sock: socket.socket) -> None:
-        """Wait until the answer begins. Raises TimeoutError if it takes too long or the lab's process is stopped."""
-        poll = select.poll()
-        poll.register(sock, select.POLLIN)
-        end = time.monotonic() + self._timeout_s
-        while not poll.poll(1000 * min(LOOK_S, max(end - time.monotonic(), 0.0))):
-            journal = self._journal()
-            if time.monotonic() >= end or (journal is not None and journal.stopped):
-                raise TimeoutError
-
-    def _journal(self) -> Journal | None:
-        with contextlib.suppress(JournalError):
-            return LabDir(self._path.parent).load()
-        return None
-
-    def _silence(self) -> str:
-        """Return a message that says which lab does not answer, and what the user can do."""
-        journal = self._journal()
-        if journal is None:
-            return f"the lab at {self._path} did not answer within {self._timeout_s:g} s"
-        return f"lab {journal.lab} (pid {journal.pid}) does not answer; {journal.way_out()}"

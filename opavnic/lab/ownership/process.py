@@ -10,6 +10,10 @@ from typing import Final
 
 _ENDING: Final = 0x4
 """PF_EXITING of the kernel's flags (proc_pid_stat(5), field 9)."""
+_AT_WORK: Final = "RDXZ"
+"""States of a thread that runs, waits for a processor, for the kernel, or to be taken apart (proc_pid_stat(5))."""
+_TICKS_OF_WORK: Final = 3
+"""Clock ticks of processor time between two looks that are more than an idle lab uses."""
 _TAKEN_APART_S: Final = 15.0
 """How long the kernel may take for a killed process: it removes an interface in tens of milliseconds."""
 
@@ -24,6 +28,27 @@ def is_stopped(pid: int) -> bool:
     """Return whether a process is stopped, for example by SIGSTOP: it is alive but does not respond."""
     fields = _fields(pid)
     return bool(fields) and fields[0] == "T"
+
+
+class WatchedProcess:
+    """A process that is looked at now and then: does it work, or sleep?"""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._ticks = -1
+        self.is_stopped = False
+        """Whether it was stopped at the last look, for example by SIGSTOP."""
+
+    def worked(self) -> bool:
+        """Return whether its main thread has used a processor since the last look, or waits for one or the kernel."""
+        if self._pid == os.getpid():
+            return False  # this process asks itself: its own look is no sign
+        fields = _fields(self._pid, f"task/{self._pid}/")
+        if not fields:
+            return False
+        self.is_stopped = fields[0] == "T"
+        before, self._ticks = self._ticks, int(fields[11]) + int(fields[12])
+        return fields[0] in _AT_WORK or (before >= 0 and self._ticks - before >= _TICKS_OF_WORK)
 
 
 def wait_if_killed(pid: int, start_time: int) -> bool:
@@ -66,10 +91,13 @@ def _is_ending(pid: int, fields: list[str]) -> bool:
     )
 
 
-def _fields(pid: int) -> list[str]:
-    """Return the fields of /proc/PID/stat from the state on; empty if there is no such process."""
+def _fields(pid: int, of: str = "") -> list[str]:
+    """Return the fields of /proc/PID/stat from the state on; empty if there is no such process.
+
+    Args:  of: `task/TID/`: of a thread.
+    """
     try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+        text = Path(f"/proc/{pid}/{of}stat").read_text(encoding="ascii", errors="replace")
     except OSError:
         return []
     return text[text.rindex(")") + 2 :].split()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 from aiohttp import web
 
@@ -21,13 +22,17 @@ from opavnic.state.lab import LabState
 from opavnic.state.removed import Removed
 from opavnic.world.cleanups import Cleanups
 from opavnic.world.connections import MAX_FOLLOWERS, while_read
-from opavnic.world.json_body import json_answer
+from opavnic.world.jobs import current_job
+from opavnic.world.json_body import json_answer, query_flag
 from opavnic.world.openapi import Api
 from opavnic.world.part import RunningPart
 from opavnic.world.parts.control import ControlServer
 from opavnic.world.steps import in_turns
 
 log = logging.getLogger("opavnic.lab")
+
+TAKEN_S: Final = 2.0
+"""How long a lab that has ended waits for its client to fetch the answer."""
 
 
 async def run_lab(
@@ -84,22 +89,23 @@ class LabRoutes(RunningPart):
         "Hosts, VNICs, links, drops",
         "the status of the lab, as `opavnic status --json` prints it",
         LabState,
-        query={"counters": "1: with the counters of every element"},
+        query={"counters": "flag: with the counters of every element"},
     )
     async def _get_status(self, request: web.Request) -> web.Response:
         async with self._one_status:  # that of a large lab takes memory
-            counters = request.query.get("counters") == "1"
-            return await json_answer(
-                await self._lab.folded(await in_turns(self._lab.status_steps(counters=counters)))
-            )
+            steps = self._lab.status_steps(counters=query_flag(request, "counters"))
+            return await json_answer(await self._lab.folded(await in_turns(steps)))
 
     @Api(
-        "The log", "lines of text", content="text/plain", query={"follow": "1: go on until the reader leaves"}
+        "The log",
+        "lines of text",
+        content="text/plain",
+        query={"follow": "flag: go on until the reader leaves"},
     )
     async def _get_logs(self, request: web.Request) -> web.StreamResponse:
-        return await _stream_log(request, self._hub, follow=request.query.get("follow") == "1")
+        return await _stream_log(request, self._hub, follow=query_flag(request, "follow"))
 
-    @Api("End the lab", "what was removed", Removed)
+    @Api("End the lab", "what was removed", Removed, job="down")
     async def _post_down(self, _: web.Request) -> web.Response:
         return web.json_response((await self._down()).as_json())
 
@@ -152,8 +158,10 @@ async def _live(
     """Run the lab until `end` is set and stop it; the other cleanups are registered in `cleanups`."""
 
     async def down() -> Removed:
+        job = current_job()
+        job.begin()
         removed = await lab.stop()
-        asyncio.get_running_loop().call_soon(end.set)
+        job.on_taken(end.set, TAKEN_S)
         return removed
 
     lab.claim()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -12,16 +13,21 @@ from opavnic.lab.file.errors import JournalError, LabError, NoLabError, Privileg
 from opavnic.lab.ownership.cleanup import netdev_names, undo
 from opavnic.lab.ownership.client import LabClient
 from opavnic.lab.ownership.namespaces import is_name_of, programs_in
+from opavnic.lab.ownership.process import WatchedProcess
 from opavnic.lab.ownership.runtime import Journal, LabDir, all_labs, running_lab
+from opavnic.state.job import JobState
 from opavnic.state.removed import Removed
 
-PATIENCE_S: Final = 15.0
-"""How long the process of a lab may take to end."""
+SILENCE_S: Final = 15.0
+"""How long, in all, the process of a lab may sleep before it has ended."""
+LOOK_S: Final = 0.25
+Watch = Callable[[Iterator[JobState]], Iterator[JobState]]
 
 
-def end_lab(name: str | None) -> Removed:
-    """End a lab and wait until it is gone.
+def end_lab(name: str | None, watch: Watch = iter) -> Removed:
+    """End a lab and wait until it is gone, for as long as its process works.
 
+    Args:    watch: is given the states of the job in the lab, to show them.
     Returns: what was removed.
     Raises:  NoLabError: it is not running. PrivilegeError: it belongs to another user. LabError: it did not end, or
              something of it is left.
@@ -36,13 +42,8 @@ def end_lab(name: str | None) -> Removed:
     try:
         if not journal.alive:  # the pid, and so the descriptor, may belong to another process by now
             raise NoLabError(f"lab {lab.name} has just ended")
-        removed = _ask(lab, journal, process)
-        poll = select.poll()
-        poll.register(process, select.POLLIN)
-        if not poll.poll(PATIENCE_S * 1000):
-            raise LabError(
-                f"lab {lab.name} (pid {journal.pid}) did not end within {PATIENCE_S:g} s; {journal.way_out()}"
-            )
+        removed = _ask(lab, journal, process, watch)
+        _await_end(lab, journal, process)
     finally:
         os.close(process)
     left = leftovers(lab, journal)
@@ -82,13 +83,26 @@ def _promised(lab: LabDir, journal: Journal) -> Removed:
     return promised
 
 
-def _ask(lab: LabDir, journal: Journal, process: int) -> Removed:
+def _ask(lab: LabDir, journal: Journal, process: int, watch: Watch) -> Removed:
     """Ask a lab to end through its control API, or by a signal if that does not answer (yet)."""
+    client = LabClient(lab.control_socket, SILENCE_S)
     try:
-        return Removed.from_json(LabClient(lab.control_socket, PATIENCE_S).post("/down"))
+        (*_, job) = watch(client.follow_job(client.start_job("POST", "/down")))
+        return Removed.from_json(client.get(f"/jobs/{job.number}/answer"))
     except LabError:
         _signal(journal, process)
     return _named(lab, journal)
+
+
+def _await_end(lab: LabDir, journal: Journal, process: int) -> None:
+    """Wait until a process has ended. Raises LabError: it sleeps, and does not end."""
+    poll = select.poll()
+    poll.register(process, select.POLLIN)
+    watched, silent_s = WatchedProcess(journal.pid), 0.0
+    while not poll.poll(LOOK_S * 1000):
+        silent_s += 0.0 if watched.worked() else LOOK_S
+        if silent_s > SILENCE_S:
+            raise LabError(f"lab {lab.name} (pid {journal.pid}) does not end; {journal.way_out()}")
 
 
 def _named(lab: LabDir, journal: Journal) -> Removed:

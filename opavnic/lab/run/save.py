@@ -42,7 +42,7 @@ class SaveRoutes(RunningPart):
     def routes(self) -> list[web.RouteDef]:
         return [web.get("/save", self._get_save)]
 
-    @Api("The running state as a lab file", "the file, and what it does not say", SavedLab)
+    @Api("The running state as a lab file", "the file, and what it does not say", SavedLab, job="save")
     async def _get_save(self, _: web.Request) -> web.Response:
         saved = save(self._lab)
         hosts = await asyncio.to_thread(namespaces_by_hand, namespaces_of(self._lab))

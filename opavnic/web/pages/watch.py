@@ -29,9 +29,6 @@ TOPOLOGY_S: Final = 30.0
 """How old a topology may be while the status shows no change of it: LIDs of second ports are not in the status."""
 HISTORY: Final = 300
 """Looks whose rates are kept for the plots of a VNIC."""
-CHANGE_S: Final = 30.0
-"""Time limit for a change: a fabric may take a while to find new routes."""
-
 TOTALS_KEPT: Final = 10_000
 """Looks whose rates of the lab as a whole are kept, for the timeline: almost three hours of looking."""
 TOTALS: Final = {"delivered to VNICs": "bit/s", "drops": "packets/s", "MADs": "MADs/s"}
@@ -60,7 +57,6 @@ class Watch:
         """Args:  control_socket: of the lab. clock: seconds, for the age of a look. part_pages: about its parts."""
         self.part_pages = part_pages
         self._client = LabClient(control_socket)
-        self._changer = LabClient(control_socket, CHANGE_S)
         self._clock = clock
         self._lock = asyncio.Lock()
         self._scene: Scene | None = None
@@ -160,7 +156,7 @@ class Watch:
     async def change(self, path: str, body: Mapping[str, Any]) -> str:
         """Ask for a change; return what was wrong with it in a line, or an empty text."""
         try:
-            await asyncio.to_thread(self._changer.post, path, body)
+            await asyncio.to_thread(self._client.post, path, body)
         except HfiSimError as error:
             return str(error)
         return ""

@@ -63,10 +63,11 @@ class Captures(RunningPart):
             "on": "a place, as of a fault; default: all links",
             "snap": "bytes of a packet to keep",
             "count": "end after so many packets",
-            "once": "1: capture packets only where they enter the fabric",
+            "once": "flag: capture packets only where they enter the fabric",
             "buffer": "bytes that may wait for the reader",
             "l4": "and every other match of a fault: vesw, attr, method, lid, slid, dlid, sc, direction",
         },
+        open=True,
     )
     async def _capture(self, request: web.Request) -> web.StreamResponse:
         if len(self._running) >= MAX_FOLLOWERS:

@@ -14,6 +14,7 @@ from hfi_sim.engine.link.capture import MAX_SNAP
 from hfi_sim.fabric.faults import Match, parse_match
 from hfi_sim.nodes.cable import LinkDirection
 from opavnic.observe.capture import DEFAULT_BUFFER, MAX_BUFFER, MIN_BUFFER, Capture, begins_here, ways_of
+from opavnic.world.json_body import FLAGS
 from opavnic.world.world import World
 
 _MAX_DIGITS: Final = 12
@@ -38,12 +39,12 @@ class AskedCapture:
         place, limit = rest.pop("on", "*"), _count(rest.pop("count", ""))
         snap = _size(rest, "snap", 1, MAX_SNAP, MAX_SNAP)
         buffer_bytes = _size(rest, "buffer", MIN_BUFFER, MAX_BUFFER, DEFAULT_BUFFER)
-        once = rest.pop("once", "0")
-        if once not in ("0", "1"):
-            raise InputError(f"once={once!r:.40} is neither 0 nor 1")
+        once = rest.pop("once", "0").lower()
+        if once not in FLAGS:
+            raise InputError(f"once={once!r:.40} is neither true nor false: once=1 or once=0")
         match = parse_match(f"{key}={value}" for key, value in rest.items())
         return cls(
-            place=place, match=match, snap=snap, limit=limit, once=once == "1", buffer_bytes=buffer_bytes
+            place=place, match=match, snap=snap, limit=limit, once=FLAGS[once], buffer_bytes=buffer_bytes
         )
 
     def ways(self, world: World) -> list[LinkDirection]:

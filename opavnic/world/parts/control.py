@@ -3,6 +3,7 @@
     GET  /status, /logs    POST /down: the lab as a whole, see opavnic.lab.run.daemon
     /em/...                the Ethernet Manager, see em_routes; /faults, /topology, /routes: fabric
     GET  /capture          packets as they pass, see capture
+    GET  /jobs             what takes long, see job_routes
     GET  /openapi.json     all routes of the lab, made of what their handlers declare (`openapi.Api`)
 
 Every part adds its own (`RunningPart.routes`).
@@ -23,9 +24,11 @@ from aiohttp.http_exceptions import HttpProcessingError
 from hfi_sim.base.errors import HfiSimError, InputError
 from hfi_sim.base.text import visible
 from opavnic.base.errors import TooManyError
+from opavnic.world.asked import check_asked
 from opavnic.world.connections import Connections
-from opavnic.world.json_body import MAX_BODY
-from opavnic.world.openapi import Api, OpenApi, document
+from opavnic.world.job_routes import JobRoutes
+from opavnic.world.json_body import MAX_BODY, query_flag
+from opavnic.world.openapi import Api, OpenApi, api_of_handler, document
 
 log = logging.getLogger("opavnic.world.control")
 _http_log = logging.getLogger("opavnic.world.control.http")
@@ -42,7 +45,8 @@ class ControlServer:
     def __init__(self, socket_path: Path, routes: Iterable[web.RouteDef]) -> None:
         self._path = socket_path
         app = web.Application(middlewares=[_errors_as_json, self._one_request], client_max_size=MAX_BODY)
-        self.routes = [*routes, web.get("/openapi.json", self._describe)]
+        self.jobs = JobRoutes()
+        self.routes = [*routes, *self.jobs.routes(), web.get("/openapi.json", self._describe)]
         app.add_routes(self.routes)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0, logger=_http_log)
         self._connections: Connections | None = None
@@ -66,6 +70,7 @@ class ControlServer:
             self._listener.close()
             self._listener = None
         await self._runner.cleanup()
+        await self.jobs.jobs.close()
 
     @Api("This API", "an OpenAPI document", OpenApi)
     async def _describe(self, _: web.Request) -> web.Response:
@@ -88,9 +93,24 @@ class ControlServer:
             raise InputError("the connection ended before the request did") from None
         connections.stop_waiting(request.protocol)
         try:
-            return await handler(request)
+            return await self._answer(request, handler)
         finally:
             connections.await_request(request.protocol)
+
+    async def _answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        api = api_of_handler(request.match_info.handler)
+        if api is None:
+            return await handler(request)
+        await check_asked(api, request)
+        if not api.job:
+            return await handler(request)
+
+        async def answer() -> web.Response:
+            found = await answer_of(request, handler)
+            assert isinstance(found, web.Response)  # noqa: S101 - what is streamed is no job
+            return found
+
+        return await self.jobs.run(api.job, answer, follow=query_flag(request, "job"))
 
 
 def _is_peers_mistake(record: logging.LogRecord) -> bool:
@@ -106,6 +126,11 @@ def _is_gone(error: BaseException | None) -> bool:
 
 @web.middleware
 async def _errors_as_json(request: web.Request, handler: Handler) -> web.StreamResponse:
+    return await answer_of(request, handler)
+
+
+async def answer_of(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Return the answer of a handler; what it raises as JSON, with its status."""
     try:
         return await handler(request)
     except web.HTTPException as error:

@@ -35,9 +35,11 @@ from opavnic.state.em import (
     VportStatus,
 )
 from opavnic.world.em_node import down_text
-from opavnic.world.json_body import json_answer, json_body, json_object, query_number
+from opavnic.world.jobs import current_job
+from opavnic.world.json_body import json_answer, json_body, json_object, query_flag, query_number
 from opavnic.world.openapi import Api
 from opavnic.world.part import RunningPart
+from opavnic.world.parts.em_convergence import converged_unless_silent
 from vema.base.types import EthLinkStatus
 from vema.em.core.core import EmCore
 from vema.em.core.state import ManagedVesw, Port, Vport
@@ -58,8 +60,6 @@ _ROUTES: Final = (
     (web.get, "/em/counters"),
     (web.get, "/em/events"),
 )
-APPLY_LIMIT_S = 25.0
-"""Seconds after which an apply is answered as unfinished; the manager goes on."""
 
 
 class NoManager(RunningPart):
@@ -96,8 +96,10 @@ def em_routes(service: EthernetService, held: Callable[[], Sequence[int]]) -> li
         "Apply an EM configuration",
         "what it changes; without diff=1 also the Sets sent, and whether the fabric has converged",
         EmApplied,
-        query={"diff": "1: only say what it would change"},
+        query={"diff": "flag: only say what it would change"},
         body={"vesws": "array of object: and every other key of an EM file (em.schema.json)"},
+        open=True,
+        job="em apply",
         more_errors={"422": "mistakes in the configuration, each with its path"},
     )
     async def apply(request: web.Request) -> web.Response:
@@ -107,8 +109,9 @@ def em_routes(service: EthernetService, held: Callable[[], Sequence[int]]) -> li
             async with one_at_a_time:  # a large one takes a second, and memory
                 config, changes = await asyncio.to_thread(_judged, data, em.picture())
             em, core = running()
-            if request.query.get("diff") == "1":
+            if query_flag(request, "diff"):
                 return await json_answer(EmApplied(changes=changes))
+            current_job().begin()
             sets = core.sets
             em.apply(config)
         except EmConfigError as error:
@@ -117,7 +120,7 @@ def em_routes(service: EthernetService, held: Callable[[], Sequence[int]]) -> li
                 said.append(Problem((), f"... and {more} more"))
             found = [{"path": problem.path, "message": problem.message} for problem in said]
             return web.json_response({"error": "\n".join(map(str, said)), "problems": found}, status=422)
-        if converged := await em.wait_converged(APPLY_LIMIT_S):
+        if converged := await converged_unless_silent(em):
             await em.hosts_ready()
         running()  # it may have failed meanwhile
         return await json_answer(EmApplied(changes=changes, sets=core.sets - sets, converged=converged))
@@ -132,7 +135,7 @@ def em_routes(service: EthernetService, held: Callable[[], Sequence[int]]) -> li
         rows = (_vport_row(port, vport) for port, vport in list(core.vports()))
         return await json_answer({"vports": rows})
 
-    @Api("MAC tables", "entries", EmMacTable, query={"vesw": "id of a virtual switch; default: all"})
+    @Api("MAC tables", "entries", EmMacTable, query={"vesw": "integer: id of a virtual switch; default: all"})
     async def mac_table(request: web.Request) -> web.Response:
         core = running()[1]
         shown = dict(core.vesws)
@@ -144,7 +147,7 @@ def em_routes(service: EthernetService, held: Callable[[], Sequence[int]]) -> li
             shown = {vesw_id: shown[vesw_id]}
         return await json_answer({"mac_table": _table_rows(core, shown)})
 
-    @Api("Readings of counters", "readings, oldest first", EmCounters, query={"limit": "how many"})
+    @Api("Readings of counters", "readings, oldest first", EmCounters, query={"limit": "integer: how many"})
     async def counters(request: web.Request) -> web.Response:
         em, core = running()
         readings = (
@@ -163,7 +166,7 @@ def em_routes(service: EthernetService, held: Callable[[], Sequence[int]]) -> li
         "Events",
         "events, oldest first",
         EmEvents,
-        query={"after": "number of an event", "limit": "how many"},
+        query={"after": "integer: number of an event", "limit": "integer: how many"},
     )
     async def events(request: web.Request) -> web.Response:
         em, _ = running()
@@ -171,7 +174,9 @@ def em_routes(service: EthernetService, held: Callable[[], Sequence[int]]) -> li
         rows = map(EmEvent.of, em.store.events(after=after, limit=limit))
         return await json_answer({"events": rows})
 
-    @Api("Read everything from every agent", "differences from the configuration", EmVerified)
+    @Api(
+        "Read everything from every agent", "differences from the configuration", EmVerified, job="em verify"
+    )
     async def verify(_: web.Request) -> web.Response:
         em, _core = running()
         return await json_answer(EmVerified(differences=[str(one) for one in await em.verify()]))
@@ -181,17 +186,17 @@ def em_routes(service: EthernetService, held: Callable[[], Sequence[int]]) -> li
         "the Sets that it has sent since, and whether the fabric has converged",
         EmRestarted,
         body={"memory": "boolean: whether its database survives; default: true"},
+        job="em restart",
     )
     async def restart(request: web.Request) -> web.Response:
         memory = (await json_object(request)).get("memory", True)
-        if not isinstance(memory, bool):
-            raise InputError(f"memory is {memory!r}; it is true or false")
         if service.core is None and held():
             raise OpavnicError(f"{down_text(held())}; opavnic fault remove {held()[0]} starts it")
         async with one_at_a_time:
+            current_job().begin()
             service.restart(memory=memory)
             _, core = running()
-            converged = await service.wait_converged(APPLY_LIMIT_S)
+            converged = await converged_unless_silent(service)
         running()
         return await json_answer(EmRestarted(sets=core.sets, converged=converged))
 

@@ -122,7 +122,7 @@ class FabricRoutes(RunningPart):
         "What has happened to links and faults",
         "changes, oldest first; a lab keeps the last 10,000",
         ChangesState,
-        query={"after": "number of a change", "limit": "how many"},
+        query={"after": "integer: number of a change", "limit": "integer: how many"},
     )
     async def _get_changes(self, request: web.Request) -> web.Response:
         after, limit = query_number(request, "after", 0), query_number(request, "limit", CHANGES_KEPT)

@@ -188,7 +188,10 @@ async def test_restart_sends_no_set_and_keeps_events_with_its_memory_alone(
     async with http.get("/em/events") as response:
         after = (await response.json())["events"]
     assert (after[: len(before)] == before) is memory
-    assert await ask_restart(http, memory="no") == (400, {"error": "memory is 'no'; it is true or false"})
+    assert await ask_restart(http, memory="no") == (
+        400,
+        {"error": "memory: 'no' is not true or false: whether its database survives; default: true"},
+    )
 
 
 async def test_manager_that_a_fault_holds_down_says_so_until_the_fault_ends(http: ClientSession) -> None:

@@ -99,10 +99,60 @@ def test_counters_bring_their_unit_and_meaning_along() -> None:
         assert (vnic[name]["x-kind"], vnic[name]["x-unit"]) == ("counter", counter.unit)
 
 
-async def test_names_that_no_query_has_change_nothing(http: ClientSession) -> None:
-    for path in ("/lanes?on=h1&what=x", "/lanes?on=h1&on=h1", "/routes?from=h1&to=h2&self=1&query=2"):
-        async with http.get(path) as answer:
-            assert answer.status == 200, (path, await answer.text())
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("/lanes?on=h1&what=x", 'unknown parameter of /lanes "what" (known: on)'),
+        ("/routes?from=h1&to=h2&self=1", 'unknown parameter of /routes "self" (known: from, to)'),
+        (
+            "/status?conters=1",
+            'unknown parameter of /status "conters" (nearest: "counters"; known: counters)',
+        ),
+        ("/status?counters=ja", "counters='ja' is neither true nor false: counters=1 or counters=0"),
+        ("/status?counters=", "counters='' is neither true nor false: counters=1 or counters=0"),
+        ("/em/events?after=-1", "after='-1' is not a number from 0 to 999999999"),
+        ("/jobs/x", "'x' is not the number of a job; see: opavnic job list"),
+    ],
+)
+async def test_parameters_that_a_route_does_not_take_are_refused(
+    http: ClientSession, path: str, said: str
+) -> None:
+    async with http.get(path) as answer:
+        assert (answer.status, await answer.json()) == (400, {"error": said})
+
+
+async def test_flags_of_a_query_are_true_or_false_in_both_spellings(http: ClientSession) -> None:
+    for text, shown in (("1", True), ("true", True), ("True", True), ("0", False), ("false", False)):
+        async with http.get(f"/status?counters={text}") as answer:
+            assert ("counters" in await answer.json()) == shown, text
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "said"),
+    [
+        ("/change", {"do": {}}, "do: {} is not text: host-add"),
+        ("/change", {"do": []}, "do: [] is not text"),
+        ("/change", {}, "do is missing: host-add"),
+        ("/change", {"do": "host-ad"}, 'unknown change "host-ad" (nearest: "host-add"'),
+        ("/change", {"do": "vesw-join", "name": "blue", "hosts": "h1"}, "hosts: 'h1' is not a list"),
+        ("/change", {"do": "vesw-join", "name": "blue", "hosts": ["h1", 2]}, "hosts[1]: 2 is not text"),
+        ("/change", {"do": "apply", "lab": []}, "lab: [] is not a mapping"),
+        (
+            "/change",
+            {"do": "apply", "dryrun": True},
+            'key of the body of change "dryrun" (nearest: "dry_run"',
+        ),
+        ("/faults", {"fault": 7}, "fault: 7 is not text"),
+        ("/faults/remove", {"number": "1"}, "number: '1' is not a whole number or null"),
+        ("/vnics/remove", {"lid": "x", "vports": []}, "lid: 'x' is not a whole number"),
+    ],
+)
+async def test_body_that_a_route_does_not_take_is_refused(
+    http: ClientSession, path: str, body: object, said: str
+) -> None:
+    async with http.post(path, json=body) as answer:
+        found = (await answer.json())["error"]
+        assert (answer.status, said in found) == (400, True), found
 
 
 async def test_answers_are_of_the_type_that_the_document_states(http: ClientSession) -> None:

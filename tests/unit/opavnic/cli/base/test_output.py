@@ -17,6 +17,7 @@ from opavnic.base.state import StateModel
 from opavnic.cli.base.output import print_json, print_line, print_rich, print_table, print_text, say
 from opavnic.cli.main import main
 from opavnic.lab.ownership.runtime import Journal, LabDir
+from opavnic.state.job import JobPhase, JobState
 from opavnic.state.removed import Program, Removed
 
 RUDE = "\x1b]0;owned\x07\x9b31m[red]x[/red]\x7f\u202eevil\u2028\u200b:ab:"
@@ -72,7 +73,7 @@ def test_names_of_programs_that_were_ended_are_shown_and_not_obeyed(
     command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     removed = Removed("x", programs=[Program(7, "\x1b[2Jsleep")], directory="/run/x")
-    monkeypatch.setattr("opavnic.lab.run.down.end_lab", lambda _: removed)
+    monkeypatch.setattr("opavnic.lab.run.down.end_lab", lambda *_: removed)
     monkeypatch.setattr("opavnic.lab.ownership.cleanup.prune", lambda **_: [removed])
     assert main([command]) == 0
     assert r"program \x1b[2Jsleep (pid 7)" in capsys.readouterr().out
@@ -89,6 +90,22 @@ def test_log_of_a_killed_lab_is_shown_and_not_obeyed(
     lab.release()
     assert main(["logs"]) == 0
     assert capsys.readouterr().out == "first\n\\x1b[2Jsecond\n"
+
+
+def ended_job() -> JobState:
+    return JobState(
+        number=1,
+        name=RUDE,
+        phase=JobPhase.DONE,
+        doing="",
+        done=0,
+        total=0,
+        can_cancel=False,
+        seconds=0.1,
+        silent_s=0.0,
+        version=1,
+        error="",
+    )
 
 
 @pytest.mark.parametrize("command", ["logs", "logs -f", "em verify", "fault show", "status"])
@@ -117,6 +134,15 @@ def test_what_a_lab_says_is_shown_and_not_obeyed(
             return model.of_json(answer)
 
         change = read
+
+        def start_job(self, *_: object) -> JobState:
+            return ended_job()
+
+        def follow_job(self, job: JobState) -> list[JobState]:
+            return [job]
+
+        def job_answer(self, model: type[StateModel], _: JobState) -> StateModel:
+            return model.of_json(answer)
 
         def stream(self, *_: object) -> list[str]:
             return [RUDE]

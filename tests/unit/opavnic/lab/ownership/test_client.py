@@ -11,8 +11,11 @@ import pytest
 
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.ownership.client import LabClient
-from opavnic.lab.ownership.process import process_start_time
+from opavnic.lab.ownership.process import WatchedProcess, process_start_time
 from opavnic.lab.ownership.runtime import Journal, LabDir
+
+_listeners: dict[Path, socket.socket] = {}
+"""Where labs take connections."""
 
 
 @pytest.fixture
@@ -24,7 +27,9 @@ def silent(tmp_path: Path) -> Iterator[LabDir]:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         listener.bind(str(lab.control_socket))
         listener.listen(1)
+        _listeners[lab.path] = listener
         yield lab
+        del _listeners[lab.path]
     lab.release()
 
 
@@ -54,3 +59,50 @@ def test_lab_with_too_many_who_wait_is_named_as_well(silent: LabDir) -> None:
 def test_lab_that_is_not_there_is_told_with_its_socket(tmp_path: Path) -> None:
     with pytest.raises(LabError, match=r"does not answer at .*control\.sock: .*No such file"):
         LabClient(tmp_path / "control.sock").get("/status")
+
+
+@pytest.fixture
+def slow(silent: LabDir, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """What looks at the process of the lab see, one after the other; the lab answers at the last one."""
+    looks: list[bool] = []
+
+    def worked(_: WatchedProcess) -> bool:
+        if len(looks) == 1:
+            with _listeners[silent.path].accept()[0] as asker:
+                asker.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}")
+        return looks.pop(0)
+
+    monkeypatch.setattr(WatchedProcess, "worked", worked)
+    monkeypatch.setattr("opavnic.lab.ownership.client.LOOK_S", 1e-3)
+    return looks
+
+
+def test_lab_that_works_may_take_as_long_as_it_likes(silent: LabDir, slow: list[bool]) -> None:
+    slow += [True] * 300 + [False]
+    assert LabClient(silent.control_socket, silence_s=0.05).get("/status") == {}
+
+
+def test_caller_that_is_waited_for_itself_has_a_limit_and_no_harmful_advice(
+    silent: LabDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(WatchedProcess, "worked", lambda _: True)
+    with pytest.raises(LabError) as refused:
+        LabClient(silent.control_socket, limit_s=0.01).get("/status")
+    assert str(refused.value) == "lab quiet is busy: it has not answered yet"
+
+
+@pytest.mark.parametrize(
+    ("state", "ticks", "works"),
+    [("S", 0, False), ("S", 1, False), ("S", 20, True), ("R", 0, True), ("D", 0, True), ("T", 0, False)],
+)
+def test_process_works_if_it_runs_waits_for_a_processor_or_has_used_one(
+    state: str, ticks: int, works: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used = iter((100, 100 + ticks))
+    monkeypatch.setattr(
+        "opavnic.lab.ownership.process._fields",
+        lambda pid, of: [state, *["0"] * 10, str(next(used)), "0"],
+    )
+    process = WatchedProcess(1)
+    process.worked()
+    assert (process.worked(), process.is_stopped) == (works, state == "T")
