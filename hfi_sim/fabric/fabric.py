@@ -28,6 +28,7 @@ from hfi_sim.engine.events.outputs import Delivered, Departed, FlowChanged, Obse
 from hfi_sim.engine.link.capture import CaptureConfig, CaptureRing
 from hfi_sim.engine.link.config import PLAIN_LINK, LinkConfig
 from hfi_sim.engine.python import PythonEngine
+from hfi_sim.fabric.guids import GuidSpace
 from hfi_sim.management.mad.stack import MadStack
 from hfi_sim.management.pma.agent import METHODS, PerformanceAgent
 from hfi_sim.management.pma.ports import counted_hfi, counted_switch
@@ -35,17 +36,12 @@ from hfi_sim.management.sma.agent import SubnetManagementAgent
 from hfi_sim.management.smp.interface import SubnetInterface
 from hfi_sim.nodes.cable import Link, LinkDirection
 from hfi_sim.nodes.end_port import EndPort
-from hfi_sim.nodes.hfi import Hfi, HfiPort, NetdevFactory, system_guid
+from hfi_sim.nodes.hfi import Hfi, HfiPort, NetdevFactory
 from hfi_sim.nodes.link_port import LinkPort
 from hfi_sim.nodes.switch import Switch, SwitchPort
 from hfi_sim.routing.table import MAX_PORTS
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.mad.header import MadClass
-
-GUID_BASE = 0x0011_7501_0100_0000
-"""The first GUID given out: Intel's OUI for HFI1, then our own numbering."""
-GUID_STEP = 0x10
-"""Room between two nodes for the GUIDs of their ports."""
 
 
 class FabricChange(Enum):
@@ -122,9 +118,7 @@ class Fabric:
         """Counters of elements above the ports (VNICs, ...) that are included in conservation."""
         self.before_counting: list[Callable[[], None]] = []
         """Called before counters are read: VNICs that are carried elsewhere add theirs here."""
-        self._guids: dict[int, str] = {}
-        self._next_guid = GUID_BASE
-        self._reserved: set[int] = set()
+        self._guids = GuidSpace()
         self._remote_nodes = frozenset(remote_nodes)
         self.on_departed: Callable[[Departed], None] = _no_carrier
         """Takes the packets that leave for another engine."""
@@ -206,20 +200,12 @@ class Fabric:
 
     def reserve(self, guids: Iterable[int]) -> None:
         """Keep GUIDs for nodes that will ask for them: others do not get them by chance."""
-        self._reserved |= {system_guid(guid) for guid in guids}
+        self._guids.reserve(guids)
 
     def _claim(self, name: str, guid: int | None) -> Guid:
         if name in self.hfis or name in self.switches:
             raise FabricError(f"a node named {name!r} is already on the fabric")
-        if guid is None:
-            guid = self._next_guid
-            while guid in self._guids or guid in self._reserved:
-                guid += GUID_STEP
-            self._next_guid = guid + GUID_STEP
-        if (known := system_guid(guid)) in self._guids:
-            raise FabricError(f"node {name!r}: GUID {guid:#018x} belongs to {self._guids[known]!r}")
-        self._guids[known] = name
-        return Guid(guid)
+        return self._guids.claim(name, guid)
 
     def connect(self, a: LinkPort, b: LinkPort, config: LinkConfig = PLAIN_LINK) -> Link:
         """Lay a cable between two free ports; it comes up unless told otherwise.
@@ -276,7 +262,7 @@ class Fabric:
                     port.sma.shutdown()
                     port.mad.shutdown()
                 del self.hfis[node.name]
-            self._guids = {guid: name for guid, name in self._guids.items() if name != node.name}
+            self._guids.release(node.name)
 
     def _node(self, name: str) -> Hfi | Switch:
         node = self.hfis.get(name) or self.switches.get(name)

@@ -1,16 +1,18 @@
-"""Assignment of LIDs to ports: a port keeps its LID as long as it can."""
+"""Assignment of LIDs to ports: a port keeps its LID as long as it can, also where it was gone for a while."""
 
 from __future__ import annotations
 
 from hfi_sim.base.errors import FabricError
+from hfi_sim.base.kept_numbers import Remembered
 from hfi_sim.base.types import LID_MULTICAST_FIRST, Guid, Lid
 
 
 class LidTable:
-    """The base LID of every GUID ever seen."""
+    """The base LIDs of all GUIDs that are there, and of some that are gone."""
 
     def __init__(self) -> None:
         self._lids: dict[Guid, Lid] = {}
+        self._gone: Remembered[Guid, Lid] = Remembered()
         self._taken: dict[int, Guid] = {}
         self._next_lid: dict[int, int] = {}
 
@@ -31,6 +33,7 @@ class LidTable:
         Raises:  FabricError: none is left.
         """
         step = 1 << lmc
+        self._gone.take(guid)
         lid = self._lids.get(guid)
         if lid is not None and lid % step == 0 and all(self._owns(guid, n) for n in range(lid, lid + step)):
             for n in range(lid, lid + step):
@@ -47,6 +50,20 @@ class LidTable:
         self._next_lid[step] = candidate + step
         self._lids[guid] = Lid(candidate)
         return Lid(candidate)
+
+    def retire(self, guid: Guid) -> None:
+        """Keep the LIDs of a port that is gone for it, until many others have gone after it."""
+        if guid in self._lids:
+            for forgotten, _ in self._gone.keep(guid, self._lids[guid]):
+                self._free(forgotten)
+
+    def _free(self, guid: Guid) -> None:
+        del self._lids[guid]
+        freed = min(n for n, owner in self._taken.items() if owner == guid)
+        self._taken = {n: owner for n, owner in self._taken.items() if owner != guid}
+        self._next_lid = {
+            step: min(candidate, max(freed // step, 1) * step) for step, candidate in self._next_lid.items()
+        }
 
     def _owns(self, guid: Guid, lid: int) -> bool:
         return self._taken.get(lid, guid) == guid

@@ -169,9 +169,14 @@ class SubnetManager:
         return self._pkeys.get(port.guid, ())
 
     def forget(self, port: HfiPort) -> None:
-        """Forget what was said of a port that is gone for good."""
+        """Forget what was said of a port that is gone; its LIDs are kept for it a while."""
         self._pkeys.pop(port.guid, None)
         self._management.discard(port.guid)
+        self._lids.retire(port.guid)
+
+    def forget_switch(self, switch: Switch) -> None:
+        """Keep the LID of a switch that is gone for it a while."""
+        self._lids.retire(switch.node_guid)
 
     def _program_pkeys(self, port: HfiPort) -> None:
         full = (PKEY_FULL_MANAGEMENT,) if port.guid in self._management else ()

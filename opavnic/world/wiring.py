@@ -57,6 +57,8 @@ def take_away(world: World, cables: Iterable[Cable], switches: Iterable[str] = (
     of_nodes = (port.link for name in nodes for port in fabric.switches[name].ports.values())
     every = list(dict.fromkeys([*links, *(link for link in of_nodes if link is not None)]))
     ended = world.faults.leave(nodes, every)
+    for name in nodes:
+        world.forget_switch(name)
     with fabric.together():
         fabric.disconnect(links)
         fabric.remove_nodes(nodes)

@@ -14,7 +14,7 @@ event loop if it is given another clock.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -255,13 +255,24 @@ class World:
         """Return the name of the host that a port belongs to; that of its HFI if it is not a host's."""
         return self._host_of.get(port.hfi.node_guid, port.hfi.name)
 
-    def add_host(self, name: str, hfis: Iterable[str] = (), *, ports: int = 1) -> WorldHost:
+    def add_host(
+        self,
+        name: str,
+        hfis: Iterable[str] = (),
+        *,
+        ports: int = 1,
+        guids: Mapping[str, int | None] | None = None,
+    ) -> WorldHost:
         """Add a host to a world that is already built. The caller cables its HFIs.
 
         Args:    hfis: the names of its HFIs; default: one named as the host. ports: number of ports of each HFI.
-        Raises:  FabricError: a name is taken.
+                 guids: node GUIDs that HFIs ask for, by name.
+        Raises:  FabricError: a name or a GUID is taken.
         """
-        added = [self.fabric.add_hfi(hfi, ports=ports) for hfi in tuple(hfis) or (name,)]
+        wanted: Mapping[str, int | None] = {} if guids is None else guids
+        added = [
+            self.fabric.add_hfi(hfi, ports=ports, guid=wanted.get(hfi)) for hfi in tuple(hfis) or (name,)
+        ]
         return self._enter_host(name, added)
 
     def _enter_host(self, name: str, hfis: Iterable[Hfi]) -> WorldHost:
@@ -459,6 +470,16 @@ class World:
         self.crash(host)
         links = [port.link for port in self.host(host).ports if port.link is not None]
         self.fabric.set_links(links, False, by=f"{host} is gone")
+
+    def forget_switch(self, name: str) -> None:
+        """Let the subnet manager know that a switch is about to go for good."""
+        if self._subnet_manager is not None:
+            self._subnet_manager.forget_switch(self.fabric.switches[name])
+
+    def keep_lids(self, topology: Topology) -> None:
+        """Let new nodes have the LIDs that a topology says. Raises FabricError: one is another port's."""
+        if self._subnet_manager is not None:
+            self._subnet_manager.keep_lids(topology.lids(self.fabric))
 
     def remove_host(self, name: str) -> list[str]:
         """Take a host off the fabric for good, with its agents, VNICs, HFIs and cables; return the faults that ended.

@@ -93,7 +93,7 @@ def _vesw_lines(before: LabModel, after: LabModel) -> list[str]:
         changed = [
             key
             for key in type(one).model_fields
-            if key != "members" and getattr(one, key) != getattr(other, key)
+            if key not in ("members", "vports") and getattr(one, key) != getattr(other, key)
         ]
         said += [f"vesw {name}: {key} {getattr(other, key)}" for key in changed]
     return said

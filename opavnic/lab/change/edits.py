@@ -106,7 +106,6 @@ def free_switch_port(data: LabData, topology: Topology, switch: str | None = Non
     if switch is not None and switch not in switches:
         raise EditError(unknown_name("switch", switch, switches))
     hosts = set(map(str, data["hosts"]))
-    cabled = [end for link in _links(data) for end in _ends(link)]
     near = dict.fromkeys(switches, 0)
     for link in _links(data):
         a, b = (parse_end(end)[0] for end in _ends(link))
@@ -122,7 +121,6 @@ def free_switch_port(data: LabData, topology: Topology, switch: str | None = Non
     grown = switch or leaves[0]
     ports = int((switches[grown] or {}).get("ports", 64)) + 1
     switches[grown] = {**(switches[grown] or {}), "ports": ports}
-    del cabled
     fabric = data["fabric"]
     section = {**fabric["topology"], "switches": switches}
     return f"{grown}:{ports}", {**data, "fabric": {**fabric, "topology": section}}
@@ -139,10 +137,12 @@ def add_host(
     *,
     vesws: Iterable[str] = (),
     at: str | None = None,
+    number: int | None = None,
 ) -> LabData:
     """Return the data with one more host, whose port 1 is cabled to a free port of a switch.
 
     Args:    section: its keys, as in a lab file. vesws: virtual switches to join. at: the switch, or its port.
+             number: the one that it gets if its section says none; None: one more than all others.
     Raises:  EditError: the name is taken, an unknown virtual switch or switch.
     """
     if name in data["hosts"]:
@@ -150,7 +150,7 @@ def add_host(
     data = with_explicit_topology(copy.deepcopy(data), topology)
     numbers = host_numbers(data["hosts"])
     own = dict(section or {})
-    own.setdefault("number", max(numbers.values(), default=0) + 1)
+    own.setdefault("number", max(numbers.values(), default=0) + 1 if number is None else number)
     hosts = _pinned({**data["hosts"], name: own}, {**numbers, name: own["number"]})
     data = {**data, "hosts": hosts}
     for hfi in hfi_names(name, int(own.get("hfis", 1))):
@@ -176,15 +176,14 @@ def remove_host(data: LabData, topology: Topology, name: str) -> LabData:
     links = [link for link in _links(data) if not nodes & {parse_end(end)[0] for end in _ends(link)}]
     hosts = {other: section for other, section in data["hosts"].items() if other != name}
     data = _with_links({**data, "hosts": _pinned(hosts, numbers)}, links)
-    vesws = []
-    for vesw in data.get("vesws") or []:
-        members = [member for member in vesw["members"] if _node(member) not in nodes]
-        if members:
-            ports = [member for member in vesw.get("default_ports", ()) if _node(member) not in nodes]
-            vesws.append(
-                {**vesw, "members": members} | ({"default_ports": ports} if "default_ports" in vesw else {})
-            )
-    return {**data, "vesws": vesws}
+    vesws = [
+        _with_members(vesw, [member for member in vesw["members"] if _node(member) not in nodes])
+        for vesw in data.get("vesws") or []
+    ]
+    for vesw in vesws:
+        if not vesw["members"]:
+            data = _without_references(data, vesw["name"])
+    return {**data, "vesws": [vesw for vesw in vesws if vesw["members"]]}
 
 
 def _pinned(hosts: Mapping[str, Any], numbers: Mapping[str, int]) -> LabData:
@@ -227,6 +226,42 @@ def _node(member: str) -> str:
     return member.partition(":")[0]
 
 
+def _with_members(vesw: Mapping[str, Any], members: Sequence[str]) -> LabData:
+    """Return a virtual switch with these members, and what else it says of members."""
+    left = {**vesw, "members": list(members)}
+    if "default_ports" in vesw:
+        left["default_ports"] = [member for member in vesw["default_ports"] if member in members]
+    if "vports" in vesw:
+        left["vports"] = {member: number for member, number in vesw["vports"].items() if member in members}
+    return left
+
+
+def _without_references(data: LabData, vesw: str) -> LabData:
+    """Return the data in which no host says anything of a virtual switch that goes."""
+
+    def is_of_it(title: object) -> bool:
+        name, _, nth = str(title).rpartition("-")
+        return title == vesw or (name == vesw and nth.isdigit())
+
+    hosts: LabData = {}
+    for name, section in data["hosts"].items():
+        own = dict(section or {})
+        if own.get("addresses"):
+            own["addresses"] = {key: its for key, its in own["addresses"].items() if not is_of_it(key)}
+        if own.get("routes"):
+            own["routes"] = [route for route in own["routes"] if not is_of_it(_device(route))]
+        hosts[name] = own
+    return {**data, "hosts": hosts}
+
+
+def _device(route: Any) -> object:
+    """Return the virtual switch that a route names; None: it names none."""
+    if isinstance(route, Mapping):
+        return route.get("dev")
+    words = str(route).split()
+    return words[words.index("dev") + 1] if "dev" in words[:-1] else None
+
+
 def _vesws(data: LabData) -> list[LabData]:
     return [dict(vesw) for vesw in data.get("vesws") or []]
 
@@ -260,9 +295,9 @@ def add_vesw(data: LabData, section: Mapping[str, Any]) -> LabData:
 
 
 def remove_vesw(data: LabData, name: str) -> LabData:
-    """Return the data without a virtual switch. Raises EditError."""
+    """Return the data without a virtual switch, and without what hosts say of it. Raises EditError."""
     _vesw(data, name)
-    return _replaced(data, name, lambda _: None)
+    return _replaced(_without_references(data, name), name, lambda _: None)
 
 
 def join(data: LabData, name: str, hosts: Iterable[str]) -> LabData:
@@ -289,4 +324,4 @@ def leave(data: LabData, name: str, hosts: Iterable[str]) -> LabData:
         members.remove(host)
     if not members:
         raise EditError(f'virtual switch "{name}" would have no member: opavnic vesw remove {name}')
-    return _replaced(data, name, lambda vesw: {**vesw, "members": members})
+    return _replaced(data, name, lambda vesw: _with_members(vesw, members))

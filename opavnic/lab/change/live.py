@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,17 +19,19 @@ from hfi_sim.fabric.topology import NodeKind, Topology
 from opavnic.lab.change import edits
 from opavnic.lab.change.difference import LabDifference, difference, refusals
 from opavnic.lab.change.edits import EditError, LabData
+from opavnic.lab.change.numbers import HostNumbers, with_ids_of
 from opavnic.lab.file.em_config import em_config
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.fabric_model import EXPLICIT
+from opavnic.lab.file.members import pinned_vports, vport_numbers
 from opavnic.lab.file.model import CrossError, LabModel
 from opavnic.lab.file.parts import lab_model
 from opavnic.lab.file.topology import lab_topology
-from opavnic.lab.hosts.interfaces import plan_interfaces
 from opavnic.lab.hosts.kernel_host import KernelHost
 from opavnic.lab.hosts.setup import finish, follow_setup
 from opavnic.lab.hosts.vnics import vnics_of
 from opavnic.lab.run.lab import Lab
+from opavnic.lab.run.pinned import with_vports
 from opavnic.lab.run.save import saved_data
 from opavnic.lab.run.status import vnic_state
 from opavnic.lab.run.world_of import add_agent, let_manage
@@ -56,6 +58,7 @@ class LivingLab:
         """Args:  lab: it runs."""
         self._lab = lab
         self._one_at_a_time = asyncio.Lock()
+        self._numbers = HostNumbers()
 
     # --- what people ask for -------------------------------------------------------------------------------
 
@@ -74,9 +77,12 @@ class LivingLab:
                  of one; default: a free port. dry_run: change nothing.
         Raises:  EditError, LabError: it cannot be, and nothing has changed; or it has failed in part, which is said.
         """
-        return await self.change(
-            lambda data, topology: edits.add_host(data, topology, name, section, vesws=vesws, at=at), dry_run
-        )
+
+        def add(data: LabData, topology: Topology) -> LabData:
+            number = self._numbers.choose(name, data)
+            return edits.add_host(data, topology, name, section, vesws=vesws, at=at, number=number)
+
+        return await self.change(add, dry_run)
 
     async def remove_host(self, name: str, *, dry_run: bool = False) -> list[str]:
         """End the programs of a host and remove it, with its cables. Returns and raises as `add_host`."""
@@ -124,13 +130,52 @@ class LivingLab:
         async with self._one_at_a_time:
             data, _ = saved_data(self._lab)
             before = self.model_of(data)
-            after = self.model_of(edit(copy.deepcopy(data), self._lab.world.topology))
+            edited = edit(copy.deepcopy(data), self._lab.world.topology)
+            after = self._with_same_vports(before, edited)
             steps = self._difference(before, after)
             said = steps.lines()
             if not dry_run and said:
                 job.begin()
-                await self._perform(steps)
+                await self._change(steps)
             return said
+
+    async def _change(self, steps: LabDifference) -> None:
+        """Do what differs. A host that cannot be added does not stay. Raises as `add_host`."""
+        for name in steps.hosts_gone:
+            self._numbers.keep(name, steps.before.numbers[name])
+        try:
+            await self._perform(steps)
+        except LabError as error:
+            if steps.hosts_new:
+                await self._take_back(steps.hosts_new, error)
+            raise
+
+    async def _take_back(self, hosts: Iterable[str], error: LabError) -> None:
+        """Remove hosts that were added by a change that has failed, and say so."""
+        lab = self._lab
+        data, _ = saved_data(lab)
+        before = after = self.model_of(data)
+        for name in hosts:
+            if name in data["hosts"]:
+                data = edits.remove_host(data, lab.world.topology, name)
+                self._numbers.keep(name, before.numbers[name])
+        try:
+            after = self._with_same_vports(before, data)
+            await self._perform(self._difference(before, after))
+        except (LabError, EditError) as another:
+            raise LabError(f"{error}; what was added stays: {another}") from error
+        names = ", ".join(hosts)
+        raise LabError(f"{error}; not added: {names}") from error
+
+    def _with_same_vports(self, before: LabModel, data: LabData) -> LabModel:
+        """Return the model of data in which what stays keeps the number of its vport."""
+        after = self.model_of(data)
+        kept = {key: number for key, number in before.vports.items() if key in after.vports}
+        if kept.items() <= after.vports.items():
+            return after
+        told = {key: number for key, number in after.pinned_vports.items() if key not in kept}
+        pinned = pinned_vports(vport_numbers(after.vports, kept | told))
+        return self.model_of(with_vports(data, after, pinned))
 
     def model_of(self, data: LabData) -> LabModel:
         """Return the model of plain data. Raises EditError: all mistakes."""
@@ -158,6 +203,9 @@ class LivingLab:
             raise EditError("hosts and links of a lab on several machines stay as they are")
         if before.em.mode != "builtin" and (before.vesws != after.vesws):
             raise EditError(f"em: {before.em.mode}: virtual switches are up to your own Ethernet Manager")
+        manager = lab.manager
+        if manager is not None and manager.em.core is None and em_config(before) != em_config(after):
+            raise LabError(f"virtual switches stay as they are: {'; '.join(manager.trouble)}")
         held = {app.host for app in before.apps} | {uplink.host for uplink in before.uplinks.values()}
         if used := held & set(steps.hosts_gone):
             raise EditError(f"host {sorted(used)[0]} has an app or an uplink: it stays")
@@ -168,6 +216,7 @@ class LivingLab:
         lab = self._lab
         new = wanted.model_dump(mode="json", exclude_unset=True, context=AS_WRITTEN)
         new["hosts"] = edits.keep_numbers(new["hosts"], lab.model.numbers)
+        new = with_ids_of(data, new, lab.world.fabric)
         gone = [name for name in data["hosts"] if name not in new["hosts"]]
         added = [name for name in new["hosts"] if name not in data["hosts"]]
         shape = wanted.fabric.topology
@@ -213,7 +262,8 @@ class LivingLab:
         left = self._leaving(steps)
         await self._configure(core.config.model_copy(update={"vesws": remaining}))
         for host, key in left:
-            lab.world.drivers[key.port].remove_vnic(VportNum(key.vport_num))
+            if VportNum(key.vport_num) in lab.world.drivers[key.port].adapters:  # else its driver is gone
+                lab.world.drivers[key.port].remove_vnic(VportNum(key.vport_num))
             lab.hosts[host].forget_vport(key)
 
     def _leaving(self, steps: LabDifference) -> list[tuple[str, VnicKey]]:
@@ -254,9 +304,10 @@ class LivingLab:
                 node = steps.topology.nodes[name]
                 world.fabric.add_switch(name, ports=node.ports, guid=node.guid, description=node.description)
             for name in steps.hosts_new:
-                hfis = [node.name for node in steps.topology.hosts()[name]]
-                world.add_host(name, hfis, ports=after.hosts[name].ports)
+                guids = {node.name: node.guid for node in steps.topology.hosts()[name]}
+                world.add_host(name, guids, ports=after.hosts[name].ports, guids=guids)
             let_manage(world, after, steps.hosts_new)
+            world.keep_lids(_only(steps.topology, steps.switches_new, steps.hosts_new))
             lay(world, steps.cables_new)
         world.topology = _as_cabled(world.topology, steps)
         lab.model = after
@@ -281,13 +332,15 @@ class LivingLab:
         core = None if lab.manager is None else lab.manager.em.core
         if core is None or lab.world.managed_by != "builtin":
             return
+        for name, host in lab.hosts.items():
+            its = [(vesw, port.name) for vesw, port in after.vnics[name]]
+            if [(item.vesw, item.port) for item in host.interfaces] != its:
+                lab.machine.follow(after, name)
         wanted = em_config(after)
         config = core.config.model_copy(update={"vesws": wanted.vesws, "mac": wanted.mac})
         if config != core.config:
             await self._configure(config)
         await self._await_vnics(after)
-        for name in lab.hosts:
-            self._ask_for(name)
 
     async def _await_vnics(self, model: LabModel) -> None:
         """Wait until every member of every virtual switch is up, and its host has noticed."""
@@ -316,21 +369,6 @@ class LivingLab:
         vnics = vnics_of(self._lab.hosts[self._lab.world.host_of(driver.port)], driver)
         return any(vnic.due_vesw_id == vesw_id and vnic_state(vnic) == "up" for vnic in vnics)
 
-    def _ask_for(self, host: str) -> None:
-        """Make the VNICs of a host those of the lab file."""
-        lab = self._lab
-        backend = lab.hosts[host]
-        known = {(item.port, item.vesw.id) for item in backend.interfaces}
-        for planned in plan_interfaces(lab.model, host):
-            if (planned.port, planned.vesw.id) in known:
-                continue
-            adapters = lab.world.drivers[planned.port].adapters.items()
-            number = next((int(n) for n, adapter in adapters if adapter.vesw_id == planned.vesw.id), None)
-            if number is not None:
-                planned.vport_num = number
-                backend.ask_for(planned)
-                lab.machine.note(planned)
-
     def _set_faults(self, steps: LabDifference) -> None:
         faults = self._lab.world.faults
         for text in steps.faults_gone:
@@ -358,6 +396,12 @@ class LivingLab:
         if setups:
             socket: Path | None = lab.directory.device_socket if lab.files is not None else None
             await finish({name: lab.hosts[name] for name in setups}, setups, socket)
+
+
+def _only(topology: Topology, switches: Collection[str], hosts: Collection[str]) -> Topology:
+    """Return some nodes of a topology, without cables."""
+    nodes = {name: node for name, node in topology.nodes.items() if name in switches or node.host in hosts}
+    return Topology(topology.name, nodes, [])
 
 
 def _fabric(model: LabModel) -> dict[str, Any]:

@@ -32,16 +32,20 @@ def _led_out(model: LabModel, vesw: Vesw) -> dict[str, Any]:
     return {key: value for key, value in led.items() if key not in vesw.model_fields_set}
 
 
-def _named(model: LabModel, vesw: Vesw) -> dict[str, list[str]]:
+def _named(model: LabModel, vesw: Vesw) -> dict[str, Any]:
     """Return the members with names in place of GUIDs, which a file may write in more forms than the manager knows."""
     if not any(map(is_guid, vesw.members)):
         return {}
     names = dict(zip(vesw.members, (port.member for port in model.members_of(vesw)), strict=True))
-    return {"members": list(names.values()), "default_ports": [names[port] for port in vesw.default_ports]}
+    return {
+        "members": list(names.values()),
+        "default_ports": [names[port] for port in vesw.default_ports],
+        "vports": {names.get(member, member): number for member, number in vesw.vports.items()},
+    }
 
 
 def em_config(model: LabModel) -> EmConfig:
-    """Return the manager's configuration for a lab file; the n-th virtual switch of a port is its vport n."""
+    """Return the manager's configuration for a lab file."""
     vesws = [
         {
             **vesw.model_dump(include=set(VeswSection.model_fields)),

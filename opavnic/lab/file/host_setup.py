@@ -238,12 +238,17 @@ def host_numbers(hosts: Mapping[str, Any]) -> dict[str, int]:
 
 
 def setup_problems(
-    hosts: Mapping[str, Any], vnics: Mapping[str, list[str]], apps: Collection[str]
+    hosts: Mapping[str, Any],
+    vnics: Mapping[str, list[str]],
+    apps: Collection[str],
+    vesws: Collection[str] = (),
 ) -> list[Problem]:
     """Return where the setup of hosts contradicts the rest of a lab file; values of a wrong type are skipped.
 
+    What is said of a virtual switch that the host is not in waits until it joins.
+
     Args:  hosts: those of the file, as plain data. vnics: of each host, as the lab calls them: blue, blue-2.
-           apps: hosts that belong to apps.
+           apps: hosts that belong to apps. vesws: the names of all virtual switches.
     """
     problems: list[Problem] = []
     by_number: dict[int, str] = {}
@@ -252,7 +257,7 @@ def setup_problems(
             problems.append(Problem(("hosts", name, "number"), f'{number} is already that of host "{other}"'))
     for name, host in hosts.items():
         if isinstance(host, Mapping) and any(host.get(key) for key in HostSetup.model_fields):
-            its = vnics.get(str(name), [])
+            its = [*vnics.get(str(name), []), *vesws]
             problems += _of_host(("hosts", str(name)), str(name), host, its, str(name) in apps)
     return problems
 
@@ -273,7 +278,7 @@ def _of_host(
     addresses = host.get("addresses")
     for vesw in addresses if isinstance(addresses, Mapping) else ():
         if vesw not in (*vesws, LOOPBACK):
-            known = nearest(str(vesw), [*vesws, LOOPBACK])
+            known = nearest(str(vesw), list(dict.fromkeys([*vesws, LOOPBACK])))
             yield Problem(
                 (*path, "addresses", vesw), f'host "{name}" is in no virtual switch "{vesw}" ({known})'
             )
@@ -285,5 +290,7 @@ def _of_host(
     for index, route in enumerate(routes if isinstance(routes, list) else ()):
         dev = route.get("dev") if isinstance(route, Mapping) else None
         if isinstance(dev, str) and dev not in vesws:
-            text = f'host "{name}" is in no virtual switch "{dev}" ({nearest(dev, vesws)})'
+            text = (
+                f'host "{name}" is in no virtual switch "{dev}" ({nearest(dev, list(dict.fromkeys(vesws)))})'
+            )
             yield Problem((*path, "routes", index, "dev"), text)

@@ -7,14 +7,17 @@ h2.2:1   a port                           0x...    a port by its GUID
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
+from itertools import count
 from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from hfi_sim.base.did_you_mean import hint
+from hfi_sim.base.kept_numbers import pins_for
 from hfi_sim.base.text import counted
 from hfi_sim.base.types import LID_MULTICAST_FIRST
 from hfi_sim.fabric.topology.explicit import hfi_names
@@ -178,6 +181,7 @@ def vport_problems(
             path: KeyPath = ("vesws", mine[MAX_VPORTS][0], "members")
             text = f"{what} is in {len(mine)} virtual switches; a port carries {MAX_VPORTS}"
             problems.append(Problem(path, text))
+        problems += _same_numbers(port, mine)
         taken: dict[int, int] = {}
         for index, vesw in mine if driver_quirks else ():
             vesw_id = vesw.get("id")
@@ -194,6 +198,45 @@ def vport_problems(
                 )
             taken.setdefault(low, index)
     return problems
+
+
+def _same_numbers(port: HostPort, vesws: list[tuple[int, dict[str, Any]]]) -> list[Problem]:
+    """Return a problem for each vport of a port whose number is that of another one already."""
+    problems = []
+    seen: dict[int, int] = {}
+    for index, vesw in vesws:
+        vports = vesw.get("vports")
+        told = vports if isinstance(vports, Mapping) else {}
+        for name in (name for name in (port.member, port.name) if name in told):
+            if isinstance(told[name], int) and (other := seen.setdefault(told[name], index)) != index:
+                text = f"{told[name]} is already the vport of {port.member} on vesws[{other}]"
+                problems.append(Problem(("vesws", index, "vports", name), text))
+    return problems
+
+
+Membership = tuple[int, str]
+"""The id of a virtual switch, and the port that is a member: HFI:PORT."""
+
+
+def vport_numbers(
+    memberships: Iterable[Membership], pinned: Mapping[Membership, int]
+) -> dict[Membership, int]:
+    """Return the number of each vport: as pinned, else the lowest one that is free on its port, in order."""
+    taken: dict[str, set[int]] = {}
+    for (_, port), number in pinned.items():
+        taken.setdefault(port, set()).add(number)
+    numbers = {}
+    for membership in memberships:
+        here = taken.setdefault(membership[1], set())
+        number = pinned.get(membership) or next(free for free in count(1) if free not in here)
+        here.add(number)
+        numbers[membership] = number
+    return numbers
+
+
+def pinned_vports(numbers: Mapping[Membership, int]) -> dict[Membership, int]:
+    """Return the numbers that must be written so that these follow. Args: numbers: in file order."""
+    return pins_for(numbers, partial(vport_numbers, numbers))
 
 
 def vnic_titles(

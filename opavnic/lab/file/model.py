@@ -37,10 +37,12 @@ from opavnic.lab.file.members import (
     HfiKeys,
     HostPort,
     HostPorts,
+    Membership,
     is_guid,
     member_problems,
     rail_problems,
     vnic_titles,
+    vport_numbers,
     vport_problems,
 )
 from opavnic.lab.file.sections import HOSTS_SCHEMA, AlsoAccepts, LabName, Schema
@@ -265,6 +267,22 @@ class LabModel(Section):
                 found[port.host].append((vesw, port))
         return found
 
+    @property
+    def pinned_vports(self) -> dict[Membership, int]:
+        """The numbers of vports that are written in the file."""
+        return {
+            (vesw.id, port.name): number
+            for vesw in self.vesws
+            for member, number in vesw.vports.items()
+            if (port := self.ports.find(member)) is not None
+        }
+
+    @cached_property
+    def vports(self) -> dict[Membership, int]:
+        """The number of each vport among those of its port."""
+        memberships = [(vesw.id, port.name) for vesw in self.vesws for port in self.members_of(vesw)]
+        return vport_numbers(memberships, self.pinned_vports)
+
     def members_of(self, vesw: Vesw) -> list[HostPort]:
         """Return the ports that are members of a virtual switch, in file order."""
         return [port for member in vesw.members if (port := self.ports.find(member)) is not None]
@@ -385,7 +403,7 @@ def cross_problems(data: Any) -> list[Problem]:
         if isinstance(apps, list)
         else ()
     )
-    problems += setup_problems(hosts, vnic_titles(entries, members), of_apps)
+    problems += setup_problems(hosts, vnic_titles(entries, members), of_apps, list(by_name))
     return problems + _app_problems(data, hosts, {port.host for here in members.values() for port in here})
 
 

@@ -12,11 +12,10 @@ from opavnic.world.host_backends.given import INTERFACE_NAME_MAX, interface_name
 
 
 def plan_interfaces(model: LabModel, host: str) -> list[Interface]:
-    """Return the VNICs of a host: vport 1, 2, ... of each port in the order of the virtual switches in the file."""
+    """Return the VNICs of a host, in the order of the virtual switches in the file."""
     found = []
-    vports, there = Counter[str](), Counter[int]()
+    there = Counter[int]()
     for vesw, port in model.vnics[host]:
-        vports[port.name] += 1
         nth = there[vesw.id]
         there[vesw.id] += 1
         name, addresses = interface_name(vesw.name, nth), model.addresses(vesw, host, nth)
@@ -25,7 +24,7 @@ def plan_interfaces(model: LabModel, host: str) -> list[Interface]:
                 host,
                 port.name,
                 vesw,
-                vports[port.name],
+                model.vports[vesw.id, port.name],
                 name,
                 addresses,
                 nth,

@@ -34,7 +34,7 @@ from opavnic.lab.ownership.owned import NamespaceRef, Owned
 from opavnic.lab.ownership.runtime import KERNEL, Journal, LabDir
 from opavnic.state.removed import Removed
 from opavnic.world.cleanups import Cleanups
-from opavnic.world.host_backends.backend import HostBackend, Interface, names_asked_for
+from opavnic.world.host_backends.backend import HostBackend, Interface
 from opavnic.world.host_backends.memory import InMemoryHost
 from opavnic.world.host_backends.tap import TapHost
 
@@ -94,9 +94,8 @@ class LabHosts:
         self._vnet_hdr = vnet_hdr
         await self._make(self._names, progress)
         machine = [host for host in self.hosts.values() if host.is_machine]
-        reserved = names_asked_for(item for host in machine for item in host.interfaces)
         for host in machine:
-            host.reserved = reserved
+            host.beside = [other for other in machine if other is not host]
 
     async def _make(self, hosts: Sequence[str], progress: Callable[[int], None]) -> None:
         for start in range(0, len(hosts), _BATCH):
@@ -131,10 +130,22 @@ class LabHosts:
         if self._netdev == "tap":
             self._directory.save(self._journal)
 
-    def note(self, interface: Interface) -> None:
-        """Take down in the journal that an interface is one of the lab file now."""
-        host = self.hosts[interface.host]
-        self._journal.netdevs.append(NetdevEntry(host.name, interface.name, host.namespace_name))
+    def follow(self, model: LabModel, host: str) -> None:
+        """Let a host have the interfaces of another lab file, and the journal name them before they are made."""
+        backend = self.hosts[host]
+        before = {interface.name for interface in backend.interfaces}
+        new = backend.follow(plan_interfaces(model, host))
+        if backend.is_machine or backend.name in self._guests:
+            avoid_taken_names(
+                model.name,
+                [interface for interface in new if interface.netdev is None],
+                lambda name: name in before or (isinstance(backend, TapHost) and backend.has_interface(name)),
+            )
+        self._journal.netdevs = [entry for entry in self._journal.netdevs if entry.host != host]
+        if isinstance(backend, TapHost):
+            entries = (NetdevEntry(host, item.name, backend.namespace_name) for item in backend.interfaces)
+            self._journal.netdevs += entries
+            self._directory.save(self._journal)
 
     def _has_namespace(self, name: str) -> bool:
         """Whether a host gets a network namespace of this lab."""

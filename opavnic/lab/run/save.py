@@ -17,11 +17,15 @@ from hfi_sim.fabric.faults.manager import FaultState
 from opavnic.lab.file.em_config import em_config
 from opavnic.lab.file.environment import without_variables
 from opavnic.lab.file.errors import LabError
+from opavnic.lab.file.members import pinned_vports, vport_numbers
 from opavnic.lab.file.model import Em, LabModel
 from opavnic.lab.file.parts import lab_model
+from opavnic.lab.file.topology import lab_topology
 from opavnic.lab.run.by_hand import namespaces_by_hand, namespaces_of, vnics_by_hand
 from opavnic.lab.run.lab import Lab
+from opavnic.lab.run.pinned import NodeIds, NodePort, with_ids, with_vports
 from opavnic.state.lab import SavedLab
+from opavnic.world.em_node import EM_NODE
 from opavnic.world.json_body import json_answer
 from opavnic.world.openapi import Api
 from opavnic.world.part import RunningPart
@@ -55,12 +59,18 @@ def save(lab: Lab) -> SavedLab:
 
     Raises:  LabError: no lab file can say it: the name of a virtual switch names no interface, for instance.
     """
-    data, left_out = saved_data(lab)
-    return SavedLab(lab_file=_yaml(data), left_out=left_out)
+    data, left_out, model = _saved(lab)
+    return SavedLab(lab_file=_yaml(_with_ids(data, model, lab)), left_out=left_out)
 
 
 def saved_data(lab: Lab) -> tuple[dict[str, Any], list[str]]:
-    """Return the plain data of what `save` writes, and what they cannot say. Raises as `save`."""
+    """Return the plain data of what `save` writes but GUIDs and LIDs, and what they cannot say. Raises as `save`."""
+    data, left_out, _ = _saved(lab)
+    return data, left_out
+
+
+def _saved(lab: Lab) -> tuple[dict[str, Any], list[str], LabModel]:
+    """Return the plain data, what they cannot say, and their model, but for numbers of vports."""
     data: dict[str, Any] = lab.model.model_dump(mode="json", exclude_unset=True, context=AS_WRITTEN)
     left_out: list[str] = []
     core = None if lab.manager is None else lab.manager.em.core
@@ -77,12 +87,37 @@ def saved_data(lab: Lab) -> tuple[dict[str, Any], list[str]]:
     _leave_out_losses(data)
     model = lab_model()
     try:
-        model.model_validate(data)
+        saved = model.model_validate(data)
     except ValidationError as error:
         problems = "; ".join(map(str, model_problems(error, model)))
         raise LabError(f"lab {lab.model.name} cannot be saved as a lab file: {problems}") from error
+    if core is not None:
+        numbers = {
+            (vport.vesw_id, port.facts.name): vport.num
+            for port, vport in core.vports()
+            if vport.vesw_id and port.counts
+        }
+        there = {key: number for key, number in numbers.items() if key in saved.vports}
+        data = with_vports(data, saved, pinned_vports(vport_numbers(saved.vports, there)))
     in_order = {key: data[key] for key in model.model_fields if key in data}
-    return in_order, left_out
+    return in_order, left_out, saved
+
+
+def _with_ids(data: dict[str, Any], model: LabModel, lab: Lab) -> dict[str, Any]:
+    """Return the data with the GUIDs and LIDs that a fresh start would not give."""
+    world = lab.world
+    if lab.share is not None:
+        return data  # the subnet manager is that of another machine, and nodes do not come and go
+    topology = lab_topology(model.fabric, model.hosts, [EM_NODE])
+    fabric = world.fabric
+    guids = {name: int(hfi.node_guid) for name, hfi in fabric.hfis.items()}
+    guids |= {name: int(switch.node_guid) for name, switch in fabric.switches.items()}
+    lids: dict[NodePort, int] = {}
+    if world.managed_by == "builtin":
+        lids = {(port.hfi.name, port.opa_port_num): port.lid for port in fabric.hfi_ports() if port.lid}
+        lids |= {(name, 0): switch.lid for name, switch in fabric.switches.items() if switch.lid}
+    lmc = world.subnet_manager.routing.lmc if lids else 0
+    return with_ids(data, topology, NodeIds(guids, lids), lmc)
 
 
 def member_name(model: LabModel, port: str) -> str:
@@ -142,11 +177,11 @@ def _more(vesw: VeswSection) -> dict[str, Any]:
 
 
 class _Hex(int):
-    """A number that is written in hex."""
+    """A number that is written in hex: a P_Key, a GUID."""
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes P_Keys in hex, and text so that it is read back as it is."""
+    """Writes P_Keys and GUIDs in hex, and text so that it is read back as it is."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -164,11 +199,27 @@ _Dumper.add_representer(_Hex, _write_hex)
 _Dumper.add_representer(str, _write_text)
 
 
+def _with_hex_guids(data: dict[str, Any]) -> dict[str, Any]:
+    hosts = {
+        name: {**host, "guid": [*map(_Hex, host["guid"])]} if isinstance(host.get("guid"), list) else host
+        for name, host in data["hosts"].items()
+    }
+    topology = data.get("fabric", {}).get("topology") or {}
+    if not topology.get("switches"):
+        return {**data, "hosts": hosts}
+    switches = {
+        name: {**said, "guid": _Hex(said["guid"])} if said and "guid" in said else said
+        for name, said in topology["switches"].items()
+    }
+    fabric = {**data["fabric"], "topology": {**topology, "switches": switches}}
+    return {**data, "hosts": hosts, "fabric": fabric}
+
+
 def _yaml(data: dict[str, Any]) -> str:
     vesws = [
         {**vesw, "pkey": _Hex(vesw["pkey"])} if "pkey" in vesw else vesw for vesw in data.get("vesws", [])
     ]
-    shown = {**data, "vesws": vesws} if vesws else data
+    shown = {**_with_hex_guids(data), "vesws": vesws} if vesws else _with_hex_guids(data)
     return yaml.dump(
         shown, Dumper=_Dumper, sort_keys=False, default_flow_style=None, width=100, allow_unicode=True
     )

@@ -107,8 +107,8 @@ class HostBackend:
         self._asked = {interface.key: interface for interface in interfaces}
         self.trouble: list[str] = []
         """What went wrong while netdevs were made or set up."""
-        self.reserved = names_asked_for(interfaces)
-        """Names reserved for interfaces of the lab file."""
+        self.beside: Sequence[HostBackend] = ()
+        """Other hosts in the same network namespace: their interfaces have other names."""
         self.lost = ""
         """Why the host is gone although the lab runs; empty while it is there."""
         self.ports: Sequence[HfiPort] = ()
@@ -144,13 +144,33 @@ class HostBackend:
             return given.addresses
         return self._asked[key].addresses if key in self._asked else ()
 
-    def ask_for(self, interface: Interface) -> None:
-        """Let a VNIC that an EM has made be one of the lab file."""
-        given = self._given.get(interface.key)
-        if given is not None:
-            interface.netdev, interface.name = given.netdev, given.name
-        self.interfaces = [*self.interfaces, interface]
-        self._asked[interface.key] = interface
+    @property
+    def reserved(self) -> set[str]:
+        """Names that interfaces of the lab file have here, or are to have."""
+        return names_asked_for(item for host in (self, *self.beside) for item in host.interfaces)
+
+    def follow(self, planned: Sequence[Interface]) -> list[Interface]:
+        """Let the VNICs of the lab file be these; return those that are new.
+
+        What is there of them stays as it is, and so does the object of each VNIC that was in the file before. One that
+        an EM has made without the file keeps its name.
+        """
+        known, new = self._asked, []
+        self.interfaces, self._asked = [], {}
+        for wanted in planned:
+            interface = known.get(wanted.key)
+            if interface is None or interface.vesw.id != wanted.vesw.id:
+                given = self._given.get(wanted.key)
+                if given is not None and given.netdev is not None:
+                    wanted.netdev, wanted.name = given.netdev, given.name
+                interface = wanted
+                new.append(interface)
+            else:
+                interface.vesw, interface.nth = wanted.vesw, wanted.nth
+                interface.addresses, interface.link_local = wanted.addresses, wanted.link_local
+            self.interfaces.append(interface)
+            self._asked[interface.key] = interface
+        return new
 
     def forget_vport(self, key: VnicKey) -> None:
         """Forget a VNIC that is gone for good."""

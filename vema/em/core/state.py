@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -264,16 +264,28 @@ class Port:
         """Return the first number from `num` on without a known vport, or None."""
         return next((free for free in range(num, MAX_VPORTS + 1) if free not in self.vports), None)
 
-    def allot(self, wanted: Collection[int]) -> list[Vport]:
-        """Assign a vport to each of these virtual switches and release the others; return the changed vports."""
-        belongs = set(wanted)
+    def allot(self, wanted: Mapping[int, int]) -> list[Vport]:
+        """Assign a vport to each of these virtual switches and release the others; return the changed vports.
+
+        Args:  wanted: the number of the vport of each virtual switch; 0: the lowest one that is free. One whose number
+               belongs to a vport that is being deleted waits for that.
+        """
+        belongs = wanted.keys()
         have = set(self._by_vesw)
         changed = [vport for vport in self.vports.values() if vport.vesw_id and vport.vesw_id not in belongs]
         for vport in changed:
             self._leave_vesw(vport)
             vport.vesw_id, vport.done = 0, False
-        free = (num for num in range(1, MAX_VPORTS + 1) if num not in self.vports)
-        for vesw_id, num in zip((id_ for id_ in wanted if id_ not in have), free, strict=False):
+        kept = {num for num in wanted.values() if num}
+        free = (num for num in range(1, MAX_VPORTS + 1) if num not in self.vports and num not in kept)
+        for vesw_id in (id_ for id_ in wanted if id_ not in have):
+            num = wanted[vesw_id]
+            if num in self.vports and not self.vports[num].vesw_id:
+                continue
+            if not num or num in self.vports:
+                num = next(free, 0)
+            if not num:
+                break
             vport = Vport(self.facts.guid, num, vesw_id)
             self.add(vport)
             changed.append(vport)

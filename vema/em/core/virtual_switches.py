@@ -147,7 +147,9 @@ class VirtualSwitches:
 
     def allot(self, port: Port) -> None:
         """Give the port a vport for each virtual switch that it is a member of, and take away the others."""
-        for vport in port.allot(self._vesws_of(port)):
+        guid = port.facts.guid
+        wanted = {vesw_id: self.by_id[vesw_id].plan.vports.get(guid, 0) for vesw_id in self._vesws_of(port)}
+        for vport in port.allot(wanted):
             self._log.add(vport.record())
             self._turns.mark(port, vport)
 

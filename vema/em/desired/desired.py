@@ -192,6 +192,12 @@ class VeswSection(Section):
     members: Literal["all"] | list[str] = ALL
     """`all` hosts, or names: a host (the first port of its first HFI), an HFI (its first port), HFI:PORT, or a port
     GUID (0x...); or ranges of names: `h[1-16]`. A host may be there by several ports."""
+    vports: Annotated[
+        dict[str, Annotated[int, Field(strict=True, ge=1, le=MAX_VPORTS)]],
+        BeforeValidator(lambda value: {} if value is None else value),
+    ] = Field(default={})
+    """Numbers of vports by member. A member that is not named has the lowest number free on its port, in the order of
+    the virtual switches; a vport that is there keeps its number."""
     default_ports: list[str] = Field(default=[])
     """Members that receive unknown unicast, up to 16; flows are spread over them."""
     multicast_lid: Annotated[
@@ -342,6 +348,11 @@ def default_port_problems(index: int, vesw: Mapping[str, Any], before: int) -> l
                 told = hint(name, map(str, members), before + len(problems))
                 message = f'"{name}" is not a member{told}'
                 problems.append(Problem(("vesws", index, "default_ports", at), message))
+        vports = vesw.get("vports")
+        for name in vports if isinstance(vports, Mapping) else ():
+            if name not in there:
+                told = hint(str(name), map(str, members), before + len(problems))
+                problems.append(Problem(("vesws", index, "vports", name), f'"{name}" is not a member{told}'))
     return problems
 
 

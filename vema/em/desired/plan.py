@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
 from hfi_sim.base.types import MacAddr
@@ -49,6 +49,8 @@ class VeswPlan:
     """LIDs of the default ports that are on the fabric."""
     mlid: int
     """LID of its multicast group; 0: the subnet manager has not given one yet."""
+    vports: Mapping[int, int] = field(default_factory=dict)
+    """The numbers of vports that the configuration gives, by the GUID of the port."""
 
     @property
     def vesw_id(self) -> int:
@@ -90,12 +92,17 @@ def plan_vesws(
 def _plan(roster: Roster, fabric_id: int, section: VeswSection, learns: bool, mlid: int) -> VeswPlan:
     found = (roster.find(name) for name in section.default_ports)
     lids = tuple(port.lid for port in found if port is not None)
-    return VeswPlan(fabric_id, section, learns, tuple(roster.members(section)), lids, mlid)
+    vports = {
+        port.guid: num for name, num in section.vports.items() if (port := roster.find(name)) is not None
+    }
+    return VeswPlan(fabric_id, section, learns, tuple(roster.members(section)), lids, mlid, vports)
 
 
 def _names_any(section: VeswSection, names: Collection[str]) -> bool:
     """Return whether one of these names means a member or a default port."""
-    return section.members == ALL or any(name in names for name in (*section.members, *section.default_ports))
+    return section.members == ALL or any(
+        name in names for name in (*section.members, *section.default_ports, *section.vports)
+    )
 
 
 def routing_word(rc: RoutingControl) -> int:

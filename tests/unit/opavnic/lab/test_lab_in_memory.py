@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+from dataclasses import replace
 from ipaddress import IPv4Address
 from typing import Any, NoReturn
 
@@ -176,13 +177,15 @@ async def test_host_names_the_netdev_of_a_vport_and_keeps_it_where_the_file_asks
 def test_vport_that_the_file_does_not_name_takes_a_free_name_and_keeps_it(
     taken: set[str], host: str, name: str
 ) -> None:
-    owner = InMemoryHost(host, [])
-    owner.reserved, vport = taken, VnicKey("h2:1", 200)
+    (planned,) = [item for item in plan_interfaces(model(), "h2") if item.vesw.name == "red"]
+    neighbour, owner, vport = InMemoryHost("h3", []), InMemoryHost(host, []), VnicKey("h2:1", 200)
+    owner.beside = [neighbour]
+    neighbour.interfaces = [replace(planned, name=other) for other in taken]
     assert (owner.name_for(vport), owner.name_of(vport)) == (name, name)
     assert len(name) <= 15
-    owner.reserved = set()
+    neighbour.interfaces = []
     assert owner.name_for(vport) == name
-    owner.reserved = {name}
+    neighbour.interfaces = [replace(planned, name=name)]
     assert owner.name_for(vport) == "vnic200"
 
 

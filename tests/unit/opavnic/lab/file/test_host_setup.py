@@ -75,7 +75,7 @@ def test_route_is_written_as_ip_route_has_it_or_by_keys(text: str, shown: str) -
     [
         ("{number: 2, addresses: {blue: 10.9.2.3/24}}", 'addresses.blue: 10.9.2.3 is already that of host "h2"'),
         ("{addresses: {blu: 10.9.2.1/24}}", 'addresses.blu: host "h1" is in no virtual switch "blu" '
-         '(known: blue, lo; nearest: blue)'),
+         '(known: blue, red, lo; nearest: blue)'),
         ("{addresses: {blue: 10.9.2.1}}", "addresses.blue: '10.9.2.1' is not an address with its prefix length, "
          "such as 10.9.2.1/24"),
         ("{sysctls: {kernel.hostname: x}}", 'sysctls: "kernel.hostname" is not one of a network namespace: '
@@ -85,7 +85,8 @@ def test_route_is_written_as_ip_route_has_it_or_by_keys(text: str, shown: str) -
         ("{routes: 10.9.3.0/24}", "routes[0]: route to 10.9.3.0/24: via which gateway, or dev which virtual switch?"),
         ("{routes: [10.9.3.0/24 vie 10.9.2.2]}", 'routes[0]: "10.9.3.0/24 vie 10.9.2.2": unknown word "vie" '
          "(known: via, dev, metric; nearest: via)"),
-        ("{routes: [10.9.3.0/24 dev red]}", 'routes[0].dev: host "h1" is in no virtual switch "red" (known: blue)'),
+        ("{routes: [10.9.3.0/24 dev gold]}", 'routes[0].dev: host "h1" is in no virtual switch "gold" (known: blue, '
+         "red)"),
         ("{exec: [{a: b}]}", "exec[0]: {'a': 'b'} is not a command: a line for the shell, or a list of words"),
         ("{netns: host, exec: [true ls]}", "exec: only for hosts with a namespace or kernel of the lab's own: "
          "it would stay behind"),
