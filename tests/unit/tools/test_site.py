@@ -3,13 +3,32 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from tools.site_links import on_page_markdown
+
 ROOT = Path(__file__).parents[3]
+
+
+def _shown(markdown: str, path: str) -> str:
+    return on_page_markdown(markdown, page=SimpleNamespace(file=SimpleNamespace(src_path=path)))
+
+
+def test_links_within_the_site_stay_and_others_become_text() -> None:
+    assert _shown("[install](../install.md)", "reference/http.md") == "[install](../install.md)"
+    assert _shown("[a](../../README.md)", "reference/http.md") == "a (`README.md` in the repository)"
+    assert _shown("[a](../bench/x.md)", "bench.md") == "a (`bench/x.md` in the repository)"
+
+
+def test_bars_in_code_of_tables_have_no_backslash() -> None:
+    assert _shown("| `a \\| <b>` | x |", "cli.md") == "| <code>a &#124; &lt;b&gt;</code> | x |"
+    assert _shown("`a \\| b`", "cli.md") == "`a \\| b`"
 
 
 @pytest.mark.slow
@@ -25,6 +44,10 @@ def test_site_builds_without_a_warning(tmp_path: Path) -> None:
     assert (build.returncode, build.stderr) == (0, "")
     api = (tmp_path / "site" / "reference" / "api" / "index.html").read_text()
     assert "opavnic.scenario.scenario.Scenario" in api
+    assert '<a href="../../install/">' in (tmp_path / "site/reference/http/index.html").read_text()
     for page in (tmp_path / "site").rglob("*.html"):
         text = page.read_text()
+        assert "\\\\|" not in re.sub(r"<pre>.*?</pre>", "", text, flags=re.DOTALL), (
+            f"{page.name}: a backslash before a bar"
+        )
         assert 'src="http' not in text, f"{page.name} loads something from elsewhere"
