@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 from typing import Final
 
+from hfi_sim.management.sa.client import status_text
 from hfi_sim.subnet_manager.administration.question import gid_of
 from hfi_sim.wire.mad.header import Method
 from hfi_sim.wire.mad.message import Mad
@@ -63,5 +64,5 @@ def _ask(
         raise AgentError(f"{what}: the subnet administration does not answer")
     message = SaMessage.of(Mad.parse(response))
     if message.header.status:
-        raise AgentError(f"{what}: the subnet administration refuses: status {message.header.status:#06x}")
+        raise AgentError(f"{what}: the subnet administration refuses: {status_text(message.header.status)}")
     return message

@@ -23,6 +23,9 @@ from hfi_sim.wire.mad.pma_attributes import (
 )
 from hfi_sim.wire.packet import Trailer
 from hfi_sim.wire.reliable_header import RcHeader
+from hfi_sim.wire.sa.message import SaHeader
+from hfi_sim.wire.sa.record import SaRecord
+from hfi_sim.wire.sa.records_ib import IbMcMemberRecord, IbNodeRecord
 from tools.generate import ema
 from tools.generate.origins import module_file, origin
 from tools.generate.sections import Section, fill
@@ -48,9 +51,16 @@ class AttributeTable:
     header: Header
 
 
+@dataclass(frozen=True, slots=True)
+class RecordTable:
+    """A record of subnet administration, whose fields have a bit each in the component mask."""
+
+    kind: type[SaRecord]
+
+
 _TRAILER_START: Final = 8 - Trailer.SIZE
 
-Table = OffsetTable | AttributeTable | type[IntEnum]
+Table = OffsetTable | AttributeTable | RecordTable | type[IntEnum]
 
 PAGES: Final[Mapping[str, Mapping[str, Table]]] = {
     "docs/wire-16b.md": {
@@ -64,6 +74,9 @@ PAGES: Final[Mapping[str, Mapping[str, Table]]] = {
         "mad": OffsetTable(MadHeader.HEADER),
         "rmpp": OffsetTable(RmppHeader.HEADER, MadHeader.SIZE),
         "vendor": OffsetTable(VendorHeader.HEADER, MadHeader.SIZE + RmppHeader.SIZE),
+        "sa": OffsetTable(SaHeader.HEADER, MadHeader.SIZE + RmppHeader.SIZE),
+        "node-record": RecordTable(IbNodeRecord),
+        "mc-member-record": RecordTable(IbMcMemberRecord),
     },
     "docs/ema-attributes.md": {
         name.replace("_", "-"): AttributeTable(header) for name, header in ema.tables().items()
@@ -101,6 +114,17 @@ def attribute_table(header: Header) -> str:
     return "\n".join(rows) + "\n"
 
 
+def record_table(kind: type[SaRecord]) -> str:
+    """Return a table in Markdown: position in the record, width in bits, bit of the component mask, name, meaning."""
+    rows = ["| position | bits | mask | field | meaning |", "|---|---|---|---|---|"]
+    for place in kind.HEADER.places:
+        bit = f"0x{kind.mask(place.name):X}" if place.name in kind.COMPONENTS else ""
+        rows.append(
+            f"| {place.in_bytes(0)} | {place.width_bits} | {bit} | `{place.name}` | {place.meaning} |"
+        )
+    return "\n".join(rows) + "\n"
+
+
 def code_table(codes: type[IntEnum]) -> str:
     """Return code points in Markdown: value, name, meaning."""
     rows = ["| value | name | meaning |", "|---|---|---|"]
@@ -119,4 +143,6 @@ def _section(table: Table) -> Section:
         return Section(offset_table(table), origin(table.header))
     if isinstance(table, AttributeTable):
         return Section(attribute_table(table.header), origin(table.header))
+    if isinstance(table, RecordTable):
+        return Section(record_table(table.kind), origin(table.kind.HEADER))
     return Section(code_table(table), module_file(table.__module__))
