@@ -16,6 +16,16 @@ ABI: Final = "cp311"
 """The oldest Python whose stable ABI the native module uses: `abi3-py311` in native/Cargo.toml."""
 
 
+SOURCES: Final = (
+    "CHANGELOG.md",
+    "README.md",
+    "docs/index.md",
+    "examples/two-switches.yaml",
+    "ejfat/control/pb/loadbalancer_pb2.py",
+)
+"""Files of a source distribution, one of each kind that setuptools does not take by itself."""
+
+
 class DistError(Exception):
     """What was built is not as it has to be; or a program failed, and the message is what it said."""
 
@@ -101,6 +111,10 @@ def check(tools: Path, built: Built) -> str:
     )
     with zipfile.ZipFile(built.wheel) as wheel:
         native = [name for name in wheel.namelist() if name.endswith(".so")]
+    with tarfile.open(built.sdist) as sdist:
+        held = {name.partition("/")[2] for name in sdist.getnames()}
+    if missing := [name for name in SOURCES if name not in held]:
+        raise DistError(f"{built.sdist.name}: without {', '.join(missing)} (MANIFEST.in)")
     if native != ["opavnic/_native.abi3.so"]:
         raise DistError(f"{built.wheel.name}: native modules {native}; there is one, opavnic/_native.abi3.so")
     return said
