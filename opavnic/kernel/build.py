@@ -1,4 +1,4 @@
-"""Building user-mode Linux with opa_vnic from a kernel's source, and our module for it.
+"""Building user-mode Linux with Omni-Path's drivers from a kernel's source, and our module for it.
 
 The source is a directory of the user's, or a tar archive such as Debian's package linux-source installs. The directory
 is only read. Everything is built in a directory of its own beside the cache, which is removed at the end.
@@ -13,11 +13,24 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
 
 from opavnic.kernel.archive import archive
-from opavnic.kernel.cache import FIRST_FILES, KERNEL, SEEDED, SOURCE, KernelError, cache_directory, note
+from opavnic.kernel.cache import (
+    FIRST_FILES,
+    KERNEL,
+    MODULES,
+    SEEDED,
+    SOURCE,
+    SYMBOLS,
+    KernelError,
+    cache_directory,
+    check_name,
+    note,
+)
+from opavnic.kernel.drivers import DRIVERS, HFI1, OPA_VNIC, LinuxDriver
 
 Progress = Callable[[str], None]
 """Told what is being done now, in one line."""
@@ -36,51 +49,82 @@ TOOLS: Final = {
 """Programs that a build needs, and the packages of Debian that have them."""
 EACH: Final = 100
 """Compiled files between two lines of progress."""
-ABOUT: Final = 1000
+ABOUT: Final = 1100
 """Files that are compiled, more or less."""
 MODULE: Final = "opa_sim_hfi"
-MODULE_FILES: Final = (
-    "Kbuild",
-    "opa_sim_hfi.h",
-    "agent_file.c",
-    "device.c",
-    "mad.c",
-    "vnic.c",
-    "wire.c",
-)
 FIRST_PROGRAM: Final = ("init.c", "agent.c")
-_OPA_VNIC: Final = "CONFIG_INFINIBAND_OPA_VNIC=y"
+FOR_SYMBOLS: Final = "CONFIG_DEBUG_KERNEL=y\nCONFIG_DEBUG_INFO_DWARF_TOOLCHAIN_DEFAULT=y\n"
+_SETTING: Final = re.compile(r"(?:(CONFIG_\w+)=(\S.*)|# (CONFIG_\w+) is not set)")
 _VERSION: Final = re.compile(r"^(VERSION|PATCHLEVEL|SUBLEVEL) = (\d+)$", re.MULTILINE)
 _COMPILED: Final = re.compile(r"\s+(CC|LD|AR|HOSTCC)\b")
 _WRONG: Final = re.compile(r"error:|\*\*\*|undefined reference|[Nn]ot found")
 
 
-def build(source: Path | None, progress: Progress) -> Path:
-    """Build a kernel into the cache, in place of one of the same version; return its directory.
+@dataclass(frozen=True, slots=True)
+class BuildOrder:
+    """What is to be built."""
 
-    Args:    source: a directory or tar archive; None: that of an installed package linux-source.
+    source: Path | None = None
+    """A directory or tar archive; None: that of an installed package linux-source."""
+    name: str = ""
+    """What the kernel is called in the cache; empty: after its version."""
+    config: Path | None = None
+    """Lines CONFIG_X=y and "# CONFIG_X is not set" that hold beside ours, and before them."""
+    symbols: bool = False
+    """Whether files for a debugger are kept, too."""
+
+
+def build(order: BuildOrder, progress: Progress) -> Path:
+    """Build a kernel into the cache, in place of one of the same name; return its directory.
+
     Raises:  KernelError: no source, a program is missing, another build is under way, or the build failed.
     """
-    source = _packaged() if source is None else source
+    source = _packaged() if order.source is None else order.source
     if not source.exists():
         raise KernelError(f"{source}: no such directory or file")
+    if order.name:
+        check_name(order.name)
+    settings = _settings(order.config)
     _check_tools(packed=source.is_file())
     cache = cache_directory()
     cache.mkdir(parents=True, exist_ok=True)
     with _only_one(cache), _empty(cache / "build") as work:
         tree = _tree(source, work, progress)
         version = _version(tree)
-        log = cache / f"{version}.log"
-        with log.open("w") as written:
-            _build(tree, work, version, progress, written)
+        name = order.name or version
+        drivers = _drivers(tree, version, progress)
+        log = cache / f"{name}.log"
+        with log.open("w", buffering=1) as written:  # by lines: people follow it
+            _Build(tree, work, version, drivers, progress, written).make(settings, symbols=order.symbols)
         result = work / "result"
         result.mkdir()
-        _collect(work, result)
-        note(result, version, str(source.resolve()))
-        target = cache / version
+        _collect(work, result, drivers, symbols=order.symbols)
+        note(result, name, version, str(source.resolve()), [driver.name for driver in drivers])
+        target = cache / name
         shutil.rmtree(target, ignore_errors=True)
         result.rename(target)
     return target
+
+
+def _settings(path: Path | None) -> dict[str, str]:
+    """Return what a file sets, by the lines to write; "" is the value of what is not set.
+
+    Raises:  KernelError: it cannot be read, or a line of it says something else.
+    """
+    found: dict[str, str] = {}
+    try:
+        lines = [] if path is None else path.read_text().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise KernelError(f"{path}: not read: {getattr(error, 'strerror', None) or 'no text'}") from error
+    for number, line in enumerate(lines, start=1):
+        setting = _SETTING.fullmatch(line.strip())
+        if setting:
+            found[setting[1] or setting[3]] = "" if setting[2] == "n" else setting[2] or ""
+        elif line.strip() and not line.lstrip().startswith("#"):
+            raise KernelError(
+                f"{path}:{number}: {line.strip()!r} should be CONFIG_X=y or # CONFIG_X is not set"
+            )
+    return found
 
 
 def _packaged() -> Path:
@@ -140,9 +184,21 @@ def _tree(source: Path, work: Path, progress: Progress) -> Path:
             raise KernelError(f"{source}: not unpacked: {_last(done.stderr)}")
         inside = [path for path in unpacked.iterdir() if path.is_dir()]
         tree = inside[0] if len(inside) == 1 else unpacked
-    if not (tree / "drivers/infiniband/ulp/opa_vnic/Kconfig").is_file():
-        raise KernelError(f"{source}: no kernel source with drivers/infiniband/ulp/opa_vnic")
+    if not any((tree / driver.directory).is_dir() for driver in (OPA_VNIC, HFI1)):
+        raise KernelError(f"{source}: no kernel source with {OPA_VNIC.directory} or {HFI1.directory}")
     return tree
+
+
+def _drivers(tree: Path, version: str, progress: Progress) -> list[LinuxDriver]:
+    """Return those that a tree has; say which it has not. Without hfi1, nothing uses what stands on it."""
+    there = [driver for driver in DRIVERS if (tree / driver.directory).is_dir()]
+    if HFI1 not in there:
+        there = [OPA_VNIC]
+    for driver in (OPA_VNIC, HFI1):
+        if driver not in there:
+            until = f", which is in kernels up to Linux {driver.last}" if driver.last else ""
+            progress(f"Linux {version} has no {driver.name}{until}: built without it")
+    return there
 
 
 def _version(tree: Path) -> str:
@@ -152,29 +208,95 @@ def _version(tree: Path) -> str:
     return f"{numbers['VERSION']}.{numbers['PATCHLEVEL']}.{numbers['SUBLEVEL']}"
 
 
-def _build(tree: Path, work: Path, version: str, progress: Progress, log: IO[str]) -> None:
-    objects, module = work / "objects", work / "module"
-    objects.mkdir()
-    module.mkdir()
-    for name in MODULE_FILES:
-        shutil.copy(SOURCE / name, module)
-    make = ["make", "-C", str(tree), "ARCH=um", f"O={objects}"]
-    progress(f"configuring Linux {version}")
-    _run([*make, f"KCONFIG_ALLCONFIG={SOURCE / 'config'}", "allnoconfig"], log)
-    if _OPA_VNIC not in (objects / ".config").read_text():
-        raise KernelError(
-            f"{tree}: Linux {version} cannot have opa_vnic in user mode: {_OPA_VNIC} does not hold"
-        )
-    _run(["nice", *make, f"-j{os.cpu_count() or 1}"], log, _counted(f"Linux {version}", progress))
-    progress(f"building {MODULE}")
-    _run([*make, f"M={module}", "modules"], log)
-    first = [*(str(SOURCE / name) for name in FIRST_PROGRAM), "-o", str(work / "init")]
-    _run(["gcc", "-static", "-O2", "-Wall", *first], log)
-    seeded = ["-o", str(work / SEEDED), str(SOURCE / "seeded.c")]
-    _run(["gcc", "-shared", "-fPIC", "-O2", "-Wall", *seeded], log)
+class _Build:
+    """One build, in a directory of its own."""
+
+    def __init__(
+        self,
+        tree: Path,
+        work: Path,
+        version: str,
+        drivers: list[LinuxDriver],
+        progress: Progress,
+        log: IO[str],
+    ) -> None:
+        self._tree = tree
+        self._work = work
+        self._version = version
+        self._drivers = drivers
+        self._progress = progress
+        self._log = log
+        self._objects = work / "objects"
+        self._make = ["make", "-C", str(tree), "ARCH=um", f"O={self._objects}"]
+
+    def make(self, settings: dict[str, str], *, symbols: bool) -> None:
+        """Make all. Args:  settings: of the user, in place of ours."""
+        self._objects.mkdir()
+        self._configure(settings, symbols)
+        jobs = f"-j{os.cpu_count() or 1}"
+        self._run(["nice", *self._make, jobs], _counted(f"Linux {self._version}", ABOUT, self._progress))
+        copied = [driver for driver in self._drivers if driver.is_copied]
+        self._progress(f"building {', '.join([*self._ours(), *(driver.name for driver in copied)])}")
+        module = self._module(copied)
+        options = [f"{driver.option}=m" for driver in copied]
+        self._run(["nice", *self._make, f"M={module}", *options, jobs, "modules"])
+        first = [*(str(SOURCE / name) for name in FIRST_PROGRAM), "-o", str(self._work / "init")]
+        self._run(["gcc", "-static", "-O2", "-Wall", *first])
+        seeded = ["-o", str(self._work / SEEDED), str(SOURCE / "seeded.c")]
+        self._run(["gcc", "-shared", "-fPIC", "-O2", "-Wall", *seeded])
+
+    def _ours(self) -> list[str]:
+        return [MODULE] if OPA_VNIC in self._drivers else []
+
+    def _configure(self, settings: dict[str, str], symbols: bool) -> None:
+        """Configure it, and see whether all that was asked for holds."""
+        self._progress(f"configuring Linux {self._version}")
+        ours = (SOURCE / "config").read_text() + (FOR_SYMBOLS if symbols else "")
+        lines = [line for line in ours.splitlines() if line.partition("=")[0] not in settings]
+        lines += [f"{name}={value}" if value else f"# {name} is not set" for name, value in settings.items()]
+        wanted = self._work / "config"
+        wanted.write_text("\n".join(lines) + "\n")
+        self._run([*self._make, f"KCONFIG_ALLCONFIG={wanted}", "allnoconfig"])
+        holds = dict(_set_in((self._objects / ".config").read_text()))
+        for driver in self._drivers:
+            if not driver.is_copied and driver.option not in holds:
+                raise KernelError(
+                    f"{self._tree}: Linux {self._version} cannot have {driver.name} in user mode: "
+                    f"{driver.option} does not hold"
+                )
+        for name, value in settings.items():
+            if holds.get(name, "") != value:
+                is_now = f"it is {holds[name]}" if name in holds else "it is not set"
+                raise KernelError(
+                    f"{name}={value or 'n'} does not hold in Linux {self._version} for user mode: {is_now}; "
+                    "what it depends on is missing, or it has another name"
+                )
+
+    def _module(self, copied: list[LinuxDriver]) -> Path:
+        """Make the directory of what is built beside the tree: ours, and unchanged copies of drivers."""
+        module = self._work / "module"
+        module.mkdir()
+        shutil.copy(SOURCE / "Kbuild", module)
+        for name in self._ours():
+            shutil.copytree(SOURCE / name, module / name)
+        if copied:
+            shutil.copytree(SOURCE / "drivers", module / "drivers")
+        for driver in copied:
+            shutil.copytree(self._tree / driver.directory, module / "drivers" / driver.name)
+        return module
+
+    def _run(self, command: list[str], take: Callable[[str], None] = lambda _line: None) -> None:
+        _run(command, self._log, take)
 
 
-def _counted(what: str, progress: Progress) -> Callable[[str], None]:
+def _set_in(config: str) -> Iterator[tuple[str, str]]:
+    for line in config.splitlines():
+        setting = _SETTING.fullmatch(line)
+        if setting and setting[1]:
+            yield setting[1], setting[2]
+
+
+def _counted(what: str, about: int, progress: Progress) -> Callable[[str], None]:
     count = 0
 
     def take(line: str) -> None:
@@ -182,7 +304,7 @@ def _counted(what: str, progress: Progress) -> Callable[[str], None]:
         if _COMPILED.match(line):
             count += 1
             if count % EACH == 0:
-                progress(f"building {what}: {count} of about {ABOUT} files")
+                progress(f"building {what}: {count} of about {about} files")
 
     return take
 
@@ -213,13 +335,30 @@ def _run(command: list[str], log: IO[str], take: Callable[[str], None] = lambda 
         raise KernelError(f"{wrong or f'{command[0]} ended with {process.returncode}'}; see {log.name}")
 
 
-def _collect(work: Path, result: Path) -> None:
-    program = result / KERNEL
-    shutil.copy(work / "objects" / KERNEL, program)
-    subprocess.run(["strip", str(program)], check=False, stderr=subprocess.DEVNULL)
+def _collect(work: Path, result: Path, drivers: list[LinuxDriver], *, symbols: bool) -> None:
+    """Copy what is kept, without symbols; with `symbols`, also as it was built, for a debugger."""
+    objects, module = work / "objects", work / "module"
+    built = {KERNEL: objects / KERNEL}
+    (result / MODULES).mkdir()
+    for driver in drivers:
+        if driver.is_copied:
+            built[f"{MODULES}/{driver.name}.ko"] = module / "drivers" / driver.name / f"{driver.name}.ko"
+        elif driver.is_module:
+            built[f"{MODULES}/{driver.name}.ko"] = objects / driver.directory / f"{driver.name}.ko"
+    if OPA_VNIC in drivers:
+        built[f"{MODULES}/{MODULE}.ko"] = module / MODULE / f"{MODULE}.ko"
+    if symbols:
+        (result / SYMBOLS).mkdir()
+    for name, path in built.items():
+        shutil.copy(path, result / name)
+        how = "--strip-all" if name == KERNEL else "--strip-debug"
+        subprocess.run(["strip", how, str(result / name)], check=False, stderr=subprocess.DEVNULL)
+        if symbols:
+            shutil.copy(path, result / SYMBOLS / ("vmlinux" if name == KERNEL else path.name))
     shutil.copy(work / SEEDED, result)
-    name = f"{MODULE}.ko"
-    files = {"init": (work / "init").read_bytes(), name: (work / "module" / name).read_bytes()}
+    files = {"init": (work / "init").read_bytes()}
+    if OPA_VNIC in drivers:
+        files[f"{MODULE}.ko"] = (result / MODULES / f"{MODULE}.ko").read_bytes()
     (result / FIRST_FILES).write_bytes(archive(files, ("proc", "sys", "dev")))
 
 

@@ -33,7 +33,7 @@ SET_UP = """name: {lab}
 hosts:
   h1: {{}}
   k1:
-    kernel: opa_vnic
+    kernel: {{name: {kernel}}}
     addresses: {{lo: 10.77.0.1/32, blue: 10.9.2.40/24}}
     sysctls: {{net.ipv4.ip_forward: 1, net.ipv4.conf.blue.rp_filter: 2}}
     routes: [10.50.0.0/16 via 10.9.2.1]
@@ -57,7 +57,7 @@ class KernelLab:
     def __init__(self, opavnic: Program, tmp_path: Path, lab: str = LAB) -> None:
         self.name, self.file = f"k{os.getpid()}", tmp_path / "lab.yaml"
         self.opavnic = opavnic
-        self.file.write_text(lab.format(lab=self.name))
+        self.file.write_text(lab.format(lab=self.name, kernel=find_kernel().name))
         self.ok("up", self.file, "-d")
 
     def ok(self, *words: object) -> str:

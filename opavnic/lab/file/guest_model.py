@@ -20,6 +20,7 @@ from vema.em.desired.problems import Problem
 Engine = Literal["podman", "docker"]
 _CONTAINER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _NETNS: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@+-]*")
+_KERNEL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _OWNER: Final = re.compile(r"[A-Za-z_0-9][A-Za-z0-9_.-]*\$?")
 GUESTS_WITH_NAMESPACE: Final = ("pid", "container")
 """Keys of a host that name a guest with a network namespace."""
@@ -49,6 +50,12 @@ def _check_owner(name: str) -> str:
     return name
 
 
+def _check_kernel(name: str) -> str:
+    if name and not _KERNEL.fullmatch(name):
+        raise ValueError(f'"{name}" is not the name of a kernel, as `opavnic kernel list` lists it')
+    return name
+
+
 class VmTap(Section):
     """The TAP of a virtual machine."""
 
@@ -56,6 +63,15 @@ class VmTap(Section):
     """Options for the machine monitor: `-netdev tap,ifname=NAME,script=no,downscript=no`."""
     owner: Annotated[str, AfterValidator(_check_owner)] | None = None
     """The user who may open it, besides root."""
+
+
+class GuestKernel(Section):
+    """A kernel of its own, user-mode Linux as `opavnic kernel build` builds it."""
+
+    name: Annotated[str, AfterValidator(_check_kernel)] = ""
+    """As `opavnic kernel list` lists it; default: the newest of those named after their version."""
+    driver: Literal["opa_vnic"] = "opa_vnic"
+    """Which of Linux's own has the HFI's port."""
 
 
 class GuestKeys(Section):
@@ -76,8 +92,13 @@ class GuestKeys(Section):
         WithJsonSchema({"type": ["string", "object", "null"], "description": "NAME, or {name, owner}"}),
     ] = None
     """A virtual machine: this TAP, which the lab makes on this machine, leads to the VNIC."""
-    kernel: Literal["opa_vnic"] | None = None
-    """A kernel of its own, user-mode Linux as `opavnic kernel build` builds it: Linux's opa_vnic has the HFI's port."""
+    kernel: Annotated[
+        GuestKernel | None,
+        BeforeValidator(lambda value: {"driver": value} if isinstance(value, str) else value),
+        WithJsonSchema({"type": ["string", "object", "null"], "description": "opa_vnic, or {name}"}),
+    ] = None
+    """A kernel of its own, user-mode Linux as `opavnic kernel build` builds it: Linux's opa_vnic has the HFI's port.
+    {name: NAME} chooses one of several that are built."""
 
     @model_validator(mode="after")
     def _one_place(self) -> GuestKeys:

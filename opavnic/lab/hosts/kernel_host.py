@@ -175,7 +175,8 @@ class KernelDriver:
 
     def status(self) -> dict[str, object]:
         """Return what `opavnic status --json` says of the kernel."""
-        said: dict[str, object] = {"version": self._host.kernel.version, "pid": None}
+        kernel = self._host.kernel
+        said: dict[str, object] = {"name": kernel.name, "version": kernel.version, "pid": None}
         if self.run is not None:
             counters = self.run.port.counters
             said |= {"pid": self.run.process.pid, **asdict(counters)}

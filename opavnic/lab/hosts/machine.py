@@ -195,8 +195,10 @@ class LabHosts:
 
     def _make_kernel_host(self, name: str, interfaces: list[Interface], namespace: Path) -> KernelHost:
         """Let its process be in a network namespace of the lab: what is left there after a crash is the lab's."""
+        wanted = self._model.hosts[name].kernel
+        assert wanted is not None  # noqa: S101 - the caller has looked
         try:
-            kernel = find_kernel()
+            kernel = find_kernel(wanted.name)
         except KernelError as error:
             raise LabError(f"host {name}: {error}") from error
         (entry,) = (entry for entry in self._journal.namespaces if entry.host == name)

@@ -16,13 +16,18 @@ from opavnic.cli.main import main
 from opavnic.cli.program.kernel import app
 from opavnic.kernel import build, cache
 from opavnic.kernel.archive import archive
+from opavnic.kernel.drivers import DRIVERS, HFI1, OPA_VNIC
 
 MAKE = """#!/bin/sh
-for word; do case $word in O=*) objects=${word#O=};; M=*) module=${word#M=};; esac; done
+for word; do case $word in
+O=*) objects=${word#O=};; M=*) module=${word#M=};; KCONFIG_ALLCONFIG=*) config=${word#*=};; esac; done
 case "$*" in
-*allnoconfig*) echo CONFIG_INFINIBAND_OPA_VNIC=y > $objects/.config;;
-*modules*) echo module > $module/opa_sim_hfi.ko;;
-*) for n in $(seq 250); do echo "  CC      file$n.o"; done; echo kernel > $objects/linux;;
+*allnoconfig*) grep -v UNKNOWN $config > $objects/.config;;
+*modules*) cd $module; for d in opa_sim_hfi drivers/rdmavt drivers/hfi1; do
+    [ ! -d $d ] || { cat $d/Kbuild $d/Makefile 2>/dev/null; echo module; } > $d/${d##*/}.ko; done;;
+*) for n in $(seq 250); do echo "  CC      file$n.o"; done; echo kernel > $objects/linux
+    for m in core/ib_uverbs ulp/ipoib/ib_ipoib; do
+        mkdir -p $objects/drivers/infiniband/${m%/*}; echo module > $objects/drivers/infiniband/$m.ko; done;;
 esac
 """
 GCC = """#!/bin/sh
@@ -41,14 +46,14 @@ class Ground:
             self.tool(name, "#!/bin/sh\n")
         self.tool("make", MAKE)
         self.tool("gcc", GCC)
-        for name in ("sh", "seq", "nice", "tar", "xz", "gzip"):
+        for name in ("sh", "seq", "nice", "tar", "xz", "gzip", "cat", "grep", "mkdir"):
             (self.bin / name).symlink_to(shutil.which(name) or "/bin/false")
         monkeypatch.setenv("PATH", str(self.bin))
         monkeypatch.setenv("XDG_CACHE_HOME", str(self.cache))
         monkeypatch.setattr(build, "PACKAGED", tmp_path / "usr-src")
-        driver = self.tree / "drivers" / "infiniband" / "ulp" / "opa_vnic"
-        driver.mkdir(parents=True)
-        (driver / "Kconfig").write_text("config INFINIBAND_OPA_VNIC\n")
+        for driver in DRIVERS:
+            (self.tree / driver.directory).mkdir(parents=True)
+            (self.tree / driver.directory / "Makefile").write_text(f"# Linux's {driver.name}\n")
         (self.tree / "Makefile").write_text(MAKEFILE)
 
     def tool(self, name: str, script: str) -> None:
@@ -81,7 +86,7 @@ def test_a_build_says_how_far_it_is_and_leaves_the_kernel_alone_in_the_cache(gro
     done = ground.run("build", "--source", str(ground.tree))
     assert done.exit_code == 0, done.output
     assert "configuring Linux 6.1.192" in done.stderr
-    assert "building Linux 6.1.192: 200 of about 1000 files" in done.stderr
+    assert "building Linux 6.1.192: 200 of about 1100 files" in done.stderr
     assert ground.kept == ["6.1.192", "6.1.192.log", "lock"]
     assert sorted(ground.tree.rglob("*")) == before, "the user's tree is only read"
     (kernel,) = json.loads(ground.run("list", "--json").stdout)
@@ -90,6 +95,88 @@ def test_a_build_says_how_far_it_is_and_leaves_the_kernel_alone_in_the_cache(gro
     files = gzip.decompress(cache.find_kernel().first_files.read_bytes())
     assert b"init\n" in files
     assert b"module\n" in files
+    modules = cache.find_kernel().directory / "modules"
+    assert sorted(path.name for path in modules.iterdir()) == [
+        "hfi1.ko",
+        "ib_ipoib.ko",
+        "ib_uverbs.ko",
+        "opa_sim_hfi.ko",
+        "rdmavt.ko",
+    ]
+    assert (modules / "hfi1.ko").read_text().startswith("# Linux's hfi1\n"), "built from a copy of its files"
+    assert "unmodified: opa_vnic, ib_uverbs, rdmavt, hfi1, ib_ipoib" in done.stderr
+    assert "drivers/user_mode.h (two names of x86" in done.stderr
+
+
+def test_kernels_of_different_names_are_kept_side_by_side(
+    ground: Ground, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ground.run("build", "--source", str(ground.tree)).exit_code == 0
+    (ground.tree / HFI1.directory / "Makefile").write_text("# patched\n")
+    assert ground.run("build", "--source", str(ground.tree), "--name", "patched").exit_code == 0
+    assert ground.kept == ["6.1.192", "6.1.192.log", "lock", "patched", "patched.log"]
+    patched = cache.find_kernel("patched")
+    assert (patched.name, patched.version) == ("patched", "6.1.192")
+    assert (patched.directory / "modules" / "hfi1.ko").read_text().startswith("# patched\n")
+    assert cache.find_kernel().name == "6.1.192", "which has no name of its own"
+    with pytest.raises(
+        cache.KernelError, match=r"kasan is not built, but 6\.1\.192, patched; .* --name kasan"
+    ):
+        cache.find_kernel("kasan")
+    for name in ("lock", "build", "a/b", "..", "x.log"):
+        assert f'"{name}" is no name' in refusal(capsys, "--source", str(ground.tree), "--name", name)
+
+
+def test_settings_of_the_user_hold_or_are_refused(ground: Ground, capsys: pytest.CaptureFixture[str]) -> None:
+    config = ground.tree.parent / "my.config"
+    config.write_text("# for a debugger\nCONFIG_KASAN=y\n\n# CONFIG_IPV6 is not set\nCONFIG_PACKET=n\n")
+    seen = ground.tree.parent / "seen"
+    ground.tool(
+        "make", MAKE.replace("grep -v UNKNOWN $config", f"cat $config > {seen}; grep -v UNKNOWN $config")
+    )
+    done = ground.run("build", "--source", str(ground.tree), "--config", str(config), "--name", "kasan")
+    assert done.exit_code == 0, done.output
+    settings = seen.read_text().splitlines()
+    assert {"CONFIG_KASAN=y", "# CONFIG_IPV6 is not set", "# CONFIG_PACKET is not set"} <= set(settings)
+    assert not {"CONFIG_IPV6=y", "CONFIG_PACKET=y"} & set(settings), "the user's go before ours"
+    config.write_text("CONFIG_UNKNOWN_OPTION=y\n")
+    said = refusal(capsys, "--source", str(ground.tree), "--config", str(config))
+    assert "CONFIG_UNKNOWN_OPTION=y does not hold in Linux 6.1.192 for user mode: it is not set" in said
+    config.write_text("KASAN=y\n")
+    assert f"{config}:1: 'KASAN=y' should be CONFIG_X=y" in refusal(
+        capsys, "--source", str(ground.tree), "--config", str(config)
+    )
+    assert "no such file" in refusal(capsys, "--source", str(ground.tree), "--config", "/none").lower()
+
+
+def test_files_for_a_debugger_are_kept_on_request(ground: Ground) -> None:
+    ground.tool("strip", '#!/bin/sh\necho stripped > "$2"\n')
+    assert ground.run("build", "--source", str(ground.tree), "--symbols").exit_code == 0
+    directory = cache.find_kernel().directory
+    assert (directory / "linux").read_text() == "stripped\n"
+    assert (directory / "symbols" / "vmlinux").read_text() == "kernel\n"
+    assert "module\n" in (directory / "symbols" / "hfi1.ko").read_text()
+
+
+def test_a_tree_of_later_kernels_has_no_opa_vnic_but_hfi1(ground: Ground) -> None:
+    shutil.rmtree(ground.tree / OPA_VNIC.directory)
+    (ground.tree / "Makefile").write_text(MAKEFILE.replace("= 6", "= 7"))
+    done = ground.run("build", "--source", str(ground.tree))
+    assert done.exit_code == 0, done.output
+    assert "Linux 7.1.192 has no opa_vnic, which is in kernels up to Linux 7.0" in done.stderr
+    assert cache.find_kernel(driver=HFI1).drivers == ("ib_uverbs", "rdmavt", "hfi1", "ib_ipoib")
+    assert b"opa_sim_hfi" not in gzip.decompress(cache.find_kernel(driver=HFI1).first_files.read_bytes())
+    with pytest.raises(
+        cache.KernelError, match=r"7\.1\.192 has no opa_vnic, which is in kernels up to Linux 7\.0"
+    ):
+        cache.find_kernel()
+
+
+def test_the_log_of_a_build_can_be_followed(ground: Ground) -> None:
+    log = ground.cache / "opavnic" / "kernel" / "6.1.192.log"
+    wait = f"n=0; until grep -q file250 {log}; do n=$((n+1)); [ $n -lt 5000 ] || exit 3; done; echo kernel >"
+    ground.tool("make", MAKE.replace("echo kernel >", wait))
+    assert ground.run("build", "--source", str(ground.tree)).exit_code == 0
 
 
 def test_an_archive_of_a_package_is_found_and_unpacked(ground: Ground) -> None:
@@ -126,7 +213,7 @@ def test_a_source_that_is_missing_is_said_before_missing_programs(
     assert refusal(capsys, "--source", str(source)).endswith(f"{source}: no such directory or file")
 
 
-@pytest.mark.parametrize("what", ["file", "empty", "no opa_vnic", "no version"])
+@pytest.mark.parametrize("what", ["file", "empty", "no driver", "no version"])
 def test_what_is_no_kernel_source_is_refused_by_name(
     ground: Ground, capsys: pytest.CaptureFixture[str], what: str
 ) -> None:
@@ -135,7 +222,7 @@ def test_what_is_no_kernel_source_is_refused_by_name(
         source.write_text("no archive")
     elif what == "empty":
         source.mkdir()
-    elif what == "no opa_vnic":
+    elif what == "no driver":
         shutil.copytree(ground.tree, source)
         shutil.rmtree(source / "drivers")
     elif what == "no version":
@@ -161,7 +248,7 @@ def test_a_build_that_fails_says_the_first_error_and_leaves_the_kernel_that_was_
 def test_a_kernel_without_the_driver_in_user_mode_is_refused(
     ground: Ground, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ground.tool("make", MAKE.replace("echo CONFIG_INFINIBAND_OPA_VNIC=y", "echo"))
+    ground.tool("make", MAKE.replace("UNKNOWN", "OPA_VNIC"))
     assert "cannot have opa_vnic in user mode" in refusal(capsys, "--source", str(ground.tree))
 
 

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from opavnic.cli.program.conformance import app
 from opavnic.conformance.mad_probes import mad_probes
 from opavnic.kernel.cache import KernelError, find_kernel
+from opavnic.kernel.drivers import DRIVERS
 from opavnic.kernel.process import KernelProcess
 from processes import child
 
@@ -41,6 +42,28 @@ def test_recorded_encapsulations_hold_for_the_living_driver() -> None:
     done = CliRunner().invoke(app, ["encap", "--kernel", str(VECTORS.with_name("encap-1.jsonl.gz"))])
     assert done.exit_code == 0, done.output
     assert done.stdout.startswith("PASS 1812/1812 ")
+
+
+LOAD = """import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+for path in sys.argv[1:]:
+    with open(path, "rb") as module:
+        if libc.syscall(313, module.fileno(), b"", 0):  # finit_module
+            sys.exit(f"{path}: {os.strerror(ctypes.get_errno())}")
+print(open("/proc/modules").read())
+"""
+
+
+def test_the_other_drivers_load_into_a_kernel_and_find_no_device() -> None:
+    kernel = find_kernel()
+    modules = [kernel.directory / "modules" / f"{driver.name}.ko" for driver in DRIVERS if driver.is_module]
+    with KernelProcess(kernel, "k1") as process:
+        process.await_ready()
+        command = [sys.executable, "-ISc", LOAD, *map(str, modules)]
+        done = process.run(command, timeout_s=30.0, take=lambda _frame: None)
+    assert done.returncode == 0, done.stderr.decode()
+    loaded = {line.split()[0] for line in done.stdout.decode().splitlines() if line}
+    assert loaded == {"opa_sim_hfi", "rdmavt", "hfi1", "ib_uverbs", "ib_ipoib"}
 
 
 def _alive(group: int) -> list[str]:

@@ -429,3 +429,16 @@ def test_more_static_neighbours_than_memory_should_hold_are_refused() -> None:
     assert problem.endswith(
         "vesws[0]: 1438800 static neighbours are more than 1048576: leave them to the kernel, and raise its limits"
     )
+
+
+def test_a_host_chooses_its_kernel_by_name() -> None:
+    text = "name: k\nhosts: {h1: {}, k1: {kernel: KERNEL}}\nvesws: [{id: 2, name: net, members: all}]\n"
+    chosen = parse_lab(text.replace("KERNEL", "{name: patched}"), "lab.yaml").hosts["k1"].kernel
+    newest = parse_lab(text.replace("KERNEL", "opa_vnic"), "lab.yaml").hosts["k1"].kernel
+    assert chosen is not None
+    assert newest is not None
+    assert (chosen.name, newest.name, chosen.driver) == ("patched", "", newest.driver)
+    (problem,) = problems(text.replace("KERNEL", "{name: ../x}"))
+    assert '"../x" is not the name of a kernel' in problem
+    (problem,) = problems(text.replace("KERNEL", "patched"))
+    assert "opa_vnic" in problem
