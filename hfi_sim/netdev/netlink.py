@@ -50,6 +50,7 @@ NLM_F_REQUEST: Final = 0x1
 NLM_F_ACK: Final = 0x4
 NLM_F_DUMP: Final = 0x300
 NLM_F_CREATE_EXCL: Final = 0x600
+NLM_F_CREATE_REPLACE: Final = 0x500
 AF_BRIDGE: Final = 7
 NTF_SELF: Final = 0x02
 NDA_LLADDR: Final = 2
@@ -438,8 +439,16 @@ class LinkClient:
 
     def routes_by_hand(self) -> list[str]:
         """Return the destinations of routes that neither the kernel nor a routing daemon has made."""
-        answers = self._ask_of_routes(RTM_GETROUTE, NLM_F_DUMP, {}, "list the routes")
+        answers = self.all_routes()
         return [text for kind, data in answers if kind == RTM_NEWROUTE and (text := _route_by_hand(data))]
+
+    def all_routes(self) -> list[tuple[int, bytes]]:
+        """Return the messages of all routes: a dump of no family in particular leaves out those of IPv6."""
+        return [
+            answer
+            for family in (socket.AF_INET, socket.AF_INET6)
+            for answer in self._ask_of_routes(RTM_GETROUTE, NLM_F_DUMP, {"family": family}, "list the routes")
+        ]
 
     def tentative_addresses(self) -> set[int]:
         """Return the indices of the interfaces with an IPv6 address that the kernel may still find to be a duplicate.

@@ -13,7 +13,7 @@ from opavnic.world.em_node import EM_NODE
 
 _FOLLOWED: Final = ("hosts", "vesws", "fabric", "faults", "em")
 """Sections of which at least a part may change while a lab runs."""
-_SET_UP_ANEW: Final = ("addresses", "sysctls", "routes")
+_SET_UP_ANEW: Final = ("addresses", "sysctls", "routes", "exec")
 """Keys of a host that is set up anew where they change."""
 
 _FROM_THE_START: Final = ("link_local", "neighbours")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import Callable, Collection, Iterable, Mapping
-from pathlib import Path
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -28,7 +27,6 @@ from opavnic.lab.file.model import CrossError, LabModel
 from opavnic.lab.file.parts import lab_model
 from opavnic.lab.file.topology import lab_topology
 from opavnic.lab.hosts.kernel_host import KernelHost
-from opavnic.lab.hosts.setup import finish, follow_setup
 from opavnic.lab.hosts.vnics import vnics_of
 from opavnic.lab.run.lab import Lab
 from opavnic.lab.run.pinned import with_vports
@@ -120,10 +118,15 @@ class LivingLab:
 
     async def follow(self, wanted: LabModel, *, dry_run: bool = False) -> list[str]:
         """Do what differs between a whole lab file and the running lab. Returns and raises as `add_host`."""
-        return await self.change(lambda data, topology: self._to_follow(wanted, data, topology), dry_run)
+        return await self.change(
+            lambda data, topology: self._to_follow(wanted, data, topology), dry_run, ends_drift=True
+        )
 
-    async def change(self, edit: Edit, dry_run: bool = False) -> list[str]:
-        """Do what differs once the data of the running lab are edited. Returns and raises as `add_host`."""
+    async def change(self, edit: Edit, dry_run: bool = False, *, ends_drift: bool = False) -> list[str]:
+        """Do what differs once the data of the running lab are edited. Returns and raises as `add_host`.
+
+        Args:  ends_drift: make hosts, too, what the file says: see `HostReconciler`.
+        """
         job = current_job()
         if self._one_at_a_time.locked():
             job.doing("waits for another change")
@@ -137,7 +140,16 @@ class LivingLab:
             if not dry_run and said:
                 job.begin()
                 await self._change(steps)
-            return said
+            return said + (await self._end_drift(after, dry_run) if ends_drift else [])
+
+    async def _end_drift(self, model: LabModel, dry_run: bool) -> list[str]:
+        """Make hosts what the file says; return what they were not, a line each."""
+        reconciler = self._lab.reconciler
+        drift = await reconciler.drift(model.hosts)
+        if drift and not dry_run:
+            current_job().begin()
+            await reconciler.end_drift(model.hosts)
+        return drift
 
     async def _change(self, steps: LabDifference) -> None:
         """Do what differs. A host that cannot be added does not stay. Raises as `add_host`."""
@@ -241,6 +253,7 @@ class LivingLab:
             lab.model = after
             let_manage(world, after, _with_other_rights(steps))
             self._set_faults(steps)
+            lab.machine.follow(after)
             await self._let_join(steps)
             await self._set_up(steps)
         except HfiSimError as error:
@@ -320,6 +333,8 @@ class LivingLab:
         await lab.boot_kernels(steps.hosts_new)
         if steps.hosts_gone:
             world.refresh()
+            for name in steps.hosts_gone:
+                lab.reconciler.forget(name)
             if lab.kernels is not None:
                 await lab.kernels.end(steps.hosts_gone)
             await lab.machine.remove(after, steps.hosts_gone)
@@ -332,10 +347,6 @@ class LivingLab:
         core = None if lab.manager is None else lab.manager.em.core
         if core is None or lab.world.managed_by != "builtin":
             return
-        for name, host in lab.hosts.items():
-            its = [(vesw, port.name) for vesw, port in after.vnics[name]]
-            if [(item.vesw, item.port) for item in host.interfaces] != its:
-                lab.machine.follow(after, name)
         wanted = em_config(after)
         config = core.config.model_copy(update={"vesws": wanted.vesws, "mac": wanted.mac})
         if config != core.config:
@@ -388,14 +399,12 @@ class LivingLab:
         if lab.netdev != "tap":
             return
         for name in steps.hosts_set_up:
-            host, wanted = lab.hosts[name], steps.after.hosts[name]
+            host = lab.hosts[name]
             if isinstance(host, KernelHost):
-                host.setup = wanted
-            await follow_setup(host, steps.before.hosts[name], wanted)
-        setups = {name: it for name in steps.hosts_new if (it := steps.after.hosts[name]).changes_its_kernel}
-        if setups:
-            socket: Path | None = lab.directory.device_socket if lab.files is not None else None
-            await finish({name: lab.hosts[name] for name in setups}, setups, socket)
+                host.setup = steps.after.hosts[name]
+        before, after = steps.before.vnics, steps.after.vnics
+        moved = [name for name in after if name in before and before[name] != after[name]]
+        await lab.reconciler.set_up(dict.fromkeys([*steps.hosts_set_up, *moved, *steps.hosts_new]))
 
 
 def _only(topology: Topology, switches: Collection[str], hosts: Collection[str]) -> Topology:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,7 @@ from opavnic.kernel.netdev import KernelInterfaces, KernelLinks, KernelNetdev, K
 from opavnic.kernel.process import KernelProcess
 from opavnic.kernel.running import KernelRun
 from opavnic.lab.file.host_setup import HostSetup
-from opavnic.world.host_backends.backend import HostBackend, Interface, SetUp
+from opavnic.world.host_backends.backend import HostBackend, Interface, SetUp, lacking
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.types import VportNum
 
@@ -72,6 +72,9 @@ class KernelHost(HostBackend):
     ) -> None:
         assert isinstance(netdev, KernelNetdev)  # noqa: S101 - `_make` makes no other
         netdev.replace_addresses(before, addresses)
+
+    def _lacking(self, netdev: Netdev, addresses: Iterable[IpInterface]) -> Iterator[IpInterface]:
+        return lacking(netdev, addresses)
 
     def _bring_up(self, netdev: Netdev, mtu: int) -> None:
         assert isinstance(netdev, KernelNetdev)  # noqa: S101 - `_make` makes no other

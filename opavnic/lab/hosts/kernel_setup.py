@@ -1,6 +1,7 @@
-"""Changes the kernel of a host as the lab file says: sysctls, addresses of the loopback, routes.
+"""Holds the kernel of a host against what the lab file says: sysctls, addresses of the loopback, routes.
 
-In a host that is a kernel of its own, this module does it there: `python -m opavnic.lab.hosts.kernel_setup`.
+What is missing is made, what the lab has made and the file no longer says is taken away, and what others have added
+stays. In a host that is a kernel of its own, this module does it there: `python -m opavnic.lab.hosts.kernel_setup`.
 """
 
 from __future__ import annotations
@@ -9,14 +10,14 @@ import contextlib
 import errno
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
 from hfi_sim.base.errors import NetdevError
 from hfi_sim.netdev.namespace import run_in_namespace
 from hfi_sim.netdev.netlink import LinkClient
-from hfi_sim.netdev.routes import RouteClient
+from hfi_sim.netdev.routes import KernelRoute, RouteClient
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.host_setup import LOOPBACK, HostRoute, HostSetup
 from opavnic.lab.hosts.programs import run_program
@@ -25,58 +26,106 @@ from opavnic.world.host_backends.backend import HostBackend
 _LOOPBACK_INDEX: Final = 1
 _SYSCTLS: Final = Path("/proc/sys")
 _PATIENCE_S: Final = 60.0
-_CHANGED: Final = {"addresses", "sysctls", "routes"}
+_COMPARED: Final = {"addresses", "sysctls", "routes"}
 
 
-def change_kernel(
-    namespace: Path | None, names: Mapping[str, str], before: HostSetup, after: HostSetup, *, has_vnics: bool
-) -> None:
-    """Change what differs in the setup of a network namespace; None: that of this thread.
+def reconcile_kernel(namespace: Path | None, made: HostSetup, wanted: HostSetup) -> list[str]:
+    """Make the kernel of a network namespace what a setup says; None: that of this thread. Return what it refuses.
 
-    Args:    names: of its interfaces, by what its VNICs are called in the lab. has_vnics: they are there, and with them
-             all sysctls that will; else routes wait.
-    Raises:  LabError: the kernel refuses.
+    Args:  made: what the lab has made there before. Routes name interfaces.
     """
-    try:
-        wanted = dict(after.sysctls.items() - before.sysctls.items())
-        run_in_namespace(namespace, lambda: set_sysctls(wanted, are_all_there=has_vnics))
-    except LabError as error:
-        raise LabError(f"sysctls: {error}") from error
-    _change_loopback(namespace, before, after)
-    if has_vnics and (before.routes or after.routes):
-        _change_routes(namespace, names, before.routes, after.routes)
+    trouble = run_in_namespace(namespace, lambda: list(_set_sysctls(made, wanted)))
+    trouble += _reconcile_loopback(namespace, made, wanted)
+    if made.routes or wanted.routes:
+        trouble += _reconcile_routes(namespace, made, wanted)
+    return trouble
 
 
-async def change_kernel_of(
-    host: HostBackend, names: Mapping[str, str], before: HostSetup, after: HostSetup, *, has_vnics: bool
-) -> None:
-    """Do the same by a program in a host that is a kernel of its own. Raises LabError."""
-    told = [
-        dict(names),
-        *(setup.model_dump(mode="json", include=_CHANGED) for setup in (before, after)),
-        has_vnics,
-    ]
+def missing_in_kernel(namespace: Path | None, wanted: HostSetup) -> list[str]:
+    """Return what a setup says and is not so, a line each. Raises NetdevError."""
+    found = list(run_in_namespace(namespace, lambda: list(_missing_sysctls(wanted.sysctls))))
+    if addresses := wanted.addresses.get(LOOPBACK):
+        with contextlib.closing(LinkClient(namespace)) as links:
+            has = links.ip_addresses().get(_LOOPBACK_INDEX, ())
+        found += [f"address {address} of lo is missing" for address in addresses if address not in has]
+    if wanted.routes:
+        with contextlib.closing(RouteClient(namespace)) as client:
+            there = client.routes()
+            found += [
+                f"route {route} is missing" for route in wanted.routes if not _is_there(route, client, there)
+            ]
+    return found
+
+
+async def reconcile_kernel_of(host: HostBackend, made: HostSetup, wanted: HostSetup) -> list[str]:
+    """Do the same as `reconcile_kernel` by a program in a host that is a kernel of its own. Raises LabError."""
+    return await _ask_kernel(host, [_plain(made), _plain(wanted)])
+
+
+async def missing_in_kernel_of(host: HostBackend, wanted: HostSetup) -> list[str]:
+    """Do the same as `missing_in_kernel` by a program in a host that is a kernel of its own. Raises LabError."""
+    return await _ask_kernel(host, [None, _plain(wanted)])
+
+
+def _plain(setup: HostSetup) -> object:
+    return setup.model_dump(mode="json", include=_COMPARED)
+
+
+async def _ask_kernel(host: HostBackend, told: list[object]) -> list[str]:
     program = [sys.executable, "-P", "-m", __name__, json.dumps(told)]
     done = await run_program(host, program, _PATIENCE_S)
     if done.returncode:
         raise LabError(done.stderr.strip().rpartition("\n")[2] or f"not set up: exit code {done.returncode}")
+    return [str(line) for line in json.loads(done.stdout)]
 
 
-def set_sysctls(values: Mapping[str, str], *, are_all_there: bool) -> None:
-    """Set sysctls of the network namespace that this thread is in.
+# --- sysctls -------------------------------------------------------------------------------------------------
 
-    Args:    are_all_there: its interfaces exist, and with them all sysctls that will.
-    Raises:  LabError: there is no such sysctl, or the kernel refuses a value.
+
+def set_sysctls(values: Mapping[str, str]) -> None:
+    """Set sysctls of the network namespace that this thread is in; those that do not exist yet are left out.
+
+    Raises:  LabError: the kernel refuses a value.
     """
-    for key, value in values.items():
+    for line in _set_sysctls(HostSetup(), HostSetup(sysctls=dict(values))):
+        if not line.startswith("sysctls: there is no"):
+            raise LabError(line)
+
+
+def _set_sysctls(made: HostSetup, wanted: HostSetup) -> Iterator[str]:
+    for key, value in wanted.sysctls.items():
         try:
+            if made.sysctls.get(key) == value and _read(key) in (None, _normal(value)):
+                continue
             with (_SYSCTLS / _path_of(key)).open("r+", encoding="ascii") as file:
                 file.write(value)
-        except FileNotFoundError as error:
-            if are_all_there:
-                raise LabError(f"there is no {key}") from error
+        except FileNotFoundError:
+            yield f"sysctls: there is no {key}"
         except (OSError, ValueError) as error:
-            raise LabError(f"{key}={value}: {getattr(error, 'strerror', None) or error}") from error
+            yield f"sysctls: {key}={value}: {getattr(error, 'strerror', None) or error}"
+
+
+def _missing_sysctls(values: Mapping[str, str]) -> Iterator[str]:
+    for key, value in values.items():
+        try:
+            if (now := _read(key)) not in (None, _normal(value)):
+                yield f"sysctl {key} is {now}, not {value}"
+        except FileNotFoundError:
+            yield f"sysctl {key} is missing"
+
+
+def _read(key: str) -> str | None:
+    """Return the value of a sysctl; None: it cannot be read. Raises FileNotFoundError."""
+    try:
+        return _normal((_SYSCTLS / _path_of(key)).read_text(encoding="ascii"))
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError):
+        return None
+
+
+def _normal(value: str) -> str:
+    return " ".join(value.split())
 
 
 def _path_of(key: str) -> str:
@@ -87,64 +136,81 @@ def _path_of(key: str) -> str:
     return key.translate(str.maketrans("./", "/."))
 
 
-def _change_loopback(namespace: Path | None, before: HostSetup, after: HostSetup) -> None:
-    old, new = before.addresses.get(LOOPBACK, ()), after.addresses.get(LOOPBACK, ())
-    gone, added = ([one for one in has if one not in other] for has, other in ((old, new), (new, old)))
-    if not gone and not added:
+# --- addresses and routes ------------------------------------------------------------------------------------
+
+
+def _reconcile_loopback(namespace: Path | None, made: HostSetup, wanted: HostSetup) -> Iterator[str]:
+    old, new = made.addresses.get(LOOPBACK, ()), wanted.addresses.get(LOOPBACK, ())
+    if not old and not new:
         return
     with contextlib.closing(LinkClient(namespace)) as links:
-        for address in gone:
+        has = links.ip_addresses().get(_LOOPBACK_INDEX, ())
+        for address in (one for one in old if one not in new and one in has):
             with contextlib.suppress(NetdevError):  # the host has taken it away itself
                 links.remove_ip(_LOOPBACK_INDEX, address)
-        for address in added:
+        for address in (one for one in new if one not in has):
             try:
                 links.add_ip(_LOOPBACK_INDEX, address)
             except NetdevError as error:
                 if error.errno != errno.EEXIST:
-                    raise LabError(f"addresses: lo: {error}") from error
+                    yield f"addresses: lo: {error}"
 
 
-def _change_routes(
-    namespace: Path | None, names: Mapping[str, str], before: Sequence[HostRoute], after: Sequence[HostRoute]
-) -> None:
+def _reconcile_routes(namespace: Path | None, made: HostSetup, wanted: HostSetup) -> Iterator[str]:
     with contextlib.closing(RouteClient(namespace)) as client:
-
-        def index_of(route: HostRoute) -> int:
-            if route.dev is None:
-                return 0
-            name = names.get(route.dev, route.dev)
-            link = client.find(name)
-            if link is None:
-                raise NetdevError(f"there is no interface {name}", errno.ENODEV)
-            return link.ifindex
-
-        for route in before:
-            if route not in after:
-                with contextlib.suppress(NetdevError):  # it went with its interface
-                    client.remove_route(route.destination, route.via, index_of(route), route.metric)
-        for route in after:
-            if route in before:
+        for route in (one for one in made.routes if one not in wanted.routes):
+            with contextlib.suppress(NetdevError):  # it went with its interface
+                client.remove_route(route.destination, route.via, _index_of(route, client), route.metric)
+        there = client.routes()
+        for route in wanted.routes:
+            if _is_there(route, client, there):
                 continue
             try:
-                client.add_route(route.destination, route.via, index_of(route), route.metric)
+                _set_route(route, client)
             except NetdevError as error:
-                raise LabError(f"routes: {route}: {error}") from error
+                yield f"routes: {route}: {error}"
+
+
+def _set_route(route: HostRoute, client: RouteClient) -> None:
+    """Add a route, in place of one that somebody else has made for the same destination."""
+    told = route.destination, route.via, _index_of(route, client), route.metric
+    try:
+        client.add_route(*told)
+    except NetdevError as error:
+        if error.errno != errno.EEXIST:
+            raise
+        client.replace_route(*told)
+
+
+def _is_there(route: HostRoute, client: RouteClient, there: list[KernelRoute]) -> bool:
+    try:
+        ifindex = _index_of(route, client)
+    except NetdevError:
+        return False
+    return any(known.is_made_by(route.destination, route.via, ifindex, route.metric) for known in there)
+
+
+def _index_of(route: HostRoute, client: RouteClient) -> int:
+    if route.dev is None:
+        return 0
+    link = client.find(route.dev)
+    if link is None:
+        raise NetdevError(f"there is no interface {route.dev}", errno.ENODEV)
+    return link.ifindex
 
 
 def main() -> int:
-    """Change the kernel that this program runs in: interface names, setup before and after, whether VNICs are there."""
-    names, before, after, has_vnics = json.loads(sys.argv[1])
+    """Reconcile the kernel that this program runs in, or say what is missing: setup made, or null, and wanted."""
+    made, wanted = (
+        None if told is None else HostSetup.model_validate(told) for told in json.loads(sys.argv[1])
+    )
+    assert wanted is not None  # noqa: S101 - `_ask_kernel` has written it
     try:
-        change_kernel(
-            None,
-            names,
-            HostSetup.model_validate(before),
-            HostSetup.model_validate(after),
-            has_vnics=has_vnics,
-        )
-    except LabError as error:
+        said = missing_in_kernel(None, wanted) if made is None else reconcile_kernel(None, made, wanted)
+    except NetdevError as error:
         sys.stderr.write(f"{error}\n")
         return 1
+    print(json.dumps(said))  # noqa: T201 - the answer
     return 0
 
 

@@ -17,11 +17,9 @@ from opavnic.kernel.process import BOOT_S
 from opavnic.kernel.programs import kernel_programs
 from opavnic.kernel.running import KernelRun
 from opavnic.lab.file.errors import LabError
-from opavnic.lab.file.host_setup import HostSetup
 from opavnic.lab.hosts.host_files import HostFiles
 from opavnic.lab.hosts.kernel_host import KernelDriver, KernelHost
-from opavnic.lab.hosts.kernel_setup import change_kernel_of
-from opavnic.lab.hosts.setup import finish
+from opavnic.lab.hosts.reconcile import HostReconciler, set_up_kernel_early
 from opavnic.world.host_backends.backend import HostBackend
 from opavnic.world.part import RunningPart
 
@@ -31,8 +29,15 @@ log = logging.getLogger("opavnic.kernel")
 class Kernels(RunningPart):
     """All kernels of a lab."""
 
-    def __init__(self, path: Path | None, files: HostFiles | None, progress: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        path: Path | None,
+        files: HostFiles | None,
+        reconciler: HostReconciler,
+        progress: Callable[[str], None],
+    ) -> None:
         self._path = path
+        self._reconciler = reconciler
         self._progress = progress
         self._files = files
         self._drivers: dict[str, KernelDriver] = {}
@@ -75,8 +80,8 @@ class Kernels(RunningPart):
         try:
             await asyncio.wait_for(asyncio.shield(run.is_ready), BOOT_S)
             if host.setup.changes_its_kernel:
-                await change_kernel_of(host, {}, HostSetup(), host.setup, has_vnics=False)
-        except (KernelError, LabError) as error:
+                await set_up_kernel_early(host, host.setup)
+        except KernelError as error:
             raise LabError(f"host {host.name}: {error}") from error
         except TimeoutError:
             raise LabError(f"host {host.name}: its kernel is not up within {BOOT_S:g} s") from None
@@ -93,7 +98,8 @@ class Kernels(RunningPart):
         try:
             await self._await_ready(host, driver.run)
             await driver.vnics_run()
-            await finish({host.name: host}, {host.name: host.setup}, None)
+            self._reconciler.forget(host.name)
+            await self._reconciler.set_up([host.name])
         except LabError as error:
             log.error("%s", error)
 
@@ -125,14 +131,17 @@ def kernels_among(hosts: Iterable[HostBackend]) -> list[KernelHost]:
 
 @contextlib.asynccontextmanager
 async def kernel_hosts(
-    path: Path | None, files: HostFiles | None, progress: Callable[[str], None]
+    path: Path | None,
+    files: HostFiles | None,
+    reconciler: HostReconciler,
+    progress: Callable[[str], None],
 ) -> AsyncIterator[Kernels]:
     """Yield the kernels of a lab, none yet; all their processes have ended when the context is left.
 
     Args:  path: where clients may start programs in them; None: nowhere. files: what /etc/hosts says on hosts.
-           progress: told what is being done.
+           reconciler: sets up what has booted again. progress: told what is being done.
     """
-    kernels = Kernels(path, files, progress)
+    kernels = Kernels(path, files, reconciler, progress)
     try:
         async with contextlib.AsyncExitStack() as ends:
             if path is not None:

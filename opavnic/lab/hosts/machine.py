@@ -18,7 +18,7 @@ from opavnic.lab.hosts.guests.guest import MACHINE, Guest, proven_namespace
 from opavnic.lab.hosts.guests.kinds import KINDS
 from opavnic.lab.hosts.interfaces import avoid_taken_names, plan_interfaces
 from opavnic.lab.hosts.kernel_host import KernelHost
-from opavnic.lab.hosts.setup import set_up_kernel
+from opavnic.lab.hosts.reconcile import set_up_early
 from opavnic.lab.hosts.vnics import HostVnic
 from opavnic.lab.ownership.cleanup import netdev_names, remove_namespaces, undo
 from opavnic.lab.ownership.identity import NamespaceId
@@ -130,8 +130,16 @@ class LabHosts:
         if self._netdev == "tap":
             self._directory.save(self._journal)
 
-    def follow(self, model: LabModel, host: str) -> None:
-        """Let a host have the interfaces of another lab file, and the journal name them before they are made."""
+    def follow(self, model: LabModel) -> None:
+        """Let hosts have the interfaces of another lab file, and the journal name them before they are made."""
+        self._model = model
+        changed = [name for name, host in self.hosts.items() if host.differs(plan_interfaces(model, name))]
+        for name in changed:
+            self._follow(model, name)
+        if changed and self._netdev == "tap":
+            self._directory.save(self._journal)
+
+    def _follow(self, model: LabModel, host: str) -> None:
         backend = self.hosts[host]
         before = {interface.name for interface in backend.interfaces}
         new = backend.follow(plan_interfaces(model, host))
@@ -145,7 +153,6 @@ class LabHosts:
         if isinstance(backend, TapHost):
             entries = (NetdevEntry(host, item.name, backend.namespace_name) for item in backend.interfaces)
             self._journal.netdevs += entries
-            self._directory.save(self._journal)
 
     def _has_namespace(self, name: str) -> bool:
         """Whether a host gets a network namespace of this lab."""
@@ -172,7 +179,7 @@ class LabHosts:
             host = TapHost(name, interfaces, namespace, mark, vnet_hdr=vnet_hdr, poll_s=poll_s)
             self._forget_end[name] = self._host_ends.add(f"host {name}", host.close)
             if keys.changes_its_kernel:
-                set_up_kernel(host, keys)
+                set_up_early(host, keys)
             return host
         if self._journal.private:
             where = "is a guest" if keys.netns != "host" else "has netns: host"

@@ -131,7 +131,7 @@ def _follows(key: str, now: Sysctls, fresh: Sysctls) -> bool:
 
 def _fresh_sysctls(said: Mapping[str, str] | None = None) -> Sysctls:
     Libc().unshare(CLONE_NEWNET)
-    set_sysctls(said or {}, are_all_there=False)
+    set_sysctls(said or {})
     return _sysctls()
 
 

@@ -29,7 +29,7 @@ from opavnic.lab.hosts.kernels import Kernels, kernel_hosts, kernels_among
 from opavnic.lab.hosts.machine import LabHosts, NetdevKind
 from opavnic.lab.hosts.names import NamedVnic
 from opavnic.lab.hosts.programs import run_program, start_program
-from opavnic.lab.hosts.setup import finish
+from opavnic.lab.hosts.reconcile import HostReconciler
 from opavnic.lab.hosts.static_neighbours import StaticNeighbours
 from opavnic.lab.hosts.uplinks.ways import Ways
 from opavnic.lab.hosts.vnics import HostVnic, vnics_of
@@ -120,6 +120,8 @@ class Lab:
             hosts=self.hosts_here,
         )
         """Its hosts, and what they occupy on the machine."""
+        self.reconciler = HostReconciler(self.machine.hosts, lambda: self.model, self._device_socket_of_hosts)
+        """Holds its hosts against the file."""
         self.files: HostFiles | None = None
         self.devices: HostDevices | None = None
         self.kernels: Kernels | None = None
@@ -249,14 +251,13 @@ class Lab:
 
     async def _set_up_hosts(self) -> None:
         """Set up the hosts that the lab file says more of, now that they have their VNICs."""
-        setups = {name: it for name in self.hosts if (it := self.model.hosts[name]).changes_its_kernel}
+        setups = [name for name in self.hosts if self.reconciler.needs(name)]
         if self.netdev != "tap" or not setups:
             return
         if self.world.managed_by == "remote":
             await self._wait_ready(None)
         self.progress(f"setting up {counted(len(setups), 'host')}")
-        socket = self.directory.device_socket if self._claimed else None
-        await finish({name: self.hosts[name] for name in setups}, setups, socket)
+        await self.reconciler.set_up(setups)
 
     def _name_vesws(self) -> None:
         """Let hosts ask what the virtual switches of VNICs are that the lab file does not mention."""
@@ -266,6 +267,7 @@ class Lab:
     def connect_host(self, name: str, host: HostBackend) -> None:
         """Let a host ask what its virtual switches are, and say what it has changed."""
         host.find_vesw = partial(self._vesw_of, name)
+        host.on_set_up = partial(self.reconciler.vnic_is_back, name)
         if self.files is not None:
             host.on_change = self.files.write_soon
 
@@ -388,7 +390,7 @@ class Lab:
     async def boot_kernels(self, names: Iterable[str]) -> None:
         """Boot those of these hosts that are kernels of their own. Raises LabError."""
         if hosts := kernels_among(self.hosts[name] for name in names):
-            part = kernel_hosts(self.directory.kernel_socket, self.files, self.progress)
+            part = kernel_hosts(self.directory.kernel_socket, self.files, self.reconciler, self.progress)
             self.kernels = self.kernels or await self.parts.start_own("kernels", part)
             await self.kernels.boot(hosts)
 
@@ -565,6 +567,9 @@ class Lab:
         Raises:  LabError: as popen; or the program took longer than timeout_s and was killed.
         """
         return await run_program(self.host(host), command, timeout_s, self._device_socket(devices))
+
+    def _device_socket_of_hosts(self) -> Path | None:
+        return self.directory.device_socket if self._claimed else None
 
     def _device_socket(self, devices: bool) -> Path | None:
         if not devices:

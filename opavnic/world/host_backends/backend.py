@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -117,6 +117,8 @@ class HostBackend:
         """How fast its links are, in Mb/s, for programs such as ethtool; 0: not said."""
         self.on_change: Callable[[], None] = _nothing
         """Called when a netdev has been made, or its IP addresses have changed."""
+        self.on_set_up: Callable[[], None] = _nothing
+        """Called when the interface of a VNIC has been set up: its name, addresses and MTU are there."""
         self.find_vesw: FindVesw = unknown_vesw
         """Says what virtual switches are called, and which address this host has there."""
         self._given: dict[VnicKey, Given] = {}
@@ -143,6 +145,14 @@ class HostBackend:
         if (given := self._given.get(key)) is not None:
             return given.addresses
         return self._asked[key].addresses if key in self._asked else ()
+
+    def differs(self, planned: Sequence[Interface]) -> bool:
+        """Return whether `follow` would change something."""
+
+        def facts(interface: Interface) -> tuple[object, ...]:
+            return interface.key, interface.vesw, interface.nth, interface.addresses, interface.link_local
+
+        return [*map(facts, self.interfaces)] != [*map(facts, planned)]
 
     @property
     def reserved(self) -> set[str]:
@@ -236,8 +246,12 @@ class HostBackend:
             interface.netdev = netdev
             given.vesw_id, given.nth, given.is_named = interface.vesw.id, interface.nth, True
             given.addresses = interface.addresses
-            asyncio.get_running_loop().call_soon(set_up, interface)
+            asyncio.get_running_loop().call_soon(self._set_up_asked, set_up, interface)
         return netdev
+
+    def _set_up_asked(self, set_up: SetUp, interface: Interface) -> None:
+        set_up(interface)
+        self.on_set_up()
 
     def configured(self, port: str, vport_num: int, vesw_id: int, eth_mtu: int) -> None:
         """Handle the virtual switch that an EM has put a vport on; 0: on none.
@@ -308,9 +322,48 @@ class HostBackend:
                 if vesw is not None and not vesw.link_local:
                     self._leave_out_link_local(netdev)
                 self._bring_up(netdev, min(max(eth_mtu, ETH_MTU_MIN), ETH_MTU_MAX))
+                self.on_set_up()
         except NetdevError as error:
             log.error("[%s/%s] %s", self.name, given.name, error)
         self.on_change()
+
+    # --- what people have changed ------------------------------------------------------------------------
+
+    def _settled(self) -> Iterator[tuple[Interface, Given, Netdev]]:
+        """Yield the VNICs of the lab file that are on their virtual switches, in this network namespace."""
+        for interface in self.interfaces:
+            given = self._given.get(interface.key)
+            netdev = None if given is None else given.netdev
+            if given is None or netdev is None or netdev.moved_to or given.is_off:
+                continue
+            if given.vesw_id == interface.vesw.id and getattr(netdev, "dead", None) is None:
+                yield interface, given, netdev
+
+    def vnic_drift(self) -> Iterator[str]:
+        """Yield where interfaces of VNICs are not what the lab file says, a line each."""
+        for interface, given, netdev in self._settled():
+            if netdev.host_name != given.name:
+                yield f"interface {given.name} is called {netdev.host_name}"
+            if not netdev.is_up:
+                yield f"interface {given.name} is down"
+            if netdev.mtu != (mtu := _mtu_of(netdev)):
+                yield f"MTU of {given.name} is {netdev.mtu}, not {mtu}"
+            for address in self._lacking(netdev, given.addresses):
+                yield f"address {address} of {interface.name} is missing"
+
+    def restore_vnics(self) -> None:
+        """Make interfaces of VNICs what the lab file says. Raises NetdevError: the host refuses."""
+        for _, given, netdev in tuple(self._settled()):
+            if netdev.host_name != given.name:
+                netdev.rename(given.name)
+            if not netdev.is_up or netdev.mtu != _mtu_of(netdev):
+                self._bring_up(netdev, _mtu_of(netdev))
+            if lacking := tuple(self._lacking(netdev, given.addresses)):
+                self._replace_addresses(netdev, (), lacking)
+
+    def _lacking(self, netdev: Netdev, addresses: Iterable[IpInterface]) -> Iterator[IpInterface]:
+        """Yield those addresses that an interface does not have, where a kernel tells."""
+        return iter(())
 
     def _name_after(self, vesw: VeswFacts | None, key: VnicKey, given: Given, netdev: Netdev) -> None:
         """Name an interface after its virtual switch, else HOST-NAME, else as one whose virtual switch has no name."""
@@ -384,6 +437,17 @@ class HostBackend:
 
     def close(self) -> None:
         """Release everything that this host has created."""
+
+
+def _mtu_of(netdev: Netdev) -> int:
+    """Return the MTU that a VNIC is to have: that of its virtual switch."""
+    return min(max(netdev.max_mtu, ETH_MTU_MIN), ETH_MTU_MAX)
+
+
+def lacking(netdev: Netdev, addresses: Iterable[IpInterface]) -> Iterator[IpInterface]:
+    """Yield those addresses that an interface does not have."""
+    has = set(netdev.ip_addresses)
+    return (address for address in addresses if address not in has)
 
 
 def _nothing() -> None:

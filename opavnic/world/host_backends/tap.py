@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from hfi_sim.netdev.netlink import LinkClient
 from hfi_sim.netdev.tap import TapNetdev
 from hfi_sim.netdev.tap_factory import TapFactory
 from hfi_sim.netdev.watch import POLL_S
-from opavnic.world.host_backends.backend import HostBackend, Interface, SetUp
+from opavnic.world.host_backends.backend import HostBackend, Interface, SetUp, lacking
 
 log = logging.getLogger("opavnic.world")
 
@@ -83,6 +84,9 @@ class TapHost(HostBackend):
                 netdev.ask(partial(_remove_ip, netdev.ifindex, address))
         for address in (one for one in addresses if one not in before):
             netdev.ask(partial(_add_ip, netdev.ifindex, address))
+
+    def _lacking(self, netdev: Netdev, addresses: Iterable[IpInterface]) -> Iterator[IpInterface]:
+        return iter(()) if self.is_machine else lacking(netdev, addresses)
 
     def _leave_out_link_local(self, netdev: Netdev) -> None:
         assert isinstance(netdev, TapNetdev)  # noqa: S101 - `_make` makes no other

@@ -1,0 +1,67 @@
+"""Runs the commands of a host at its start: `exec` in the lab file."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import IO, Final
+
+from opavnic.lab.file.errors import LabError
+from opavnic.lab.file.host_setup import Command
+from opavnic.lab.hosts.programs import start_program
+from opavnic.world.host_backends.backend import HostBackend
+
+EXEC_S: Final = 60.0
+"""How long one command of `exec` may take. What is to stay goes into the background."""
+_LINES_SHOWN: Final = 5
+
+
+async def run_command(host: HostBackend, command: Command, index: int, devices: Path | None) -> None:
+    """Run one command of a host to its end; what it leaves in the background runs on.
+
+    Raises:  LabError: it cannot be run, fails or takes longer than EXEC_S.
+    """
+    shown = command if isinstance(command, str) else " ".join(command)
+    what = f'host {host.name}: exec[{index}] "{shown}"'
+    words = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
+    with tempfile.NamedTemporaryFile("w+") as out, tempfile.NamedTemporaryFile("w+") as err:
+        if (
+            host.has_own_driver
+        ):  # else its streams would end with it, also for what it leaves in the background
+            words = ["/bin/sh", "-c", 'exec >"$0" 2>"$1"; shift; exec "$@"', out.name, err.name, *words]
+        try:
+            process = start_program(
+                host,
+                words,
+                devices,
+                needs_devices=False,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+            )
+        except LabError as error:
+            raise LabError(f"{what}: {error}") from error
+        try:
+            code = await asyncio.to_thread(process.wait, EXEC_S)
+        except subprocess.TimeoutExpired:
+            raise LabError(
+                f"{what}: not done within {EXEC_S:g} s: end it with & to leave it running"
+            ) from None
+        finally:
+            if process.returncode is None:
+                process.kill()
+                process.wait()
+        if code:
+            by = f"exit code {code}" if code > 0 else f"killed by signal {-code}"
+            raise LabError(f"{what}: {by}{_last_lines(err) or _last_lines(out)}")
+
+
+def _last_lines(stream: IO[str]) -> str:
+    size = os.fstat(stream.fileno()).st_size
+    stream.seek(max(size - 4096, 0))
+    lines = [line.strip() for line in stream.read().splitlines() if line.strip()]
+    return ": " + " | ".join(lines[-_LINES_SHOWN:]) if lines else ""

@@ -1,0 +1,197 @@
+"""Holds hosts against the lab file: at their start, after each event that may have changed them, and when asked to.
+
+What the file says and is not so is drift: the name, MTU, state and addresses of the interface of a VNIC, and the
+addresses of the loopback, sysctls and routes of its kernel. What the file says nothing of belongs to the users of the
+host: it stays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+from hfi_sim.base.errors import NetdevError
+from opavnic.lab.file.errors import LabError
+from opavnic.lab.file.host_setup import Command, HostSetup
+from opavnic.lab.file.model import LabModel
+from opavnic.lab.hosts.commands import run_command
+from opavnic.lab.hosts.desired import DesiredHost, desired_host, with_devices
+from opavnic.lab.hosts.kernel_setup import (
+    missing_in_kernel,
+    missing_in_kernel_of,
+    reconcile_kernel,
+    reconcile_kernel_of,
+)
+from opavnic.world.host_backends.backend import HostBackend
+
+log = logging.getLogger("opavnic.lab")
+
+_AT_ONCE: Final = 8
+"""Hosts whose commands run at the same time."""
+
+
+class HostReconciler:
+    """The hosts of one lab and what its file says of them."""
+
+    def __init__(
+        self,
+        hosts: Mapping[str, HostBackend],
+        model: Callable[[], LabModel],
+        devices: Callable[[], Path | None],
+    ) -> None:
+        """Prepare. Args:  hosts, model: as they are then. devices: where programs get the devices of their host."""
+        self._hosts = hosts
+        self._model = model
+        self._devices = devices
+        self._made: dict[str, HostSetup] = {}
+        """What kernels were told last, of hosts that have been set up."""
+        self._ran: dict[str, list[Command]] = {}
+        self._due: set[str] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # --- at the start, and when the file has changed -----------------------------------------------------------
+
+    def needs(self, host: str) -> bool:
+        """Return whether there is more to set up on a host than its VNICs."""
+        return host in self._made or self._model().hosts[host].changes_its_kernel
+
+    async def set_up(self, hosts: Iterable[str], progress: Callable[[int], None] = lambda done: None) -> None:
+        """Reconcile hosts whose VNICs are up, then run those of their commands that have not been run yet.
+
+        Args:    progress: called with the number of hosts that are done.
+        Raises:  LabError: the first thing that failed.
+        """
+        names = [name for name in hosts if name in self._hosts and self.needs(name)]
+        for number, name in enumerate(names, 1):
+            if trouble := await self._reconcile(name):
+                raise LabError(f"host {name}: {trouble[0]}")
+            progress(number)
+        await self._run_commands(names)
+
+    async def _run_commands(self, names: Iterable[str]) -> None:
+        places = asyncio.Semaphore(_AT_ONCE)
+
+        async def run(name: str) -> None:
+            async with places:
+                for index, command in enumerate(self._model().hosts[name].exec):
+                    if command not in (ran := self._ran.setdefault(name, [])):
+                        await run_command(self._hosts[name], command, index, self._devices())
+                        ran.append(command)
+
+        tasks = [asyncio.ensure_future(run(name)) for name in names if self._model().hosts[name].exec]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def forget(self, host: str) -> None:
+        """Forget a host that is gone, or whose kernel is a new one."""
+        self._made.pop(host, None)
+        self._ran.pop(host, None)
+
+    # --- events ------------------------------------------------------------------------------------------------
+
+    def vnic_is_back(self, host: str) -> None:
+        """Reconcile a host soon: one of its VNICs has been made anew. Once for all VNICs that come back together."""
+        if host in self._made and host not in self._due:
+            self._due.add(host)
+            task = asyncio.ensure_future(self._reconcile_soon(host))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _reconcile_soon(self, host: str) -> None:
+        self._due.discard(host)
+        if host not in self._made or host not in self._hosts:
+            return
+        try:
+            trouble = await self._reconcile(host)
+        except LabError as error:
+            trouble = [str(error)]
+        for line in trouble:
+            log.info("[%s] not set up yet: %s", host, line)  # another VNIC may still be on its way
+
+    # --- drift -------------------------------------------------------------------------------------------------
+
+    def waiting(self, host: str) -> tuple[str, ...]:
+        """Return what the file says of a host and waits for a VNIC."""
+        return desired_host(self._model(), host).waiting
+
+    async def drift(self, hosts: Iterable[str]) -> list[str]:
+        """Return where hosts are not what the file says, a line each."""
+        found = []
+        for name in hosts:
+            host = self._hosts.get(name)
+            if host is not None and not host.lost:
+                lines = [*host.vnic_drift(), *await self._kernel_drift(host)]
+                found += [f"host {name}: {line}" for line in lines]
+        return found
+
+    async def _kernel_drift(self, host: HostBackend) -> list[str]:
+        if host.name not in self._made:
+            return []
+        wanted = self._wanted(host)
+        try:
+            if host.has_own_driver:
+                return await missing_in_kernel_of(host, wanted)
+            return await asyncio.to_thread(missing_in_kernel, host.namespace, wanted)
+        except (NetdevError, LabError, OSError) as error:
+            return [f"cannot be looked at: {error}"]
+
+    async def end_drift(self, hosts: Iterable[str]) -> None:
+        """Make hosts what the file says. Raises LabError: the first thing that failed."""
+        for name in hosts:
+            host = self._hosts.get(name)
+            if host is None or host.lost:
+                continue
+            try:
+                host.restore_vnics()
+            except NetdevError as error:
+                raise LabError(f"host {name}: {error}") from error
+            if host.name in self._made and (trouble := await self._reconcile(name)):
+                raise LabError(f"host {name}: {trouble[0]}")
+
+    # --- doing it ----------------------------------------------------------------------------------------------
+
+    def _wanted(self, host: HostBackend) -> HostSetup:
+        desired: DesiredHost = desired_host(self._model(), host.name)
+        return with_devices(desired.setup, {item.title: item.name for item in host.interfaces})
+
+    async def _reconcile(self, name: str) -> list[str]:
+        host = self._hosts[name]
+        wanted, made = self._wanted(host), self._made.get(name, HostSetup())
+        self._made[name] = wanted
+        try:
+            if host.has_own_driver:
+                return await reconcile_kernel_of(host, made, wanted)
+            return reconcile_kernel(host.namespace, made, wanted)
+        except NetdevError as error:
+            raise LabError(f"host {name}: {error}") from error
+
+
+def set_up_early(host: HostBackend, setup: HostSetup) -> None:
+    """Set the sysctls of a new host that exist before its VNICs do, and give its loopback its addresses.
+
+    Raises:  LabError: the kernel refuses.
+    """
+    early = setup.model_copy(update={"routes": []})
+    for line in reconcile_kernel(host.namespace, HostSetup(), early):
+        if not _is_of_later(line):
+            raise LabError(f"host {host.name}: {line}")
+
+
+async def set_up_kernel_early(host: HostBackend, setup: HostSetup) -> None:
+    """Do the same in a host that is a kernel of its own. Raises LabError."""
+    early = setup.model_copy(update={"routes": []})
+    for line in await reconcile_kernel_of(host, HostSetup(), early):
+        if not _is_of_later(line):
+            raise LabError(f"host {host.name}: {line}")
+
+
+def _is_of_later(line: str) -> bool:
+    """Return whether a kernel refuses something only because a VNIC is not there yet."""
+    return line.startswith("sysctls: there is no")
