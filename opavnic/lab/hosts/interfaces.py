@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.model import LabModel
 from opavnic.world.host_backends.backend import Interface
-from opavnic.world.host_backends.given import INTERFACE_NAME_MAX, interface_name
+from opavnic.world.host_backends.given import INTERFACE_NAME_MAX, VeswFacts, interface_name
+from vema.em.desired.desired import VeswSection
 
 
 def plan_interfaces(model: LabModel, host: str) -> list[Interface]:
@@ -32,6 +33,18 @@ def plan_interfaces(model: LabModel, host: str) -> list[Interface]:
             )
         )
     return found
+
+
+def facts_of(
+    model: LabModel, given: Sequence[VeswSection], name: str, vesw_id: int, host: str, nth: int
+) -> VeswFacts:
+    """Return what a lab knows of a virtual switch for the n-th VNIC of a host there. Args: given: those of its EM."""
+    sections = [*model.vesws, *given]
+    subnets = next((item.subnet for item in sections if item.id == vesw_id and item.subnet), ())
+    bridged = any(vesw.id == vesw_id and model.is_bridge_port(vesw, host) for vesw in model.vesws)
+    addresses = () if bridged else model.addresses_in(name, subnets, host, nth)
+    link_local = all(vesw.has_link_local for vesw in model.vesws if vesw.id == vesw_id)
+    return VeswFacts(name, addresses, link_local)
 
 
 def avoid_taken_names(lab: str, interfaces: list[Interface], taken: Callable[[str], bool]) -> None:

@@ -172,7 +172,7 @@ def _reconcile_routes(namespace: Path | None, made: HostSetup, wanted: HostSetup
 
 
 def _set_route(route: HostRoute, client: RouteClient) -> None:
-    """Add a route, in place of one that somebody else has made for the same destination."""
+    """Add a route, in place of one that a user has made for the same destination."""
     told = route.destination, route.via, _index_of(route, client), route.metric
     try:
         client.add_route(*told)

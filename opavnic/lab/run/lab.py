@@ -25,6 +25,7 @@ from opavnic.lab.file.model import LabModel, losses
 from opavnic.lab.file.parts import RunningParts, check_parts
 from opavnic.lab.hosts import descriptors
 from opavnic.lab.hosts.host_files import HostFiles, named_vnics
+from opavnic.lab.hosts.interfaces import facts_of
 from opavnic.lab.hosts.kernels import Kernels, kernel_hosts, kernels_among
 from opavnic.lab.hosts.machine import LabHosts, NetdevKind
 from opavnic.lab.hosts.names import NamedVnic
@@ -120,8 +121,9 @@ class Lab:
             hosts=self.hosts_here,
         )
         """Its hosts, and what they occupy on the machine."""
-        self.reconciler = HostReconciler(self.machine.hosts, lambda: self.model, self._device_socket_of_hosts)
-        """Holds its hosts against the file."""
+        self.reconciler = HostReconciler(
+            self.hosts, lambda: self.model, lambda: self.directory.device_socket if self._claimed else None
+        )
         self.files: HostFiles | None = None
         self.devices: HostDevices | None = None
         self.kernels: Kernels | None = None
@@ -276,14 +278,8 @@ class Lab:
         if name is None:
             return None
         core = None if self.manager is None else self.manager.em.core
-        sections = [*self.model.vesws, *(() if core is None else core.config.vesws)]
-        subnets = next((item.subnet for item in sections if item.id == vesw_id and item.subnet), ())
-        bridged = any(
-            vesw.id == vesw_id and self.model.is_bridge_port(vesw, host) for vesw in self.model.vesws
-        )
-        addresses = () if bridged else self.model.addresses_in(name, subnets, host, nth)
-        link_local = all(vesw.has_link_local for vesw in self.model.vesws if vesw.id == vesw_id)
-        return VeswFacts(name, addresses, link_local)
+        given = () if core is None else core.config.vesws
+        return facts_of(self.model, given, name, vesw_id, host, nth)
 
     def _vesws_changed(self) -> None:
         for host in self.hosts.values():
@@ -567,9 +563,6 @@ class Lab:
         Raises:  LabError: as popen; or the program took longer than timeout_s and was killed.
         """
         return await run_program(self.host(host), command, timeout_s, self._device_socket(devices))
-
-    def _device_socket_of_hosts(self) -> Path | None:
-        return self.directory.device_socket if self._claimed else None
 
     def _device_socket(self, devices: bool) -> Path | None:
         if not devices:
