@@ -72,6 +72,16 @@ class HfiPort(EndPort, LinkPort):
         return self.hfi
 
     @property
+    def sm_sl(self) -> int:
+        """The service level of requests to the subnet manager, as it has told the port."""
+        return self.settings.info.master_sm_sl
+
+    @property
+    def management_pkey(self) -> int:
+        """The P_Key of the management partition in its table."""
+        return int(self.pkeys.management)
+
+    @property
     def engine_end(self) -> HfiEnd | BoundaryEnd:
         """The port, as the engine knows it."""
         return BoundaryEnd() if self.hfi.is_remote else HfiEnd(self.number)

@@ -361,7 +361,12 @@ class FileSystem:
         device = self._open[asked.fh].device
         if device is None:
             raise UmadError(errno.ENOTTY, "not a device")
-        data = device.ioctl(asked.cmd, request.body[fuse.IOCTL_IN.size :][: asked.in_size])
+        try:
+            data = device.ioctl(asked.cmd, request.body[fuse.IOCTL_IN.size :][: asked.in_size])
+        except UmadError as error:
+            if not error.head:
+                raise
+            return fuse.IOCTL_OUT.build(result=-error.errno) + error.head[: asked.out_size]
         return fuse.IOCTL_OUT.build() + data[: asked.out_size]
 
     def _poll(self, request: FuseRequest) -> bytes:
@@ -371,7 +376,7 @@ class FileSystem:
             return fuse.POLL_OUT.build(revents=_POLLIN | _POLLOUT)
         if asked.flags & fuse.POLL_SCHEDULE_NOTIFY:
             file.poll_handle = asked.kh
-        events = _POLLOUT | (_POLLIN if file.device.readable else 0) | (_POLLERR if file.device.dead else 0)
+        events = _POLLERR if file.device.dead else _POLLOUT | (_POLLIN if file.device.readable else 0)
         return fuse.POLL_OUT.build(revents=events)
 
     def _release(self, request: FuseRequest) -> bytes:

@@ -1,13 +1,14 @@
-"""The EM on a simulated fabric: its view of the subnet manager, and its creation on a port."""
+"""The EM on a simulated fabric: its view of the subnet manager, the names of ports, and its creation on a port."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from hfi_sim.base.clock import Clock
 from hfi_sim.base.port_state import CapabilityMask3
 from hfi_sim.base.types import PKEY_FULL_MANAGEMENT
+from hfi_sim.management.sa.picture import SaPort
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.subnet_manager import SmNotice, SubnetManager
 from hfi_sim.subnet_manager.groups import Announced
@@ -15,6 +16,7 @@ from hfi_sim.wire.mad.header import MAD_SIZE
 from vema.em.core.groups import NO_VESW, Group, group_gid
 from vema.em.desired.desired import PortFacts
 from vema.em.desired.election import ELECTION_GROUP
+from vema.em.service.administered_subnet import PortName
 from vema.em.service.service import EmSubnet, EthernetService
 from vema.em.store.database import IN_MEMORY, Store
 
@@ -29,8 +31,26 @@ def _hfi_name(port: HfiPort) -> str:
     return port.hfi.name
 
 
+class FabricNames:
+    """The names of the ports of a simulated fabric; a `vema.em.service.administered_subnet.PortNames`."""
+
+    def __init__(self, ports: Callable[[], Iterable[HfiPort]], host_of: HostOf = _hfi_name) -> None:
+        """Args:  ports: all HFI ports that there may be."""
+        self._ports = ports
+        self._host_of = host_of
+
+    def of(self, seen: Mapping[int, SaPort]) -> list[PortName]:
+        """Return all ports that announce Ethernet, whether the fabric manager has found them or not."""
+        announced = CapabilityMask3.ETH_ON_FABRIC_SUPPORTED
+        return [
+            PortName(int(port.guid), port.name, port.hfi.name, self._host_of(port), port.opa_port_num)
+            for port in self._ports()
+            if announced in port.capability_mask3
+        ]
+
+
 class SmTopology:
-    """A subnet manager as an EM sees it; a `vema.em.service.service.Topology`."""
+    """A subnet manager as an EM sees it; a `vema.em.service.service.EmSubnet`."""
 
     def __init__(self, sm: SubnetManager, port: HfiPort, *, host_of: HostOf = _hfi_name) -> None:
         """View the fabric of `sm` from `port`, on which the EM runs."""
@@ -96,6 +116,10 @@ class SmTopology:
         groups, pkey = self._sm.groups, PKEY_FULL_MANAGEMENT
         groups.join(ELECTION_GROUP, self._port)
         groups.announce(ELECTION_GROUP, Announced(group_gid(NO_VESW, pkey), pkey, MAD_SIZE))
+
+    def election_lids(self, heard: Iterable[int]) -> frozenset[int]:
+        """Return the group of all EMs: whoever is in it is reached."""
+        return frozenset({ELECTION_GROUP})
 
     def subscribe(self, handler: Callable[[], None]) -> Callable[[], None]:
         """Call `handler` when ports come, go or change."""

@@ -13,6 +13,55 @@ if TYPE_CHECKING:
     from vema.em.store.rows import StoredEvent
 
 
+class EmState(StateModel):
+    """How the manager is."""
+
+    role: Literal["master", "standby", "leaving"]
+    converged: bool
+    """Whether every reachable agent is configured as desired."""
+    trouble: list[str]
+    """What keeps it from converging."""
+    vesws: int
+    vports: int
+    ports: int
+    """HFI ports in service that announce Ethernet."""
+    silent: list[str]
+    """Ports whose agents do not answer."""
+    sets: int
+    """Sets sent since its start."""
+    program: EmProgramState | None = None
+    """Where the manager is a program of its own."""
+
+
+class EmProgramState(StateModel):
+    """A manager that is a program on a umad device."""
+
+    pid: int
+    version: str
+    device: str
+    port: str
+    guid: str
+    state: str
+    """Of the port; `gone`: the device has disappeared."""
+    lid: int
+    sm_lid: int
+    pkey: int
+    """Of the management partition, as the port has it; 0: none."""
+    config: str
+    database: str
+    only: list[str]
+    """The hosts that it keeps to; empty: all."""
+    started_at: float
+    """Seconds since 1970."""
+    mads_sent: int
+    mads_received: int
+    mads_timed_out: int
+    mads_foreign: int
+    """MADs that no request or agent of the manager awaited, or that are malformed."""
+    device_silent_s: float
+    """Seconds for which the device has not taken a MAD that is being written to it."""
+
+
 class VeswStatus(StateModel):
     """A virtual switch as the manager has planned it."""
 

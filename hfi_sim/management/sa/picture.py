@@ -86,6 +86,8 @@ class FabricPicture:
         """Whether it was read since the subnet manager was last another, or began anew."""
         self.error = ""
         """Why it could not be read the last time."""
+        self.readings = 0
+        """How often it has been read."""
         self._client = client
         self._due_at: float | None = None
         self._round = 0
@@ -187,4 +189,5 @@ class FabricPicture:
         fabrics = self._table(SaAttrId.VF_INFO_RECORD, VfInfoRecord)
         self.fabrics = tuple(sorted(fabrics, key=lambda fabric: fabric.index))
         self.complete = True
+        self.readings += 1
         self._changed |= before != (self.ports, self.fabrics, self.slowest_bps, self.complete)

@@ -10,19 +10,19 @@ read anew. While the port is not ACTIVE, or has not heard of a subnet manager, i
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
 from hfi_sim.base.clock import Clock
 from hfi_sim.base.core_runner import CoreRunner
 from hfi_sim.base.errors import FabricError, WireError
 from hfi_sim.base.port_state import PortEvent, PortState
 from hfi_sim.base.types import LID_NONE
-from hfi_sim.management.mad.agents import MadRequest
+from hfi_sim.management.mad.agents import AgentHandler, AgentRegistration, MadRequest
+from hfi_sim.management.mad.transactions import Done
 from hfi_sim.management.sa.client import SaClient, SaOrder
 from hfi_sim.management.sa.picture import FabricPicture
-from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.wire.mad.header import MadClass, Method
 from hfi_sim.wire.mad.message import Mad
 from hfi_sim.wire.mad.sa_attributes import SaAttrId
@@ -51,10 +51,62 @@ _ANEW: Final = frozenset(
 _TURN: Final = 32
 
 
+class SaTransport(Protocol):
+    """What a session needs of the MAD stack of its port."""
+
+    def submit(
+        self, dlid: int, mad: Mad, done: Done, *, timeout_s: float = 1.0, retries: int = 3, sl: int = 0
+    ) -> int:
+        """Send a request with a fresh transaction id; call `done` once, with the response or None."""
+        ...
+
+    def register_agent(
+        self, mgmt_class: int, oui: bytes | None, methods: Iterable[int], handler: AgentHandler
+    ) -> AgentRegistration:
+        """Pass MADs of a class with certain methods to `handler`."""
+        ...
+
+    def unregister_agent(self, registration: AgentRegistration) -> None:
+        """End a registration."""
+
+
+class SaClientPort(Protocol):
+    """What a session needs of its port: a simulated HFI port is one, and so is a port behind a umad device."""
+
+    @property
+    def name(self) -> str:
+        """HFI:PORT, for messages."""
+        ...
+
+    @property
+    def state(self) -> PortState:
+        """Its logical state."""
+        ...
+
+    @property
+    def sm_lid(self) -> int:
+        """LID of the master subnet manager; LID_NONE: none has spoken yet."""
+        ...
+
+    @property
+    def sm_sl(self) -> int:
+        """Service level of requests to it."""
+        ...
+
+    @property
+    def mad(self) -> SaTransport:
+        """Its MAD stack."""
+        ...
+
+    def subscribe(self, handler: Callable[[PortEvent], None]) -> Callable[[], None]:
+        """Call `handler` with what happens to the port; the returned function ends that."""
+        ...
+
+
 class SaSession:
     """One port's."""
 
-    def __init__(self, port: HfiPort, clock: Clock) -> None:
+    def __init__(self, port: SaClientPort, clock: Clock) -> None:
         """Begin; requests leave as soon as the port can send them.
 
         Raises:  FabricError: the port has another that takes notices.
@@ -101,10 +153,15 @@ class SaSession:
 
     def _follow(self, event: PortEvent) -> None:
         if event in _ANEW and self.ready:
-            self.client.reset()
-            self.picture.forget(self._runner.time())
+            self.begin_anew()
         elif event is PortEvent.PKEY_CHANGE:
             self.picture.doubt(self._runner.time())
+        self._runner.poll_soon()
+
+    def begin_anew(self) -> None:
+        """Place and read everything again: the administration is another one, or has forgotten this port."""
+        self.client.reset()
+        self.picture.forget(self._runner.time())
         self._runner.poll_soon()
 
     def _next_wake(self) -> float | None:
@@ -122,7 +179,7 @@ class SaSession:
         if ask is None:
             return False
         done = partial(self._answered, ask.ticket)
-        sl = self._port.settings.info.master_sm_sl
+        sl = self._port.sm_sl
         mad = ask.message.mad()
         try:
             self._port.mad.submit(self._port.sm_lid, mad, done, timeout_s=TIMEOUT_S, retries=RETRIES, sl=sl)

@@ -58,6 +58,9 @@ _REGISTER2: Final = _structure(
 ID: Final = _structure("agent_id", "u32 id", "little")
 """The id of an agent: argument of UNREGISTER_AGENT, and first field of the others."""
 
+_FLAGS_AT: Final = 12
+"""Where the flags of REGISTER_AGENT2 stand."""
+
 _LID_PERMISSIVE_16: Final = 0xFFFF
 _MULTICAST_16: Final = 0xC000
 _MULTICAST: Final = 0xF00000
@@ -73,7 +76,7 @@ class UmadError(HfiSimError):
         super().__init__(message)
         self.errno = number
         self.head = head
-        """Bytes that the caller's buffer gets although the read fails (ENOSPC)."""
+        """Bytes that the caller's buffer gets although the call fails: a read (ENOSPC), a registration."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,9 +115,12 @@ class UmadHeader:
             pkey_index=_PKEY.parse(data[OLD_HEADER_SIZE:]).pkey_index if with_pkey else 0,
         )
 
-    def build(self, *, with_pkey: bool) -> bytes:
-        """Return the bytes that a program reads; a LID that 16 bits do not hold stands in an OPA GID as well."""
-        wide = _MULTICAST_16 <= self.lid < LID_PERMISSIVE
+    def build(self, *, with_pkey: bool, with_gid: bool = False) -> bytes:
+        """Return the bytes; a LID that 16 bits do not hold stands in an OPA GID as well.
+
+        Args:  with_gid: any LID stands there, as a program writes it whose own LID 16 bits do not hold.
+        """
+        wide = with_gid or needs_gid(self.lid)
         gid = (_SUBNET_PREFIX << 64 | _OPA_GID | self.lid) if wide else 0
         data = _HEAD.pack(self) + _ADDRESS.build(
             qpn=self.qpn,
@@ -125,6 +131,11 @@ class UmadHeader:
             gid=gid.to_bytes(16),
         )
         return data + _PKEY.build(pkey_index=self.pkey_index) if with_pkey else data
+
+
+def needs_gid(lid: int) -> bool:
+    """Return whether a unicast LID is an extended one, or a multicast one stands for itself: 16 bits do not hold it."""
+    return _MULTICAST_16 <= lid < LID_PERMISSIVE
 
 
 def with_status(header: bytes, status: int) -> bytes:
@@ -156,7 +167,7 @@ class Registration:
     methods: frozenset[int]
     """The methods of MADs that it gets without having asked."""
     oui: bytes | None
-    """Of the vendor classes 0x30 to 0x4f."""
+    """Of the vendor classes 0x30 to 0x4f; 4 bytes where the program asked for one that does not fit 3."""
     rmpp_version: int
     user_rmpp: bool
 
@@ -164,7 +175,7 @@ class Registration:
     def parse(cls, command: int, data: bytes) -> Registration:
         """Read the argument of REGISTER_AGENT or REGISTER_AGENT2.
 
-        Raises:  UmadError: too few bytes, unknown flags, or an OUI of more than 24 bits.
+        Raises:  UmadError: too few bytes, no such queue pair, or unknown flags: then `head` has those that are known.
         """
         layout = _REGISTER if command == REGISTER_AGENT else _REGISTER2
         try:
@@ -174,11 +185,12 @@ class Registration:
         if layout is _REGISTER:
             oui, flags = asked.oui, 0
         else:
-            oui, flags = (asked.oui & 0xFFFFFF).to_bytes(3), asked.flags
-            if flags & ~USER_RMPP:
-                raise UmadError(errno.EINVAL, f"unknown flags {flags:#x}")
-            if asked.mgmt_class and asked.oui >> 24:
-                raise UmadError(errno.EINVAL, f"OUI {asked.oui:#x} has more than 24 bits")
+            oui, flags = asked.oui.to_bytes(4).removeprefix(b"\0"), asked.flags
+        if asked.qpn not in (0, 1):
+            raise UmadError(errno.EINVAL, f"queue pair {asked.qpn} is neither 0 nor 1")
+        if flags & ~USER_RMPP:
+            known = data[:_FLAGS_AT] + ID.build(id=USER_RMPP) + data[_FLAGS_AT + ID.size :]
+            raise UmadError(errno.EINVAL, f"unknown flags {flags:#x}", known)
         mask = int.from_bytes(asked.method_mask, "little")
         return cls(
             asked.qpn,
@@ -188,4 +200,17 @@ class Registration:
             oui,
             asked.rmpp_version,
             bool(flags & USER_RMPP),
+        )
+
+    def build(self) -> bytes:
+        """Return the argument of REGISTER_AGENT2."""
+        mask = sum(1 << method for method in self.methods)
+        return _REGISTER2.build(
+            qpn=self.qpn,
+            mgmt_class=self.mgmt_class,
+            mgmt_class_version=self.class_version,
+            flags=USER_RMPP if self.user_rmpp else 0,
+            method_mask=mask.to_bytes(16, "little"),
+            oui=int.from_bytes(self.oui or b""),
+            rmpp_version=self.rmpp_version,
         )

@@ -17,6 +17,7 @@ from hfi_sim.wire.mad.rmpp import RMPP_VERSION, has_rmpp
 MAX_AGENTS: Final = 32
 """Agents of one open file; their ids are 0 to 31."""
 _CLASS_END: Final = 0x50
+_OUI_SIZE: Final = 3
 _VERSION_END: Final = 0x83
 _SUBNET_CLASSES: Final = (MadClass.SUBN_LID, MadClass.SUBN_DIRECTED)
 _HI_TID_MASK: Final = 0xFFFFFFFF
@@ -103,8 +104,8 @@ def _check(asked: Registration) -> None:
 
 def _fault(asked: Registration) -> str:
     """Return why the kernel refuses a registration; empty: it does not."""
-    if asked.qpn not in (0, 1):
-        return f"queue pair {asked.qpn} is neither 0 nor 1"
+    if asked.mgmt_class and asked.oui is not None and len(asked.oui) > _OUI_SIZE:
+        return f"OUI 0x{asked.oui.hex()} has more than 24 bits"
     if asked.rmpp_version not in (0, RMPP_VERSION):
         return f"RMPP version {asked.rmpp_version}"
     if not asked.mgmt_class:

@@ -83,6 +83,8 @@ class UmadFile:
             if id_ is None:
                 raise UmadError(errno.ENOMEM, f"this file has {MAX_AGENTS} agents already")
             self._agents[id_] = self._registry.register(self, id_, asked)
+            if command == REGISTER_AGENT2 and not self._in_use:
+                self._with_pkey = True
             self._in_use = True
             return ID.build(id=id_) + data[ID.size :]
         if command == UNREGISTER_AGENT:
@@ -105,11 +107,11 @@ class UmadFile:
             raise UmadError(
                 errno.EINVAL, f"{len(data)} bytes: a header and a MAD have {size + RMPP_END} or more"
             )
-        if self._dead:
-            raise UmadError(errno.EIO, "the device has gone")
         header = UmadHeader.parse(data, with_pkey=self._with_pkey)
         if header.agent_id >= MAX_AGENTS:
             raise UmadError(errno.EINVAL, f"agent {header.agent_id}: their numbers end at {MAX_AGENTS - 1}")
+        if self._dead:
+            raise UmadError(errno.EIO, "the device has gone")
         agent = self._agents.get(header.agent_id)
         if agent is None:
             raise UmadError(errno.EIO, f"this file has no agent {header.agent_id}")

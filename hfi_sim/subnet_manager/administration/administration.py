@@ -19,7 +19,6 @@ from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.nodes.switch import Switch
 from hfi_sim.subnet_manager.administration import node_records as nodes
 from hfi_sim.subnet_manager.administration import paths
-from hfi_sim.subnet_manager.administration.codes import rate_code
 from hfi_sim.subnet_manager.administration.membership import Membership
 from hfi_sim.subnet_manager.administration.question import Answer, SaRefusedError, SaRequest, gid_of
 from hfi_sim.subnet_manager.administration.readers import READERS
@@ -40,6 +39,7 @@ from hfi_sim.wire.mad.header import (
 )
 from hfi_sim.wire.mad.message import Mad
 from hfi_sim.wire.mad.sa_attributes import CLASS_VERSION_IB, CLASS_VERSION_OPA, SaAttrId, SaMethod, SaStatus
+from hfi_sim.wire.sa.codes import rate_code
 from hfi_sim.wire.sa.message import DATA_AT, OFFSET_UNIT, SaHeader, SaMessage, stride, table_header
 from hfi_sim.wire.sa.record import SaRecord
 from hfi_sim.wire.sa.records import McMemberRecord, SaClassPortInfo, SmInfoRecord, VfInfoRecord

@@ -15,15 +15,15 @@ from hfi_sim.base.core_runner import failure_text
 from hfi_sim.fabric.faults.manager import Faults
 from hfi_sim.management.sa.session import SaSession
 from opavnic.base.errors import OpavnicError
-from opavnic.management.em_port import SmTopology, make_em
-from opavnic.management.sa_topology import SaTopology
+from opavnic.management.em_port import FabricNames, SmTopology, make_em
+from opavnic.management.em_service import trouble_of
 from opavnic.world.em_node import EM_NODE, down_text
 from opavnic.world.part import RunningPart
-from opavnic.world.parts.em_routes import em_routes, failed_text
+from opavnic.world.parts.em_routes import em_routes
 from opavnic.world.world import World
 from vema.base.errors import VemaError
-from vema.em.core.reasons import given_pkeys_missing
 from vema.em.desired.desired import EmConfig
+from vema.em.service.administered_subnet import AdministeredSubnet
 from vema.em.service.service import EmSubnet, EthernetService
 
 log = logging.getLogger("opavnic.world.em")
@@ -42,24 +42,7 @@ class BuiltinManager(RunningPart):
     @property
     def trouble(self) -> list[str]:
         """What prevents it from converging: isolated agents, or its own failure."""
-        if self.em.failure is not None:
-            return [failed_text(self.em.failure)]
-        core = self.em.core
-        if core is None:
-            return [down_text(self._held())]
-        found = [f"{port.facts.name}: {port.isolated}" for port in core.ports.values() if port.isolated]
-        topology = self.em.topology
-        if not isinstance(topology, SaTopology):
-            return found
-        missing = given_pkeys_missing(core, topology.pkeys)
-        found += [
-            f"the fabric manager has no virtual fabric with P_Key {pkey:#06x} ({', '.join(names)}): "
-            "`opavnic fm config` writes settings that have it"
-            for pkey, names in missing.items()
-        ]
-        pkeys = [section.pkey for section in core.config.vesws]
-        found += [str(item) for item in self.em.contradictions() if pkeys[int(item.path[1])] not in missing]
-        return found + topology.trouble
+        return trouble_of(self.em, lambda: down_text(self._held()))
 
     @property
     def vesw_names(self) -> dict[int, str]:
@@ -84,7 +67,7 @@ def _topology(world: World, ends: contextlib.ExitStack) -> EmSubnet:
         return SmTopology(world.subnet_manager, world.em_port, host_of=world.host_of)
     session = SaSession(world.em_port, world.clock)
     ends.callback(session.close)
-    return SaTopology(session, world.em_port, world.fabric.hfi_ports, world.host_of)
+    return AdministeredSubnet(session, world.em_port, FabricNames(world.fabric.hfi_ports, world.host_of))
 
 
 def _come_back(em: EthernetService) -> None:

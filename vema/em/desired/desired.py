@@ -402,6 +402,8 @@ class PortFacts:
     """None: not known yet."""
     lanes: tuple[PartitionLane, ...] | None = None
     """One for each partition that a fabric manager gives a service level; None: there are no such levels."""
+    aliases: tuple[str, ...] = ()
+    """Further names of the port."""
 
     def lane_of(self, pkey: int) -> PartitionLane | None:
         """Return the lane of a partition, whether its members are full or limited."""
@@ -410,7 +412,7 @@ class PortFacts:
     @property
     def labels(self) -> tuple[str, ...]:
         """The member names that mean this port on every fabric."""
-        return (self.name, f"{self.guid:#x}", f"{self.guid:#018x}")
+        return (self.name, f"{self.guid:#x}", f"{self.guid:#018x}", *self.aliases)
 
 
 class Roster:
@@ -456,8 +458,6 @@ class Roster:
 def fabric_problems(config: EmConfig, roster: Roster) -> list[Problem]:
     """Return why a fabric with these ports cannot satisfy a configuration; empty if it can."""
     problems: list[Problem] = []
-    if roster.given and config.election is not None:
-        problems.append(Problem(("election",), "the EM beside a fabric manager is alone: leave election out"))
     vports: dict[int, int] = {}
     for index, vesw in enumerate(config.vesws):
         if vesw.members != ALL:

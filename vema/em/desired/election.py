@@ -1,8 +1,9 @@
 """The election of the master among several EMs on a fabric: the highest priority wins, then the lowest GUID.
 
-Every EM sends heartbeats to a group that all of them have joined. A standby becomes master if it has heard no master
-for `dead_after` and no better candidate is alive. So the fabric is without a master for at most `dead_after` plus one
-heartbeat.
+Every EM sends heartbeats to all others: on a fabric of ours to a group that they have joined, beside a fabric manager
+to each port that is registered as an EM's, since queue pair 1 of hardware takes no multicast. A standby becomes master
+if it has heard no master for `dead_after` and no better candidate is alive. So the fabric is without a master for at
+most `dead_after` plus one heartbeat.
 
 A standby that has not heard the master for two heartbeats asks for one in its own heartbeat, and the master answers at
 once. So on a lossy fabric, two masters require twenty losses in a row instead of ten.
@@ -176,6 +177,11 @@ class Election:
         if self.role is Role.LEAVING:
             self._outbox.append(Beat(BeatState.RESIGNED, self.priority, self.guid, self._successor))
             self.role, self.master, self._silent_since = Role.STANDBY, self._successor, now
+
+    def wait(self, now: float) -> None:
+        """Stay a standby: no other EM can be heard yet, so their silence says nothing."""
+        self._last_wake = self._silent_since = now
+        self._next_beat = now + self._heartbeat_s
 
     def wake(self, now: float) -> None:
         """Do what is due at `now`."""

@@ -42,7 +42,6 @@ from vema.em.desired.desired import (
 )
 from vema.em.desired.election import (
     ELECTION_CLASS,
-    ELECTION_GROUP,
     ELECTION_OUI,
     Beat,
     Election,
@@ -130,7 +129,14 @@ class EmSubnet(Protocol):
         ...
 
     def join_election(self) -> None:
-        """Let the EM's port receive the heartbeats of other EMs: join `ELECTION_GROUP`."""
+        """Let the EM's port receive the heartbeats of other EMs."""
+
+    def election_lids(self, heard: Iterable[int]) -> frozenset[int] | None:
+        """Return where heartbeats go; None: not known yet, so that nothing can be said of other EMs.
+
+        Args:  heard: the LIDs of the EMs whose heartbeats have come of late.
+        """
+        ...
 
     def subscribe(self, handler: Callable[[], None]) -> Callable[[], None]:
         """Call `handler` when ports come, go or change; the returned function unsubscribes it."""
@@ -186,6 +192,8 @@ class EthernetService:
         self._unsubscribe: Callable[[], None] | None = None
         self._watchers: list[Callable[[], bool]] = []
         self._beat_tid = 0
+        self._beat_lids: dict[int, int] = {}
+        """Where the heartbeats of other EMs came from last, by their GUIDs."""
         self._writer = StoreWriter(store)
         self._last_config = EmConfig()
         """The configuration that a restart without memory begins with: the starter still has the file."""
@@ -436,6 +444,7 @@ class EthernetService:
         if request.pkey != PKEY_FULL_MANAGEMENT:
             log.warning("heartbeat of LID %#x: it may not manage this fabric", request.slid)
             return
+        self._beat_lids[beat.guid] = request.slid
         self.election.heard(self._runner.time(), beat)
         self._runner.poll_soon()
 
@@ -531,6 +540,11 @@ class EthernetService:
         if election is None:
             core.set_active(now, True)
             return
+        lids = self.topology.election_lids(self._beat_lids.get(beat.guid, 0) for beat in election.peers())
+        if lids is None:
+            election.wait(now)
+            core.set_active(now, False)
+            return
         before = core.active
         election.wake(now)
         if election.role is Role.LEAVING and core.in_flight == 0:
@@ -541,5 +555,6 @@ class EthernetService:
             log.info("EM %#x is %s", self._guid, kind)
             self._writer.write([EventRecord(kind, text=f"EM {self._guid:#x}, priority {election.priority}")])
         for beat in election.take_beats():
-            self._beat_tid += 1
-            self.transport.send(ELECTION_GROUP, beat.build_mad(self._beat_tid))
+            for lid in lids:
+                self._beat_tid += 1
+                self.transport.send(lid, beat.build_mad(self._beat_tid), sl=self.topology.sl)

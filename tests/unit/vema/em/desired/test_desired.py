@@ -173,12 +173,6 @@ def test_what_a_fabric_manager_gives_is_held_against_the_file_and_not_refused(
     assert [str(problem) for problem in contradictions(config, roster)] == expected
 
 
-def test_election_beside_a_fabric_manager_is_refused() -> None:
-    config = parse_config({"vesws": [], "election": {"priority": 3}})
-    (problem,) = fabric_problems(config, Roster([GIVEN], given=True))
-    assert problem.path == ("election",)
-
-
 def test_lane_of_the_partition_fills_what_the_file_leaves_open() -> None:
     port = replace(GIVEN, lanes=(PartitionLane(0x8002, 3, 4, 2, 10240),))
     vesw = {"id": 2, "name": "blue", "pkey": 0x8002}

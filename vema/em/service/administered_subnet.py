@@ -1,4 +1,4 @@
-"""A fabric that a fabric manager runs, as an EM on one of its ports sees it: through subnet administration.
+"""A subnet as an EM on one of its ports sees it through subnet administration: an `EmSubnet` for any fabric manager.
 
 Members are the ports that are ACTIVE and announce Ethernet; partitions, lanes and MTUs are those of its
 virtual fabrics; each virtual switch has the group whose GID is made of its P_Key and its id, and the multicast LID that
@@ -8,24 +8,26 @@ records: fabric managers know no other for them (opa-fm, sa_McMemberRecord.c).
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
-from hfi_sim.base.errors import FabricError
-from hfi_sim.base.port_state import CapabilityMask3
 from hfi_sim.base.types import LID_MULTICAST_FIRST, PKEY_FULL_MANAGEMENT, PKEY_FULL_MEMBER
 from hfi_sim.management.sa.client import Held, OrderState, SaOrder
 from hfi_sim.management.sa.picture import SaPort
-from hfi_sim.management.sa.session import SaSession
-from hfi_sim.nodes.hfi import HfiPort
-from hfi_sim.subnet_manager.administration.codes import rate_code
-from hfi_sim.wire.mad.sa_attributes import SaAttrId
+from hfi_sim.management.sa.session import SaClientPort, SaSession
+from hfi_sim.wire.mad.header import MadStatus, Method
+from hfi_sim.wire.mad.sa_attributes import SaAttrId, SaStatus
+from hfi_sim.wire.sa.codes import rate_code
+from hfi_sim.wire.sa.message import SaMessage
 from hfi_sim.wire.sa.records import JOIN_FULL, SELECT_EXACTLY, VfInfoRecord
 from hfi_sim.wire.sa.records_ib import IbMcMemberRecord, IbServiceRecord
 from hfi_sim.wire.sma.port_info import MTU_BYTES, MtuCode, mtu_code_for
 from vema.em.core.groups import Group, group_gid
 from vema.em.desired.desired import PartitionLane, PortFacts
+
+log = logging.getLogger("vema.em")
 
 EM_SERVICE_ID: Final = 0x1100D03C34866666
 EM_SERVICE_NAME: Final = b"Primary Intel OmniPath Ethernet Manager"
@@ -38,8 +40,54 @@ _JOINED: Final = IbMcMemberRecord.mask(
     "sl", "scope", "join_state", "proxy_join",
 )  # fmt: skip
 _SERVICE: Final = IbServiceRecord.mask("service_id", "pkey", "gid", "lease", "name")
+_MANAGERS: Final = SaMessage.request(
+    Method.GET_TABLE,
+    SaAttrId.SERVICE_RECORD,
+    IbServiceRecord(service_id=EM_SERVICE_ID),
+    mask=IbServiceRecord.mask("service_id"),
+)
+"""The question which ports run an EM."""
 
-HostOf = Callable[[HfiPort], str]
+
+@dataclass(frozen=True, slots=True)
+class PortName:
+    """What a port is called in configurations."""
+
+    guid: int
+    name: str
+    """HFI:PORT."""
+    hfi: str
+    host: str
+    opa_port_num: int
+    aliases: tuple[str, ...] = ()
+    """Further names of the port."""
+
+
+class PortNames(Protocol):
+    """Gives the ports of a subnet their names: a lab from its file, a program from what ports say of themselves."""
+
+    def of(self, seen: Mapping[int, SaPort]) -> Iterable[PortName]:
+        """Return the ports that announce Ethernet, or will as far as is known. Args: seen: ACTIVE ports, by GUID."""
+        ...
+
+
+class OwnPort(SaClientPort, Protocol):
+    """The port of the EM."""
+
+    @property
+    def guid(self) -> int:
+        """Its port GUID."""
+        ...
+
+    @property
+    def lid(self) -> int:
+        """Its LID; 0: none has been given yet."""
+        ...
+
+    @property
+    def management_pkey(self) -> int:
+        """The P_Key of the management partition in its table."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,25 +98,23 @@ class _Member:
     guid: int
 
 
-class SaTopology:
-    """The EM's view; a `vema.em.service.service.Topology`."""
+class AdministeredSubnet:
+    """The EM's view; a `vema.em.service.service.EmSubnet`."""
 
     given: Final = True
 
-    def __init__(
-        self, session: SaSession, port: HfiPort, ports: Callable[[], Iterable[HfiPort]], host_of: HostOf
-    ) -> None:
-        """View the fabric from `port`, on which the EM and the session run.
-
-        Args:  ports: all HFI ports that there may be, which gives them their names.
-        """
+    def __init__(self, session: SaSession, port: OwnPort, names: PortNames) -> None:
+        """View the subnet from `port`, on which the EM and the session run."""
         self._session = session
         self._port = port
-        self._all_ports = ports
-        self._host_of = host_of
+        self._names = names
         self._groups: dict[int, Group] = {}
         self._handlers: list[Callable[[], None]] = []
         self._lids: dict[int, int] = {}
+        self._managers: frozenset[int] | None = None
+        """The GUIDs of the ports that are registered as an EM's; None: not asked yet."""
+        self._reading = 0
+        """The number of the picture's reading after which the services were asked for last."""
         session.subscribe(self._follow)
 
     # --- ports ---------------------------------------------------------------------------------------------
@@ -87,27 +133,23 @@ class SaTopology:
     def ports(self) -> list[PortFacts]:
         """Return the ports that are in service and announce Ethernet on fabric."""
         seen = self._session.picture.ports
-        named = ((port, seen.get(int(port.guid))) for port in self._all_ports())
-        return [self._facts(port, s) for port, s in named if s is not None and s.carries_ethernet]
+        named = ((name, seen.get(name.guid)) for name in self._names.of(seen))
+        return [self._facts(name, s) for name, s in named if s is not None and s.carries_ethernet]
 
     def known(self) -> list[PortFacts]:
         """Return all ports that announce Ethernet on fabric, whether the fabric manager has found them or not."""
         seen = self._session.picture.ports
-        announced = CapabilityMask3.ETH_ON_FABRIC_SUPPORTED
-        return [
-            self._facts(port, seen.get(int(port.guid)))
-            for port in self._all_ports()
-            if announced in port.capability_mask3
-        ]
+        return [self._facts(name, seen.get(name.guid)) for name in self._names.of(seen)]
 
-    def _facts(self, port: HfiPort, seen: SaPort | None) -> PortFacts:
+    def _facts(self, name: PortName, seen: SaPort | None) -> PortFacts:
         return PortFacts(
-            guid=int(port.guid),
+            guid=name.guid,
             lid=0 if seen is None else seen.lid,
-            name=port.name,
-            hfi=port.hfi.name,
-            host=self._host_of(port),
-            opa_port_num=port.opa_port_num,
+            name=name.name,
+            hfi=name.hfi,
+            host=name.host,
+            opa_port_num=name.opa_port_num,
+            aliases=name.aliases,
             pkeys=None if seen is None else seen.pkeys,
             lanes=() if seen is None else tuple(_lane(fabric, seen) for fabric in self._fabrics()),
         )
@@ -143,11 +185,15 @@ class SaTopology:
         )
 
     def join_election(self) -> None:
-        """Refuse: several EMs beside a fabric manager cannot hear each other.
+        """Do nothing: being registered as a service is what lets other EMs find this one."""
 
-        Raises:  FabricError: always.
-        """
-        raise FabricError("no election beside a fabric manager: it gives no group at a LID that all EMs know")
+    def election_lids(self, heard: Iterable[int]) -> frozenset[int] | None:
+        """Return the LIDs of the other ports that are registered as an EM's, or that heartbeats came from."""
+        if self._managers is None:
+            return None
+        seen = self._session.picture.ports
+        found = {seen[guid].lid for guid in self._managers if guid in seen}
+        return frozenset(found.union(heard) - {self._port.lid})
 
     def subscribe(self, handler: Callable[[], None]) -> Callable[[], None]:
         """Call `handler` when ports come, go or change, or a group gets its LID."""
@@ -158,7 +204,7 @@ class SaTopology:
     def trouble(self) -> list[str]:
         """What the fabric manager does not give: the description of the fabric, or a port's place in a group."""
         found = [f"subnet administration: {error}"] if (error := self._session.picture.error) else []
-        names = {int(port.guid): port.name for port in self._all_ports()}
+        names = {name.guid: name.name for name in self._names.of(self._session.picture.ports)}
         refused: dict[tuple[int, str], list[str]] = {}
         for member, held in self._members():
             if held.error:
@@ -206,6 +252,10 @@ class SaTopology:
         changed = self._session.picture.take_changed()
         if changed:
             self._place()
+        if (readings := self._session.picture.readings) != self._reading:
+            self._reading = readings
+            self._session.client.ask(_MANAGERS, self._take_managers)
+            self._session.poll()
         orders = self._session.client.orders
         kept = {vesw_id: lid for vesw_id, lid in self._lids.items() if vesw_id in self._groups}
         for key in self._session.client.take_news():
@@ -237,14 +287,37 @@ class SaTopology:
         client.place("service", SaOrder(SaAttrId.SERVICE_RECORD, self._service(), _SERVICE))
         self._session.poll()
 
+    def _take_managers(self, message: SaMessage | None) -> None:
+        """Learn which ports run an EM; if this one is not among them any more, the administration began anew.
+
+        Only an event of the port says that it did; behind a umad device there are no such events.
+        """
+        if message is None or message.header.status not in (MadStatus.OK, SaStatus.NO_RECORDS):
+            return
+        records = message.table(IbServiceRecord) if message.header.status == MadStatus.OK else []
+        managers = frozenset(
+            int.from_bytes(record.gid[8:]) for record in records if record.service_id == EM_SERVICE_ID
+        )
+        order = self._session.client.orders.get("service")
+        forgotten = self._port.guid in (self._managers or ()) and self._port.guid not in managers
+        if forgotten and order is not None and order.state is OrderState.HELD:
+            log.warning(
+                "[%s] subnet administration has forgotten this port; all is placed anew", self._port.name
+            )
+            self._session.begin_anew()
+        changed = managers != self._managers
+        self._managers = managers
+        for handler in tuple(self._handlers) if changed else ():
+            handler()
+
     def _gid(self, guid: int) -> bytes:
         return self._session.picture.subnet_prefix.to_bytes(8) + guid.to_bytes(8)
 
     def _service(self) -> IbServiceRecord:
         return IbServiceRecord(
             service_id=EM_SERVICE_ID,
-            pkey=int(self._port.pkeys.management),
-            gid=self._gid(int(self._port.guid)),
+            pkey=self._port.management_pkey,
+            gid=self._gid(self._port.guid),
             name=EM_SERVICE_NAME.ljust(64, b"\0"),
         )
 

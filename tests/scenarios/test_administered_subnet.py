@@ -11,12 +11,15 @@ from hfi_sim.engine.link.config import LinkConfig
 from hfi_sim.fabric.topology import Topology
 from hfi_sim.management.sa.session import SaSession
 from hfi_sim.netdev.memory import MemoryNetdev, memory_netdev
-from opavnic.management.em_port import make_em
-from opavnic.management.sa_topology import EM_SERVICE_ID, SaTopology
+from hfi_sim.wire.mad.header import Method
+from hfi_sim.wire.sa.message import SaMessage
+from opavnic.management.em_port import FabricNames, make_em
 from opavnic.world.world import World
 from unit.opavnic.vnic.vnic_bench import netdev_of
 from vema.base.types import VportNum
-from vema.em.desired.desired import parse_config
+from vema.em.desired.desired import EmConfig, parse_config
+from vema.em.desired.election import Role
+from vema.em.service.administered_subnet import EM_SERVICE_ID, AdministeredSubnet
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
@@ -43,9 +46,8 @@ class Site:
         for name in ("h1", "h2"):
             self.world.add_vnic_port(name, netdevs=memory_netdev)
         self.session = SaSession(self.em_port, self.world.clock)
-        self.topology = SaTopology(
-            self.session, self.em_port, self.world.fabric.hfi_ports, self.world.host_of
-        )
+        names = FabricNames(self.world.fabric.hfi_ports, self.world.host_of)
+        self.topology = AdministeredSubnet(self.session, self.em_port, names)
         self.em = make_em(
             self.topology, self.em_port, clock=self.world.clock, wall_clock=self.world.clock.time
         )
@@ -177,4 +179,72 @@ async def test_administration_that_loses_every_third_mad_is_understood_all_the_s
         for key, held in site.session.client.orders.items()
         if key == "service"
     ]
+    await site.world.close()
+
+
+class SecondManager:
+    """An EM on h2, beside the one on h3."""
+
+    def __init__(self, site: Site) -> None:
+        port = site.ports["h2"]
+        site.world.subnet_manager.set_management(port, True)
+        self.session = SaSession(port, site.world.clock)
+        names = FabricNames(site.world.fabric.hfi_ports, site.world.host_of)
+        self.subnet = AdministeredSubnet(self.session, port, names)
+        self.em = make_em(self.subnet, port, clock=site.world.clock, wall_clock=site.world.clock.time)
+        site.world.cleanups.add("second session", self.session.close)
+        site.world.cleanups.add("second EM", self.em.stop)
+
+
+def _electing(priority: int) -> EmConfig:
+    election = {"priority": priority, "heartbeat": "100ms", "dead_after": "1s"}
+    return parse_config({"vesws": [BLUE], "election": election})
+
+
+async def test_of_two_managers_beside_a_fabric_manager_one_is_master_and_the_other_takes_over() -> None:
+    site = Site()
+    site.world.subnet_manager.sweep()
+    site.em.start(_electing(5))
+    await site.up()
+    other = SecondManager(site)
+    other.em.start(_electing(3))
+    await asyncio.sleep(30.0)
+    assert (site.em.role, other.em.role) == (Role.MASTER, Role.STANDBY)
+    assert other.em.core is not None
+    assert other.em.core.sets == 0
+    site.em.halt()
+    assert await other.em.wait_for(lambda: other.em.role is Role.MASTER and other.em.converged, 10.0)
+    assert await other.em.verify() == []
+    await site.world.close()
+
+
+async def test_manager_that_does_not_see_the_subnet_yet_is_no_master() -> None:
+    site = Site()
+    site.em.start(_electing(5))
+    await asyncio.sleep(30.0)
+    assert site.em.role is Role.STANDBY
+    site.world.subnet_manager.sweep()
+    await site.up()
+    assert site.em.role is Role.MASTER
+    await site.world.close()
+
+
+async def test_administration_that_forgets_the_manager_is_noticed_without_an_event() -> None:
+    site = Site()
+    site.world.subnet_manager.sweep()
+    site.em.start(parse_config({"vesws": [BLUE]}))
+    await site.up()
+    await asyncio.sleep(30.0)
+    administration = site.world.administration
+    assert administration is not None
+    before = site.session.client.orders["service"]
+    order = before.order
+    away = SaMessage.request(Method.DELETE, order.attr_id, order.record, mask=order.mask)
+    site.session.client.ask(away, lambda _: None)
+    site.session.poll()
+    await asyncio.sleep(1.0)
+    assert len(administration.core.services) == 0
+    await asyncio.sleep(12.0)
+    assert len(administration.core.services) == 1
+    assert site.session.client.orders["service"] is not before
     await site.world.close()
