@@ -88,7 +88,9 @@ COMMANDS: Final = {
     ),
     "decode": LazyCommand("opavnic.cli.packets.decode:decode", "Print a 16B packet field by field."),
     "draw": LazyCommand("opavnic.cli.packets.draw:draw", "Draw the packets of a capture as a page."),
-    "em": LazyCommand("opavnic.cli.manage.em:app", "The Ethernet Manager of a lab: apply, show, verify."),
+    "em": LazyCommand(
+        "opavnic.cli.manage.em:app", "The Ethernet Manager: apply, show, verify; or run it alone."
+    ),
     "fm": LazyCommand("opavnic.cli.manage.fm:app", "Settings for a real fabric manager."),
     "mad": LazyCommand("opavnic.cli.manage.mad:app", "Send management datagrams; record and replay them."),
     "conformance": LazyCommand("opavnic.cli.program.conformance:app", "Run recorded test vectors."),

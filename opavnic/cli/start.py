@@ -17,6 +17,10 @@ def start() -> None:
         from opavnic.cli.enter_at_once import enter_at_once
 
         enter_at_once(sys.argv[1:], ignored)
+    if sys.argv[1:3] == ["em", "run"]:
+        from opavnic.cli.manage_at_once import manage_at_once
+
+        manage_at_once(sys.argv[1:])
     from opavnic.base import signals
     from opavnic.cli.main import main
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from hfi_sim.base.clock import Clock
 from hfi_sim.base.port_state import CapabilityMask3
@@ -33,6 +33,8 @@ def _hfi_name(port: HfiPort) -> str:
 
 class FabricNames:
     """The names of the ports of a simulated fabric; a `vema.em.service.administered_subnet.PortNames`."""
+
+    open_ended: Final = False
 
     def __init__(self, ports: Callable[[], Iterable[HfiPort]], host_of: HostOf = _hfi_name) -> None:
         """Args:  ports: all HFI ports that there may be."""
@@ -80,6 +82,11 @@ class SmTopology:
         return [self._facts(p) for p in self._sm.fabric.hfi_ports() if announced in p.capability_mask3]
 
     @property
+    def open_ended(self) -> bool:
+        """All ports are known."""
+        return False
+
+    @property
     def given(self) -> bool:
         """Partitions are those of the lab; lanes are the EM's to choose."""
         return False
@@ -118,7 +125,7 @@ class SmTopology:
         groups.announce(ELECTION_GROUP, Announced(group_gid(NO_VESW, pkey), pkey, MAD_SIZE))
 
     def election_lids(self, heard: Iterable[int]) -> frozenset[int]:
-        """Return the group of all EMs: whoever is in it is reached."""
+        """Return the group of all EMs, which reaches all of them."""
         return frozenset({ELECTION_GROUP})
 
     def subscribe(self, handler: Callable[[], None]) -> Callable[[], None]:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 from hfi_sim.base.errors import InputError, WireError
 from hfi_sim.wire.captures import DLT_USER0, is_capture, read_capture
 from hfi_sim.wire.l4 import L4
-from hfi_sim.wire.mad.header import RESPONSE_BIT, MadHeader, awaits_response, method_of, parse_fm_payload
+from hfi_sim.wire.mad.fm_packet import parse_fm_payload
+from hfi_sim.wire.mad.header import RESPONSE_BIT, MadHeader, awaits_response, method_of
 from hfi_sim.wire.packet import parse_packet
 from opavnic.base.errors import OpavnicError
 from opavnic.base.files import MAX_CAPTURE, FileError, read_bytes

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from hfi_sim.wire.captures import read_capture
-from hfi_sim.wire.mad.header import MadHeader, mad_size, parse_fm_payload
+from hfi_sim.wire.mad.fm_packet import parse_fm_payload
+from hfi_sim.wire.mad.header import MadHeader, mad_size
 from hfi_sim.wire.packet import strip
 from opavnic.devices.kernel.entry import why_no_fuse
 from opavnic.devices.kernel.mounts import SOURCE

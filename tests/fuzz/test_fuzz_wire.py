@@ -11,7 +11,8 @@ from hfi_sim.base.errors import WireError
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.l4 import EthernetL4, FmHeader
 from hfi_sim.wire.lrh16b import Lrh16B
-from hfi_sim.wire.mad.header import MadHeader, oui_of, parse_fm_payload
+from hfi_sim.wire.mad.fm_packet import parse_fm_payload
+from hfi_sim.wire.mad.header import MadHeader, oui_of
 from hfi_sim.wire.packet import build_packet, check_packet, parse_packet, strip
 from opavnic.decode.describe import describe_frame, describe_packet
 

@@ -41,7 +41,7 @@ class Site:
         self.ports = {name: host.port for name, host in self.world.hosts.items()}
         self.em_port = self.ports["h3"]
         for port in self.ports.values():
-            self.world.set_pkeys(port, [PKEY])
+            self.world.set_pkeys(port, [PKEY, 0x8003])
         self.world.subnet_manager.set_management(self.em_port, True)
         for name in ("h1", "h2"):
             self.world.add_vnic_port(name, netdevs=memory_netdev)
@@ -179,6 +179,22 @@ async def test_administration_that_loses_every_third_mad_is_understood_all_the_s
         for key, held in site.session.client.orders.items()
         if key == "service"
     ]
+    await site.world.close()
+
+
+async def test_group_whose_properties_change_is_left_and_joined_anew() -> None:
+    site = Site()
+    site.world.subnet_manager.sweep()
+    site.em.start(parse_config({"vesws": [BLUE]}))
+    await site.up()
+    for change in ({"mtu": 9000}, {"mtu": 1500}, {"pkey": 0x8003}):
+        site.em.apply(parse_config({"vesws": [{**BLUE, **change}]}))
+        await site.up()
+        assert site.topology.trouble == []
+        mlid = site.topology.group_lids()[2]
+        assert site.world.subnet_manager.groups.members(mlid) == site.joined()
+        await asyncio.sleep(20.0)
+        assert await site.em.verify() == []
     await site.world.close()
 
 

@@ -19,6 +19,7 @@ from hfi_sim.management.mad.transactions import Done, Outgoing, TransactionTable
 from hfi_sim.management.mad.transfers import Arrivals, Departures, MessageKey, key_of
 from hfi_sim.wire.l4 import L4
 from hfi_sim.wire.lrh16b import dlid_of, pkey_of, sc_of, slid_of
+from hfi_sim.wire.mad.fm_packet import build_fm_packet, parse_fm_payload
 from hfi_sim.wire.mad.header import (
     BASE_VERSION_IB,
     MAD_SIZE_IB,
@@ -28,9 +29,7 @@ from hfi_sim.wire.mad.header import (
     MadHeader,
     MadStatus,
     Method,
-    build_fm_packet,
     mad_size,
-    parse_fm_payload,
 )
 from hfi_sim.wire.mad.message import Mad
 from hfi_sim.wire.mad.rmpp import (

@@ -15,7 +15,6 @@ from hfi_sim.base.port_state import CapabilityMask3, PortState
 from hfi_sim.management.sa.client import SaClient, status_text, table_of
 from hfi_sim.wire.mad.header import MadStatus
 from hfi_sim.wire.mad.sa_attributes import SaAttrId, SaStatus
-from hfi_sim.wire.sa.by_attribute import RECORDS
 from hfi_sim.wire.sa.message import SaMessage
 from hfi_sim.wire.sa.record import SaRecord
 from hfi_sim.wire.sa.records import (
@@ -35,14 +34,14 @@ NODE_HFI: Final = 1
 NO_CHANNEL: Final = 15
 """As SC or VL: there is none for data."""
 
-_TABLES: Final = (
-    SaAttrId.NODE_RECORD,
-    SaAttrId.PORT_INFO_RECORD,
-    SaAttrId.PARTITION_TABLE_RECORD,
-    SaAttrId.SL_TO_SC_RECORD,
-    SaAttrId.SC_TO_VLT_RECORD,
-    SaAttrId.VF_INFO_RECORD,
-)
+_TABLES: Final[dict[int, type[SaRecord]]] = {
+    SaAttrId.NODE_RECORD: NodeRecord,
+    SaAttrId.PORT_INFO_RECORD: PortInfoRecord,
+    SaAttrId.PARTITION_TABLE_RECORD: PartitionTableRecord,
+    SaAttrId.SL_TO_SC_RECORD: SlToScRecord,
+    SaAttrId.SC_TO_VLT_RECORD: ScToVlRecord,
+    SaAttrId.VF_INFO_RECORD: VfInfoRecord,
+}
 R = TypeVar("R", bound=SaRecord)
 
 
@@ -135,7 +134,7 @@ class FabricPicture:
         status = None if message is None else message.header.status
         if message is not None and status in (MadStatus.OK, SaStatus.NO_RECORDS):
             try:
-                self._found[attr_id] = list(message.table(RECORDS[attr_id])) if status == MadStatus.OK else []
+                self._found[attr_id] = list(message.table(_TABLES[attr_id])) if status == MadStatus.OK else []
             except WireError as error:
                 self.error = f"{SaAttrId.text_of(attr_id)}: {error}"
         else:

@@ -20,7 +20,8 @@ from hfi_sim.management.mad.stack import QP_SMI, MadStack
 from hfi_sim.management.smp.rules import Discard, Here, Next, Out, Routed, answered, arrived, sent
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.nodes.switch import SwitchPort0
-from hfi_sim.wire.mad.header import MadHeader, build_fm_packet
+from hfi_sim.wire.mad.fm_packet import build_fm_packet
+from hfi_sim.wire.mad.header import MadHeader
 from hfi_sim.wire.mad.smp_header import Smp
 
 log = logging.getLogger("hfi_sim.management.smp")

@@ -1,4 +1,4 @@
-"""`opavnic em`: the Ethernet Manager of a running lab."""
+"""`opavnic em`: the Ethernet Manager of a running lab, or one that runs as a program."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 import typer
 
@@ -41,6 +41,7 @@ from opavnic.state.em import (
     EmEvents,
     EmMacTable,
     EmRestarted,
+    EmState,
     EmVerified,
     EmVesws,
     EmVports,
@@ -48,18 +49,22 @@ from opavnic.state.em import (
 from vema.base.types import MAX_VESW_ID
 from vema.em.desired.problems import Problem
 
+if TYPE_CHECKING:
+    from opavnic.lab.ownership.client import LabClient
+
 MAX_LIMIT = 1_000_000
 WATCH_S = 1.0
 """Seconds between two polls of --watch."""
+Model = TypeVar("Model", bound=StateModel)
 _SHOWN_MACS = 3
 _COUNTERS = ("tx_packets", "rx_packets", "tx_bytes", "rx_bytes", "tx_errors", "rx_errors")
 
-app = command_group("The Ethernet Manager of a running lab.")
+app = command_group("The Ethernet Manager of a running lab, or as a program on a umad device.")
 
 
 @app.callback()
 def em() -> None:
-    """The Ethernet Manager of a running lab."""
+    """The Ethernet Manager of a running lab, or as a program on a umad device."""
 
 
 class Topic(StrEnum):
@@ -72,18 +77,152 @@ class Topic(StrEnum):
     EVENTS = "events"
 
 
+def _managers(incomplete: str) -> list[str]:
+    """Complete the GUID of a port that a manager runs on."""
+    from opavnic.manager.place_files import sockets
+
+    return [guid for path in sockets() if (guid := f"0x{path.stem}").startswith(incomplete)]
+
+
+EmOption = Annotated[
+    str | None,
+    typer.Option(
+        "--em",
+        envvar="OPAVNIC_EM",
+        metavar="SOCKET|GUID",
+        help="A manager that runs as a program (em run); by its socket, or the GUID of its port.",
+        autocompletion=_managers,
+    ),
+]
+
+
+def _program(lab: str | None, em: str | None) -> Path | None:
+    """Return the socket of the program that is meant; None: the manager of a lab is.
+
+    Raises:  NoManagerError, LabError: there is none, or several.
+    """
+    from opavnic.lab.file.errors import NoLabError
+    from opavnic.lab.ownership.runtime import running_lab
+    from opavnic.manager.place_files import socket_of, sockets
+
+    if em is not None:
+        return socket_of(em)
+    if lab is None:
+        try:
+            running_lab(None)
+        except NoLabError:
+            if len(there := sockets()) == 1:
+                return there[0]
+            raise
+    return None
+
+
+def em_client(lab: str | None, em: str | None) -> LabClient:
+    """Return the control API of the manager that is meant. Raises as `_program`."""
+    from opavnic.lab.ownership.client import LabClient
+
+    path = _program(lab, em)
+    return lab_client(lab) if path is None else LabClient(path, whose="the Ethernet Manager")
+
+
+def em_result(lab: str | None, em: str | None, model: type[Model], path: str, body: object = None) -> Model:
+    """Let the manager do what may take long: in a lab as a job, which shows how far it is. Raises as `_program`."""
+    if _program(lab, em) is None:
+        return job_result(lab_client(lab), model, "POST", path, body)
+    return em_client(lab, em).change(model, path, body)
+
+
+@app.command(epilog="Example: opavnic em run fabric.yaml --database /var/lib/opavnic-em/em.db")
+def run(
+    config: Annotated[Path, typer.Argument(help="An EM file (YAML).")],
+    device: Annotated[
+        str, typer.Option("--device", metavar="PATH", help="A umad device, such as /dev/infiniband/umad0.")
+    ] = "",
+    port: Annotated[
+        str,
+        typer.Option(
+            "--port", metavar="PORT", help="Such as hfi1_0:1, or a port GUID; else the first active."
+        ),
+    ] = "",
+    database: Annotated[
+        str,
+        typer.Option(
+            "--database", metavar="FILE", help="Its memory; else it asks the agents after a restart."
+        ),
+    ] = "",
+    control: Annotated[
+        str,
+        typer.Option(
+            "--control", metavar="SOCKET", help="Its control socket; else one beside those of labs."
+        ),
+    ] = "",
+    metrics: Annotated[
+        str, typer.Option("--metrics", metavar="ADDRESS:PORT", help="Serve metrics for Prometheus there.")
+    ] = "",
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", metavar="HOST", help="Keep to this host, HFI, port or GUID; may be repeated."),
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log more.")] = False,
+) -> None:
+    """Run the Ethernet Manager on a port of this machine, without a lab, until SIGTERM; SIGHUP reads CONFIG again.
+
+    It needs no root, only the right to open the umad device. When it ends, the fabric stays as it is.
+    """
+    from opavnic.manager.run_options import ManagerOptions
+    from opavnic.manager.start_run import start
+
+    options = ManagerOptions(config, device, port, database, control, metrics, tuple(only or ()))
+    raise typer.Exit(start(options, verbose=verbose))
+
+
+@app.command(epilog="Example: opavnic em status --json")
+def status(lab: LabOption = None, manager: EmOption = None, as_json: AsJson = False) -> None:
+    """Show how the manager is: role, convergence, port, and what keeps it from its work; exit 1 unless converged."""
+    state = em_client(lab, manager).read(EmState, "/em/state")
+    if as_json:
+        print_json(state.as_json())
+    else:
+        _show_state(state)
+    if not state.converged:
+        raise typer.Exit(EXIT_FAILED)
+
+
+@app.command(epilog="Example: opavnic em preview tenants.yaml")
+def preview(
+    file: Annotated[Path, typer.Argument(help="An EM file (YAML).")],
+    lab: LabOption = None,
+    manager: EmOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what an EM file would change; the same as apply --dry-run."""
+    apply(file, dry_run=True, lab=lab, manager=manager, as_json=as_json)
+
+
+@app.command(epilog="Example: opavnic em events --limit 20")
+def events(
+    limit: Annotated[int, typer.Option("--limit", min=1, max=MAX_LIMIT, help="How many to show.")] = 50,
+    lab: LabOption = None,
+    manager: EmOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what has happened; the same as show events."""
+    show(Topic.EVENTS, limit=limit, lab=lab, manager=manager, as_json=as_json)
+
+
 @app.command(epilog="Example: opavnic em apply tenants.yaml --dry-run")
 def apply(
     file: Annotated[Path, typer.Argument(help="An EM file (YAML).")],
     dry_run: Annotated[bool, typer.Option("-n", "--dry-run", help="Only show what would change.")] = False,
     lab: LabOption = None,
+    manager: EmOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Apply an EM file to a running lab; what already matches is not touched."""
 
     def on_the_fabric(data: Any) -> tuple[Problem, ...]:
         try:
-            lab_client(lab).post("/em/apply?diff=1", data)
+            em_client(lab, manager).post("/em/apply?diff=1", data)
         except RefusedFileError as error:
             return error.found
         except (LabError, TypeError, ValueError):
@@ -99,7 +238,7 @@ def apply(
     )  # the lab fills in the same defaults
     try:
         path = "/em/apply?diff=1" if dry_run else "/em/apply"
-        applied = job_result(lab_client(lab), EmApplied, "POST", path, wanted)
+        applied = em_result(lab, manager, EmApplied, path, wanted)
     except RefusedFileError as error:
         _refuse(em_file.lines(error.found))
     if as_json:
@@ -143,12 +282,13 @@ def show(
         Path | None, typer.Option(metavar="FILE", help="Events: also draw them over time.")
     ] = None,
     lab: LabOption = None,
+    manager: EmOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what the manager knows: virtual switches, vports, MAC tables, counters, events."""
     if svg is not None and topic is not Topic.EVENTS:
         fail(f"--svg {svg}: {topic.value} have no time to be drawn over; em show events has", EXIT_USAGE)
-    client = lab_client(lab)
+    client = em_client(lab, manager)
     path = {
         Topic.MAC_TABLE: "/em/mac-table" + (f"?vesw={vesw}" if vesw is not None else ""),
         Topic.COUNTERS: f"/em/counters?limit={limit}",
@@ -178,9 +318,9 @@ def show(
 
 
 @app.command(epilog="Example: opavnic em verify")
-def verify(lab: LabOption = None, as_json: AsJson = False) -> None:
+def verify(lab: LabOption = None, manager: EmOption = None, as_json: AsJson = False) -> None:
     """Read everything from every agent and print what differs from the configuration; exit 1 on a difference."""
-    verified = job_result(lab_client(lab), EmVerified, "POST", "/em/verify")
+    verified = em_result(lab, manager, EmVerified, "/em/verify")
     if as_json:
         print_json(verified.as_json())
     else:
@@ -198,13 +338,14 @@ def restart(
         bool, typer.Option("--forget", help="Without its database: it asks the agents what they have.")
     ] = False,
     lab: LabOption = None,
+    manager: EmOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Restart the manager, as if its process were killed; agents and VNICs go on meanwhile.
 
     It comes back with its configuration and its database. For a longer absence: opavnic fault add crash on em for=30s
     """
-    restarted = job_result(lab_client(lab), EmRestarted, "POST", "/em/restart", {"memory": not forget})
+    restarted = em_result(lab, manager, EmRestarted, "/em/restart", {"memory": not forget})
     if as_json:
         print_json(restarted.as_json())
     else:
@@ -214,6 +355,33 @@ def restart(
 
 
 # --- tables --------------------------------------------------------------------------------------------------
+
+
+def _show_state(state: EmState) -> None:
+    how = "converged" if state.converged else "not converged"
+    print_line(
+        f"{state.role}, {how}: {state.vesws} virtual switches, {state.vports} vports on {state.ports} ports, "
+        f"{state.sets} Sets sent"
+    )
+    program = state.program
+    if program is not None:
+        print_line(
+            f"{program.port} ({program.device}, GUID {program.guid}) {program.state}, LID {lid_text(program.lid)}, "
+            f"subnet manager at LID {lid_text(program.sm_lid)}, P_Key {pkey_text(program.pkey)}"
+        )
+        print_line(
+            f"pid {program.pid}, version {program.version}, {program.config}, database {program.database}"
+        )
+        if program.only:
+            print_line(f"keeps to: {', '.join(program.only)}")
+        print_line(
+            f"MADs: {program.mads_sent} sent, {program.mads_received} received, {program.mads_timed_out} without "
+            f"response, {program.mads_foreign} foreign"
+        )
+    for name in state.silent:
+        print_line(f"{name}: its agent does not answer")
+    for line in state.trouble:
+        print_line(line)
 
 
 def _show_vesws(reply: EmVesws) -> None:

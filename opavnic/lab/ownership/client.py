@@ -18,10 +18,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from opavnic.base.socket_peer import foreign_peer
+from opavnic.base.socket_peer import foreign_peer, peer_pid
 from opavnic.lab.file.errors import ConfigError, JournalError, LabError, LabInputError
 from opavnic.lab.ownership.process import WatchedProcess
-from opavnic.lab.ownership.runtime import CONTROL_SOCKET, Journal, LabDir
+from opavnic.lab.ownership.runtime import Journal, LabDir
 
 if TYPE_CHECKING:
     from opavnic.base.state import StateModel
@@ -35,13 +35,17 @@ SILENCE_S: Final = 10.0
 LOOK_S: Final = 0.25
 """Interval of looks at the process of a lab while waiting for its answer."""
 _UNPROCESSABLE: Final = 422
+THE_LAB: Final = "the lab"
+"""What serves at the control socket of a lab, for messages."""
 
 
 class _Patience:
     """Waits for the process of a lab for as long as it works."""
 
-    def __init__(self, lab: Path, silence_s: float, limit_s: float) -> None:
-        self._lab = lab
+    def __init__(self, path: Path, silence_s: float, limit_s: float, whose: str) -> None:
+        self._path = path
+        self._lab = path.parent
+        self._whose = whose
         self._silence_s = silence_s
         self._end = time.monotonic() + limit_s
         self._look_s = min(LOOK_S, silence_s, limit_s)
@@ -52,6 +56,11 @@ class _Patience:
         poll = select.poll()
         poll.register(sock, select.POLLIN)
         self.wait_until(lambda: bool(poll.poll(1000 * self._look_s)))
+
+    def served_by(self, sock: socket.socket) -> None:
+        """Watch the process at the other end, where that is no lab, which has a journal that names it."""
+        if self._whose != THE_LAB and (pid := peer_pid(sock)):
+            self._process = WatchedProcess(pid)
 
     def connect(self, sock: socket.socket, path: Path) -> None:
         """Connect. Raises LabError as `await_data`, OSError: it listens no more."""
@@ -83,7 +92,8 @@ class _Patience:
             if (process is not None and process.is_stopped) or silent_s >= self._silence_s:
                 raise LabError(self._silence())
             if now >= self._end:
-                raise LabError(f"lab {self._lab.name} is busy: it has not answered yet")
+                lab = f"lab {self._lab.name}" if self._whose == THE_LAB else self._whose
+                raise LabError(f"{lab} is busy: it has not answered yet")
 
     def _journal(self) -> Journal | None:
         with contextlib.suppress(JournalError):
@@ -94,7 +104,7 @@ class _Patience:
         """Return a message that says which lab does not answer, and what the user can do."""
         journal = self._journal()
         if journal is None:
-            return f"the lab at {self._lab / CONTROL_SOCKET} does not answer"
+            return f"{self._whose} at {self._path} does not answer"
         return f"lab {journal.lab} (pid {journal.pid}) does not answer; {journal.way_out()}"
 
 
@@ -119,6 +129,7 @@ class _UnixConnection(http.client.HTTPConnection):
         self.sock = _PatientSocket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.patience = self._patience
         self._patience.connect(self.sock, self._path)
+        self._patience.served_by(self.sock)
         if (uid := foreign_peer(self.sock)) is not None:
             self.sock.close()
             raise LabError(
@@ -137,16 +148,25 @@ class RefusedFileError(ConfigError):
 class LabClient:
     """The control API of one lab; each call opens its own connection."""
 
-    def __init__(self, socket_path: Path, silence_s: float = SILENCE_S, limit_s: float = math.inf) -> None:
+    def __init__(
+        self,
+        socket_path: Path,
+        silence_s: float = SILENCE_S,
+        limit_s: float = math.inf,
+        *,
+        whose: str = THE_LAB,
+    ) -> None:
         """Prepare.
 
         Args:  silence_s: how long the process of the lab may sleep before it answers a call. limit_s: how long a call
                may take in any case, for callers that are themselves waited for. A call to a lab whose process is
-               stopped fails earlier.
+               stopped fails earlier. whose: what serves there, for messages: a lab, or an Ethernet Manager that runs
+               as a program.
         """
         self._path = socket_path
         self._silence_s = silence_s
         self._limit_s = limit_s
+        self._whose = whose
 
     def get(self, path: str) -> Any:
         """Return the JSON at `path`. Raises LabError: no answer, or an error in it; ConfigError: a refused file."""
@@ -204,14 +224,14 @@ class LabClient:
         try:
             return json.loads(answer)
         except ValueError as error:
-            raise LabError(f"incomplete answer from the lab to {method} {path}: {error}") from error
+            raise LabError(f"incomplete answer from {self._whose} to {method} {path}: {error}") from error
 
     def _read(self, model: type[Model], method: str, path: str, body: object) -> Model:
         try:
             return model.of_json(self._answer(method, path, body))
         except ValueError as error:
-            lab = self._path.parent.name
-            raise LabError(f"lab {lab} was started by another version of opavnic: {error}") from error
+            lab = f"lab {self._path.parent.name}" if self._whose == THE_LAB else self._whose
+            raise LabError(f"{lab} was started by another version of opavnic: {error}") from error
 
     def _answer(self, method: str, path: str, body: object) -> bytes:
         """Return the JSON of an answer that is no error."""
@@ -222,7 +242,7 @@ class LabClient:
                 return answer
             data = json.loads(answer)
         except (ValueError, OSError, http.client.HTTPException) as error:
-            raise LabError(f"incomplete answer from the lab to {method} {path}: {error}") from error
+            raise LabError(f"incomplete answer from {self._whose} to {method} {path}: {error}") from error
         raise self._refusal(response, data)
 
     def _refusal(self, response: http.client.HTTPResponse, data: Any) -> LabError | ConfigError:
@@ -236,7 +256,9 @@ class LabClient:
         return wrong(str(data.get("error", response.reason)))
 
     def _ask(self, method: str, path: str, body: object) -> tuple[_PatientSocket, http.client.HTTPResponse]:
-        connection = _UnixConnection(self._path, _Patience(self._path.parent, self._silence_s, self._limit_s))
+        connection = _UnixConnection(
+            self._path, _Patience(self._path, self._silence_s, self._limit_s, self._whose)
+        )
         try:
             headers = {"Connection": "close"}  # the socket closes itself once the answer has been read
             if body is None:
@@ -252,4 +274,4 @@ class LabClient:
             raise
         except (OSError, http.client.HTTPException) as error:
             connection.close()
-            raise LabError(f"the lab does not answer at {self._path}: {error}") from error
+            raise LabError(f"{self._whose} does not answer at {self._path}: {error}") from error

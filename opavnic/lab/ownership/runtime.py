@@ -36,9 +36,10 @@ from opavnic.lab.ownership.journal_entries import (
     checked,
 )
 from opavnic.lab.ownership.log_file import OLD_SUFFIX
+from opavnic.lab.ownership.places import ROOT_VARIABLE as ROOT_VARIABLE
+from opavnic.lab.ownership.places import runtime_root as runtime_root
 from opavnic.lab.ownership.process import is_stopped, process_start_time, wait_if_killed
 
-ROOT_VARIABLE: Final = "OPAVNIC_RUNTIME_DIR"
 STATE_FILE: Final = "state.json"
 CONTROL_SOCKET: Final = "control.sock"
 MAD_SOCKET: Final = "mad.sock"
@@ -66,20 +67,6 @@ _FILES: Final = (
 _MNT_DETACH: Final = 2
 _SOCKET_PATH_MAX: Final = 107  # sun_path
 _JOURNAL_MAX: Final = 1 << 24
-
-
-def runtime_root() -> Path:
-    """Return the directory that holds one directory for each lab.
-
-    $OPAVNIC_RUNTIME_DIR, else /run/opavnic for root, $XDG_RUNTIME_DIR/opavnic, /tmp/opavnic-UID.
-    """
-    if chosen := os.environ.get(ROOT_VARIABLE):
-        return Path(chosen).absolute()
-    if os.getuid() == 0:
-        return Path("/run/opavnic")
-    if base := os.environ.get("XDG_RUNTIME_DIR"):
-        return Path(base) / "opavnic"
-    return Path(f"/tmp/opavnic-{os.getuid()}")  # noqa: S108 - checked below: ours, and closed to others
 
 
 def make_private(directory: Path) -> None:

@@ -418,9 +418,14 @@ class PortFacts:
 class Roster:
     """All known ports, by their names in a configuration."""
 
-    def __init__(self, ports: Iterable[PortFacts], *, given: bool = False) -> None:
-        """Args:  given: a fabric manager gives partitions and lanes; where they do not fit, nothing is refused."""
+    def __init__(self, ports: Iterable[PortFacts], *, given: bool = False, open_ended: bool = False) -> None:
+        """Gather them.
+
+        Args:  given: a fabric manager gives partitions and lanes; where they do not fit, nothing is refused.
+               open_ended: ports may come whose names are not known yet, so no member is refused as unknown.
+        """
         self.given = given
+        self.open_ended = open_ended
         self._names: dict[str, PortFacts] = {}
         self.ports = sorted(ports, key=lambda port: (port.lid, port.guid))
         for port in self.ports:
@@ -582,6 +587,8 @@ def _understood(at: int, entry: object) -> VeswSection:
 
 
 def _unknown(path: KeyPath, names: Iterable[str], roster: Roster, before: int) -> list[Problem]:
+    if roster.open_ended:
+        return []
     unknown = [(at, name) for at, name in enumerate(names) if roster.find(name) is None]
     return [
         Problem((*path, at), f'unknown member "{name}"{hint(name, roster.names, before + number)}')

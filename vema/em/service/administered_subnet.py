@@ -66,6 +66,11 @@ class PortName:
 class PortNames(Protocol):
     """Gives the ports of a subnet their names: a lab from its file, a program from what ports say of themselves."""
 
+    @property
+    def open_ended(self) -> bool:
+        """Whether ports may come whose names are not known yet: a member without a port is no mistake then."""
+        ...
+
     def of(self, seen: Mapping[int, SaPort]) -> Iterable[PortName]:
         """Return the ports that announce Ethernet, or will as far as is known. Args: seen: ACTIVE ports, by GUID."""
         ...
@@ -92,10 +97,14 @@ class OwnPort(SaClientPort, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """What has a port join a group: the key of its order."""
+    """What has a port join a group: the key of its order. A group of other properties is another: it is left first."""
 
     vesw_id: int
     guid: int
+    pkey: int
+    mtu: int
+    rate: int
+    sl: int
 
 
 class AdministeredSubnet:
@@ -105,12 +114,14 @@ class AdministeredSubnet:
 
     def __init__(self, session: SaSession, port: OwnPort, names: PortNames) -> None:
         """View the subnet from `port`, on which the EM and the session run."""
+        self.names = names
         self._session = session
         self._port = port
-        self._names = names
         self._groups: dict[int, Group] = {}
         self._handlers: list[Callable[[], None]] = []
         self._lids: dict[int, int] = {}
+        self._joining: dict[tuple[int, int], _Member] = {}
+        """The memberships that are wanted, by virtual switch and port."""
         self._managers: frozenset[int] | None = None
         """The GUIDs of the ports that are registered as an EM's; None: not asked yet."""
         self._reading = 0
@@ -130,16 +141,21 @@ class AdministeredSubnet:
         management = PKEY_FULL_MANAGEMENT
         return next((vf.sl_base for vf in self._fabrics() if vf.pkey | PKEY_FULL_MEMBER == management), 0)
 
+    @property
+    def open_ended(self) -> bool:
+        """Whether ports may come whose names are not known yet."""
+        return self.names.open_ended
+
     def ports(self) -> list[PortFacts]:
         """Return the ports that are in service and announce Ethernet on fabric."""
         seen = self._session.picture.ports
-        named = ((name, seen.get(name.guid)) for name in self._names.of(seen))
+        named = ((name, seen.get(name.guid)) for name in self.names.of(seen))
         return [self._facts(name, s) for name, s in named if s is not None and s.carries_ethernet]
 
     def known(self) -> list[PortFacts]:
         """Return all ports that announce Ethernet on fabric, whether the fabric manager has found them or not."""
         seen = self._session.picture.ports
-        return [self._facts(name, seen.get(name.guid)) for name in self._names.of(seen)]
+        return [self._facts(name, seen.get(name.guid)) for name in self.names.of(seen)]
 
     def _facts(self, name: PortName, seen: SaPort | None) -> PortFacts:
         return PortFacts(
@@ -204,10 +220,10 @@ class AdministeredSubnet:
     def trouble(self) -> list[str]:
         """What the fabric manager does not give: the description of the fabric, or a port's place in a group."""
         found = [f"subnet administration: {error}"] if (error := self._session.picture.error) else []
-        names = {name.guid: name.name for name in self._names.of(self._session.picture.ports)}
+        names = {name.guid: name.name for name in self.names.of(self._session.picture.ports)}
         refused: dict[tuple[int, str], list[str]] = {}
         for member, held in self._members():
-            if held.error:
+            if held.error and self._joining.get((member.vesw_id, member.guid)) == member:
                 where = names.get(member.guid, f"{member.guid:#x}")
                 refused.setdefault((member.vesw_id, self._refusal(member, held)), []).append(where)
         for (vesw_id, error), ports in refused.items():
@@ -224,9 +240,9 @@ class AdministeredSubnet:
 
     def why_not_in_group(self, vesw_id: int, guid: int) -> str:
         """Return why a port is not in the group of a virtual switch, or why that has no LID."""
-        member = _Member(vesw_id, guid)
-        own = self._session.client.orders.get(member)
-        if own is not None and own.error:
+        member = self._joining.get((vesw_id, guid))
+        own = None if member is None else self._session.client.orders.get(member)
+        if member is not None and own is not None and own.error:
             return f"its port may not join the multicast group: {self._refusal(member, own)}"
         if vesw_id in self._lids:
             return ""
@@ -278,7 +294,9 @@ class AdministeredSubnet:
             sl = sls.get(group.pkey | PKEY_FULL_MEMBER)
             for guid in group.guids & picture.ports.keys() if sl is not None else ():
                 record = _membership(vesw_id, group, self._gid(guid), sl or 0, picture.slowest_bps)
-                wanted[_Member(vesw_id, guid)] = SaOrder(SaAttrId.MC_MEMBER_RECORD, record, _JOINED)
+                member = _Member(vesw_id, guid, group.pkey, record.mtu, record.rate, record.sl)
+                wanted[member] = SaOrder(SaAttrId.MC_MEMBER_RECORD, record, _JOINED)
+        self._joining = {(member.vesw_id, member.guid): member for member in wanted}
         for member, _ in self._members():
             if member not in wanted:
                 client.drop(member, tell=member.guid in picture.ports)

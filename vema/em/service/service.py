@@ -110,6 +110,11 @@ class EmSubnet(Protocol):
         """Whether partitions and lanes are given by a fabric manager, which may not fit the configuration, or later."""
         ...
 
+    @property
+    def open_ended(self) -> bool:
+        """Whether ports may come whose names are not known yet: a member without a port is no mistake then."""
+        ...
+
     def set_groups(self, groups: dict[int, Group | None]) -> None:
         """Give virtual switches, by id, their multicast groups; None deletes the group.
 
@@ -385,7 +390,7 @@ class EthernetService:
 
     def roster(self) -> Roster:
         """Return the ports that can be members now, for `checked`."""
-        return Roster(self._candidates(), given=self.topology.given)
+        return Roster(self._candidates(), given=self.topology.given, open_ended=self.topology.open_ended)
 
     def contradictions(self) -> list[Problem]:
         """Return where what a fabric manager has set contradicts the configuration; on our own fabric, nothing."""

@@ -12,7 +12,8 @@ from hfi_sim.base.errors import WireError
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.l4 import L4, EthernetL4
 from hfi_sim.wire.lrh16b import Lrh16B
-from hfi_sim.wire.mad.header import MadHeader, build_fm_packet
+from hfi_sim.wire.mad.fm_packet import build_fm_packet
+from hfi_sim.wire.mad.header import MadHeader
 from hfi_sim.wire.packet import build_packet
 from opavnic.decode.describe import Description, describe_frame, describe_packet
 from unit.hfi_sim.wire.wire_strategies import L4_TYPES, PAYLOADS, headers

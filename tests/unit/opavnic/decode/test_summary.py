@@ -12,7 +12,7 @@ from scapy.layers.l2 import ARP, Dot1Q, Ether
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.l4 import L4, EthernetL4
 from hfi_sim.wire.lrh16b import Lrh16B
-from hfi_sim.wire.mad.header import build_fm_packet
+from hfi_sim.wire.mad.fm_packet import build_fm_packet
 from hfi_sim.wire.packet import build_packet
 from opavnic.decode.summary import summarize
 

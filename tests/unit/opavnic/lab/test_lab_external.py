@@ -15,7 +15,8 @@ from hfi_sim.subnet_manager.administration.service import AdministrationService
 from lab_in_memory import lab_in_memory, served
 from opavnic.base.errors import OpavnicError
 from opavnic.lab.run.lab import Lab
-from vema.em.desired.desired import EmConfig, EmConfigError
+from vema.em.desired.desired import EmConfig
+from vema.em.desired.election import Role
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
@@ -127,16 +128,14 @@ async def test_topology_and_routes_are_those_of_the_tables(tmp_path: Path) -> No
                     assert (topology["engine"], topology["deadlock"]) == ("of the fabric manager", [])
 
 
-async def test_election_in_an_em_file_is_refused_and_nothing_changes() -> None:
+async def test_election_in_an_em_file_is_taken() -> None:
     async with lab_in_memory(LAB) as lab:
         assert lab.manager is not None
         core = lab.manager.em.core
         assert core is not None
-        before = core.config
-        config = EmConfig.model_validate({**before.model_dump(), "election": {"priority": 3}})
-        with pytest.raises(EmConfigError, match="the EM beside a fabric manager is alone"):
-            lab.manager.em.apply(config)
-        assert core.config is before
+        config = EmConfig.model_validate({**core.config.model_dump(), "election": {"priority": 3}})
+        lab.manager.em.apply(config)
+        assert lab.manager.em.role is Role.STANDBY, "no fabric manager has spoken: no other EM can be heard"
 
 
 async def test_world_says_who_gives_partitions() -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from hfi_sim.fabric.trace import TracedPacket
 from hfi_sim.wire.icrc import Icrc
-from hfi_sim.wire.mad.header import Method, build_fm_packet
+from hfi_sim.wire.mad.fm_packet import build_fm_packet
+from hfi_sim.wire.mad.header import Method
 from opavnic.management import mad_record
 from opavnic.management.mad_record import MadExchange, Pairing, RecordError, read_record
 from opavnic.observe.trace_file import write_trace

@@ -21,15 +21,8 @@ from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.l4 import L4, EthernetL4, FmHeader
 from hfi_sim.wire.lrh16b import L2_16B, LT_HEAD, Lrh16B
 from hfi_sim.wire.mad import header as mad_header
-from hfi_sim.wire.mad.header import (
-    MAD_SIZE,
-    MadClass,
-    MadHeader,
-    Method,
-    RmppHeader,
-    VendorHeader,
-    build_fm_packet,
-)
+from hfi_sim.wire.mad.fm_packet import build_fm_packet
+from hfi_sim.wire.mad.header import MAD_SIZE, MadClass, MadHeader, Method, RmppHeader, VendorHeader
 from hfi_sim.wire.packet import build_packet, parse_packet, seal_packet
 from hfi_sim.wire.reliable_header import RcFlags, RcHeader, RcOpcode
 from opavnic.conformance.encap import EncapCase

@@ -30,6 +30,7 @@ from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.l4 import L4, EthernetL4, FmHeader
 from hfi_sim.wire.lrh16b import Lrh16B
 from hfi_sim.wire.mad.attributes import PmAttrId, SubnetAttrId
+from hfi_sim.wire.mad.fm_packet import build_fm_packet
 from hfi_sim.wire.mad.header import (
     DATA_OFFSET_VENDOR,
     EMA_OUI,
@@ -38,7 +39,6 @@ from hfi_sim.wire.mad.header import (
     MadHeader,
     Method,
     RmppHeader,
-    build_fm_packet,
 )
 from hfi_sim.wire.mad.sa_attributes import SaAttrId
 from hfi_sim.wire.packet import build_packet, check_packet, parse_packet

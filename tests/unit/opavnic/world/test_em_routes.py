@@ -15,9 +15,9 @@ from aiohttp import ClientSession
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.loader import parse_lab
 from opavnic.lab.run.lab import Lab
+from opavnic.management import em_service
 from opavnic.world import json_body
 from opavnic.world.json_body import MAX_BODY, MAX_VALUES
-from opavnic.world.parts import em_routes
 from vema.em.core.core import EmCore
 from vema.em.desired import desired
 
@@ -107,7 +107,7 @@ async def test_fabric_that_changes_while_a_configuration_is_checked_is_no_intern
             hfi.ports[1].set_pkeys([0x8009])
         return found
 
-    monkeypatch.setattr(em_routes, "checked", judged)
+    monkeypatch.setattr(em_service, "checked", judged)
     async with http.post("/em/apply", json=RIGHT) as response:
         assert response.status == 422
         assert "pkey 0x8001 is not in the table of h1:1" in (await response.json())["error"]

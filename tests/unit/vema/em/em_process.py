@@ -105,6 +105,13 @@ class FixedTopology:
     def group_members(self, mlid: int) -> frozenset[int]:
         return self._groups.get(mlid, frozenset())
 
+    @property
+    def open_ended(self) -> bool:
+        return False
+
+    def election_lids(self, heard: Iterable[int]) -> frozenset[int]:
+        return frozenset(heard)
+
     def join_election(self) -> None:
         """There is no other."""
 

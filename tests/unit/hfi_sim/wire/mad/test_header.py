@@ -7,6 +7,7 @@ import pytest
 from hfi_sim.base.errors import WireError
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.l4 import FmHeader
+from hfi_sim.wire.mad.fm_packet import build_fm_packet, parse_fm_payload
 from hfi_sim.wire.mad.header import (
     DATA_OFFSET_VENDOR,
     MAD_SIZE,
@@ -16,10 +17,8 @@ from hfi_sim.wire.mad.header import (
     Method,
     RmppHeader,
     VendorHeader,
-    build_fm_packet,
     is_vendor_class,
     oui_of,
-    parse_fm_payload,
 )
 from hfi_sim.wire.packet import check_packet, parse_packet, strip
 

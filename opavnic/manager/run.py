@@ -1,0 +1,311 @@
+"""The program: a device, a port, a session with subnet administration, the Ethernet Manager, and what an operator sees.
+
+It ends on SIGTERM or SIGINT and leaves the fabric as it is; SIGHUP reads the configuration again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Final
+
+from hfi_sim.base.errors import HfiSimError
+from hfi_sim.management.sa.session import SaSession
+from hfi_sim.management.umad.abi import UmadHeader
+from opavnic.lab.file.em_file import EmFile
+from opavnic.management.em_service import EmCommands
+from opavnic.manager.control_socket import HttpServer, control_socket, metrics_socket
+from opavnic.manager.notify_socket import Notifier
+from opavnic.manager.place_files import socket_for
+from opavnic.manager.port import ManagerPort, port_trouble
+from opavnic.manager.port_files import PortReading, PortWatch, find_port
+from opavnic.manager.port_names import DescribedPorts
+from opavnic.manager.reported import Reported
+from opavnic.manager.routes_service import metrics_route, routes_of
+from opavnic.manager.run_options import ManagerOptions, OptionError
+from opavnic.manager.transport import AGENTS
+from opavnic.manager.umad_files import DeviceError, UmadDevice, opened
+from opavnic.state.em import EmProgramState, EmState
+from vema.em.desired.desired import EmConfig
+from vema.em.desired.ranges import spread_name
+from vema.em.service.administered_subnet import AdministeredSubnet
+from vema.em.service.service import EthernetService
+from vema.em.store.database import IN_MEMORY, Store
+
+log = logging.getLogger("opavnic.manager")
+
+LOOK_S: Final = 0.5
+"""Interval of readings of the port, and of looks at what is wrong."""
+OPEN_S: Final = 10.0
+"""Seconds within which a device has to open."""
+SILENT_S: Final = 5.0
+"""Seconds after which a device that takes no MAD is said to be silent."""
+STARTING_S: Final = 15.0
+"""Seconds after the start in which members that are not there yet are not missed."""
+HFI1_FAULTS: Final = (
+    "Linux's hfi1 of the kernels looked at (6.1) has three faults with VNICs: the first one may hang the driver, and "
+    "received frames may panic the host. Try one host first: --only HOST. docs/em.md, On machines with Omni-Path, has "
+    "what is known of which kernel"
+)
+
+
+class ManagerProgram:
+    """One run of the manager."""
+
+    def __init__(self, options: ManagerOptions) -> None:
+        """Prepare.
+
+        Raises:  ConfigError: the configuration has mistakes. NoPortError: there is no such port.
+        """
+        self.options = options
+        self.started_at = time.time()
+        self._config = read_config(options.config)
+        self._loop = asyncio.get_running_loop()
+        self.port = ManagerPort(find_port(options.choice), self._loop)
+        self._device: UmadDevice | None = None
+        self._device_trouble = ""
+        self._opening: asyncio.Task[None] | None = None
+        self.names = DescribedPorts([name for word in options.only for name in spread_name(word)])
+        self._session = SaSession(self.port, self._loop)
+        self._subnet = AdministeredSubnet(self._session, self.port, self.names)
+        self._reported = Reported()
+        self._began = self._loop.time()
+        self._notifier = Notifier()
+        self._over = asyncio.Event()
+        self._reloading: asyncio.Task[None] | None = None
+        self.database = options.database or IN_MEMORY
+        self.em = EthernetService(
+            self.port.mad,
+            self._subnet,
+            Store(self.database, wall_clock=time.time),
+            clock=self._loop,
+            guid=self.port.guid,
+            name=f"{self.port.name} Ethernet Manager",
+        )
+        self.port.mad.on_refused = self._refused
+        self.commands = EmCommands(self.em, lambda: "the Ethernet Manager has ended")
+
+    # --- life ----------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Work until a signal ends it. Raises OpavnicError and others: it cannot start."""
+        async with contextlib.AsyncExitStack() as ends:
+            ends.callback(self._end)
+            await self._open()
+            server = HttpServer(routes_of(self.commands, self.state))
+            place = socket_for(self.options.control, self.port.guid)
+            await ends.enter_async_context(control_socket(place, server))
+            if self.options.metrics:
+                address, _, number = self.options.metrics.rpartition(":")
+                if not number.isdecimal() or not 0 < int(number) < 1 << 16:
+                    raise OptionError(
+                        f"--metrics {self.options.metrics}: ADDRESS:PORT is needed, as 127.0.0.1:9712"
+                    )
+                scrape = HttpServer(metrics_route(self.state))
+                await ends.enter_async_context(
+                    metrics_socket(address.strip("[]") or "127.0.0.1", int(number), scrape)
+                )
+            for number_, act in (
+                (signal.SIGTERM, self._over.set),
+                (signal.SIGINT, self._over.set),
+                (signal.SIGHUP, self._reload),
+            ):
+                self._loop.add_signal_handler(number_, act)
+            self._greet(place)
+            self.em.start(self._config)
+            self._notifier.ready(self._status())
+            looks = PortWatch(self.port.reading, self._loop, self._looked, LOOK_S)
+            ends.callback(looks.end)
+            watching = self._loop.create_task(self._watch())
+            ends.callback(watching.cancel)
+            await self._over.wait()
+            self._notifier.stopping()
+            log.info("[%s] ends; the fabric stays as it is", self.port.name)
+
+    def _end(self) -> None:
+        self.em.stop()
+        self._session.close()
+        if self._opening is not None:
+            self._opening.cancel()
+        if self._device is not None:
+            self._device.close()
+
+    def _greet(self, place: Path) -> None:
+        reading = self.port.reading
+        log.info(
+            "[%s] Ethernet Manager on %s: GUID %#018x, LID %#x, subnet manager at LID %#x, P_Key %#06x; database %s; "
+            "control socket %s",
+            reading.name, reading.device, reading.guid, reading.lid, reading.sm_lid, reading.management_pkey,
+            self.database, place,
+        )  # fmt: skip
+        if self.database == IN_MEMORY:
+            log.info("without --database it has no memory: after a restart it asks every agent what it has")
+        if self.names.only:
+            log.info("it keeps to: %s; all other ports are left alone", ", ".join(self.names.only))
+        elif reading.hfi.startswith("hfi1"):
+            log.warning(HFI1_FAULTS)
+
+    # --- the device ----------------------------------------------------------------------------------------
+
+    async def _open(self) -> None:
+        device, numbers = await opened(self.port.reading.device, self, list(AGENTS), limit_s=OPEN_S)
+        self._device = device
+        self._device_trouble = ""
+        device.start()
+        self.port.connect(device.write, numbers)
+
+    def arrived(self, messages: list[bytes]) -> None:
+        """Take what the device has read."""
+        for message in messages:
+            self.port.mad.take(message)
+
+    def refused(self, message: bytes, error: OSError) -> None:
+        """Take back what the device does not send."""
+        self.port.mad.refused(message, error)
+
+    def _refused(self, header: UmadHeader, error: OSError) -> None:
+        log.debug("[%s] a MAD to LID %#x is refused: %s", self.port.name, header.lid, error)
+
+    def gone(self, reason: str) -> None:
+        """Wait for the device to come back."""
+        if self._device is None:
+            return
+        self._device.close()
+        self._device = None
+        self._device_trouble = f"{reason}; waiting for its return"
+        self.port.disconnect()
+
+    def _come_back(self, reading: PortReading) -> None:
+        if self._opening is not None and not self._opening.done():
+            return
+
+        async def reopen() -> None:
+            self._follow(reading)  # it may have another name now
+            try:
+                await self._open()
+            except DeviceError as error:
+                self._device_trouble = f"{error}; waiting for its return"
+                return
+            log.info("[%s] the device %s is back", reading.name, reading.device)
+
+        self._opening = self._loop.create_task(reopen())
+
+    def _looked(self, reading: PortReading | None) -> None:
+        """Take what sysfs says of the port; None: it has gone."""
+        if reading is None:
+            self.gone(f"{self.port.reading.device}: the port is not in sysfs any more")
+        elif self._device is None:
+            self._come_back(reading)
+        else:
+            self._follow(reading)
+
+    def _follow(self, reading: PortReading) -> None:
+        for change in self.port.update(reading):
+            log.info("[%s] %s", self.port.name, change)
+
+    # --- looking -------------------------------------------------------------------------------------------
+
+    async def _watch(self) -> None:
+        alive_at = 0.0
+        while True:
+            self._say()
+            now = self._loop.time()
+            watchdog_s = self._notifier.watchdog_s
+            if now - alive_at >= min(watchdog_s / 2 if watchdog_s else 10.0, 10.0):
+                alive_at = now
+                if self.em.failure is None:  # a failed one is to be restarted
+                    self._notifier.alive(self._status())
+            await asyncio.sleep(LOOK_S)
+
+    def trouble(self) -> list[str]:
+        """Return what keeps the manager from its work."""
+        found = [self._device_trouble] if self._device_trouble else []
+        if self._device is not None:
+            found += port_trouble(self.port.reading)
+            if self._device.silent_s >= SILENT_S:
+                found.append(f"{self._device.path} takes no MAD: what answers for it hangs or is stopped")
+        core = self.em.core
+        if core is not None and self._loop.time() - self._began >= STARTING_S:
+            found += self.names.trouble(core.config)
+            if left := self.names.left_out(core.config):
+                found.append(f"--only leaves out {len(left)} members of the configuration, such as {left[0]}")
+        return found
+
+    def _say(self) -> None:
+        news = self._reported.news(self.state().trouble)
+        for line in news.begun:
+            log.warning("%s", line)
+        for line in news.ended:
+            log.info("over: %s", line)
+
+    def _status(self) -> str:
+        state = self.state()
+        how = "converged" if state.converged else "not converged"
+        more = f"; {state.trouble[0]}" if state.trouble else ""
+        return f"{state.role}, {how}, {state.ports} ports, {state.vports} vports{more}".replace("\n", " ")
+
+    # --- what it is told -----------------------------------------------------------------------------------
+
+    def _reload(self) -> None:
+        if self._reloading is None or self._reloading.done():
+            self._reloading = self._loop.create_task(self._read_again())
+
+    async def _read_again(self) -> None:
+        self._notifier.reloading()
+        try:
+            config = await asyncio.to_thread(read_config, self.options.config)
+            applied = await self.commands.apply(config.model_dump(mode="json", exclude_unset=True))
+            log.info(
+                "%s is read again: %d changes, %d Sets",
+                self.options.config,
+                len(applied.changes),
+                applied.sets,
+            )
+        except HfiSimError as error:
+            log.error("%s is not applied, the old configuration stays: %s", self.options.config, error)
+        self._notifier.ready(self._status())
+
+    def state(self) -> EmState:
+        """Return how the manager is."""
+        state = self.commands.state()
+        reading, counters = self.port.reading, self.port.mad.counters
+        program = EmProgramState(
+            pid=os.getpid(),
+            version=_version(),
+            device=reading.device,
+            port=reading.name,
+            guid=f"{reading.guid:#018x}",
+            state=reading.state.name if self._device is not None else "gone",
+            lid=reading.lid,
+            sm_lid=reading.sm_lid,
+            pkey=reading.management_pkey,
+            config=str(self.options.config),
+            database=self.database,
+            only=list(self.names.only),
+            started_at=self.started_at,
+            mads_sent=counters.sent,
+            mads_received=counters.received,
+            mads_timed_out=counters.timed_out,
+            mads_foreign=counters.foreign,
+            device_silent_s=0.0 if self._device is None else round(self._device.silent_s, 3),
+        )
+        return state.model_copy(update={"trouble": [*self.trouble(), *state.trouble], "program": program})
+
+
+def read_config(file: Path) -> EmConfig:
+    """Read an EM file. Raises ConfigError: one line for each mistake."""
+    return EmFile(file).config
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("opavnic")
+    except PackageNotFoundError:
+        return "unknown"
