@@ -87,15 +87,21 @@ class CoreRunner:
         try:
             work()
         except Exception as error:
-            self.shutdown()
-            self.failure = error
-            log.error(
-                "[%s] failed, and does nothing any more: %s", self._name, failure_text(error), exc_info=error
-            )
-            if self._on_failure is not None:
-                self._on_failure()
+            self.fail(error)
         finally:
             self._busy = False
+
+    def fail(self, error: Exception) -> None:
+        """End because the core has raised; needed where its owner has called it without `poll`."""
+        if self.failure is not None:
+            return
+        self.shutdown()
+        self.failure = error
+        log.error(
+            "[%s] failed, and does nothing any more: %s", self._name, failure_text(error), exc_info=error
+        )
+        if self._on_failure is not None:
+            self._on_failure()
 
     def _work(self) -> None:
         for _ in range(self._turn):

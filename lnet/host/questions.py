@@ -14,7 +14,7 @@ from lnet.lnetctl.commands import Document, nid_of, number_of
 from lnet.lnetctl.documents import LO_NID
 from lnet.node.node import LnetNode
 from lnet.objects.tx import Report, SendDone, SendFailed
-from lnet.routes.rail_table import is_multi_rail
+from lnet.routes.rails import is_multi_rail
 from lnet.settings.dlc import DiscoveryRequest, parse_dlc
 from lnet.settings.yaml_text import format_yaml
 from lnet.wire.ping import MAX_REPLY, PING_MATCH_BITS, RESERVED_PORTAL, PingInfo
@@ -127,7 +127,7 @@ class Questions:
                 raise CommandError(error.errno, error.descr.replace("ping", "discover", 1)) from None
             return {**document, "peer ni": document["peer ni"][:most]}
         end: asyncio.Future[SendFailed | None] = asyncio.get_running_loop().create_future()
-        lnd.rails.table.now = self._node.time()
+        lnd.at(self._node.time())
         peer = lnd.rails.ask(target, lambda failed: _end(end, failed), force=force)
         self._node.poll()
         self._waiting.add(end)

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 
 from lnet.base.errors import CommandError, NidError
 from lnet.base.nid import Net, Nid, parse_nids
+from lnet.node.lnd import Lnd
 from lnet.node.node import LnetNode
 from lnet.objects.objects import LnetNi
 from lnet.settings.networks import Bonding
@@ -44,16 +45,23 @@ class Commands:
         self._owner_of = owner_of
         self._bonding_of = bonding_of
 
+    @property
+    def _lnd(self) -> Lnd:
+        """The LND of the node, which has been told the time."""
+        lnd = self._node.lnd
+        lnd.at(self._node.time())
+        return lnd
+
     def _nis(self, net: str | None) -> list[LnetNi]:
         if net in (LO, f"{LO}0"):
             return []
-        return list(self._node.lnd.nis.values()) if net is None else [self._ni(net)]
+        return list(self._lnd.nis.values()) if net is None else [self._ni(net)]
 
     def _ni(self, net: str) -> LnetNi:
         parsed = checked(lambda: Net.parse(net))
-        ni = self._node.lnd.nis.get(parsed)
+        ni = self._lnd.nis.get(parsed)
         if ni is None:
-            known = ", ".join(map(str, self._node.lnd.nis)) or "none"
+            known = ", ".join(map(str, self._lnd.nis)) or "none"
             raise CommandError(errno.ENOENT, f"no network {parsed} on this node (known: {known})")
         return ni
 

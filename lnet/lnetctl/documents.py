@@ -11,9 +11,8 @@ from typing import Any, Final
 from lnet.base.nid import Nid
 from lnet.node.lnd import Lnd
 from lnet.objects.objects import KibDev, KibNet
+from lnet.objects.peers import Peer, PeerNi, PeerState
 from lnet.objects.stats import NiStats
-from lnet.objects.tx import PeerQueue
-from lnet.routes.rails import PeerNi, PeerState, RailPeer
 from lnet.settings.health import Health, HealthStatus
 from lnet.settings.tunables import NAMES
 
@@ -100,7 +99,7 @@ def _statistics(stats: NiStats, level: int) -> Document:
     return entry
 
 
-def rail_peer_document(lnd: Lnd, peer: RailPeer, level: int) -> Document:
+def rail_peer_document(lnd: Lnd, peer: Peer, level: int) -> Document:
     """Return a peer on a network with Multi-Rail."""
     entry: Document = {"primary nid": str(peer.primary), "Multi-Rail": peer.multi_rail}
     if level >= 3:
@@ -109,7 +108,7 @@ def rail_peer_document(lnd: Lnd, peer: RailPeer, level: int) -> Document:
     return entry
 
 
-def _state(peer: RailPeer) -> int:
+def _state(peer: Peer) -> int:
     """Return the bits of lp_state that mean something here."""
     known = _DISCOVERED | _NIDS_UPTODATE if peer.stamp else _NIDS_UPTODATE if peer.configured else 0
     bits = {
@@ -159,9 +158,9 @@ def _peer_health(health: Health) -> Document:
     }
 
 
-def bonded_peer_document(lnd: Lnd, queue: PeerQueue, level: int) -> Document:
+def bonded_peer_document(lnd: Lnd, peer: Peer, level: int) -> Document:
     """Return a peer on a network with channel bonding: it has one NID, and the credits of all routes to it."""
-    nid, routes = queue.routes.nid, queue.routes.routes
+    nid, routes = peer.primary, peer.routes
     ni: Document = {"nid": str(nid)}
     entry: Document = {"primary nid": str(nid), "Multi-Rail": False}
     if level >= 3:
@@ -175,7 +174,7 @@ def bonded_peer_document(lnd: Lnd, queue: PeerQueue, level: int) -> Document:
     if level:
         net = lnd.nis.get(nid.net)
         most = net.ni_data.tunables.peer_credits * len(routes) if net is not None else 0
-        count = len(queue.in_flight)
+        count = len(peer.in_flight)
         ni |= _credits(most, most - count, min(most - count, most), 1 + count)
         ni |= _statistics(lnd.traffic.remote(nid), level)
     if level > 1:

@@ -36,28 +36,28 @@ class GlobalCommands(Commands):
 
     def global_show(self) -> Document:
         """Show all settings."""
-        return {"global": self._settings.document(self._node.lnd.config)}
+        return {"global": self._settings.document(self._lnd.config)}
 
     def stats_show(self) -> Document:
         """Show the counters of the node."""
-        lnd = self._node.lnd
+        lnd = self._lnd
         lnd.traffic.in_flight(lnd.unreported)
         return {"statistics": lnd.traffic.as_document()}
 
     def stats_reset(self) -> Document:
         """Start the counters of the node anew."""
-        self._node.lnd.traffic.reset()
+        self._lnd.traffic.reset()
         return {}
 
     def _check_settings(self, values: Mapping[str, int]) -> None:
         """Check that `_apply` would change all. Raises: CommandError: EINVAL."""
-        _changed(Settings(), self._node.lnd.config, values)
+        _changed(Settings(), self._lnd.config, values)
 
     def _apply(self, values: Mapping[str, int]) -> None:
         self._check_settings(values)
-        config = _changed(self._settings, self._node.lnd.config, values)
-        if config != self._node.lnd.config:
-            self._node.lnd.reconfigure(config)
+        config = _changed(self._settings, self._lnd.config, values)
+        if config != self._lnd.config:
+            self._lnd.reconfigure(config)
             self._node.poll()
 
 

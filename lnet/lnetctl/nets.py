@@ -59,16 +59,16 @@ class NetCommands(Commands):
         ni = self._ni(net)
         now = self._node.time()
         if interface is None:
-            self._node.lnd.remove_net(ni.ni_data.net, now)
+            self._lnd.remove_net(ni.ni_data.net, now)
         else:
-            self._node.lnd.remove_device(ni.ni_data.net, interface, now)
+            self._lnd.remove_device(ni.ni_data.net, interface, now)
         self._node.poll()
         return {}
 
     def net_show(self, net: str | None = None, verbose: str = "0") -> Document:
         """Show all networks, or one. Args: verbose: 1: statistics and tunables; 2: more statistics, and health."""
         level = level_of(verbose)
-        lnd = self._node.lnd
+        lnd = self._lnd
         documents = [net_document(lnd, ni.ni_data, level) for ni in self._nis(net)]
         return {"net": [lo_document(level), *documents] if net in (None, LO, f"{LO}0") else documents}
 
@@ -77,7 +77,7 @@ class NetCommands(Commands):
 
         Raises:  CommandError: EINVAL: out of range; ENOENT: no interface with Multi-Rail has the NID.
         """
-        rails = self._node.lnd.rails
+        rails = self._lnd.rails
         wanted = None if nid is None else nid_of(nid)
         locals_ = [ni for ni in rails.table.locals.values() if all_nis or ni.nid == wanted]
         if not locals_:
@@ -104,7 +104,7 @@ class NetCommands(Commands):
             self._node.tunables_of(group)
         except ValueError as error:
             raise CommandError(errno.EINVAL, f"cannot add network: {error}") from None
-        ni = self._node.lnd.nis.get(group.net)
+        ni = self._lnd.nis.get(group.net)
         if ni is None:
             return True
         present = [dev.name for dev in ni.ni_data.ibn_devs]
@@ -123,7 +123,7 @@ class NetCommands(Commands):
         return True
 
     def _put_group(self, group: NetworkGroup) -> None:
-        if group.net in self._node.lnd.nis:
+        if group.net in self._lnd.nis:
             self._node.add_device(group)
         else:
             self._node.add_net(group)

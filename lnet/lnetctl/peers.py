@@ -10,7 +10,8 @@ from lnet.base.nid import Nid
 from lnet.lnetctl.commands import Commands, Document, level_of, nid_of, nids_of
 from lnet.lnetctl.documents import BACKUP, bonded_peer_document, rail_peer_document
 from lnet.lnetctl.nets import health_of
-from lnet.routes.rail_table import is_multi_rail
+from lnet.routes.rails import is_multi_rail
+from lnet.settings.networks import Bonding
 
 
 class PeerCommands(Commands):
@@ -33,14 +34,14 @@ class PeerCommands(Commands):
         return {"peer list": [{"nid": peer["primary nid"]} for peer in self._peer_documents(0)]}
 
     def _peer_documents(self, level: int, nid: Nid | None = None) -> list[Document]:
-        lnd = self._node.lnd
+        lnd = self._lnd
         peers = [
             rail_peer_document(lnd, peer, level)
             for peer in lnd.rails.table.remote_peers()
             if nid is None or nid in peer.nis
         ]
-        queues = [queue for queue in lnd.queues() if nid in (None, queue.routes.nid)]
-        return peers + [bonded_peer_document(lnd, queue, level) for queue in queues]
+        bonded = [peer for peer in lnd.messages.known_peers(Bonding.O2IBS) if nid in (None, peer.primary)]
+        return peers + [bonded_peer_document(lnd, peer, level) for peer in bonded]
 
     def _peer_backup(self) -> list[Document]:
         return self._peer_documents(BACKUP)
@@ -60,12 +61,12 @@ class PeerCommands(Commands):
         if non_mr and set(others) - {primary}:
             raise CommandError(errno.EPERM, f"peer {primary} without Multi-Rail has one NID only")
         self._check_peer(primary, others)
-        self._node.lnd.rails.add_peer(primary, others, multi_rail=not non_mr)
+        self._lnd.rails.add_peer(primary, others, multi_rail=not non_mr)
         self._node.poll()
         return {}
 
     def _check_peer(self, primary: Nid, others: Iterable[Nid]) -> None:
-        lnd = self._node.lnd
+        lnd = self._lnd
         for nid in (primary, *others):
             ni = lnd.nis.get(nid.net)
             if ni is None:
@@ -97,8 +98,8 @@ class PeerCommands(Commands):
         return {}
 
     def _check_removal(self, primary: Nid, nids: list[Nid]) -> None:
-        peer = self._node.lnd.rails.table.peers.get(primary)
-        if peer is None or peer.primary != primary:
+        peer = self._lnd.rails.table.peers.get(primary)
+        if peer is None or peer.primary != primary or peer.bonding is not Bonding.MULTI_RAIL:
             raise CommandError(errno.ENOENT, f"no peer with Multi-Rail has the primary NID {primary}")
         for nid in nids:
             if nid not in peer.nis:
@@ -107,7 +108,7 @@ class PeerCommands(Commands):
             raise CommandError(errno.EBUSY, f"the peer {primary} has other NIDs; remove them first, or all")
 
     def _remove_peer(self, primary: Nid, nids: list[Nid]) -> None:
-        self._node.lnd.rails.remove_peer(primary, nids)
+        self._lnd.rails.remove_peer(primary, nids)
         self._node.poll()
 
     def peer_set(self, health: str, nid: str | None = None, all_nis: str | None = None) -> Document:
@@ -115,7 +116,7 @@ class PeerCommands(Commands):
 
         Raises:  CommandError: EINVAL: out of range; ENOENT: no peer with Multi-Rail has the NID.
         """
-        rails = self._node.lnd.rails
+        rails = self._lnd.rails
         wanted = None if nid is None else nid_of(nid)
         nis = [
             ni

@@ -33,7 +33,7 @@ class TargetCommands(Commands):
         Raises:  CommandError: EINVAL: a bad NID. ENOENT: no such target.
         """
         parsed = nid_of(nid)
-        if not self._node.lnd.remove_target(parsed, self._node.time()):
+        if not self._lnd.remove_target(parsed, self._node.time()):
             raise CommandError(errno.ENOENT, f"no target {parsed}{self._known_targets()}")
         self._node.poll()
         return {}
@@ -41,7 +41,7 @@ class TargetCommands(Commands):
     def o2ibs_show(self, net: str | None = None) -> Document:
         """Show all targets, or those on one network."""
         wanted = None if net is None else checked(lambda: Net.parse(net))
-        return {"o2ibs": [target_document(target) for target in self._node.lnd.targets.on_net(wanted)]}
+        return {"o2ibs": [target_document(target) for target in self._lnd.targets.on_net(wanted)]}
 
     def o2ibs_check(self, net: str) -> Document:
         """Check that targets and devices match.
@@ -57,7 +57,7 @@ class TargetCommands(Commands):
         return {"check": [summary]}
 
     def _findings(self, ni: LnetNi) -> Iterable[Document]:
-        targets = self._node.lnd.targets
+        targets = self._lnd.targets
         nid, own = ni.ni_nid, tuple(dev.addr for dev in ni.ni_data.ibn_devs)
         right = f"o2ibs add --nid {nid} --ips {' '.join(map(str, own))}"
         local = targets.get(nid)
@@ -82,16 +82,16 @@ class TargetCommands(Commands):
                     yield _finding(target.tg_nid, errno.EADDRINUSE, text, f"remove {addr} from one of them")
 
     def _check_target(self, target: KibTarget) -> None:
-        known = self._node.lnd.targets.get(target.tg_nid)
+        known = self._lnd.targets.get(target.tg_nid)
         if known is not None and not known.learned and known != target:
             raise CommandError(errno.EEXIST, f"target {target.tg_nid} exists already: {known}")
 
     def _put_target(self, target: KibTarget) -> None:
-        self._node.lnd.set_target(target, self._node.time())
+        self._lnd.set_target(target, self._node.time())
         self._node.poll()
 
     def _known_targets(self) -> str:
-        known = ", ".join(str(target.tg_nid) for target in self._node.lnd.targets)
+        known = ", ".join(str(target.tg_nid) for target in self._lnd.targets)
         return f" (known: {known})" if known else ""
 
 

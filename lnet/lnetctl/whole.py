@@ -13,7 +13,7 @@ from lnet.lnetctl.globals import GlobalCommands
 from lnet.lnetctl.nets import NetCommands
 from lnet.lnetctl.peers import PeerCommands
 from lnet.lnetctl.targets import TargetCommands, target_document
-from lnet.routes.rail_table import is_multi_rail
+from lnet.routes.rails import is_multi_rail
 from lnet.settings.dlc import DlcDocument, PeerEntry, parse_dlc
 from lnet.settings.networks import Bonding, NetworkGroup
 from lnet.settings.settings import RESET
@@ -47,7 +47,7 @@ class WholeCommands(TargetCommands, NetCommands, PeerCommands, GlobalCommands):
         for target in document.o2ibs:
             self._put_target(target)
         for peer in peers:
-            self._node.lnd.rails.add_peer(peer.primary, peer.nids, multi_rail=peer.multi_rail)
+            self._lnd.rails.add_peer(peer.primary, peer.nids, multi_rail=peer.multi_rail)
         self._apply(document.settings)
         self._node.poll()
         status: list[Document] = []
@@ -64,7 +64,7 @@ class WholeCommands(TargetCommands, NetCommands, PeerCommands, GlobalCommands):
     def _check_coming_peer(self, peer: PeerEntry, coming: dict[Net, Bonding]) -> bool:
         """Check that a peer can be added; return False if there is nothing to do: it is known, bonded, or this node."""
         nets = {nid.net for nid in (peer.primary, *peer.nids)}
-        lnd = self._node.lnd
+        lnd = self._lnd
         here = {net: is_multi_rail(lnd.nis.get(net)) for net in nets if net in lnd.nis}
         here |= {net: bonding is Bonding.MULTI_RAIL for net, bonding in coming.items() if net in nets}
         own = {nid for ni in lnd.nis.values() for nid in ni.ni_data.nids}
@@ -106,7 +106,7 @@ class WholeCommands(TargetCommands, NetCommands, PeerCommands, GlobalCommands):
                         errno.ENODEV, f"{group.net} has no interface {name} (has: {', '.join(present)})"
                     )
         for target in document.o2ibs:
-            if self._node.lnd.targets.get(target.tg_nid) is None:
+            if self._lnd.targets.get(target.tg_nid) is None:
                 raise CommandError(errno.ENOENT, f"no target {target.tg_nid}{self._known_targets()}")
         peers = [peer for peer in document.peers if self._is_rail_peer(peer)]
         for peer in peers:
@@ -128,7 +128,7 @@ class WholeCommands(TargetCommands, NetCommands, PeerCommands, GlobalCommands):
 
     def _is_rail_peer(self, peer: PeerEntry) -> bool:
         """Return whether a peer can be removed: those of bonded networks come and go with their messages."""
-        ni = self._node.lnd.nis.get(peer.primary.net)
+        ni = self._lnd.nis.get(peer.primary.net)
         return ni is None or is_multi_rail(ni)
 
     # --- import --show, export -----------------------------------------------------------------------------
@@ -142,11 +142,16 @@ class WholeCommands(TargetCommands, NetCommands, PeerCommands, GlobalCommands):
         shown: Document = {}
         nets = [*document.whole_nets, *(group.net for group in document.nets)]
         if "net" in document.sections:
-            every = [self.net_show(str(net))["net"] for net in nets] or [self.net_show()["net"]]
-            shown["net"] = [entry for entries in every for entry in entries]
+            sections = [self.net_show(str(net))["net"] for net in nets] or [self.net_show()["net"]]
+            shown["net"] = [entry for entries in sections for entry in entries]
         if "peer" in document.sections:
-            known = [self.peer_show(str(peer.primary))["peer"] for peer in document.peers]
-            shown["peer"] = [entry for entries in known or [self.peer_show()["peer"]] for entry in entries]
+            known = [
+                self.peer_show(str(peer.primary))["peer"]
+                for peer in document.peers
+                if self._is_rail_peer(peer) or peer.primary in self._lnd.messages.peers
+            ]
+            every = known if document.peers else [self.peer_show()["peer"]]
+            shown["peer"] = [entry for entries in every for entry in entries]
         if "global" in document.sections:
             shown |= self.global_show()
         if "numa" in document.sections:
@@ -164,7 +169,7 @@ class WholeCommands(TargetCommands, NetCommands, PeerCommands, GlobalCommands):
 
         Args:    backup: without state: only what is needed to configure a node again.
         """
-        lnd = self._node.lnd
+        lnd = self._lnd
         document: Document = {}
         if backup:
             document["net"] = [net_document(lnd, ni.ni_data, BACKUP) for ni in lnd.nis.values()]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 
 from lnet.base.nid import Nid
 from lnet.o2iblnd.peer import KibPeer
-from lnet.objects.duplicate_filter import DeliveredIds
+from lnet.objects.duplicate_filter import DuplicateFilter
 from lnet.objects.tx import Received
 from lnet.wire.lnet_hdr import LnetHdr
 from lnet.wire.ping import PING_MATCH_BITS, RESERVED_PORTAL
@@ -22,43 +22,38 @@ def nothing_to_get(nid: Nid, hdr: LnetHdr) -> int:
 
 
 class Deliveries:
-    """Delivers PUTs and answers GETs; remembers which messages of each peer have been delivered."""
+    """Delivers PUTs and answers GETs; remembers which messages of each node have been delivered."""
 
     def __init__(
         self,
         get_handler: GetHandler,
         report: Callable[[Received], None],
         *,
-        sender_of: Callable[[KibPeer], Hashable],
         answer_ping: Callable[[LnetHdr], bytes | None],
         pushed: Callable[[Nid, bytes], None],
     ) -> None:
         """Make it.
 
-        Args:  sender_of: returns whose numbers the messages of a connection have. answer_ping: returns the answer to
-               a GET, or None if it is no ping. pushed: called with what a peer pushes.
+        Args:  answer_ping: returns the answer to a GET, or None if it is no ping. pushed: called with what a peer
+               pushes.
         """
         self.duplicates = 0
         """Repeated messages, which were not delivered again."""
         self._get_handler = get_handler
         self._report = report
-        self._sender_of = sender_of
         self._answer_ping = answer_ping
         self._pushed = pushed
-        self._delivered: dict[Hashable, DeliveredIds] = {}
-
-    def _memory(self, peer: KibPeer) -> DeliveredIds:
-        return self._delivered.setdefault(self._sender_of(peer), DeliveredIds())
+        self._delivered = DuplicateFilter()
 
     def has(self, peer: KibPeer, hdr: LnetHdr) -> bool:
         """Return whether a message has already been delivered."""
-        known = self._memory(peer).has(hdr.interface_cookie, hdr.object_cookie)
+        known = self._delivered.has(hdr.interface_cookie, hdr.object_cookie)
         self.duplicates += known
         return known
 
     def deliver(self, peer: KibPeer, hdr: LnetHdr, data: bytes) -> bool:
         """Deliver a PUT unless it has already been delivered; return whether it has not."""
-        if not self._memory(peer).add(hdr.interface_cookie, hdr.object_cookie):
+        if not self._delivered.add(peer.nid, hdr.interface_cookie, hdr.object_cookie):
             self.duplicates += 1
             return False
         if (hdr.ptl_index, hdr.match_bits) == (RESERVED_PORTAL, PING_MATCH_BITS):

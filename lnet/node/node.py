@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import logging
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from ipaddress import IPv4Address
 from typing import TYPE_CHECKING, Final
 
 from hfi_sim.base.clock import Clock
-from hfi_sim.base.core_runner import CoreRunner
+from hfi_sim.base.core_runner import CoreRunner, failure_text
 from hfi_sim.base.port_state import PortEvent, PortState
 from hfi_sim.management.reliable import (
     Closed,
@@ -28,7 +31,7 @@ from lnet.node.deliveries import GetHandler, nothing_to_get
 from lnet.node.lnd import Lnd
 from lnet.o2iblnd.actions import AcceptConn, Action, CloseConn, OpenConn, RejectConn, SendMsg
 from lnet.objects.objects import DevEvent, KibDev
-from lnet.objects.tx import Report
+from lnet.objects.tx import Received, Report, SendFailed, TxKind
 from lnet.settings.config import LndConfig
 from lnet.settings.networks import NetworkGroup
 from lnet.settings.tunables import NetTunables
@@ -58,7 +61,11 @@ class LnetInterface:
 
 
 class LnetNode:
-    """LNet on one host. Each report is passed to `on_report`, which may itself send."""
+    """LNet on one host. Each report is passed to `on_report`, which may itself send.
+
+    A message of a peer is passed on before the peer is told that it has arrived. A node that fails is off its ports
+    from then on: peers hear nothing more of it, and each of its own messages is reported as failed.
+    """
 
     def __init__(
         self,
@@ -79,8 +86,10 @@ class LnetNode:
         self.interfaces = {interface.name: interface for interface in interfaces}
         self.clock = clock
         self.resolve = resolve
-        self.lnd = Lnd(stamp, config, get_handler)
+        self.lnd = Lnd(stamp, config, get_handler, cookie=rng.getrandbits(64))
         self.on_report = on_report
+        self._reports: deque[Report] = deque()
+        self._on_failure = on_failure
         self._keys: dict[tuple[str, int], int] = {}
         self._conns: dict[int, tuple[str, int]] = {}
         self._services: dict[str, ReliableService] = {}
@@ -91,7 +100,7 @@ class LnetNode:
             deadline=self.lnd.deadline,
             on_timer=self.lnd.on_timer,
             turn=_TURN,
-            on_failure=on_failure,
+            on_failure=self._failed,
         )
         self._unsubscribe = []
         for interface in self.interfaces.values():
@@ -113,7 +122,9 @@ class LnetNode:
         """
         tunables = self.tunables_of(group)
         devs = [self._device(name) for name in group.interfaces]
-        return self.lnd.add_net(group.net, devs, group.bonding, tunables).ni_nid
+        nid = self.lnd.add_net(group.net, devs, group.bonding, tunables, now=self.time()).ni_nid
+        self.poll()
+        return nid
 
     def tunables_of(self, group: NetworkGroup) -> NetTunables:
         """Return the tunables of a network with what `group` gives.
@@ -151,7 +162,9 @@ class LnetNode:
         ptl_index: int = 0,
         timeout_s: float | None = None,
     ) -> int:
-        """Send `data`; see `TxTable.put`. The report never precedes the return of this call."""
+        """Send `data`; see `Lnd.put`. The report never precedes the return of this call."""
+        if self._runner.ended:
+            return self._refuse(TxKind.PUT, nid)
         msg_id = self.lnd.put(
             nid,
             data,
@@ -174,7 +187,9 @@ class LnetNode:
         timeout_s: float | None = None,
         source: Nid | None = None,
     ) -> int:
-        """Fetch data; see `TxTable.get`. The report never precedes the return of this call."""
+        """Fetch data; see `Lnd.get`. The report never precedes the return of this call."""
+        if self._runner.ended:
+            return self._refuse(TxKind.GET, nid)
         msg_id = self.lnd.get(
             nid,
             length,
@@ -186,6 +201,17 @@ class LnetNode:
         )
         self._runner.poll_soon()
         return msg_id
+
+    def _refuse(self, kind: TxKind, nid: Nid) -> int:
+        """Report a message as failed, soon, because this node has ended; return its number."""
+        msg_id = self.lnd.messages.make(kind, nid).msg_id
+        report = SendFailed(msg_id, nid, -errno.ESHUTDOWN, self._over())
+        self.clock.call_at(self.clock.time(), self.on_report, report)
+        return msg_id
+
+    def _over(self) -> str:
+        why = "ended" if self.failure is None else f"failed ({failure_text(self.failure)})"
+        return f"LNet on {self.name} has {why}"
 
     def time(self) -> float:
         """Return the current time as calls on `lnd` need it, in seconds."""
@@ -204,18 +230,48 @@ class LnetNode:
         if self.lnd.actions:
             self._perform(self.lnd.actions.popleft())
             return True
-        reports = self.lnd.reports()
-        for report in reports:
-            self.on_report(report)
-        return bool(reports)
+        return self._hand_on()
+
+    def _hand_on(self) -> bool:
+        """Hand on the reports there are; return whether there were any."""
+        self._reports += self.lnd.reports()
+        any_there = bool(self._reports)
+        while self._reports and not self._runner.ended:
+            self.on_report(self._reports.popleft())
+        return any_there
 
     def shutdown(self) -> None:
         """Leave the ports and discard everything in flight."""
+        self._runner.shutdown()
+        self._leave_ports()
+
+    def _leave_ports(self) -> None:
         for unsubscribe in self._unsubscribe:
             unsubscribe()
         for service in self._services.values():
             service.shutdown()
-        self._runner.shutdown()
+
+    def _failed(self) -> None:
+        """End after an exception: what is not reported yet has failed, and peers get no more acknowledgement."""
+        self._leave_ports()
+        if self._on_failure is not None:
+            self._on_failure()
+        for take in (self.lnd.reports, partial(self.lnd.give_up, self._over())):
+            with self._logging():
+                self._reports += take()
+        while self._reports:
+            report = self._reports.popleft()
+            if not isinstance(report, Received):  # such a one was not acknowledged
+                with self._logging():
+                    self.on_report(report)
+
+    @contextlib.contextmanager
+    def _logging(self) -> Iterator[None]:
+        """Go on after an exception: what has failed already does not fail what comes after it."""
+        try:
+            yield
+        except Exception:
+            log.exception("[%s] after the failure of LNet", self.name)
 
     # --- the way down --------------------------------------------------------------------------------------
 
@@ -261,7 +317,17 @@ class LnetNode:
     # --- the way up ----------------------------------------------------------------------------------------
 
     def _event_handler(self, dev: str) -> Callable[[RcEvent], None]:
-        return lambda event: self._on_event(dev, event)
+        return lambda event: self._guarded(partial(self._on_event, dev, event))
+
+    def _guarded(self, work: Callable[[], object]) -> None:
+        """Handle an event; a core that raises has failed, wherever it was called from."""
+        if self._runner.ended:
+            return
+        try:
+            work()
+        except Exception as error:
+            self._runner.fail(error)
+        self.poll()
 
     def _on_event(self, dev: str, event: RcEvent) -> None:
         now = self.time()
@@ -273,13 +339,15 @@ class LnetNode:
             key = conns.new_key()
             self._keep(key, dev, event.conn_id)
             conns.requested(key, dev, event.remote_lid, event.private, now)
-            self.poll()
             return
         known = self._keys.get((dev, event.conn_id))
         if known is None:
             return
         if isinstance(event, MessageReceived):
             conns.message(known, event.tag, event.data, now)
+            self._hand_on()
+            if known not in conns:  # not taken: so the transport is not to acknowledge it
+                self._perform(CloseConn(known))
         elif isinstance(event, MessageSent):
             conns.sent(known, event.message_id, now)
         elif isinstance(event, Established):
@@ -290,13 +358,11 @@ class LnetNode:
         elif isinstance(event, Closed):
             self._drop(known)
             conns.closed(known, event.reason.value, now)
-        self.poll()
 
     def _port_event(self, interface: LnetInterface, event: PortEvent) -> None:
         if event.value in set(DevEvent):
-            speed = speed_gbps(interface.port)
-            self.lnd.on_device(interface.name, DevEvent(event.value), speed, self.time())
-            self.poll()
+            speed, device_event = speed_gbps(interface.port), DevEvent(event.value)
+            self._guarded(lambda: self.lnd.on_device(interface.name, device_event, speed, self.time()))
 
 
 def speed_gbps(port: HfiPort) -> float:

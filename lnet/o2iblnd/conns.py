@@ -57,12 +57,13 @@ class LossCause(Enum):
 class ConnUser(PeerUser, Protocol):
     """The interface to the LND that the connections need."""
 
-    def route_up(self, route: KibRoute, now: float) -> None:
+    def at(self, now: float) -> None:
+        """Take the time of what is handled next."""
+
+    def route_up(self, route: KibRoute) -> None:
         """Handle a route that has connected."""
 
-    def route_lost(
-        self, route: KibRoute, left: Sequence[KibTx], reason: str, cause: LossCause, now: float
-    ) -> None:
+    def route_lost(self, route: KibRoute, left: Sequence[KibTx], reason: str, cause: LossCause) -> None:
         """Handle a route that failed to connect or was disconnected; the messages in `left` need another route."""
 
     def peer_announces(self, nid: Nid, addresses: tuple[IPv4Address, ...], now: float) -> None:
@@ -75,6 +76,7 @@ class ConnTable:
     def __init__(
         self,
         stamp: int,
+        cookie: int,
         config: LndConfig,
         nis: dict[Net, LnetNi],
         user: ConnUser,
@@ -83,6 +85,7 @@ class ConnTable:
     ) -> None:
         self._traffic = traffic
         self._stamp = stamp
+        self._cookie = cookie
         self._config = config
         self._nis = nis
         self._user = user
@@ -106,6 +109,9 @@ class ConnTable:
 
     def __len__(self) -> int:
         return len(self._by_key)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._by_key
 
     def new_key(self) -> int:
         """Return a key that has never been used."""
@@ -144,6 +150,7 @@ class ConnTable:
 
     def established(self, key: int, private: bytes, now: float) -> None:
         """Handle an accepted connection: check the reply, then use the connection."""
+        self._user.at(now)
         peer = self._by_key.get(key)
         if peer is None or peer.route is None:
             return
@@ -155,12 +162,13 @@ class ConnTable:
             return
         self._start(peer, reply, now)
         peer.route.came_up(now)
-        self._user.route_up(peer.route, now)
+        self._user.route_up(peer.route)
         peer.pump()
         self._deadlines.touch(key)
 
     def rejected(self, key: int, private: bytes, now: float) -> None:
         """Handle a rejected connection; if the peer named parameters that it accepts, the next request uses them."""
+        self._user.at(now)
         peer = self._by_key.get(key)
         if peer is None:
             return
@@ -201,6 +209,7 @@ class ConnTable:
 
     def requested(self, key: int, dev_name: str, remote_lid: int, private: bytes, now: float) -> None:
         """Handle a peer's connection request to one of this node's devices: accept or reject it."""
+        self._user.at(now)
         try:
             request = check_request(private, self._stamp, self._config)
             net, dev, nid = self._addressee(request, dev_name)
@@ -288,6 +297,7 @@ class ConnTable:
 
     def message(self, key: int, tag: int, data: bytes, now: float) -> None:
         """Deliver a message to its connection; close the connection if the peer violates the protocol."""
+        self._user.at(now)
         peer = self._by_key.get(key)
         if peer is None:
             self.late += 1
@@ -305,6 +315,7 @@ class ConnTable:
 
     def sent(self, key: int, number: int, now: float) -> None:
         """Handle the transport's acknowledgement of message `number` of a connection."""
+        self._user.at(now)
         peer = self._by_key.get(key)
         if peer is not None:
             peer.sent(number, now)
@@ -312,6 +323,7 @@ class ConnTable:
 
     def closed(self, key: int, reason: str, now: float) -> None:
         """Handle a connection that the transport lost or could not establish."""
+        self._user.at(now)
         peer = self._by_key.get(key)
         if peer is not None:
             cause = LossCause.BROKEN if peer.up else LossCause.UNREACHABLE
@@ -336,7 +348,7 @@ class ConnTable:
         left = peer.abandon()
         if peer.route is not None:
             peer.route.went_down(now, reason)
-            self._user.route_lost(peer.route, left, reason, cause, now)
+            self._user.route_lost(peer.route, left, reason, cause)
 
     def _forget(self, peer: KibPeer) -> None:
         del self._by_key[peer.key]
@@ -355,6 +367,7 @@ class ConnTable:
             dev,
             route=route,
             own=self._own(net, dev),
+            cookie=self._cookie,
             config=self._config,
             user=self._user,
             emit=self._emit,

@@ -50,13 +50,17 @@ class KibPeer:
         *,
         route: KibRoute | None,
         own: Identity,
+        cookie: int,
         config: LndConfig,
         user: PeerUser,
         emit: Callable[[Action], None],
         traffic: Traffic,
         version: int,
     ) -> None:
-        """Make a connection that is not up yet; `route` is None if the peer requested it."""
+        """Make a connection that is not up yet.
+
+        Args:  route: None if the peer requested it. cookie: that of this node in its messages.
+        """
         self.version = version
         """The version of the protocol that both ends speak."""
         self._credits = ConnCredits(version)
@@ -76,6 +80,7 @@ class KibPeer:
         self.last_heard = 0.0
         """Time when the peer was last heard or last probed, in seconds."""
         self._own = own
+        self._cookie = cookie
         self._config = config
         self._user = user
         self._emit = emit
@@ -241,6 +246,10 @@ class KibPeer:
         self._emit(SendMsg(self.key, tag, data))
 
     def _start(self, tx: KibTx) -> None:
+        if tx.doubt_stamp not in (0, self.stamp):
+            reason = "the peer restarted and may have had the message"
+            self._user.tx_failed(tx, -errno.ECONNRESET, reason)
+            return
         tx.handed = True
         put = tx.kind is TxKind.PUT
         self._traffic.sent(tx.kind.value, self._local, self.nid, len(tx.data))
@@ -249,8 +258,8 @@ class KibPeer:
             dest_nid=self.nid.wire,
             src_nid=self._own.nid,
             payload_length=len(tx.data),
-            interface_cookie=self._own.stamp,
-            object_cookie=tx.object_cookie,
+            interface_cookie=self._cookie,
+            object_cookie=tx.msg_id,
             match_bits=tx.match_bits,
             hdr_data=tx.hdr_data,
             ptl_index=tx.ptl_index,
@@ -335,7 +344,7 @@ class KibPeer:
         if message.status == -errno.EALREADY:
             self._user.tx_done(tx, b"")
         else:
-            self._user.tx_refused(tx, message.status if message.status < 0 else -errno.EPROTO)
+            self._refused(tx, message.status if message.status < 0 else -errno.EPROTO)
 
     def _on_get_done(self, message: KibMsg) -> None:
         cancelled = message.cookie in self._cancelled
@@ -351,10 +360,13 @@ class KibPeer:
             )
         del self._waiting[message.cookie]
         if region is None or message.status < 0:
-            self._user.tx_refused(tx, message.status)
+            self._refused(tx, message.status)
         else:
             self._traffic.received("reply", self._local, self.nid, message.status)
             self._user.tx_done(tx, bytes(region.buffer[: message.status]))
+
+    def _refused(self, tx: KibTx, status: int) -> None:
+        self._user.tx_failed(tx, status, "refused by the peer")
 
     def _take(self, message: KibMsg, kind: TxKind) -> KibTx:
         tx = self._waiting.get(message.cookie)

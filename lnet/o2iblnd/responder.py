@@ -46,8 +46,8 @@ class PeerUser(Protocol):
     def tx_done(self, tx: KibTx, data: bytes) -> None:
         """Handle a completed message; for a GET, `data` is the fetched data."""
 
-    def tx_refused(self, tx: KibTx, status: int) -> None:
-        """Handle a message that the peer refused with a negative errno."""
+    def tx_failed(self, tx: KibTx, status: int, reason: str) -> None:
+        """Handle a message that failed with a negative errno, and not with its connection."""
 
 
 @dataclass(slots=True)
@@ -95,8 +95,7 @@ class Responder:
 
     def _hdr(self, message: KibMsg, kind: LnetMsgType) -> LnetHdr:
         hdr = LnetHdr.parse(message.hdr)
-        expected = (kind, message.srcnid, message.srcstamp, message.dstnid)
-        if (hdr.type, hdr.src_nid, hdr.interface_cookie, hdr.dest_nid) != expected:
+        if (hdr.type, hdr.src_nid, hdr.dest_nid) != (kind, message.srcnid, message.dstnid):
             raise ProtocolError("the LNet header does not match its message")
         return hdr
 

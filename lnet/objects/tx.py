@@ -1,21 +1,20 @@
-"""A message in flight (kib_tx), its report, and the queue of messages to one peer."""
+"""A message in flight (kib_tx) and its report."""
 
 from __future__ import annotations
 
 import errno
-from collections import deque
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from lnet.base.nid import Nid
-from lnet.objects.objects import KibDev, KibNet, KibRoute, KibRoutes
+from lnet.objects.objects import KibDev, KibRoute
+from lnet.settings.health import HealthStatus
 
 if TYPE_CHECKING:
     from lnet.o2iblnd.peer import KibPeer
-
-MESSAGE_WINDOW: Final = 1024
-"""Maximum span of the numbers of the messages in flight to one peer; the peer remembers as many numbers."""
+    from lnet.objects.peers import LocalNi, Peer, PeerNi
 
 
 class TxKind(Enum):
@@ -30,10 +29,9 @@ class KibTx:
     """A message, from the call that sends it until its report."""
 
     msg_id: int
+    """Its number among all messages of this node; the receiver knows the message by it."""
     kind: TxKind
-    net: KibNet
     nid: Nid
-    deadline: float
     timeout_s: float
     data: bytes = b""
     """PUT: the payload."""
@@ -42,8 +40,11 @@ class KibTx:
     match_bits: int = 0
     hdr_data: int = 0
     ptl_index: int = 0
-    object_cookie: int = 0
-    """Sequence number of the message among those to the peer; 0 until it enters the window."""
+    deadline: float = 0.0
+    to: Peer | None = None
+    """None: it has failed before it was sent."""
+    place: int = 0
+    """Its place in the window of the peer; 0 until it enters the window."""
     peer: KibPeer | None = None
     """The connection on which it is queued or in flight."""
     route: KibRoute | None = None
@@ -56,36 +57,39 @@ class KibTx:
     overdue: bool = False
     """Past its deadline; kept only because it is in doubt."""
 
+    # Multi-Rail
+    local: LocalNi | None = None
+    """The pair of interfaces of the attempt in progress: here, ..."""
+    remote: PeerNi | None = None
+    """... and there; both None between attempts."""
+    source: Nid | None = None
+    """The only local interface it may take; None: any."""
+    only: Nid | None = None
+    """The only interface of the peer it may take; None: any."""
+    retries: int = 0
+    recovery: bool = False
+    """A recovery ping: it is not sent again."""
+    attempt_deadline: float = 0.0
+    """Until when the attempt in progress may last, in seconds; 0: as long as the message."""
+    then: Callable[[SendDone | SendFailed], None] | None = None
+    """Gets the report of a message of LNet itself, in place of the user."""
+    last: tuple[HealthStatus, str] | None = None
+    """How the last attempt failed."""
 
-@dataclass(slots=True, eq=False)
-class PeerQueue:
-    """The messages to one NID, with its routes."""
+    @property
+    def may_be_there(self) -> bool:
+        """Whether the peer may have received the message."""
+        return bool(self.doubt_stamp) or (self.peer is not None and self.peer.in_doubt(self))
 
-    routes: KibRoutes
-    next_cookie: int = 1
-    in_flight: dict[int, KibTx] = field(default_factory=dict)
-    """By object_cookie, oldest first."""
-    backlog: deque[KibTx] = field(default_factory=deque)
-    """Messages that wait to enter the window."""
-    parked: deque[KibTx] = field(default_factory=deque)
-    """Messages without a usable route."""
-    connected: bool = False
-    """Whether a route has ever been up, so that the peer may remember numbers."""
-
-    def admit(self, tx: KibTx) -> bool:
-        """Number `tx` and return True if the window allows it."""
-        oldest = next(iter(self.in_flight), self.next_cookie)
-        if self.next_cookie - oldest >= MESSAGE_WINDOW:
-            return False
-        tx.object_cookie = self.next_cookie
-        self.next_cookie += 1
-        self.in_flight[tx.object_cookie] = tx
-        return True
+    @property
+    def nob(self) -> int:
+        """Bytes of the payload that it sends or asks for."""
+        return len(self.data) or self.length
 
 
 @dataclass(frozen=True, slots=True)
 class SendDone:
-    """The peer has received the message (PUT), or its data has arrived (GET)."""
+    """The peer has handed the message on (PUT), or its data has arrived (GET)."""
 
     msg_id: int
     nid: Nid

@@ -1,11 +1,157 @@
-"""Choose a route for each message: round robin over the usable routes or, optionally, weighted by speed.
+"""Channel bonding: messages take the routes to a NID in turn, until one of them brings the message there. Sans-IO.
+
+A message waits on the connection of its route for a credit. If the connection is lost, it takes the next route; if no
+route is usable, it is parked until one comes back. A message that the peer may have received does not fail at its
+deadline: it is sent again, and the peer, which remembers what it has delivered, settles it.
 
 Source: seed 004, "Run time Behavior" and "Route Recovery" (kiblnd_next_route_locked).
 """
 
 from __future__ import annotations
 
-from lnet.objects.objects import KibRoute, KibRoutes, RouteState
+import errno
+from collections import deque
+from collections.abc import Mapping
+
+from lnet.base.nid import Net
+from lnet.o2iblnd.conns import ConnTable, LossCause
+from lnet.objects.objects import KibDev, KibNet, KibRoute, KibRoutes, LnetNi, RouteState, make_mesh
+from lnet.objects.peers import Peer
+from lnet.objects.stats import Traffic
+from lnet.objects.tx import KibTx
+from lnet.routes.messages import MessageTable, Stuck, Way
+from lnet.routes.recovery import Connd
+from lnet.settings.config import LndConfig
+from lnet.settings.networks import Bonding
+from lnet.settings.targets import TargetTable
+
+
+class ChannelBonding(Way):
+    """The way of messages on networks with one NID for all devices."""
+
+    def __init__(
+        self,
+        config: LndConfig,
+        nis: Mapping[Net, LnetNi],
+        targets: TargetTable,
+        conns: ConnTable,
+        connd: Connd,
+        table: MessageTable,
+        traffic: Traffic,
+    ) -> None:
+        """Make it. Args: those of the node."""
+        self._config = config
+        self._nis = nis
+        self._targets = targets
+        self._conns = conns
+        self._connd = connd
+        self._table = table
+        self._traffic = traffic
+
+    def timeout_s(self) -> float:
+        return self._config.timeout_s
+
+    # --- sending -------------------------------------------------------------------------------------------
+
+    def met(self, peer: Peer) -> None:
+        nid, kib_net = peer.primary, self._nis[peer.primary.net].ni_data
+        peer.mesh = kib_net.ibn_routes[nid] = KibRoutes(nid, self._mesh(kib_net, peer))
+
+    def _mesh(self, kib_net: KibNet, peer: Peer) -> list[KibRoute]:
+        """Return the routes to a NID: each device to each address of its target."""
+        target = self._targets.get(peer.primary)
+        return make_mesh(peer.primary, target.tg_addr if target is not None else (), kib_net.ibn_devs)
+
+    def attempt(self, tx: KibTx, peer: Peer) -> None:
+        """Assign a message to the next route (kiblnd_send)."""
+        assert peer.mesh is not None  # noqa: S101 - set by `met`
+        route, disconnected = next_route(peer.mesh, weighted=self._config.weighted)
+        for met in disconnected:
+            self._connd.add(met, self._table.now)
+        if route is None:
+            peer.parked.append(tx)
+        else:
+            self._table.submit(tx, route)
+
+    def again(self, tx: KibTx, route: KibRoute, reason: str, cause: LossCause) -> None:
+        route.counters.retries += 1
+        ni = self._nis.get(tx.nid.net)
+        if not tx.doubt_stamp and (ni is None or ni.ni_data.closing):
+            self._table.fail(tx, errno.ENETDOWN, f"network {tx.nid.net} was removed")
+        else:
+            self._table.attempt(tx)
+
+    def _unpark(self, peer: Peer) -> None:
+        """Retry the messages that waited for a route."""
+        parked, peer.parked = peer.parked, deque()
+        for tx in parked:
+            self._table.attempt(tx)
+
+    # --- routes --------------------------------------------------------------------------------------------
+
+    def up(self, route: KibRoute, peer: Peer) -> None:
+        self._connd.remove(route)
+        self._unpark(peer)
+
+    def lost(self, route: KibRoute, peer: Peer) -> None:
+        if route.rt_dev.state.usable and peer.mesh is not None and route in peer.mesh.routes:
+            self._connd.add(route, self._table.now)
+
+    def recover(self, dev: KibDev) -> None:
+        """Reconnect the routes of a device that is usable again."""
+        for peer in self._table.known_peers(Bonding.O2IBS):
+            mine = [route for route in peer.routes if route.rt_dev is dev]
+            for route in mine:
+                if route.state is RouteState.DISCONNECTED:
+                    self._connd.remove(route)
+                    self._connd.add(route, self._table.now, at_once=True)
+            if mine:
+                self._unpark(peer)
+
+    def remesh(self, peer: Peer) -> None:
+        """Compute the routes of a peer again, after its target or the devices have changed."""
+        ni = self._nis.get(peer.primary.net)
+        if ni is None or peer.mesh is None:
+            return
+        for route in peer.mesh.replace(self._mesh(ni.ni_data, peer)):
+            conn = self._conns.on_route(route)
+            if conn is not None:
+                self._conns.fail(conn.key, "route removed", self._table.now)
+            self._connd.remove(route)
+        self._unpark(peer)
+
+    def on_timer(self, now: float) -> None:
+        """Reconnect the routes that are due."""
+        for route in self._connd.due(now):
+            ni, peer = self._nis.get(route.rt_nid.net), self._table.peers.get(route.rt_nid)
+            lost = route.state is RouteState.DISCONNECTED and route.rt_dev.state.usable
+            if ni is None or peer is None or route not in peer.routes or not lost:
+                self._connd.remove(route)
+            else:
+                self._conns.open(ni.ni_data, route)
+
+    # --- the end of a message ------------------------------------------------------------------------------
+
+    def due(self, tx: KibTx, now: float) -> Stuck | None:
+        """Fail an overdue message, and close the connection on which it is stuck, as kiblnd_check_conns does.
+
+        A connection that is merely slow stays open: closing it would discard the progress of all its other messages.
+        """
+        conn = tx.peer
+        if not tx.may_be_there:
+            routes = tx.to.routes if tx.to is not None else ()
+            error = next((route.last_error for route in routes if route.last_error), "")
+            self._traffic.counters.response_timeout_count += 1
+            reason = f"no route within {tx.timeout_s:g} s{error and f': {error}'}"
+            self._table.fail(tx, errno.EHOSTUNREACH, reason)
+        elif tx.overdue:
+            self._table.fail(tx, errno.ETIMEDOUT, "no answer; the peer may have the message")
+        else:
+            tx.overdue = True
+            tx.deadline = now + self._config.doubt_after(tx.timeout_s)
+        if conn is None or not conn.stalled(now):
+            return None
+        return conn, "no answer within the timeout of a message", LossCause.BROKEN
 
 
 def next_route(routes: KibRoutes, *, weighted: bool = False) -> tuple[KibRoute | None, list[KibRoute]]:

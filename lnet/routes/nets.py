@@ -10,11 +10,12 @@ from lnet.base.errors import CommandError
 from lnet.base.nid import Net, Nid
 from lnet.o2iblnd.conns import ConnTable, LossCause
 from lnet.objects.objects import DevState, KibDev, KibNet, LnetNi
-from lnet.objects.tx import KibTx, NetRemoved
+from lnet.objects.tx import NetRemoved
+from lnet.routes.bonding import ChannelBonding
+from lnet.routes.messages import MessageTable
 from lnet.routes.multi_rail import MultiRail
-from lnet.routes.rail_table import is_multi_rail
+from lnet.routes.rails import is_multi_rail
 from lnet.routes.recovery import Connd
-from lnet.routes.tx_table import TxTable
 from lnet.settings.networks import Bonding
 from lnet.settings.targets import KibTarget, TargetTable
 from lnet.settings.tunables import NetTunables
@@ -29,7 +30,8 @@ class NetTable:
         targets: TargetTable,
         conns: ConnTable,
         connd: Connd,
-        txs: TxTable,
+        table: MessageTable,
+        bonded: ChannelBonding,
         rails: MultiRail,
         *,
         at: Callable[[float], None],
@@ -44,7 +46,8 @@ class NetTable:
         self._targets = targets
         self._conns = conns
         self._connd = connd
-        self._txs = txs
+        self._table = table
+        self._bonded = bonded
         self._rails = rails
         self._at = at
         self._removed = removed
@@ -57,11 +60,14 @@ class NetTable:
         devs: list[KibDev],
         bonding: Bonding = Bonding.O2IBS,
         tunables: NetTunables | None = None,
+        *,
+        now: float = 0.0,
     ) -> LnetNi:
         """Add a network over `devs`; its NID has the address of the first.
 
         Raises:  CommandError: the network exists already (EEXIST).
         """
+        self._at(now)
         if net in self._nis:
             raise CommandError(errno.EEXIST, f"network {net} exists already")
         nid = Nid(net, devs[0].addr)
@@ -97,10 +103,10 @@ class NetTable:
             return
         kib_net.ibn_devs.remove(dev)
         dev.state = DevState.PORT_DOWN
-        self.drop_device(dev, "device removed", now)
         if is_multi_rail(self._nis[net]):
-            self._rails.remove_device(dev)
-        else:
+            self._rails.remove_device(dev, f"{name}: device removed")
+        self.drop_device(dev, "device removed", now)
+        if not is_multi_rail(self._nis.get(net)):
             self._remesh(kib_net)
 
     def drop_device(self, dev: KibDev, reason: str, now: float) -> None:
@@ -112,40 +118,40 @@ class NetTable:
                 self._conns.fail(peer.key, f"{dev.name}: {reason}", now, LossCause.DEVICE)
 
     def remove_net(self, net: Net, now: float) -> None:
-        """Remove a network: fail unsent messages now, settle those in doubt, then report NetRemoved."""
+        """Remove a network and report NetRemoved; with channel bonding, messages in doubt are settled before."""
         self._at(now)
         kib_net = self._nis[net].ni_data
         kib_net.closing = True
-        for rail_tx in self._rails.table:
-            if rail_tx.net is kib_net:
-                self._rails.table.fail(rail_tx, errno.ENETDOWN, f"network {net} was removed")
-        for tx in self._txs.on_net(kib_net):
-            if not self._txs.may_be_there(tx):
-                self._txs.fail(tx, errno.ENETDOWN, f"network {net} was removed")
-        self._finish_removals(now)
+        for tx in self._table.on_net(net):
+            if kib_net.bonding is Bonding.MULTI_RAIL or not tx.may_be_there:
+                self._table.fail(tx, errno.ENETDOWN, f"network {net} was removed")
+        self.settled()
 
-    def settled(self, tx: KibTx) -> None:
-        """Note that a message has been reported: it may have been the last one of a network that is being removed."""
-        if tx.net.closing:
-            self._finish_removals(self._txs.now)
+    def settled(self) -> None:
+        """Complete the removal of each network that has no message any more."""
+        for net in [net for net, ni in self._nis.items() if ni.ni_data.closing]:
+            if not self._table.on_net(net):
+                self._finish_removal(net)
 
-    def _finish_removals(self, now: float) -> None:
-        for ni in [ni for ni in self._nis.values() if ni.ni_data.closing]:
-            kib_net = ni.ni_data
-            if self._txs.on_net(kib_net):
-                continue
-            for peer in self._conns:
-                if peer.net is kib_net:
-                    self._conns.fail(peer.key, "network removed", now)
-            for routes in list(kib_net.ibn_routes.values()):
-                for route in routes:
-                    self._connd.remove(route)
-                routes.routes = []
-            del self._nis[kib_net.net]
-            if kib_net.bonding is Bonding.MULTI_RAIL:
-                for dev in kib_net.ibn_devs:
-                    self._rails.remove_device(dev)
-            self._removed(NetRemoved(ni.ni_nid))
+    def _finish_removal(self, net: Net) -> None:
+        ni = self._nis.pop(net, None)
+        if ni is None:
+            return  # a message that ended with the network has led here again
+        reason = f"network {net} was removed"
+        for peer in self._table.known_peers():
+            gone = [nid for nid in peer.nis if nid.net == net]
+            if len(gone) == len(peer.nis):
+                self._table.drop_peer(peer, errno.ENETDOWN, reason)
+            else:
+                for nid in gone:
+                    self._table.drop_ni(peer, nid)
+        for conn in self._conns:
+            if conn.net is ni.ni_data:
+                self._conns.fail(conn.key, reason, self._table.now)
+        if is_multi_rail(ni):
+            for dev in ni.ni_data.ibn_devs:
+                self._rails.remove_device(dev, reason)
+        self._removed(NetRemoved(ni.ni_nid))
 
     # --- targets -------------------------------------------------------------------------------------------
 
@@ -173,13 +179,6 @@ class NetTable:
             self._remesh_nid(nid)
 
     def _remesh_nid(self, nid: Nid) -> None:
-        queue = self._txs.queue_to(nid)
-        if queue is None or nid.net not in self._nis:
-            return
-        gone = queue.routes.replace(self._txs.mesh(self._nis[nid.net].ni_data, nid))
-        for route in gone:
-            peer = self._conns.on_route(route)
-            if peer is not None:
-                self._conns.fail(peer.key, "route removed", self._txs.now)
-            self._connd.remove(route)
-        self._txs.unpark(queue)
+        peer = self._table.peers.get(nid)
+        if peer is not None:
+            self._bonded.remesh(peer)

@@ -43,7 +43,7 @@ KIB_MSG: Final = _both(
         "nob": Field(32, "bytes of the whole message"),
         "cksum": Field(32, "checksum of the message, computed with 0 here; 0: none", HEX),
         "srcnid": Field(64, "NID of the sender", HEX),
-        "srcstamp": Field(64, "incarnation of the sender", HEX),
+        "srcstamp": Field(64, "a number that only the sender has, in its present incarnation", HEX),
         "dstnid": Field(64, "NID of the receiver", HEX),
         "dststamp": Field(64, "incarnation of the receiver; 0 if unknown", HEX),
     },
@@ -87,8 +87,8 @@ _LNET_COMMON: Final = {
     "src_pid": Field(32, "process of the sender"),
     "type": Field(32, "type of the message", codes=LnetMsgType),
     "payload_length": Field(32, "PUT: bytes of payload; GET: 0"),
-    "interface_cookie": Field(64, "incarnation of the sender", HEX),
-    "object_cookie": Field(64, "sequence number of the message among those to this receiver", HEX),
+    "interface_cookie": Field(64, "a number that only the sender has, in its present incarnation", HEX),
+    "object_cookie": Field(64, "number of the message among all of its sender", HEX),
     "match_bits": Field(64, "bits that select the memory at the receiver", HEX),
 }
 _OFFSET: Final = {

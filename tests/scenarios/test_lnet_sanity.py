@@ -19,8 +19,8 @@ from lnet.base.nid import Nid
 from lnet.host.rig import LnetRig, RigHost
 from lnet.lnetctl import Lnetctl
 from lnet.objects.objects import KibRoute
-from lnet.objects.tx import SendDone, SendFailed, TxKind
-from lnet.routes.rails import LocalNi, PeerNi, RailTx
+from lnet.objects.peers import LocalNi, PeerNi
+from lnet.objects.tx import KibTx, SendDone, SendFailed, TxKind
 from lnet.settings.config import LndConfig
 from lnet.settings.health import MAX_HEALTH, HealthStatus
 from lnet.settings.networks import Bonding
@@ -71,15 +71,15 @@ class Pair:
         """net_drop add -m GET -e STATUS -r RATE: every RATEth GET fails in this way."""
         count = itertools.count(1)
 
-        def simulate(tx: RailTx, route: KibRoute) -> HealthStatus | None:
+        def simulate(tx: KibTx, route: KibRoute) -> HealthStatus | None:
             hit = tx.kind is TxKind.GET and where(route) and next(count) % rate == 0
             return HealthStatus(status) if hit else None
 
-        self.table.simulate = simulate
+        self.rails.way.simulate = simulate
 
     def reset(self) -> None:
         """Remove the rules, and set every health to its maximum (peer set --health 1000 --all)."""
-        self.table.simulate = None
+        self.rails.way.simulate = None
         for ni in [
             *self.table.locals.values(),
             *(ni for p in self.table.known_peers() for ni in p.nis.values()),
@@ -255,7 +255,7 @@ def test_235_failed_recovery_pings_bring_an_interface_down_and_good_ones_up() ->
     pair.rails.set_health(nid(A[0]), 100)
     pair.clock.advance(60)
     assert statuses(ctl) == {"10.1.1.2@o2ib": "down", "10.1.1.3@o2ib1": "up"}
-    pair.table.simulate = None
+    pair.rails.way.simulate = None
     pair.rails.set_health(nid(A[0]), 900)
     pair.clock.advance(60)
     assert statuses(ctl) == {"10.1.1.2@o2ib": "up", "10.1.1.3@o2ib1": "up"}

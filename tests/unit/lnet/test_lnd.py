@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from lnet.base.nid import Nid
 from lnet.o2iblnd.actions import AcceptConn, CloseConn, MsgTag, OpenConn, RejectConn, SendMsg
 from lnet.o2iblnd.rdma import rdma_writes
-from lnet.objects.duplicate_filter import DeliveredIds
+from lnet.objects.duplicate_filter import DuplicateFilter
 from lnet.objects.objects import DevEvent, RouteState
-from lnet.objects.tx import MESSAGE_WINDOW, Received, SendDone, SendFailed
+from lnet.objects.peers import DELIVERIES_KEPT, MESSAGE_WINDOW
+from lnet.objects.tx import Received, SendDone, SendFailed
 from lnet.settings.config import LndConfig
 from lnet.wire.codes import LnetMsgType, MsgType, RejectReason
 from lnet.wire.lnet_hdr import LnetHdr
@@ -541,15 +542,25 @@ def test_message_in_doubt_fails_when_the_peer_has_restarted_meanwhile() -> None:
     assert (report.errno, report.in_doubt) == (-errno.ECONNRESET, True)
 
 
-def test_memory_of_delivered_numbers_is_bounded_and_right() -> None:
-    memory = DeliveredIds()
-    for number in range(1, 10_000):
-        assert memory.add(1, number)
-        assert not memory.add(1, number)
-    assert memory.has(1, 5)
-    assert not memory.has(1, 10_000 + MESSAGE_WINDOW)
-    assert memory.add(2, 5), "a restarted peer counts from the start"
-    assert memory.has(1, 20_000), "what its earlier life still sends is not delivered"
+def test_memory_of_delivered_messages_is_bounded_and_right() -> None:
+    memory = DuplicateFilter()
+    for number in range(1, DELIVERIES_KEPT + 101):
+        assert memory.add(PEER, 1, number)
+        assert not memory.add(PEER, 1, number)
+    assert not memory.has(1, 100), "so many have overtaken it that it has ended"
+    assert memory.has(1, 101)
+    assert not memory.has(1, DELIVERIES_KEPT + 101)
+    assert not memory.add(OWN, 1, 101), "from whichever NID it comes"
+
+
+def test_memory_of_a_restarted_node_goes_with_its_last_nid() -> None:
+    memory = DuplicateFilter()
+    assert memory.add(PEER, 1, 5)
+    assert memory.add(OWN, 1, 6)
+    assert memory.add(PEER, 2, 5), "a restarted node counts from the start"
+    assert memory.has(1, 5), "what its earlier life still sends from its other NID is not delivered again"
+    assert memory.add(OWN, 2, 6)
+    assert not memory.has(1, 5)
 
 
 def test_numbers_on_the_way_never_span_more_than_the_peer_remembers() -> None:
@@ -569,7 +580,7 @@ def test_numbers_on_the_way_never_span_more_than_the_peer_remembers() -> None:
             if sent > 1:  # the first one is never acknowledged
                 scene.lnd.conns.sent(key, sent, 0.0)
         scene.receive(key, scene.message(MsgType.NOOP, credits=len(messages)))
-    assert highest == MESSAGE_WINDOW
+    assert highest == MESSAGE_WINDOW, "the first one is still in flight"
     scene.lnd.conns.sent(key, 1, 0.0)
     assert scene.sent() != [], "the window has moved on"
 
