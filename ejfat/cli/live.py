@@ -8,6 +8,7 @@ import json
 import random
 import sys
 from collections.abc import Iterator
+from itertools import count as count_from
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -26,7 +27,7 @@ from opavnic.cli.base.output import EXIT_FAILED, print_json, say
 if TYPE_CHECKING:
     from ejfat.control.feedback import Gains
     from ejfat.control.pb import loadbalancer_pb2 as pb
-    from ejfat.events.reassembly import Event, LostEvent
+    from ejfat.events.event import Event, LostEvent
     from ejfat.events.uri import EjfatUri, Endpoint
     from ejfat.live.sockets import ReceiverThreads
 
@@ -335,7 +336,7 @@ async def _receive(
     gains: Gains,
     as_json: bool,
 ) -> int:
-    """Receive until the end is requested or a limit is reached; return the number of lost events."""
+    """Receive until the end is requested or a limit is reached; return how many events and datagrams were lost."""
     from ejfat.live.feedback import Measured, Reporter
 
     receiver.start()
@@ -362,29 +363,44 @@ async def _receive(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        counters, missed = receiver.counters(), receiver.missed()
+        counters, missed, (incomplete, untaken) = receiver.counters(), receiver.missed(), receiver.left()
         try:
             receiver.close()
         finally:
             if reporter is not None:
                 await reporter.close()
+    overflowed = receiver.enqueue_errors
     if as_json:
         from dataclasses import asdict
 
-        more = {"enqueue_errors": receiver.enqueue_errors, "missed": missed}
+        more = {"enqueue_errors": overflowed, "missed": missed, "incomplete": incomplete, "untaken": untaken}
         print(json.dumps(asdict(counters) | more))
     else:
-        unread = f", {missed} missed: the sockets had no room for them" if missed else ""
-        say(f"{counters.summary()}{unread}")
-    return counters.events_lost
+        texts = {
+            "missed: the sockets had no room for them": missed,
+            "events thrown away: the queue was full": overflowed,
+            "events incomplete at the end": incomplete,
+            "complete events not handed over at the end": untaken,
+        }
+        say(
+            ", ".join((counters.summary(), *(f"{number} {text}" for text, number in texts.items() if number)))
+        )
+    return counters.events_lost + overflowed + missed
 
 
 def _write(out: Path, event: Event) -> None:
     if str(out) == "-":
         sys.stdout.buffer.write(event.data)
         sys.stdout.buffer.flush()
-    else:
-        (out / f"event-{event.key.event}-{event.key.data_id}.bin").write_bytes(event.data)
+        return
+    name = f"event-{event.key.event}-{event.key.data_id}"
+    for number in count_from(
+        1
+    ):  # of another sender, or after numbers began again: an event never replaces another
+        with contextlib.suppress(FileExistsError):
+            with (out / (f"{name}.{number}.bin" if number > 1 else f"{name}.bin")).open("xb") as file:
+                file.write(event.data)
+            return
 
 
 def _why(lost: LostEvent) -> str:
@@ -392,12 +408,13 @@ def _why(lost: LostEvent) -> str:
 
 
 async def _consume(receiver: ReceiverThreads, out: Path | None, count: int) -> None:
-    from ejfat.events.reassembly import LostEvent
+    from ejfat.events.event import LostEvent
 
     done = 0
     async for what in receiver.results():
         if isinstance(what, LostEvent):
-            say(f"lost event {what.key.event} data id {what.key.data_id}: {_why(what)}")
+            of = f" of {what.source[0]} port {what.source[1]}" if isinstance(what.source, tuple) else ""
+            say(f"lost event {what.key.event} data id {what.key.data_id}{of}: {_why(what)}")
             continue
         if out is not None:
             try:

@@ -19,7 +19,7 @@ from ejfat.base.errors import EjfatError
 from ejfat.control.feedback import Gains
 from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
-from ejfat.events.reassembly import Event
+from ejfat.events.event import Event
 from ejfat.events.segmentation import Segmenter
 from ejfat.events.uri import EjfatUri, Endpoint
 from ejfat.live.feedback import Measured, Reporter, call, channel_to, check_version

@@ -17,7 +17,7 @@ from ejfat.control.grpc.listening import check_listen
 from ejfat.control.grpc.versions import mismatch
 from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
-from ejfat.events.reassembly import ReassemblyCounters
+from ejfat.events.event import ReassemblyCounters
 from ejfat.events.uri import EjfatUri
 from opavnic.base.files import MAX_TEXT, FileError, read_bytes
 

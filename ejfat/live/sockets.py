@@ -18,7 +18,8 @@ from typing import BinaryIO
 
 from ejfat.base.errors import BadRequestError, EjfatError
 from ejfat.control.epochs.prefixes import TICKS
-from ejfat.events.reassembly import MAX_EVENT, MAX_HELD, Event, LostEvent, Reassembler, ReassemblyCounters
+from ejfat.events.event import Event, LostEvent, ReassemblyCounters
+from ejfat.events.reassembly import MAX_EVENT, MAX_HELD, Reassembler
 from ejfat.events.segmentation import Segmenter
 from ejfat.events.uri import Endpoint
 from ejfat.live.clock import SteadyClock
@@ -264,9 +265,13 @@ class ReceiverThreads:
         """Return the sums of all threads' counters."""
         total = ReassemblyCounters()
         for thread in self._threads:
-            for name in ReassemblyCounters.__dataclass_fields__:
-                setattr(total, name, getattr(total, name) + getattr(thread.reassembler.counters, name))
+            total.add(thread.reassembler.counters)
         return total
+
+    def left(self) -> tuple[int, int]:
+        """Return the numbers of incomplete events, and of complete ones that wait in the queue."""
+        incomplete = sum(thread.reassembler.pending for thread in self._threads)
+        return incomplete, self.counters().events_complete - self.dequeued - self.enqueue_errors
 
     def missed(self) -> int:
         """Return how many datagrams the kernel dropped because a socket had no room for them."""

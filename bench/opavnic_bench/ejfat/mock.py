@@ -22,7 +22,7 @@ from ejfat.base.errors import EjfatError
 from ejfat.control.feedback import Gains
 from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
-from ejfat.events.reassembly import ReassemblyCounters
+from ejfat.events.event import ReassemblyCounters
 from ejfat.events.uri import EjfatUri
 from ejfat.live.feedback import Measured, Reporter, call, channel_to
 from opavnic_bench.base.turns import PeerError

@@ -22,7 +22,7 @@ from ejfat.control.members import Worker
 from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
 from ejfat.demo.ledger import Ledger, event_data
-from ejfat.events.reassembly import Event, LostEvent, ReassemblyCounters
+from ejfat.events.event import Event, LostEvent, ReassemblyCounters
 from ejfat.events.segmentation import Segmenter, udp_packet
 from ejfat.events.uri import Endpoint
 from ejfat.live.app import AppConfig, LbApp
