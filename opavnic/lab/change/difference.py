@@ -10,6 +10,7 @@ from hfi_sim.fabric.topology import Cable, NodeKind, Topology
 from opavnic.lab.file.host_setup import HostSetup
 from opavnic.lab.file.model import LabModel, losses
 from opavnic.world.em_node import EM_NODE
+from opavnic.world.host_backends.given import interface_name
 
 _FOLLOWED: Final = ("hosts", "vesws", "fabric", "faults", "em")
 """Sections of which at least a part may change while a lab runs."""
@@ -76,9 +77,24 @@ def _nodes(cable: Cable, model: LabModel) -> set[str]:
 
 
 def _keys(name: str, before: LabModel, after: LabModel) -> str:
+    """Return what of a host is set up anew; empty: nothing."""
     one, other = before.hosts[name], after.hosts[name]
     changed = [key for key in _SET_UP_ANEW if getattr(one, key) != getattr(other, key)]
-    return ", ".join(changed + ["number"] * (before.numbers[name] != after.numbers[name]))
+    if before.numbers[name] != after.numbers[name]:
+        return ", ".join([*changed, "number"])
+    vesws = {vesw.id: vesw.subnet for vesw in before.vesws}
+    stay = {
+        interface_name(vesw.name, nth)
+        for vesw in after.vesws_of(name)
+        if vesws.get(vesw.id) == vesw.subnet
+        for nth in range(len(after.vnics[name]))
+    }
+    moved = any(
+        (had := before.vnic_addresses.get((name, title))) is not None
+        and after.vnic_addresses.get((name, title), had) != had
+        for title in stay
+    )
+    return ", ".join(changed if "addresses" in changed or not moved else ["addresses", *changed])
 
 
 def _vesw_lines(before: LabModel, after: LabModel) -> list[str]:
@@ -176,9 +192,4 @@ def _cables(topology: Topology) -> Iterator[Cable]:
 
 
 def _is_set_up_anew(name: str, before: LabModel, after: LabModel) -> bool:
-    if name not in before.hosts:
-        return False
-    one, other = before.hosts[name], after.hosts[name]
-    return before.numbers[name] != after.numbers[name] or any(
-        getattr(one, key) != getattr(other, key) for key in _SET_UP_ANEW
-    )
+    return name in before.hosts and bool(_keys(name, before, after))

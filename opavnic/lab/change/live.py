@@ -18,7 +18,7 @@ from hfi_sim.fabric.topology import NodeKind, Topology
 from opavnic.lab.change import edits
 from opavnic.lab.change.difference import LabDifference, difference, refusals
 from opavnic.lab.change.edits import EditError, LabData
-from opavnic.lab.change.numbers import HostNumbers, with_ids_of
+from opavnic.lab.change.numbers import HostNumbers, with_addresses_of, with_ids_of
 from opavnic.lab.file.em_config import em_config
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.fabric_model import EXPLICIT
@@ -134,7 +134,7 @@ class LivingLab:
             data, _ = saved_data(self._lab)
             before = self.model_of(data)
             edited = edit(copy.deepcopy(data), self._lab.world.topology)
-            after = self._with_same_vports(before, edited)
+            after = self._keeping(before, edited, keeps_addresses=not ends_drift)
             steps = self._difference(before, after)
             said = steps.lines()
             if not dry_run and said:
@@ -172,22 +172,27 @@ class LivingLab:
                 data = edits.remove_host(data, lab.world.topology, name)
                 self._numbers.keep(name, before.numbers[name])
         try:
-            after = self._with_same_vports(before, data)
+            after = self._keeping(before, data)
             await self._perform(self._difference(before, after))
         except (LabError, EditError) as another:
             raise LabError(f"{error}; what was added stays: {another}") from error
         names = ", ".join(hosts)
         raise LabError(f"{error}; not added: {names}") from error
 
-    def _with_same_vports(self, before: LabModel, data: LabData) -> LabModel:
-        """Return the model of data in which what stays keeps the number of its vport."""
+    def _keeping(self, before: LabModel, data: LabData, *, keeps_addresses: bool = True) -> LabModel:
+        """Return the model of data in which what stays keeps the number of its vport, and its addresses.
+
+        Args:  keeps_addresses: else those of the data count.
+        """
         after = self.model_of(data)
-        kept = {key: number for key, number in before.vports.items() if key in after.vports}
-        if kept.items() <= after.vports.items():
-            return after
-        told = {key: number for key, number in after.pinned_vports.items() if key not in kept}
-        pinned = pinned_vports(vport_numbers(after.vports, kept | told))
-        return self.model_of(with_vports(data, after, pinned))
+        kept = data
+        if keeps_addresses:
+            kept = with_addresses_of(before, after, kept)
+        numbers = {key: number for key, number in before.vports.items() if key in after.vports}
+        if not numbers.items() <= after.vports.items():
+            told = {key: number for key, number in after.pinned_vports.items() if key not in numbers}
+            kept = with_vports(kept, after, pinned_vports(vport_numbers(after.vports, numbers | told)))
+        return after if kept is data else self.model_of(kept)
 
     def model_of(self, data: LabData) -> LabModel:
         """Return the model of plain data. Raises EditError: all mistakes."""
@@ -396,8 +401,6 @@ class LivingLab:
         if steps.hosts_set_up:
             for host in lab.hosts.values():
                 host.vesws_changed()
-        if lab.netdev != "tap":
-            return
         for name in steps.hosts_set_up:
             host = lab.hosts[name]
             if isinstance(host, KernelHost):

@@ -10,6 +10,7 @@ from hfi_sim.base.kept_numbers import Remembered
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.fabric.topology.explicit import hfi_names
 from opavnic.lab.file.host_setup import host_numbers
+from opavnic.lab.file.model import LabModel
 
 LabData = dict[str, Any]
 
@@ -60,6 +61,23 @@ def _room(data: LabData) -> int:
 
 def _listed(value: Any) -> Iterable[str]:
     return () if not value else (value,) if isinstance(value, str) else map(str, value)
+
+
+def with_addresses_of(before: LabModel, after: LabModel, data: LabData) -> LabData:
+    """Return data in which what stays keeps its addresses: those of second rails depend on the other hosts.
+
+    Args:  after: the model of `data`.
+    """
+    had = before.vnic_addresses
+    hosts = dict(data["hosts"])
+    for (host, title), addresses in after.vnic_addresses.items():
+        kept = had.get((host, title), addresses)
+        told = title in before.hosts[host].addresses if host in before.hosts else False
+        if kept != addresses and title not in after.hosts[host].addresses and not told:
+            own = dict(hosts[host] or {})
+            own["addresses"] = {**(own.get("addresses") or {}), title: [*map(str, kept)]}
+            hosts[host] = own
+    return data if hosts == data["hosts"] else {**data, "hosts": hosts}
 
 
 def with_ids_of(running: LabData, wanted: LabData, fabric: Fabric) -> LabData:

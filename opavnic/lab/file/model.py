@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 from typing import Annotated, Any, Final, Literal
@@ -321,6 +322,18 @@ class LabModel(Section):
         Args:    nth: which of the VNICs that the host has there, from 0.
         """
         return () if not nth and self.is_bridge_port(vesw, host) else self.ips_of(vesw, host, nth)
+
+    @cached_property
+    def vnic_addresses(self) -> dict[tuple[str, str], tuple[IpInterface, ...]]:
+        """The IP addresses of all VNICs, by host and by what the lab calls them: blue, blue-2."""
+        found = {}
+        for host, vnics in self.vnics.items():
+            there = Counter[str]()
+            for vesw, _ in vnics:
+                nth = there[vesw.name]
+                found[host, interface_name(vesw.name, nth)] = self.addresses(vesw, host, nth)
+                there[vesw.name] += 1
+        return found
 
     def ips_of(self, vesw: Vesw, host: str, nth: int = 0) -> tuple[IpInterface, ...]:
         """Return the IP addresses kept for the n-th VNIC of a host in a virtual switch, with their prefixes."""

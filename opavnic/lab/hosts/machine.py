@@ -69,7 +69,7 @@ class LabHosts:
         self._model = model
         self._names = tuple(hosts)
         self._directory = directory
-        self._journal = journal
+        self.journal = journal
         self._cleanups = cleanups
         self._netdev = netdev
         self._app_hosts = app_hosts
@@ -86,9 +86,9 @@ class LabHosts:
                  the number of hosts that are there.
         Raises:  LabError, HfiSimError: a host cannot be created.
         """
-        self._cleanups.add("namespaces", lambda: remove_namespaces(self._journal, self.removed))
+        self._cleanups.add("namespaces", lambda: remove_namespaces(self.journal, self.removed))
         self._cleanups.add(
-            "interfaces beside the VNICs", lambda: undo(self._journal, self.removed), patience_s=None
+            "interfaces beside the VNICs", lambda: undo(self.journal, self.removed), patience_s=None
         )
         self._host_ends = self._cleanups.group("hosts")
         self._vnet_hdr = vnet_hdr
@@ -106,7 +106,7 @@ class LabHosts:
             progress(len(self.hosts))
             await asyncio.sleep(0)  # a signal may end the lab now
         if self._netdev == "tap":
-            self._directory.save(self._journal)
+            self._directory.save(self.journal)
 
     async def add(self, model: LabModel, hosts: Sequence[str]) -> None:
         """Create hosts of a lab that runs. Raises as `make_hosts`; those that are there then stay."""
@@ -116,7 +116,7 @@ class LabHosts:
     async def remove(self, model: LabModel, hosts: Sequence[str]) -> None:
         """End the programs of hosts with a namespace of the lab's own, and remove them."""
         self._model = model
-        entries = [entry for entry in self._journal.namespaces if entry.host in hosts]
+        entries = [entry for entry in self.journal.namespaces if entry.host in hosts]
         await asyncio.to_thread(end_programs, [entry.identity for entry in entries])
         for name in hosts:
             if (forget := self._forget_end.pop(name, None)) is not None:
@@ -124,11 +124,11 @@ class LabHosts:
             self.hosts.pop(name).close()
         for entry in entries:
             remove_namespace(Path(entry.path), entry.identity)
-            self._journal.namespaces.remove(entry)
-        self._journal.netdevs = [entry for entry in self._journal.netdevs if entry.host not in hosts]
-        self._journal.guests = [entry for entry in self._journal.guests if entry.host not in hosts]
+            self.journal.namespaces.remove(entry)
+        self.journal.netdevs = [entry for entry in self.journal.netdevs if entry.host not in hosts]
+        self.journal.guests = [entry for entry in self.journal.guests if entry.host not in hosts]
         if self._netdev == "tap":
-            self._directory.save(self._journal)
+            self._directory.save(self.journal)
 
     def follow(self, model: LabModel) -> None:
         """Let hosts have the interfaces of another lab file, and the journal name them before they are made."""
@@ -137,7 +137,7 @@ class LabHosts:
         for name in changed:
             self._follow(model, name)
         if changed and self._netdev == "tap":
-            self._directory.save(self._journal)
+            self._directory.save(self.journal)
 
     def _follow(self, model: LabModel, host: str) -> None:
         backend = self.hosts[host]
@@ -149,10 +149,10 @@ class LabHosts:
                 [interface for interface in new if interface.netdev is None],
                 lambda name: name in before or (isinstance(backend, TapHost) and backend.has_interface(name)),
             )
-        self._journal.netdevs = [entry for entry in self._journal.netdevs if entry.host != host]
+        self.journal.netdevs = [entry for entry in self.journal.netdevs if entry.host != host]
         if isinstance(backend, TapHost):
             entries = (NetdevEntry(host, item.name, backend.namespace_name) for item in backend.interfaces)
-            self._journal.netdevs += entries
+            self.journal.netdevs += entries
 
     def _has_namespace(self, name: str) -> bool:
         """Whether a host gets a network namespace of this lab."""
@@ -166,7 +166,7 @@ class LabHosts:
         if namespace is not None and self._model.hosts[name].kernel is not None:
             return self._make_kernel_host(name, interfaces, namespace)
         host = self._make_tap_host(name, interfaces, namespace, vnet_hdr)
-        self._journal.netdevs += [NetdevEntry(name, item.name, host.namespace_name) for item in interfaces]
+        self.journal.netdevs += [NetdevEntry(name, item.name, host.namespace_name) for item in interfaces]
         return host
 
     def _make_tap_host(
@@ -181,7 +181,7 @@ class LabHosts:
             if keys.changes_its_kernel:
                 set_up_early(host, keys)
             return host
-        if self._journal.private:
+        if self.journal.private:
             where = "is a guest" if keys.netns != "host" else "has netns: host"
             raise PrivilegeError(
                 f"host {name} {where}, and without privilege the machine's own interfaces cannot be "
@@ -194,7 +194,7 @@ class LabHosts:
         if keys.guest:
             host.runs_no_programs = KINDS[keys.guest].no_programs(name)
             identity = proven_namespace(MACHINE, f"host {name}")
-            self._journal.guests.append(GuestEntry(name, keys.guest, "", identity.inode, identity.mark))
+            self.journal.guests.append(GuestEntry(name, keys.guest, "", identity.inode, identity.mark))
         machine = (other for other in self.hosts.values() if other.is_machine)
         others = {item.name for other in machine for item in other.interfaces}
         avoid_taken_names(lab, interfaces, lambda wanted: wanted in others or host.has_interface(wanted))
@@ -208,8 +208,8 @@ class LabHosts:
             kernel = find_kernel(wanted.name)
         except KernelError as error:
             raise LabError(f"host {name}: {error}") from error
-        (entry,) = (entry for entry in self._journal.namespaces if entry.host == name)
-        self._journal.guests.append(GuestEntry(name, KERNEL, entry.path, entry.inode, entry.mark))
+        (entry,) = (entry for entry in self.journal.namespaces if entry.host == name)
+        self.journal.guests.append(GuestEntry(name, KERNEL, entry.path, entry.inode, entry.mark))
         return KernelHost(name, interfaces, namespace, kernel, self._model.hosts[name])
 
     def _make_guest_host(
@@ -225,7 +225,7 @@ class LabHosts:
         self._cleanups.add(f"host {name}", host.close)
         avoid_taken_names(self._model.name, interfaces, host.has_interface)
         self._guests[name] = guest
-        self._journal.guests.append(guest.entry)
+        self.journal.guests.append(guest.entry)
         return host
 
     def watch_guests(self, lost: Callable[[str, str], None]) -> None:
@@ -253,7 +253,7 @@ class LabHosts:
     def _place(self, name: str) -> NamespaceRef:
         if (guest := self._guests.get(name)) is not None:
             return NamespaceRef(guest.entry.identity, guest.entry.namespace, guest.held)
-        own = next((entry for entry in self._journal.namespaces if entry.host == name), None)
+        own = next((entry for entry in self.journal.namespaces if entry.host == name), None)
         if own is not None:
             return NamespaceRef(own.identity, own.path, Path(own.path))
         return NamespaceRef(proven_namespace(MACHINE, f"host {name}"))
@@ -262,12 +262,12 @@ class LabHosts:
         """Create a namespace for each host, and return where."""
         if not hosts:
             return {}
-        directory = private_directory(self._directory.private_names) if self._journal.private else NETNS_DIR
+        directory = private_directory(self._directory.private_names) if self.journal.private else NETNS_DIR
         paths = {host: directory / f"opavnic-{self._model.name}-{host}" for host in hosts}
 
         def announce(identities: Sequence[NamespaceId]) -> None:
-            self._journal.namespaces += map(NamespaceEntry.of, paths, paths.values(), identities)
-            self._directory.save(self._journal)
+            self.journal.namespaces += map(NamespaceEntry.of, paths, paths.values(), identities)
+            self._directory.save(self.journal)
 
         create_namespaces([*paths.values()], announce)
         return paths
@@ -284,7 +284,7 @@ class LabHosts:
 
     async def end_programs(self) -> None:
         """End all programs in the namespaces of the hosts."""
-        self.removed.programs = await asyncio.to_thread(end_programs, self._journal.identities)
+        self.removed.programs = await asyncio.to_thread(end_programs, self.journal.identities)
 
     async def give_interfaces_back(self, vnics: Iterable[HostVnic]) -> None:
         """Close the TAPs of all hosts together and record which of `vnics`, all VNICs of the lab, had one."""
@@ -296,14 +296,14 @@ class LabHosts:
         finally:
             await asyncio.to_thread(close_descriptors, descriptors)
         there = {(vnic.host, self.hosts[vnic.host].name_of(vnic.key)) for vnic in made}
-        self._journal.netdevs = [
-            entry for entry in self._journal.netdevs if (entry.host, entry.name) in there
+        self.journal.netdevs = [
+            entry for entry in self.journal.netdevs if (entry.host, entry.name) in there
         ] + [
             NetdevEntry(vnic.host, vnic.interface, self.hosts[vnic.host].namespace_name)
             for vnic in made
             if vnic.asked is None
         ]
-        self.removed.netdevs = netdev_names(self._journal)
+        self.removed.netdevs = netdev_names(self.journal)
 
 
 def _has_kernel(host: HostBackend) -> bool:

@@ -64,7 +64,10 @@ class HostReconciler:
         Args:    progress: called with the number of hosts that are done.
         Raises:  LabError: the first thing that failed.
         """
-        names = [name for name in hosts if name in self._hosts and self.needs(name)]
+        there = [name for name in hosts if name in self._hosts]
+        for name in there:
+            self._restore(name)
+        names = [name for name in there if self.needs(name) and self._hosts[name].namespace is not None]
         for number, name in enumerate(names, 1):
             if trouble := await self._reconcile(name):
                 raise LabError(f"host {name}: {trouble[0]}")
@@ -148,14 +151,17 @@ class HostReconciler:
             host = self._hosts.get(name)
             if host is None or host.lost:
                 continue
-            try:
-                host.restore_vnics()
-            except NetdevError as error:
-                raise LabError(f"host {name}: {error}") from error
+            self._restore(name)
             if host.name in self._made and (trouble := await self._reconcile(name)):
                 raise LabError(f"host {name}: {trouble[0]}")
 
     # --- doing it ----------------------------------------------------------------------------------------------
+
+    def _restore(self, name: str) -> None:
+        try:
+            self._hosts[name].restore_vnics()
+        except NetdevError as error:
+            raise LabError(f"host {name}: {error}") from error
 
     def _wanted(self, host: HostBackend) -> HostSetup:
         desired: DesiredHost = desired_host(self._model(), host.name)

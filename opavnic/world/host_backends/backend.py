@@ -176,6 +176,8 @@ class HostBackend:
                 interface = wanted
                 new.append(interface)
             else:
+                if interface.name == interface.title:
+                    interface.name = wanted.name
                 interface.vesw, interface.nth = wanted.vesw, wanted.nth
                 interface.addresses, interface.link_local = wanted.addresses, wanted.link_local
             self.interfaces.append(interface)
@@ -342,20 +344,25 @@ class HostBackend:
     def vnic_drift(self) -> Iterator[str]:
         """Yield where interfaces of VNICs are not what the lab file says, a line each."""
         for interface, given, netdev in self._settled():
-            if netdev.host_name != given.name:
-                yield f"interface {given.name} is called {netdev.host_name}"
+            if netdev.host_name != interface.name:
+                yield f"interface {interface.name} is called {netdev.host_name}"
             if not netdev.is_up:
-                yield f"interface {given.name} is down"
+                yield f"interface {interface.name} is down"
             if netdev.mtu != (mtu := _mtu_of(netdev)):
-                yield f"MTU of {given.name} is {netdev.mtu}, not {mtu}"
+                yield f"MTU of {interface.name} is {netdev.mtu}, not {mtu}"
             for address in self._lacking(netdev, given.addresses):
                 yield f"address {address} of {interface.name} is missing"
 
     def restore_vnics(self) -> None:
         """Make interfaces of VNICs what the lab file says. Raises NetdevError: the host refuses."""
-        for _, given, netdev in tuple(self._settled()):
-            if netdev.host_name != given.name:
-                netdev.rename(given.name)
+        for interface, given, netdev in tuple(self._settled()):
+            given.nth = interface.nth
+            if netdev.host_name != interface.name:
+                netdev.rename(interface.name)
+                given.name = interface.name
+            if given.addresses != interface.addresses:
+                self._replace_addresses(netdev, given.addresses, interface.addresses)
+                given.addresses = interface.addresses
             if not netdev.is_up or netdev.mtu != _mtu_of(netdev):
                 self._bring_up(netdev, _mtu_of(netdev))
             if lacking := tuple(self._lacking(netdev, given.addresses)):
