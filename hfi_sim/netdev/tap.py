@@ -104,6 +104,7 @@ class TapNetdev(Netdev):
         """What the kernel has last said of the interface."""
         self._ip: tuple[IpInterface, ...] = ()
         self._ip_handler: Callable[[], None] = _nothing
+        self._running_handler: Callable[[], None] = _nothing
         self._own_address: MacAddr | None = None
         self._overwritten = 0
         """How often the adapter has set the address; changes that the host made before are ignored."""
@@ -161,6 +162,10 @@ class TapNetdev(Netdev):
     def on_ip_addresses(self, handler: Callable[[], None]) -> None:
         """Call `handler` whenever `ip_addresses` or `host_address` has changed."""
         self._ip_handler = handler
+
+    def on_running(self, handler: Callable[[], None]) -> None:
+        """Call `handler` whenever the kernel begins to send: see `host_sees_running`."""
+        self._running_handler = handler
 
     def set_speed(self, speed: int) -> None:
         """Set the link speed in Mb/s that `ethtool` shows. The driver that it shows is the kernel's, tun."""
@@ -404,6 +409,8 @@ class TapNetdev(Netdev):
         if state.running != before.running:
             self._usable_addresses = False
             self._home.want_tentative()
+            if state.running:
+                self._loop.call_soon(self._running_handler)
         if state.address != before.address:
             self._ip_handler()
             if state.address == self._own_address:

@@ -332,6 +332,7 @@ class LivingLab:
         for name in steps.hosts_new:
             backend = lab.hosts[name]
             lab.connect_host(name, backend)
+            backend.announces = True
             add_agent(world, after, backend, can_crash=True)
             if devices is not None and backend.has_our_devices:
                 devices.add(world.hosts[name], world.clock)

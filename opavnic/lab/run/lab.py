@@ -249,6 +249,8 @@ class Lab:
         self.world.refresh()
         if self.share is not None:
             await self.share.await_others()
+        for host in self.hosts.values():
+            host.announces = True
         self.progress("ready")
 
     async def _set_up_hosts(self) -> None:

@@ -115,6 +115,8 @@ class HostBackend:
         """All ports of its HFIs, in order; none before its fabric is made."""
         self.speed = 0
         """How fast its links are, in Mb/s, for programs such as ethtool; 0: not said."""
+        self.announces = False
+        """Whether it announces its addresses where it begins to send: others may know them by another MAC address."""
         self.on_change: Callable[[], None] = _nothing
         """Called when a netdev has been made, or its IP addresses have changed."""
         self.on_set_up: Callable[[], None] = _nothing
@@ -333,6 +335,7 @@ class HostBackend:
 
     def _settled(self) -> Iterator[tuple[Interface, Given, Netdev]]:
         """Yield the VNICs of the lab file that are on their virtual switches, in this network namespace."""
+        self._catch_up()
         for interface in self.interfaces:
             given = self._given.get(interface.key)
             netdev = None if given is None else given.netdev
@@ -367,6 +370,9 @@ class HostBackend:
                 self._bring_up(netdev, _mtu_of(netdev))
             if lacking := tuple(self._lacking(netdev, given.addresses)):
                 self._replace_addresses(netdev, (), lacking)
+
+    def _catch_up(self) -> None:
+        """Take in what the kernel has said of interfaces and not been heard yet."""
 
     def _lacking(self, netdev: Netdev, addresses: Iterable[IpInterface]) -> Iterator[IpInterface]:
         """Yield those addresses that an interface does not have, where a kernel tells."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -15,7 +16,9 @@ from hfi_sim.netdev.netlink import LinkClient
 from hfi_sim.netdev.tap import TapNetdev
 from hfi_sim.netdev.tap_factory import TapFactory
 from hfi_sim.netdev.watch import POLL_S
+from opavnic.world.host_backends.announce import announce
 from opavnic.world.host_backends.backend import HostBackend, Interface, SetUp, lacking
+from opavnic.world.host_backends.given import VnicKey
 
 log = logging.getLogger("opavnic.world")
 
@@ -42,6 +45,7 @@ class TapHost(HostBackend):
         super().__init__(name, interfaces)
         self.namespace = namespace
         self._where = where
+        self._have_sent: set[VnicKey] = set()
         self.is_machine = namespace is None
         self._factory = TapFactory(
             namespace, asyncio.get_running_loop(), alias, vnet_hdr=vnet_hdr, poll_s=poll_s
@@ -64,6 +68,7 @@ class TapHost(HostBackend):
         return tap, partial(self._set_up, tap)
 
     def _set_up(self, netdev: TapNetdev, interface: Interface) -> None:
+        netdev.on_running(partial(self._begins_to_send, netdev, interface))
         try:
             if not interface.link_local:
                 self._leave_out_link_local(netdev)
@@ -82,8 +87,29 @@ class TapHost(HostBackend):
         for address in (one for one in before if one not in addresses):
             with contextlib.suppress(NetdevError):  # the host has taken it away itself
                 netdev.ask(partial(_remove_ip, netdev.ifindex, address))
-        for address in (one for one in addresses if one not in before):
+        new = [one for one in addresses if one not in before]
+        for address in new:
             netdev.ask(partial(_add_ip, netdev.ifindex, address))
+        self._announce(netdev, new)
+
+    def _begins_to_send(self, netdev: TapNetdev, interface: Interface) -> None:
+        """Announce the addresses of a VNIC; in a virtual switch of many members, only if it comes back."""
+        is_back = interface.key in self._have_sent
+        self._have_sent.add(interface.key)
+        if is_back or interface.link_local:
+            self._announce(netdev, netdev.ip_addresses)
+
+    def _announce(self, netdev: TapNetdev, addresses: Iterable[IpInterface]) -> None:
+        if not self.announces or netdev.moved_to or not netdev.host_sees_running:
+            return
+        try:
+            its = [address.ip for address in addresses]
+            announce(self.namespace, netdev.host_name, netdev.host_address, its)
+        except NetdevError as error:
+            log.info("[%s] %s", self.name, error)
+
+    def _catch_up(self) -> None:
+        self._factory.watcher.drain()
 
     def _lacking(self, netdev: Netdev, addresses: Iterable[IpInterface]) -> Iterator[IpInterface]:
         return iter(()) if self.is_machine else lacking(netdev, addresses)
@@ -117,4 +143,8 @@ def _remove_ip(ifindex: int, address: IpInterface, links: LinkClient) -> None:
 
 
 def _add_ip(ifindex: int, address: IpInterface, links: LinkClient) -> None:
-    links.add_ip(ifindex, address)
+    try:
+        links.add_ip(ifindex, address)
+    except NetdevError as error:
+        if error.errno != errno.EEXIST:
+            raise

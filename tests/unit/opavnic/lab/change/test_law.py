@@ -89,10 +89,7 @@ def _check(examples: int, steps: int) -> None:
     run_state_machine_as_test(
         ChangedLab,
         settings=settings(
-            max_examples=examples,
-            stateful_step_count=steps,
-            deadline=None,
-            suppress_health_check=list(HealthCheck),
+            max_examples=examples, stateful_step_count=steps, suppress_health_check=list(HealthCheck)
         ),
     )
 
