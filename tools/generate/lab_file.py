@@ -1,4 +1,4 @@
-"""The reference of lab files in docs/: every key with its values, default and meaning; JSON schemas for editors."""
+"""The reference of lab files and EM files in docs/: every key with its values, default and meaning; JSON schemas."""
 
 from __future__ import annotations
 
@@ -19,16 +19,20 @@ from tools.generate.origins import module_file
 from tools.generate.sections import Section, fill
 from vema.em.desired.desired import EmConfig
 
-PAGE: Final = "docs/reference/lab.md"
-_WHOLE: Final = "A lab file"
+LAB: Final = "docs/reference/lab.md"
+EM: Final = "docs/reference/em-file.md"
 _ENUM_MAX: Final = 12
 _IN_HEX: Final = frozenset({"pkey", "polynomial"})
 
 
 def pages(root: Path) -> Iterator[tuple[str, str]]:
-    """Yield the page that lists the keys of lab files."""
-    section = Section("\n".join(_lines()) + "\n", module_file(declared.__name__))
-    yield PAGE, fill(root / PAGE, {"keys": section})
+    """Yield the pages that list the keys of lab files and of EM files."""
+    for page, what, model, module in (
+        (LAB, "A lab file", lab_model(), declared.__name__),
+        (EM, "An EM file", EmConfig, EmConfig.__module__),
+    ):
+        section = Section("\n".join(_lines(what, model)) + "\n", module_file(module))
+        yield page, fill(root / page, {"keys": section})
 
 
 def schemas(_: Path) -> Iterator[tuple[str, str]]:
@@ -37,12 +41,11 @@ def schemas(_: Path) -> Iterator[tuple[str, str]]:
         yield f"docs/{kind}.schema.json", json.dumps(model.model_json_schema(), indent=2) + "\n"
 
 
-def _lines() -> Iterator[str]:
-    whole = lab_model()
+def _lines(what: str, whole: type[BaseModel]) -> Iterator[str]:
     schema = whole.model_json_schema()
     known = schema["$defs"]
     classes = {found.__name__: found for found in _models(whole)}
-    parts: list[tuple[str, Mapping[str, Any], type[BaseModel]]] = [(_WHOLE, schema, whole)]
+    parts: list[tuple[str, Mapping[str, Any], type[BaseModel]]] = [(what, schema, whole)]
     parts += [(name, part, classes[name]) for name, part in known.items() if part.get("properties")]
     for name, part, model in parts:
         meanings = _meanings(model)
@@ -94,7 +97,7 @@ def _meaning(row: Option) -> str:
 
 
 def _title(name: str) -> str:
-    return name.removesuffix("Model")
+    return name.removesuffix("Model").removesuffix("Section")
 
 
 def _value(value: Mapping[str, Any], known: Mapping[str, Any]) -> str:

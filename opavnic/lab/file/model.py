@@ -54,7 +54,7 @@ from opavnic.lab.file.vesw_model import Vesw
 from opavnic.world.em_node import EM_NODE
 from opavnic.world.host_backends.given import interface_name
 from vema.base.sections import Section, Subnet, empty_is_default
-from vema.em.desired.desired import AUTO, default_port_problems
+from vema.em.desired.desired import AUTO, VeswSection, default_port_problems
 from vema.em.desired.problems import KeyPath, Problem, path_text, repeated
 from vema.em.desired.subnets import subnet_problems
 
@@ -534,7 +534,8 @@ def _reach_problems(model: LabModel, cut_off: dict[str, str]) -> list[Problem]:
     ]
 
 
-_OF_THE_EM: Final = ("default_ports", "multicast_lid", "mac", "rc", "qos", "link")
+_OF_THE_LAB: Final = {*Vesw.__annotations__, "id", "subnet", "vports"}
+"""Keys of a virtual switch that mean something without an EM of the lab; all others are the EM's."""
 
 
 def unused_settings(model: LabModel) -> list[Problem]:
@@ -552,8 +553,8 @@ def unused_settings(model: LabModel) -> list[Problem]:
             ("vesws", index, key), f"only the built-in EM sets this, and em: {model.em.mode} runs without it"
         )
         for index, vesw in enumerate(model.vesws)
-        for key in _OF_THE_EM
-        if key in vesw.model_fields_set
+        for key in VeswSection.model_fields
+        if key in vesw.model_fields_set and key not in _OF_THE_LAB
     ]
 
 
