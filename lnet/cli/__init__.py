@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lnet.cli import globals as _globals
-from lnet.cli import load, nets, o2ibs, peers, questions, whole
+from lnet.cli import load, nets, o2ibs, peers, questions, routers, whole
 from lnet.cli.not_built import LnetctlGroup
 from opavnic.cli.base.group import command_group
 
@@ -16,6 +16,9 @@ for _name, _group in (
     ("set", _globals.setting),
     ("global", _globals.every),
     ("stats", _globals.stats),
+    ("lnet", routers.lnet),
+    ("route", routers.route),
+    ("routing", routers.routing),
 ):
     app.add_typer(_group, name=_name)
 for _module in (nets, whole, questions, load):

@@ -7,17 +7,18 @@ from typing import Annotated, Any
 
 import typer
 
-from lnet.cli.command import Host, NeededNet, Net, run_command
-from lnet.cli.not_built import NetGroup, refuse_options
+from lnet.cli.command import Host, Net, run_command
+from lnet.cli.not_built import LnetctlGroup, refuse_options
+from lnet.settings.networks import split_list
 from opavnic.cli.base.common import AsJson, LabOption
 from opavnic.cli.base.group import OptionalValueCommand, command_group
 from opavnic.cli.base.output import EXIT_USAGE, fail
 
 interface_group = command_group(
     "Interfaces of networks, as since 2.17: `interface add` and `del` are `net add` and `net del`.",
-    cls=NetGroup,
+    cls=LnetctlGroup,
 )
-group = command_group("Networks: several interfaces under one NID, or each with its own.", cls=NetGroup)
+group = command_group("Networks: several interfaces under one NID, or each with its own.", cls=LnetctlGroup)
 VERBOSE = OptionalValueCommand.of("1", "-v", "--verbose")
 """The class of commands with `-v` and `-v LEVEL`."""
 
@@ -34,8 +35,13 @@ def add_to(app: typer.Typer) -> None:
 
 @group.command("add")
 def net_add(
-    net_name: NeededNet,
-    interfaces: Annotated[list[str], typer.Option("--if", help="Its interfaces: ib0,ib1.")],
+    net_name: Net = None,
+    interfaces: Annotated[
+        list[str] | None, typer.Option("--if", help="Its interfaces: ib0,ib1; or with CPTs: ib0[0,1].")
+    ] = None,
+    nid: Annotated[
+        str | None, typer.Option("--nid", help="In place of both: the NID that an interface is to have.")
+    ] = None,
     peer_timeout: Annotated[
         str | None, typer.Option("--peer-timeout", help="Seconds; kept and shown, without effect.")
     ] = None,
@@ -57,7 +63,6 @@ def net_add(
     conns_per_peer: _NotBuilt = None,
     tos: Annotated[Any, typer.Option("--tos", hidden=True, help="Not built here.")] = None,
     ip2net: Annotated[Any, typer.Option("--ip2net", hidden=True, help="Not built here.")] = None,
-    nid: Annotated[Any, typer.Option("--nid", hidden=True, help="Not built here.")] = None,
     host: Host = None,
     lab: LabOption = None,
 ) -> None:
@@ -67,8 +72,9 @@ def net_add(
     Example:
       opavnic lnetctl net add --host a --net o2ib1 --if ib1,ib3
     """
-    refuse_options("net add", conns_per_peer=conns_per_peer, tos=tos, ip2net=ip2net, nid=nid)
-    words = ",".join(interfaces).replace(",", " ").split()
+    refuse_options("net add", conns_per_peer=conns_per_peer, tos=tos, ip2net=ip2net)
+    if nid is None and (net_name is None or not interfaces):
+        fail("net add: give --net NET and --if IF,IF, or --nid NID", EXIT_USAGE)
     run_command(
         host,
         lab,
@@ -76,7 +82,8 @@ def net_add(
         "add",
         "net",
         net=net_name,
-        interfaces=words,
+        interfaces=split_list(",".join(interfaces)) if interfaces else [],
+        nid=nid,
         peer_timeout=peer_timeout,
         peer_credits=peer_credits,
         peer_buffer_credits=peer_buffer_credits,
@@ -87,8 +94,12 @@ def net_add(
 
 @group.command("del")
 def net_del(
-    net_name: NeededNet,
+    net_name: Net = None,
     interface: Annotated[str | None, typer.Option("--if", help="Remove only this interface.")] = None,
+    nid: Annotated[
+        str | None,
+        typer.Option("--nid", help="In place of both: the NID of an interface, or of a bonded network."),
+    ] = None,
     host: Host = None,
     lab: LabOption = None,
 ) -> None:
@@ -98,7 +109,9 @@ def net_del(
     Example:
       opavnic lnetctl net del --host a --net o2ib0 --if ib2
     """
-    run_command(host, lab, "net_del", "del", "net", net=net_name, interface=interface)
+    if nid is None and net_name is None:
+        fail("net del: give --net NET or --nid NID", EXIT_USAGE)
+    run_command(host, lab, "net_del", "del", "net", net=net_name, interface=interface, nid=nid)
 
 
 @group.command("show", cls=VERBOSE)

@@ -11,9 +11,6 @@ from opavnic.cli.base.output import EXIT_USAGE, fail, print_text
 
 _ROUTERS: Final = "there are no routers; all hosts of a lab are on one fabric and reach each other directly"
 LNETCTL: Final[Mapping[str, str]] = {
-    "lnet": "LNet starts and ends with its host in the lab; for a restart there is `opavnic fault add crash on HOST`",
-    "route": _ROUTERS,
-    "routing": _ROUTERS,
     "udsp": "the choice of a route follows `bonding` and `weighted` in the lab file",
     "debug": "`opavnic logs` has what LNet logs; `lnetctl net show -v 2` and `peer show -v 2` have what recovers",
     "fault": "`opavnic fault` injects faults into links, switches and hosts",
@@ -22,7 +19,10 @@ LNETCTL: Final[Mapping[str, str]] = {
     "service-id": "the service of o2iblnd here is number 987 of the reliable transport",
     "cpt-of-nid": "a node has one thread, CPT 0",
 }
-NET: Final[Mapping[str, str]] = {}
+LNET: Final[Mapping[str, str]] = {
+    "unconfigure": "LNet starts and ends with its host; a restart is `opavnic fault add crash on HOST`"
+}
+ROUTE: Final[Mapping[str, str]] = dict.fromkeys(("add", "del", "set"), _ROUTERS)
 SET: Final[Mapping[str, str]] = dict.fromkeys(
     ("routing", "tiny_buffers", "small_buffers", "large_buffers"), _ROUTERS
 )
@@ -30,7 +30,6 @@ OPTIONS: Final[Mapping[str, str]] = {
     "conns_per_peer": "there is one connection for each route; more HFIs make more routes",
     "tos": "the virtual lane follows the service level of the fabric",
     "ip2net": "name the interfaces with --if",
-    "nid": "name the interface with --if",
     "lnd_timeout": "it follows from transaction_timeout and retry_count; with o2ibs it is `timeout` in the lab file",
     "net": "give --nid or --all",
 }
@@ -55,14 +54,21 @@ class LnetctlGroup(CommandGroup):
             print_text(ctx.get_help() + "\n")
             ctx.exit()
         if args[0] in self.not_built and not ctx.resilient_parsing:
-            fail(f"{args[0]}: not built here; {self.not_built[args[0]]}", EXIT_USAGE)
+            words = [*ctx.command_path.split()[2:], args[0]]
+            fail(f"{' '.join(words)}: not built here; {self.not_built[args[0]]}", EXIT_USAGE)
         return super().resolve_command(ctx, args)
 
 
-class NetGroup(LnetctlGroup):
-    """`lnetctl net`."""
+class LnetGroup(LnetctlGroup):
+    """`lnetctl lnet`."""
 
-    not_built = NET
+    not_built = LNET
+
+
+class RouteGroup(LnetctlGroup):
+    """`lnetctl route` and `routing`."""
+
+    not_built = ROUTE
 
 
 class SetGroup(LnetctlGroup):

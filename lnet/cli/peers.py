@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated
 
 import typer
 
 from lnet.cli.command import Host, run_command
 from lnet.cli.nets import VERBOSE, set_health
+from lnet.settings.networks import split_list
 from opavnic.cli.base.common import AsJson, LabOption
 from opavnic.cli.base.group import command_group
 
@@ -21,8 +21,7 @@ Nids = Annotated[list[str] | None, typer.Option("--nid", help="NIDs of the peer:
 
 
 def _words(nids: list[str] | None) -> list[str] | None:
-    """Divide lists at commas and blanks, except for those within the brackets of a range."""
-    return re.findall(r"(?:\[[^]]*\]|[^,\s\[])+", ",".join(nids)) if nids else None
+    return split_list(",".join(nids)) if nids else None
 
 
 @group.command("add")

@@ -65,11 +65,12 @@ class LnetHost:
         self._selftests: dict[Selftest, asyncio.Future[SelftestResult]] = {}
 
     def said(self) -> str:
-        """Return the NIDs of this host, or why LNet is down, in a line."""
+        """Return the NIDs of this host with the state of those that are not up, or why LNet is down, in a line."""
         if error := self._failure():
             return str(error)
-        nids = [str(nid) for ni in self.node.lnd.nis.values() for nid in ni.ni_data.nids]
-        return ", ".join(nids) or "no network"
+        nis = [ni for net in self.ctl.net_show()["net"][1:] for ni in net["local NI(s)"]]
+        said = [ni["nid"] + (f" ({ni['status']})" if ni["status"] != "up" else "") for ni in nis]
+        return ", ".join(said) or "no network"
 
     def detail(self) -> Document:
         """Return all there is to see of LNet on this host; where it is down, only why."""

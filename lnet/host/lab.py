@@ -163,7 +163,11 @@ class LnetLab(RunningPart):
         "Run a command of lnetctl on a host",
         "what it prints, and its exit status",
         CommandReply,
-        body={"verb": "string: for messages", "noun": "string: for messages"},
+        body={
+            "verb": "string: for messages",
+            "noun": "string: for messages",
+            "args": "object: the arguments of the command, by name",
+        },
     )
     async def command(self, request: web.Request) -> web.Response:
         """Run a command of lnetctl on one host."""

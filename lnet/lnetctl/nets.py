@@ -11,9 +11,9 @@ from lnet.base.nid import Net
 from lnet.lnetctl.commands import LO, Commands, Document, checked, level_of, nid_of, number_of
 from lnet.lnetctl.documents import lo_document, net_document
 from lnet.lnetctl.status import status_document
-from lnet.settings.dlc_reader import parse_cpts
+from lnet.routes.rails import is_multi_rail
 from lnet.settings.health import MAX_HEALTH
-from lnet.settings.networks import LNET_MAX_INTERFACES, NetworkGroup
+from lnet.settings.networks import LNET_MAX_INTERFACES, NetworkGroup, parse_cpts
 from lnet.settings.tunables import NAMES
 
 
@@ -22,16 +22,18 @@ class NetCommands(Commands):
 
     def net_add(
         self,
-        net: str,
-        interfaces: Iterable[str],
+        net: str | None = None,
+        interfaces: Iterable[str] = (),
         peer_timeout: str | None = None,
         peer_credits: str | None = None,
         peer_buffer_credits: str | None = None,
         credits: str | None = None,  # noqa: A002 - the name of the option
         cpt: str | None = None,
+        nid: str | None = None,
     ) -> Document:
         """Add a network, or add interfaces to a network; tunables are those of a new network.
 
+        Args:    nid: in place of `net` and `interfaces`: the interface with its address, on its network.
         Raises:  CommandError: EINVAL; ENODEV: unknown interface; EEXIST: the network already has the interface;
             ENOSPC: more than 16 interfaces; EBUSY: the network is being removed.
         """
@@ -44,19 +46,45 @@ class NetCommands(Commands):
         cpts = None if cpt is None else checked(lambda: parse_cpts(cpt))
         if net in (LO, f"{LO}0"):
             raise CommandError(errno.EEXIST, f"cannot add network: every node has {LO}")
-        group = checked(lambda: NetworkGroup(Net.parse(net), tuple(interfaces), tunables=given, cpts=cpts))
+        if nid is None:
+            wanted, names = checked(lambda: Net.parse(net or "")), list(interfaces)
+        else:
+            wanted, names = nid_of(nid).net, [self._interface_of(nid)]
+            if net is not None or list(interfaces):
+                raise CommandError(errno.EINVAL, "cannot add network: give either net and if, or nid")
+        group = checked(lambda: NetworkGroup.of(wanted, names, tunables=given, cpts=cpts))
         self._check_group(group, extend=True)
         self._put_group(replace(group, bonding=self._bonding_of(group.net)))
         return {}
 
-    def net_del(self, net: str, interface: str | None = None) -> Document:
+    def _interface_of(self, nid: str) -> str:
+        """Return the interface with the address of a NID. Raises: CommandError: ENODEV."""
+        interfaces = self._node.interfaces.values()
+        name = next((one.name for one in interfaces if one.addr == nid_of(nid).addr), None)
+        if name is None:
+            known = ", ".join(f"{one.addr} of {one.name}" for one in interfaces)
+            raise CommandError(
+                errno.ENODEV, f"no interface has the address of the NID {nid} (known: {known})"
+            )
+        return name
+
+    def net_del(
+        self, net: str | None = None, interface: str | None = None, nid: str | None = None
+    ) -> Document:
         """Remove a network or one of its interfaces; removing the last interface removes the network.
 
+        Args:    nid: in place of both: what has this NID here: an interface or, with channel bonding, the network.
         Raises:  CommandError: EINVAL; ENOENT: unknown network; ENODEV: the network does not have the interface.
         """
         if net in (LO, f"{LO}0"):
             raise CommandError(errno.EINVAL, f"cannot del network: {LO} belongs to every node")
-        ni = self._ni(net)
+        if nid is not None:
+            if net is not None or interface is not None:
+                raise CommandError(
+                    errno.EINVAL, "cannot del network: give either net, with or without if, or nid"
+                )
+            net, interface = self._owner_of_nid(nid)
+        ni = self._ni(net or "")
         now = self._node.time()
         if interface is None:
             self._lnd.remove_net(ni.ni_data.net, now)
@@ -64,6 +92,19 @@ class NetCommands(Commands):
             self._lnd.remove_device(ni.ni_data.net, interface, now)
         self._node.poll()
         return {}
+
+    def _owner_of_nid(self, nid: str) -> tuple[str, str | None]:
+        """Return the network and, with Multi-Rail, the interface that has a NID. Raises: CommandError: ENOENT."""
+        wanted = nid_of(nid)
+        every = {known: net for net in self._nis(None) for known in net.ni_data.nids}
+        ni = every.get(wanted)
+        if ni is None:
+            raise CommandError(
+                errno.ENOENT,
+                f"{wanted} is not a NID of this node (known: {', '.join(map(str, every)) or 'none'})",
+            )
+        devs = ni.ni_data.nids[wanted]
+        return str(wanted.net), devs[0].name if is_multi_rail(ni) else None
 
     def net_show(self, net: str | None = None, verbose: str = "0") -> Document:
         """Show all networks, or one. Args: verbose: 1: statistics and tunables; 2: more statistics, and health."""
@@ -80,11 +121,16 @@ class NetCommands(Commands):
         rails = self._lnd.rails
         wanted = None if nid is None else nid_of(nid)
         locals_ = [ni for ni in rails.table.locals.values() if all_nis or ni.nid == wanted]
-        if not locals_:
-            raise CommandError(
-                errno.ENOENT, f"no interface with Multi-Rail has the NID {wanted}: only there is health"
-            )
         value = health_of(health)
+        if not locals_ and not (all_nis and value == MAX_HEALTH):
+            what = (
+                "this node has no interface with Multi-Rail"
+                if all_nis
+                else f"no interface with Multi-Rail has the NID {wanted}"
+            )
+            raise CommandError(
+                errno.ENOENT, f"{what}: only there is health; elsewhere it is always {MAX_HEALTH}"
+            )
         for ni in locals_:
             rails.set_health_of(ni, value)
         self._node.poll()
@@ -93,6 +139,18 @@ class NetCommands(Commands):
     def net_status(self, net: str | None = None) -> Document:
         """Show devices and routes with their states and counters."""
         return {"net_status": [status_document(self._node, ni) for ni in self._nis(net)]}
+
+    def lnet_configure(self) -> Document:
+        """Start LNet: nothing is to be done, as it runs while its host runs."""
+        return {}
+
+    def route_show(self) -> Document:
+        """Show the routes to other networks over routers, of which there are none."""
+        return {}
+
+    def routing_show(self) -> Document:
+        """Show whether this node is a router, which it never is."""
+        return {"routing": [{"enable": 0}]}
 
     def _check_group(self, group: NetworkGroup, *, extend: bool) -> bool:
         """Check that a group can be added; return False if it already exists as it is."""

@@ -11,6 +11,7 @@ from lnet.lnetctl.commands import Commands, Document, level_of, nid_of, nids_of
 from lnet.lnetctl.documents import BACKUP, bonded_peer_document, rail_peer_document
 from lnet.lnetctl.nets import health_of
 from lnet.routes.rails import is_multi_rail
+from lnet.settings.health import MAX_HEALTH
 from lnet.settings.networks import Bonding
 
 
@@ -124,9 +125,14 @@ class PeerCommands(Commands):
             for ni in peer.nis.values()
             if all_nis or ni.nid == wanted
         ]
-        if not nis:
-            raise CommandError(errno.ENOENT, f"no peer with Multi-Rail has the NID {wanted}")
         value = health_of(health)
+        if not nis and not (all_nis and value == MAX_HEALTH):
+            what = (
+                "no peer with Multi-Rail is known"
+                if all_nis
+                else f"no peer with Multi-Rail has the NID {wanted}"
+            )
+            raise CommandError(errno.ENOENT, what)
         for ni in nis:
             rails.set_health_of(ni, value)
         self._node.poll()

@@ -179,7 +179,8 @@ def _read_net(reader: DlcReader, data: Any, path: KeyPath, document: DlcDocument
     given = tuple(groups[0][1].items())
     document.ignored |= {key for item, _ in nis for key in _not_here(item)}
     try:
-        document.nets.append(NetworkGroup(net, names, bonding, given, groups[0][2]))
+        group = NetworkGroup.of(net, names, bonding=bonding, tunables=given, cpts=groups[0][2])
+        document.nets.append(group)
     except NidError as error:
         raise reader.wrong(where, str(error)) from None
 

@@ -8,11 +8,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from lnet.base.errors import CommandError, NidError
+from lnet.settings.networks import parse_cpts
 from opavnic.lab.file.yaml_source import YamlSource
 from vema.em.desired.problems import KeyPath, path_text
 
-_CPTS: Final = re.compile(r"\[(\d{1,3}(?:-\d{1,3})?(?:\s*,\s*\d{1,3}(?:-\d{1,3})?)*)?\]")
-_CPT: Final = re.compile(r"\d{1,3}", re.ASCII)
 _INT: Final = re.compile(r"-?\d{1,12}", re.ASCII)
 
 
@@ -93,21 +92,3 @@ class DlcReader:
         for index, value in enumerate(values):
             if value in values[:index]:
                 raise self.wrong((section, index, key), f"{value} appears twice")
-
-
-def parse_cpts(text: str) -> tuple[int, ...]:
-    """Read a set of CPU partitions: [0,2-5], or the number of one: 0.
-
-    Raises:  NidError: anything else.
-    """
-    if _CPT.fullmatch(text.strip()):
-        return (int(text),)
-    match = _CPTS.fullmatch(text.strip())
-    if match is None:
-        raise NidError(f"{text.strip()[:40]!r} is not a set of CPU partitions such as [0,1]")
-    numbers: dict[int, None] = {}
-    for part in (match[1] or "").split(","):
-        low, dash, high = part.strip().partition("-")
-        if low:
-            numbers.update(dict.fromkeys(range(int(low), int(high if dash else low) + 1)))
-    return tuple(numbers)

@@ -151,13 +151,13 @@ async def test_ping_of_several_nids_asks_them_all(lnetctl: Run) -> None:
     [
         (("route", "add", "--net", "tcp", "--gateway", "10.1.1.1@tcp"), "there are no routers"),
         (("set", "routing", "1"), "there are no routers"),
-        (("routing", "show"), "there are no routers"),
+        (("routing", "add"), "there are no routers"),
         (("debug", "recovery", "--peer"), "net show -v 2"),
         (
             ("net", "add", "--net", "o2ib", "--if", "ib0", "--conns-per-peer", "4"),
             "one connection for each route",
         ),
-        (("lnet", "configure", "--all"), "opavnic fault add crash on HOST"),
+        (("lnet", "unconfigure"), "opavnic fault add crash on HOST"),
         (("net", "set", "--net", "o2ib", "--lnd-timeout", "5"), "transaction_timeout"),
         (("udsp",), "bonding"),
         (("fault", "drop", "--help"), "opavnic fault"),
@@ -170,6 +170,36 @@ def test_verb_that_is_not_built_says_in_one_line_what_is_there_instead(
     (line,) = capsys.readouterr().err.splitlines()
     assert "not built here" in line
     assert instead in line
+
+
+async def test_what_site_scripts_call_ends_well_on_a_node_without_routers(lnetctl: Run) -> None:
+    for words in (("lnet", "configure"), ("lnet", "configure", "--all"), ("route", "show")):
+        assert await lnetctl(*words, "--host", "a") == (0, "", "")
+    code, out, _ = await lnetctl("routing", "show", "--host", "a")
+    assert (code, yaml.safe_load(out)) == (0, {"routing": [{"enable": 0}]})
+    assert (await lnetctl("net", "set", "--all", "--health", "1000", "--host", "a"))[0] == 0
+    code, _, err = await lnetctl("net", "set", "--all", "--health", "500", "--host", "a")
+    assert (code, "this node has no interface with Multi-Rail" in err) == (254, True)
+
+
+async def test_net_add_and_del_by_nid_and_with_cpts(lnetctl: Run) -> None:
+    host = ("--host", "a")
+    assert await lnetctl("net", "add", "--nid", "10.1.1.3@o2ib5", *host) == (0, "", "")
+    code, out, _ = await lnetctl("net", "show", "--net", "o2ib5", *host)
+    assert yaml.safe_load(out)["net"][0]["local NI(s)"][0]["interfaces"] == {0: "ib1"}
+    assert await lnetctl("net", "del", "--nid", "10.1.1.3@o2ib5", *host) == (0, "", "")
+    code, _, err = await lnetctl("net", "del", "--nid", "10.1.1.3@o2ib5", *host)
+    assert (code, "is not a NID of this node (known: 10.1.1.2@o2ib)" in err) == (254, True)
+    code, _, err = await lnetctl("net", "add", "--nid", "10.1.9.9@o2ib5", *host)
+    assert (code, "no interface has the address" in err) == (237, True)
+    assert await lnetctl("net", "add", "--net", "o2ib6", "--if", "ib0[0,1],ib1", *host) == (0, "", "")
+    code, out, _ = await lnetctl("net", "show", "--net", "o2ib6", "-v", *host)
+    (ni,) = yaml.safe_load(out)["net"][0]["local NI(s)"]
+    assert (ni["interfaces"], ni["CPT"]) == ({0: "ib0", 1: "ib1"}, "[0,1]")
+    for words in (("add",), ("add", "--net", "o2ib7"), ("del",)):
+        assert (await lnetctl("net", *words, *host))[0] == 2
+    both = ("net", "del", "--net", "o2ib6", "--nid", "10.1.1.2@o2ib6", *host)
+    assert (await lnetctl(*both))[0] == 234
 
 
 async def test_selftest_prints_the_throughput_of_each_route(lnetctl: Run) -> None:

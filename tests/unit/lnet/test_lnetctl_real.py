@@ -299,6 +299,28 @@ def test_health_that_is_set_is_shown_and_recovers(rails: Pair) -> None:
     assert health() == [1000, 1000, 700, 700]
     assert refused(lambda: rails.ctl.net_set("1001", all_nis="1"))[0] == "EINVAL"
     assert refused(lambda: rails.ctl.net_set("1", nid="10.1.1.77@o2ib"))[0] == "ENOENT"
+    rails.ctl.net_del(nid=f"{A[1]}@o2ib")
+    assert [ni["nid"] for ni in rails.ctl.net_show("o2ib")["net"][0]["local NI(s)"]] == [f"{A[0]}@o2ib"]
+    rails.ctl.net_add(nid=f"{A[1]}@o2ib")
+    assert len(rails.ctl.net_show("o2ib")["net"][0]["local NI(s)"]) == 2
+
+
+def test_health_of_all_on_bonded_networks_is_refused_unless_it_is_what_it_is() -> None:
+    bonded = Pair(Bonding.O2IBS)
+    for command in (bonded.ctl.net_set, bonded.ctl.peer_set):
+        assert command("1000", all_nis="1") == {}
+        code, text = refused(lambda command=command: command("500", all_nis="1"))  # type: ignore[misc]
+        assert (code, "None" in text) == ("ENOENT", False)
+
+
+def test_file_may_name_the_cpts_of_an_interface(rails: Pair) -> None:
+    rails.ctl.net_del("o2ib")
+    rails.clock.advance(1)
+    rails.ctl.import_yaml(
+        "net:\n  - net type: o2ib\n    local NI(s):\n      - interfaces:\n          0: ib0[0,1]\n"
+    )
+    (ni,) = rails.ctl.net_show("o2ib", "1")["net"][0]["local NI(s)"]
+    assert (ni["interfaces"], ni["CPT"]) == ({0: "ib0"}, "[0,1]")
 
 
 # --- statistics ---------------------------------------------------------------------------------------------

@@ -24,6 +24,32 @@ def test_spaces_do_not_matter_and_no_list_means_ib0() -> None:
     assert ",".join(map(str, parse_networks("  o2ib ( ib0 , ib1 ) , o2ib3 "))) == "o2ib(ib0,ib1),o2ib3(ib0)"
 
 
+@pytest.mark.parametrize(
+    ("text", "names", "cpts"),
+    [
+        ("o2ib0(ib0)[0,1]", ("ib0",), (0, 1)),
+        ("o2ib0(ib0,ib1) [2]", ("ib0", "ib1"), (2,)),
+        ("o2ib0(ib0[0,1],ib1)", ("ib0", "ib1"), (0, 1)),
+        ("o2ib0(ib0[0-2], ib1[3])", ("ib0", "ib1"), (0, 1, 2, 3)),
+        ("o2ib0[1]", ("ib0",), (1,)),
+        ("o2ib0(ib0)", ("ib0",), None),
+    ],
+)
+def test_cpu_partitions_stand_behind_a_network_or_an_interface(
+    text: str, names: tuple[str, ...], cpts: tuple[int, ...] | None
+) -> None:
+    group, other = parse_networks(f"{text},o2ib9(ib9)")
+    assert (group.interfaces, group.cpts, other.cpts) == (names, cpts, None)
+
+
+@pytest.mark.parametrize(
+    "text", ["o2ib0(ib0)[", "o2ib0(ib0)[x]", "o2ib0(ib0[)", "o2ib0(ib0[a])", "o2ib0(ib0)]"]
+)
+def test_cpu_partitions_that_are_none_are_refused(text: str) -> None:
+    with pytest.raises(NidError):
+        parse_networks(text)
+
+
 def test_empty_parameter_means_no_network() -> None:
     assert parse_networks("  ") == []
 
