@@ -82,6 +82,10 @@ class HostStatus(StateModel):
     speed: int
     """Of its links, in Mb/s; 0: not said."""
     vnics: list[VnicStatus]
+    drift: list[str] = Field(default_factory=list)
+    """Where it is not what the lab file says, a line each; looked at if the request asks for it."""
+    waiting: list[str] = Field(default_factory=list)
+    """What the lab file says of it and waits until it joins a virtual switch, a line each; likewise."""
     machine: str = ""
     """The machine that it is on, of a lab on several."""
 

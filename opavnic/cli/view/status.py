@@ -30,6 +30,7 @@ from opavnic.state.lab import EngineStatus, LabState, LinkStatus
 _VNICS_SHOWN: Final = 16
 _LINKS_SHOWN: Final = 8
 _DROPS_SHOWN: Final = 8
+_DRIFT_SHOWN: Final = 8
 """Rows that a table has as long as it lists everything: all three with their headers fit a terminal of 24 lines nearly.
 A longer one lists what is wrong, and the rest is one line; drops are summed up by reason."""
 _ALL: Final = "see: opavnic status --all"
@@ -71,7 +72,7 @@ def status(
     client = lab_client(lab)
 
     def ask() -> LabState:
-        return client.read(LabState, "/status?counters=1" if counters else "/status")
+        return client.read(LabState, "/status?drift=1&counters=1" if counters else "/status?drift=1")
 
     if watch is None:
         _show(ask(), as_json, whole)
@@ -114,6 +115,7 @@ def status_items(state: LabState, *, whole: bool = False) -> Iterator[Sheet | st
     yield from vnic_items(state, whole=whole)
     yield from _link_items(state.links, whole)
     yield from _drop_items(state.drops, whole)
+    yield from _drift_items(state)
     yield from state.hints
     if state.apps:
         rows = [row for app in state.apps for row in _rows(f"{app.kind} on {app.host}", app.said)]
@@ -125,6 +127,20 @@ def status_items(state: LabState, *, whole: bool = False) -> Iterator[Sheet | st
         yield Sheet(("element", "counter", "value"), list(_counter_rows(state.counters)), title="counters")
         yield "netdev: the kernel's own figures; tx_dropped: its queue was full, or had no"
         yield "carrier yet; no VNIC saw it"
+
+
+def _drift_items(state: LabState) -> Iterator[str]:
+    """Yield where hosts are not what the lab file says, and what of it waits."""
+    drift = [f"{host.name}: {line}" for host in state.hosts for line in host.drift]
+    if drift:
+        yield f"hosts that are not what the lab file says ({counted(len(drift), 'line')}); opavnic apply FILE ends it"
+        yield from drift[:_DRIFT_SHOWN]
+        if len(drift) > _DRIFT_SHOWN:
+            yield f"and {len(drift) - _DRIFT_SHOWN} more: opavnic status --json"
+    waiting = [f"{host.name}: {line}" for host in state.hosts for line in host.waiting]
+    yield from waiting[:_DRIFT_SHOWN]
+    if len(waiting) > _DRIFT_SHOWN:
+        yield f"and {len(waiting) - _DRIFT_SHOWN} more that wait: opavnic status --json"
 
 
 def _link_items(links: list[LinkStatus], whole: bool) -> Iterator[Sheet | str]:

@@ -18,7 +18,7 @@ from hfi_sim.fabric.topology import NodeKind, Topology
 from opavnic.lab.change import edits
 from opavnic.lab.change.difference import LabDifference, difference, refusals
 from opavnic.lab.change.edits import EditError, LabData
-from opavnic.lab.change.numbers import HostNumbers, with_addresses_of, with_ids_of
+from opavnic.lab.change.numbers import HostNumbers, VportNumbers, with_addresses_of, with_ids_of
 from opavnic.lab.file.em_config import em_config
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.fabric_model import EXPLICIT
@@ -57,6 +57,7 @@ class LivingLab:
         self._lab = lab
         self._one_at_a_time = asyncio.Lock()
         self._numbers = HostNumbers()
+        self._vports = VportNumbers()
 
     # --- what people ask for -------------------------------------------------------------------------------
 
@@ -155,6 +156,7 @@ class LivingLab:
         """Do what differs. A host that cannot be added does not stay. Raises as `add_host`."""
         for name in steps.hosts_gone:
             self._numbers.keep(name, steps.before.numbers[name])
+        self._vports.keep(steps.before.vports, steps.after.vports)
         try:
             await self._perform(steps)
         except LabError as error:
@@ -189,8 +191,9 @@ class LivingLab:
         if keeps_addresses:
             kept = with_addresses_of(before, after, kept)
         numbers = {key: number for key, number in before.vports.items() if key in after.vports}
-        if not numbers.items() <= after.vports.items():
+        if not (numbers | self._vports.again(after.vports, numbers)).items() <= after.vports.items():
             told = {key: number for key, number in after.pinned_vports.items() if key not in numbers}
+            told = self._vports.again(after.vports, numbers | told) | told
             kept = with_vports(kept, after, pinned_vports(vport_numbers(after.vports, numbers | told)))
         return after if kept is data else self.model_of(kept)
 

@@ -10,6 +10,7 @@ from hfi_sim.base.kept_numbers import Remembered
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.fabric.topology.explicit import hfi_names
 from opavnic.lab.file.host_setup import host_numbers
+from opavnic.lab.file.members import Membership
 from opavnic.lab.file.model import LabModel
 
 LabData = dict[str, Any]
@@ -47,6 +48,30 @@ class HostNumbers:
                 return free
             if self._gone.forget_oldest() is None:
                 return number  # the subnets are full, which the check of the file says
+
+
+class VportNumbers:
+    """The numbers of vports that are gone: a member that comes back has the same one, if that is free."""
+
+    def __init__(self) -> None:
+        self._gone: Remembered[Membership, int] = Remembered()
+
+    def keep(self, before: Mapping[Membership, int], after: Mapping[Membership, int]) -> None:
+        """Keep the numbers of members that leave for them."""
+        for membership, number in before.items():
+            if membership not in after:
+                self._gone.keep(membership, number)
+
+    def again(self, members: Iterable[Membership], given: Mapping[Membership, int]) -> dict[Membership, int]:
+        """Return the numbers of members that come back. Args:  given: those that others have, or are to have."""
+        taken = {(port, number) for (_, port), number in given.items()}
+        found: dict[Membership, int] = {}
+        for membership in members:
+            number = self._gone.get(membership)
+            if number is not None and membership not in given and (membership[1], number) not in taken:
+                found[membership] = number
+                taken.add((membership[1], number))
+        return found
 
 
 def _room(data: LabData) -> int:

@@ -126,13 +126,14 @@ class HostReconciler:
 
     async def drift(self, hosts: Iterable[str]) -> list[str]:
         """Return where hosts are not what the file says, a line each."""
-        found = []
-        for name in hosts:
-            host = self._hosts.get(name)
-            if host is not None and not host.lost:
-                lines = [*host.vnic_drift(), *await self._kernel_drift(host)]
-                found += [f"host {name}: {line}" for line in lines]
-        return found
+        return [f"host {name}: {line}" for name in hosts for line in await self.drift_of(name)]
+
+    async def drift_of(self, name: str) -> list[str]:
+        """Return where a host is not what the file says, a line each; of one that is not here or is lost, nothing."""
+        host = self._hosts.get(name)
+        if host is None or host.lost:
+            return []
+        return [*host.vnic_drift(), *await self._kernel_drift(host)]
 
     async def _kernel_drift(self, host: HostBackend) -> list[str]:
         if host.name not in self._made:

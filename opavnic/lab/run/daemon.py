@@ -17,6 +17,7 @@ from opavnic.lab.run.lab import Lab
 from opavnic.lab.run.logs import LogHub
 from opavnic.lab.run.part_routes import PartRoutes
 from opavnic.lab.run.save import SaveRoutes
+from opavnic.lab.run.status import with_drift
 from opavnic.lab.run.vnic_routes import VnicRoutes
 from opavnic.state.lab import LabState
 from opavnic.state.removed import Removed
@@ -89,12 +90,17 @@ class LabRoutes(RunningPart):
         "Hosts, VNICs, links, drops",
         "the status of the lab, as `opavnic status --json` prints it",
         LabState,
-        query={"counters": "flag: with the counters of every element"},
+        query={
+            "counters": "flag: with the counters of every element",
+            "drift": "flag: with where hosts are not what the lab file says",
+        },
     )
     async def _get_status(self, request: web.Request) -> web.Response:
         async with self._one_status:  # that of a large lab takes memory
-            steps = self._lab.status_steps(counters=query_flag(request, "counters"))
-            return await json_answer(await self._lab.folded(await in_turns(steps)))
+            state = await in_turns(self._lab.status_steps(counters=query_flag(request, "counters")))
+            if query_flag(request, "drift"):
+                state = await with_drift(state, self._lab.reconciler)
+            return await json_answer(await self._lab.folded(state))
 
     @Api(
         "The log",

@@ -14,6 +14,7 @@ from hfi_sim.base.types import mac_text
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.netdev.base import Merging
 from opavnic.lab.file.parts import RunningParts
+from opavnic.lab.hosts.reconcile import HostReconciler
 from opavnic.lab.hosts.vnics import HostVnic, vnics_of
 from opavnic.state.lab import (
     UP,
@@ -97,6 +98,15 @@ def lab_state(
         hints=[] if learns else hints(drops, adapters.values()),
     )
     return state.model_copy(update=more)  # counters are many, and need no validation
+
+
+async def with_drift(state: LabState, reconciler: HostReconciler) -> LabState:
+    """Return a status with where hosts are not what the lab file says, and what of it waits."""
+    hosts = []
+    for host in state.hosts:
+        found = {"drift": await reconciler.drift_of(host.name), "waiting": [*reconciler.waiting(host.name)]}
+        hosts.append(host.model_copy(update=found))
+    return state.model_copy(update={"hosts": hosts})
 
 
 def engine_status(

@@ -1,0 +1,166 @@
+"""Changes of a lab in memory: what comes back is the same, what fails does not stay, and sabotage is noticed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from lab_law import LAB, ChangingLab, differing, facts_of
+
+from hfi_sim.base.kept_numbers import Remembered
+from lab_in_memory import lab_in_memory
+from opavnic.lab.file.errors import LabError
+from opavnic.lab.hosts.reconcile import HostReconciler
+from opavnic.lab.run import save as saving
+from opavnic.lab.run.lab import Lab
+from opavnic.lab.run.save import save
+from opavnic.world.host_backends.backend import HostBackend
+
+TEXT = LAB % ("changing", "python")
+
+
+def of_host(lab: Lab, host: str) -> dict[str, Any]:
+    return {key: value for key, value in facts_of(lab)["vnics"].items() if key.startswith(f"{host} ")}
+
+
+@pytest.mark.looptime
+async def test_member_that_leaves_and_joins_again_is_what_it_was() -> None:
+    async with lab_in_memory(TEXT) as lab:
+        before, changing = facts_of(lab), ChangingLab(lab)
+        for vesw, member in (("blue", "h2"), ("t12", "h2"), ("blue", "h3.2"), ("red", "h4")):
+            await changing.leave(vesw, member)
+        assert "h2 blue h2:1" not in facts_of(lab)["vnics"]
+        for vesw, member in (("red", "h4"), ("blue", "h3.2"), ("t12", "h2"), ("blue", "h2")):
+            await changing.join(vesw, member)
+        assert facts_of(lab)["vnics"] == before["vnics"]
+
+
+@pytest.mark.looptime
+async def test_host_that_is_removed_and_added_again_has_its_number_guid_lid_and_macs() -> None:
+    async with lab_in_memory(TEXT) as lab:
+        changing, before = ChangingLab(lab), facts_of(lab)
+        await changing.remove("h1")
+        await changing.add("n1", ["blue"])
+        await changing.add("h1", ["blue", "red", "t12"])
+        after = facts_of(lab)
+        assert of_host(lab, "h1") == {
+            key: value for key, value in before["vnics"].items() if key.startswith("h1 ")
+        }
+        assert (after["guids"]["h1"], after["numbers"]["h1"]) == (
+            before["guids"]["h1"],
+            before["numbers"]["h1"],
+        )
+
+
+@pytest.mark.looptime
+async def test_what_is_said_of_a_virtual_switch_waits_until_its_host_joins() -> None:
+    async with lab_in_memory(TEXT) as lab:
+        changing = ChangingLab(lab)
+        await changing.leave("t12", "h2")
+        assert lab.reconciler.waiting("h2") == (
+            "address 10.0.12.2/24 waits for t12",
+            "route 10.60.0.0/16 dev t12 waits for t12",
+        )
+        await changing.leave("blue", "h1")
+        assert lab.reconciler.waiting("h1") == (
+            "route 10.50.0.0/16 via 10.9.2.2 waits for blue",
+            "sysctl net.ipv4.conf.blue.log_martians waits for blue",
+        )
+        await changing.join("t12", "h2")
+        assert lab.reconciler.waiting("h2") == ()
+
+
+@pytest.mark.looptime
+async def test_host_whose_set_up_fails_does_not_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with lab_in_memory(TEXT) as lab:
+        changing, before = ChangingLab(lab), facts_of(lab)
+
+        async def refuse(self: HostReconciler, hosts: Any, progress: Any = None) -> None:
+            if "n1" in hosts:
+                raise LabError('host n1: exec[0] "false": exit code 1')
+
+        monkeypatch.setattr(HostReconciler, "set_up", refuse)
+        with pytest.raises(LabError, match="exit code 1; not added: n1"):
+            await changing.live.add_host("n1", vesws=["blue", "red"])
+        assert "n1" not in lab.hosts
+        assert facts_of(lab)["vnics"] == before["vnics"]
+
+
+@pytest.mark.looptime
+async def test_virtual_switches_stay_as_they_are_while_the_manager_is_down() -> None:
+    async with lab_in_memory(TEXT) as lab:
+        changing = ChangingLab(lab)
+        fault = lab.world.faults.add("crash on em")
+        with pytest.raises(LabError, match=r"virtual switches stay as they are: .*fault 1"):
+            await changing.live.leave("blue", ["h2"])
+        assert changing.members["blue"] == ["h1", "h2", "h3", "h3.2"]
+        lab.world.faults.remove(fault.number)
+        await changing.settle()
+        await changing.leave("blue", "h2")
+        assert changing.members["blue"] == ["h1", "h3", "h3.2"]
+
+
+def no_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(saving, "with_ids", lambda data, *_: data)
+
+
+def no_vports(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(saving, "pinned_vports", lambda _: {})
+
+
+def names_are_reserved_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(HostBackend, "reserved", {"blue", "red", "t12"})
+    monkeypatch.setattr(HostBackend, "follow", lambda *_: [])
+
+
+def addresses_of_rails_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("opavnic.lab.change.live.with_addresses_of", lambda before, after, data: data)
+    monkeypatch.setattr(HostBackend, "vesws_changed", lambda _: None)
+    monkeypatch.setattr(HostBackend, "restore_vnics", lambda _: None)
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize(
+    ("sabotage", "seen_in"),
+    [
+        (None, ()),
+        (no_ids, ("lids", "vnics")),
+        (no_vports, ("vnics",)),
+        (names_are_reserved_for_ever, ("vnics",)),
+        (addresses_of_rails_are_not_kept, ("vnics",)),
+    ],
+)
+async def test_sabotage_breaks_the_law(
+    sabotage: Any, seen_in: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with lab_in_memory(TEXT) as lab:
+        if sabotage is not None:
+            sabotage(monkeypatch)
+        changing = ChangingLab(lab)
+        try:
+            await changing.leave("blue", "h1")
+            await changing.remove("h2" if sabotage is no_ids else "h4")
+            await changing.join("blue", "h1")
+            broken = {*differing(facts_of(lab), await _facts_of_fresh(save(lab).lab_file))}
+        except AssertionError:  # a VNIC does not come up
+            broken = {"vnics"}
+    assert set(seen_in) <= broken
+    assert bool(broken) == bool(seen_in)
+
+
+async def _facts_of_fresh(text: str) -> dict[str, Any]:
+    async with lab_in_memory(text) as fresh:
+        return facts_of(fresh)
+
+
+@pytest.mark.looptime
+async def test_host_that_nothing_is_remembered_of_comes_back_as_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Remembered, "take", lambda *_: None)
+    monkeypatch.setattr(Remembered, "get", lambda *_: None)
+    async with lab_in_memory(TEXT) as lab:
+        changing, before = ChangingLab(lab), of_host(lab, "h1")
+        await changing.remove("h1")
+        await changing.add("h1", ["blue", "red", "t12"])
+        assert of_host(lab, "h1") != before
