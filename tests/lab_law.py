@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -105,6 +106,30 @@ class ChangingLab:
         if manager is None or not manager.em.converged:
             found.append("the Ethernet Manager works")
         return found or await self.lab.reconciler.drift(self.lab.hosts)
+
+
+async def changed_at_random(lab: Lab, seed: int, steps: int) -> ChangingLab:
+    """Do so much to a lab, drawn from a seed."""
+    draw, changing = random.Random(seed), ChangingLab(lab)
+    while len(changing.done) < steps:
+        vesw, member, host = draw.choice(VESWS), draw.choice(MEMBERS), draw.choice(HOSTS)
+        match draw.choice(("leave", "join", "add", "remove", "apply", "crash", "hfi-removal", "em")):
+            case "leave":
+                await changing.leave(vesw, member)
+            case "join":
+                await changing.join(vesw, member)
+            case "add":
+                await changing.add(host, draw.sample(VESWS, draw.randrange(4)))
+            case "remove":
+                await changing.remove(host)
+            case "apply":
+                await changing.apply()
+            case "em":
+                await changing.fault("crash", "em")
+            case kind:
+                await changing.fault(kind, host)
+        await changing.apply_saved()
+    return changing
 
 
 def facts_of(lab: Lab) -> dict[str, Any]:
