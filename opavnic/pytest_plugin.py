@@ -21,13 +21,17 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import pytest
 import pytest_asyncio
 
+from opavnic.testing.pytest_awaits import forgotten_awaits
 from opavnic.testing.pytest_items import (
     LOOP_SCOPES,
     SHARED_BY,
+    give_backend,
     has_fixtures_on_the_fabric,
     has_own_loop,
+    hide_from_anyio,
     inner_test,
     is_coroutine,
+    leave_to_asyncio,
     loop_scope,
     needs_loop,
     shares_with,
@@ -156,12 +160,19 @@ def pytest_pycollect_makeitem(collector: pytest.Collector) -> Generator[None, An
     collected = yield
     for item in collected if isinstance(collected, list) else [collected]:
         if isinstance(item, pytest.Function) and uses_fabric(item) and is_coroutine(item):
+            leave_to_asyncio(item)
             if item.get_closest_marker("asyncio") is None:
                 scope = shares_with(item)
                 item.add_marker(pytest.mark.asyncio(loop_scope=scope) if scope else pytest.mark.asyncio)
             # the fabric turns virtual time on, from the first fixture that uses it to the last; looptime need not
             item.add_marker(pytest.mark.looptime(False), append=False)
     return collected
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep anyio from running tests with a fabric."""
+    for item in items:
+        hide_from_anyio(item)
 
 
 # --- fixtures ----------------------------------------------------------------------------------------------
@@ -291,8 +302,14 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]
     __tracebackhide__ = True
     scenario = scenario_of(pyfuncitem)
     begin_test(pyfuncitem)
-    result = yield
-    if scenario is not None and scenario.is_running:
+    give_backend(pyfuncitem)
+    if scenario is None:
+        return (yield)
+    with forgotten_awaits(pyfuncitem.path) as forgotten:
+        result = yield
+    if forgotten:
+        pytest.fail("\n".join(forgotten), pytrace=False)
+    if scenario.is_running:
         scenario.check_packets()
         if shares_with(pyfuncitem) is None and not has_fixtures_on_the_fabric(pyfuncitem):
             scenario.check()

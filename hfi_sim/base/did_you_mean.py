@@ -41,6 +41,12 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"known: {', '.join(names[:_LISTED])}{more}" + (f"; nearest: {close[0]}" if close else "")
 
 
+def like(name: object, known: Iterable[str]) -> str:
+    """Return ` (nearest: "external")` for a message that lists all that is known; empty if none is similar."""
+    close = _closest(name.lower(), known) if isinstance(name, str) else []
+    return f' (nearest: "{close[0]}")' if close else ""
+
+
 def hint(name: str, known: Iterable[str], before: int) -> str:
     """Return what `nearest` does, in brackets; nothing where `before`, the mistakes listed already, are many.
 

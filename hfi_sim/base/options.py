@@ -18,6 +18,7 @@ from typing import Any, Final, get_type_hints
 
 from hfi_sim.base.instants import NS_PER_S, to_ns
 from hfi_sim.base.quantities import (
+    parse_delay,
     parse_rate,
     parse_share,
     parse_size,
@@ -55,7 +56,7 @@ SHARE: Final = Quantity(parse_share, share_text)
 RATE: Final = Quantity(parse_rate, rate_text)
 TIME: Final = Quantity(parse_time, time_text)
 NANOSECONDS: Final = Quantity(
-    lambda value: to_ns(parse_time(value)), lambda ns: time_text(ns / NS_PER_S), NS_PER_S
+    lambda value: to_ns(parse_delay(value)), lambda ns: time_text(ns / NS_PER_S), NS_PER_S
 )
 """A time that people write as any other, in a field of whole nanoseconds."""
 

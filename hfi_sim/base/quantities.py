@@ -2,9 +2,10 @@
 
     kind    examples                       unit of the result
     time    300ns 10us 2ms 10s 5m 1h       seconds; a number alone is seconds
-    rate    800M 100G 25Gbit/s 10gbit      bits per second; K is 1000
+    delay   300ns 10us 0                   a time of the fabric, which has a unit: a number alone is no delay
+    rate    800M 100G 25Gbit/s 10gbit      bits per second, with a unit; K is 1000
     size    65536 64K 16MiB                bytes; K is 1024, with or without i or B behind it
-    share   20% 0.2                        a fraction of 1
+    share   20% 0.2                        a fraction of 1; 20 is none
     queue   64K 20ms                       a size or a time; a number alone, and m, are of a size
     whole   5 0x11                         a whole number; its range is for the caller to check
 
@@ -27,7 +28,8 @@ from hfi_sim.base.errors import QuantityError
 _QUANTITY: Final = re.compile(
     r"(?P<mantissa>\d+(?:\.\d*)?|\.\d+)(?:[eE](?P<exponent>[+-]?\d{1,3}))?\s*(?P<unit>[^\s\d]*)", re.ASCII
 )
-_WHOLE: Final = re.compile(r"-?(?:(?P<hex>0[xX][0-9a-fA-F]{1,16})|[0-9]{1,20})", re.ASCII)
+_WHOLE: Final = re.compile(r"-?(?:(?P<hex>0[xX][0-9a-fA-F]{1,16})|0|[1-9][0-9]{0,19})", re.ASCII)
+_LED_BY_0: Final = re.compile(r"-?0[0-9]+", re.ASCII)
 _TOO_MUCH: Final = 1e18
 """No quantity of any kind reaches this."""
 
@@ -82,6 +84,29 @@ def parse_time(value: object, *, above_zero: bool = False) -> float:
     return seconds
 
 
+def parse_delay(value: object) -> float:
+    """Return a time in seconds, which has a unit where it is text: the latency of a link is not 300 s.
+
+    Raises:  QuantityError: not a time, or text without a unit that is not 0.
+    """
+    seconds = parse_time(value)
+    if seconds and isinstance(value, str) and _is_bare(value):
+        raise QuantityError(
+            f"{_bare(value)} has no unit; a delay has one: {value.strip()}ns, {value.strip()}us or {value.strip()}ms"
+        )
+    return seconds
+
+
+def with_unit(parse: Callable[[object], float]) -> Callable[[object], float]:
+    """Return a parser of what files say, in which a number without a unit is none either; 0 needs no unit."""
+
+    def parse_written(value: object) -> float:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return parse(str(value) if is_number and value else value)
+
+    return parse_written
+
+
 def time_within(low: str, high: str = "") -> Callable[[object], float]:
     """Return a parser of times in seconds that accepts no others than those from `low` to `high`.
 
@@ -105,11 +130,16 @@ def time_within(low: str, high: str = "") -> Callable[[object], float]:
 def parse_rate(value: object) -> float:
     """Return a rate in bits per second.
 
-    Raises:  QuantityError: not a rate, or not above 0.
+    Raises:  QuantityError: not a rate, not above 0, or text without a unit.
     """
     rate = float(_parse(value, _RATES, _A_RATE))
     if not rate:
         raise QuantityError(f"{_shown(value)}: a rate is above 0")
+    if isinstance(value, str) and _is_bare(value):
+        number = value.strip()
+        raise QuantityError(
+            f"{_bare(value)} has no unit; a rate has one: {number}G, {number}M or {number}bit/s"
+        )
     return rate
 
 
@@ -163,11 +193,15 @@ def parse_size_or_time(value: object) -> SizeOrTime:
 
 
 def parse_share(value: object) -> float:
-    """Return a fraction of 1. One above 1 is returned as it is: whether it makes sense is for the caller to judge.
+    """Return a fraction of 1. A percentage above 100% is returned as it is: the caller judges whether it makes sense.
 
-    Raises:  QuantityError: not a share.
+    Raises:  QuantityError: not a share, or a number above 1.
     """
-    return float(_parse(value, _SHARES, _A_SHARE))
+    share = float(_parse(value, _SHARES, _A_SHARE))
+    if share > 1 and not (isinstance(value, str) and "%" in value):
+        number = f"{value}".strip()
+        raise QuantityError(f"{_shown(value)} is not {_A_SHARE}: with a unit it is {number:.60}%")
+    return share
 
 
 def parse_whole(value: object) -> int:
@@ -180,6 +214,10 @@ def parse_whole(value: object) -> int:
             return int(match[0], 16 if match["hex"] else 10)
     elif isinstance(value, int) and not isinstance(value, bool):
         return value
+    if isinstance(value, str) and _LED_BY_0.fullmatch(value.strip()):
+        raise QuantityError(
+            f"{_shown(value)}: a whole number does not begin with 0, which means octal to some programs"
+        )
     raise QuantityError(f"{_shown(value)} is not {_A_WHOLE_NUMBER}")
 
 
@@ -190,7 +228,7 @@ def time_text(seconds: float) -> str:
 
 def rate_text(bps: float) -> str:
     """Return `100G` for 1e11."""
-    return _text(bps, _RATES, ("T", "G", "M", "k"))
+    return _text(bps, _RATES, ("T", "G", "M", "k"), plain="bit/s")
 
 
 def size_text(size: int) -> str:
@@ -232,6 +270,16 @@ def _parse(value: object, units: Units, what: str) -> float:
     if quantity is None or not 0 <= quantity < _TOO_MUCH:
         raise QuantityError(f"{_shown(value)} is not {what}")
     return quantity
+
+
+def _is_bare(text: str) -> bool:
+    """Return whether a quantity is a number alone."""
+    match = _QUANTITY.fullmatch(text.strip())
+    return match is not None and not match["unit"]
+
+
+def _bare(text: str) -> str:
+    return f"{text.strip():.60}"
 
 
 def _number(mantissa: str, power: int) -> float:

@@ -14,8 +14,13 @@ EXTRAS: Final = {
     "grpc": "ejfat",
     "google": "ejfat",
     "nicegui": "web",
+    "fastapi": "web",
+    "uvicorn": "web",
+    "pytest": "testing",
+    "pytest_asyncio": "testing",
+    "looptime": "testing",
 }
-"""Top-level module -> the extra that installs it."""
+"""Top-level module -> the extra that installs it: every one that a package imports beside those of the base."""
 
 
 def advice(extra: str) -> str:

@@ -11,6 +11,7 @@ import importlib
 import importlib.util
 import logging
 import os
+import re
 import stat
 import sys
 import traceback
@@ -23,13 +24,16 @@ import typer
 from typer.core import TyperCommand
 
 from opavnic.base.signals import EXIT_INTERRUPTED, ReadersGoneError
-from opavnic.cli.base.errors import RENAMED
+from opavnic.cli.base.errors import RENAMED, near
 from opavnic.cli.base.forms import form_asked_for, offer_forms, with_forms
 from opavnic.cli.base.group import CommandGroup
 from opavnic.cli.base.output import EXIT_FAILED, EXIT_USAGE, complain, printing, say
 from opavnic.cli.base.streams import open_standard_streams
 
 ENTRY_POINTS: Final = "opavnic.cli"
+_NO_CHOICE: Final = re.compile(r"'([^']*)' is not one of (.*)", re.DOTALL)
+"""What click says of an unknown choice."""
+_QUOTED: Final = re.compile(r"'([^']*)'")
 COMPLETE: Final = "_OPAVNIC_COMPLETE"
 
 
@@ -308,6 +312,10 @@ def _usage_hint(error: Any, context: Any) -> str:
         new = RENAMED.get((context.command_path.removeprefix("opavnic "), option))
         if new is not None:
             return f"it is now {new}"
+    if match := _NO_CHOICE.search(error.format_message()):
+        meant = near(match[1], _QUOTED.findall(match[2]))
+        if meant:
+            return f"did you mean: {meant}"
     return f"see: {context.command_path} --help"
 
 

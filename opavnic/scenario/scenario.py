@@ -268,7 +268,8 @@ class Scenario:
         if isinstance(self.clock, LoopClock) and not self.clock.is_here:
             raise ScenarioError(
                 "the fabric runs on another event loop than this coroutine; give test and fixtures one loop_scope: "
-                '@pytest.mark.asyncio(loop_scope="module") and @pytest_asyncio.fixture(loop_scope="module")'
+                '@pytest.mark.asyncio(loop_scope="module") and @pytest_asyncio.fixture(loop_scope="module"), not a '
+                "fixture of anyio"
             )
 
     # --- managers ------------------------------------------------------------------------------------------

@@ -5,14 +5,18 @@ from __future__ import annotations
 import inspect
 import unittest
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
 
 import pytest
+import pytest_asyncio
 
 FIXTURES: Final = ("lab", "fabric", "hosts", "em", "mad_simulator")
 LOOP_SCOPES: Final = ("function", "class", "module", "package", "session")
 SHARED_BY: Final = "_fabric_shared_by"
 """Attribute of a shared `lab` fixture that holds its scope."""
+ANYIO_BACKEND: Final = "anyio_backend"
+"""The fixture by which anyio knows the tests and fixtures that it runs."""
 _PLUGIN: Final = "opavnic.pytest_plugin"
 
 
@@ -29,6 +33,54 @@ def needs_loop(item: pytest.Function) -> bool:
 def is_coroutine(item: pytest.Function) -> bool:
     """Return whether a test is a coroutine, also one in `@given`."""
     return inspect.iscoroutinefunction(inner_test(item) or item.obj)
+
+
+def leave_to_asyncio(item: pytest.Function) -> None:
+    """Let pytest-asyncio run a coroutine test that anyio would run, with its fixtures: a fabric has its event loop.
+
+    What anyio offers works on that loop too. The variant of a test for another kind of loop is skipped.
+    """
+    names = item._fixtureinfo.names_closure
+    if ANYIO_BACKEND not in names:
+        return
+    names.remove(ANYIO_BACKEND)
+    params: dict[str, Any] = item.callspec.params if hasattr(item, "callspec") else {}
+    backend = params.get(ANYIO_BACKEND, "asyncio")
+    if (backend if isinstance(backend, str) else backend[0]) != "asyncio":
+        item.add_marker(pytest.mark.skip(reason="a fabric runs on asyncio"))
+    for definitions in item._fixtureinfo.name2fixturedefs.values():
+        for definition in definitions:
+            function = definition.func
+            is_async = inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
+            if is_async and function.__module__ != _PLUGIN:
+                pytest_asyncio.fixture(function)  # marks it as one of its own
+
+
+def hide_from_anyio(item: pytest.Item) -> None:
+    """Hide the mark of anyio of a collected test that pytest-asyncio runs: anyio would take it over once more."""
+    if isinstance(item, pytest.Function) and uses_fabric(item) and is_coroutine(item):
+        find = item.get_closest_marker
+        item.get_closest_marker = partial(_marker_but_anyio, find)  # type: ignore[method-assign]
+
+
+def _marker_but_anyio(find: Any, name: str, default: Any = None) -> Any:
+    """Return a mark of a test as `find` does, but not the one by which anyio takes the test over once more."""
+    return default if name == "anyio" else find(name, default)
+
+
+class _Backend(str):
+    """The value of the fixture `anyio_backend` for a test that takes it: false, so that anyio lets the test alone."""
+
+    __slots__ = ()
+
+    def __bool__(self) -> bool:
+        return False
+
+
+def give_backend(item: pytest.Function) -> None:
+    """Give a test that takes `anyio_backend` the one on which it runs."""
+    if ANYIO_BACKEND in item._fixtureinfo.argnames and uses_fabric(item):
+        item.funcargs[ANYIO_BACKEND] = _Backend("asyncio")
 
 
 def inner_test(item: pytest.Function) -> Any:

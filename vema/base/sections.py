@@ -17,7 +17,15 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from hfi_sim.base.quantities import parse_rate, parse_size, parse_time, rate_text, size_text, time_text
+from hfi_sim.base.quantities import (
+    parse_rate,
+    parse_size,
+    parse_time,
+    rate_text,
+    size_text,
+    time_text,
+    with_unit,
+)
 from hfi_sim.base.types import PKEY_FULL_MEMBER
 
 
@@ -78,9 +86,9 @@ def _written(text_of: Callable[[Any], str]) -> PlainSerializer:
 
 Rate = Annotated[
     float,
-    BeforeValidator(parse_rate),
+    BeforeValidator(with_unit(parse_rate)),
     _written(rate_text),
-    WithJsonSchema({"type": ["string", "number"], "description": "bits per second: 100G, 800M"}),
+    WithJsonSchema({"type": "string", "description": "bits per second, with a unit: 100G, 800M"}),
 ]
 Time = Annotated[
     float,

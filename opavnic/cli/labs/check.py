@@ -174,7 +174,7 @@ def check_items(report: ReachReport, data: dict[str, Any]) -> Iterator[Sheet | s
     if len(failures) > _FAILURES_SHOWN:
         yield f"... and {len(failures) - _FAILURES_SHOWN} more; see: opavnic check --json"
     if data["not_asked"]:
-        names = ", ".join(f"{one['host']}.{one['vesw']}" for one in data["not_asked"])
+        names = ", ".join(dict.fromkeys(f"{one['host']}.{one['vesw']}" for one in data["not_asked"]))
         yield f"not asked, without an address or alone: {names}"
     what = f"{data['probes']} probes, {data['seconds']:g} s"
     if data["ok"]:

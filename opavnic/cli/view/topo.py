@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -13,7 +14,7 @@ from hfi_sim.base.errors import HfiSimError, InputError, TopologyError
 from hfi_sim.base.instants import to_seconds
 from hfi_sim.fabric.topology import SHAPES, Topology, generate
 from hfi_sim.routing import DEFAULT_ENGINE, ENGINES
-from opavnic.cli.base.common import AsJson, LabOption, lab_client
+from opavnic.cli.base.common import ENV_LAB, AsJson, LabOption, lab_client
 from opavnic.cli.base.output import (
     EXIT_FAILED,
     EXIT_USAGE,
@@ -107,7 +108,7 @@ def topo(
             f"--engine {engine}: a running lab uses the engine of its lab file; name a shape or a file",
             EXIT_USAGE,
         )
-    if source is not None and lab is not None:
+    if source is not None and lab not in (None, os.environ.get(ENV_LAB)):
         fail(f"--lab {lab}: {source} is already the fabric to show; give one of the two", EXIT_USAGE)
     try:
         if source is None:

@@ -271,16 +271,18 @@ class Machine:
             clocks={str(name): round(ahead, 3) for name, ahead in sorted(self.clocks.items())},
         )
 
-    async def _say_status(self, _asker: NodeName, _body: dict[str, Any]) -> dict[str, Any]:
+    async def _say_status(self, _asker: NodeName, body: dict[str, Any]) -> dict[str, Any]:
         if self.lab is None or self.boundary is None:
             raise ClusterError(f"{self.transport.name} has no share of the lab yet")
-        return (await in_turns(self.lab.status_steps())).as_json()
+        steps = self.lab.status_steps(counters=body.get("counters") is True)
+        return (await in_turns(steps)).as_json()
 
     async def _fold(self, state: LabState) -> LabState:
         """Ask all machines at once; one that does not answer, or is of another version, is left out."""
         placed = [] if state.cluster is None else state.cluster.placed
         others = [name for name in sorted(self.nodes) if name in placed]
-        asked = (self.transport.ask(name, "status", {}, timeout_s=5.0) for name in others)
+        body = {"counters": "counters" in state.model_fields_set}
+        asked = (self.transport.ask(name, "status", body, timeout_s=5.0) for name in others)
         answers = await asyncio.gather(*asked, return_exceptions=True)
         shares = {str(self.transport.name): state}
         for name, answer in zip(others, answers, strict=True):

@@ -11,6 +11,8 @@ from opavnic.base.state import counters_of
 from opavnic.state.fabric import FaultsSet, FaultStatus
 from opavnic.state.lab import ClusterStatus, Drops, LabState, LinkStatus, MachineStatus
 
+_DROP: Final = "drop_"
+"""Begins the counters of drops by reason."""
 _PACKET_KINDS: Final = frozenset(kind.value for kind in PACKET_KINDS)
 
 
@@ -35,8 +37,10 @@ def fold(shares: Mapping[str, LabState], order: Iterable[str]) -> LabState:
         for machine, share in shares.items()
     }
     machines |= {machine: None for machine in cluster.placed if machine not in shares}
+    counters = {"counters": _counters(shares.values())} if "counters" in own.model_fields_set else {}
     return own.model_copy(
         update={
+            **counters,
             "mads": sum(share.mads for share in shares.values()),
             "hosts": hosts,
             "apps": [app for share in shares.values() for app in share.apps],
@@ -63,6 +67,21 @@ def _links(found: Iterable[Sequence[LinkStatus]]) -> list[LinkStatus]:
             state = known.state if row.is_up else row.state
             joined[row.name] = known.model_copy(update={"state": state, **counts})
     return list(joined.values())
+
+
+def _counters(shares: Iterable[LabState]) -> dict[str, dict[str, int]]:
+    """Join the counters of elements: the machine that carries one counts it, at the others it stays at 0.
+
+    Both ends count the packets of a cut link, and each the drops that it has made.
+    """
+    joined: dict[str, dict[str, int]] = {}
+    for share in shares:
+        for element, counts in share.counters.items():
+            known = joined.setdefault(element, {})
+            for name, count in counts.items():
+                before = known.get(name, 0)
+                known[name] = before + count if name.startswith(_DROP) else max(before, count)
+    return joined
 
 
 def _drops(found: Iterable[Drops]) -> Drops:

@@ -42,7 +42,7 @@ from opavnic.world.wiring import lay, take_away
 from vema.base.sections import AS_WRITTEN
 from vema.base.types import VportNum
 from vema.em.desired.desired import EmConfig, VeswSection
-from vema.em.desired.problems import model_problems
+from vema.em.desired.problems import model_problems, named
 
 _LOOK_AGAIN_S: Final = 0.01
 
@@ -203,11 +203,10 @@ class LivingLab:
         try:
             return model.model_validate(data)
         except ValidationError as error:
-            for item in error.errors(include_url=False):
-                cause = item.get("ctx", {}).get("error")
-                if isinstance(cause, CrossError):
-                    raise EditError(str(cause)) from error
-            raise EditError("; ".join(map(str, model_problems(error, model)))) from error
+            causes = (item.get("ctx", {}).get("error") for item in error.errors(include_url=False))
+            crossed = next((cause.problems for cause in causes if isinstance(cause, CrossError)), None)
+            problems = model_problems(error, model) if crossed is None else crossed
+            raise EditError("; ".join(named(problem, data) for problem in problems)) from error
 
     def _difference(self, before: LabModel, after: LabModel) -> LabDifference:
         lab = self._lab

@@ -13,6 +13,8 @@ from vema.em.desired.problems import Problem
 
 MAX_FILE_BYTES: Final = 4 << 20
 KIND: Final = "EM file"
+OF_LABS: Final = frozenset({"hosts", "uplinks", "apps", "faults", "subnet_manager"})
+"""Keys that lab files have and EM files have not."""
 
 
 class EmFile:
@@ -30,6 +32,14 @@ class EmFile:
         except YamlError as error:
             raise ConfigError([f"{file}:{error.line}: {error.reason}"]) from error
         problems = list(self._source.problems)
+        if isinstance(self._source.data, dict) and (found := self._source.data.keys() & OF_LABS):
+            key = sorted(found)[0]
+            raise ConfigError(
+                [
+                    f"{file}:{self._source.line((key,))}: {key}: this is a lab file, not an EM file: "
+                    f"opavnic apply {file} changes a running lab; an EM file has vesws, and keys of its manager"
+                ]
+            )
         try:
             self.config: EmConfig = parse_config(self._source.data)
         except EmConfigError as error:

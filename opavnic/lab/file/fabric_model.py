@@ -203,7 +203,7 @@ class CableModel(LinkModel):
     def config_over(self, link: LinkModel) -> LinkConfig:
         """Return the values that this link sets, and the rest from `link`."""
         said = {name: getattr(self, name) for name in self.model_fields_set if name not in ("ends", "loss")}
-        whole: LinkModel = LinkModel.model_validate({**dict(link), **said})
+        whole: LinkModel = link.model_copy(update=said)  # both are checked already
         return whole.config()
 
 
@@ -248,12 +248,17 @@ class TopologyModel(_Numbers):  # type: ignore[valid-type, misc]
         return {name: value for name, value in self if value is not None}
 
 
+def _kind_alone(value: object) -> object:
+    """Return the section of a shape that is written as its name alone: `topology: fat-tree`."""
+    return {"kind": value} if isinstance(value, str) else empty_is_default(value)
+
+
 class FabricModel(Section):
     """The fabric that connects all hosts."""
 
     id: Annotated[int, Field(strict=True, ge=0, le=MAX_FABRIC_ID)] = 0x001
     """10 bits; part of every locally administered MAC."""
-    topology: Annotated[TopologyModel, BeforeValidator(empty_is_default)] = TopologyModel()
+    topology: Annotated[TopologyModel, BeforeValidator(_kind_alone), AlsoAccepts(*SHAPES)] = TopologyModel()
     link: Annotated[LinkModel, BeforeValidator(empty_is_default)] = LinkModel()
     routing: Annotated[str, OneOf(*ENGINES)] = DEFAULT_ENGINE
     positions: Annotated[

@@ -45,6 +45,13 @@ def parse_lab(text: str, source: str, environment: Mapping[str, str] | None = No
         raise ConfigError([f"{source}:{error.line}: {error.reason}"]) from error
     if not isinstance(document.data, dict):
         raise ConfigError([f"{source}:1: a lab file is a mapping with name, hosts and vesws; see examples/"])
+    if "vesws" in document.data and not document.data.keys() & {"name", "hosts"}:
+        line = document.line(("vesws",))
+        raise ConfigError(
+            [
+                f"{source}:{line}: this is an EM file: opavnic em apply {source}; a lab file has name and hosts as well"
+            ]
+        )
     spread = spread_lab(document.data)
     problems = [*document.problems, *spread.problems]
     if document.has_unset or spread.problems:  # further checks would report names that were never spread

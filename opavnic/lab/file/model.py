@@ -382,6 +382,8 @@ def cross_problems(data: Any) -> list[Problem]:
     Values of a wrong type are skipped, so that these problems can be listed together with those of single values.
     """
     hosts = dict(data["hosts"]) if isinstance(data, dict) and isinstance(data.get("hosts"), dict) else {}
+    if not hosts:  # which is a mistake that is said; each name of a host would be another
+        return []
     vesws = data.get("vesws") if isinstance(data, dict) else None
     entries = [(i, v) for i, v in enumerate(vesws if isinstance(vesws, list) else []) if isinstance(v, dict)]
     highest = max(host_numbers(hosts).values(), default=0)

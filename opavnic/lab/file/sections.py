@@ -5,9 +5,16 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, GetCoreSchemaHandler, GetJsonSchemaHandler, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    WithJsonSchema,
+)
 from pydantic_core import CoreSchema, core_schema
 
+from hfi_sim.base.quantities import parse_delay, with_unit
 from opavnic.world.host_backends.given import INTERFACE_NAME_MAX, RESERVED_INTERFACES, can_name_interface
 from vema.base.sections import Time
 
@@ -52,8 +59,9 @@ MEMBERS_SCHEMA: Final = {"type": "string", "description": "all, or a range of ho
 
 Delay = Annotated[
     Time,
+    BeforeValidator(with_unit(parse_delay)),
     WithJsonSchema(
-        {"type": ["string", "number"], "description": "300ns, 1us, 2ms; a number is seconds; at most 1h"}
+        {"type": ["string", "number"], "description": "300ns, 1us, 2ms, or 0; with a unit; at most 1h"}
     ),
 ]
 

@@ -48,6 +48,10 @@ def _hosts(spread: Spread, hosts: Any) -> Any:
             return {}
         spread.origins |= {("hosts", f"h{number}"): ("hosts",) for number in range(1, hosts + 1)}
         return {f"h{number}": {} for number in range(1, hosts + 1)}
+    if isinstance(hosts, list):
+        names = [str(name) for name in hosts if isinstance(name, str | int)] or ["h1", "h2"]
+        shown = ", ".join(f"{name}: {{}}" for name in names[:2])
+        spread.problems.append(Problem(("hosts",), f"is a mapping, such as {{{shown}}}, not a list"))
     return _keys(spread, hosts, ("hosts",)) if isinstance(hosts, Mapping) else hosts
 
 

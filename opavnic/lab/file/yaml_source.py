@@ -33,6 +33,9 @@ _SCALARS: Final = {
     f"{_TAG}timestamp": "a date",
 }
 """The tags of single values in our files, and their names in messages."""
+_NUMBERS: Final = frozenset({f"{_TAG}int", f"{_TAG}float"})
+_OLD_NUMBER: Final = re.compile(r"[-+]?(?:0[0-7_]+|(?P<sixties>[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?))")
+"""Numbers of YAML 1.1 that a person reads as others: 010 is 8, 1:30 is 90."""
 _OTHERS: Final = frozenset({f"{_TAG}map", f"{_TAG}seq", f"{_TAG}merge", f"{_TAG}value"})
 _SHOWN: Final = 60
 """Characters of a value that a message shows."""
@@ -108,14 +111,23 @@ class YamlSource:
 
     def line(self, path: KeyPath) -> int:
         """Return the line of a value, counted from 1, or that of the innermost enclosing value in the file."""
-        while path and path not in self._lines:
-            path = path[:-1]
-        return self._lines.get(path, 1)
+        return self._lines.get(self.written(path), 1)
+
+    def written(self, path: KeyPath) -> KeyPath:
+        """Return the part of a path that stands in the file: its other keys are those of defaults and short forms.
+
+        Where nothing of it stands there, it says where something is missing.
+        """
+        written = path
+        while written and written not in self._lines:
+            written = written[:-1]
+        return written or path
 
     def lines(self, name: str, problems: Iterable[Problem]) -> list[str]:
         """Return problems as lines of text in the order of the file; `name` is its name in them."""
         placed = sorted(
-            (self.line(one.path), path_text(one.path), _in_yaml_words(one.message)) for one in problems
+            (self.line(one.path), path_text(self.written(one.path)), _in_yaml_words(one.message))
+            for one in problems
         )
         return [f"{name}:{line}: {where}{': ' if where else ''}{what}" for line, where, what in placed]
 
@@ -226,6 +238,14 @@ class YamlSource:
     def _check_scalar(self, node: yaml.ScalarNode, path: KeyPath, line: int) -> None:
         """Build the value of a node, which the loader caches: a tag may not match the text."""
         node.value = _whole_characters(node.value, line)
+        if node.style is None and node.tag in _NUMBERS and (trap := _OLD_NUMBER.fullmatch(node.value)):
+            means = self._loader.construct_object(node)
+            how = "a number of base 60" if trap["sixties"] else "an octal number"
+            raise YamlError(
+                line,
+                f"{_place(path)}{node.value:.{_SHOWN}} is {how} in YAML, {means}: write the decimal number, or "
+                f'quote it where it is text: "{node.value:.{_SHOWN}}"',
+            )
         if node.tag == f"{_TAG}int" and len(node.value) > MAX_DIGITS:
             raise YamlError(line, f"{path_text(path)}: a number of {len(node.value)} digits")
         try:

@@ -31,7 +31,7 @@ from opavnic.world.openapi import Api
 from opavnic.world.part import RunningPart
 from vema.base.sections import AS_WRITTEN
 from vema.em.desired.desired import EmConfig, VeswSection
-from vema.em.desired.problems import model_problems
+from vema.em.desired.problems import model_problems, named
 
 _GIVEN_BY_THE_FILE: Final = ("vesws", "mac", "fabric")
 """Keys of an EM configuration that a lab file has a place for."""
@@ -89,7 +89,7 @@ def _saved(lab: Lab) -> tuple[dict[str, Any], list[str], LabModel]:
     try:
         saved = model.model_validate(data)
     except ValidationError as error:
-        problems = "; ".join(map(str, model_problems(error, model)))
+        problems = "; ".join(named(problem, data) for problem in model_problems(error, model))
         raise LabError(f"lab {lab.model.name} cannot be saved as a lab file: {problems}") from error
     if core is not None:
         numbers = {

@@ -35,7 +35,7 @@ from vema.base.errors import VemaError
 from vema.base.sections import PartitionKey, Section, Subnets, Time, empty_is_default
 from vema.base.types import MAC_TABLE_ENTRIES, MAX_FABRIC_ID, MAX_VESW_ID, MAX_VPORTS
 from vema.em.desired.election import ELECTION_GROUP
-from vema.em.desired.problems import KeyPath, Problem, model_problems, repeated
+from vema.em.desired.problems import KeyPath, Problem, model_problems, pkeys_text, repeated
 from vema.em.desired.ranges import ALL, Spread, spread_vesws
 from vema.em.desired.subnets import subnet_problems
 
@@ -508,8 +508,11 @@ def _contradictions(index: int, vesw: VeswSection, port: PortFacts) -> Iterator[
     if port.pkeys is None:
         return
     if vesw.pkey not in port.pkeys:
-        text = f"pkey {vesw.pkey:#06x} is not in the table of {port.name} ({_pkeys_text(port.pkeys)})"
-        yield Problem(path, text)
+        is_said, table = "pkey" in vesw.model_fields_set, f"{port.name} ({pkeys_text(port.pkeys)})"
+        what = (
+            f"{'' if is_said else 'missing, and its default '}{vesw.pkey:#06x} is not in the table of {table}"
+        )
+        yield Problem(path if is_said else path[:-1], f"pkey {'' if is_said else 'is '}{what}")
         return
     if port.lanes is None:
         return
@@ -523,7 +526,7 @@ def _contradictions(index: int, vesw: VeswSection, port: PortFacts) -> Iterator[
         yield Problem(path, text)
     elif vesw.mtu > lane.mtu:
         text = f"{vesw.mtu} is above the {lane.mtu} that VL {lane.vl} of {port.name} carries (pkey {vesw.pkey:#06x})"
-        yield Problem(("vesws", index, "mtu"), text)
+        yield Problem(("vesws", index, *(("mtu",) if "mtu" in vesw.model_fields_set else ())), text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -594,7 +597,3 @@ def _unknown(path: KeyPath, names: Iterable[str], roster: Roster, before: int) -
         Problem((*path, at), f'unknown member "{name}"{hint(name, roster.names, before + number)}')
         for number, (at, name) in enumerate(unknown)
     ]
-
-
-def _pkeys_text(pkeys: Iterable[int]) -> str:
-    return ", ".join(f"{pkey:#06x}" for pkey in sorted(pkeys)) or "it is empty"

@@ -178,7 +178,7 @@ def tasks(
             continue
         address = _address(source)
         if address is not None:
-            target = _any_address(source, members[source.vesw])
+            target = _address_beyond(source, address, members[source.vesw])
             yield Task((Probe(EchoKind.OVERSIZE, source, None, target, _full(source, address) + 1),))
         if source.ipv4 and len(members) > 1:
             yield Task((Probe(EchoKind.ISOLATION, source, None, ALL_HOSTS, SMALL),))
@@ -232,12 +232,16 @@ def _solicited(address: IPv6Address) -> IPv6Address:
     return IPv6Address(_SOLICITED_NODE | int(address) & 0xFFFFFF)
 
 
-def _any_address(source: VnicPlace, members: Sequence[VnicPlace]) -> Address:
-    """Return an address that a packet of a VNIC may be for; the packet is refused before it leaves."""
-    found = next((_address(place) for place in members if place is not source and _address(place)), None)
-    address = found or _address(source)
-    assert address is not None  # noqa: S101 - the caller has looked
-    return address
+def _address_beyond(source: VnicPlace, own: Address, members: Sequence[VnicPlace]) -> Address:
+    """Return an address on the virtual switch of a VNIC, beyond its host; a packet for it is refused before it leaves.
+
+    A packet for an address of the host itself would pass through its loopback interface, whose MTU is another.
+    """
+    for place in members:
+        address = place.ipv4 if own.version == 4 else place.ipv6
+        if place.host != source.host and address is not None:
+            return address
+    return ALL_HOSTS if own.version == 4 else ALL_NODES
 
 
 def _full(place: VnicPlace, address: Address) -> int:

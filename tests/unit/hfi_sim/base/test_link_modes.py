@@ -87,7 +87,7 @@ def test_a_fault_alone_makes_a_link_look_degraded(rate: float) -> None:
     fabric.connect(port, fabric.add_switch("sw0", ports=4).ports[1], LinkConfig(rate))
     before = port_info_of(port)
     faults = Faults(fabric)
-    faults.add(f"rate on h1 rate={rate * 0.9:.0f}")
+    faults.add(f"rate on h1 rate={rate * 0.9:.0f}bit/s")
     slower = port_info_of(port)
     mode = LinkMode(slower.speed_active, slower.width_active)
     assert mode.rate_bps < rate

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv6Address
 
 from opavnic.cli.base.output import Sheet
 from opavnic.cli.labs.check import check_items
@@ -93,3 +93,25 @@ def test_large_virtual_switch_has_a_line_that_says_of_how_many_the_sample_is() -
     )
     assert len(lines) < 10
     assert report.as_json("x")["sampled"] == [{"vesw": "blue", "vnics": 1000, "asked_by_each": 4}]
+
+
+def test_vnic_that_is_alone_on_its_host_is_asked_about_its_mtu_beyond_the_host() -> None:
+    """A packet for an address of the host itself passes through its loopback interface, whose MTU is another."""
+    places = [
+        VnicPlace("h1", "solo", "solo", 3, 1500, None, IPv6Address("fe80::1")),
+        VnicPlace("h1", "two", "two", 4, 1500, IPv4Address("10.9.4.1"), None),
+        VnicPlace("h1", "two", "two-2", 5, 1500, IPv4Address("10.9.4.2"), None),
+        VnicPlace("h1", "blue", "blue", 6, 1500, IPv4Address("10.9.2.1"), None),
+        VnicPlace("h2", "blue", "blue", 2, 1500, IPv4Address("10.9.2.2"), None),
+    ]
+    asked = [
+        (probe.source.interface, str(probe.address))
+        for probe in plan(places)
+        if probe.kind is EchoKind.OVERSIZE and probe.source.host == "h1"
+    ]
+    assert asked == [
+        ("solo", "ff02::1"),
+        ("two", "224.0.0.1"),
+        ("two-2", "224.0.0.1"),
+        ("blue", "10.9.2.2"),
+    ]

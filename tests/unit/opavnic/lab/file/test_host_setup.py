@@ -82,10 +82,10 @@ def test_route_is_written_as_ip_route_has_it_or_by_keys(text: str, shown: str) -
          "a host has those below net., such as net.ipv4.ip_forward"),
         ("{sysctls: {net.ipv4.ip_forward: yes}}", "sysctls.net.ipv4.ip_forward: True should be a number, or text in "
          "quotes"),
-        ("{routes: 10.9.3.0/24}", "routes[0]: route to 10.9.3.0/24: via which gateway, or dev which virtual switch?"),
+        ("{routes: 10.9.3.0/24}", "routes: route to 10.9.3.0/24: via which gateway, or dev which virtual switch?"),
         ("{routes: [10.9.3.0/24 vie 10.9.2.2]}", 'routes[0]: "10.9.3.0/24 vie 10.9.2.2": unknown word "vie" '
          "(known: via, dev, metric; nearest: via)"),
-        ("{routes: [10.9.3.0/24 dev gold]}", 'routes[0].dev: host "h1" is in no virtual switch "gold" (known: blue, '
+        ("{routes: [10.9.3.0/24 dev gold]}", 'routes[0]: host "h1" is in no virtual switch "gold" (known: blue, '
          "red)"),
         ("{exec: [{a: b}]}", "exec[0]: {'a': 'b'} is not a command: a line for the shell, or a list of words"),
         ("{netns: host, exec: [true ls]}", "exec: only for hosts with a namespace or kernel of the lab's own: "

@@ -47,8 +47,8 @@ def test_example_is_right(file: Path) -> None:
 def test_host_whose_name_is_no_text_is_the_only_mistake_that_is_told() -> None:
     text = GOOD.replace("{h1: {}, h2: {}}", "{1: {}, no: {}}").replace("[h1, h2]", '["1", "False"]')
     assert problems(text) == [
-        "lab.yaml:2: hosts[0]: should be text, but is read as yes or no: write it in quotes",
-        "lab.yaml:2: hosts[1]: should be text, but is read as the number 1: write it in quotes",
+        "lab.yaml:2: hosts: should be text, but is read as the number 1: write it in quotes",
+        "lab.yaml:2: hosts: should be text, but is read as yes or no: write it in quotes",
     ]
 
 
@@ -121,7 +121,7 @@ def test_subnet_manager_section_forms(text: str, mode: str) -> None:
     ("text", "problem"),
     [
         ("off", "subnet_manager: should be builtin, external, or a mapping with the key mode, not False"),
-        ("opafm", "subnet_manager.mode: should be 'builtin' or 'external', not 'opafm'"),
+        ("opafm", "subnet_manager: should be 'builtin' or 'external', not 'opafm'"),
         ("3", "subnet_manager: should be builtin, external, or a mapping with the key mode, not 3"),
     ],
 )
@@ -171,7 +171,7 @@ def test_apps_beside_a_fabric_manager_are_refused() -> None:
         ),
         (
             ("vesws:", "datapath: fast\nvesws:"),
-            "lab.yaml:3: datapath.engine: should be 'auto', 'python' or 'native', not 'fast'",
+            "lab.yaml:3: datapath: should be 'auto', 'python' or 'native', not 'fast' (nearest: \"auto\")",
         ),
         (
             ("vesws:", "em: 3\nvesws:"),

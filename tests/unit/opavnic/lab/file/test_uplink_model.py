@@ -106,7 +106,7 @@ def test_wrong_uplink_is_told_with_line_and_what_would_be_right(uplinks: str, to
             "{tap: {name: vm1, owner: a b}}",
             'hosts.h2.tap.owner: "a b" is not the name of a user, or a user id',
         ),
-        ("{tap: a-name-of-17-char}", 'hosts.h2.tap.name: name "a-name-of-17-char" has 17 characters'),
+        ("{tap: a-name-of-17-char}", 'hosts.h2.tap: name "a-name-of-17-char" has 17 characters'),
         ("{tap: vm1}", 'hosts.h2.tap: host "h2" is in 0 virtual switches; a virtual machine is in one'),
     ],
 )
