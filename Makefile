@@ -184,6 +184,7 @@ fuzz: ## each fuzz target of native/ for FUZZ_S seconds, with AddressSanitizer; 
 	  CARGO_TARGET_DIR=../target/fuzz cargo build --quiet --release --locked --target $(HOST)
 	set -e; for target in native/fuzz/fuzz_targets/*.rs; do \
 	  native/target/fuzz/$(HOST)/release/$$(basename $$target .rs) -max_total_time=$(FUZZ_S) -max_len=4000; done
+	$(BIN)/python -m pytest -q -m long tests/unit/opavnic/kernel/test_hfi_model.py
 
 lint: venv ## style, types, floors, generated files
 	@$(MAKE) --no-print-directory --output-sync=target -j2 lint-python lint-native

@@ -19,7 +19,6 @@ from typing import IO, Final
 
 from opavnic.kernel.archive import archive
 from opavnic.kernel.cache import (
-    FIRST_FILES,
     KERNEL,
     MODULES,
     SEEDED,
@@ -28,9 +27,10 @@ from opavnic.kernel.cache import (
     KernelError,
     cache_directory,
     check_name,
+    first_files,
     note,
 )
-from opavnic.kernel.drivers import DRIVERS, HFI1, OPA_VNIC, LinuxDriver
+from opavnic.kernel.drivers import DRIVERS, HFI1, LOADED, OPA_VNIC, LinuxDriver, ours_for
 
 Progress = Callable[[str], None]
 """Told what is being done now, in one line."""
@@ -51,7 +51,6 @@ EACH: Final = 100
 """Compiled files between two lines of progress."""
 ABOUT: Final = 1100
 """Files that are compiled, more or less."""
-MODULE: Final = "opa_sim_hfi"
 FIRST_PROGRAM: Final = ("init.c", "agent.c")
 FOR_SYMBOLS: Final = "CONFIG_DEBUG_KERNEL=y\nCONFIG_DEBUG_INFO_DWARF_TOOLCHAIN_DEFAULT=y\n"
 _SETTING: Final = re.compile(r"(?:(CONFIG_\w+)=(\S.*)|# (CONFIG_\w+) is not set)")
@@ -246,7 +245,7 @@ class _Build:
         self._run(["gcc", "-shared", "-fPIC", "-O2", "-Wall", *seeded])
 
     def _ours(self) -> list[str]:
-        return [MODULE] if OPA_VNIC in self._drivers else []
+        return _ours(self._drivers)
 
     def _configure(self, settings: dict[str, str], symbols: bool) -> None:
         """Configure it, and see whether all that was asked for holds."""
@@ -345,8 +344,7 @@ def _collect(work: Path, result: Path, drivers: list[LinuxDriver], *, symbols: b
             built[f"{MODULES}/{driver.name}.ko"] = module / "drivers" / driver.name / f"{driver.name}.ko"
         elif driver.is_module:
             built[f"{MODULES}/{driver.name}.ko"] = objects / driver.directory / f"{driver.name}.ko"
-    if OPA_VNIC in drivers:
-        built[f"{MODULES}/{MODULE}.ko"] = module / MODULE / f"{MODULE}.ko"
+    built |= {f"{MODULES}/{name}.ko": module / name / f"{name}.ko" for name in _ours(drivers)}
     if symbols:
         (result / SYMBOLS).mkdir()
     for name, path in built.items():
@@ -356,10 +354,26 @@ def _collect(work: Path, result: Path, drivers: list[LinuxDriver], *, symbols: b
         if symbols:
             shutil.copy(path, result / SYMBOLS / ("vmlinux" if name == KERNEL else path.name))
     shutil.copy(work / SEEDED, result)
-    files = {"init": (work / "init").read_bytes()}
-    if OPA_VNIC in drivers:
-        files[f"{MODULE}.ko"] = (result / MODULES / f"{MODULE}.ko").read_bytes()
-    (result / FIRST_FILES).write_bytes(archive(files, ("proc", "sys", "dev")))
+    for driver in LOADED:
+        if driver in drivers:
+            files = _first_files(work, result / MODULES, driver)
+            first_files(result, driver).write_bytes(archive(files, ("proc", "sys", "dev")))
+
+
+def _first_files(work: Path, modules: Path, driver: LinuxDriver) -> dict[str, bytes]:
+    lines = LOADED[driver]
+    files = {
+        f"{name}.ko": (modules / f"{name}.ko").read_bytes() for name in (line.split()[0] for line in lines)
+    }
+    return {
+        "init": (work / "init").read_bytes(),
+        "modules": "".join(f"{line}\n" for line in lines).encode(),
+    } | files
+
+
+def _ours(drivers: list[LinuxDriver]) -> list[str]:
+    """Return the names of our modules that are for any of these drivers."""
+    return sorted({name for driver in LOADED if driver in drivers for name in ours_for(driver)})
 
 
 def _last(text: str) -> str:

@@ -21,7 +21,6 @@ from opavnic.kernel.drivers import OPA_VNIC, LinuxDriver
 SOURCE: Final = Path(__file__).parent / "source"
 """What is built into and beside a kernel: its configuration, our module, the first program."""
 KERNEL: Final = "linux"
-FIRST_FILES: Final = "first-files.gz"
 SEEDED: Final = "seeded.so"
 MODULES: Final = "modules"
 """Directory of the drivers that are loaded into a kernel that runs."""
@@ -57,10 +56,9 @@ class BuiltKernel:
         """User-mode Linux."""
         return self.directory / KERNEL
 
-    @property
-    def first_files(self) -> Path:
-        """The archive of its first program and our modules."""
-        return self.directory / FIRST_FILES
+    def first_files(self, driver: LinuxDriver = OPA_VNIC) -> Path:
+        """Return the archive of its first program and the modules for this driver of the HFI's port."""
+        return first_files(self.directory, driver)
 
     @property
     def seeded(self) -> Path:
@@ -72,6 +70,11 @@ def cache_directory() -> Path:
     """Return where kernels are kept: opavnic/kernel in $XDG_CACHE_HOME, or in ~/.cache."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "opavnic" / "kernel"
+
+
+def first_files(directory: Path, driver: LinuxDriver) -> Path:
+    """Return where the archive of a kernel's first files is."""
+    return directory / f"{driver.name}-files.gz"
 
 
 def check_name(name: str) -> None:
@@ -105,7 +108,7 @@ def built_kernels() -> list[BuiltKernel]:
             has = tuple(made.get("drivers", (OPA_VNIC.name,)))
             name = made.get("name", made["version"])
             kernel = BuiltKernel(path.parent, name, made["version"], made["source"], made["recipe"], has)
-            if kernel.program.is_file() and kernel.first_files.is_file():
+            if kernel.program.is_file():
                 found.append(kernel)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             continue  # not one of ours

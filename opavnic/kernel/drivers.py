@@ -45,7 +45,27 @@ OURS: Final = {
     "drivers/Kbuild": "builds the copies of the drivers that Kconfig leaves out for user mode",
     "drivers/user_mode.h": "two names of x86 that rdmavt takes for granted",
     "opa_sim_hfi": "a module in hfi1's place below opa_vnic",
+    "opa_virtual_hfi": "a module below hfi1: a PCI host bridge, and a model of an HFI1",
+    "opa_sim_agent": "a module that leads to the first program",
     "init.c, agent.c": "the first program, which starts others",
     "seeded.c": "random numbers from a seed",
 }
 """What is ours around the drivers, and what it is for; paths in opavnic/kernel/source."""
+
+LOADED: Final = {
+    OPA_VNIC: ("opa_sim_agent agent=$agent", "opa_sim_hfi wire=$wire"),
+    HFI1: (
+        "opa_sim_agent agent=$agent",
+        "ib_uverbs",
+        "rdmavt",
+        "opa_virtual_hfi",
+        "hfi1 eager_buffer_size=262144 krcvqs=1",
+        "ib_ipoib",
+    ),
+}
+"""The modules that a kernel loads, with their parameters (source/init.c), by the driver that has the HFI's port."""
+
+
+def ours_for(driver: LinuxDriver) -> list[str]:
+    """Return the names of our modules that are loaded for a driver."""
+    return [name for line in LOADED[driver] if (name := line.split()[0]).startswith("opa_")]

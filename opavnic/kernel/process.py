@@ -17,10 +17,12 @@ from typing import IO, Final, Self
 
 from opavnic.kernel.agent_program import AgentProgram
 from opavnic.kernel.cache import BuiltKernel, KernelError
+from opavnic.kernel.drivers import HFI1, OPA_VNIC, LinuxDriver
 from opavnic.kernel.messages import Messages
 from opavnic.kernel.wire import MAX_FRAME
 
-MEMORY: Final = "64M"
+MEMORY: Final = {OPA_VNIC: "64M", HFI1: "160M"}
+"""Of which a kernel takes what it uses."""
 _WIRE: Final = 8
 _AGENT: Final = 9
 """Descriptors of the kernel's process: its command line is always the same, since it makes random numbers of it too."""
@@ -55,12 +57,19 @@ def _start(function: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[
 class KernelProcess:
     """One process, and all that it starts: they end with `close`, and with the process that made it."""
 
-    def __init__(self, kernel: BuiltKernel, host: str = "", start: StartKernel = _start) -> None:
+    def __init__(
+        self,
+        kernel: BuiltKernel,
+        host: str = "",
+        start: StartKernel = _start,
+        *,
+        driver: LinuxDriver = OPA_VNIC,
+    ) -> None:
         """Start it; `await_ready` waits for its driver.
 
         Args:    host: its name; with one, it has the files of this machine, and an agent that starts programs. start:
                  calls a function that starts the process, in its network namespace for instance; what ends the process
-                 is started outside.
+                 is started outside. driver: which of Linux's own has the HFI's port.
         Raises:  KernelError: it cannot be started.
         """
         self.wire, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -73,6 +82,7 @@ class KernelProcess:
         self._ended = False
         """Whether it prints nothing more."""
         self._messages = Messages()
+        self._driver = driver
         self._directory = tempfile.mkdtemp(prefix="opavnic-kernel-")
         try:
             self._process = start(lambda: self._open(kernel, host, theirs.fileno(), their_agent.fileno()))
@@ -93,8 +103,8 @@ class KernelProcess:
         words = [
             *_at_fixed_addresses(),
             str(kernel.program),
-            f"mem={MEMORY}",
-            f"initrd={kernel.first_files}",
+            f"mem={MEMORY[self._driver]}",
+            f"initrd={kernel.first_files(self._driver)}",
             "rdinit=/init",
             "con0=null,fd:1",
             "con=null",
@@ -146,7 +156,7 @@ class KernelProcess:
         )
 
     def await_ready(self, timeout_s: float = BOOT_S) -> None:
-        """Wait until our module is loaded.
+        """Wait until its modules are loaded.
 
         Raises:  KernelError: it ended, something failed in it, or it takes too long.
         """

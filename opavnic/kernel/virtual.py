@@ -26,6 +26,7 @@ from typing import IO, Final
 from hfi_sim.base.clock import Clock, TimerHandle
 from opavnic.kernel.agent_program import AgentProgram
 from opavnic.kernel.cache import BuiltKernel, KernelError
+from opavnic.kernel.drivers import OPA_VNIC, LinuxDriver
 from opavnic.kernel.messages import Messages
 from opavnic.kernel.process import READY, KernelProcess
 from opavnic.kernel.time_travel import FOREVER_NS, MESSAGE_SIZE, Calendar, TimeMessage, TimeOp
@@ -42,13 +43,13 @@ _PIECE: Final = 8192
 class VirtualProcess(KernelProcess):
     """The process of a kernel whose time this process decides."""
 
-    def __init__(self, kernel: BuiltKernel, host: str, *, seed: int) -> None:
+    def __init__(self, kernel: BuiltKernel, host: str, *, seed: int, driver: LinuxDriver = OPA_VNIC) -> None:
         """Start it, and wait until it asks for the time first.
 
         Raises:  KernelError: it cannot be started, or does not ask.
         """
         self._seed, self._seeded = seed, kernel.seeded
-        super().__init__(kernel, host)
+        super().__init__(kernel, host, driver=driver)
         self._listener.settimeout(PATIENCE_S)
         try:
             self.time, _ = self._listener.accept()
@@ -142,12 +143,13 @@ class VirtualKernel:
         *,
         seed: int,
         take: Callable[[bytes], object],
+        driver: LinuxDriver = OPA_VNIC,
     ) -> None:
         """Start it; it boots as time passes. Args:  take: takes its frames.
 
         Raises:  KernelError: it cannot be started.
         """
-        self._process = VirtualProcess(kernel, host, seed=seed)
+        self._process = VirtualProcess(kernel, host, seed=seed, driver=driver)
         self._clock = clock
         self._origin_s = clock.time()
         self._take = take

@@ -19,6 +19,7 @@ from tools.generate import (
     machines,
     metrics,
     options,
+    registers,
     rust,
 )
 from tools.generate.sections import SectionError
@@ -28,6 +29,7 @@ ROOT: Final = Path(__file__).parents[2]
 Output = Callable[[Path], Iterable[tuple[str, str]]]
 OUTPUTS: Final[tuple[Output, ...]] = (
     docs.pages,
+    registers.pages,
     lua.scripts,
     lua_attributes.scripts,
     rust.sources,

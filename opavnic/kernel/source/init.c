@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 /*
- * The first program of the kernel: loads opa_sim_hfi, takes the files of the machine that it runs on for its own, and
- * becomes the agent that starts programs (agent.c). The console then says "opavnic: ready", or "opavnic: " and what
- * failed. Variables of the kernel's command line: wire, the descriptor that leads to the fabric; host, its name, and
- * agent, the descriptor that leads to the agent: without them there is none.
+ * The first program of the kernel: loads the modules that the file /modules lists, takes the files of the machine that it
+ * runs on for its own, and becomes the agent that starts programs (agent.c). The console then says "opavnic: ready", or
+ * "opavnic: " and what failed. A line of /modules is the name of a module and its parameters, in which $name is a
+ * variable; a module one of whose variables is not set is left out. Variables of the kernel's command line: wire, the descriptor that
+ * leads to the fabric; host, its name, and agent, the descriptor that leads to the agent: without them there is none.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +23,7 @@
 
 #include "agent.h"
 
-#define MODULE "/opa_sim_hfi.ko"
+#define MODULES "/modules"
 #define AGENT "/dev/opa_sim_agent"
 #define MACHINE "/host"
 
@@ -63,15 +64,59 @@ static int set_up_loopback(void)
 	return ret;
 }
 
-static int load_module(const char *wire, const char *agent)
+/* Put values in the place of variables; return whether each is set. */
+static int put_values(char *to, size_t size, const char *from)
 {
-	int module = open(MODULE, O_RDONLY), ret;
-	char parameters[64];
+	char name[32];
+	size_t len;
 
-	snprintf(parameters, sizeof(parameters), "wire=%s agent=%s", wire ? wire : "-1", agent ? agent : "-1");
+	for (*to = 0; *from; from += len) {
+		if (*from == '$') {
+			const char *value;
+
+			len = 1 + strcspn(from + 1, " $");
+			snprintf(name, sizeof(name), "%.*s", (int)len - 1, from + 1);
+			value = getenv(name);
+			if (!value)
+				return 0;
+			strncat(to, value, size - strlen(to) - 1);
+		} else {
+			len = strcspn(from, "$");
+			strncat(to, from, len < size - strlen(to) - 1 ? len : size - strlen(to) - 1);
+		}
+	}
+	return 1;
+}
+
+/* Load a module, from a line of the list. */
+static int load_module(char *line)
+{
+	char path[64], parameters[256], *more = line + strcspn(line, " \n");
+	int module, ret;
+
+	line[strcspn(line, "\n")] = 0;
+	if (*more)
+		*more++ = 0;
+	if (!put_values(parameters, sizeof(parameters), more))
+		return 0;
+	snprintf(path, sizeof(path), "/%.56s.ko", line);
+	module = open(path, O_RDONLY);
 	ret = module < 0 || syscall(SYS_finit_module, module, parameters, 0);
 	close(module);
+	unlink(path);	/* it is memory */
 	return ret;
+}
+
+/* Load all; return 0, or the line of the list that could not be. */
+static const char *load_modules(void)
+{
+	static char line[256];
+	FILE *list = fopen(MODULES, "r");
+
+	while (list && fgets(line, sizeof(line), list))
+		if (load_module(line))
+			return line;
+	return list ? NULL : MODULES;
 }
 
 /* Let the kernel hand out random numbers. On virtual time it would wait for time to pass; it has taken some from the
@@ -119,7 +164,7 @@ static int enter_machine(void)
 
 int main(void)
 {
-	const char *host = getenv("host"), *agent = getenv("agent");
+	const char *host = getenv("host"), *agent = getenv("agent"), *module;
 
 	if (mount_all())
 		return failed("/proc, /sys, /dev");
@@ -129,8 +174,9 @@ int main(void)
 		set(settings[i][0], settings[i][1]);
 	if (set_up_loopback())
 		return failed("lo up");
-	if (load_module(getenv("wire"), agent))
-		return failed(MODULE);
+	module = load_modules();
+	if (module)
+		return failed(module);
 	if (host && sethostname(host, strlen(host)))
 		return failed("host name");
 	if (agent && enter_machine())

@@ -15,11 +15,9 @@ struct hfi_pd {
 	struct ib_pd base;
 };
 
-static int wire = -1, agent = -1;
+static int wire = -1;
 module_param(wire, int, 0444);
 MODULE_PARM_DESC(wire, "number of the socket that leads to the fabric");
-module_param(agent, int, 0444);
-MODULE_PARM_DESC(agent, "number of the socket behind the device file opa_sim_agent; without it there is no such file");
 
 /* --- the port ---------------------------------------------------------------------------------------------------- */
 
@@ -198,8 +196,6 @@ static int __init hfi_init(void)
 	ret = ib_register_device(&hfi->base, "hfi1_%d", NULL);
 	if (!ret)
 		ret = wire_receive();
-	if (!ret && agent >= 0)
-		ret = agent_open(agent);
 	if (!ret)
 		wire_tell(WIRE_HELLO, hfi->caps, 0);
 	return ret;

@@ -111,7 +111,4 @@ struct net_device *hfi_alloc_rdma_netdev(struct ib_device *base, u32 port, enum 
 /* Let the queues of all netdevs go on. */
 void wake_vnics(struct hfi *hfi);
 
-/* agent_file.c: the device file that leads to the other end of a stream socket. Return 0 or an error. */
-int agent_open(int fd);
-
 #endif

@@ -23,7 +23,7 @@ for word; do case $word in
 O=*) objects=${word#O=};; M=*) module=${word#M=};; KCONFIG_ALLCONFIG=*) config=${word#*=};; esac; done
 case "$*" in
 *allnoconfig*) grep -v UNKNOWN $config > $objects/.config;;
-*modules*) cd $module; for d in opa_sim_hfi drivers/rdmavt drivers/hfi1; do
+*modules*) cd $module; for d in opa_*; do echo module > $d/$d.ko; done; for d in drivers/rdmavt drivers/hfi1; do
     [ ! -d $d ] || { cat $d/Kbuild $d/Makefile 2>/dev/null; echo module; } > $d/${d##*/}.ko; done;;
 *) for n in $(seq 250); do echo "  CC      file$n.o"; done; echo kernel > $objects/linux
     for m in core/ib_uverbs ulp/ipoib/ib_ipoib; do
@@ -92,7 +92,7 @@ def test_a_build_says_how_far_it_is_and_leaves_the_kernel_alone_in_the_cache(gro
     (kernel,) = json.loads(ground.run("list", "--json").stdout)
     assert (kernel["version"], kernel["usable"]) == ("6.1.192", True)
     assert cache.find_kernel().program.read_text() == "kernel\n"
-    files = gzip.decompress(cache.find_kernel().first_files.read_bytes())
+    files = gzip.decompress(cache.find_kernel().first_files().read_bytes())
     assert b"init\n" in files
     assert b"module\n" in files
     modules = cache.find_kernel().directory / "modules"
@@ -100,7 +100,9 @@ def test_a_build_says_how_far_it_is_and_leaves_the_kernel_alone_in_the_cache(gro
         "hfi1.ko",
         "ib_ipoib.ko",
         "ib_uverbs.ko",
+        "opa_sim_agent.ko",
         "opa_sim_hfi.ko",
+        "opa_virtual_hfi.ko",
         "rdmavt.ko",
     ]
     assert (modules / "hfi1.ko").read_text().startswith("# Linux's hfi1\n"), "built from a copy of its files"
@@ -165,7 +167,9 @@ def test_a_tree_of_later_kernels_has_no_opa_vnic_but_hfi1(ground: Ground) -> Non
     assert done.exit_code == 0, done.output
     assert "Linux 7.1.192 has no opa_vnic, which is in kernels up to Linux 7.0" in done.stderr
     assert cache.find_kernel(driver=HFI1).drivers == ("ib_uverbs", "rdmavt", "hfi1", "ib_ipoib")
-    assert b"opa_sim_hfi" not in gzip.decompress(cache.find_kernel(driver=HFI1).first_files.read_bytes())
+    assert b"opa_sim_hfi" not in gzip.decompress(
+        cache.find_kernel(driver=HFI1).first_files(HFI1).read_bytes()
+    )
     with pytest.raises(
         cache.KernelError, match=r"7\.1\.192 has no opa_vnic, which is in kernels up to Linux 7\.0"
     ):

@@ -63,7 +63,7 @@ def test_the_other_drivers_load_into_a_kernel_and_find_no_device() -> None:
         done = process.run(command, timeout_s=30.0, take=lambda _frame: None)
     assert done.returncode == 0, done.stderr.decode()
     loaded = {line.split()[0] for line in done.stdout.decode().splitlines() if line}
-    assert loaded == {"opa_sim_hfi", "rdmavt", "hfi1", "ib_uverbs", "ib_ipoib"}
+    assert loaded == {"opa_sim_agent", "opa_sim_hfi", "rdmavt", "hfi1", "ib_uverbs", "ib_ipoib"}
 
 
 def _alive(group: int) -> list[str]:

@@ -15,9 +15,11 @@
 #include <irq_user.h>
 #include <os.h>
 
-#include "opa_sim_hfi.h"
-
 #define PIECE	4096
+
+static int agent = -1;
+module_param(agent, int, 0444);
+MODULE_PARM_DESC(agent, "number of the socket");
 
 static int fd;
 static unsigned long is_open;
@@ -124,11 +126,15 @@ static void announced(int irq, int number, void *id, struct time_travel_event *e
 	time_travel_add_irq_event(event);
 }
 
-int agent_open(int number)
+static int __init agent_init(void)
 {
 	int ret;
 
-	fd = number;
+	fd = agent;
 	ret = um_request_irq_tt(UM_IRQ_ALLOC, fd, IRQ_READ, has_come, 0, "opa_sim_agent", &device, announced);
 	return ret < 0 ? ret : misc_register(&device);
 }
+
+module_init(agent_init);	/* it stays */
+MODULE_LICENSE("Dual BSD/GPL");
+MODULE_DESCRIPTION("Starts programs in a kernel of a simulated fabric");

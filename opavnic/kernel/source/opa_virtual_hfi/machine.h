@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/* The machine around the model: what bridge.c and machine.c know of each other. */
+#ifndef OPA_VIRTUAL_HFI_MACHINE_H
+#define OPA_VIRTUAL_HFI_MACHINE_H
+
+#include <linux/hrtimer.h>
+#include <linux/pci.h>
+#include <linux/spinlock.h>
+
+#include "model.h"
+
+#define MESSAGES	256	/* interrupts that wait to be delivered */
+
+struct machine {
+	struct hfi *hfi;
+	spinlock_t lock;		/* the model */
+	struct hrtimer timer;		/* calls hfi_run */
+	u64 armed;			/* when; HFI_NEVER */
+	u32 messages[MESSAGES];
+	u32 waiting;
+};
+
+/* Make the model, with a cable plugged in or not. Return 0 or an error. */
+int machine_start(struct machine *machine, u64 guid, bool plugged);
+/* Its BAR, as a region of IO memory: accesses are calls of the model. Return 0 or an error. */
+int machine_add_region(struct machine *machine, struct resource *region);
+/* Configuration space. */
+u32 machine_config_read(struct machine *machine, u32 at, u32 size);
+void machine_config_write(struct machine *machine, u32 at, u32 size, u32 value);
+
+#endif

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
+/*
+ * Receive contexts: a queue of headers in memory, whose entries end with 8 bytes of flags (RHF), and eager buffers for what
+ * follows a header, which RcvArray lists.
+ *
+ * Source: driver.c, common.h RHF_; chip.c hfi1_rcvctrl, hfi1_put_tid.
+ */
+#include "parts.h"
+
+#define ENABLE		1ull
+#define TELL_TAIL	0x40ull
+#define PORT_ENABLE	1ull
+#define SEQUENCES	13
+#define ENTRY_MAX	128
+#define RHF_SIZE	8
+#define TYPE_9B		2
+#define TYPE_BYPASS	4
+#define USES_EAGER	(1u << 15)
+
+static u32 entry_bytes(const struct hfi *hfi, u32 context)
+{
+	u32 size = V(hfi, RCV_HDR_ENT_SIZE, context) & 7;
+
+	return size == 4 ? ENTRY_MAX : size == 2 ? 64 : size == 1 ? 8 : 0;
+}
+
+static u32 entries(const struct hfi *hfi, u32 context)
+{
+	return (V(hfi, RCV_HDR_CNT, context) & 0x1ff) * 32;
+}
+
+WRITE(rcv_ctxt_ctrl)
+{
+	if (value & ~hfi->values[hfi_registers[reg].first + index] & ENABLE) {
+		memset(&hfi->receive[index], 0, sizeof(hfi->receive[index]));
+		V(hfi, RCV_HDR_TAIL, index) = 0;
+		V(hfi, RCV_EGR_INDEX_TAIL, index) = 0;
+	}
+	write_stored(hfi, reg, index, value);
+}
+
+/* Return the length of the headers of a 9B packet: LRH, GRH if there is one, BTH and what the opcode adds. */
+static u32 header_bytes(const u8 *packet, u32 len)
+{
+	static const u8 more[32] = { [6] = 16, [10] = 16, [11] = 20, [12] = 16, [13] = 4, [15] = 4, [16] = 4, [17] = 4,
+				     [18] = 12, [19] = 28, [20] = 28, [22] = 4, [23] = 4 };
+	u32 bth = (packet[1] & 3) == 3 ? 48 : 8, opcode, header;
+
+	if (len < bth + 12)
+		return len;
+	opcode = packet[bth];
+	header = bth + 12 + (opcode >> 5 == 3 ? 8 + (opcode & 1) * 4 : more[opcode & 31]);
+	return header < len ? header : len;
+}
+
+/* Write what follows the header into an eager buffer; return the bits of the RHF that say where, or 0. */
+static u32 to_eager(struct hfi *hfi, u32 context, const u8 *data, u32 len)
+{
+	u64 control = V(hfi, RCV_EGR_CTRL, context);
+	u32 base = (control & 0x1fff) * 8, buffers = (control >> 32 & 0x1ff) * 8, buffer = hfi->receive[context].eager;
+	u64 address;
+
+	if (!buffers || base + buffers > 32768 || buffer >= buffers)
+		return 0;
+	if ((buffer + 1) % buffers == (V(hfi, RCV_EGR_INDEX_HEAD, context) & 0x7ff) % buffers)
+		return 0;	/* all are full */
+	address = (V(hfi, RCV_ARRAY, base + buffer) & 0xfffffffffull) << 12;
+	if (hfi_dma(hfi, address, (void *)data, len, true))
+		return 0;
+	hfi->receive[context].eager = (buffer + 1) % buffers;
+	V(hfi, RCV_EGR_INDEX_TAIL, context) = hfi->receive[context].eager;
+	return USES_EAGER | buffer << 16;
+}
+
+bool hfi_receive(struct hfi *hfi, u64 now, const u8 *packet, u32 len, bool bypass)
+{
+	int context = steer(hfi, packet, len, bypass);
+	struct receive_context *receive;
+	u32 entry, count, head, header, flags = 0;
+	u8 bytes[ENTRY_MAX];
+	u64 address, rhf;
+
+	hfi->now = now;
+	if (context < 0 || !dc_is_up(hfi) || !(V(hfi, RCV_CTRL, 0) & PORT_ENABLE) || len < 20 || len > HFI_PACKET_MAX ||
+	    !(V(hfi, RCV_CTXT_CTRL, context) & ENABLE))
+		return false;
+	receive = &hfi->receive[context];
+	entry = entry_bytes(hfi, context);
+	count = entries(hfi, context);
+	if (entry < 64 || receive->tail >= count)
+		return false;
+	head = (V(hfi, RCV_HDR_HEAD, context) & 0xffffffff) / (entry / 4);
+	if ((receive->tail + 1) % count == head % count) {
+		V(hfi, RCV_HDR_OVFL_CNT, context)++;
+		return false;
+	}
+	header = bypass ? 0 : header_bytes(packet, len);
+	if (header > entry - RHF_SIZE)
+		header = entry - RHF_SIZE;
+	if (len > header) {
+		flags = to_eager(hfi, context, packet + header, len - header);
+		if (!flags) {
+			count_overflow(hfi);
+			return false;
+		}
+	}
+	memset(bytes, 0, entry);
+	memcpy(bytes, packet, bypass ? 16 : header);
+	rhf = (len / 4 & 0xfff) | (bypass ? TYPE_BYPASS : TYPE_9B) << 12 | flags | (u64)(receive->sequence + 1) << 28;
+	memcpy(bytes + entry - RHF_SIZE, &rhf, sizeof(rhf));
+	address = V(hfi, RCV_HDR_ADDR, context) + (u64)receive->tail * entry;
+	if (hfi_dma(hfi, address, bytes, entry, true))
+		return false;
+	receive->sequence = (receive->sequence + 1) % SEQUENCES;
+	receive->tail = (receive->tail + 1) % count;
+	V(hfi, RCV_HDR_TAIL, context) = (u64)receive->tail * (entry / 4);
+	address = V(hfi, RCV_HDR_TAIL_ADDR, context);
+	if (V(hfi, RCV_CTXT_CTRL, context) & TELL_TAIL && address)
+		hfi_dma(hfi, address, &V(hfi, RCV_HDR_TAIL, context), 8, true);
+	count_received(hfi, len, bypass ? 0 : packet[0] >> 4);
+	cce_raise(hfi, SOURCE_RECEIVE + context);
+	return true;
+}

@@ -1,0 +1,456 @@
+"""The model of an HFI, register by register, without a kernel."""
+
+from __future__ import annotations
+
+import re
+import struct
+import subprocess
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from hfi_model import LINKUP, MEMORY_AT, NEVER, OFFLINE, POLLING, SOURCE, Model, compiled, library
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+
+ROW = re.compile(r'R\((\w+), (\w+), (\d+), (\w+), (\d+), (\w+), (\w+), "([^"]+)"\)')
+ROWS = [match.groups() for match in ROW.finditer((SOURCE / "registers.def").read_text())]
+STATUS, CLEAR, FORCE, MAP = 0x110800, 0x110A00, 0x110B00, 0x110500
+CONTEXT, PIO, FIRST = 0x1900000, 0x2000000, 0x3000000
+ENGINE, RECEIVE, ARRAY = 0x1A00000, 0x1100000, 0x1200000
+NINE = bytes([0xF0, 2, 0, 7]) + bytes(4) + bytes([0x64]) + bytes(27)
+"""LRH on VL15, BTH of UD send only, DETH."""
+
+
+@pytest.fixture(scope="module")
+def make(tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untyped-def]
+    loaded = library(tmp_path_factory.mktemp("hfi"))
+    return lambda: Model(loaded)
+
+
+@pytest.fixture
+def hfi(make) -> Model:  # type: ignore[no-untyped-def]
+    return make()  # type: ignore[no-any-return]
+
+
+# --- rows ------------------------------------------------------------------------------------------------------------
+
+
+def test_each_register_reads_as_its_reset_value_and_is_named_never(hfi: Model) -> None:
+    assert len(ROWS) > 150
+    for name, offset, times, stride, values, reset, _, _ in ROWS:
+        for time in {0, int(times) - 1}:
+            at = int(offset, 0) + time * int(stride, 0)
+            wanted = int(reset, 0)
+            if name not in ("CCE_MSIX_TABLE", "DC_8051_LOCAL_GUID"):
+                assert hfi.read(at) == wanted, name
+                assert hfi.read(at + 4, 4) == wanted >> 32, name
+                assert name == "DC_LCB" or hfi.read(at + 8 * (int(values) - 1)) == wanted, name
+    assert not hfi.notes
+
+
+def test_no_two_rows_share_a_place_but_the_last_of_a_block() -> None:
+    places: dict[int, str] = {}
+    for name, offset, times, stride, values, *_ in ROWS:
+        for at in (
+            int(offset, 0) + time * int(stride, 0) + 8 * value
+            for time in range(int(times))
+            for value in range(int(values))
+        ):
+            assert places.setdefault(at, name) == name or name == "DC_LCB", (name, places[at])
+
+
+def test_a_register_that_is_not_modelled_reads_as_zero_and_is_named_once(hfi: Model) -> None:
+    for _ in range(3):
+        hfi.write(0x700000, 5)
+        assert hfi.read(0x700000) == 0
+        assert hfi.read(0x700004, 4) == 0
+    assert hfi.notes == [("WRITE", 0x700000, 5), ("READ", 0x700000, 0)]
+
+
+def test_parts_of_a_register_are_written_alone(hfi: Model) -> None:
+    hfi.write(0x20, 0x1122334455667788)
+    hfi.write(0x22, 0xAABB, 2)
+    hfi.write(0x27, 0xCC, 1)
+    assert hfi.read(0x20) == 0xCC223344AABB7788
+    assert (hfi.read(0x26, 2), hfi.read(0x24, 4)) == (0xCC22, 0xCC223344)
+
+
+# --- configuration space ---------------------------------------------------------------------------------------------
+
+
+def test_the_bar_says_its_size_and_keeps_its_address(hfi: Model) -> None:
+    hfi.set_config(0x10, 0xFFFFFFFF)
+    assert hfi.config(0x10) == 0xFC000004
+    hfi.set_config(0x10, 0x48000000)
+    hfi.set_config(0, 0)
+    assert (hfi.config(0x10), hfi.config(0)) == (0x48000004, 0x24F08086)
+    assert hfi.config(0x100) == 0, "no extended capability"
+
+
+def test_a_function_level_reset_forgets_all_but_the_link(hfi: Model) -> None:
+    hfi.linked()
+    hfi.write(CONTEXT, 1)
+    hfi.set_config(0x78, 0x8000, 2)
+    assert (hfi.read(CONTEXT), hfi.config(4, 2), hfi.read(0x10000C, 4)) == (0, 0, 1)
+    assert hfi.read(0x602060) & 0xFF == LINKUP
+    hfi.write(0xB8, 0)
+    hfi.write(0xB8, 1)
+    assert hfi.read(0x602060) & 0xFF == OFFLINE, "the reset of DC is another"
+
+
+# --- interrupts ------------------------------------------------------------------------------------------------------
+
+
+def test_a_source_is_sent_as_the_vector_that_it_is_mapped_to(hfi: Model) -> None:
+    hfi.started()
+    hfi.write(MAP + 8, 9 << 16)  # source 10
+    hfi.write(FORCE, 1 << 10)
+    assert (hfi.interrupts, hfi.deadline) == ([], hfi.now), "never within an access"
+    hfi.run()
+    assert hfi.interrupts == [9]
+    assert hfi.read(STATUS) == 1 << 10
+    hfi.write(CLEAR, 1 << 10)
+    assert (hfi.read(STATUS), hfi.deadline) == (0, NEVER)
+
+
+def test_a_masked_vector_is_pending_until_it_is_unmasked(hfi: Model) -> None:
+    hfi.started()
+    hfi.write(0x10000C, 1, 4)
+    hfi.write(FORCE, 1)
+    hfi.run()
+    assert (hfi.interrupts, hfi.read(0x110000)) == ([], 1)
+    hfi.write(0x10000C, 0, 4)
+    hfi.run()
+    assert (hfi.interrupts, hfi.read(0x110000)) == ([0], 0)
+
+
+def test_a_masked_source_waits(hfi: Model) -> None:
+    hfi.started()
+    hfi.write(0x110900, 0)
+    hfi.write(FORCE, 4)
+    hfi.run()
+    assert hfi.interrupts == []
+    hfi.write(0x110900, 4)
+    hfi.run()
+    assert hfi.interrupts == [0]
+
+
+# --- the link --------------------------------------------------------------------------------------------------------
+
+
+def test_polling_becomes_link_up_with_a_cable_alone(hfi: Model) -> None:
+    hfi.started()
+    hfi.command(3, POLLING)
+    hfi.run()
+    assert hfi.read(0x602060) & 0xFF == POLLING
+    hfi.set_cable(True, 0x1234, 5)
+    hfi.run()
+    assert hfi.read(0x602060) & 0xFF == LINKUP
+    assert hfi.read(0x600008) >> 48 & 7 == 2, "INIT"
+    assert (hfi.read(0x602040), hfi.read(0x602130)) == (0x1234, 5)
+    assert (hfi.read(0x6020D8), hfi.read(0x6020E0), hfi.interrupts) == (1 << 7, 1, [0])
+    hfi.set_cable(False)
+    hfi.run()
+    assert hfi.read(0x602060) & 0xFF == OFFLINE
+    assert hfi.read(0x6020D8) == 1 << 8, "link going down"
+
+
+def test_fields_of_the_8051_are_read_back(hfi: Model) -> None:
+    hfi.command(1, 9 << 40 | 4 << 32 | 0xABCD0004)
+    assert hfi.command(2, 9 << 40 | 4 << 32) == 0xABCD0004
+    hfi.write(0x602008, 9 * 4)
+    assert hfi.read(0x602020) >> 32 == 0xABCD0004
+
+
+# --- what leaves -----------------------------------------------------------------------------------------------------
+
+
+def pio_context(hfi: Model, context: int = 2, blocks: int = 8) -> int:
+    hfi.write(CONTEXT + 0x100 * context, blocks << 48 | 16 << 32 | 1)
+    hfi.write(CONTEXT + 0x100 * context + 0x20, MEMORY_AT + 64 * context)
+    return context
+
+
+def write_blocks(hfi: Model, context: int, packet: bytes, at: int, blocks: int, flags: int = 0) -> int:
+    words = struct.pack("<Q", len(packet) // 4 + 2 | flags) + packet
+    words += bytes(-len(words) % 64)
+    for place in range(0, len(words), 8):
+        base = FIRST if place < 64 else PIO
+        (value,) = struct.unpack_from("<Q", words, place)
+        hfi.write(base + context * 0x10000 + (at + place) % (blocks * 64), value)
+    return (at + len(words)) % (blocks * 64)
+
+
+@pytest.mark.parametrize("length", [4, 56, 60, 64, 256, 440])
+def test_packets_of_any_length_leave_whole_and_their_blocks_come_back(hfi: Model, length: int) -> None:
+    hfi.linked()
+    context, at = pio_context(hfi), 0
+    packets = [bytes((length + number + i) % 256 for i in range(length)) for number in range(20)]
+    for packet in packets:
+        at = write_blocks(hfi, context, packet, at, 8)
+    assert [packet for packet, _ in hfi.sent] == packets
+    (returned,) = struct.unpack_from("<Q", hfi.memory, 64 * context)
+    assert returned == 20 * (-(-(length + 8) // 64)) % 2048
+    assert hfi.read(0x6001A0) == 20
+
+
+def test_the_pbc_says_which_form_a_packet_has(hfi: Model) -> None:
+    hfi.linked()
+    write_blocks(hfi, pio_context(hfi), bytes(40), 0, 8, 1 << 28)
+    assert hfi.sent == [(bytes(40), True)]
+
+
+@pytest.mark.parametrize(
+    ("offset", "error"),
+    [(PIO + 0x20000, 1), (FIRST + 0x20000 + 8 * 64, 0x10)],
+    ids=["a packet without a first block", "out of bounds"],
+)
+def test_a_context_halts_at_an_error(hfi: Model, offset: int, error: int) -> None:
+    hfi.linked()
+    pio_context(hfi)
+    hfi.write(CONTEXT + 0x248, 0x1F)
+    hfi.write(offset, 5)
+    hfi.run()
+    assert hfi.read(CONTEXT + 0x208) == 1
+    assert hfi.read(CONTEXT + 0x240) == error
+    assert hfi.read(STATUS) >> 34 & 1
+    assert ("CONTEXT", 2, error) in hfi.notes
+
+
+def descriptors(hfi: Model, *pieces: tuple[int, int, int]) -> None:
+    """Put a ring at the begin of memory: address, length, interrupt."""
+    for number, (address, length, interrupt) in enumerate(pieces):
+        first, last = number == 0, number == len(pieces) - 1
+        struct.pack_into(
+            "<QQ",
+            hfi.memory,
+            16 * number,
+            first << 63 | last << 62 | length << 48 | address,
+            interrupt << 1 | last,
+        )
+
+
+def start_engine(hfi: Model, engine: int = 3) -> int:
+    base = ENGINE + 0x100 * engine
+    hfi.write(base + 0x10, MEMORY_AT)
+    hfi.write(base + 0x18, 64)
+    hfi.write(base + 0x30, MEMORY_AT + 0x800)
+    hfi.write(base + 0x68, NEVER)
+    hfi.write(base, 9)
+    return base
+
+
+def test_an_engine_sends_the_pieces_of_a_packet_as_one(hfi: Model) -> None:
+    hfi.linked()
+    base, packet = start_engine(hfi), bytes(range(200))
+    struct.pack_into("<Q", hfi.memory, 0x1000, 52)
+    hfi.memory[0x2000:0x20C8] = packet
+    at = MEMORY_AT + 0x2000
+    descriptors(hfi, (MEMORY_AT + 0x1000, 8, 0), (at, 50, 0), (at + 50, 150, 1))
+    hfi.write(base + 0x20, 3)
+    assert hfi.sent == [(packet, False)]
+    assert (hfi.read(base + 0x28), struct.unpack_from("<Q", hfi.memory, 0x800)[0]) == (3, 3)
+    assert hfi.read(STATUS + 24) >> 3 & 1, "source 192 + 3"
+
+
+@pytest.mark.parametrize(
+    ("pieces", "error"),
+    [
+        ([(MEMORY_AT + 0x1000, 12, 0)], 0x80),
+        ([(0x10, 8, 0)], 0x20),
+        ([(MEMORY_AT, 0x3FFF, 0), (MEMORY_AT, 0x3FFF, 0)], 0x4),
+    ],
+    ids=["another length than the PBC says", "no memory", "too long"],
+)
+def test_an_engine_halts_at_an_error(hfi: Model, pieces: list[tuple[int, int, int]], error: int) -> None:
+    hfi.linked()
+    base = start_engine(hfi)
+    descriptors(hfi, *pieces)
+    hfi.write(base + 0x20, len(pieces))
+    assert hfi.sent == []
+    assert (hfi.read(base + 0x60), hfi.read(base + 8) >> 56 & 1) == (error, 1)
+    hfi.write(base, 4)
+    assert hfi.read(base + 8) >> 57 & 1, "cleaned up"
+
+
+# --- what arrives ----------------------------------------------------------------------------------------------------
+
+
+def receive_context(hfi: Model, context: int = 5) -> int:
+    base = RECEIVE + 0x100 * context
+    hfi.write(base + 0x28, MEMORY_AT + 0x4000)  # 32 entries of 128 bytes
+    hfi.write(base + 0x30, 1)
+    hfi.write(base + 0x38, 4)
+    hfi.write(base + 0x48, MEMORY_AT + 0x3000)
+    hfi.write(base + 0x10, 1 << 32)  # 8 eager buffers from entry 0 of RcvArray
+    for buffer in range(8):
+        hfi.write(ARRAY + 8 * buffer, (MEMORY_AT + 0x8000 + 0x1000 * buffer) >> 12)
+    hfi.write(base, 0x41)
+    hfi.write(0x1000048, context)  # VL15
+    hfi.write(0x1000038, context)  # bypass
+    return context
+
+
+def test_headers_and_data_of_a_packet_are_where_the_flags_say(hfi: Model) -> None:
+    hfi.linked()
+    context = receive_context(hfi)
+    data = bytes(range(256))
+    for number in range(20):
+        assert hfi.receive(NINE[:28] + data + bytes(4))
+        entry = 0x4000 + 128 * number
+        assert hfi.memory[entry : entry + 28] == NINE[:28]
+        (flags,) = struct.unpack_from("<Q", hfi.memory, entry + 120)
+        assert (flags & 0xFFF, flags >> 12 & 7) == ((28 + 256 + 4) // 4, 2)
+        assert flags >> 28 & 15 == number % 13 + 1
+        assert flags >> 15 & 1
+        buffer = 0x8000 + 0x1000 * (flags >> 16 & 0x7FF)
+        assert hfi.memory[buffer : buffer + 256] == data
+        hfi.write(0x1300018 + 0x1000 * context, (number + 1) % 8)
+        hfi.write(0x1300008 + 0x1000 * context, (number + 1) * 32 % 1024)
+    assert hfi.read(STATUS + 32) >> context & 1
+    assert struct.unpack_from("<Q", hfi.memory, 0x3000)[0] == 20 * 32
+    assert hfi.read(0x6001A8) == 20
+
+
+def test_a_full_queue_of_headers_drops_and_counts(hfi: Model) -> None:
+    hfi.linked()
+    context = receive_context(hfi)
+    taken = [hfi.receive(NINE[:28]) for _ in range(40)]
+    assert taken == [True] * 31 + [False] * 9
+    assert hfi.read(RECEIVE + 0x100 * context + 0x58) == 9
+
+
+def test_without_a_free_eager_buffer_a_packet_is_dropped_and_counted(hfi: Model) -> None:
+    hfi.linked()
+    receive_context(hfi)
+    assert [hfi.receive(NINE + bytes(100)) for _ in range(9)] == [True] * 7 + [False] * 2
+    assert hfi.read(0x1000400 + 8 * 10) == 2
+
+
+@given(qpn=st.integers(0, (1 << 24) - 1))
+def test_a_queue_pair_has_the_context_of_its_map(make, qpn: int) -> None:  # type: ignore[no-untyped-def]
+    hfi: Model = make().linked()
+    receive_context(hfi, 6)
+    for register in range(32):
+        hfi.write(0x1000100 + 8 * register, int.from_bytes(bytes([100] * 8), "little"))
+    index = qpn >> 1 & 0xFF
+    hfi.write(0x1000100 + index // 8 * 8, 6 << index % 8 * 8)
+    packet = bytes([0x00, 2, 0, 7, 0, 7, 0, 1, 0x64, 0, 0xFF, 0xFF, 0]) + qpn.to_bytes(3) + bytes(16)
+    assert hfi.receive(packet)
+    assert hfi.read(STATUS + 32) == 1 << 6
+
+
+def test_a_rule_of_rsm_chooses_the_context_of_a_16b_packet(hfi: Model) -> None:
+    hfi.linked()
+    receive_context(hfi, 9)
+    hfi.write(0x1000038, 3)  # bypass packets otherwise
+    hfi.write(0x1000000, 0x21)
+    l4_at = 1 << 6 | 0  # bits 7:0 of the second quadword
+    l2_at = 0 << 6 | 61
+    hfi.write(0x1000600 + 8, 16 << 32 | 1 << 1 | 4 << 60)
+    hfi.write(0x1000700 + 8, l2_at | l4_at << 16)
+    hfi.write(0x1000800 + 8, 3 | 2 << 8 | 0xFF << 16 | 0x78 << 24)
+    hfi.write(0x1000900 + 16, 9)
+    packet = bytearray(64)
+    packet[7] = 2 << 5
+    packet[8] = 0x78
+    assert hfi.receive(bytes(packet), bypass=True)
+    packet[8] = 0x08
+    assert not hfi.receive(bytes(packet), bypass=True), "context 3 is off"
+
+
+def test_nothing_passes_while_the_link_is_down(hfi: Model) -> None:
+    hfi.linked()
+    context = pio_context(hfi)
+    receive_context(hfi)
+    hfi.set_cable(False)
+    assert not hfi.receive(NINE)
+    write_blocks(hfi, context, bytes(40), 0, 8)
+    assert hfi.sent == []
+    assert hfi.read(0x1800300 + 8 * 5) == 1, "dropped, and its blocks come back"
+    assert struct.unpack_from("<Q", hfi.memory, 64 * context)[0] == 1
+
+
+# --- laws ------------------------------------------------------------------------------------------------------------
+
+
+class Interrupts(RuleBasedStateMachine):
+    """Sources, masks and vectors beside sets."""
+
+    library: ClassVar[object]
+
+    @initialize()
+    def begin(self) -> None:
+        self.hfi = Model(self.library).started()  # type: ignore[arg-type]
+        self.status: set[int] = set()
+        self.mask, self.vectors = dict.fromkeys(range(768), True), dict.fromkeys(range(768), 0)
+        self.sent: list[int] = []
+
+    @rule(source=st.integers(0, 767), vector=st.integers(0, 255))
+    def map(self, source: int, vector: int) -> None:
+        self.vectors[source] = vector
+        value = self.hfi.read(MAP + source // 8 * 8) & ~(0xFF << source % 8 * 8)
+        self.hfi.write(MAP + source // 8 * 8, value | vector << source % 8 * 8)
+
+    @rule(source=st.integers(0, 767), on=st.booleans())
+    def enable(self, source: int, on: bool) -> None:
+        at, bit = 0x110900 + source // 64 * 8, 1 << source % 64
+        was = self.mask[source]
+        self.mask[source] = on
+        self.hfi.write(at, self.hfi.read(at) & ~bit | bit * on)
+        self.expect({self.vectors[source]} if on and not was and source in self.status else set())
+
+    @rule(source=st.integers(0, 767))
+    def force(self, source: int) -> None:
+        self.status.add(source)
+        self.hfi.write(FORCE + source // 64 * 8, 1 << source % 64)
+        self.expect({self.vectors[source]} if self.mask[source] else set())
+
+    @rule(source=st.integers(0, 767))
+    def clear(self, source: int) -> None:
+        self.status.discard(source)
+        self.hfi.write(CLEAR + source // 64 * 8, 1 << source % 64)
+        self.expect(set())
+
+    def expect(self, vectors: set[int]) -> None:
+        self.hfi.interrupts.clear()
+        self.hfi.run()
+        assert set(self.hfi.interrupts) == vectors
+        read = {n for n in range(768) if self.hfi.read(STATUS + n // 64 * 8) >> n % 64 & 1}
+        assert read == self.status
+
+
+def test_interrupts_are_those_of_sources_masks_and_vectors(tmp_path: Path) -> None:
+    Interrupts.library = library(tmp_path)
+    from hypothesis.stateful import run_state_machine_as_test
+
+    run_state_machine_as_test(Interrupts)
+
+
+def _abuse(program: Path, seed: int, steps: int) -> str:
+    done = subprocess.run([str(program), str(seed), str(steps)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def abuse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    options = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    harness = Path(__file__).parents[3] / "fuzz" / "hfi_device.c"
+    return compiled(tmp_path_factory.mktemp("fuzz"), "hfi_device", options, [harness])
+
+
+def test_accesses_and_addresses_at_random_touch_nothing_else_and_replay(abuse: Path) -> None:
+    said = [_abuse(abuse, seed, 40_000) for seed in (1, 2, 3, 1)]
+    assert said[0] == said[3]
+    assert len(set(said)) == 3
+    counts = dict(re.findall(r"(\w+) (\d+)", said[0]))
+    assert min(int(counts[what]) for what in ("sent", "interrupts", "notes", "refused")) > 50
+
+
+@pytest.mark.long
+def test_a_campaign_of_accesses_at_random_touches_nothing_else(abuse: Path) -> None:
+    for seed in range(200):
+        _abuse(abuse, seed, 500_000)
