@@ -1,4 +1,4 @@
-"""Routing engines: from every switch, the ports that lead to each other switch.
+"""Routing engines of one lane: from every switch, the ports that lead to each other switch.
 
 - min_hop: shortest paths, all of them. Free of deadlock only where the shape is (trees, meshes with luck).
 - up_down: no path goes up again once it went down, so buffers cannot wait for each other in a circle.
@@ -8,26 +8,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final
-
 from hfi_sim.base.errors import FabricError
 from hfi_sim.routing.graph import SwitchGraph, bits, mask_of
-
-Ports = tuple[int, ...]
-
-NextHops = list[list[Ports]]
-"""`hops[destination][switch]`: the ports of `switch` that lead to `destination`; empty: itself, or out of reach."""
-
-
-@dataclass(frozen=True, slots=True)
-class Routes:
-    """What an engine found."""
-
-    hops: NextHops
-    divisors: list[int] | None = None
-    """Fat tree: at this switch the n-th LID of the fabric starts at the port (n // divisor) of its choice."""
+from hfi_sim.routing.routes import Ports, Routes
 
 
 class _PortChoice:
@@ -81,16 +64,55 @@ def _towards(destination: int, back: list[int], forth: list[int], choice: _PortC
 def up_down(graph: SwitchGraph) -> Routes:
     """Return paths that go up, then down, and never up again. Up is towards the roots.
 
-    The roots are the top of a fat tree, or else the switch from which all others are nearest.
+    The roots are the top of a fat tree, or else the switch from which all others are nearest. Multicast trees begin at
+    a root, so that their paths go up and down as well.
     """
     levels = graph.levels()
     if levels is not None and len(levels) > 1:
         top = max(levels)
-        routes = _up_down(graph, [top - level for level in levels])
-        if _all_leaves_reach_each_other(graph, routes):
-            return routes
+        ranks = [top - level for level in levels]
+        routes = _up_down(graph, ranks)
+        roots = _common_tops(graph, ranks)
+        if roots is not None and _all_leaves_reach_each_other(graph, routes):
+            return Routes(routes.hops, roots=roots)
         # a broken tree may need a path that dives below its top and comes back: rank it from one root instead
-    return _up_down(graph, _ranks_from_centre(graph))
+    ranks = ranks_from_centre(graph)
+    return Routes(_up_down(graph, ranks).hops, roots=[at for at, rank in enumerate(ranks) if not rank])
+
+
+def _common_tops(graph: SwitchGraph, ranks: list[int]) -> list[int] | None:
+    """Return, for each part of the fabric, a switch from which paths down lead to all hosts; None: a part has none."""
+    downs = [
+        mask_of(far for far in arcs.values() if ranks[far] > ranks[at]) for at, arcs in enumerate(graph.arcs)
+    ]
+    adjacency = graph.adjacency()
+    leaves = mask_of(graph.leaves())
+    order = sorted(range(len(ranks)), key=lambda switch: (ranks[switch], switch))
+    tops: list[int] = []
+    covered = 0
+    for start in order:
+        if covered >> start & 1:
+            continue
+        part = _reach(start, adjacency)
+        covered |= part
+        candidates = (switch for switch in order if part >> switch & 1)
+        top = next((switch for switch in candidates if not leaves & part & ~_reach(switch, downs)), None)
+        if top is None:
+            return None
+        tops.append(top)
+    return tops
+
+
+def _reach(start: int, onward: list[int]) -> int:
+    """Return the switches that are reached from one, itself included, as a mask."""
+    level = seen = 1 << start
+    while level:
+        following = 0
+        for switch in bits(level):
+            following |= onward[switch]
+        level = following & ~seen
+        seen |= level
+    return seen
 
 
 def _up_down(graph: SwitchGraph, ranks: list[int]) -> Routes:
@@ -139,7 +161,7 @@ def _all_leaves_reach_each_other(graph: SwitchGraph, routes: Routes) -> bool:
     )
 
 
-def _ranks_from_centre(graph: SwitchGraph) -> list[int]:
+def ranks_from_centre(graph: SwitchGraph) -> list[int]:
     """Return the distance of each switch from the one with the smallest greatest distance, part by part."""
     adjacency = graph.adjacency()
     ranks: dict[int, int] = {}
@@ -189,13 +211,5 @@ def fat_tree(graph: SwitchGraph) -> Routes:
     divisors = [1]
     for count in width:
         divisors.append(divisors[-1] * count)
-    return Routes(up_down(graph).hops, [divisors[level] for level in levels])
-
-
-ENGINES: Final[dict[str, Callable[[SwitchGraph], Routes]]] = {
-    "min-hop": min_hop,
-    "up-down": up_down,
-    "fat-tree": fat_tree,
-}
-"""Engines by the name that lab files and the command line use."""
-DEFAULT_ENGINE: Final = "min-hop"
+    ways = up_down(graph)
+    return Routes(ways.hops, [divisors[level] for level in levels], roots=ways.roots)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+Channel = tuple[int, int]
+"""One direction of a cable between switches: the switch that sends, and the port by which it does."""
+
 
 @dataclass(slots=True)
 class SwitchGraph:
@@ -15,6 +18,8 @@ class SwitchGraph:
     """For each switch: port number -> the switch at the far end."""
     far_port: dict[tuple[int, int], int] = field(default_factory=dict)
     """(switch, port number) -> the port number at the far end of that cable."""
+    vls: dict[Channel, int] = field(default_factory=dict)
+    """Virtual lanes of the channels that have credits: they lose nothing, and can wait for each other."""
     lids: list[list[tuple[int, int]]] = field(default_factory=list)
     """For each switch: (LID, port number behind which it is); the switch's own LID has port 0."""
 
@@ -35,6 +40,14 @@ class SwitchGraph:
     def attach(self, switch: int, port_num: int, lids: range) -> None:
         """Record that the LIDs of a port are behind port `port_num` of a switch."""
         self.lids[switch] += [(lid, port_num) for lid in lids]
+
+    def far_end(self, channel: Channel) -> tuple[int, int]:
+        """Return the switch that a channel leads to, and the port where it arrives."""
+        return self.arcs[channel[0]][channel[1]], self.far_port[channel]
+
+    def spare_vls(self) -> int | None:
+        """Return how many virtual lanes every channel with credits has; None: there is none with credits."""
+        return min(self.vls.values(), default=None)
 
     def top_lid(self) -> int:
         """Return the highest LID, or 0."""

@@ -148,7 +148,7 @@ class MulticastGroups:
                 switch, port_num = view.attached[guid]
                 members.setdefault(switch, set()).add(port_num)
         if view.forest is None:
-            view.forest = SpanningForest(view.graph)
+            view.forest = SpanningForest(view.graph, view.routes)
         return view.forest.prune(members)
 
     def program(self, mlids: Iterable[int]) -> None:

@@ -27,8 +27,18 @@ from hfi_sim.nodes.end_port import EndPort
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.nodes.link_port import LinkPort
 from hfi_sim.nodes.switch import Switch, SwitchPort
-from hfi_sim.routing import DEFAULT_ENGINE, ENGINES, Routes, SwitchGraph, build_tables, find_cycle, up_down
+from hfi_sim.routing import (
+    DEFAULT_ENGINE,
+    ENGINES,
+    Routes,
+    SwitchGraph,
+    build_tables,
+    find_cycle,
+    refusal,
+    safe_routes,
+)
 from hfi_sim.subnet_manager.groups import MulticastGroups
+from hfi_sim.subnet_manager.lanes import LaneTables
 from hfi_sim.subnet_manager.lids import LidTable
 from hfi_sim.subnet_manager.view import SweepView
 
@@ -68,6 +78,8 @@ class Routing:
     """Let the entropy of a packet choose among equal paths; off: every LID has one path, and LIDs take turns."""
     lmc: int = 0
     """Each HFI port has 2**lmc LIDs, each with a path of its own where there are several."""
+    may_deadlock: bool = False
+    """Carry lossless traffic on routes that can deadlock, too."""
 
     def __post_init__(self) -> None:
         if self.engine not in ENGINES:
@@ -93,6 +105,9 @@ class SubnetManager:
         self.fabric = fabric
         self.port = port
         self.routing = routing if routing is not None else Routing()
+        self.engine = self.routing.engine
+        """The engine that has found the routes of now: another one while that asked for does not fit."""
+        self._lanes = LaneTables()
         self._lids = LidTable()
         self._pkeys: dict[Guid, tuple[int, ...]] = {}
         self._management: set[Guid] = set() if port is None else {port.guid}
@@ -200,7 +215,8 @@ class SubnetManager:
     def sweep(self) -> None:
         """Look at the whole fabric and put it right: LIDs, partitions, tables, port states, then notices.
 
-        Raises:  FabricError: no LID is left, or the routing engine does not fit the fabric (at the first sweep).
+        Raises:  FabricError: no LID is left; at the first sweep, too, that the routing engine does not fit the fabric,
+                 or that its routes can deadlock where links have credits.
         """
         first = self._view is None
         self._sweeps += 1
@@ -260,6 +276,8 @@ class SubnetManager:
                     view.attached[far.guid] = (at, own.port_num)
                 elif isinstance(far, SwitchPort) and far.switch.name in index:
                     graph.connect(at, own.port_num, index[far.switch.name], far.port_num)
+                    if own.link is not None and own.link.flow is not None:
+                        graph.vls[at, own.port_num] = own.link.flow.vls
             graph.lids[at].append((switch.lid, 0))
         for port in view.ports:
             if port.guid in view.attached:
@@ -292,18 +310,24 @@ class SubnetManager:
 
     def _program_tables(self, view: SweepView, first: bool) -> None:
         view.routes = self._route(view.graph, first)
+        self._lanes.program(view)
         tables = build_tables(view.graph, view.routes, adaptive=self.routing.adaptive)
         for switch, lft, mft in zip(view.switches, tables, self.groups.trees(view), strict=True):
             switch.program(lft, mft)
 
     def _route(self, graph: SwitchGraph, first: bool) -> Routes:
+        engine = self.routing.engine
         try:
-            return ENGINES[self.routing.engine](graph)
+            routes = ENGINES[engine](graph)
+            if not self.routing.may_deadlock and (why := refusal(graph, routes, engine)):
+                raise FabricError(why)
         except FabricError as error:
             if first:
                 raise
-            log.warning("%s; routing up-down until the fabric is whole again", error)
-            return up_down(graph)
+            engine, routes = safe_routes(graph)
+            log.warning("%s; routing %s until the fabric is whole again", error, engine)
+        self.engine = engine
+        return routes
 
     def deadlock(self) -> list[str]:
         """Return a cycle of channels that wait for each other, as `sw0:3`; empty: the routes are free of deadlock."""

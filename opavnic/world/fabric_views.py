@@ -50,7 +50,7 @@ def _topology(world: World, query: Mapping[str, str]) -> TopologyState:
     """Args:  query: `name`: of the lab."""
     fabric, engine = world.fabric, "of the fabric manager"
     if world.managed_by == "builtin":
-        engine, cycle = world.subnet_manager.routing.engine, world.subnet_manager.deadlock()
+        engine, cycle = world.subnet_manager.engine, world.subnet_manager.deadlock()
     else:
         cycle = deadlock(fabric)
     name = query.get("name", world.topology.name)

@@ -1,4 +1,4 @@
-"""Regular topologies by their numbers: single switch, fat tree, Clos, dragonfly, mesh, torus.
+"""Regular topologies by their numbers: single switch, fat tree, Clos, dragonfly, mesh, torus, hypercube.
 
 Each puts the HFIs of its hosts, in their order, on the places that the shape offers; hosts are a number (h1, h2,
 ...), names, or the HFIs themselves, as nodes of their hosts and with their ports.
@@ -20,6 +20,7 @@ _SWITCH_PORTS: Final = 48
 MAX_PARTS: Final = 1 << 18
 """Nodes and cables of a generated topology. More is a slip of the keyboard, and would fill the memory."""
 _MAX_DIGITS: Final = 9
+_MAX_DIMENSIONS: Final = 64
 
 Hosts = int | Sequence[str | Node]
 
@@ -175,6 +176,13 @@ def torus(dims: Sequence[int] = (3, 3), *, hosts_per_switch: int = 1, hosts: Hos
     return _grid("torus", dims, hosts_per_switch, hosts, wrap=True)
 
 
+def hypercube(dimensions: int = 3, *, hosts_per_switch: int = 1, hosts: Hosts | None = None) -> Topology:
+    """A mesh of two switches along each axis."""
+    _at_least("hypercube: dimensions", dimensions, 1)
+    _check_size(f"hypercube {dimensions}", 1 << min(dimensions, _MAX_DIMENSIONS))
+    return _grid("hypercube", (2,) * dimensions, hosts_per_switch, hosts, wrap=False)
+
+
 def _grid(
     name: str, dims: Sequence[int], hosts_per_switch: int, hosts: Hosts | None, *, wrap: bool
 ) -> Topology:
@@ -241,6 +249,13 @@ SHAPES: Final[dict[str, Shape]] = {
     ),
     "mesh": Shape(mesh, _GRID),
     "torus": Shape(torus, _GRID),
+    "hypercube": Shape(
+        hypercube,
+        {
+            "dimensions": "axes, of two switches each",
+            "hosts_per_switch": _GRID["hosts_per_switch"],
+        },
+    ),
 }
 """Kinds of topologies by the name that lab files and the command line use."""
 DEFAULT_SHAPE: Final = "single-switch"

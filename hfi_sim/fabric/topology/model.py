@@ -9,6 +9,7 @@ topology.build(fabric)
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -21,6 +22,7 @@ from hfi_sim.base.types import LID_MULTICAST_FIRST, Guid
 from hfi_sim.engine.link.config import PLAIN_LINK, LinkConfig
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.nodes.hfi import NetdevFactory
+from hfi_sim.routing import SwitchGraph
 from hfi_sim.wire.packet import MAX_PACKET
 
 if TYPE_CHECKING:
@@ -232,6 +234,24 @@ class Topology:
                 rate_bps=cable.link.rate_bps,
                 latency_s=to_seconds(cable.link.latency_ns),
             )
+        return graph
+
+    def switch_graph(self) -> SwitchGraph:
+        """Return its switches as routing sees them, each HFI port with a LID of its own."""
+        graph = SwitchGraph()
+        index = {node.name: graph.add(node.name) for node in self.of_kind(NodeKind.SWITCH)}
+        lids = itertools.count(1)
+        for cable in self.cables:
+            (a, a_port), (b, b_port) = cable.a, cable.b
+            if a in index and b in index:
+                graph.connect(index[a], a_port, index[b], b_port)
+                if cable.link.flow is not None:
+                    graph.vls |= dict.fromkeys(((index[a], a_port), (index[b], b_port)), cable.link.flow.vls)
+            else:
+                for name, port in (cable.a, cable.b):
+                    if name in index:
+                        lid = next(lids)
+                        graph.attach(index[name], port, range(lid, lid + 1))
         return graph
 
     # --- checking ------------------------------------------------------------------------------------------

@@ -18,7 +18,8 @@ from hfi_sim.base.port_state import CapabilityMask3, PortState
 from hfi_sim.base.types import Lid
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.nodes.hfi import HfiPort
-from hfi_sim.nodes.switch import Switch
+from hfi_sim.nodes.port_settings import ONE_TO_ONE
+from hfi_sim.nodes.switch import Switch, SwitchPort
 from hfi_sim.routing.table import LinearTable
 from opavnic.cluster.errors import ClusterError
 
@@ -40,6 +41,7 @@ def _port_program(port: HfiPort) -> Program:
         "pkeys": [int(pkey) for pkey in port.pkeys.entries],
         "manages": port.mgmt_allowed,
         "groups": sorted(port.multicast_lids),
+        "lanes": _lanes(port),
         "active": port.state is PortState.ACTIVE,
     }
 
@@ -51,7 +53,26 @@ def _switch_program(switch: Switch) -> Program:
         "lft_groups": [list(group) for group in switch.lft.groups],
         "mft": {str(lid): sorted(ports) for lid, ports in switch.mft.items()},
         "active": [number for number, port in switch.ports.items() if port.state is PortState.ACTIVE],
+        "lanes": {str(number): _lanes(port) for number, port in switch.ports.items() if _lanes(port)},
     }
+
+
+def _lanes(port: HfiPort | SwitchPort) -> Program:
+    """Return the tables SCtoVLt and SCtoSC of a port, if it has any."""
+    said: Program = {}
+    if port.sc_to_vl:
+        said["sc_to_vl"] = list(port.sc_to_vl)
+    if isinstance(port, SwitchPort) and port.sc_to_sc:
+        said["sc_to_sc"] = {str(out): list(table) for out, table in port.sc_to_sc.items()}
+    return said
+
+
+def _apply_lanes(port: HfiPort | SwitchPort, said: Program) -> None:
+    if (vls := tuple(said.get("sc_to_vl", ()))) != port.sc_to_vl:
+        port.set_sc_to_vl(vls)
+    if isinstance(port, SwitchPort):
+        tables = {int(out): tuple(table) for out, table in said.get("sc_to_sc", {}).items()}
+        port.set_sc_to_sc({out: tables.get(out, ONE_TO_ONE) for out in {*tables, *port.sc_to_sc}})
 
 
 def apply_program(fabric: Fabric, name: str, program: Program) -> None:
@@ -75,6 +96,7 @@ def _apply_to_port(port: HfiPort, program: Program) -> None:
     port.mgmt_allowed = program["manages"]
     port.set_pkeys(program["pkeys"])
     port.multicast_lids = frozenset(program["groups"])
+    _apply_lanes(port, program["lanes"])
     if program["active"] and port.state is PortState.INIT:
         port.set_state(PortState.ARMED)
         port.set_state(PortState.ACTIVE)
@@ -90,6 +112,7 @@ def _apply_to_switch(switch: Switch, program: Program) -> None:
     for number, port in switch.ports.items():
         if number in active and port.link is not None and port.link.up:
             port.state = PortState.ACTIVE
+        _apply_lanes(port, program["lanes"].get(str(number), {}))
 
 
 # # --- the other way: reports of a machine on its own nodes ----------------------------------------------------

@@ -253,6 +253,10 @@ def _kind_alone(value: object) -> object:
     return {"kind": value} if isinstance(value, str) else empty_is_default(value)
 
 
+REFUSE: Final = "refuse"
+ALLOW: Final = "allow"
+
+
 class FabricModel(Section):
     """The fabric that connects all hosts."""
 
@@ -261,6 +265,8 @@ class FabricModel(Section):
     topology: Annotated[TopologyModel, BeforeValidator(_kind_alone), AlsoAccepts(*SHAPES)] = TopologyModel()
     link: Annotated[LinkModel, BeforeValidator(empty_is_default)] = LinkModel()
     routing: Annotated[str, OneOf(*ENGINES)] = DEFAULT_ENGINE
+    deadlock: Annotated[str, OneOf(REFUSE, ALLOW)] = REFUSE
+    """Of routes that can deadlock on links with credits: allow them for a lecture."""
     positions: Annotated[
         dict[str, Position], BeforeValidator(lambda value: {} if value is None else value)
     ] = Field(default_factory=dict)

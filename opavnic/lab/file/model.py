@@ -48,7 +48,7 @@ from opavnic.lab.file.members import (
 )
 from opavnic.lab.file.sections import HOSTS_SCHEMA, AlsoAccepts, LabName, Schema
 from opavnic.lab.file.spread import FREE_KEYS, spread_lab
-from opavnic.lab.file.topology import cut_off, lab_topology, port_guids, position_problems
+from opavnic.lab.file.topology import cut_off, lab_topology, port_guids, position_problems, routing_problems
 from opavnic.lab.file.uplink_model import Uplink, uplink_problems
 from opavnic.lab.file.vesw_model import Vesw
 from opavnic.world.em_node import EM_NODE
@@ -492,6 +492,8 @@ def fabric_problems(model: LabModel) -> list[Problem]:
     ports = dict.fromkeys(port.name for vesw in model.vesws for port in model.members_of(vesw))
     problems = _reach_problems(model, cut_off(topology, ports, EM_NODE))
     problems += position_problems(model.fabric, topology)
+    if model.subnet_manager.mode == "builtin":
+        problems += routing_problems(model.fabric, topology)
     return problems if faults is None else problems + _fault_problems(model, faults)
 
 

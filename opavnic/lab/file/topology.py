@@ -8,11 +8,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from hfi_sim.base.did_you_mean import unknown_name
-from hfi_sim.base.errors import TopologyError
+from hfi_sim.base.errors import FabricError, TopologyError
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.fabric.topology import SHAPES, NodeKind, Topology, generate
 from hfi_sim.fabric.topology.explicit import from_data, host_nodes
-from opavnic.lab.file.fabric_model import EXPLICIT, FabricModel
+from hfi_sim.routing import DEFAULT_ENGINE, ENGINES, refusal
+from opavnic.lab.file.fabric_model import EXPLICIT, REFUSE, FabricModel
 from vema.em.desired.problems import Problem
 
 if TYPE_CHECKING:
@@ -85,6 +86,18 @@ def position_problems(fabric: FabricModel, topology: Topology) -> list[Problem]:
         for name in fabric.positions
         if name not in topology.nodes
     ]
+
+
+def routing_problems(fabric: FabricModel, topology: Topology) -> list[Problem]:
+    """Return why the routing engine does not fit, or why its routes can deadlock where links have credits."""
+    graph = topology.switch_graph()
+    if not graph.vls and fabric.routing == DEFAULT_ENGINE:
+        return []
+    try:
+        why = refusal(graph, ENGINES[fabric.routing](graph), fabric.routing)
+    except FabricError as error:
+        return [Problem(("fabric", "routing"), str(error))]
+    return [Problem(("fabric", "routing"), why)] if why and fabric.deadlock == REFUSE else []
 
 
 def port_guids(fabric: FabricModel, hosts: Mapping[str, Host], first: Sequence[str] = ()) -> dict[int, str]:

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 
 from hfi_sim.base.port_state import CapabilityMask3
 from hfi_sim.base.precise_loop import timer_resolution_s as resolution_of
+from hfi_sim.subnet_manager import Routing
 from hfi_sim.wire.icrc import Icrc
 from opavnic.datapath.selection import choose_workers
 from opavnic.engine.threaded import ThreadedDriver, carrier_engine, native_carrier
+from opavnic.lab.file.fabric_model import ALLOW
 from opavnic.lab.file.model import LabModel, names_that_can_crash
 from opavnic.lab.file.topology import lab_topology
 from opavnic.lab.hosts.kernel_host import KernelDriver, KernelHost
@@ -67,7 +69,7 @@ def world_of(
         icrc=Icrc(model.icrc.polynomial),
         timer_resolution_s=resolution_of(loop) if timer_resolution_s is None else timer_resolution_s,
         subnet_manager=_managed_by(model, share),
-        routing=model.fabric.routing,
+        routing=Routing(engine=model.fabric.routing, may_deadlock=model.fabric.deadlock == ALLOW),
         descriptions=model.fabric.descriptions,
         cleanups=cleanups,
         remote_nodes=() if share is None else share.remote_nodes,

@@ -6,7 +6,7 @@ from hfi_sim.engine.link.config import PLAIN_LINK, LinkConfig
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.nodes.switch import Switch
-from hfi_sim.subnet_manager import SubnetManager
+from hfi_sim.subnet_manager import Routing, SubnetManager
 
 HOST, NEXT, BEFORE = 1, 2, 3
 """Ports of each switch."""
@@ -23,7 +23,7 @@ def make_ring(fabric: Fabric, switches: int, link: LinkConfig = PLAIN_LINK) -> l
     for number, switch in enumerate(ring):
         ports.append(fabric.add_hfi(f"h{number}").ports[1])
         fabric.connect(ports[-1], switch.ports[HOST])
-    SubnetManager(fabric).sweep()
+    SubnetManager(fabric, routing=Routing(may_deadlock=True)).sweep()
     return ports
 
 

@@ -29,7 +29,7 @@ class Bed:
         self.fabric = Fabric(self.clock)
         (topology or clos(2, 1, hosts_per_leaf=2)).build(self.fabric, link=LinkConfig(flow=flow))
         self.ports = {port.hfi.name: port for port in self.fabric.hfi_ports()}
-        self.sm = SubnetManager(self.fabric, self.ports["h1"])
+        self.sm = SubnetManager(self.fabric, self.ports["h1"], routing=Routing(may_deadlock=True))
         self.sm.sweep()
         self.got: dict[str, list[bytes]] = {name: [] for name in self.ports}
         for port in self.ports.values():
@@ -209,7 +209,7 @@ def _ring_bed(engine: str) -> Bed:
         topology.cable(f"sw{number}:2", f"sw{(number + 1) % 5}:3")
     bed = Bed(FlowControl(buffer_bytes=16384), topology)
     bed.sm.stop()
-    bed.sm = SubnetManager(bed.fabric, bed.ports["h1"], routing=Routing(engine=engine))
+    bed.sm = SubnetManager(bed.fabric, bed.ports["h1"], routing=Routing(engine=engine, may_deadlock=True))
     bed.sm.sweep()
     for port in bed.ports.values():
         bed.sm.set_pkeys(port, [0x8002])

@@ -1,0 +1,126 @@
+"""Fabrics with credits under full load, and an oracle of their channel dependencies.
+
+The oracle knows nothing of routing engines: it follows packets over the tables that switches and ports have, as
+hardware would, and leaves the search for cycles to networkx.
+"""
+
+from __future__ import annotations
+
+import networkx as nx
+
+from hfi_sim.base.clock import ManualClock
+from hfi_sim.engine.api import EngineFactory
+from hfi_sim.engine.link.config import FlowControl, LinkConfig
+from hfi_sim.engine.python import PythonEngine
+from hfi_sim.fabric.fabric import Fabric
+from hfi_sim.fabric.topology import Topology
+from hfi_sim.nodes.hfi import HfiPort
+from hfi_sim.nodes.link_port import LinkPort
+from hfi_sim.nodes.switch import SwitchPort
+from hfi_sim.subnet_manager import Routing, SubnetManager
+from hfi_sim.wire.lrh16b import Lrh16B
+from hfi_sim.wire.packet import build_packet
+
+L4 = 0x55
+GROUP = 0xF00010
+Channel = tuple[str, int]
+"""A port that sends, by its name, and the VL on which it does."""
+
+
+class Lossless:
+    """A fabric with credits, swept."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        engine: str,
+        *,
+        vls: int = 1,
+        may_deadlock: bool = False,
+        adaptive: bool = True,
+        made_by: EngineFactory = PythonEngine,
+    ) -> None:
+        self.clock = ManualClock()
+        self.fabric = Fabric(self.clock, engine=made_by)
+        flow = FlowControl(vls=vls, buffer_bytes=16384)
+        topology.build(self.fabric, link=LinkConfig(rate_bps=1e9, flow=flow))
+        self.ports = list(self.fabric.hfi_ports())
+        routing = Routing(engine=engine, may_deadlock=may_deadlock, adaptive=adaptive)
+        self.sm = SubnetManager(self.fabric, routing=routing)
+        self.sm.sweep()
+        self.got = 0
+        for port in self.ports:
+            self.sm.set_pkeys(port, [0x8002])
+            port.register_l4(L4, self._take)
+        self.sm.groups.assign({GROUP: self.ports})
+
+    def _take(self, _port: HfiPort, _packet: bytes, _token: object) -> None:
+        self.got += 1
+
+    def load(self, packets: int, *, size: int = 4000) -> int:
+        """Let every host send so many packets to every other one, all at once; return how many that are."""
+        sent = 0
+        for number in range(packets):
+            for source in self.ports:
+                for target in self.ports:
+                    if source is not target:
+                        lrh = Lrh16B(
+                            source.lid,
+                            target.lid,
+                            l4=L4,
+                            pkey=0x8002,
+                            entropy=(sent * 7919 + number) & 0xFFFF,
+                        )
+                        assert source.send(build_packet(lrh, bytes(size), self.fabric.icrc)) is None
+                        sent += 1
+        return sent
+
+    # --- the oracle ----------------------------------------------------------------------------------------
+
+    def waits(self, scs: range = range(1)) -> nx.DiGraph[Channel]:
+        """Return which channel waits for which, for all that hosts send; every pair must reach each other."""
+        found: nx.DiGraph[Channel] = nx.DiGraph()
+        for source in self.ports:
+            for sc in scs:
+                for target in self.ports:
+                    if target is not source:
+                        assert self._follow(found, source, target.lid, sc) == {target.name}, (
+                            source.name,
+                            target.name,
+                        )
+                self._follow(found, source, GROUP, sc)
+        return found
+
+    def _follow(self, found: nx.DiGraph[Channel], source: HfiPort, dlid: int, sc: int) -> set[str]:
+        """Add the channels of all ways of a packet; return where they end."""
+        ends: set[str] = set()
+        waiting: list[tuple[LinkPort, int, Channel | None]] = [(source, sc, None)]
+        seen = set()
+        while waiting:
+            port, sc, behind = waiting.pop()
+            link = port.link
+            assert link is not None
+            assert link.up
+            assert link.flow is not None
+            vl = (port.sc_to_vl or link.flow.map())[sc] % link.flow.vls
+            channel = port.name, vl
+            if behind is not None:
+                found.add_edge(behind, channel)
+            if (port.name, sc) in seen:
+                continue
+            seen.add((port.name, sc))
+            far = link.far_end(port)
+            if isinstance(far, HfiPort):
+                ends.add(far.name)
+                continue
+            assert isinstance(far, SwitchPort)
+            switch = far.switch
+            if dlid == GROUP:
+                hops = tuple(number for number in switch.mft.get(GROUP, ()) if number != far.port_num)
+            else:
+                hops = switch.lft.next_hops(dlid)
+            assert hops, f"{switch.name} has no way to {dlid:#x}"
+            for number in hops:
+                table = far.sc_to_sc.get(number)
+                waiting.append((switch.ports[number], sc if table is None else table[sc], channel))
+        return ends
