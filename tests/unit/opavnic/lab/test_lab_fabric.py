@@ -394,6 +394,7 @@ def test_every_lab_of_the_page_about_fabrics_is_right_and_names_every_key_and_fa
     assert [parse_lab(text, "fabric.md").name for text in labs] == [
         "shaped",
         "placed",
+        "torus",
         "racks",
         "numbered",
         "rails",
