@@ -89,7 +89,7 @@ def _lanes_of(graph: SwitchGraph, hops: NextHops, ups: list[frozenset[int]], ord
 def _fewest_turns(
     graph: SwitchGraph, row: list[Ports], ups: list[frozenset[int]], order: list[int]
 ) -> list[Ports]:
-    """Return those of the next hops that lead to the fewest turns, by whichever way a packet has come."""
+    """Return those of the next hops that lead to the fewest turns, for packets from any port."""
     fewest: dict[int, tuple[int, int]] = {}
     chosen: list[Ports] = [()] * len(row)
     for at in order:

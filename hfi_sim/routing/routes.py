@@ -1,8 +1,8 @@
 """What a routing engine finds: the ways of packets, and the lanes on which they take them.
 
 A lane is a copy of the fabric with room of its own. A packet begins on the lane that the first channel has for it, and
-may change it from one channel to the next, by the port where it comes to a switch and the one by which it leaves. So
-that holds for every packet, whoever sends it and wherever it goes: SCtoSC tables can do it.
+may change it from one channel to the next, by the port where it comes to a switch and the one by which it leaves. That
+is the same for all senders and receivers, so SCtoSC tables can do it.
 """
 
 from __future__ import annotations
