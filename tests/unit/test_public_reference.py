@@ -14,11 +14,12 @@ import opavnic.scenario
 from opavnic import pytest_plugin
 from opavnic.testing.pytest_items import FIXTURES
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "api.md"
+PAGES = Path(__file__).parents[2] / "docs" / "reference" / "api"
 
 
 def documented() -> set[str]:
-    return set(re.findall(r"^::: (\S+)", PAGE.read_text(encoding="utf-8"), flags=re.M))
+    text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES.glob("*.md"))
+    return set(re.findall(r"^::: (\S+)", text, flags=re.M))
 
 
 def _path(found: Any) -> str:
