@@ -65,7 +65,7 @@ async def test_links_of_one_bit_a_second_and_of_an_hour_keep_their_frames_and_no
     datapath: str,
 ) -> None:
     async with Lab(lab_of(5, datapath)) as lab:
-        for text in ("rate on h1 rate=1", "delay on h2 delay=1h", "rate on h4 rate=1T"):
+        for text in ("rate on h1 rate=1bit/s", "delay on h2 delay=1h", "rate on h4 rate=1T"):
             lab.world.faults.add(text)
         fabric = lab.world.fabric
         cables = {host: fabric.hfis[host].ports[1].link for host in lab.model.hosts}

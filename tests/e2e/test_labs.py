@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -324,11 +325,13 @@ def test_save_names_what_the_hosts_have_changed(running: Journal, opavnic: Progr
 def test_namespace_that_cannot_be_read_hides_nothing_of_the_others(namespace: Path) -> None:
     ip("-n", namespace.name, "link", "add", "br0", "type", "bridge")
     gone = namespace.with_name(f"{namespace.name}-gone")
-    found = namespaces_by_hand(
-        {
-            "h1": OwnNamespace(gone, frozenset(), HostSetup()),
-            "h2": OwnNamespace(namespace, frozenset({"lo"}), HostSetup()),
-        }
+    found = asyncio.run(
+        namespaces_by_hand(
+            {
+                "h1": OwnNamespace(gone, frozenset(), HostSetup()),
+                "h2": OwnNamespace(namespace, frozenset({"lo"}), HostSetup()),
+            }
+        )
     )
     assert [line.partition(":")[0] for line in found] == ["h1", "h2"]
     assert str(gone) in found[0]

@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import json
 import os
+import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from hfi_sim.base.errors import NetdevError
 from hfi_sim.base.types import mac_text
-from hfi_sim.netdev.namespace import CLONE_NEWNET, Libc, run_in_namespace, run_in_thread
-from hfi_sim.netdev.netlink import LinkClient
+from hfi_sim.netdev.namespace import CLONE_NEWNET, Libc, run_in_thread
 from opavnic.lab.file.host_setup import HostSetup
 from opavnic.lab.hosts.kernel_setup import set_sysctls
 from opavnic.lab.hosts.vnics import HostVnic
 from opavnic.lab.ownership.namespaces import OWN_SYSCTLS
+from opavnic.lab.run import namespace_changes
 from opavnic.lab.run.lab import Lab
+from opavnic.lab.run.namespace_changes import LookedAt, NamespaceQuestion, SysctlReader, Sysctls
+from opavnic.world.jobs import LabJob, current_job
 
-_SYSCTLS: Final = Path("/proc/sys/net")
-_OF_INTERFACES: Final = ("conf", "neigh")
-"""Directories with one directory for each interface; those of all interfaces and of new ones are compared."""
-_FOR_ALL: Final = ("all", "default")
-_FORWARD: Final = "net.ipv4.ip_forward"
-_OWN: Final = {f"net.{key.replace('/', '.')}": value for key, value in OWN_SYSCTLS.items()}
-_SHOWN: Final = 8
-
-Sysctls = dict[str, str]
+_OWN: Final = dict(OWN_SYSCTLS)
+_AT_LEAST: Final = 32
+"""Namespaces for which one more program is started."""
+_LONGEST_LINE: Final = 1 << 20
+_UNKNOWN: Final = "what was made by hand is unknown"
 
 
 def vnics_by_hand(lab: Lab) -> Iterator[str]:
@@ -88,62 +87,69 @@ def namespaces_of(lab: Lab) -> dict[str, OwnNamespace]:
     }
 
 
-def namespaces_by_hand(namespaces: Mapping[str, OwnNamespace]) -> list[str]:
-    """Return what people have made in namespaces of the lab: routes, interfaces, sysctls. It takes a while.
+async def namespaces_by_hand(namespaces: Mapping[str, OwnNamespace]) -> list[str]:
+    """Return what people have made in namespaces of the lab: routes, interfaces, sysctls.
 
-    Sysctls are compared with those of a fresh namespace that is given the sysctls of the lab file.
+    Sysctls are compared with those of a fresh namespace that is given the sysctls of the lab file. Other programs read
+    the namespaces (`namespace_changes`), so that neither the loop nor a thread of the lab is held up.
     """
-    found: list[str] = []
-    plain = run_in_thread(_fresh_sysctls, "fresh namespace") if namespaces else {}
-    for host, its in namespaces.items():
-        try:
-            said = its.setup.sysctls
-            fresh = run_in_thread(partial(_fresh_sysctls, said), "fresh namespace") if said else plain
-            found += [f"{host}: {what}" for what in _namespace_by_hand(its, fresh)]
-        except (OSError, NetdevError) as error:
-            found.append(f"{host}: what was made by hand is unknown: {error}")
-    return found
-
-
-def _namespace_by_hand(its: OwnNamespace, fresh: Sysctls) -> Iterator[str]:
-    told = {"default" if not to.prefixlen else str(to) for to in (it.destination for it in its.setup.routes)}
-    with contextlib.closing(LinkClient(its.path)) as links:
-        yield from (f"route {route}" for route in links.routes_by_hand() if route.split()[0] not in told)
-        yield from (
-            f"interface {name}" for name in sorted({link.name for link in links.links_now()} - its.interfaces)
+    if not namespaces:
+        return []
+    sets: dict[frozenset[tuple[str, str]], int] = {}
+    places = [
+        LookedAt(
+            host,
+            str(its.path),
+            sorted(its.interfaces),
+            [
+                "default" if not to.prefixlen else str(to)
+                for to in (it.destination for it in its.setup.routes)
+            ],
+            sets.setdefault(frozenset(its.setup.sysctls.items()), len(sets)),
         )
-    now = run_in_namespace(its.path, _sysctls)
-    changed = [
-        f"{key} = {now[key]}"
-        for key, value in fresh.items()
-        if now.get(key, value) not in (value, _OWN.get(key)) and not _follows(key, now, fresh)
+        for host, its in namespaces.items()
     ]
-    yield from (f"sysctl {line}" for line in changed[:_SHOWN])
-    if (more := len(changed) - _SHOWN) > 0:
-        yield f"{more} more sysctls"
+    fresh = [await asyncio.to_thread(_in_a_fresh_namespace, dict(said)) for said in sets]
+    job = current_job()
+    job.doing("namespaces looked at", len(places))
+    programs = min(len(os.sched_getaffinity(0)), -(-len(places) // _AT_LEAST))
+    said: dict[str, list[str]] = {}
+    shares = (NamespaceQuestion(places[at::programs], fresh, _OWN) for at in range(programs))
+    await asyncio.gather(*(_ask(share, said, job) for share in shares))
+    return [line for place in places for line in said.get(place.host, [f"{place.host}: {_UNKNOWN}"])]
 
 
-def _follows(key: str, now: Sysctls, fresh: Sysctls) -> bool:
-    """Return whether a setting changes with ip_forward, which has been changed."""
-    of_ipv4 = key.startswith("net.ipv4.conf.") and key.endswith((".forwarding", "_redirects"))
-    return of_ipv4 and now.get(_FORWARD) != fresh.get(_FORWARD)
+async def _ask(question: NamespaceQuestion, said: dict[str, list[str]], job: LabJob) -> None:
+    """Let a program answer a question, and put what it says into `said`, by host."""
+    program = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-m", namespace_changes.__name__),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        limit=_LONGEST_LINE,
+    )
+    assert program.stdin is not None and program.stdout is not None  # noqa: S101, PT018 - pipes
+    try:
+        with contextlib.suppress(ConnectionError):
+            program.stdin.write(json.dumps(asdict(question)).encode())
+            await program.stdin.drain()
+        program.stdin.close()
+        for place in question.places:
+            if not (line := await program.stdout.readline()):
+                break
+            said[place.host] = json.loads(line)
+            job.count(len(said))
+    finally:
+        if program.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                program.kill()
+        await program.wait()
 
 
-def _fresh_sysctls(said: Mapping[str, str] | None = None) -> Sysctls:
-    Libc().unshare(CLONE_NEWNET)
-    set_sysctls(said or {})
-    return _sysctls()
+def _in_a_fresh_namespace(said: Mapping[str, str]) -> Sysctls:
+    def read() -> Sysctls:
+        Libc().unshare(CLONE_NEWNET)
+        set_sysctls(said)
+        with contextlib.closing(SysctlReader()) as reader:
+            return reader.read()
 
-
-def _sysctls() -> Sysctls:
-    """Return the settings of the network namespace that this thread is in; of interfaces, those for all."""
-    found = {}
-    for directory, inner, files in os.walk(_SYSCTLS):
-        here = Path(directory)
-        if here.name in _OF_INTERFACES:
-            inner[:] = [name for name in inner if name in _FOR_ALL]
-        for file in files:
-            with contextlib.suppress(OSError, ValueError):
-                key = str((here / file).relative_to(_SYSCTLS.parent)).replace("/", ".")
-                found[key] = (here / file).read_text(encoding="ascii").strip()
-    return found
+    return run_in_thread(read, "fresh namespace")

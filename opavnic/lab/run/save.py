@@ -6,7 +6,6 @@ file cannot say is left out, and named.
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any, Final
 
 import yaml
@@ -49,7 +48,7 @@ class SaveRoutes(RunningPart):
     @Api("The running state as a lab file", "the file, and what it does not say", SavedLab, job="save")
     async def _get_save(self, _: web.Request) -> web.Response:
         saved = save(self._lab)
-        hosts = await asyncio.to_thread(namespaces_by_hand, namespaces_of(self._lab))
+        hosts = await namespaces_by_hand(namespaces_of(self._lab))
         left_out = [*saved.left_out, *vnics_by_hand(self._lab), *hosts]
         return await json_answer(SavedLab(lab_file=saved.lab_file, left_out=left_out))
 
