@@ -49,6 +49,9 @@ _RAILS: Final = (
     "tests/unit/lnet/test_objects.py",
     "tests/unit/lnet/test_lnd.py",
     "tests/unit/lnet/test_lnd_silence.py",
+    "tests/unit/lnet/test_node.py",
+    "tests/scenarios/test_lnet_sanity.py",
+    "tests/scenarios/test_lnet_recovery.py",
 )
 _CLUSTER: Final = ("tests/unit/opavnic/cluster/protocol",)
 
@@ -73,7 +76,13 @@ NEAREST: Final[dict[str, tuple[str, ...]]] = {
     "vema/em/desired/desired.py": _EM,
     "vema/em/desired/mac_tables.py": _EM,
     "vema/em/desired/plan.py": _EM,
+    "lnet/objects/duplicate_filter.py": _RAILS,
+    "lnet/objects/peers.py": _RAILS,
     "lnet/routes/bonding.py": _RAILS,
+    "lnet/routes/messages.py": _RAILS,
+    "lnet/routes/multi_rail.py": _RAILS,
+    "lnet/routes/nets.py": _RAILS,
+    "lnet/routes/rails.py": _RAILS,
     "opavnic/cluster/protocol/streams.py": _CLUSTER,
 }
 """The tests that are nearest to each module."""
