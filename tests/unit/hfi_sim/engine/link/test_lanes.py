@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from hfi_sim.base.clock import ManualClock
 from hfi_sim.base.counters import Drop
 from hfi_sim.base.errors import FabricError
+from hfi_sim.engine.events.outputs import Delivered, PortId
 from hfi_sim.engine.link.config import Buffers, FlowControl, LinkConfig
 from hfi_sim.engine.link.credits import LanesStatus
 from hfi_sim.fabric.fabric import Fabric
@@ -14,8 +17,9 @@ from hfi_sim.fabric.topology import Topology, clos
 from hfi_sim.nodes.cable import Link
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.subnet_manager import Routing, SubnetManager
-from hfi_sim.wire.lrh16b import Lrh16B
+from hfi_sim.wire.lrh16b import Lrh16B, sc_of
 from hfi_sim.wire.packet import build_packet
+from unit.hfi_sim.engine import hand_made
 
 L4 = 0x55
 TWO_LANES = FlowControl(vls=2, buffer_bytes=16384, fecn_bytes=8192)
@@ -357,3 +361,52 @@ def test_credits_of_a_link_change_in_mid_run_and_each_packet_arrives() -> None:
     with pytest.raises(FabricError, match="a link gets credits when it is laid, or never"):
         bed.fabric.links[0].flow = None
     assert bed.fabric.links[0].flow == flows[0]
+
+
+def test_lane_that_waited_for_shared_room_has_saved_up_nothing_when_another_returns_it() -> None:
+    size, shared = 8192, 6
+    flow = FlowControl(vls=3, buffer_bytes=2 * size, shared_bytes=shared * size)
+    bed = hand_made.two_hosts(hand_made.link(flow=flow, queue_bytes=1 << 20))
+    bed.takes = False
+    held: list[Delivered] = []
+    lanes: list[int] = []
+
+    def run(until: int) -> None:
+        """Take what comes on lane 0 at once, and hold the rest."""
+        while bed.now < until:
+            bed.now += 10_000
+            for output in bed.run(bed.now):
+                if isinstance(output, Delivered):
+                    lane = sc_of(output.packet)
+                    lanes.append(lane)
+                    held.append(output)
+                    if lane == 0:
+                        bed.take(held.pop())
+
+    def send(lane: int, count: int) -> None:
+        for number in range(count):
+            data = hand_made.packet(1, 2, number, size=size, sc=lane)
+            assert bed.send(bed.now, PortId(0), data) is None
+
+    send(2, 2 + shared)
+    run(1_000_000)
+    send(1, 2 + shared)
+    send(0, 60)
+    run(3_000_000)
+    assert Counter(lanes)[1] == 2, "lane 2 has the shared room"
+    assert 10 < Counter(lanes)[0] < 40
+    before = len(lanes)
+    for output in [output for output in held if sc_of(output.packet) == 2]:
+        held.remove(output)
+        bed.take(output)
+    run(4_500_000)
+    assert Counter(lanes[before : before + 8])[0] >= 4, "by turns, from the first packet on"
+    assert Counter(lanes)[1] == 2 + shared
+    while bed.now < 10_000_000:
+        run(bed.now + 100_000)
+        for output in held:
+            bed.take(output)
+        held.clear()
+    assert len(lanes) == 2 * (2 + shared) + 60
+    bed.run()
+    bed.check_rest()
