@@ -11,9 +11,9 @@ exact rate and latency behind the `#`, where other readers see a comment; a test
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, TypeVar
 
 from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.base.errors import TopologyError
@@ -21,7 +21,14 @@ from hfi_sim.base.instants import to_ns, to_seconds
 from hfi_sim.base.text import counted
 from hfi_sim.engine.link.config import PLAIN_LINK, LinkConfig
 from hfi_sim.fabric.topology.model import MAX_HFI_PORTS, Cable, End, Node, NodeKind, Topology
-from hfi_sim.fabric.topology.node_names import Described, host_in, name_nodes, unnamed, without_shared
+from hfi_sim.fabric.topology.node_names import (
+    Described,
+    host_in,
+    name_nodes,
+    unnamed,
+    without_rates,
+    without_shared,
+)
 
 LANE_BPS: Final = {
     "SDR": 2.5e9,
@@ -41,18 +48,29 @@ _DUMP: Final = "# Topology file: generated on"
 """How the output of ibnetdiscover begins."""
 _NODE: Final = re.compile(r'(Switch|Ca|Hca|Rt|Router)\s+([0-9]{1,9})\s+"([^"]+)"\s*(?:#\s*(.*))?$')
 _PORT: Final = re.compile(
-    r'\[([0-9]{1,9})\](?:\[ext [0-9]+\])?(?:\(([0-9a-fA-F]+)\))?\s*"([^"]+)"\s*\[([0-9]{1,9})\](?:\[ext [0-9]+\])?'
-    r"(?:\(([0-9a-fA-F]+)\))?((?:\s+(?:lid [0-9]+(?:\[[0-9]+\])?|lmc [0-9]+|[sw]\s*=\s*[0-9]+))*)\s*(?:#\s*(.*))?$"
+    r'\[([0-9]{1,9})\](?:\[ext [0-9]+\])?\s*(?:\(([0-9a-fA-F]+)\))?\s*"([^"]+)"\s*\[([0-9]{1,9})\](?:\[ext [0-9]+\])?'
+    r"\s*(?:\(([0-9a-fA-F]+)\))?((?:\s+(?:lid [0-9]+(?:\[[0-9]+\])?|lmc [0-9]+|[swe]\s*=\s*[0-9]+))*)\s*(?:#\s*(.*))?$"
 )
 """The last group but one: LIDs and what ibsim takes, speed and width."""
 _VALUE: Final = re.compile(
-    r"(vendid|devid|sysimgguid|switchguid|caguid|hcaguid|rtguid|nodeguid|portguid)=(?:0x)?([0-9a-fA-F]{1,16})(?:\(\w+\))?$"
+    r"(vendid|devid|sysimgguid|switchguid|caguid|hcaguid|rtguid|nodeguid|portguid)s?=(?:0x)?([0-9a-fA-F]{1,16})(?:\(\w+\))?"
+    r"\s*(?:#.*)?$"
 )
+"""Behind the `#`: what `ibnetdiscover -g` says of the chassis, its name and slot, and of the chip."""
+_DEFAULTS: Final = re.compile(r"(width|speed|extspeed)\s*=\s*([0-9]+)$")
+"""What ibsim takes for all ports that follow."""
+_IBSIM_COMMAND: Final = re.compile(r"(?:do\s|pdebug\b|module\b)")
+"""What else ibsim takes at the beginning of a line, and a topology has no place for."""
 _WIDTH: Final = re.compile(r"(?:^|\s)([0-9]{1,2})x(\S+)")
-_IBSIM_OPTION: Final = re.compile(r"([sw])\s*=\s*([0-9]+)")
-_IBSIM_LANES: Final = {1: 1, 2: 4, 4: 8, 8: 12}
-"""Lanes of each bit of a width; ibsim takes the number of lanes, too."""
-_IBSIM_SPEEDS: Final = {1: 2.5e9, 2: 5e9, 4: 10e9}
+_UNKNOWN: Final = re.compile(r"(?:^|\s)(?:\?\?|[0-9]{1,2}x\?)\S*")
+"""How ibnetdiscover writes a width, or a speed, that it does not know."""
+_IBSIM_OPTION: Final = re.compile(r"([swe])\s*=\s*([0-9]+)")
+_IBSIM_LANES: Final = {8: 12, 4: 8, 2: 4, 16: 2, 1: 1}
+"""Lanes of each bit of a width, the best first."""
+_IBSIM_SPEEDS: Final = {4: 10e9, 2: 5e9, 1: 2.5e9}
+"""Bits per second of each bit of a speed, the best first; no bit: the best."""
+_IBSIM_EXTENDED: Final = {8: 100e9, 4: 50e9, 2: 25e9, 1: 14e9}
+"""The same of an extended speed, which goes before; no bit: there is none."""
 _HEADING: Final = re.compile(r"(?:Non-)?Chassis(?: Nodes| [0-9]+(?: \(guid 0x[0-9a-fA-F]+\))?)$")
 """What groups nodes: `ibnetdiscover -g`, and the example of its manual page."""
 _SAID: Final = re.compile(r"(?:ibwarn|ibdebug): |(?:\./)?src/\w+\.c:[0-9]+; ")
@@ -74,11 +92,20 @@ _OTHER_FORMS: Final = (
     (re.compile(r"[^,\"]*(?:,[^,]*){4,}$"), "a table with commas; opaxlattopology makes XML of its own"),
 )
 """Forms that are not read, by how a line begins."""
+_OTHER_LINES: Final = (
+    (re.compile(r"[<>] "), "the difference of two fabrics (ibnetdiscover --diff)"),
+    (re.compile(r"include\s"), "a file of ibsim that includes another; give one file"),
+    (re.compile(r"@\[|\[[0-9]+\]\s*\"[^\"]*@"), "a file of ibsim with aliases of ports; name node and port"),
+)
+"""The same, for lines that may stand behind others that are read."""
 _OWN_RATE: Final = re.compile(r"\brate=(\S+) latency=(\S+)")
 _OWN_LID: Final = re.compile(r"lid ([0-9]+) lmc ")
 """How the remark at a port of an adapter begins: with its own LID; that of the far end follows its description."""
 _PORT0_LID: Final = re.compile(r"port 0 lid ([0-9]+)")
 _DESCRIPTION: Final = re.compile(r'"([^"]*)"')
+
+
+_Number = TypeVar("_Number", int, float)
 
 
 @dataclass(slots=True)
@@ -89,6 +116,8 @@ class _IbnetPort:
     link: LinkConfig
     lid: int = 0
     """Of the port itself, of an adapter; 0: it is not said."""
+    has_rate: bool = True
+    """Whether the file knows it."""
 
 
 @dataclass(slots=True)
@@ -156,12 +185,13 @@ def loads(text: str, source: str = "<text>") -> Topology:
             )
     topology.left_out += unnamed(said, names)
     _check_names(blocks, source, last_line)
-    uneven = 0
+    uneven = unknown = 0
     for ident, block in blocks.items():
         for number, port in block.cabled.items():
             _check_far_end(blocks, block, number, port, source, last_line)
             if (ident, number) <= (port.far, port.far_port):
                 uneven += port.link.rate_bps != blocks[port.far].cabled[port.far_port].link.rate_bps
+                unknown += not (port.has_rate or blocks[port.far].cabled[port.far_port].has_rate)
                 topology.cable(
                     (names[ident], number),
                     (names[port.far], port.far_port),
@@ -170,6 +200,7 @@ def loads(text: str, source: str = "<text>") -> Topology:
                 )
     if uneven:
         topology.left_out.append(f"one of two rates of {counted(uneven, 'cable')}, which differ at the ends")
+    topology.left_out += without_rates(unknown)
     topology.check()
     return topology
 
@@ -213,6 +244,7 @@ def _read_blocks(text: str, source: str) -> dict[str, _Block]:
     blocks: dict[str, _Block] = {}
     block: _Block | None = None
     values: dict[str, int] = {}
+    defaults: dict[str, int] = {}
     lines = text.splitlines()
     for number, raw in enumerate(lines, 1):
         line = raw.strip()
@@ -223,6 +255,10 @@ def _read_blocks(text: str, source: str) -> dict[str, _Block]:
         place = f"{source}:{number}"
         if match := _VALUE.match(line):
             values[match[1]] = int(match[2], 16)
+        elif match := _DEFAULTS.match(line):
+            defaults[{"width": "w", "speed": "s", "extspeed": "e"}[match[1]]] = int(match[2])
+        elif _IBSIM_COMMAND.match(line):
+            continue
         elif match := _NODE.match(line):
             block = _node(match, values, number)
             if block.ident in blocks:
@@ -235,7 +271,7 @@ def _read_blocks(text: str, source: str) -> dict[str, _Block]:
                 raise TopologyError(f"{place}: a port line before any Switch or Ca line")
             if number == len(lines):
                 _check_end(text, source)
-            _add_port(block, match, number, place)
+            _add_port(block, match, number, place, defaults)
         else:
             raise TopologyError(
                 f"{place}: {_why_unreadable(raw, text, number, of_nodes=bool(blocks or values))}"
@@ -263,8 +299,9 @@ def _check_end(text: str, source: str) -> None:
 
 
 def _why_unreadable(raw: str, text: str, number: int, *, of_nodes: bool) -> str:
-    form = next((form for begins, form in _OTHER_FORMS if begins.match(raw.strip())), None)
-    if form is not None and not of_nodes:
+    forms = _OTHER_LINES if of_nodes else (*_OTHER_FORMS, *_OTHER_LINES)
+    form = next((form for begins, form in forms if begins.match(raw.strip())), None)
+    if form is not None:
         return f"this is {form}; what is read is the output of ibnetdiscover without options, and opareport's XML"
     if number == len(text.splitlines()):
         return f"the file ends early, in the middle of a line: {_shown(raw)}"
@@ -291,38 +328,52 @@ def _node(match: re.Match[str], values: dict[str, int], number: int) -> _Block:
     return _Block(number, kind, count, ident, guid, said, int(lid[1]) if lid else 0)
 
 
-def _add_port(block: _Block, match: re.Match[str], number: int, place: str) -> None:
+def _add_port(
+    block: _Block, match: re.Match[str], number: int, place: str, defaults: Mapping[str, int]
+) -> None:
     port = int(match[1])
     if port in block.cabled:
         raise TopologyError(
             f'{place}: port {port} of "{block.ident}" is already cabled in line {block.cabled[port].line}'
         )
     own = _OWN_LID.match(match[7] or "") if block.is_hfi else None
-    link = _link(match[6], match[7] or "", place)
-    block.cabled[port] = _IbnetPort(number, match[3], int(match[4]), link, int(own[1]) if own else 0)
+    link = _link(match[6], match[7] or "", place, defaults)
+    block.cabled[port] = _IbnetPort(
+        number, match[3], int(match[4]), link or PLAIN_LINK, int(own[1]) if own else 0, link is not None
+    )
 
 
-def _link(options: str, comment: str, place: str) -> LinkConfig:
+def _link(options: str, comment: str, place: str, defaults: Mapping[str, int]) -> LinkConfig | None:
+    """Return the link of a port line; None: it does not say the rate."""
     if own := _OWN_RATE.search(comment):
         try:
             return LinkConfig(float(own[1]), to_ns(float(own[2])))
         except ValueError:
             raise TopologyError(f"{place}: {own[0]!r} is not rate=BPS latency=SECONDS") from None
-    said = dict(_IBSIM_OPTION.findall(options))
-    if width := _WIDTH.search(_DESCRIPTION.sub("", comment)):
+    said = {**defaults, **{key: int(value) for key, value in _IBSIM_OPTION.findall(options)}}
+    remark = _DESCRIPTION.sub("", comment)
+    if unknown := _UNKNOWN.search(remark):
+        raise TopologyError(f"{place}: speed {unknown[0].strip()} is not known; known: {', '.join(LANE_BPS)}")
+    if width := _WIDTH.search(remark):
         if width[2] not in LANE_BPS:
             raise TopologyError(
                 f"{place}: speed {width[0].strip()} is not known; known: {', '.join(LANE_BPS)}"
             )
         return LinkConfig(int(width[1]) * LANE_BPS[width[2]])
     if not said:
-        return PLAIN_LINK
-    lanes, speed = int(said.get("w", "2")), int(said.get("s", "1"))
-    if lanes not in (*_IBSIM_LANES, *_IBSIM_LANES.values()) or speed not in _IBSIM_SPEEDS:
+        return None
+    lanes, speed, extended = said.get("w", 2), said.get("s", 1), said.get("e", 0)
+    if not 1 <= lanes <= 31 or not 0 <= speed <= 7 or not 0 <= extended <= 15:
         raise TopologyError(
-            f"{place}: {options.strip()!r}: widths are 1, 4, 8, 12 lanes, speeds s=1, s=2, s=4"
+            f"{place}: {options.strip()!r}: bits of widths are w=1 to w=31, of speeds s=0 to s=7, of extended speeds "
+            "e=0 to e=15"
         )
-    return LinkConfig((lanes if lanes in (4, 12) else _IBSIM_LANES[lanes]) * _IBSIM_SPEEDS[speed])
+    lane_bps = _best(_IBSIM_EXTENDED, extended) if extended else _best(_IBSIM_SPEEDS, speed or 4)
+    return LinkConfig(_best(_IBSIM_LANES, lanes) * lane_bps)
+
+
+def _best(of_bits: Mapping[int, _Number], bits: int) -> _Number:
+    return next(value for bit, value in of_bits.items() if bits & bit)
 
 
 def _check_names(blocks: dict[str, _Block], source: str, last_line: int) -> None:

@@ -7,7 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
+from hfi_sim.base.quantities import rate_text
 from hfi_sim.base.text import counted
+from hfi_sim.engine.link.config import PLAIN_LINK
 
 _HOST: Final = re.compile(r"([\w.-]+) (?:hfi|hca|HCA|mlx|mthca|qib|mlx4|mlx5|roce|ibp)[\w-]*")
 """What drivers call their nodes: the host and its device, `node1 hfi1_0`, `node1 HCA-1`."""
@@ -41,6 +43,12 @@ def unnamed(descriptions: Mapping[str, str], names: Mapping[str, str]) -> list[s
     """Return what is to be said of adapters that are not called by their descriptions."""
     count = sum(bool(said) and names.get(ident) == ident != said for ident, said in descriptions.items())
     return [f"descriptions of {counted(count, 'adapter')}, which are no names of one host"] if count else []
+
+
+def without_rates(count: int) -> list[str]:
+    """Return what is to be said of cables whose rate a file does not say."""
+    each = rate_text(PLAIN_LINK.rate_bps)
+    return [f"rates of {counted(count, 'cable')}, which the file does not say: {each}"] if count else []
 
 
 def name_nodes(nodes: Iterable[Described]) -> dict[str, str]:

@@ -18,7 +18,14 @@ from hfi_sim.base.errors import TopologyError
 from hfi_sim.base.link_modes import LANE_BPS, LANES_OF
 from hfi_sim.engine.link.config import PLAIN_LINK, LinkConfig
 from hfi_sim.fabric.topology.model import MAX_HFI_PORTS, MAX_SWITCH_PORTS, Topology
-from hfi_sim.fabric.topology.node_names import Described, host_in, name_nodes, unnamed, without_shared
+from hfi_sim.fabric.topology.node_names import (
+    Described,
+    host_in,
+    name_nodes,
+    unnamed,
+    without_rates,
+    without_shared,
+)
 
 _EDGE_PORTS: Final = 48
 """Ports of a switch where its file does not say how many: those of an edge switch, and of a director's parts."""
@@ -56,6 +63,8 @@ class _Reader:
         self.source = source
         self.nodes: dict[str, _Node] = {}
         self.left_out: list[str] = []
+        self.without_rate = 0
+        """Links whose rate it does not say."""
 
     def wrong(self, element: ElementTree.Element, what: str) -> TopologyError:
         ident = element.get("id")
@@ -153,6 +162,7 @@ class _Reader:
                     raise self.wrong(link, f"{side}: node {guid or 'without a GUID'} is not among the nodes")
                 ends.append(self.end(told, self.nodes[guid]))
             rate = self.nodes[ends[0][0]].rates.get(ends[0][1], 0)
+            self.without_rate += not rate
             yield ends[0], ends[1], LinkConfig(rate) if rate else PLAIN_LINK
         self.left_out += ["what a subnet manager has set: partitions, tables, states"]
 
@@ -216,7 +226,7 @@ def _topology(reader: _Reader, links: list[tuple[End, End, LinkConfig]]) -> Topo
             )
     for a, b, link in links:
         topology.cable((names[a[0]], a[1]), (names[b[0]], b[1]), link, place=reader.source)
-    topology.left_out += [*reader.left_out, *unnamed(said, called)]
+    topology.left_out += [*reader.left_out, *unnamed(said, called), *without_rates(reader.without_rate)]
     topology.check()
     return topology
 

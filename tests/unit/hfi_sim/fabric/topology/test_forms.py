@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from hfi_sim.base.errors import TopologyError
@@ -73,7 +75,7 @@ def test_form_is_read_with_its_rate(text: str, rate_bps: float) -> None:
         (two_nodes(speed="4x???"), r"speed 4x\?\?\? is not known"),
         (two_nodes(speed="4x53.125"), "speed 4x53.125 is not known"),
         (2 * two_nodes(before="# Topology file: generated on Thu\n"), "file:9: another dump begins here"),
-        (two_nodes(options=" w=3", speed=""), "widths are 1, 4, 8, 12"),
+        (two_nodes(options=" w=32", speed=""), "bits of widths are w=1 to w=31"),
         ("<html></html>", "html: no LinkSummary"),
         (
             '<Report options="-o nodes"><NodeSummary/></Report>',
@@ -221,3 +223,77 @@ def test_snapshot_has_rates_by_speed_and_width() -> None:
         loads(f"<Snapshot><Nodes>{node('0xb1', 1, 1, 'h1', 4).replace('>4<', '>wide<')}</Nodes></Snapshot>")
     with pytest.raises(TopologyError, match="To: node 0xc1 is not among the nodes"):
         loads(f"<Snapshot><Nodes>{nodes}</Nodes><Links>{links.replace('0xa1', '0xc1')}</Links></Snapshot>")
+
+
+CHASSIS = """
+vendid=0x2c9
+devid=0xb924
+sysimgguid=0x2c9020040000b\t\t# Chassis 1 (big one) slot 3
+switchguid=0x2c90200400008(2c90200400008)\t# Spine 1 Chip 1
+Switch\t24 "S-0002c90200400008"\t\t# "top" enhanced port 0 lid 1 lmc 0
+[1][ext 7]\t"H-0002c902002789ac"[1](2c902002789ad) \t\t# "n1 HCA-1" lid 2 4xNDR slot 1
+[2]\t"H-0002c902002789bc"[1](2c902002789bd) \t\t# "n2 HCA-1" lid 3 2xHDR s=4 w=16 v=8
+
+vendid=0x2c9
+devid=0x5a44
+\t\t# Chassis 1
+caguid=0x2c902002789ac
+Ca\t2 "H-0002c902002789ac"\t\t# "n1 HCA-1" (scp)
+[1](2c902002789ad) \t"S-0002c90200400008"[1][ext 7]\t\t# lid 2 lmc 0 "top" lid 1 4xNDR
+[2](2c902002789ae) \t"H-0002c902002789bc"[2] (2c902002789be) \t\t# lid 4 lmc 0 "n2 HCA-1" lid 5 12xSDR
+
+caguid=0x2c902002789bc
+Ca\t2 "H-0002c902002789bc"\t\t# "n2 HCA-1"
+[1](2c902002789bd) \t"S-0002c90200400008"[2]\t\t# lid 3 lmc 0 "top" lid 1 2xHDR
+[2](2c902002789be) \t"H-0002c902002789ac"[2] (2c902002789ae) \t\t# lid 5 lmc 0 "n1 HCA-1" lid 4 12xSDR
+"""
+
+
+def test_groups_of_chassis_are_read_as_ibnetdiscover_writes_them() -> None:
+    topology = loads(CHASSIS)
+    assert {node.name: node.guid for node in topology.nodes.values()} == {
+        "top": 0x2C90200400008,
+        "n1": 0x2C902002789AC,
+        "n2": 0x2C902002789BC,
+    }
+    assert sorted(cable.link.rate_bps for cable in topology.cables) == [30e9, 100e9, 400e9]
+    assert topology.left_out == []
+
+
+@pytest.mark.parametrize("unknown", ["?????", "4x???", "??EDR", "??x???"])
+def test_a_rate_that_the_tool_did_not_know_is_refused(unknown: str) -> None:
+    with pytest.raises(TopologyError, match=f"speed {re.escape(unknown)} is not known"):
+        loads(CHASSIS.replace("4xNDR", unknown))
+
+
+def test_a_rate_that_is_not_there_is_said() -> None:
+    text = CHASSIS.replace(" 4xNDR", "").replace(" 2xHDR", "")
+    assert loads(text).left_out == ["rates of 2 cables, which the file does not say: 100G"]
+
+
+@pytest.mark.parametrize(
+    ("options", "rate"),
+    [("w=2 e=8", 400e9), ("w=16 e=4", 100e9), ("w=3 s=0", 40e9), ("w=31 s=7 e=1", 168e9), ("w=4 s=1", 20e9)],
+)
+def test_options_of_ibsim_are_bits_of_which_the_best_counts(options: str, rate: float) -> None:
+    topology = loads(two_nodes(options=f" {options}", speed=""))
+    assert [cable.link.rate_bps for cable in topology.cables] == [rate]
+    words = {"w": "width", "s": "speed", "e": "extspeed"}
+    lines = "".join(f"{words[option[0]]}{option[1:]}\n" for option in options.split())
+    said_before = loads(f'module "m"\ndo Link\n{lines}{two_nodes(options="", speed="")}')
+    assert [cable.link.rate_bps for cable in said_before.cables] == [rate]
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ('@[3] "up"', "aliases of ports"),
+        ('include "other.net"', "includes another"),
+        ("> vendid=0x2c9", "--diff"),
+    ],
+)
+def test_what_of_ibsim_is_not_read_is_refused_by_its_name(line: str, why: str) -> None:
+    with pytest.raises(TopologyError, match=why):
+        loads(f"{CHASSIS}{line}\n")
+    with pytest.raises(TopologyError, match=why):
+        loads(f"{line}\n{CHASSIS}")
