@@ -23,6 +23,8 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperCommand
 
+from hfi_sim.base.errors import HfiSimError
+from opavnic.base.null_device_file import NullDeviceError, is_of_null
 from opavnic.base.signals import EXIT_INTERRUPTED, ReadersGoneError
 from opavnic.cli.base.errors import RENAMED, near
 from opavnic.cli.base.forms import form_asked_for, offer_forms, with_forms
@@ -229,7 +231,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     130: interrupted before it was done. A command that runs until it is interrupted returns 0.
     """
-    open_standard_streams()
+    try:
+        open_standard_streams()
+    except HfiSimError as error:
+        say(f"opavnic: {error}")
+        return EXIT_FAILED
     words = list(sys.argv[1:] if arguments is None else arguments)
     with printing(form_asked_for(words)):
         return _run(words)
@@ -280,7 +286,7 @@ def _explain(error: Exception) -> int:
             complain(message, code, hint=_usage_hint(error, context))
             return code
         return EXIT_USAGE
-    from hfi_sim.base.errors import HfiSimError, InputError
+    from hfi_sim.base.errors import InputError
     from opavnic.base.extras import missing_extra
     from opavnic.lab.file.errors import ConfigError
 
@@ -294,6 +300,9 @@ def _explain(error: Exception) -> int:
         code = getattr(error, "exit_code", EXIT_USAGE if isinstance(error, InputError) else EXIT_FAILED)
         complain(str(error), code, hint=getattr(error, "hint", ""))
         return code
+    if isinstance(error, OSError) and is_of_null(error):  # opened by subprocess
+        complain(str(NullDeviceError(error)), EXIT_FAILED)
+        return EXIT_FAILED
     if isinstance(error, OSError) and error.errno in (
         errno.ENOSPC,
         errno.EDQUOT,

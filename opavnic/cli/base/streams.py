@@ -6,6 +6,8 @@ import io
 import os
 import sys
 
+from opavnic.base.null_device_file import open_null
+
 
 def open_standard_streams() -> None:
     """Open /dev/null for a closed stdin, stdout or stderr, and make every text printable in any encoding.
@@ -16,7 +18,7 @@ def open_standard_streams() -> None:
         try:
             os.fstat(fd)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number: this one
+            open_null()  # takes the lowest free number: this one
     sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for good
     sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):

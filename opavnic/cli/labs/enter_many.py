@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from opavnic.base.null_device_file import open_null
+
 _AT_ONCE: Final = 64
 """Programs that run at the same time."""
 _PIECE: Final = 64 << 10
@@ -76,12 +78,13 @@ def one_process_each(hosts: Sequence[str]) -> str | int:
 def _start(host: str, selector: selectors.BaseSelector) -> int:
     """Return 0 in a new process whose output this one reads, and its number in this one."""
     pipes = [os.pipe(), os.pipe()]
+    empty = open_null(os.O_RDONLY)
     pid = os.fork()
     if pid == 0:
-        empty = os.open(os.devnull, os.O_RDONLY)
         for number, fd in enumerate((empty, pipes[0][1], pipes[1][1])):
             os.dup2(fd, number)
         return 0
+    os.close(empty)
     for target, (reading, writing) in enumerate(pipes, start=1):
         os.close(writing)
         selector.register(reading, selectors.EVENT_READ, _Stream(host, target))

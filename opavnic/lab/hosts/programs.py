@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hfi_sim.netdev.namespace import run_in_namespace
+from opavnic.base.null_device_file import NullDeviceError, is_of_null
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.hosts import descriptors
 from opavnic.lab.hosts.launch import command_with_devices
@@ -45,6 +46,8 @@ def start_program(
     try:
         return run_in_namespace(host.namespace, lambda: subprocess.Popen(words, text=True, **options))
     except OSError as error:
+        if is_of_null(error):
+            raise NullDeviceError(error) from error
         raise LabError(f"cannot run {command[0]}: {error.strerror}") from error
 
 

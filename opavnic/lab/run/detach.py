@@ -10,6 +10,8 @@ import sys
 from collections.abc import Callable, Generator
 from typing import Any, NoReturn
 
+from hfi_sim.base.errors import HfiSimError
+from opavnic.base.null_device_file import open_null
 from opavnic.base.signals import ENDING, heard
 from opavnic.lab.file.errors import LabError
 
@@ -79,7 +81,7 @@ def _child(body: Callable[[Tell], None], writer: int) -> NoReturn:
     try:
         os.setsid()
         os.chdir("/")
-        nothing = os.open(os.devnull, os.O_RDWR)
+        nothing = open_null()
         for fd in (0, 1, 2):
             os.dup2(nothing, fd)
         body(tell)
@@ -87,7 +89,9 @@ def _child(body: Callable[[Tell], None], writer: int) -> NoReturn:
     except Exception as error:
         tell(
             "error",
-            f"{error}" if isinstance(error, LabError) else f"internal error, {type(error).__name__}: {error}",
+            f"{error}"
+            if isinstance(error, HfiSimError)
+            else f"internal error, {type(error).__name__}: {error}",
         )
     finally:
         os._exit(code)

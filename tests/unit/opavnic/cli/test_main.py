@@ -14,7 +14,7 @@ import pytest
 
 from hfi_sim.base.errors import InputError
 from opavnic.base.errors import OpavnicError
-from opavnic.cli.main import COMMANDS, LazyCommand, main
+from opavnic.cli.main import COMMANDS, LazyCommand, explain, main
 from opavnic.lab.ownership.runtime import Journal, LabDir, runtime_root
 
 # a command whose module a package leaves out is not offered
@@ -188,9 +188,27 @@ def test_validate_as_json_lists_the_problems(
     file = tmp_path / "lab.yaml"
     file.write_text("name: x\nhosts: {h1: {}}\nem: maybe\n")
     code, out, err = run("validate", str(file), "--json")
-    problem = f"{file}:3: em.mode: should be 'builtin', 'external' or 'off', not 'maybe'"
+    problem = f"{file}:3: em: should be 'builtin', 'external' or 'off', not 'maybe'"
     assert (code, err) == (2, "")
     assert json.loads(out) == {"ok": False, "problems": [problem]}
     assert run("validate", str(file)) == (2, "", problem + "\n")
     file.write_text("name: x\nhosts: {h1: {}}\n")
     assert run("validate", str(file)) == (0, f"{file}: lab x is valid: 1 host, 0 virtual switches\n", "")
+
+
+def test_null_device_that_cannot_be_opened_is_no_bug(capsys: pytest.CaptureFixture[str]) -> None:
+    assert explain([], PermissionError(13, "Permission denied", "/dev/null")) == 1
+    assert capsys.readouterr().err == (
+        "opavnic: cannot open /dev/null: Permission denied; programs read and write it: chmod 666 /dev/null, on a file "
+        "system that is not mounted nodev\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"), [("topo clos --format dott", "dot"), ("em show vport", "vports")]
+)
+def test_word_that_is_none_of_the_choices_is_refused_with_the_nearest(
+    words: str, meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words.split()) == 2
+    assert f"(did you mean: {meant})" in capsys.readouterr().err
