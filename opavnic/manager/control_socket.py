@@ -89,6 +89,8 @@ class HttpServer:
             await asyncio.wait_for(writer.drain(), READ_S)
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass  # a peer that has gone, or says nothing
+        except asyncio.CancelledError:
+            pass  # the server ends, and asyncio would log it
         finally:
             self._connections.discard(task)
             writer.close()

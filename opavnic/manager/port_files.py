@@ -18,6 +18,8 @@ from opavnic.base.errors import OpavnicError
 
 SYSFS: Final = Path("/sys/class")
 DEVICES: Final = Path("/dev/infiniband")
+_PORT_BITS: Final = 30
+"""Where the number of a port, less one, stands in its GUID. Source: stl_helper.h of opa-fm: NodeGUIDtoPortGUID."""
 
 
 class NoPortError(OpavnicError, InputError):
@@ -129,7 +131,7 @@ def read_port(device: str, hfi: str, number: int, sysfs: Path = SYSFS) -> PortRe
         device=device,
         hfi=hfi,
         opa_port_num=number,
-        guid=_interface_id(_text(path / "gids" / "0")),
+        guid=_interface_id(_text(path / "gids" / "0")) or _node_guid(sysfs / "infiniband" / hfi, number),
         lid=int(_text(path / "lid"), 16),
         sm_lid=int(_text(path / "sm_lid"), 16),
         sm_sl=int(_text(path / "sm_sl")),
@@ -189,6 +191,11 @@ def _text(path: Path) -> str:
 
 def _interface_id(gid: str) -> int:
     return int(gid.replace(":", "")[16:], 16)
+
+
+def _node_guid(hfi: Path, number: int) -> int:
+    """Return the GUID that port `number` of an HFI has by that of its node, where its GID table is empty."""
+    return int(_text(hfi / "node_guid").replace(":", ""), 16) | number - 1 << _PORT_BITS
 
 
 def _state(text: str) -> PortState:

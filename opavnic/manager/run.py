@@ -245,7 +245,7 @@ class ManagerProgram:
 
     def _status(self) -> str:
         state = self.state()
-        how = "converged" if state.converged else "not converged"
+        how = "ready" if state.role == "standby" else "converged" if state.converged else "not converged"
         more = f"; {state.trouble[0]}" if state.trouble else ""
         return f"{state.role}, {how}, {state.ports} ports, {state.vports} vports{more}".replace("\n", " ")
 

@@ -74,9 +74,15 @@ class AgentTable:
         for method in agent.methods:
             self._agents[mgmt_class, oui, method] = agent
 
-    def is_taken(self, mgmt_class: int, oui: bytes | None, methods: Iterable[int]) -> bool:
-        """Return whether one of these methods has an agent."""
-        return any((mgmt_class, oui, method) in self._agents for method in methods)
+    def is_taken(
+        self, mgmt_class: int, oui: bytes | None, methods: Iterable[int], class_version: int | None = None
+    ) -> bool:
+        """Return whether one of these methods has an agent. Args: class_version: in this version; None: in any."""
+        found = (self._agents.get((mgmt_class, oui, method)) for method in methods)
+        return any(
+            agent is not None and (class_version is None or agent.class_version in (None, class_version))
+            for agent in found
+        )
 
     def unregister(self, registration: AgentRegistration) -> None:
         """Remove an agent; do nothing if it has been removed."""

@@ -131,9 +131,11 @@ class MadStack:
         """Take an agent off; harmless when it is gone already."""
         self._agents.unregister(registration)
 
-    def is_taken(self, mgmt_class: int, oui: bytes | None, methods: Iterable[int]) -> bool:
-        """Return whether an agent has one of these methods of a class and OUI."""
-        return self._agents.is_taken(mgmt_class, oui, methods)
+    def is_taken(
+        self, mgmt_class: int, oui: bytes | None, methods: Iterable[int], class_version: int | None = None
+    ) -> bool:
+        """Return whether an agent has one of these methods of a class and OUI, in a version of the class or in any."""
+        return self._agents.is_taken(mgmt_class, oui, methods, class_version)
 
     def give_rest_to(self, handler: RestHandler | None) -> None:
         """Pass what no agent takes, and responses to no request of this stack, to `handler`; None: drop them."""

@@ -24,8 +24,8 @@ _HI_TID_MASK: Final = 0xFFFFFFFF
 
 Owner = TypeVar("Owner")
 
-IsTaken = Callable[[int, bytes | None, Iterable[int]], bool]
-"""Whether an agent of this process has one of the methods of a class (and OUI) already."""
+IsTaken = Callable[[int, bytes | None, Iterable[int], int], bool]
+"""Whether an agent of this process has one of the methods of a class (and OUI) in a version of it already."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,7 +66,7 @@ class AgentRegistry(Generic[Owner]):
         keys = _keys(asked)
         oui = asked.oui if is_vendor_class(asked.mgmt_class) else None
         if any(key in self._by_method for key in keys) or self._is_taken(
-            asked.mgmt_class, oui, asked.methods
+            asked.mgmt_class, oui, asked.methods, asked.class_version
         ):
             raise UmadError(errno.EINVAL, f"a method of class {asked.mgmt_class:#04x} has an agent already")
         agent = ProgramAgent(owner, id_, self._next_tid(), asked)

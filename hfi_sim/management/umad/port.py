@@ -4,7 +4,6 @@ A request gets a transaction id of which the upper half is its agent's: thereby 
 repeated until the response comes or the program's retries are used up; then it comes back with status ETIMEDOUT.
 
 Source: drivers/infiniband/core/user_mad.c, mad.c and mad_rmpp.c of Linux.
-Differs: a response that a program sends with a timeout is not waited for.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from hfi_sim.base.counters import Drop
 from hfi_sim.base.types import LID_PERMISSIVE
 from hfi_sim.management.mad.agents import MadRequest
+from hfi_sim.management.mad.stack import QP_SMI
 from hfi_sim.management.mad.timers import Timers
 from hfi_sim.management.mad.transfers import ACK_S, MAX_MESSAGE, Arrivals, MessageKey
 from hfi_sim.management.umad.abi import UmadError, UmadHeader
@@ -139,7 +139,7 @@ class UmadPort:
         if mgmt_class in SMP_CLASSES:
             dlid = peer_of(message[:size].ljust(size, b"\0"), dlid)
         key = int.from_bytes(message[TID]), mgmt_class, dlid if _is_response(message) else _ANYBODY
-        waits = not _is_response(message) and header.timeout_ms > 0
+        waits = header.timeout_ms > 0  # the kernel lets a response wait as well, although nothing answers it
         if key in self._sends:
             raise UmadError(errno.EINVAL, f"transaction id {key[0]:#x} is in use")
         segments = Segmented(message) if in_segments and rmpp.type == RmppType.DATA else None
@@ -200,6 +200,8 @@ class UmadPort:
         agent = self._agents.of_response(header) if is_response else self._agents.of_request(header, mad)
         if agent is None:
             return Drop.MAD_UNMATCHED if is_response else Drop.MAD_NO_AGENT
+        if agent.asked.qpn == QP_SMI and header.mgmt_class not in SMP_CLASSES:
+            return Drop.MAD_QP  # its request left from queue pair 0, and that takes subnet management only
         rmpp = Rmpp.of(mad) if has_rmpp(header.mgmt_class) else None
         if rmpp is not None and rmpp.active and agent.kernel_rmpp:
             drop = self._receive_rmpp(now, agent, request, mad, rmpp)

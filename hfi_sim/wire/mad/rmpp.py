@@ -32,6 +32,9 @@ RMPP_END: Final = MadHeader.SIZE + RmppHeader.SIZE
 WINDOW: Final = 64
 """Segments that may be in transit before an acknowledgement."""
 _DATA_OFFSET_SA: Final = 56
+_DATA_OFFSET_DEVICE: Final = 64
+_DEVICE_CLASSES: Final = (0x06, 0x10, 0x12)
+"""Management and administration of devices, and BIS."""
 _LAYOUT: Final = struct.Struct(">4B2I")  # version, type, rtime and flags, status, segment, length or window
 _FLAGS_AT: Final = MadHeader.SIZE + 2
 _RTIME_MASK: Final = 0xF8
@@ -140,14 +143,19 @@ def is_active(mad: bytes) -> bool:
 
 
 def has_rmpp(mgmt_class: int) -> bool:
-    """Return whether MADs of a class have an RMPP header: subnet administration, and the vendor classes with OUI."""
-    return mgmt_class == MadClass.SUBN_ADM or is_vendor_class(mgmt_class)
+    """Return whether MADs of a class have an RMPP header.
+
+    Source: ib_is_mad_class_rmpp of Linux: subnet administration, classes of devices, vendor classes with OUI.
+    """
+    return mgmt_class in (MadClass.SUBN_ADM, *_DEVICE_CLASSES) or is_vendor_class(mgmt_class)
 
 
 def data_offset(mgmt_class: int) -> int:
     """Return where the data of a MAD starts: what stands before it is repeated in every segment."""
     if mgmt_class == MadClass.SUBN_ADM:
         return _DATA_OFFSET_SA
+    if mgmt_class in _DEVICE_CLASSES:
+        return _DATA_OFFSET_DEVICE
     return DATA_OFFSET_VENDOR if is_vendor_class(mgmt_class) else MadHeader.SIZE
 
 

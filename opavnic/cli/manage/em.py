@@ -178,13 +178,16 @@ def run(
 
 @app.command(epilog="Example: opavnic em status --json")
 def status(lab: LabOption = None, manager: EmOption = None, as_json: AsJson = False) -> None:
-    """Show how the manager is: role, convergence, port, and what keeps it from its work; exit 1 unless converged."""
+    """Show how the manager is: role, convergence, port, and what keeps it from its work.
+
+    Exit 1: it is the master and has not converged, or something is wrong.
+    """
     state = em_client(lab, manager).read(EmState, "/em/state")
     if as_json:
         print_json(state.as_json())
     else:
         _show_state(state)
-    if not state.converged:
+    if state.trouble or (state.role == "master" and not state.converged):
         raise typer.Exit(EXIT_FAILED)
 
 
@@ -358,9 +361,9 @@ def restart(
 
 
 def _show_state(state: EmState) -> None:
-    how = "converged" if state.converged else "not converged"
+    how = "" if state.role == "standby" else ", converged" if state.converged else ", not converged"
     print_line(
-        f"{state.role}, {how}: {state.vesws} virtual switches, {state.vports} vports on {state.ports} ports, "
+        f"{state.role}{how}: {state.vesws} virtual switches, {state.vports} vports on {state.ports} ports, "
         f"{state.sets} Sets sent"
     )
     program = state.program

@@ -203,6 +203,12 @@ class AdministeredSubnet:
     def join_election(self) -> None:
         """Do nothing: being registered as a service is what lets other EMs find this one."""
 
+    @property
+    def _own_guid(self) -> int:
+        """The GUID of the port of the EM as subnet administration has it, which counts there; else its own word."""
+        seen = self._session.picture.ports.values()
+        return next((port.guid for port in seen if port.lid == self._port.lid), self._port.guid)
+
     def election_lids(self, heard: Iterable[int]) -> frozenset[int] | None:
         """Return the LIDs of the other ports that are registered as an EM's, or that heartbeats came from."""
         if self._managers is None:
@@ -317,7 +323,7 @@ class AdministeredSubnet:
             int.from_bytes(record.gid[8:]) for record in records if record.service_id == EM_SERVICE_ID
         )
         order = self._session.client.orders.get("service")
-        forgotten = self._port.guid in (self._managers or ()) and self._port.guid not in managers
+        forgotten = self._own_guid in (self._managers or ()) and self._own_guid not in managers
         if forgotten and order is not None and order.state is OrderState.HELD:
             log.warning(
                 "[%s] subnet administration has forgotten this port; all is placed anew", self._port.name
@@ -335,7 +341,7 @@ class AdministeredSubnet:
         return IbServiceRecord(
             service_id=EM_SERVICE_ID,
             pkey=self._port.management_pkey,
-            gid=self._gid(self._port.guid),
+            gid=self._gid(self._own_guid),
             name=EM_SERVICE_NAME.ljust(64, b"\0"),
         )
 
