@@ -17,6 +17,7 @@ from opavnic.lab.change.live import LivingLab
 from opavnic.lab.file.loader import parse_lab
 from opavnic.lab.run.lab import Lab
 from opavnic.lab.run.save import save
+from vema.base.sections import AS_WRITTEN
 
 LAB: Final = """
 name: %s
@@ -62,8 +63,13 @@ class ChangingLab:
             await self._did(f"join {vesw} {member}", self.live.join(vesw, [member]))
 
     async def add(self, host: str, vesws: list[str]) -> None:
+        """Add a host; one of the file as the file has it."""
         if host not in self.lab.hosts:
-            await self._did(f"add {host} {vesws}", self.live.add_host(host, vesws=vesws))
+            said = self.first.hosts.get(host)
+            section = (
+                None if said is None else said.model_dump(mode="json", exclude_unset=True, context=AS_WRITTEN)
+            )
+            await self._did(f"add {host} {vesws}", self.live.add_host(host, section, vesws=vesws))
 
     async def remove(self, host: str) -> None:
         alone = any({member.partition(".")[0] for member in its} == {host} for its in self.members.values())

@@ -24,7 +24,15 @@ from hfi_sim.base.port_state import PortEvent
 from hfi_sim.base.types import Guid
 from hfi_sim.engine.api import Engine, EngineFactory
 from hfi_sim.engine.driver import Driver, DriverFactory, EngineDriver
-from hfi_sim.engine.events.outputs import Delivered, Departed, FlowChanged, Observed, Output
+from hfi_sim.engine.events.outputs import (
+    Delivered,
+    Departed,
+    DirectionId,
+    FlowChanged,
+    Observed,
+    Output,
+    PortId,
+)
 from hfi_sim.engine.link.capture import CaptureConfig, CaptureRing
 from hfi_sim.engine.link.config import PLAIN_LINK, LinkConfig
 from hfi_sim.engine.python import PythonEngine
@@ -124,9 +132,9 @@ class Fabric:
         """Takes the packets that leave for another engine."""
         self.on_spent: Callable[[int], None] = _nothing
         """Told the number of each fault that has hit as many packets as it was to."""
-        self._ports: list[EndPort] = []
+        self._ports: dict[PortId, EndPort] = {}
         """By number in the engine; directions likewise."""
-        self._directions: list[LinkDirection] = []
+        self._directions: dict[DirectionId, LinkDirection] = {}
         self._observers: list[PacketObserver] = []
         """Those of all links, cabled later or not."""
         self._watched: dict[LinkDirection, list[PacketObserver]] = {}
@@ -155,7 +163,7 @@ class Fabric:
             is_remote=name in self._remote_nodes,
         )
         for port in hfi.ports.values():
-            self._ports.append(port)
+            self._ports[port.number] = port
             port.mad = MadStack(port, self.clock)
             port.smi = SubnetInterface(port, port.mad)
             port.sma = SubnetManagementAgent(port, self.clock, self.set_links)
@@ -189,7 +197,7 @@ class Fabric:
         )
         switch.description = description or name
         port0 = switch.port0
-        self._ports.append(port0)
+        self._ports[port0.number] = port0
         port0.mad = MadStack(port0, self.clock)
         port0.smi = SubnetInterface(port0, port0.mad)
         port0.sma = SubnetManagementAgent(port0, self.clock, self.set_links)
@@ -220,7 +228,7 @@ class Fabric:
         link = Link(a, b, self.driver, config, seed=self.seed)
         self.links.append(link)
         _count_generation(link, 1)
-        self._directions += link.directions
+        self._directions |= {direction.number: direction for direction in link.directions}
         for direction in link.directions:
             self._watch(direction, list(self._observers))
         self.set_link(link, config.up)
@@ -238,6 +246,7 @@ class Fabric:
         for link in gone:
             for direction in link.directions:
                 self._watch(direction, [])
+                del self._directions[direction.number]
             _count_generation(link, -1)
             for port in link.ends:
                 port.link = None
@@ -256,11 +265,13 @@ class Fabric:
                 self.set_switch(node, False)
                 node.port0.sma.shutdown()
                 node.port0.mad.shutdown()
+                del self._ports[node.port0.number]
                 del self.switches[node.name]
             else:
                 for port in node.ports.values():
                     port.sma.shutdown()
                     port.mad.shutdown()
+                    del self._ports[port.number]
                 del self.hfis[node.name]
             self._guids.release(node.name)
 
@@ -296,7 +307,7 @@ class Fabric:
         """
         if directions is None:
             self._observers.append(observer)
-        for direction in self._directions if directions is None else directions:
+        for direction in self._directions.values() if directions is None else directions:
             self._watch(direction, [*self._watched.get(direction, ()), observer])
 
         def end() -> None:
@@ -344,14 +355,15 @@ class Fabric:
     def _dispatch(self, output: Output) -> None:
         if isinstance(output, Delivered):
             _, number, packet, token, in_port = output
-            self._ports[number].deliver(packet, token, in_port)
+            if (receiver := self._ports.get(number)) is not None:
+                receiver.deliver(packet, token, in_port)
         elif isinstance(output, Observed):
-            direction = self._directions[output.direction]
-            observed = ObservedPacket(to_seconds(output.time), direction, output.packet, output.drop)
-            for observer in self._watched.get(direction, ()):
-                observer(observed)
+            if (direction := self._directions.get(output.direction)) is not None:
+                observed = ObservedPacket(to_seconds(output.time), direction, output.packet, output.drop)
+                for observer in self._watched.get(direction, ()):
+                    observer(observed)
         elif isinstance(output, FlowChanged):
-            port = self._ports[output.port]
+            port = self._ports.get(output.port)
             if isinstance(port, HfiPort):  # port 0 of a switch has no link that could stop it
                 port.update_flow_control()
         elif isinstance(output, Departed):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 
 import pytest
-from lab_law import LAB, changed_at_random, differing, facts_of
+from lab_law import LAB, ChangingLab, changed_at_random, differing, facts_of
 
 from opavnic.lab.file.loader import parse_lab
 from opavnic.lab.run.lab import Lab
@@ -37,3 +38,52 @@ async def test_changed_lab_is_what_its_saved_file_is(engine: str) -> None:
 @pytest.mark.parametrize("engine", ["python", "native"])
 async def test_changed_lab_is_what_its_saved_file_is_after_many_changes(engine: str, seed: int) -> None:
     await _holds(engine, seed, 40)
+
+
+SET_UP = """
+name: back-%d
+hosts:
+  h1:
+    routes: [10.50.0.0/16 via 10.9.2.2]
+    sysctls: {net.ipv4.conf.blue.log_martians: 1}
+    exec: [{run: tc qdisc add dev blue root pfifo limit 77, vnic: blue}, "echo once >> %s"]
+  h2: {}
+vesws:
+  - {id: 2, name: blue, subnet: 10.9.2.0/24, members: [h1, h2]}
+"""
+
+
+async def test_vnic_that_comes_back_has_what_the_file_says_and_drift_ends_by_apply(tmp_path: Path) -> None:
+    model = parse_lab(SET_UP % (os.getpid(), tmp_path / "once"), "lab.yaml", {})
+    async with Lab(model) as lab:
+
+        async def said(*command: str) -> str:
+            return (await lab.run("h1", command)).stdout
+
+        async def seen() -> tuple[str, str, str]:
+            qdisc = await said("tc", "qdisc", "show", "dev", "blue")
+            sysctl = await said("sysctl", "-n", "net.ipv4.conf.blue.log_martians")
+            return await said("ip", "route"), sysctl, "limit 77p" if "limit 77p" in qdisc else qdisc
+
+        async def is_back() -> None:  # commands run after routes and sysctls
+            deadline = asyncio.get_running_loop().time() + 20
+            while (now := await seen()) != first:
+                assert asyncio.get_running_loop().time() < deadline, now
+                await asyncio.sleep(0.02)
+
+        changing, first = ChangingLab(lab), await seen()
+        for kind in ("crash", "hfi-removal"):
+            await changing.fault(kind, "h1")
+            await is_back()
+        await changing.leave("blue", "h1")
+        await changing.join("blue", "h1")
+        assert await seen() == first
+        assert (tmp_path / "once").read_text() == "once\n"
+        await said("ip", "route", "del", "10.50.0.0/16")
+        await said("ip", "address", "add", "10.77.0.1/24", "dev", "blue")
+        drift = ["host h1: route 10.50.0.0/16 via 10.9.2.2 is missing"]
+        assert await changing.live.follow(model, dry_run=True) == drift
+        assert await changing.live.follow(model) == drift
+        assert await changing.live.follow(model) == []
+        assert "10.50.0.0/16 via 10.9.2.2" in await said("ip", "route")
+        assert "10.77.0.1/24" in await said("ip", "address")

@@ -173,7 +173,7 @@ def _route(value: object) -> object:
     return said
 
 
-def _command(value: object) -> object:
+def _words(value: object) -> object:
     if isinstance(value, str) and value.strip():
         return value
     if isinstance(value, list | tuple) and value and all(isinstance(word, str | int) for word in value):
@@ -181,15 +181,46 @@ def _command(value: object) -> object:
     raise ValueError(f"{value!r:.60} is not a command: a line for the shell, or a list of words")
 
 
+Words = Annotated[str | tuple[str, ...], BeforeValidator(_words)]
+
+
+class VnicCommand(Section):
+    """A command that belongs to a VNIC: it is run again whenever the interface of that has been made anew."""
+
+    run: Annotated[Words, WithJsonSchema({"anyOf": _TEXT_OR_TEXTS})]
+    vnic: str
+    """Its virtual switch; blue-2: the second one of the host there."""
+
+
+def _command(value: object) -> object:
+    return value if isinstance(value, VnicCommand) or is_of_vnic(value) else _words(value)
+
+
+def is_of_vnic(value: object) -> bool:
+    """Return whether plain data say `{run: ..., vnic: ...}`."""
+    return isinstance(value, Mapping) and "run" in value
+
+
 def _listed(value: object) -> object:
     return [] if value is None else [value] if isinstance(value, str) else value
 
 
 Command = Annotated[
-    str | tuple[str, ...],
+    str | tuple[str, ...] | VnicCommand,
     BeforeValidator(_command),
     WithJsonSchema(
-        {"anyOf": _TEXT_OR_TEXTS, "description": "a line for /bin/sh, or a program and its words"}
+        {
+            "anyOf": [
+                *_TEXT_OR_TEXTS,
+                {
+                    "type": "object",
+                    "properties": {"run": {"anyOf": _TEXT_OR_TEXTS}, "vnic": {"type": "string"}},
+                    "required": ["run", "vnic"],
+                    "additionalProperties": False,
+                },
+            ],
+            "description": "a line for /bin/sh, or words; {run: ..., vnic: VESW}: at each new VNIC",
+        }
     ),
 ]
 
@@ -218,7 +249,8 @@ class HostSetup(Section):
     ] = Field(default_factory=list)
     """`10.1.0.0/16 via 10.9.2.1 dev blue metric 10`, or its keys; several `via` share the traffic."""
     exec: Annotated[list[Command], BeforeValidator(_listed)] = Field(default_factory=list)
-    """Commands that are run once its VNICs are up, one after the other. A lab does not start if one fails."""
+    """Commands that are run once its VNICs are up, one after the other. A lab does not start if one fails.
+    `{run: tc qdisc add dev red root fq_codel, vnic: red}` is run again when its VNIC on red comes back."""
 
     @property
     def changes_its_kernel(self) -> bool:
@@ -286,6 +318,12 @@ def _of_host(
             yield Problem(
                 (*path, "addresses", vesw), "only for hosts with a namespace or kernel of the lab's own"
             )
+    commands = host.get("exec")
+    for index, command in enumerate(commands if isinstance(commands, list) else ()):
+        vesw = command.get("vnic") if isinstance(command, Mapping) else None
+        if isinstance(vesw, str) and vesw not in vesws:
+            text = f'host "{name}" is in no virtual switch "{vesw}" ({nearest(vesw, list(dict.fromkeys(vesws)))})'
+            yield Problem((*path, "exec", index, "vnic"), text)
     routes = host.get("routes")
     for index, route in enumerate(routes if isinstance(routes, list) else ()):
         dev = route.get("dev") if isinstance(route, Mapping) else None

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from opavnic.lab.file.errors import LabError
-from opavnic.lab.file.host_setup import Command
+from opavnic.lab.file.host_setup import Command, VnicCommand
 from opavnic.lab.hosts.programs import start_program
 from opavnic.world.host_backends.backend import HostBackend
 
@@ -24,9 +24,10 @@ async def run_command(host: HostBackend, command: Command, index: int, devices: 
 
     Raises:  LabError: it cannot be run, fails or takes longer than EXEC_S.
     """
-    shown = command if isinstance(command, str) else " ".join(command)
+    said = command.run if isinstance(command, VnicCommand) else command
+    shown = said if isinstance(said, str) else " ".join(said)
     what = f'host {host.name}: exec[{index}] "{shown}"'
-    words = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
+    words = ["/bin/sh", "-c", said] if isinstance(said, str) else list(said)
     with tempfile.NamedTemporaryFile("w+") as out, tempfile.NamedTemporaryFile("w+") as err:
         if (
             host.has_own_driver

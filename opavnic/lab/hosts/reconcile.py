@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Final
 
 from hfi_sim.base.errors import NetdevError
+from hfi_sim.netdev.base import Netdev
 from opavnic.lab.file.errors import LabError
-from opavnic.lab.file.host_setup import Command, HostSetup
+from opavnic.lab.file.host_setup import Command, HostSetup, VnicCommand
 from opavnic.lab.file.model import LabModel
 from opavnic.lab.hosts.commands import run_command
 from opavnic.lab.hosts.desired import DesiredHost, desired_host, with_devices
@@ -48,7 +49,9 @@ class HostReconciler:
         self._devices = devices
         self._made: dict[str, HostSetup] = {}
         """What kernels were told last, of hosts that have been set up."""
-        self._ran: dict[str, list[Command]] = {}
+        self._ran: dict[str, list[tuple[Command, Netdev | None]]] = {}
+        """The commands that were run on hosts, each with the interface of its VNIC."""
+        self._locks: dict[str, asyncio.Lock] = {}
         self._due: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -80,9 +83,7 @@ class HostReconciler:
         async def run(name: str) -> None:
             async with places:
                 for index, command in enumerate(self._model().hosts[name].exec):
-                    if command not in (ran := self._ran.setdefault(name, [])):
-                        await run_command(self._hosts[name], command, index, self._devices())
-                        ran.append(command)
+                    await self._run_once(self._hosts[name], command, index)
 
         tasks = [asyncio.ensure_future(run(name)) for name in names if self._model().hosts[name].exec]
         try:
@@ -92,10 +93,25 @@ class HostReconciler:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
+    async def _run_once(self, host: HostBackend, command: Command, index: int) -> None:
+        """Run a command if it has not been run yet: of a VNIC, for the interface that this has now."""
+        its: Netdev | None = None
+        if isinstance(command, VnicCommand):
+            found = (item.netdev for item in host.interfaces if item.title == command.vnic)
+            if (its := next(found, None)) is None:
+                return  # it waits until the host joins
+        async with self._locks.setdefault(host.name, asyncio.Lock()):
+            ran = self._ran.setdefault(host.name, [])
+            if any(known == command and netdev is its for known, netdev in ran):
+                return
+            await run_command(host, command, index, self._devices())
+            ran[:] = [(known, netdev) for known, netdev in ran if known != command] + [(command, its)]
+
     def forget(self, host: str) -> None:
         """Forget a host that is gone, or whose kernel is a new one."""
         self._made.pop(host, None)
         self._ran.pop(host, None)
+        self._locks.pop(host, None)
 
     # --- events ------------------------------------------------------------------------------------------------
 
@@ -113,6 +129,9 @@ class HostReconciler:
             return
         try:
             trouble = await self._reconcile(host)
+            for index, command in enumerate(self._model().hosts[host].exec):
+                if isinstance(command, VnicCommand):
+                    await self._run_once(self._hosts[host], command, index)
         except LabError as error:
             trouble = [str(error)]
         for line in trouble:

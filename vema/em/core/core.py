@@ -40,6 +40,8 @@ log = logging.getLogger("vema.em")
 
 PORT_TURNS: Final = 16
 """Cost of a port's turn in turns of vports: it may create all its vports."""
+FORGOTTEN_KEPT: Final = 256
+"""Ports that have been away for too long and are still known, with their vports, in case they return."""
 _COUNTERS: Final = (Step.SUMMARY, Step.ERRORS)
 
 
@@ -191,6 +193,13 @@ class EmCore:
         except (AgentError, WireError) as error:
             self._lives.refused(now, port, vport, error)
 
+    def _drop_forgotten(self) -> None:
+        """Drop ports that have been away for too long, beyond `FORGOTTEN_KEPT`: they come back as new ones, if ever."""
+        forgotten = [port for port in self.ports.values() if not port.counts]
+        for port in forgotten[:-FORGOTTEN_KEPT]:
+            del self.ports[port.facts.guid]
+            self._lives.drop(port)
+
     def wake(self, now: float, turns: int) -> None:
         """Do what is due at `now`, for at most `turns` ports and MAC tables; `next_wake` accounts for the rest.
 
@@ -201,6 +210,8 @@ class EmCore:
             if port is not None:
                 if port.wake_at == when:
                     self._lives.due(now, port)
+                    if not port.counts:
+                        self._drop_forgotten()
             elif (vesw := self.vesws.get(-key)) is not None:
                 self._vesws.settle(now, vesw)
         if self.active and (due := self._audit.wake(now, self.ports, self.vesws)) is not None:

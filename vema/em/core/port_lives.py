@@ -91,6 +91,12 @@ class PortLives:
         self._stop(now, port, LifeEvent.LEAVE, self._desired.config.limits.leave_hold)
         self._log.event("port-left", port)
 
+    def drop(self, port: Port) -> None:
+        """Forget a port that has been away for too long, with its vports."""
+        self._log.add(*(Tombstone(vport.key) for vport in port.vports.values()))
+        self._turns.queue.forget(port.facts.guid)
+        self._vesws.forget(port.facts.guid)
+
     def _enter(self, port: Port, event: LifeEvent) -> None:
         port.life, port.isolated = LIFE.after(port.life, event), ""
         if port.life is Life.SILENT:

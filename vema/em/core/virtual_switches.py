@@ -157,6 +157,10 @@ class VirtualSwitches:
         """Return the virtual switches that a port is a member of, in the order of the configuration."""
         return sorted(self._member_of.get(port.facts.guid, ()), key=self._place.__getitem__)
 
+    def forget(self, guid: int) -> None:
+        """Forget a port that is no member of any virtual switch."""
+        self._member_of.pop(guid, None)
+
     # --- MAC tables ----------------------------------------------------------------------------------------
 
     def table_changed(self, now: float, vesw_id: int) -> None:

@@ -106,7 +106,7 @@ def test_counters_bring_their_unit_and_meaning_along() -> None:
         ("/routes?from=h1&to=h2&self=1", 'unknown parameter of /routes "self" (known: from, to)'),
         (
             "/status?conters=1",
-            'unknown parameter of /status "conters" (nearest: "counters"; known: counters)',
+            'unknown parameter of /status "conters" (nearest: "counters"; known: counters, drift)',
         ),
         ("/status?counters=ja", "counters='ja' is neither true nor false: counters=1 or counters=0"),
         ("/status?counters=", "counters='' is neither true nor false: counters=1 or counters=0"),

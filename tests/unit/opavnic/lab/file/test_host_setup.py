@@ -87,6 +87,8 @@ def test_route_is_written_as_ip_route_has_it_or_by_keys(text: str, shown: str) -
          "(known: via, dev, metric; nearest: via)"),
         ("{routes: [10.9.3.0/24 dev gold]}", 'routes[0]: host "h1" is in no virtual switch "gold" (known: blue, '
          "red)"),
+        ("{exec: [{run: ls, vnic: gold}]}", 'exec[0].vnic: host "h1" is in no virtual switch "gold" (known: blue, '
+         "red)"),
         ("{exec: [{a: b}]}", "exec[0]: {'a': 'b'} is not a command: a line for the shell, or a list of words"),
         ("{netns: host, exec: [true ls]}", "exec: only for hosts with a namespace or kernel of the lab's own: "
          "it would stay behind"),
