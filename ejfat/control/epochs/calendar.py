@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from hashlib import sha256
 
 from ejfat.tables.schema import SLOTS
@@ -40,8 +41,9 @@ def apportion(claims: Mapping[int, Claim], slots: int = SLOTS) -> dict[int, int]
         high = round(even * claim.max_factor) if claim.max_factor else slots
         bounds[member] = (low, max(low, min(high, slots)))
     bounds = _feasible(bounds, slots)
-    total = sum(max(claim.weight, 0.0) for claim in claims.values())
-    weights = {m: max(c.weight, 0.0) / total if total else 1 / len(claims) for m, c in claims.items()}
+    weights = {member: Fraction(max(claim.weight, 0.0)) for member, claim in claims.items()}
+    if not any(weights.values()):
+        weights = dict.fromkeys(claims, Fraction(1))
     return _round(_water_fill(weights, bounds, slots), bounds, slots)
 
 
@@ -54,32 +56,41 @@ def _feasible(bounds: dict[int, tuple[int, int]], slots: int) -> dict[int, tuple
 
 
 def _water_fill(
-    weights: Mapping[int, float], bounds: Mapping[int, tuple[int, int]], slots: int
-) -> dict[int, float]:
-    """Scale the weights by the factor that makes the clamped shares add up to `slots` (found by bisection)."""
+    weights: Mapping[int, Fraction], bounds: Mapping[int, tuple[int, int]], slots: int
+) -> dict[int, Fraction]:
+    """Scale the weights by the factor that makes the shares, within their bounds, add up to `slots`.
 
-    def clamped(factor: float) -> dict[int, float]:
-        return {m: min(max(w * factor, bounds[m][0]), bounds[m][1]) for m, w in weights.items()}
+    As the factor grows, a share leaves its minimum at one factor, grows with its weight, and reaches its maximum at
+    another. If all that have a weight reach their maximum first, slots are left.
+    """
+    turns = [
+        turn
+        for member, weight in weights.items()
+        if weight
+        for turn in ((bounds[member][0] / weight, weight, -bounds[member][0]),
+                     (bounds[member][1] / weight, -weight, bounds[member][1]))
+    ]  # fmt: skip
+    fixed, slope, factor = sum(low for low, _ in bounds.values()), Fraction(0), Fraction(0)
+    for at, weight, bound in sorted(turns):
+        factor = at
+        if fixed + slope * at >= slots:
+            factor = (slots - fixed) / slope if slope else at
+            break
+        slope += weight
+        fixed += bound
+    return {
+        m: min(max(w * factor, Fraction(bounds[m][0])), Fraction(bounds[m][1])) for m, w in weights.items()
+    }
 
-    low, high = 0.0, float(slots)
-    while sum(clamped(high).values()) < slots and high < 1e12:
-        high *= 2
-    for _ in range(100):
-        middle = (low + high) / 2
-        if sum(clamped(middle).values()) < slots:
-            low = middle
-        else:
-            high = middle
-    return clamped(high)
 
-
-def _round(shares: Mapping[int, float], bounds: Mapping[int, tuple[int, int]], slots: int) -> dict[int, int]:
+def _round(
+    shares: Mapping[int, Fraction], bounds: Mapping[int, tuple[int, int]], slots: int
+) -> dict[int, int]:
     """Round down, then assign the remaining slots by largest remainder (ties: lower member number first)."""
-    counts = {member: min(int(share + 1e-9), bounds[member][1]) for member, share in shares.items()}
-    order = sorted(shares, key=lambda member: (-(shares[member] - counts[member]), member))
+    counts = {member: int(share) for member, share in shares.items()}
+    order = sorted(shares, key=lambda member: (counts[member] - shares[member], member))
     while (left := slots - sum(counts.values())) > 0:
-        open_members = [m for m in order if counts[m] < bounds[m][1]] or order
-        for member in open_members[:left]:
+        for member in [m for m in order if counts[m] < bounds[m][1]][:left]:
             counts[member] += 1
     return counts
 
