@@ -41,6 +41,12 @@ def _head(app: Mapping[str, Any]) -> str:
     pipeline = f"{app['pipeline']} pipeline in the {app['pipeline_in']}"
     counts = f"{app['rx_packets']:,} packets in, {app['tx_packets']:,} out"
     syncs = f"{app['syncs']:,} sync messages, {app['bad_syncs']:,} refused"
+    more = {
+        "frames missed": app["missed"],
+        "packets that did not arrive": sum(app["unreachable"].values()),
+        "ticks not believed": sum(app["refused_ticks"].values()),
+    }
+    syncs += "".join(f", {count:,} {text}" for text, count in more.items() if count)
     return f"{pipeline}, tables {app['tables']}, control plane at {app['control']}; {counts}; {syncs}"
 
 

@@ -53,6 +53,7 @@ _RAILS: Final = (
     "tests/scenarios/test_lnet_sanity.py",
     "tests/scenarios/test_lnet_recovery.py",
 )
+_EVENTS: Final = ("tests/unit/ejfat/test_ejfat_reassembly.py", "tests/unit/ejfat/test_ejfat_reassembly_law.py")
 _CLUSTER: Final = ("tests/unit/opavnic/cluster/protocol",)
 
 NEAREST: Final[dict[str, tuple[str, ...]]] = {
@@ -83,6 +84,11 @@ NEAREST: Final[dict[str, tuple[str, ...]]] = {
     "lnet/routes/multi_rail.py": _RAILS,
     "lnet/routes/nets.py": _RAILS,
     "lnet/routes/rails.py": _RAILS,
+    "ejfat/events/parts.py": _EVENTS,
+    "ejfat/events/reassembly.py": _EVENTS,
+    "ejfat/events/stream.py": _EVENTS,
+    "ejfat/events/uri.py": ("tests/unit/ejfat/test_ejfat_uri.py",),
+    "ejfat/control/epochs/calendar.py": ("tests/unit/ejfat/test_ejfat_calendar.py",),
     "opavnic/cluster/protocol/streams.py": _CLUSTER,
 }
 """The tests that are nearest to each module."""

@@ -89,13 +89,15 @@ def status(uri: Uri = "", control: Control = "", ca: Ca = None, as_json: AsJson 
 
     parsed = _parse(uri)
     request = pb.LoadBalancerStatusRequest(lbId=_reserved(parsed))
+    from ejfat.live.issues import troubles
+
     reply: Any = _ask(parsed, control, ca, "LoadBalancerStatus", request)
     if as_json:
         print_json(_plain(reply))
         return
     tick, senders = reply.currentPredictedEventNumber, ", ".join(reply.senderAddresses)
     print_rich(f"epoch {reply.currentEpoch}, tick {tick}, senders {senders}")
-    columns = ("worker", "address", "slots", "queue", "control", "events", "lost", "packets")
+    columns = ("worker", "address", "slots", "queue", "control", "events", "lost", "overflowed", "packets")
     rows = [
         (
             w.name,
@@ -105,17 +107,21 @@ def status(uri: Uri = "", control: Control = "", ca: Ca = None, as_json: AsJson 
             f"{w.controlSignal:g}",
             w.totalEventsReassembled,
             w.totalEventsReassemblyErr,
+            w.totalEventEnqueueErr,
             w.totalPacketsRecv,
         )
         for w in reply.workers
     ]
     print_table(columns, rows)
+    for trouble in troubles(reply):
+        print_line(str(trouble))
 
 
 @app.command(epilog="Example: opavnic ejfat admin overview --json")
 def overview(uri: Uri = "", control: Control = "", ca: Ca = None, as_json: AsJson = False) -> None:
     """List the reservations that the URI's token may see."""
     from ejfat.control.pb import loadbalancer_pb2 as pb
+    from ejfat.live.issues import troubles
 
     reply: Any = _ask(_parse(uri), control, ca, "Overview", pb.OverviewRequest())
     if as_json:
@@ -123,10 +129,13 @@ def overview(uri: Uri = "", control: Control = "", ca: Ca = None, as_json: AsJso
         return
     rows = [
         (row.reservation.lbId, row.name, row.reservation.dataIpv4Address or row.reservation.dataIpv6Address,
-         len(row.status.workers), row.status.currentEpoch)
+         len(row.status.workers), row.status.currentEpoch, len(troubles(row.status)))
         for row in reply.loadBalancers
     ]  # fmt: skip
-    print_table(("id", "name", "data address", "workers", "epoch"), rows)
+    print_table(("id", "name", "data address", "workers", "epoch", "issues"), rows)
+    for row in reply.loadBalancers:
+        for trouble in troubles(row.status):
+            print_line(f"{row.name}: {trouble}")
 
 
 @app.command(epilog="Example: opavnic ejfat admin timeseries '/lb/1/*' --since 30s --json")

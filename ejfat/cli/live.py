@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from ejfat.control.pb import loadbalancer_pb2 as pb
     from ejfat.events.event import Event, LostEvent
     from ejfat.events.uri import EjfatUri, Endpoint
-    from ejfat.live.sockets import ReceiverThreads
+    from ejfat.live.issues import IssueWatch
+    from ejfat.live.sockets import ReceiverThreads, Sent
 
 _DIGITS = 18
 """Maximum number of digits of a slot number."""
@@ -99,6 +100,7 @@ def send(
 ) -> None:
     """Cut files or stdin into events and send them to a load balancer."""
     from ejfat.events.segmentation import Segmenter
+    from ejfat.events.uri import EjfatUri
     from ejfat.live.sockets import SendPlan, send_events
     from ejfat.wire.headers import LB_PORT
 
@@ -126,7 +128,14 @@ def send(
         gbit_per_s=gbit,
     )
     rng = random.Random(seed)
-    sent = asyncio.run(send_events(plan, _events(files or [], event_size), lambda: rng.getrandbits(16)))
+    events = _events(files or [], event_size)
+    watch = None if to else _watch(EjfatUri.parse(uri), "", None, settles=True)
+
+    async def work() -> Sent:
+        async with watch.running() if watch else contextlib.nullcontext():
+            return await send_events(plan, events, lambda: rng.getrandbits(16))
+
+    sent = asyncio.run(work())
     figures = {
         "events": sent.events,
         "packets": sent.packets,
@@ -135,9 +144,20 @@ def send(
         "Gbit/s": round(sent.bytes * 8 / sent.seconds / 1e9, 3) if sent.seconds else 0.0,
     }
     if as_json:
-        print_json(figures | {"last_tick": sent.last_tick})
+        print_json(figures | {"last_tick": sent.last_tick, "issues": _issues(watch)})
     else:
         say(", ".join(f"{value} {name}" for name, value in figures.items()))
+
+
+def _watch(uri: EjfatUri, control: str, ca: Path | None, *, settles: bool) -> IssueWatch | None:
+    """Return what follows the issues of a reservation; None if the URI does not allow to ask for them."""
+    from ejfat.live.issues import IssueWatch
+
+    return IssueWatch(uri, say, control, ca, settles) if uri.token and uri.lb_id else None
+
+
+def _issues(watch: IssueWatch | None) -> list[str]:
+    return [str(trouble) for trouble in watch.found.values()] if watch is not None else []
 
 
 def _check_taken(size: int, limit: int) -> None:
@@ -341,7 +361,7 @@ async def _receive(
 
     receiver.start()
     say("receiving")
-    reporter = None
+    reporter = watch = None
     tasks: list[asyncio.Task[None]] = []
     try:
         if uri is not None and request is not None:
@@ -354,11 +374,13 @@ async def _receive(
                 )
 
             tasks.append(asyncio.create_task(reporter.report(measure)))
+            watch = _watch(uri, control, ca, settles=False)
         consumer = asyncio.create_task(_consume(receiver, out, count))
         tasks.append(consumer)
         call_on_ending_signals(consumer.cancel)
-        with contextlib.suppress(asyncio.CancelledError, TimeoutError):
-            await asyncio.wait_for(consumer, duration or None)
+        async with watch.running() if watch else contextlib.nullcontext():
+            with contextlib.suppress(asyncio.CancelledError, TimeoutError):
+                await asyncio.wait_for(consumer, duration or None)
     finally:
         for task in tasks:
             task.cancel()
@@ -374,7 +396,7 @@ async def _receive(
         from dataclasses import asdict
 
         more = {"enqueue_errors": overflowed, "missed": missed, "incomplete": incomplete, "untaken": untaken}
-        print(json.dumps(asdict(counters) | more))
+        print(json.dumps(asdict(counters) | more | {"issues": _issues(watch)}))
     else:
         texts = {
             "missed: the sockets had no room for them": missed,

@@ -50,6 +50,11 @@ class Conflict:
     """When it was last seen."""
 
 
+def _quiet(now: float, at: float) -> dict[str, float]:
+    """Return the detail of an issue by which a client sees whether its cause has gone."""
+    return {"quiet_s": max(now - at, 0.0)}
+
+
 def issues_of_addresses(
     addresses: Iterable[IpAddress], conflicts: Mapping[IpAddress, Conflict], now: float
 ) -> Iterator[Issue]:
@@ -58,7 +63,7 @@ def issues_of_addresses(
         conflict = conflicts.get(address)
         if conflict is not None and now - conflict.at <= _RECENT_S:
             message = f"{conflict.mac} has {address} too: packets go to one of two hosts"
-            yield Issue("address_conflict", Severity.ERROR, message, conflict.since)
+            yield Issue("address_conflict", Severity.ERROR, message, conflict.since, _quiet(now, conflict.at))
 
 
 def issues_of(balancer: ReservedInstance, now: float) -> Iterator[Issue]:
@@ -66,20 +71,21 @@ def issues_of(balancer: ReservedInstance, now: float) -> Iterator[Issue]:
     refused, at = balancer.refused_syncs, balancer.refused_at
     if at is not None and now - at <= _RECENT_S:
         counts = ", ".join(f"{drop.partition(':')[2]} {count}" for drop, count in refused.items())
-        details = {str(drop): float(count) for drop, count in refused.items()}
+        details = {str(drop): float(count) for drop, count in refused.items()} | _quiet(now, at)
         message = f"sync messages were refused: {counts}"
         if LbDrop.SYNC_SENDER in refused:
             message += "; a sender that uses both IP versions needs both addresses among the senders"
         yield Issue("sync_refused", Severity.WARNING, message, at, details)
     at = balancer.ticks_refused_at
     if at is not None and now - at <= _RECENT_S:
-        ahead = {str(Refusal.TICK_AHEAD): float(balancer.refused_ticks)}
+        ahead = {str(Refusal.TICK_AHEAD): float(balancer.refused_ticks)} | _quiet(now, at)
         message = f"ticks in data were not believed: too_far_ahead {balancer.refused_ticks}"
         yield Issue("tick_refused", Severity.WARNING, message, at, ahead)
     at = balancer.missed_at
     if at is not None and now - at <= _RECENT_S and balancer.strategy is not Strategy.EXPLICIT:
         message = f"{balancer.misses} packets were dropped: the worker of their slot has no address of their IP version"
-        yield Issue("member_miss", Severity.ERROR, message, at, {"packets": float(balancer.misses)})
+        details = {"packets": float(balancer.misses)} | _quiet(now, at)
+        yield Issue("member_miss", Severity.ERROR, message, at, details)
     present = [session for session in balancer.sessions.values() if session.state is not SessionState.GONE]
     if present and not balancer.ready:
         since = max(session.reported_at for session in present)

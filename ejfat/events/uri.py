@@ -1,6 +1,6 @@
 """EJFAT URIs: the address of the control plane, the reservation, and the addresses for sync messages and data.
 
-    ejfat[s]://[TOKEN@]HOST[:PORT]/[lb/ID][?sync=IP:PORT][&data=IP[:PORT]][&sessionid=ID]
+    ejfat[s]://[TOKEN@]HOST[:PORT]/[lb/[ID]][?sync=IP:PORT][&data=IP[:PORT]][&sessionid=ID]
 
 There may be several `sync` and several `data`, of either IP version and in any order; of one version the first counts.
 The public control plane writes the port range of its data plane, `data=IP:16384-32767`; data is sent to the first port.
@@ -77,14 +77,16 @@ class EjfatUri:
         elif not port:
             raise UriError(f"{text!r}: port 0, expected 1 to 65535")
         path = parts.path.strip("/").split("/")
-        if path != [""] and (len(path) != 2 or path[0] != "lb"):
-            raise UriError(f"{text!r}: path {parts.path!r}, expected /lb/ID")
+        if path not in ([""], ["lb"]) and (len(path) != 2 or path[0] != "lb"):
+            raise UriError(
+                f"{text!r}: path {parts.path!r}, expected /lb/ID, or /lb/ or / without a reservation"
+            )
         sync, data, session_id = _query(parts.query, text)
         return cls(
             host=parts.hostname,
             port=port,
             tls=parts.scheme == "ejfats",
-            token=unquote(parts.username or ""),
+            token=unquote(parts.netloc.rpartition("@")[0]),  # a colon is part of it
             lb_id=path[1] if len(path) == 2 else "",
             sync=sync,
             data=data,
@@ -125,7 +127,14 @@ def parse_endpoint(value: str, text: str, *, default_port: int | None) -> Endpoi
     Args:    text: quoted in error messages. default_port: port of a value without one; None: a port is required.
     Raises:  UriError: not such an address.
     """
-    host, _, port_text = value.rpartition("]:") if value.startswith("[") else value.rpartition(":")
+    bare = default_port is not None and value.count(":") > 1 and _is_address(value)
+    host, _, port_text = (
+        (value, "", "")
+        if bare
+        else value.rpartition("]:")
+        if value.startswith("[")
+        else value.rpartition(":")
+    )
     if value.startswith("["):
         host = host[1:] if host else value[1:].removesuffix("]")
         port_text = port_text if value != f"[{host}]" else ""
@@ -149,6 +158,14 @@ def parse_endpoint(value: str, text: str, *, default_port: int | None) -> Endpoi
     if dash and _port(int(last), text) < int(first):
         raise UriError(f"{text!r}: port range {port_text} ends before it begins")
     return Endpoint(ip, _port(int(first), text))
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _port(port: int, text: str) -> int:

@@ -17,12 +17,14 @@ from typing import Any
 from ejfat.base.addresses import IpAddress
 from ejfat.base.errors import EjfatError
 from ejfat.control.feedback import Gains
+from ejfat.control.members import STALE_S
 from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
 from ejfat.events.event import Event
 from ejfat.events.segmentation import Segmenter
 from ejfat.events.uri import EjfatUri, Endpoint
 from ejfat.live.feedback import Measured, Reporter, call, channel_to, check_version
+from ejfat.live.issues import troubles
 from ejfat.live.sockets import ReceivePlan, ReceiverThreads, SendPlan, send_events
 
 _LOOK_S = 0.2
@@ -105,7 +107,7 @@ class _ShownCheck(Examination):
 
 
 async def _examine(plan: DoctorPlan, found: Examination, stack: contextlib.AsyncExitStack) -> None:
-    uri = plan.uri
+    uri, began = plan.uri, asyncio.get_running_loop().time()
     channel = await stack.enter_async_context(channel_to(uri, plan.control, plan.ca))
     stub = pb_grpc.LoadBalancerStub(channel)
     version = await check_version(stub, uri.token)
@@ -122,8 +124,10 @@ async def _examine(plan: DoctorPlan, found: Examination, stack: contextlib.Async
         found.note("addresses", False, f"the URI has no data address of IPv{plan.address.version}")
         return
     found.note("addresses", True, f"data to {data}, sync to {_sync(plan) or 'nowhere'}")
-    others = [worker.name for worker in status.workers]
-    if not found.note("workers", not others, f"present: {', '.join(others) or 'none but this one'}"):
+    silent = [worker.name for worker in status.workers if _is_silent(worker, status)]
+    others = [worker.name for worker in status.workers if not _is_silent(worker, status)]
+    text = f"present: {', '.join(others) or 'none but this one'}"
+    if not found.note("workers", not others, f"{text}; silent: {', '.join(silent)}" if silent else text):
         return
     receiver = ReceiverThreads(
         ReceivePlan(listen=Endpoint(plan.address, plan.port), port_bits=plan.port_bits, timeout_s=2.0)
@@ -148,10 +152,25 @@ async def _examine(plan: DoctorPlan, found: Examination, stack: contextlib.Async
             found.note("in effect", True, f"after {waited:.1f} s of events that were not counted")
         await _send_and_count(plan, data, receiver, found)
     after: Any = await call(stub.LoadBalancerStatus, question, uri.token)
-    issues = [
-        one.message for one in (*after.healthIssues, *(i for w in after.workers for i in w.healthIssues))
-    ]
-    found.note("health", not issues, "; ".join(issues) or "no issues")
+    elapsed = asyncio.get_running_loop().time() - began
+    found.note("health", *health_of(after, elapsed))
+
+
+def health_of(status: pb.LoadBalancerStatusReply, elapsed_s: float) -> tuple[bool, str]:
+    """Return whether nothing is wrong with the reservation and this worker, and a text.
+
+    Args:    elapsed_s: since the check began; what was seen last before that is past.
+    """
+    all_of_them = troubles(status, "doctor")
+    past = [str(one) for one in all_of_them if one.began_before(elapsed_s)]
+    issues = [str(one) for one in all_of_them if not one.began_before(elapsed_s)]
+    text = "; ".join(issues) or "no issues"
+    return not issues, f"{text}; before this check: {'; '.join(past)}" if past else text
+
+
+def _is_silent(worker: Any, status: Any) -> bool:
+    """Return whether a worker has not reported for so long that it gets no slots: it was stopped, perhaps."""
+    return bool(status.timestamp.ToNanoseconds() - worker.lastUpdated.ToNanoseconds() >= STALE_S * 1e9)
 
 
 def _worker(plan: DoctorPlan) -> pb.RegisterRequest:
