@@ -53,7 +53,10 @@ _RAILS: Final = (
     "tests/scenarios/test_lnet_sanity.py",
     "tests/scenarios/test_lnet_recovery.py",
 )
-_EVENTS: Final = ("tests/unit/ejfat/test_ejfat_reassembly.py", "tests/unit/ejfat/test_ejfat_reassembly_law.py")
+_EVENTS: Final = (
+    "tests/unit/ejfat/test_ejfat_reassembly.py",
+    "tests/unit/ejfat/test_ejfat_reassembly_law.py",
+)
 _CLUSTER: Final = ("tests/unit/opavnic/cluster/protocol",)
 
 NEAREST: Final[dict[str, tuple[str, ...]]] = {
