@@ -190,6 +190,34 @@ def test_events_of_its_performance_test_arrive(wire: Network, family: int, versi
         assert "Events Lost in reassembly: 0" in said, said
 
 
+def test_sender_that_starts_again_gives_its_receiver_and_ours_equal_counts(wire: Network) -> None:
+    """Without a balancer: its performance test numbers the events of each run from 0."""
+    events = 100
+    uris = {
+        name: f"ejfat://token@127.0.0.1:18020/lb/1?data={address(wire.numbers[name])}:{PORT}"
+        for name in ("w1", "w2")
+    }
+    listen = f"{address(wire.numbers['w2'])}:{PORT}"
+    its = wire.start(
+        "w1", e2sar("e2sar_perf"), "-r", "-u", uris["w1"], "--ip", address(wire.numbers["w1"]), "--port", str(PORT),
+        "-p", "300",
+    )  # fmt: skip
+    ours = wire.start("w2", *OPAVNIC, "ejfat", "recv", "--listen", listen, "--timeout", "9s")
+    its.expect("Stats:")
+    ours.expect("receiving")
+    for name, uri in uris.items():
+        ask_for_mac(wire, address(wire.numbers[name]))
+        for _ in range(2):
+            sent = wire.run(
+                "src", e2sar("e2sar_perf"), "-s", "-u", uri, "--ip", address(2), "--rate", "0.05", "-l", "20000",
+                "-n", str(events),
+            ).stdout  # fmt: skip
+            assert " 0 errors" in sent
+    until(lambda: _count(its.said(), "Events Received") >= 2 * events, "its receiver has both runs")
+    assert "Events Lost in reassembly: 0" in its.end()
+    assert f"{2 * events} events, 0 lost" in ours.end()
+
+
 @pytest.mark.parametrize("family", [4, 6])
 def test_files_sent_by_our_program_arrive_at_its_workers(wire: Network, tmp_path: Path, family: int) -> None:
     wire.balancer("lb", *(OWN[:2] if family == 4 else OWN[2:4]), *OWN[4:])
