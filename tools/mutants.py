@@ -266,7 +266,19 @@ def run_tests(place: Path, tests: Sequence[str], limit_s: float | None = None) -
 
     Args:  limit_s: tests that take longer have failed.
     """
-    command = [sys.executable, "-B", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
+    command = [
+        sys.executable,
+        "-B",
+        "-m",
+        "pytest",
+        "-q",
+        "-x",
+        "-m",
+        "not long",
+        "-p",
+        "no:cacheprovider",
+        *tests,
+    ]
     environment = {**os.environ, "CI": "1", "PYTHONDONTWRITEBYTECODE": "1"}
     environment.pop("PYTHONPATH", None)
     with subprocess.Popen(

@@ -14,12 +14,9 @@ class Parts:
 
     received: int = 0
     """Number of bytes."""
+    end: int = 0
+    """The end of the last piece."""
     _pieces: list[tuple[int, bytes]] = field(default_factory=list)
-
-    @property
-    def end(self) -> int:
-        """The end of the last piece."""
-        return self._pieces[-1][0] + len(self._pieces[-1][1]) if self._pieces else 0
 
     @property
     def count(self) -> int:
@@ -33,6 +30,8 @@ class Parts:
 
     def known(self, offset: int, data: bytes) -> int | None:
         """Return how many of these bytes are here already; None: one of them is here with another value."""
+        if offset >= self.end:
+            return 0
         known, end = 0, offset + len(data)
         for start, piece in self._between(offset, end):
             at, stop = max(start, offset), min(start + len(piece), end)
@@ -43,6 +42,12 @@ class Parts:
 
     def add(self, offset: int, data: bytes) -> None:
         """Keep those of these bytes that are new; none of them may be here with another value."""
+        if offset >= self.end:
+            if data:
+                self._pieces.append((offset, data))
+                self.received += len(data)
+                self.end = offset + len(data)
+            return
         new, at, end = [], offset, offset + len(data)
         for start, piece in self._between(offset, end):
             if at < start:
@@ -53,6 +58,7 @@ class Parts:
         for found in new:
             insort(self._pieces, found)
             self.received += len(found[1])
+        self.end = max(self.end, end)
 
     def missing(self, length: int | None) -> tuple[tuple[int, int], ...]:
         """Return the ranges (start, end) that are not here: up to `length`; None: up to the last byte."""
@@ -67,12 +73,10 @@ class Parts:
 
     def copy(self) -> Parts:
         """Return an independent copy."""
-        return Parts(self.received, list(self._pieces))
+        return Parts(self.received, self.end, list(self._pieces))
 
     def _between(self, offset: int, end: int) -> Iterator[tuple[int, bytes]]:
         """Yield the pieces that have bytes in a range."""
-        if offset >= self.end:
-            return
         first = bisect_right(self._pieces, offset, key=itemgetter(0)) - 1
         for index in range(max(first, 0), len(self._pieces)):
             start, piece = self._pieces[index]

@@ -22,7 +22,6 @@ from itertools import count
 from typing import Final
 
 from ejfat.events.event import Event, Loss, LostEvent, ReassemblyCounters
-from ejfat.events.parts import Parts
 from ejfat.events.stream import Fate, PacketStream, Segment, StreamEvent
 from ejfat.wire.headers import LB_MAGIC, ReHeader, SegmentHeader, parse_lb
 from hfi_sim.base.errors import WireError
@@ -32,10 +31,10 @@ MAX_EVENT = 256 << 20
 """Default for the longest event that is accepted, in bytes, so that a forged length cannot use up memory."""
 MAX_HELD: Final = 1 << 30
 """Default for the memory that incomplete events may take, in bytes."""
-_MAX_KEPT: Final = 64 << 20
-"""Memory that events may take that have ended, in bytes."""
-_MAX_KEPT_EVENT: Final = 8 << 20
-"""Of a larger event that has ended, the number is remembered and the bytes are not."""
+_MAX_KEPT: Final = 16 << 20
+"""Memory that events may take that have ended, in bytes; of older ones, the numbers alone are remembered."""
+_MAX_ENDED: Final = 1 << 16
+"""Events that are remembered after their end."""
 
 
 class Reassembler:
@@ -68,6 +67,8 @@ class Reassembler:
         self._held = 0
         self._ended: deque[StreamEvent] = deque()
         """The events that have ended and are remembered, those that ended first in front."""
+        self._full: deque[StreamEvent] = deque()
+        """Those of them whose bytes are remembered, too."""
         self._kept = 0
         self._lost: list[LostEvent] = []
         """To be returned by the next `expire`."""
@@ -151,7 +152,7 @@ class Reassembler:
             overdue = now >= event.since + self._timeout_s
             self._lose(event, Loss.TIMEOUT if overdue else Loss.RESTART, now)
             event = None
-        for before in stream.recent(number, now):
+        for before in stream.recent(number, now) if number in stream.ended else ():
             agrees = before.agrees(offset, data, length)
             if now - before.touched > self._timeout_s:
                 late = agrees and event is None and not before.parts.known(offset, data)
@@ -293,10 +294,14 @@ class Reassembler:
         del self._pending[id(event)]
         self._held -= event.cost
         event.stream.end(event, loss, now)
-        if event.cost > _MAX_KEPT_EVENT:
-            event.parts, event.emptied = Parts(), True
         self._ended.append(event)
+        self._full.append(event)
         self._kept += event.cost
+        while self._kept > _MAX_KEPT and self._full:
+            oldest = self._full.popleft()
+            self._kept -= oldest.cost
+            oldest.empty()
+            self._kept += oldest.cost
 
     def _lose(self, event: StreamEvent, loss: Loss, now: float) -> None:
         """Give an event up, and report it unless nothing is sure to be of it."""
@@ -324,12 +329,14 @@ class Reassembler:
         return self._streams.get((source, data_id)) or PacketStream(source, data_id, self._timeout_s)
 
     def _forget(self, now: float) -> None:
-        """Forget ended events for which no late packet can come, and the oldest if they take too much memory."""
+        """Forget ended events for which no late packet can come, and the oldest if they are too many."""
         while self._ended:
             event, stream = self._ended[0], self._ended[0].stream
-            if self._kept <= _MAX_KEPT and now - (event.ended_at or 0.0) <= self._timeout_s:
+            if len(self._ended) <= _MAX_ENDED and now - (event.ended_at or 0.0) <= self._timeout_s:
                 return
             self._ended.popleft()
+            if self._full and self._full[0] is event:
+                self._full.popleft()
             self._kept -= event.cost
             stream.forget(event)
             if not stream.pending and not stream.ended:

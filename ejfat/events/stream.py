@@ -72,7 +72,7 @@ class StreamEvent:
     loss: Loss | None = None
     """Why it is lost, if it has ended; None: it was handed over."""
     emptied: bool = False
-    """Whether it has ended and its parts were too large to be remembered."""
+    """Whether it has ended and its bytes are not remembered."""
     rivalled: bool = False
     """Whether another event with its number was counted as lost."""
     doubtful: bool = False
@@ -111,12 +111,12 @@ class StreamEvent:
 
     def agrees(self, offset: int, data: bytes, length: int | None) -> bool:
         """Return whether a packet can be one of this event."""
-        if self.emptied:
-            return True
         if self.length is not None and (
             length not in (None, self.length) or offset + len(data) > self.length
         ):
             return False
+        if self.emptied:
+            return True
         if any(offset < stop and start < offset + len(data) for start, stop in self.unsure):
             return True
         return self.parts.known(offset, data) is not None
@@ -157,6 +157,11 @@ class StreamEvent:
             for event in self.stream.with_segment(echo)
             if event is not self and not event.emptied
         )
+
+    def empty(self) -> None:
+        """Forget the bytes."""
+        self.parts, self.echoes, self.noted, self.emptied = Parts(), [], 0, True
+        self.stream.forget_segments(self)
 
     def lost(self, loss: Loss, limit: int | None = None) -> LostEvent:
         """Return the report of its loss."""
@@ -223,10 +228,7 @@ class PacketStream:
         events.remove(event)
         if not events:
             del self.ended[event.slot]
-        for segment in event.segments:
-            self.seen[segment].remove(event.slot)
-            if not self.seen[segment]:
-                del self.seen[segment]
+        self.forget_segments(event)
         if self.latest is event:
             self.latest = None
         if event in self.sure:
@@ -249,6 +251,14 @@ class PacketStream:
         return [event for event in self.ended.get(slot, ()) if self.is_recent(event, now)]
 
     # header version 1, without a tick
+
+    def forget_segments(self, event: StreamEvent) -> None:
+        """Forget which packets came with an event."""
+        for segment in event.segments:
+            self.seen[segment].remove(event.slot)
+            if not self.seen[segment]:
+                del self.seen[segment]
+        event.segments.clear()
 
     def with_segment(self, segment: Segment) -> list[StreamEvent]:
         """Return the events with which a packet came."""

@@ -86,7 +86,7 @@ def test_pieces_of_events_that_never_complete_take_bounded_memory(old: bool) -> 
         assert reassembler.held <= 100_000
         lost += len(reassembler.expire(0.0))
     assert lost == reassembler.counters.events_no_room == 20_000 - reassembler.pending
-    assert reassembler.kept <= 64 << 20
+    assert reassembler.kept <= 48 << 20
     whole = cut(bytes(250), version=1 if old else 2, event=99_999)
     assert [e.data for p in whole if (e := reassembler.receive(p, 0.0, "x"))] == [bytes(250)]
 
@@ -183,7 +183,7 @@ def test_forged_lengths_cost_no_memory_without_bound() -> None:
         reassembler.receive(ReHeader(data_id=1, offset=0, length=101, event=number).build(), 0.0)
     assert len(reassembler.expire(0.0)) == reassembler.counters.events_too_long == 20_000
     assert reassembler.pending == 0
-    assert reassembler.kept <= 64 << 20
+    assert reassembler.kept <= 48 << 20
 
 
 @given(raw=st.binary(max_size=60), old=st.booleans())
@@ -362,3 +362,14 @@ def test_old_header_event_whose_first_packet_is_lost_counts_as_lost() -> None:
     (lost,) = reassembler.expire(0.0)
     assert (lost.loss, lost.reason) == (Loss.NO_BEGINNING, "its first packet did not arrive")
     assert reassembler.counters.rejected == 2
+
+
+def test_bytes_of_ended_events_take_bounded_memory_and_their_numbers_are_remembered_longer() -> None:
+    reassembler = Reassembler()
+    big = [cut(bytes(1 << 20), event=n, room=60_000) for n in range(39)]
+    assert handed(reassembler, [piece for pieces in big for piece in pieces], 0.0, ("a", 1)) == 39
+    assert reassembler.kept < 17 << 20
+    assert handed(reassembler, big[0], 0.1, ("a", 1)) == 0
+    assert reassembler.counters.late == len(big[0])
+    reassembler.expire(9.0)
+    assert (reassembler.kept, reassembler.held) == (0, 0)
