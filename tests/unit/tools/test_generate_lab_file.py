@@ -36,7 +36,7 @@ def test_schemas_for_editors_are_generated_files() -> None:
 
 def test_values_and_defaults_are_as_people_write_them() -> None:
     text = page(lab_file.LAB)
-    assert "| `latency` | 300ns, 1us, 2ms; a number is seconds; at most 1h | `300ns` |" in text
+    assert "| `latency` | 300ns, 1us, 2ms, or 0; with a unit; at most 1h | `300ns` |" in text
     assert "| `pkey` | integer, 1 to 65535 | `0x8001` | The partition of its members." in text
     assert "| `engine` | `auto` or `python` or `native` | `auto` |" in text
     assert "anything" not in text
