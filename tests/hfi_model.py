@@ -22,7 +22,7 @@ POLLING, LINKUP, OFFLINE = 0x20, 0x50, 0x90
 _U64, _U32 = ctypes.c_uint64, ctypes.c_uint32
 _Dma = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, _U64, ctypes.c_void_p, _U32, ctypes.c_bool)
 _Interrupt = ctypes.CFUNCTYPE(None, ctypes.c_void_p, _U64, _U32)
-_Send = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint8), _U32, ctypes.c_bool)
+_Send = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint8), _U32, ctypes.c_bool)
 _Note = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, _U64, _U64)
 
 
@@ -34,6 +34,10 @@ class _Host(ctypes.Structure):
         ("send", _Send),
         ("note", _Note),
     )
+
+
+class _Neighbour(ctypes.Structure):
+    _fields_ = (("guid", _U64), ("port", ctypes.c_uint8), ("type", ctypes.c_uint8))
 
 
 def parts() -> list[Path]:
@@ -66,7 +70,7 @@ def library(directory: Path) -> ctypes.CDLL:
     loaded.hfi_config_write.argtypes = (ctypes.c_void_p, _U64, _U32, _U32, _U32)
     loaded.hfi_receive.argtypes = (ctypes.c_void_p, _U64, ctypes.c_char_p, _U32, ctypes.c_bool)
     loaded.hfi_receive.restype = ctypes.c_bool
-    loaded.hfi_set_cable.argtypes = (ctypes.c_void_p, _U64, ctypes.c_bool, _U64, _U32)
+    loaded.hfi_set_cable.argtypes = (ctypes.c_void_p, _U64, ctypes.POINTER(_Neighbour))
     loaded.hfi_deadline.argtypes = (ctypes.c_void_p,)
     loaded.hfi_run.argtypes = (ctypes.c_void_p, _U64)
     return loaded
@@ -101,8 +105,9 @@ class Model:
     def _interrupt(self, _context: object, _address: int, data: int) -> None:
         self.interrupts.append(data)
 
-    def _send(self, _context: object, packet: object, length: int, bypass: bool) -> None:
+    def _send(self, _context: object, packet: object, length: int, bypass: bool) -> bool:
         self.sent.append((ctypes.string_at(packet, length), bypass))  # type: ignore[arg-type]
+        return True
 
     def _note(self, _context: object, note: int, first: int, second: int) -> None:
         self.notes.append((NOTES[note], first, second))
@@ -122,8 +127,9 @@ class Model:
     def receive(self, packet: bytes, *, bypass: bool = False) -> bool:
         return bool(self._library.hfi_receive(self._hfi, self.now, packet, len(packet), bypass))
 
-    def set_cable(self, plugged: bool, neighbour: int = 7, port: int = 3) -> None:
-        self._library.hfi_set_cable(self._hfi, self.now, plugged, neighbour, port)
+    def set_cable(self, plugged: bool, guid: int = 7, port: int = 3, kind: int = 1) -> None:
+        neighbour = ctypes.byref(_Neighbour(guid, port, kind)) if plugged else None
+        self._library.hfi_set_cable(self._hfi, self.now, neighbour)
 
     @property
     def deadline(self) -> int:

@@ -58,7 +58,7 @@ LOADED: Final = {
         "opa_sim_agent agent=$agent",
         "ib_uverbs",
         "rdmavt",
-        "opa_virtual_hfi",
+        "opa_virtual_hfi wire=$wire guid=$guid",
         "hfi1 eager_buffer_size=262144 krcvqs=1",
         "ib_ipoib",
     ),

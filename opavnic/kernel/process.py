@@ -21,7 +21,7 @@ from opavnic.kernel.drivers import HFI1, OPA_VNIC, LinuxDriver
 from opavnic.kernel.messages import Messages
 from opavnic.kernel.wire import MAX_FRAME
 
-MEMORY: Final = {OPA_VNIC: "64M", HFI1: "160M"}
+MEMORY: Final = {OPA_VNIC: "64M", HFI1: "512M"}
 """Of which a kernel takes what it uses."""
 _WIRE: Final = 8
 _AGENT: Final = 9
@@ -29,6 +29,8 @@ _AGENT: Final = 9
 _BECOME_KERNEL: Final = f'exec {_WIRE}<&0 {_AGENT}>&2 2>&1 </dev/null; exec "$@"'
 READY: Final = b"opavnic: ready"
 _FAILED: Final = re.compile(rb"opavnic: (?!ready)[^\n]*\n")
+GUID: Final = 0x0011750101000001
+"""Of a virtual HFI, unless it has another."""
 BOOT_S: Final = 60.0
 """How long a kernel may take to come up."""
 _BUFFER: Final = 256 << 10
@@ -64,16 +66,23 @@ class KernelProcess:
         start: StartKernel = _start,
         *,
         driver: LinuxDriver = OPA_VNIC,
+        cable: socket.socket | None = None,
+        guid: int = GUID,
     ) -> None:
         """Start it; `await_ready` waits for its driver.
 
         Args:    host: its name; with one, it has the files of this machine, and an agent that starts programs. start:
                  calls a function that starts the process, in its network namespace for instance; what ends the process
-                 is started outside. driver: which of Linux's own has the HFI's port.
+                 is started outside. driver: which of Linux's own has the HFI's port. cable: an end of what its wire
+                 is, in place of one that leads to `wire`; it is closed here. guid: of a virtual HFI.
         Raises:  KernelError: it cannot be started.
         """
         self.wire, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.agent, their_agent = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._idle = theirs
+        """Held open, where the wire of the kernel is a cable."""
+        if cable is not None:
+            theirs = cable
         for end in (self.wire, theirs, self.agent):
             end.setblocking(False)
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER)
@@ -83,6 +92,7 @@ class KernelProcess:
         """Whether it prints nothing more."""
         self._messages = Messages()
         self._driver = driver
+        self._guid = guid
         self._directory = tempfile.mkdtemp(prefix="opavnic-kernel-")
         try:
             self._process = start(lambda: self._open(kernel, host, theirs.fileno(), their_agent.fileno()))
@@ -111,6 +121,7 @@ class KernelProcess:
             "uml_dir=./",
             "umid=kernel",
             f"wire={_WIRE}",
+            *([f"guid={self._guid:#x}"] if self._driver is HFI1 else []),
             *([f"host={host}", f"agent={_AGENT}"] if host else []),
             *more,
         ]
@@ -271,6 +282,7 @@ class KernelProcess:
         self._watcher.wait()
         self.console.close()
         self.wire.close()
+        self._idle.close()
         self.agent.close()
 
     def _last_line(self) -> str:

@@ -13,6 +13,7 @@
 
 static u8 memory[MEMORY];
 static u64 state;
+static struct hfi_neighbour neighbour = { 1, 1, 1 };
 static unsigned long sent, interrupts, notes, refused, hash = 5381;
 
 static u64 draw(void)
@@ -43,7 +44,7 @@ static void interrupt(void *context, u64 address, u32 data)
 	interrupts++;
 }
 
-static void send(void *context, const u8 *packet, u32 len, bool bypass)
+static bool send(void *context, const u8 *packet, u32 len, bool bypass)
 {
 	u32 i;
 
@@ -52,6 +53,7 @@ static void send(void *context, const u8 *packet, u32 len, bool bypass)
 		hash = hash * 33 + packet[i];
 	hash += bypass;
 	sent++;
+	return draw() % 8;
 }
 
 static void note(void *context, enum hfi_note what, u64 first, u64 second)
@@ -143,7 +145,8 @@ static void step(struct hfi *hfi, u64 now)
 		hash += hfi_receive(hfi, now, packet, draw() % sizeof(packet), draw() & 1);
 		break;
 	case 3:
-		hfi_set_cable(hfi, now, draw() % 4, draw(), draw());
+		neighbour.guid = draw();
+		hfi_set_cable(hfi, now, draw() % 4 ? &neighbour : NULL);
 		break;
 	case 4:
 		hfi_run(hfi, now);
@@ -166,9 +169,9 @@ static void prepare(struct hfi *hfi)
 
 	hfi_config_write(hfi, 0, 4, 2, 6);
 	hfi_config_write(hfi, 0, 0xb2, 2, 0x8000);
-	hfi_set_cable(hfi, 0, true, 1, 1);
+	hfi_set_cable(hfi, 0, &neighbour);
 	hfi_write(hfi, 0, 0x602028, 8, 0x20 << 16 | 3 << 8 | 1);
-	hfi_run(hfi, 2000000);
+	hfi_run(hfi, 500000000);
 	hfi_write(hfi, 0, 0x1800000, 8, 1);
 	hfi_write(hfi, 0, 0x1000000, 8, 1);
 	hfi_write(hfi, 0, 0x100008, 8, 0);
@@ -190,7 +193,7 @@ int main(int count, char **words)
 	struct hfi_host host = { NULL, dma, interrupt, send, note };
 	unsigned long steps = count > 2 ? strtoul(words[2], NULL, 0) : 100000, i;
 	struct hfi *hfi = hfi_init(malloc(hfi_size()), &host, 1);
-	u64 now = 2000000;
+	u64 now = 500000000;
 
 	state = count > 1 ? strtoull(words[1], NULL, 0) * 2654435769u + 1 : 1;
 	for (i = 0; i < steps; i++) {

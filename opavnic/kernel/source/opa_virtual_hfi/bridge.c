@@ -13,9 +13,9 @@
 static unsigned long guid = 0x0011750101000001ul;
 module_param(guid, ulong, 0444);
 MODULE_PARM_DESC(guid, "GUID of the HFI's port");
-static bool cable = true;
-module_param(cable, bool, 0444);
-MODULE_PARM_DESC(cable, "whether a cable is plugged in");
+static int wire = -1;
+module_param(wire, int, 0444);
+MODULE_PARM_DESC(wire, "number of the socket that is its cable");
 
 static struct machine machine;
 static DECLARE_BITMAP(used, VECTORS);
@@ -109,7 +109,9 @@ static int __init bridge_init(void)
 
 	if (!bridge || !domain)
 		return -ENOMEM;
-	ret = machine_start(&machine, guid, cable);
+	ret = machine_start(&machine, guid);
+	if (!ret)
+		ret = wire_open(&machine, wire);
 	if (!ret)
 		ret = machine_add_region(&machine, &memory);
 	if (ret)

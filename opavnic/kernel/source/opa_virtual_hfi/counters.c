@@ -28,7 +28,7 @@ void count_received(struct hfi *hfi, u32 len, u32 vl)
 	V(hfi, RCV_COUNTER_ARRAY64, DWORD) += len / 4;
 }
 
-/* One that left while the link was down. */
+/* One that left while the link was down, or that the cable had no room for. */
 void count_dropped(struct hfi *hfi)
 {
 	V(hfi, SEND_COUNTER_ARRAY32, DROPPED)++;

@@ -19,7 +19,7 @@
 #define LINK_MODE	0x09		/* widths of the link: in 15:12, 11:8 */
 #define LOCAL_LNI_INFO	0x0c		/* lanes that receive, in 23:16 */
 #define FOUR_LANES	0xf
-#define POLLING_NS	1000000ull	/* from polling to link up */
+#define POLLING_NS	400000000ull	/* from polling to link up: a link takes its time, and hfi1 counts on it (docs/hfi1.md) */
 
 enum command { LOAD_CONFIG = 1, READ_CONFIG = 2, CHANGE_STATE = 3, READ_LCB = 7, WRITE_LCB = 8 };
 enum physical { POLLING = 0x20, DISABLED = 0x30, LINKUP = 0x50, OFFLINE = 0x90, QUICK_LINKUP = 0xe2 };
@@ -66,8 +66,9 @@ bool dc_is_up(const struct hfi *hfi)
 static void link_up(struct hfi *hfi)
 {
 	hfi->link_at = HFI_NEVER;
-	V(hfi, DC_8051_REMOTE_GUID, 0) = hfi->neighbour_guid;
-	V(hfi, DC_8051_REMOTE_PORT_NO, 0) = hfi->neighbour_port & 0xff;
+	V(hfi, DC_8051_REMOTE_GUID, 0) = hfi->neighbour.guid;
+	V(hfi, DC_8051_REMOTE_PORT_NO, 0) = hfi->neighbour.port;
+	V(hfi, DC_8051_REMOTE_NODE_TYPE, 0) = hfi->neighbour.type & 3;
 	hfi->fields[TX_SETTINGS] = (hfi->fields[TX_SETTINGS] & ~0xffu) | FOUR_LANES;
 	hfi->fields[LOCAL_LNI_INFO] |= FOUR_LANES << 16;
 	hfi->fields[LINK_MODE] = (hfi->fields[LINK_MODE] & 0xffff00ffu) | 0x4400;
@@ -150,12 +151,14 @@ WRITE(port_config)
 		hfi_note(hfi, HFI_NOTE_LOGICAL, state, 0);
 }
 
-void hfi_set_cable(struct hfi *hfi, u64 now, bool plugged, u64 neighbour_guid, u32 neighbour_port)
+void hfi_set_cable(struct hfi *hfi, u64 now, const struct hfi_neighbour *neighbour)
 {
+	bool plugged = neighbour;
+
 	hfi->now = now;
 	hfi->plugged = plugged;
-	hfi->neighbour_guid = neighbour_guid;
-	hfi->neighbour_port = neighbour_port;
+	if (plugged)
+		hfi->neighbour = *neighbour;
 	if (plugged && physical(hfi) == POLLING && hfi->link_at == HFI_NEVER)
 		hfi->link_at = now + POLLING_NS;
 	if (plugged)

@@ -45,9 +45,9 @@ static void host_interrupt(void *context, u64 address, u32 data)
 		machine->messages[machine->waiting++] = data;
 }
 
-static void host_send(void *context, const u8 *packet, u32 len, bool bypass)
+static bool host_send(void *context, const u8 *packet, u32 len, bool bypass)
 {
-	/* The cable leads nowhere yet: what leaves is lost. */
+	return wire_send(packet, len, bypass);
 }
 
 static void host_note(void *context, enum hfi_note note, u64 first, u64 second)
@@ -63,6 +63,7 @@ static void host_note(void *context, enum hfi_note note, u64 first, u64 second)
 		[HFI_NOTE_CONTEXT] = "send context %llu halts: errors %#llx\n",
 		[HFI_NOTE_ENGINE] = "SDMA engine %llu halts: errors %#llx\n",
 	};
+	struct machine *machine = context;
 	char text[96];
 
 	snprintf(text, sizeof(text), texts[note], first, second);
@@ -70,6 +71,8 @@ static void host_note(void *context, enum hfi_note note, u64 first, u64 second)
 		pr_info_ratelimited("opa_virtual_hfi: %s", text);
 	else
 		pr_info("opa_virtual_hfi: %s", text);
+	if (note == HFI_NOTE_PHYSICAL)
+		wire_tell_link(machine->guid, first);
 }
 
 /* --- time ---------------------------------------------------------------------------------------------------------- */
@@ -212,7 +215,27 @@ void machine_config_write(struct machine *machine, u32 at, u32 size, u32 value)
 	spin_unlock_irqrestore(&machine->lock, flags);
 }
 
-int machine_start(struct machine *machine, u64 guid, bool plugged)
+void machine_neighbour(struct machine *machine, const struct hfi_neighbour *neighbour)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&machine->lock, flags);
+	hfi_set_cable(machine->hfi, ktime_get_ns(), neighbour);
+	arm(machine);
+	spin_unlock_irqrestore(&machine->lock, flags);
+}
+
+void machine_receive(struct machine *machine, const u8 *packet, u32 len, bool bypass)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&machine->lock, flags);
+	hfi_receive(machine->hfi, ktime_get_ns(), packet, len, bypass);
+	arm(machine);
+	spin_unlock_irqrestore(&machine->lock, flags);
+}
+
+int machine_start(struct machine *machine, u64 guid)
 {
 	struct hfi_host host = { machine, host_dma, host_interrupt, host_send, host_note };
 	void *memory = vzalloc(hfi_size());
@@ -223,7 +246,7 @@ int machine_start(struct machine *machine, u64 guid, bool plugged)
 	machine->armed = HFI_NEVER;
 	hrtimer_init(&machine->timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_HARD);
 	machine->timer.function = run;
+	machine->guid = guid;
 	machine->hfi = hfi_init(memory, &host, guid);
-	hfi_set_cable(machine->hfi, ktime_get_ns(), plugged, plugged ? guid + 1 : 0, plugged);
 	return 0;
 }

@@ -13,6 +13,7 @@
 
 struct machine {
 	struct hfi *hfi;
+	u64 guid;
 	spinlock_t lock;		/* the model */
 	struct hrtimer timer;		/* calls hfi_run */
 	u64 armed;			/* when; HFI_NEVER */
@@ -20,12 +21,21 @@ struct machine {
 	u32 waiting;
 };
 
-/* Make the model, with a cable plugged in or not. Return 0 or an error. */
-int machine_start(struct machine *machine, u64 guid, bool plugged);
+/* Make the model. Return 0 or an error. */
+int machine_start(struct machine *machine, u64 guid);
 /* Its BAR, as a region of IO memory: accesses are calls of the model. Return 0 or an error. */
 int machine_add_region(struct machine *machine, struct resource *region);
 /* Configuration space. */
 u32 machine_config_read(struct machine *machine, u32 at, u32 size);
 void machine_config_write(struct machine *machine, u32 at, u32 size, u32 value);
+/* The other end of the cable is ready for a link, or not (NULL); a packet comes from there. */
+void machine_neighbour(struct machine *machine, const struct hfi_neighbour *neighbour);
+void machine_receive(struct machine *machine, const u8 *packet, u32 len, bool bypass);
+
+/* wire.c: the cable, a socket of the process; below 0: there is none. Return 0 or an error. */
+int wire_open(struct machine *machine, int fd);
+/* Both with the lock. Return whether there is room. */
+bool wire_send(const u8 *packet, u32 len, bool bypass);
+void wire_tell_link(u64 guid, u32 state);
 
 #endif

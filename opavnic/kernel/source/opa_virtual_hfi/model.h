@@ -50,8 +50,8 @@ struct hfi_host {
 	int (*dma)(void *context, u64 address, void *data, u32 len, bool to_memory);
 	/* A message of MSI-X. Called by hfi_run alone. */
 	void (*interrupt)(void *context, u64 address, u32 data);
-	/* A packet without ICRC leaves; bypass: 16B, else 9B. */
-	void (*send)(void *context, const u8 *packet, u32 len, bool bypass);
+	/* A packet without ICRC leaves; bypass: 16B, else 9B. Return whether there is room for it. */
+	bool (*send)(void *context, const u8 *packet, u32 len, bool bypass);
 	void (*note)(void *context, enum hfi_note note, u64 first, u64 second);
 };
 
@@ -71,8 +71,15 @@ void hfi_config_write(struct hfi *hfi, u64 now, u32 at, u32 size, u32 value);
 
 /* A packet with room for its ICRC at the end arrives. Return whether a receive context has taken it. */
 bool hfi_receive(struct hfi *hfi, u64 now, const u8 *packet, u32 len, bool bypass);
-/* A cable is plugged in, with a neighbour at its other end, or is pulled. */
-void hfi_set_cable(struct hfi *hfi, u64 now, bool plugged, u64 neighbour_guid, u32 neighbour_port);
+/* What is at the other end of a cable. */
+struct hfi_neighbour {
+	u64 guid;
+	u8 port;
+	u8 type;	/* 0 HFI, 1 switch */
+};
+
+/* A cable is plugged in, with a neighbour that is ready for a link, or is pulled: NULL. */
+void hfi_set_cable(struct hfi *hfi, u64 now, const struct hfi_neighbour *neighbour);
 
 /* When hfi_run is to be called next; HFI_NEVER: after no time alone. */
 u64 hfi_deadline(const struct hfi *hfi);

@@ -40,7 +40,8 @@ extern const struct reg_row hfi_registers[REGISTERS];
 
 /* Interrupt sources. Source: chip.h, IS_..._START. */
 enum source {
-	SOURCE_CCE_ERR = 0, SOURCE_ENGINE_ERR = 16, SOURCE_CONTEXT_ERR = 32, SOURCE_SDMA = 192, SOURCE_8051 = 250,
+	SOURCE_CCE_ERR = 0, SOURCE_ENGINE_ERR = 16, SOURCE_CONTEXT_ERR = 32, SOURCE_SDMA = 192, SOURCE_SDMA_IDLE = 224,
+	SOURCE_8051 = 250,
 	SOURCE_RECEIVE = 256, SOURCE_CREDIT = 576,
 };
 
@@ -67,8 +68,7 @@ struct hfi {
 	u64 due[VECTORS / 64];		/* vectors to be sent by hfi_run */
 	u64 link_at;			/* when polling becomes link up; HFI_NEVER */
 	bool plugged, taken;		/* a cable is there; the 8051 has begun the command that stands in its register */
-	u64 neighbour_guid;
-	u32 neighbour_port;
+	struct hfi_neighbour neighbour;
 	u32 fields[1024];		/* data memory of the 8051 */
 	struct send_context send[CONTEXTS];
 	struct receive_context receive[CONTEXTS];

@@ -37,12 +37,12 @@ static u32 blocks(const struct hfi *hfi, u32 context)
 
 static void return_credits(struct hfi *hfi, u32 context, u64 why)
 {
-	u64 address = V(hfi, SEND_CTXT_CREDIT_RETURN_ADDR, context) & 0xffffffffffc0ull;
+	u64 line = V(hfi, SEND_CTXT_CREDIT_RETURN_ADDR, context) & 0xffffffffffc0ull;
 	u64 halted = V(hfi, SEND_CTXT_STATUS, context) & HALTED;
 	u64 value = (hfi->send[context].returned & 0x7ff) | halted << 11 | why;
 
-	if (address)
-		hfi_dma(hfi, address, &value, sizeof(value), true);
+	if (line)	/* of 64 bytes, for eight contexts */
+		hfi_dma(hfi, line + context % 8 * 8, &value, sizeof(value), true);
 	if (V(hfi, SEND_CTXT_CREDIT_CTRL, context) & INTERRUPT)
 		cce_raise(hfi, SOURCE_CREDIT + context);
 }
@@ -85,8 +85,10 @@ void packet_leaves(struct hfi *hfi, const u8 *packet, u32 len, u64 pbc)
 		count_dropped(hfi);
 		return;
 	}
-	count_sent(hfi, len - PBC_SIZE, pbc >> 12 & 15);
-	hfi->host.send(hfi->host.context, packet + PBC_SIZE, len - PBC_SIZE, pbc >> 28 & 1);
+	if (hfi->host.send(hfi->host.context, packet + PBC_SIZE, len - PBC_SIZE, pbc >> 28 & 1))
+		count_sent(hfi, len - PBC_SIZE, pbc >> 12 & 15);
+	else
+		count_dropped(hfi);
 }
 
 static void complete(struct hfi *hfi, u32 context)
@@ -158,7 +160,8 @@ WRITE(pio_init)
 
 WRITE(credit_force)
 {
-	return_credits(hfi, index, FORCED);
+	if (value & 1)
+		return_credits(hfi, index, FORCED);
 }
 
 WRITE(send_ctrl)

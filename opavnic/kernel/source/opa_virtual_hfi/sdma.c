@@ -104,6 +104,8 @@ static void go_on(struct hfi *hfi, u32 engine)
 	}
 	if (moved)
 		tell_head(hfi, engine);
+	if (moved && V(hfi, SEND_DMA_RELOAD_CNT, engine))
+		cce_raise(hfi, SOURCE_SDMA_IDLE + engine);	/* at once: it has nothing more to do */
 	if (interrupt)
 		cce_raise(hfi, SOURCE_SDMA + engine);
 	if (error)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import socket
+import struct
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +17,9 @@ from opavnic.kernel.process import KernelProcess
 from opavnic.kernel.virtual import VirtualKernel
 from opavnic.scenario import Scenario, run_virtual
 
+SMPS = Path(__file__).parents[3] / "hfi_smps.py"
+NEIGHBOUR = struct.pack("!B3xQBBB", 0x25, 0x0011750102000001, 7, 1, 0x20)
+"""What a switch says on a cable: its GUID, port 7, type 1, polling (source/opa_virtual_hfi/wire.c)."""
 AWAIT_INIT = """import pathlib, time
 state = pathlib.Path("/sys/class/infiniband/hfi1_0/ports/1/state")
 end = time.monotonic() + 10
@@ -32,6 +38,7 @@ def _built() -> None:
 
 def test_hfi1_probes_and_its_link_comes_up() -> None:
     with KernelProcess(find_kernel(driver=HFI1), "k1", driver=HFI1) as process:
+        process.send(NEIGHBOUR)
         process.await_ready()
 
         def said(*command: str) -> str:
@@ -44,13 +51,48 @@ def test_hfi1_probes_and_its_link_comes_up() -> None:
         assert {"umad0", "issm0", "uverbs0", "/dev/hfi1_0", "ib0"} <= set(devices.split())
         log = said("dmesg")
     assert "hfi1_0: Implementation: Functional simulator" in log
-    assert "hfi1_0: Neighbor Guid 11750101000002, Type 1, Port Num 1" in log
+    assert "hfi1_0: Neighbor Guid 11750102000001, Type 1, Port Num 7" in log
     assert "Fabric active lanes (width): tx 0xf (4), rx 0xf (4)" in log
     assert "infiniband hfi1_0: VNIC client initialized" in log
     assert "opa_virtual_hfi: function level reset" in log
     assert "is not modelled" not in log, "the driver asks for nothing that the model has no row for"
     assert "no memory for DMA" not in log
     assert not re.search(r"halts|WARNING: .*(hfi1|rdmavt)|BUG|Oops", log)
+
+
+def _joined() -> tuple[KernelProcess, KernelProcess]:
+    """Start two kernels whose HFIs are the ends of one cable."""
+    kernel, ends = find_kernel(driver=HFI1), socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    k1, k2 = (
+        KernelProcess(kernel, f"k{number}", driver=HFI1, cable=end, guid=0x0011750101000000 + number)
+        for number, end in enumerate(ends, start=1)
+    )
+    return k1, k2
+
+
+def test_the_smas_of_two_kernels_become_active_and_answer_all_smps() -> None:
+    k1, k2 = _joined()
+    with k1, k2:
+        for process in (k1, k2):
+            process.await_ready()
+
+        def said(process: KernelProcess, *command: str) -> str:
+            done = process.run(command, timeout_s=120.0, take=lambda _frame: None)
+            assert done.returncode == 0, (done.stdout + done.stderr).decode()
+            return done.stdout.decode()
+
+        for process in (k1, k2):
+            assert said(process, sys.executable, "-ISc", AWAIT_INIT) == "2: INIT\n5: LinkUp\n"
+        program = [sys.executable, str(SMPS)]
+        assert said(k1, *program, "activate") == "0: state 4, lid 1\n1: state 4, lid 2\n"
+        for process, lid in ((k1, "0x1"), (k2, "0x2")):
+            port = "/sys/class/infiniband/hfi1_0/ports/1"
+            assert said(process, "cat", f"{port}/state", f"{port}/lid") == f"4: ACTIVE\n{lid}\n"
+        assert said(k1, *program, "flood", "10000") == "10000/10000\n"
+        for process in (k1, k2):
+            log = said(process, "dmesg")
+            assert "is not modelled" not in log
+            assert not re.search(r"halts|no memory for DMA|WARNING: .*(hfi1|rdmavt)|BUG|Oops", log)
 
 
 async def _log(seed: int) -> list[str]:
@@ -60,6 +102,7 @@ async def _log(seed: int) -> list[str]:
             find_kernel(driver=HFI1), "k1", lab.clock, seed=seed, take=lambda _frame: None, driver=HFI1
         )
         try:
+            kernel.send(NEIGHBOUR)
             await kernel.await_ready()
             done = await kernel.run(sys.executable, "-ISc", AWAIT_INIT)
             assert done.stdout == b"2: INIT\n5: LinkUp\n", done.stderr

@@ -149,7 +149,7 @@ def test_polling_becomes_link_up_with_a_cable_alone(hfi: Model) -> None:
     hfi.run()
     assert hfi.read(0x602060) & 0xFF == LINKUP
     assert hfi.read(0x600008) >> 48 & 7 == 2, "INIT"
-    assert (hfi.read(0x602040), hfi.read(0x602130)) == (0x1234, 5)
+    assert (hfi.read(0x602040), hfi.read(0x602130), hfi.read(0x602048)) == (0x1234, 5, 1)
     assert (hfi.read(0x6020D8), hfi.read(0x6020E0), hfi.interrupts) == (1 << 7, 1, [0])
     hfi.set_cable(False)
     hfi.run()
@@ -191,8 +191,13 @@ def test_packets_of_any_length_leave_whole_and_their_blocks_come_back(hfi: Model
     for packet in packets:
         at = write_blocks(hfi, context, packet, at, 8)
     assert [packet for packet, _ in hfi.sent] == packets
-    (returned,) = struct.unpack_from("<Q", hfi.memory, 64 * context)
+    (returned,) = struct.unpack_from("<Q", hfi.memory, 64 * context + 8 * (context % 8))
     assert returned == 20 * (-(-(length + 8) // 64)) % 2048
+    hfi.memory[64 * context :][:64] = bytes(64)
+    hfi.write(CONTEXT + 0x100 * context + 0x28, 1)
+    hfi.write(CONTEXT + 0x100 * context + 0x28, 0)
+    (forced,) = struct.unpack_from("<Q", hfi.memory, 64 * context + 8 * context)
+    assert forced == returned | 1 << 15
     assert hfi.read(0x6001A0) == 20
 
 
@@ -253,6 +258,12 @@ def test_an_engine_sends_the_pieces_of_a_packet_as_one(hfi: Model) -> None:
     assert hfi.sent == [(packet, False)]
     assert (hfi.read(base + 0x28), struct.unpack_from("<Q", hfi.memory, 0x800)[0]) == (3, 3)
     assert hfi.read(STATUS + 24) >> 3 & 1, "source 192 + 3"
+    assert not hfi.read(STATUS + 24) >> 35 & 1
+    hfi.write(base + 0x48, 100)
+    hfi.write(base, 4)
+    hfi.write(base, 9)
+    hfi.write(base + 0x20, 3)
+    assert hfi.read(STATUS + 24) >> 35 & 1, "idle: source 224 + 3"
 
 
 @pytest.mark.parametrize(
@@ -370,7 +381,7 @@ def test_nothing_passes_while_the_link_is_down(hfi: Model) -> None:
     write_blocks(hfi, context, bytes(40), 0, 8)
     assert hfi.sent == []
     assert hfi.read(0x1800300 + 8 * 5) == 1, "dropped, and its blocks come back"
-    assert struct.unpack_from("<Q", hfi.memory, 64 * context)[0] == 1
+    assert struct.unpack_from("<Q", hfi.memory, 64 * context + 8 * (context % 8))[0] == 1
 
 
 # --- laws ------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,129 @@
+"""A program for a kernel with Linux's own hfi1: sends SMPs by its umad0, to its own SMA and to that of its neighbour.
+
+`python hfi_smps.py activate`: brings both ports of the link to ACTIVE, as a subnet manager does. `flood N`: sends N
+SMPs to the neighbour, 16 at once, and says how many are answered.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import struct
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from hfi_sim.base.types import LID_PERMISSIVE
+from hfi_sim.management.umad.abi import HEADER_SIZE, ID, REGISTER_AGENT2, Registration, UmadHeader
+from hfi_sim.wire.mad.header import MadHeader
+from hfi_sim.wire.mad.smp_header import DirectedHeader
+from hfi_sim.wire.sma.port_info import PortInfo
+
+GET, SET, RESPONSE = 1, 2, 0x81
+NODE_INFO, PORT_INFO, BUFFER_CONTROL = 0x11, 0x15, 0x8A
+ONE_PORT: Final = 1 << 24 | 1
+BEGINS: Final = 1 << 9
+"""In the modifier of PortInfo: a manager begins to set the port up; without it, hfi1 refuses ARMED."""
+ARMED, ACTIVE = 3, 4
+DIRECTED: Final = 0x81
+FULL_MANAGEMENT: Final = 0xFFFF
+AT_ONCE: Final = 16
+PORT: Final = Path("/sys/class/infiniband/hfi1_0/ports/1")
+
+
+class Umad:
+    """An open umad0 with an agent for SMPs."""
+
+    def __init__(self) -> None:
+        self._fd = os.open("/dev/infiniband/umad0", os.O_RDWR)
+        argument = bytearray(Registration(0, DIRECTED, 0x80, frozenset(), None, 0, False).build())
+        fcntl.ioctl(self._fd, REGISTER_AGENT2, argument, True)
+        keys = [int((PORT / "pkeys" / str(index)).read_text(), 16) for index in range(16)]
+        header = UmadHeader(
+            agent_id=int(ID.parse(bytes(argument)).id),
+            qpn=0,
+            lid=LID_PERMISSIVE,
+            timeout_ms=1000,
+            retries=3,
+            pkey_index=keys.index(FULL_MANAGEMENT),
+        )
+        self._header = header.build(with_pkey=True)
+        self._tid = 0
+
+    def send(self, smp: bytes) -> None:
+        """Send an SMP on its directed route."""
+        os.write(self._fd, self._header + smp)
+
+    def receive(self) -> tuple[int, bytes] | None:
+        """Return the status of the next message and its MAD, or None after five seconds."""
+        if not select.select([self._fd], [], [], 5.0)[0]:
+            return None
+        data = os.read(self._fd, HEADER_SIZE + 2048)
+        return struct.unpack_from("=I", data, 4)[0], data[HEADER_SIZE:]
+
+    def directed(self, hops: int, method: int, attribute: int, modifier: int, data: bytes = b"") -> bytes:
+        """Build an SMP to the own port, or by one hop to the neighbour's."""
+        self._tid += 1
+        head = MadHeader(
+            mgmt_class=DIRECTED,
+            method=method,
+            class_specific=hops,
+            tid=self._tid,
+            attr_id=attribute,
+            attr_mod=modifier,
+        )
+        route = DirectedHeader(initial_path=bytes([0, 1]).ljust(64, b"\0"))
+        return (head.build() + route.build() + data).ljust(2048, b"\0")
+
+    def ask(self, hops: int, method: int, attribute: int, modifier: int, data: bytes = b"") -> bytes:
+        """Send an SMP, and return the data of its response."""
+        self.send(self.directed(hops, method, attribute, modifier, data))
+        answer = self.receive()
+        if answer is None or answer[0] or MadHeader.parse(answer[1][: MadHeader.SIZE]).status & 0x7FFF:
+            sys.exit(
+                f"{hops} hops, method {method}, attribute {attribute:#x}: {answer and answer[1][:32].hex()}"
+            )
+        return answer[1][MadHeader.SIZE + DirectedHeader.SIZE :].ljust(1024, b"\0")
+
+
+def activate(umad: Umad) -> None:
+    """Give both ports a LID and buffers, and bring them to ARMED, then to ACTIVE."""
+    for hops in (0, 1):
+        info = PortInfo.parse(umad.ask(hops, GET, PORT_INFO, ONE_PORT)[: PortInfo.SIZE])
+        info = replace(info, lid=1 + hops, master_sm_lid=1, state=0, physical_state=0)
+        umad.ask(hops, SET, PORT_INFO, ONE_PORT, info.build())
+        buffers = bytearray(umad.ask(hops, GET, BUFFER_CONTROL, ONE_PORT)[:132])
+        struct.pack_into(">HH", buffers, 0, 0, 0x400)
+        for vl in range(8):
+            struct.pack_into(">HH", buffers, 4 + 4 * vl, 64, 0x200)
+        umad.ask(hops, SET, BUFFER_CONTROL, ONE_PORT, bytes(buffers))
+        umad.ask(hops, SET, PORT_INFO, ONE_PORT | BEGINS, replace(info, state=ARMED).build())
+    for hops in (1, 0):
+        info = PortInfo.parse(umad.ask(hops, GET, PORT_INFO, ONE_PORT)[: PortInfo.SIZE])
+        umad.ask(hops, SET, PORT_INFO, ONE_PORT, replace(info, state=ACTIVE, physical_state=0).build())
+    for hops in (0, 1):
+        info = PortInfo.parse(umad.ask(hops, GET, PORT_INFO, ONE_PORT)[: PortInfo.SIZE])
+        print(f"{hops}: state {info.state}, lid {info.lid}")
+
+
+def flood(umad: Umad, count: int) -> int:
+    """Send so many to the neighbour, AT_ONCE of them unanswered at most; return how many are answered."""
+    sent = answered = 0
+    while answered < count:
+        while sent < count and sent - answered < AT_ONCE:
+            umad.send(umad.directed(1, GET, NODE_INFO, 0))
+            sent += 1
+        answer = umad.receive()
+        if answer is None or answer[0]:
+            break
+        answered += 1
+    return answered
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "activate":
+        activate(Umad())
+    else:
+        print(f"{flood(Umad(), int(sys.argv[2]))}/{sys.argv[2]}")
