@@ -117,6 +117,19 @@ def test_peers_in_use_without_discovery_are_joined_when_it_is_switched_on() -> N
     assert len(Lnetctl(pair.a.node).peer_show()["peer"]) == 1
 
 
+def test_peer_that_was_configured_only_is_discovered_when_it_is_asked_for() -> None:
+    pair = Pair(Bonding.MULTI_RAIL)
+    Lnetctl(pair.a.node).peer_add(str(B_NIDS[0]))
+    told: list[object] = []
+    pair.a.node.lnd.rails.ask(B_NIDS[0], told.append, force=False)
+    assert told == [], "it has to be asked"
+    pair.a.node.poll()
+    pair.clock.advance(1)
+    assert told == [None]
+    (peer,) = Lnetctl(pair.a.node).peer_show()["peer"]
+    assert [ni["nid"] for ni in peer["peer ni"]] == list(map(str, B_NIDS))
+
+
 def test_nodes_of_the_same_incarnation_are_told_apart() -> None:
     pair = Pair(Bonding.O2IBS)
     c = pair.rig.add_host("c", C)
