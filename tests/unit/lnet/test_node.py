@@ -114,7 +114,13 @@ def test_peers_in_use_without_discovery_are_joined_when_it_is_switched_on() -> N
         pair.a.node.put(B_NIDS[number % 2], b"%d" % number)
     pair.clock.advance(1)
     assert len(pair.b.received) == len(pair.a.done) == 25
-    assert len(Lnetctl(pair.a.node).peer_show()["peer"]) == 1
+    (peer,) = Lnetctl(pair.a.node).peer_show()["peer"]
+    (net,) = Lnetctl(pair.a.node).net_status()["net_status"]
+    pairs = Counter((route["dev"], route["remote ip"]) for route in net["routes"])
+    assert set(pairs.values()) == {1}, "a pair is one route, with all that it has carried"
+    Lnetctl(pair.a.node).peer_del(peer["primary nid"])
+    pair.clock.advance(1)
+    assert [conn for conn in pair.a.node.lnd.conns if conn.route is not None] == [], "each went with the peer"
 
 
 def test_peer_that_was_configured_only_is_discovered_when_it_is_asked_for() -> None:
@@ -128,6 +134,34 @@ def test_peer_that_was_configured_only_is_discovered_when_it_is_asked_for() -> N
     assert told == [None]
     (peer,) = Lnetctl(pair.a.node).peer_show()["peer"]
     assert [ni["nid"] for ni in peer["peer ni"]] == list(map(str, B_NIDS))
+
+
+def test_peer_that_has_restarted_with_fewer_interfaces_is_discovered_again() -> None:
+    pair = Pair(Bonding.MULTI_RAIL)
+    pair.a.node.put(B_NIDS[0], b"before")
+    pair.clock.advance(1)
+    pair.rig.restart("b", stamp=2)
+    Lnetctl(pair.rig.hosts["b"].node).net_del(nid=str(B_NIDS[1]))
+    pair.clock.advance(1)
+    for _ in range(4):
+        pair.a.node.put(B_NIDS[0], b"after")
+        pair.clock.advance(200)
+    (peer,) = Lnetctl(pair.a.node).peer_show()["peer"]
+    assert [ni["nid"] for ni in peer["peer ni"]] == [str(B_NIDS[0])]
+
+
+def test_interface_added_to_a_bonded_network_carries_messages() -> None:
+    pair = Pair(Bonding.O2IBS)
+    ctl = pair.ctl(pair.a, Bonding.O2IBS)
+    ctl.net_del("o2ib", "ib1")
+    for added in (False, True):
+        if added:
+            ctl.net_add("o2ib", ["ib1"])
+        before = len(pair.a.done)
+        for _ in range(4):
+            pair.a.node.put(B_NIDS[0], b"x")
+        pair.clock.advance(1)
+        assert len({done.route.rt_dev.name for done in pair.a.done[before:]}) == 1 + added
 
 
 def test_nodes_of_the_same_incarnation_are_told_apart() -> None:
