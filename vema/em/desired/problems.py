@@ -52,6 +52,8 @@ def named(problem: Problem, data: Any) -> str:
         if isinstance(part, int):
             here = here[part] if isinstance(here, list | tuple) and part < len(here) else None
             text += f" {_name_of(here)}" if here is not None else f"[{part}]"
+        elif text and not (isinstance(here, dict) and part in here):
+            break  # a key of a short form, or of a default: it is not written
         else:
             here = here.get(part) if isinstance(here, dict) else None
             text += f".{part}" if text else part
