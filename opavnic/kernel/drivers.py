@@ -43,7 +43,7 @@ DRIVERS: Final = (
 OURS: Final = {
     "config": "the configuration of the kernel",
     "drivers/Kbuild": "builds the copies of the drivers that Kconfig leaves out for user mode",
-    "drivers/user_mode.h": "two names of x86 that rdmavt takes for granted",
+    "drivers/user_mode.h": "names of x86 that rdmavt takes for granted",
     "opa_sim_hfi": "a module in hfi1's place below opa_vnic",
     "opa_virtual_hfi": "a module below hfi1: a PCI host bridge, and a model of an HFI1",
     "opa_sim_agent": "a module that leads to the first program",

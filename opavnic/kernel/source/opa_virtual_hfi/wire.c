@@ -11,7 +11,6 @@
 #include <linux/slab.h>
 #include <linux/time-internal.h>
 #include <linux/timer.h>
-#include <asm/unaligned.h>
 #include <irq_kern.h>
 #include <irq_user.h>
 #include <os.h>
@@ -104,8 +103,9 @@ bool wire_send(const u8 *packet, u32 len, bool bypass)
 void wire_tell_link(u64 guid, u32 state)
 {
 	u8 datagram[LINK_LEN] = { LINK };
+	__be64 be = cpu_to_be64(guid);
 
-	put_unaligned_be64(guid, datagram + HEAD_LEN);
+	memcpy(datagram + HEAD_LEN, &be, sizeof(be));
 	datagram[HEAD_LEN + 8] = 1;
 	datagram[HEAD_LEN + 10] = state;
 	leave(datagram, sizeof(datagram));
@@ -115,12 +115,14 @@ static void receive(const u8 *datagram, u32 len)
 {
 	if (datagram[0] == LINK && len == LINK_LEN) {
 		struct hfi_neighbour neighbour = {
-			.guid = get_unaligned_be64(datagram + HEAD_LEN),
 			.port = datagram[HEAD_LEN + 8],
 			.type = datagram[HEAD_LEN + 9],
 		};
 		u8 state = datagram[HEAD_LEN + 10];
+		__be64 guid;
 
+		memcpy(&guid, datagram + HEAD_LEN, sizeof(guid));
+		neighbour.guid = be64_to_cpu(guid);
 		machine_neighbour(machine, state == POLLING || state == LINKUP ? &neighbour : NULL);
 	} else if ((datagram[0] == PACKET_16B || datagram[0] == PACKET_9B) && len > HEAD_LEN) {
 		machine_receive(machine, datagram + HEAD_LEN, len - HEAD_LEN, datagram[0] == PACKET_16B);
