@@ -294,6 +294,12 @@ def setup_problems(
     return problems
 
 
+def _may_be(title: object, known: Collection[str]) -> bool:
+    """Return whether a VNIC of that title may come: blue-3, where there is a virtual switch blue."""
+    name, _, nth = str(title).rpartition("-")
+    return title in known or (name in known and nth.isdigit())
+
+
 def _of_host(
     path: KeyPath, name: str, host: Mapping[str, Any], vesws: list[str], is_app: bool
 ) -> Iterable[Problem]:
@@ -309,7 +315,7 @@ def _of_host(
             )
     addresses = host.get("addresses")
     for vesw in addresses if isinstance(addresses, Mapping) else ():
-        if vesw not in (*vesws, LOOPBACK):
+        if not _may_be(vesw, (*vesws, LOOPBACK)):
             known = nearest(str(vesw), list(dict.fromkeys([*vesws, LOOPBACK])))
             yield Problem(
                 (*path, "addresses", vesw), f'host "{name}" is in no virtual switch "{vesw}" ({known})'
@@ -321,13 +327,13 @@ def _of_host(
     commands = host.get("exec")
     for index, command in enumerate(commands if isinstance(commands, list) else ()):
         vesw = command.get("vnic") if isinstance(command, Mapping) else None
-        if isinstance(vesw, str) and vesw not in vesws:
+        if isinstance(vesw, str) and not _may_be(vesw, vesws):
             text = f'host "{name}" is in no virtual switch "{vesw}" ({nearest(vesw, list(dict.fromkeys(vesws)))})'
             yield Problem((*path, "exec", index, "vnic"), text)
     routes = host.get("routes")
     for index, route in enumerate(routes if isinstance(routes, list) else ()):
         dev = route.get("dev") if isinstance(route, Mapping) else None
-        if isinstance(dev, str) and dev not in vesws:
+        if isinstance(dev, str) and not _may_be(dev, vesws):
             text = (
                 f'host "{name}" is in no virtual switch "{dev}" ({nearest(dev, list(dict.fromkeys(vesws)))})'
             )

@@ -73,6 +73,9 @@ class KernelHost(HostBackend):
         assert isinstance(netdev, KernelNetdev)  # noqa: S101 - `_make` makes no other
         netdev.replace_addresses(before, addresses)
 
+    def _mtu_of(self, interface: Interface, netdev: Netdev) -> int:
+        return min(interface.vesw.mtu, netdev.max_mtu or interface.vesw.mtu)
+
     def _lacking(self, netdev: Netdev, addresses: Iterable[IpInterface]) -> Iterator[IpInterface]:
         return lacking(netdev, addresses)
 

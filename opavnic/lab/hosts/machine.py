@@ -143,6 +143,7 @@ class LabHosts:
         backend = self.hosts[host]
         before = {interface.name for interface in backend.interfaces}
         new = backend.follow(plan_interfaces(model, host))
+        backend.restore_names()
         if backend.is_machine or backend.name in self._guests:
             avoid_taken_names(
                 model.name,

@@ -351,25 +351,39 @@ class HostBackend:
                 yield f"interface {interface.name} is called {netdev.host_name}"
             if not netdev.is_up:
                 yield f"interface {interface.name} is down"
-            if netdev.mtu != (mtu := _mtu_of(netdev)):
+            if netdev.mtu != (mtu := self._mtu_of(interface, netdev)):
                 yield f"MTU of {interface.name} is {netdev.mtu}, not {mtu}"
             for address in self._lacking(netdev, given.addresses):
                 yield f"address {address} of {interface.name} is missing"
 
+    def restore_names(self) -> None:
+        """Give interfaces of VNICs the names of the lab file, which two may exchange. Raises NetdevError."""
+        wrong = [item for item in self._settled() if item[2].host_name != item[0].name]
+        wanted = {interface.name for interface in self.interfaces}
+        for interface, given, netdev in wrong:
+            if netdev.host_name in wanted:  # it is to be that of another one
+                self._rename(interface.key, given, netdev, [])
+        for interface, given, netdev in wrong:
+            netdev.rename(interface.name)
+            given.name = interface.name
+
     def restore_vnics(self) -> None:
         """Make interfaces of VNICs what the lab file says. Raises NetdevError: the host refuses."""
+        self.restore_names()
         for interface, given, netdev in tuple(self._settled()):
             given.nth = interface.nth
-            if netdev.host_name != interface.name:
-                netdev.rename(interface.name)
-                given.name = interface.name
             if given.addresses != interface.addresses:
                 self._replace_addresses(netdev, given.addresses, interface.addresses)
                 given.addresses = interface.addresses
-            if not netdev.is_up or netdev.mtu != _mtu_of(netdev):
-                self._bring_up(netdev, _mtu_of(netdev))
+            mtu = self._mtu_of(interface, netdev)
+            if not netdev.is_up or netdev.mtu != mtu:
+                self._bring_up(netdev, mtu)
             if lacking := tuple(self._lacking(netdev, given.addresses)):
                 self._replace_addresses(netdev, (), lacking)
+
+    def _mtu_of(self, interface: Interface, netdev: Netdev) -> int:
+        """Return the MTU that a VNIC is to have: that of its virtual switch, which its EM has set as the largest."""
+        return min(max(netdev.max_mtu, ETH_MTU_MIN), ETH_MTU_MAX)
 
     def _catch_up(self) -> None:
         """Take in what the kernel has said of interfaces and not been heard yet."""
@@ -450,11 +464,6 @@ class HostBackend:
 
     def close(self) -> None:
         """Release everything that this host has created."""
-
-
-def _mtu_of(netdev: Netdev) -> int:
-    """Return the MTU that a VNIC is to have: that of its virtual switch."""
-    return min(max(netdev.max_mtu, ETH_MTU_MIN), ETH_MTU_MAX)
 
 
 def lacking(netdev: Netdev, addresses: Iterable[IpInterface]) -> Iterator[IpInterface]:
