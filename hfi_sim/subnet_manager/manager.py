@@ -40,6 +40,7 @@ from hfi_sim.routing import (
 from hfi_sim.subnet_manager.groups import MulticastGroups
 from hfi_sim.subnet_manager.lanes import LaneTables
 from hfi_sim.subnet_manager.lids import LidTable
+from hfi_sim.subnet_manager.steering import Steering, check_steering, routes_of, steered
 from hfi_sim.subnet_manager.view import SweepView
 
 log = logging.getLogger("hfi_sim.subnet_manager")
@@ -108,6 +109,7 @@ class SubnetManager:
         self.engine = self.routing.engine
         """The engine that has found the routes of now: another one while that asked for does not fit."""
         self._lanes = LaneTables()
+        self._steering: Steering = {}
         self._lids = LidTable()
         self._pkeys: dict[Guid, tuple[int, ...]] = {}
         self._management: set[Guid] = set() if port is None else {port.guid}
@@ -312,8 +314,30 @@ class SubnetManager:
         view.routes = self._route(view.graph, first)
         self._lanes.program(view)
         tables = build_tables(view.graph, view.routes, adaptive=self.routing.adaptive)
+        tables = steered(view.graph, tables, self._steering)
         for switch, lft, mft in zip(view.switches, tables, self.groups.trees(view), strict=True):
             switch.program(lft, mft)
+
+    def steer(self, steering: Steering) -> None:
+        """Let packets to some LIDs leave switches by other ports than the routing engine has for them.
+
+        It takes effect at once and lasts over sweeps, until the next call; where such a port has lost its link, the
+        engine's way holds meanwhile. Nothing at all: the engine's ways everywhere.
+
+        Args:    steering: by the name of a switch, the port for each LID.
+        Raises:  FabricError: no such switch or port; a LID of none; packets would go round in a circle, or could
+                 deadlock on links with credits. Nothing is changed then.
+        """
+        view = self._view
+        if view is None or view.routes is None:
+            raise FabricError("there are no routes yet: sweep first")
+        check_steering(self.fabric, view.graph, steering)
+        plain = build_tables(view.graph, view.routes, adaptive=self.routing.adaptive)
+        ways = routes_of(view.graph, steered(view.graph, plain, steering), view.routes)
+        if not self.routing.may_deadlock and (why := refusal(view.graph, ways, "of these ways")):
+            raise FabricError(why)
+        self._steering = {name: dict(ports) for name, ports in steering.items()}
+        self.sweep()
 
     def _route(self, graph: SwitchGraph, first: bool) -> Routes:
         engine = self.routing.engine

@@ -239,8 +239,10 @@ class NativeEngine(Engine):
         lanes = self._native.lanes(direction)
         if lanes is None:
             return None
-        credits_left, waiting, occupied, fecn_marked = lanes
-        return LanesStatus(tuple(credits_left), tuple(waiting), tuple(occupied), fecn_marked)
+        credits_left, waiting, occupied, fecn_marked, blocked, held = lanes
+        return LanesStatus(
+            tuple(credits_left), tuple(waiting), tuple(occupied), fecn_marked, tuple(blocked), tuple(held)
+        )
 
     def vl_counters(self, now: int, direction: DirectionId) -> tuple[VlCounters, ...]:
         more, rows = self._native.vl_counters(now, direction)

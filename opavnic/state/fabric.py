@@ -126,6 +126,8 @@ class TopologyState(StateModel):
     """A cycle of channels that wait for each other; empty: there is none."""
     lids: dict[str, int]
     """By HFI port."""
+    waits: list[tuple[str, str]] = Field(default_factory=list)
+    """Virtual lanes of links that will never move again, each with one that it waits for."""
     positions: dict[str, Annotated[tuple[float, float], WithJsonSchema(_TWO_NUMBERS)]] = Field(
         default_factory=dict
     )

@@ -12,6 +12,7 @@ from hfi_sim.fabric.faults.targets import directions_of
 from hfi_sim.fabric.table_paths import deadlock, hops, paths
 from hfi_sim.fabric.topology import Topology
 from hfi_sim.fabric.topology.ibnet import dumps
+from hfi_sim.fabric.waits import find_deadlock
 from hfi_sim.nodes.cable import LinkDirection
 from hfi_sim.nodes.hfi import HfiPort
 from opavnic.base.state import StateModel
@@ -60,6 +61,7 @@ def _topology(world: World, query: Mapping[str, str]) -> TopologyState:
         down=[link.name for link in fabric.links if not link.up],
         engine=engine,
         deadlock=cycle,
+        waits=[] if (stuck := find_deadlock(fabric)) is None else stuck.waits,
         lids={port.name: port.lid for port in fabric.hfi_ports()},
     )
 

@@ -40,6 +40,10 @@ class LanesStatus:
     """Bytes on the wire and at the receiving end."""
     fecn_marked: int
     """Packets that this direction has marked."""
+    blocked: tuple[bool, ...]
+    """Whether the first packet that waits has no room."""
+    held: tuple[tuple[int, int, int, int], ...]
+    """What waits here and holds room elsewhere meanwhile: own VL, direction and VL of that room, bytes; in order."""
 
 
 class _BufferSpace:
@@ -48,8 +52,13 @@ class _BufferSpace:
     def __init__(self, lanes: Lanes, vl: int, size: int) -> None:
         self._lanes = lanes
         self._vl = vl
-        self._size = size
+        self.size = size
         self._holders = 1
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """The direction and the VL that it belongs to."""
+        return self._lanes.number, self._vl
 
     def keep(self) -> None:
         self._holders += 1
@@ -57,7 +66,7 @@ class _BufferSpace:
     def release(self) -> None:
         self._holders -= 1
         if self._holders == 0:
-            self._lanes.free(self._vl, self._size)
+            self._lanes.free(self._vl, self.size)
 
 
 class Lanes:
@@ -72,6 +81,7 @@ class Lanes:
         limit: int,
         forwards: bool,
         on_stop: Callable[[int, bool], None],
+        number: int,
     ) -> None:
         """Start with nothing waiting and all credits.
 
@@ -80,6 +90,8 @@ class Lanes:
                marks FECN.
                on_stop: called with the time and whether the sender is to stop.
         """
+        self.number = number
+        """That of its direction."""
         self.limit = limit
         self.stopped = False
         self._state = state
@@ -140,7 +152,21 @@ class Lanes:
     def status(self) -> LanesStatus:
         """Return the current state of the lanes."""
         free = tuple(self._free(vl) for vl in range(self.vls))
-        return LanesStatus(free, tuple(self._queued), tuple(self._occupied), self._fecn_marked)
+        held: dict[tuple[int, int, int], int] = {}
+        for vl, queue in enumerate(self._queues):
+            for _, _, _, space in queue:
+                if isinstance(space, _BufferSpace):
+                    key = (vl, *space.place)
+                    held[key] = held.get(key, 0) + space.size
+        blocked = self._blocked(range(self.vls))
+        return LanesStatus(
+            free,
+            tuple(self._queued),
+            tuple(self._occupied),
+            self._fecn_marked,
+            tuple(vl in blocked for vl in range(self.vls)),
+            tuple((*key, size) for key, size in sorted(held.items())),
+        )
 
     def _shared_used(self) -> int:
         """Return how much of the shared room is occupied."""

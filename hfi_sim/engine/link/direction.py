@@ -75,7 +75,15 @@ class Direction:
         self._room: Queue | Lanes = (
             Queue(self._wire, limit)
             if config.flow is None
-            else Lanes(state, self._wire, config.flow, limit=limit, forwards=forwards, on_stop=on_stop)
+            else Lanes(
+                state,
+                self._wire,
+                config.flow,
+                limit=limit,
+                forwards=forwards,
+                on_stop=on_stop,
+                number=number,
+            )
         )
         self._lanes = self._room if isinstance(self._room, Lanes) else None
         """The same object, on a link with credits."""

@@ -6,7 +6,7 @@ Trees are drawn in layers with the hosts below; everything else on a circle, eac
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from hfi_sim.base.quantities import rate_text
@@ -100,10 +100,11 @@ def picture(topology: Topology) -> NodePlaces:
     return _layered(found) if found is not None else _circular(topology)
 
 
-def as_svg(topology: Topology, *, is_down: Mark | None = None) -> str:
+def as_svg(topology: Topology, *, is_down: Mark | None = None, waits: Sequence[tuple[str, str]] = ()) -> str:
     """Return the drawing as an SVG document.
 
-    Args:  is_down: says by a cable's name whether it is down, which draws it dashed and red.
+    Args:  is_down: says by a cable's name whether it is down, which draws it dashed and red. waits: directions of
+           cables that are stuck, each with one that it waits for; they are drawn red and thick.
     """
     drawn = picture(topology)
     parts = [
@@ -112,7 +113,7 @@ def as_svg(topology: Topology, *, is_down: Mark | None = None) -> str:
         f'viewBox="0 0 {drawn.width:.0f} {drawn.height:.0f}" font-family="sans-serif" font-size="11">',
         f"<title>{xml_text(topology.name)}</title>",
         '<rect width="100%" height="100%" fill="white"/>',
-        *_cable_lines(topology, drawn, is_down),
+        *_cable_lines(topology, drawn, is_down, waits),
         *_node_boxes(topology, drawn),
         "</svg>",
     ]
@@ -162,7 +163,12 @@ def _circular(topology: Topology) -> NodePlaces:
     return NodePlaces(side, side, at)
 
 
-def _cable_lines(topology: Topology, drawing: NodePlaces, is_down: Mark | None) -> Iterator[str]:
+def _cable_lines(
+    topology: Topology, drawing: NodePlaces, is_down: Mark | None, waits: Sequence[tuple[str, str]]
+) -> Iterator[str]:
+    waiting: dict[str, list[str]] = {}
+    for lane, other in waits:
+        waiting.setdefault(_link_of(lane), []).append(f"{lane} waits for {other}")
     drawn: dict[frozenset[str], int] = {}
     for cable in topology.cables:
         (ax, ay), (bx, by) = drawing.at[cable.a[0]], drawing.at[cable.b[0]]
@@ -171,7 +177,12 @@ def _cable_lines(topology: Topology, drawing: NodePlaces, is_down: Mark | None) 
         drawn[pair] = drawn.get(pair, 0) + 1
         down = is_down is not None and is_down(cable.name)
         style = f'stroke="{_DOWN_COLOUR}" stroke-dasharray="5 4"' if down else 'stroke="#888"'
-        title = xml_text(f"{cable.name} {rate_text(cable.link.rate_bps)}{' down' if down else ''}")
+        about = [f"{cable.name} {rate_text(cable.link.rate_bps)}{' down' if down else ''}"]
+        turned = "--".join(reversed(cable.name.split("--")))
+        if stuck := [*waiting.get(cable.name, ()), *waiting.get(turned, ())]:
+            style = f'stroke="{_DOWN_COLOUR}" stroke-width="3"'
+            about += stuck
+        title = xml_text("; ".join(about))
         yield (
             f'<line x1="{ax + shift:.1f}" y1="{ay:.1f}" x2="{bx + shift:.1f}" y2="{by:.1f}" {style}>'
             f"<title>{title}</title></line>"
@@ -182,6 +193,12 @@ def _cable_lines(topology: Topology, drawing: NodePlaces, is_down: Mark | None) 
             yield _label(way, 0.5, state, _DOWN_COLOUR if down else _LABEL_COLOUR)
             yield _label(way, _PORT_AT, str(cable.a[1]), _LABEL_COLOUR)
             yield _label(way, 1 - _PORT_AT, str(cable.b[1]), _LABEL_COLOUR)
+
+
+def _link_of(lane: str) -> str:
+    """Return the cable of a direction, which may name its VL, with its ends in that order: `sw0:2--sw1:3`."""
+    near, _, far = lane.split(" ")[0].partition("->")
+    return f"{near}--{far}"
 
 
 def _label(way: tuple[Position, Position], part: float, text: str, colour: str) -> str:

@@ -10,6 +10,7 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import entry_points
 from typing import Any, Final
 
 from hfi_sim.base.did_you_mean import unknown_name
@@ -257,7 +258,13 @@ SHAPES: Final[dict[str, Shape]] = {
         },
     ),
 }
-"""Kinds of topologies by the name that lab files and the command line use."""
+"""Kinds of topologies by the name that lab files and the command line use.
+
+Those of other packages are entry points of the group `opavnic.topologies`: the name is the kind, the object a `Shape`.
+"""
+GROUP: Final = "opavnic.topologies"
+for _point in entry_points(group=GROUP):
+    SHAPES.setdefault(_point.name, _point.load())
 DEFAULT_SHAPE: Final = "single-switch"
 
 

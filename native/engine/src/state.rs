@@ -154,6 +154,11 @@ impl State {
         SpaceId(NonZeroU32::new(self.spaces.len() as u32).expect("there is one"))
     }
 
+    /// Return the credit that goes back once room is released.
+    pub fn credit_of(&self, space: SpaceId) -> Credit {
+        self.spaces[space.index()].credit
+    }
+
     /// Keep room for one more holder.
     pub fn keep(&mut self, space: SpaceId) {
         self.spaces[space.index()].holders += 1;

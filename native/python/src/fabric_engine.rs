@@ -472,7 +472,9 @@ impl FabricEngine {
     fn lanes(&mut self, py: Python<'_>, direction: u32) -> PyResult<Option<LaneStatus>> {
         self.direction(direction)?;
         let lanes = self.look(py, |engine| engine.lanes(direction));
-        Ok(lanes.map(|lanes| (lanes.credits, lanes.waiting, lanes.occupied, lanes.fecn_marked)))
+        Ok(lanes.map(|lanes| {
+            (lanes.credits, lanes.waiting, lanes.occupied, lanes.fecn_marked, lanes.blocked, lanes.held)
+        }))
     }
 
     fn vl_counters(

@@ -47,6 +47,8 @@ class _Shown:
     down: list[str] = field(default_factory=list)
     engine: str = ""
     deadlock: list[str] = field(default_factory=list)
+    waits: list[tuple[str, str]] = field(default_factory=list)
+    """Lanes that are stuck, each with one that it waits for."""
     paths: list[list[str]] = field(default_factory=list)
     apart: tuple[str, ...] = ()
     """Nodes with an HFI that are not hosts."""
@@ -121,7 +123,7 @@ def topo(
     from hfi_sim.fabric.topology.ibnet import dumps
 
     if svg is not None:
-        write_file(svg, as_svg(shown.topology, is_down=shown.is_down))
+        write_file(svg, as_svg(shown.topology, is_down=shown.is_down, waits=shown.waits))
     if export is not None:
         write_file(export, dumps(shown.topology))
     if language is not None:
@@ -147,6 +149,8 @@ def topo(
             print_line(f"down: {name}")
         waits = f"could deadlock: {' -> '.join(shown.deadlock)}" if shown.deadlock else "free of deadlock"
         print_line(f"routing {shown.engine}: {waits}")
+        for lane, other in shown.waits:
+            print_line(f"deadlock: {lane} waits for {other}")
     if not shown.arrives:
         raise typer.Exit(EXIT_FAILED)
 
@@ -172,7 +176,9 @@ def _running(lab: str | None, routes: tuple[str, str] | None) -> _Shown:
     fabric = client.read(TopologyState, "/topology")
     topology = loads(fabric.ibnetdiscover)
     topology.name = fabric.lab
-    shown = _Shown(topology, fabric.down, fabric.engine, fabric.deadlock, apart=(EM_NODE,))
+    shown = _Shown(
+        topology, fabric.down, fabric.engine, fabric.deadlock, waits=fabric.waits, apart=(EM_NODE,)
+    )
     if routes is not None:
         query = urlencode({"from": routes[0], "to": routes[1]})
         found = client.read(RoutesState, f"/routes?{query}")
@@ -255,5 +261,6 @@ def _as_data(shown: _Shown) -> dict[str, Any]:
         ],
         "engine": shown.engine,
         "deadlock": shown.deadlock,
+        "waits": shown.waits,
         "paths": shown.paths,
     }

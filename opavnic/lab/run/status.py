@@ -12,6 +12,7 @@ from hfi_sim.base.counters import Drop, PacketCounters
 from hfi_sim.base.errors import NetdevError
 from hfi_sim.base.types import mac_text
 from hfi_sim.fabric.fabric import Fabric
+from hfi_sim.fabric.waits import find_deadlock
 from hfi_sim.netdev.base import Merging
 from opavnic.lab.file.parts import RunningParts
 from opavnic.lab.hosts.reconcile import HostReconciler
@@ -86,16 +87,21 @@ def lab_state(
     if counters:
         agents = {world.label_of(port.port): port.agent.counters for port in world.vnic_ports.values()}
         more["counters"] = (yield from counter_status(world.fabric, agents, adapters)) | kernel
+    stuck = find_deadlock(world.fabric)
+    said = [] if learns else hints(drops, adapters.values())
+    if stuck is not None:
+        said = [f"deadlock: {stuck.text}; {DEADLOCK_HINT}", *said]
     state = LabState(
         **head,
         engine=engine_status(world, head["datapath"], workers, rows),
         mads=world.mads,
         hosts=rows,
-        apps=[AppStatus(**said) for said in running.app_status()],
+        apps=[AppStatus(**app) for app in running.app_status()],
         links=link_status(world.fabric, head["datapath"]),
         drops=drops,
         balance=world.fabric.balance(),
-        hints=[] if learns else hints(drops, adapters.values()),
+        hints=said,
+        deadlock=[] if stuck is None else stuck.waits,
     )
     return state.model_copy(update=more)  # counters are many, and need no validation
 
@@ -107,6 +113,12 @@ async def with_drift(state: LabState, reconciler: HostReconciler) -> LabState:
         found = {"drift": await reconciler.drift_of(host.name), "waiting": [*reconciler.waiting(host.name)]}
         hosts.append(host.model_copy(update=found))
     return state.model_copy(update={"hosts": hosts})
+
+
+DEADLOCK_HINT: Final = (
+    "nothing of this moves again until one of these links goes down: `opavnic topo` draws it"
+)
+"""What can be done about a deadlock."""
 
 
 def engine_status(

@@ -54,7 +54,7 @@ impl Engine {
 
     /// Return the virtual lanes of a direction as they are now; None on a link without credits.
     pub fn lanes(&self, direction: DirectionId) -> Option<LanesStatus> {
-        self.directions[direction as usize].lanes()
+        self.directions[direction as usize].lanes(&self.state)
     }
 
     /// Return what all VLs of a direction together have that its other counters lack, and the counters of each VL as of

@@ -13,7 +13,7 @@
 //! limit. Lanes that are no longer used stay until they are empty, with a weight of 1 and no room of their own, so they
 //! send packet by packet.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 use super::arbiter::Arbiter;
@@ -37,6 +37,10 @@ pub struct LanesStatus {
     pub occupied: Vec<u64>,
     /// Packets that this direction has marked.
     pub fecn_marked: u64,
+    /// Whether the first packet that waits has no room.
+    pub blocked: Vec<bool>,
+    /// What waits here and holds room elsewhere meanwhile: own VL, direction and VL of that room, bytes; in order.
+    pub held: Vec<(u8, DirectionId, u8, u64)>,
 }
 
 #[derive(Debug)]
@@ -186,12 +190,26 @@ impl Lanes {
         self.lanes[vl].queue.front().is_some_and(|first| self.has_room(vl, first.burst.packet.len() as u64))
     }
 
-    pub fn status(&self) -> LanesStatus {
+    pub fn status(&self, state: &State) -> LanesStatus {
+        let mut held = BTreeMap::<(u8, DirectionId, u8), u64>::new();
+        for (vl, lane) in self.lanes.iter().enumerate() {
+            for credit in
+                lane.queue.iter().filter_map(|waiting| waiting.space).map(|space| state.credit_of(space))
+            {
+                *held.entry((vl as u8, credit.direction, credit.vl)).or_default() += credit.size;
+            }
+        }
+        let blocked = self.blocked(0..self.lanes.len());
         LanesStatus {
             credits: (0..self.lanes.len()).map(|vl| self.free(vl)).collect(),
             waiting: self.lanes.iter().map(|lane| lane.queued).collect(),
             occupied: self.lanes.iter().map(|lane| lane.occupied).collect(),
             fecn_marked: self.fecn_marked,
+            blocked: (0..self.lanes.len()).map(|vl| blocked >> vl & 1 == 1).collect(),
+            held: held
+                .into_iter()
+                .map(|((vl, direction, of_vl), bytes)| (vl, direction, of_vl, bytes))
+                .collect(),
         }
     }
 

@@ -633,10 +633,10 @@ impl Direction {
     }
 
     /// Return the virtual lanes as they are now; None on a link without credits.
-    pub fn lanes(&self) -> Option<LanesStatus> {
+    pub fn lanes(&self, state: &State) -> Option<LanesStatus> {
         match &self.room {
             Room::Queue(_) => None,
-            Room::Lanes(lanes) => Some(lanes.status()),
+            Room::Lanes(lanes) => Some(lanes.status(state)),
         }
     }
 
