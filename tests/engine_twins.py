@@ -226,7 +226,7 @@ class Twins(Engine):
     def add_link(
         self,
         ends: tuple[End, End],
-        config: LinkConfig,
+        configs: tuple[LinkConfig, LinkConfig],
         counters: tuple[PacketCounters, PacketCounters],
         streams: tuple[tuple[RandomStream, RandomStream], tuple[RandomStream, RandomStream]],
     ) -> DirectionId:
@@ -239,9 +239,9 @@ class Twins(Engine):
 
         def add(index: int, engine: Engine) -> DirectionId:
             a, b, c, d = (stream[index] for stream in drawn)
-            return engine.add_link(ends, config, (each[0][index], each[1][index]), ((a, b), (c, d)))
+            return engine.add_link(ends, configs, (each[0][index], each[1][index]), ((a, b), (c, d)))
 
-        return self._all(self._input("add_link", ends, config), add)
+        return self._all(self._input("add_link", ends, configs), add)
 
     # --- changes -------------------------------------------------------------------------------------------
 
@@ -267,9 +267,9 @@ class Twins(Engine):
         what = self._input("set_tables", now, switch, lft, mft)
         self._all(what, lambda _, engine: engine.set_tables(now, switch, lft, mft))
 
-    def set_link(self, now: int, direction: DirectionId, config: LinkConfig) -> None:
-        what = self._input("set_link", now, direction, config)
-        self._all(what, lambda _, engine: engine.set_link(now, direction, config))
+    def set_link(self, now: int, direction: DirectionId, config: LinkConfig, up: bool = True) -> None:
+        what = self._input("set_link", now, direction, config, up)
+        self._all(what, lambda _, engine: engine.set_link(now, direction, config, up))
 
     def set_rules(self, now: int, direction: DirectionId, rules: Sequence[FaultRule]) -> None:
         what = self._input("set_rules", now, direction, rules)

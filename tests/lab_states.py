@@ -37,7 +37,8 @@ def host_state(name: str, *vnics: VnicStatus, **changes: Any) -> HostStatus:
 def link_state(name: str, **changes: Any) -> LinkStatus:
     """Return a link that is up and has carried nothing."""
     plain = {
-        "name": name, "state": "up", "datapath": "native", **dict.fromkeys(counters_of(LinkStatus), 0),
+        "name": name, "state": "up", "rate_bps_forth": 100e9, "rate_bps_back": 100e9, "datapath": "native",
+        **dict.fromkeys(counters_of(LinkStatus), 0),
     }  # fmt: skip
     return LinkStatus.model_validate(plain | changes)
 

@@ -53,13 +53,13 @@ class Engine(Protocol):
     def add_link(
         self,
         ends: tuple[End, End],
-        config: LinkConfig,
+        configs: tuple[LinkConfig, LinkConfig],
         counters: tuple[PacketCounters, PacketCounters],
         streams: tuple[tuple[RandomStream, RandomStream], tuple[RandomStream, RandomStream]],
     ) -> DirectionId:
-        """Add a cable and return the number of its first direction; the second direction has the next number.
+        """Add a cable that is up and return the number of its first direction; the second has the next number.
 
-        Args:  streams: for each direction, the random stream of its faults and its jitter.
+        Args:  configs, counters: of each direction. streams: of each, the random stream of its faults and its jitter.
         """
         ...
 
@@ -87,10 +87,8 @@ class Engine(Protocol):
         """Replace the forwarding tables, both at once."""
         ...
 
-    def set_link(self, now: int, direction: DirectionId, config: LinkConfig) -> None:
-        """Replace the configuration of both directions of a link; when the link goes down, packets in transit
-        are lost.
-        """
+    def set_link(self, now: int, direction: DirectionId, config: LinkConfig, up: bool = True) -> None:
+        """Replace the configuration of one direction of a link; when it goes down, packets in transit are lost."""
         ...
 
     def set_rules(self, now: int, direction: DirectionId, rules: Sequence[FaultRule]) -> None:

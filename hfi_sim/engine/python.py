@@ -113,7 +113,7 @@ class PythonEngine(Engine):
     def add_link(
         self,
         ends: tuple[End, End],
-        config: LinkConfig,
+        configs: tuple[LinkConfig, LinkConfig],
         counters: tuple[PacketCounters, PacketCounters],
         streams: tuple[tuple[RandomStream, RandomStream], tuple[RandomStream, RandomStream]],
     ) -> DirectionId:
@@ -124,7 +124,7 @@ class PythonEngine(Engine):
             direction = Direction(
                 self._state,
                 DirectionId(first + side),
-                config,
+                configs[side],
                 counters[side],
                 streams=streams[side],
                 forwards=not isinstance(source, HfiEnd),
@@ -212,15 +212,13 @@ class PythonEngine(Engine):
         self._switches[switch].lft = lft
         self._switches[switch].mft = mft
 
-    def set_link(self, now: int, direction: DirectionId, config: LinkConfig) -> None:
+    def set_link(self, now: int, direction: DirectionId, config: LinkConfig, up: bool = True) -> None:
         self.handle_timeout(now)
-        first = direction & ~1
-        self._lookahead.changed(self._directions[first : first + 2])
-        for number in (first, first + 1):
-            self._directions[number].configure(now, config)
+        changed = self._directions[direction]
+        self._lookahead.changed((changed,))
+        changed.configure(now, config, up)
         self._state.events.settle(now)
-        for number in (first, first + 1):
-            self._directions[number].set_flow(now, config.flow)
+        changed.set_flow(now, config.flow)
         self._state.events.settle(now)
 
     def set_rules(self, now: int, direction: DirectionId, rules: Sequence[FaultRule]) -> None:

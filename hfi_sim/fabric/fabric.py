@@ -34,7 +34,8 @@ from hfi_sim.engine.events.outputs import (
     PortId,
 )
 from hfi_sim.engine.link.capture import CaptureConfig, CaptureRing
-from hfi_sim.engine.link.config import PLAIN_LINK, LinkConfig
+from hfi_sim.engine.link.config import PLAIN_LINK
+from hfi_sim.engine.link.two_way import LinkOptions
 from hfi_sim.engine.python import PythonEngine
 from hfi_sim.fabric.guids import GuidSpace
 from hfi_sim.management.mad.stack import MadStack
@@ -215,9 +216,10 @@ class Fabric:
             raise FabricError(f"a node named {name!r} is already on the fabric")
         return self._guids.claim(name, guid)
 
-    def connect(self, a: LinkPort, b: LinkPort, config: LinkConfig = PLAIN_LINK) -> Link:
-        """Lay a cable between two free ports; it comes up unless told otherwise.
+    def connect(self, a: LinkPort, b: LinkPort, options: LinkOptions = PLAIN_LINK) -> Link:
+        """Lay a cable between two free ports; it comes up.
 
+        Args:    options: of both directions, or of each: up is from `a` to `b`.
         Raises:  FabricError: a port has a cable already, or both are the same; an option is out of range.
         """
         if a is b:
@@ -225,13 +227,13 @@ class Fabric:
         for port in (a, b):
             if port.link is not None:
                 raise FabricError(f"port {port.name} is already cabled ({port.link.name})")
-        link = Link(a, b, self.driver, config, seed=self.seed)
+        link = Link(a, b, self.driver, options, seed=self.seed)
         self.links.append(link)
         _count_generation(link, 1)
         self._directions |= {direction.number: direction for direction in link.directions}
         for direction in link.directions:
             self._watch(direction, list(self._observers))
-        self.set_link(link, config.up)
+        self.set_link(link, True)
         return link
 
     # --- taking apart --------------------------------------------------------------------------------------

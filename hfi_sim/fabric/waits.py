@@ -41,7 +41,7 @@ def find_deadlock(fabric: Fabric) -> Deadlock | None:
 def _look(fabric: Fabric) -> Deadlock | None:
     lanes: dict[int, tuple[LinkDirection, LanesStatus]] = {}
     for link in fabric.links:
-        for direction in link.directions if link.has_credits and link.up else ():
+        for direction in [way for way in link.directions if way.has_credits and way.up]:
             status = direction.lanes
             if status is not None and status.occupied:
                 lanes[direction.number] = direction, status
@@ -60,7 +60,7 @@ def _look(fabric: Fabric) -> Deadlock | None:
         """Return whether something that is in a lane's way can move on."""
         direction, status = lanes[lane[0]]
         shares = direction.source.buffers is not None or bool(
-            direction.link.flow and direction.link.flow.shared_bytes
+            direction.planned.flow and direction.planned.flow.shared_bytes
         )
         for vl in range(len(status.occupied)) if shares else (lane[1],):
             held = sum(size for after, size in behind.get((lane[0], vl), {}).items() if after in stuck)

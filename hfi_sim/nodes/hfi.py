@@ -94,7 +94,7 @@ class HfiPort(EndPort, LinkPort):
         For packets from elsewhere, as `EndPort.send`.
         """
         drop = self._driver.send(self.number, packet)
-        if self.link is not None and self.link.has_credits:
+        if self.link is not None and self.link.direction_from(self).has_credits:
             self.update_flow_control()  # at once: a sender that empties its queue now must notice
         return drop
 
@@ -104,7 +104,7 @@ class HfiPort(EndPort, LinkPort):
         Args:  slid, dlid, pkey: as in the packet, with LIDs of 24 bits; they are not read from it again.
         """
         drop = self._driver.inject(self.number, packet, slid, dlid, pkey)
-        if self.link is not None and self.link.has_credits:
+        if self.link is not None and self.link.direction_from(self).has_credits:
             self.update_flow_control()
         return drop
 

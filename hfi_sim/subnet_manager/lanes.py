@@ -55,7 +55,7 @@ class LaneTables:
 
 def _leave(port: LinkPort, count: int) -> None:
     """Set the virtual lanes by which a port sends."""
-    flow = None if port.link is None else port.link.flow
+    flow = None if port.link is None else port.link.direction_from(port).planned.flow
     if flow is None:
         return
     table: tuple[int, ...] = ()

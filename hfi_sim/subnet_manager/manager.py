@@ -278,8 +278,9 @@ class SubnetManager:
                     view.attached[far.guid] = (at, own.port_num)
                 elif isinstance(far, SwitchPort) and far.switch.name in index:
                     graph.connect(at, own.port_num, index[far.switch.name], far.port_num)
-                    if own.link is not None and own.link.flow is not None:
-                        graph.vls[at, own.port_num] = own.link.flow.vls
+                    flow = None if own.link is None else own.link.direction_from(own).planned.flow
+                    if flow is not None:
+                        graph.vls[at, own.port_num] = flow.vls
             graph.lids[at].append((switch.lid, 0))
         for port in view.ports:
             if port.guid in view.attached:

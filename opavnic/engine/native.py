@@ -85,20 +85,20 @@ class NativeEngine(Engine):
     def add_link(
         self,
         ends: tuple[End, End],
-        config: LinkConfig,
+        configs: tuple[LinkConfig, LinkConfig],
         counters: tuple[PacketCounters, PacketCounters],
         streams: tuple[tuple[RandomStream, RandomStream], tuple[RandomStream, RandomStream]],
     ) -> DirectionId:
         (a, b), (there, back) = ends, streams
         first = self._native.add_link(
             (_end(a), _end(b)),
-            config,
-            None if config.flow is None else _flow(config.flow),
+            configs,
+            tuple(None if config.flow is None else _flow(config.flow) for config in configs),
             ((there[0].state, there[1].state), (back[0].state, back[1].state)),
         )
         for here, (faults, jitter) in zip(counters, streams, strict=True):
             self._directions.append((here, faults, jitter))
-        self._flows.append(config.flow)
+        self._flows += [config.flow for config in configs]
         return DirectionId(first)
 
     # --- changes -------------------------------------------------------------------------------------------
@@ -146,13 +146,13 @@ class NativeEngine(Engine):
         groups = [(lid, list(ports)) for lid, ports in mft.items()]
         self._native.set_tables(now, switch, lft.entries.tobytes(), lft.groups, groups)
 
-    def set_link(self, now: int, direction: DirectionId, config: LinkConfig) -> None:
-        before = self._flows[direction >> 1]
+    def set_link(self, now: int, direction: DirectionId, config: LinkConfig, up: bool = True) -> None:
+        before = self._flows[direction]
         if (config.flow is None) != (before is None):
-            raise ValueError("a link gets credits when it is laid, or never")
-        self._native.set_link(now, direction, config)
+            raise ValueError("a direction of a link gets credits when it is created, or never")
+        self._native.set_link(now, direction, config, up)
         if config.flow is not None and config.flow != before:
-            self._flows[direction >> 1] = config.flow
+            self._flows[direction] = config.flow
             self._native.set_flow(now, direction, _flow(config.flow))
 
     def set_rules(self, now: int, direction: DirectionId, rules: Sequence[FaultRule]) -> None:

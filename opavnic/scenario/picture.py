@@ -145,7 +145,8 @@ def _link_row(link: Link) -> tuple[str, ...]:
         for way in link.directions
         for reason, number in way.counters.drops.items()
     ]
-    state = "up" if link.up else f"DOWN ({', '.join(sorted(link.downed_by))})"
+    cut = [f"{way.name} CUT" for way in link.directions if not way.up]
+    state = f"DOWN ({', '.join(sorted(link.downed_by))})" if not link.up else ", ".join(cut) or "up"
     packets = f"-> {forth.out_packets}  <- {back.out_packets} packets"
     return link.name, state, states, packets, "; ".join(said)
 

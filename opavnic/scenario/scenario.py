@@ -16,7 +16,8 @@ from hfi_sim.base.errors import NetdevError
 from hfi_sim.base.port_state import CapabilityMask3
 from hfi_sim.base.types import ETH_MTU_MAX
 from hfi_sim.engine.api import EngineFactory
-from hfi_sim.engine.link.config import PLAIN_LINK, LinkConfig
+from hfi_sim.engine.link.config import PLAIN_LINK
+from hfi_sim.engine.link.two_way import LinkOptions, TwoWay
 from hfi_sim.engine.python import PythonEngine
 from hfi_sim.fabric.faults.change_log import ChangeLog
 from hfi_sim.fabric.topology import Cable, Topology
@@ -55,7 +56,7 @@ class Scenario:
         *,
         seed: int = DEFAULT_SEED,
         routing: Routing | str | None = None,
-        link: LinkConfig = PLAIN_LINK,
+        link: LinkOptions = PLAIN_LINK,
         fabric_id: int = DEFAULT_FABRIC_ID,
         clock: Clock | None = None,
         engine: EngineFactory = PythonEngine,
@@ -66,7 +67,8 @@ class Scenario:
         """Build the fabric; needs no running event loop yet.
 
         Args:    topology: gets one more HFI, `em`, on a switch. seed: of all randomness.
-                 routing: a Routing, or the name of an engine. link: options of every link.
+                 routing: a Routing, or the name of an engine. link: options of every link: a LinkConfig, or a
+                 TwoWay where its directions differ.
                  clock: for tests without an event loop, a ManualClock. engine: makes what carries the packets.
                  real: TAPs in network namespaces instead of memory; needs privilege. manager: what configures the
                  VNICs: the Ethernet Manager, or the test itself through `mad_simulator`. kernels: hosts that are
@@ -322,7 +324,7 @@ class Scenario:
 
     # --- what comes and goes -------------------------------------------------------------------------------
 
-    def add_host(self, name: str, at: str, link: LinkConfig | None = None) -> ScenarioHost:
+    def add_host(self, name: str, at: str, link: LinkOptions | None = None) -> ScenarioHost:
         """Add a host with one HFI, cabled to a port of a switch; it is in no virtual switch yet.
 
         Args:    at: the port, such as sw0:7. link: options of its cable; default: those of every link.
@@ -330,7 +332,7 @@ class Scenario:
         """
         if self.tap_backend is not None:
             raise ScenarioError("hosts come and go in memory only: a scenario with real=True keeps its hosts")
-        cable = Cable((name, 1), parse_end(at), self._link if link is None else link)
+        cable = Cable((name, 1), parse_end(at), TwoWay.of(self._link if link is None else link))
         port_at(self.world, cable.b)  # before anything is added
         with self.fabric.together():
             host = self.world.add_host(name)
@@ -364,9 +366,12 @@ class Scenario:
         self.world.remove_host(host.name)
         self.hosts.remove(host)
 
-    def add_link(self, near: str, far: str, link: LinkConfig | None = None) -> None:
+    def add_link(self, near: str, far: str, link: LinkOptions | None = None) -> None:
         """Lay a cable between two free ports, such as sw0:7 and sw1:7. Raises FabricError: a port is taken."""
-        lay(self.world, [Cable(parse_end(near), parse_end(far), self._link if link is None else link)])
+        lay(
+            self.world,
+            [Cable(parse_end(near), parse_end(far), TwoWay.of(self._link if link is None else link))],
+        )
 
     def remove_link(self, near: str, far: str) -> None:
         """Take a cable away; what is on its way there is lost (link_down). Raises FabricError: there is none."""

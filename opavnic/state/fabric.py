@@ -119,7 +119,7 @@ class TopologyState(StateModel):
     ibnetdiscover: str
     """Nodes and cables as ibnetdiscover prints them."""
     down: list[str]
-    """Links that are down."""
+    """Links that are down, and directions of links that are cut: `h1:1--sw0:1`, `h1:1->sw0:1`."""
     engine: str
     """The routing engine."""
     deadlock: list[str]

@@ -95,7 +95,10 @@ class LinkStatus(StateModel):
 
     name: str
     state: str
-    """`up` or `down`."""
+    """`up`, `down`, or `down forth` or `down back` where one direction is cut."""
+    rate_bps_forth: float
+    """Bits per second, as faults leave it."""
+    rate_bps_back: float
     packets_forth: Annotated[int, Counter(PACKETS, "Packets that left a link at its far end.")]
     bytes_forth: Annotated[int, Counter(BYTES, "Bytes of the 16B packets that left a link at its far end.")]
     packets_back: Annotated[int, Counter(PACKETS, "Packets that left a link at its far end.")]

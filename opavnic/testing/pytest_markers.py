@@ -72,6 +72,7 @@ def shape(node: Marked) -> dict[str, Any]:
 def fabric_options(node: Marked) -> dict[str, Any]:
     """Return the options of all markers, the nearest first; values that would fail far from the marker are refused."""
     from hfi_sim.engine.link.config import LinkConfig
+    from hfi_sim.engine.link.two_way import TwoWay
     from hfi_sim.subnet_manager import Routing
 
     options: dict[str, Any] = {}
@@ -79,7 +80,7 @@ def fabric_options(node: Marked) -> dict[str, Any]:
         options.update(marker.kwargs)
     kinds: dict[str, tuple[type[Any], ...]] = {
         "routing": (Routing, str),
-        "link": (LinkConfig,),
+        "link": (LinkConfig, TwoWay),
         "fabric_id": (int,),
     }
     for name, value in options.items():

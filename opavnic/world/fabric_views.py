@@ -8,6 +8,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.base.errors import InputError
+from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.fabric.faults.targets import directions_of
 from hfi_sim.fabric.table_paths import deadlock, hops, paths
 from hfi_sim.fabric.topology import Topology
@@ -58,12 +59,21 @@ def _topology(world: World, query: Mapping[str, str]) -> TopologyState:
     return TopologyState(
         lab=name,
         ibnetdiscover=dumps(Topology.of_fabric(fabric, name)),
-        down=[link.name for link in fabric.links if not link.up],
+        down=_down(fabric),
         engine=engine,
         deadlock=cycle,
         waits=[] if (stuck := find_deadlock(fabric)) is None else stuck.waits,
         lids={port.name: port.lid for port in fabric.hfi_ports()},
     )
+
+
+def _down(fabric: Fabric) -> list[str]:
+    """Return the links that are down, and directions of others that are cut."""
+    found = []
+    for link in fabric.links:
+        cut = [way.name for way in link.directions if not way.up]
+        found += [link.name] if not link.up else cut
+    return found
 
 
 def _routes(world: World, query: Mapping[str, str]) -> RoutesState:
@@ -99,9 +109,9 @@ def direction_status(way: LinkDirection) -> DirectionStatus:
     lanes = way.lanes
     return DirectionStatus(
         name=way.name,
-        up=way.link.up,
-        rate_bps=way.link.rate_bps,
-        queue_bytes=way.link.queue_bytes,
+        up=way.up,
+        rate_bps=way.rate_bps,
+        queue_bytes=way.config.queue_bytes,
         vls=[
             LaneStatus(
                 vl=vl,

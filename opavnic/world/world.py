@@ -26,7 +26,8 @@ from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.base.types import PKEY_DEFAULT, PKEY_FULL_MANAGEMENT, PKEY_LIMITED_MANAGEMENT
 from hfi_sim.engine.api import EngineFactory
 from hfi_sim.engine.driver import DriverFactory, EngineDriver
-from hfi_sim.engine.link.config import PLAIN_LINK, LinkConfig
+from hfi_sim.engine.link.config import PLAIN_LINK
+from hfi_sim.engine.link.two_way import LinkOptions
 from hfi_sim.engine.python import PythonEngine
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.fabric.faults.manager import Faults
@@ -101,7 +102,7 @@ class World:
         timer_resolution_s: float | None = None,
         subnet_manager: ManagedBy = "builtin",
         routing: Routing | str | None = None,
-        link: LinkConfig = PLAIN_LINK,
+        link: LinkOptions = PLAIN_LINK,
         em_node: str | None = EM_NODE,
         engine: EngineFactory = PythonEngine,
         driver: DriverFactory = EngineDriver,
@@ -462,7 +463,7 @@ class World:
     def speed_of(self, host: str) -> int:
         """Return how fast the link of a host's VNICs is, in Mb/s, as it is cabled; 0 where it is not."""
         link = self.host(host).port.link
-        return 0 if link is None else round(link.rate_bps / 1e6)
+        return 0 if link is None else round(link.planned_bps / 1e6)
 
     def lose(self, host: str) -> None:
         """Take a host that is gone off the fabric for good: its driver is unloaded, its links go down."""

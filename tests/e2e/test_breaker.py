@@ -11,6 +11,7 @@ import os
 import signal
 import struct
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import pytest
 from e2e.conftest import Program
 from e2e.kernel import wait_until
 from e2e.test_native import model, stream
+from hfi_sim.base.quantities import SizeOrTime
 from hfi_sim.engine.link.capture import CaptureConfig
 from native_module import needs_native
 from opavnic.lab.file.model import LabModel
@@ -71,7 +73,9 @@ async def test_links_of_one_bit_a_second_and_of_an_hour_keep_their_frames_and_no
         cables = {host: fabric.hfis[host].ports[1].link for host in lab.model.hosts}
         for link in cables.values():
             assert link is not None
-            link.queue_bytes = 1  # a wire that is free takes any packet
+            link.configure(
+                replace(link.planned.up, queue=SizeOrTime(1))
+            )  # a wire that is free takes any packet
 
         assert not await pings(lab, "h0", "10.9.2.2", "-W", "1")
         assert not await pings(lab, "h0", "10.9.2.3", "-W", "1")

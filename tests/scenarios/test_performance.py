@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from hfi_sim.base.clock import ManualClock
 from hfi_sim.base.counters import Drop
 from hfi_sim.base.port_state import PortState
+from hfi_sim.base.quantities import SizeOrTime
 from hfi_sim.engine.events.outputs import BufferToken
 from hfi_sim.engine.link.config import FlowControl, LinkConfig
 from hfi_sim.fabric.fabric import Fabric
@@ -225,8 +227,7 @@ def test_discards_of_a_full_queue_and_of_mtus_are_counted_at_the_port_and_its_vl
     bed.pm.clear(bed.sw0, 2)
     bed.send(sc=1, size=4000)
     assert out.link is not None
-    out.link.rate_bps = 1e6
-    out.link.queue_bytes = 2500
+    out.link.configure(replace(out.link.planned.up, rate_bps=1e6, queue=SizeOrTime(2500)))
     for _ in range(4):
         bed.send()
     [(errors, vls)] = bed.pm.errors(bed.sw0, 2, vl_mask=0x8003)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hfi_sim.base.clock import ManualClock
+from hfi_sim.base.quantities import SizeOrTime
 from hfi_sim.engine.events.outputs import BufferToken
 from hfi_sim.engine.link.config import FlowControl, LinkConfig
 from hfi_sim.engine.link.vl_counters import VlCounters
@@ -145,7 +148,7 @@ def test_packets_that_a_full_queue_or_a_cut_link_drops_are_discards_of_their_vl(
     bed = Bed(None)
     link = bed.ports[0].link
     assert link is not None
-    link.queue_bytes = 2500
+    link.configure(replace(link.planned.up, queue=SizeOrTime(2500)))
     bed.ports[0].set_sc_to_vl([0, 1] * 16)
     for number in range(5):
         bed.send(0, 1, sc=number % 2)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Final
+from types import NoneType
+from typing import Annotated, Any, Final
 
-from hfi_sim.base.errors import FabricError
+from hfi_sim.base.did_you_mean import unknown_name
+from hfi_sim.base.errors import FabricError, QuantityError
 from hfi_sim.base.options import (
     NANOSECONDS,
     RATE,
@@ -62,7 +64,7 @@ class LinkOption(Option):
 
 @dataclass(frozen=True, slots=True)
 class FlowControl:
-    """The credits of a link, the same in both directions.
+    """The credits of one direction of a link.
 
     Raises:  FabricError: an option is out of its range, a buffer cannot hold the longest packet, a table has another
              length, or a VL does not exist.
@@ -165,7 +167,12 @@ _DEFAULT_QUEUE: Final = SizeOrTime()
 
 @dataclass(frozen=True, slots=True)
 class LinkConfig:
-    """A link, the same in both directions. A new option is a row here; what it does is in a layer of each engine."""
+    """The options of one direction of a link; alone, those of both. `TwoWay` has those of each.
+
+    A new option is a row here; what it does is in a layer of each engine.
+
+    Raises:  FabricError: a value of another type.
+    """
 
     rate_bps: Annotated[float, LinkOption("rate", RATE, "bits per second, above 0")] = 100e9
     latency_ns: Annotated[
@@ -200,7 +207,30 @@ class LinkConfig:
             shown_default="off",
         ),
     ] = None
-    up: bool = True
+
+    def __post_init__(self) -> None:
+        for option in LINK_OPTIONS:
+            value = getattr(self, option.field)
+            if not isinstance(value, _TYPES[option.quantity]):
+                raise FabricError(f"{option.field} is {value!r}: {_EXPECTED[option.quantity]}")
+
+    @classmethod
+    def parse(cls, **options: object) -> LinkConfig:
+        """Return options that are written as in lab files: `LinkConfig.parse(rate="10G", queue="64K")`.
+
+        Raises:  FabricError: an unknown option, or a value that cannot be read.
+        """
+        known = {option.key: option for option in LINK_OPTIONS}
+        values: dict[str, Any] = {}
+        for key, value in options.items():
+            if key not in known:
+                raise FabricError(unknown_name("option of links", key, known))
+            option = known[key]
+            try:
+                values[option.field] = option.quantity.parse(value)
+            except (QuantityError, FabricError) as error:
+                raise FabricError(f"{key}: {error}") from None
+        return cls(**values)
 
     @property
     def whole_rate_bps(self) -> int:
@@ -236,6 +266,18 @@ LINK_OPTIONS, CREDIT_OPTIONS = (
     tuple(option for option in options_of(declared) if isinstance(option, LinkOption))
     for declared in (LinkConfig, FlowControl)
 )
+_TYPES: Final[Mapping[Quantity, tuple[type, ...]]] = {
+    RATE: (int, float),
+    NANOSECONDS: (int,),
+    SIZE_OR_TIME: (SizeOrTime,),
+    CREDITS: (FlowControl, NoneType),
+}
+_EXPECTED: Final[Mapping[Quantity, str]] = {
+    RATE: "a rate is a number of bits per second, such as 10e9",
+    NANOSECONDS: "a time is a whole number of nanoseconds, such as 5_000",
+    SIZE_OR_TIME: "a queue is SizeOrTime(65536), or SizeOrTime(time_s=0.02)",
+    CREDITS: "credits are a FlowControl, or None",
+}
 PLAIN_LINK: Final = LinkConfig()
 """A link with the default of every option."""
 

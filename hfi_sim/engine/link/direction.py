@@ -67,6 +67,7 @@ class Direction:
         self._state = state
         self._arrives = arrives
         self._config = config = self._here(config)
+        self._up = True
         self._wire = Wire(state.events, self._arrive, config, streams[1], visibility=visibility)
         self._carried = WireTally()
         self._faults = FaultLayer(self, state, streams[0], self._carried.failed)
@@ -128,7 +129,7 @@ class Direction:
 
     def arrive(self, now: int, packet: bytes, hops: int) -> None:
         """Receive a packet that has come over the wire of the engine where this direction begins."""
-        if self._lanes is not None or not self._config.up:
+        if self._lanes is not None or not self._up:
             self.enter(now, packet, hops, None)
             return
         size = len(packet)
@@ -141,7 +142,7 @@ class Direction:
 
     def refusal(self, now: int, size: int, space: Space | None) -> Drop | None:
         """Return why a packet in flight cannot be sent, or None."""
-        if not self._config.up:
+        if not self._up:
             return Drop.LINK_DOWN
         if self._state.pool < 0:
             return Drop.LINK_OVERFLOW
@@ -196,20 +197,21 @@ class Direction:
 
     # --- changes -------------------------------------------------------------------------------------------
 
-    def configure(self, now: int, config: LinkConfig) -> None:
-        """Apply a new configuration, except its credits; packets in transit stay unless the link goes down.
+    def configure(self, now: int, config: LinkConfig, up: bool) -> None:
+        """Apply a new configuration, except its credits; packets in transit stay unless the direction goes down.
 
         Raises:  ValueError: credits cannot be added to or removed from an existing link.
         """
         if (config.flow is None) != (self._lanes is None):
-            raise ValueError("a link gets credits when it is created, or never")
+            raise ValueError("a direction of a link gets credits when it is created, or never")
         config = self._here(config)
-        was_up, self._config = self._config.up, replace(config, flow=self._config.flow)
+        was_up, self._up = self._up, up
+        self._config = replace(config, flow=self._config.flow)
         self._wire.configure(now, config)
         self._room.limit = config.queue_bytes
         if self._lanes is not None:
             self._lanes.wire_changed(now)
-        if was_up and not config.up:
+        if was_up and not up:
             self._cut(now)
         self.compose()
 
@@ -218,7 +220,7 @@ class Direction:
         if not self._arrives:
             return config
         queue = SizeOrTime(config.queue_bytes)  # at the rate of the wire
-        return LinkConfig(INSTANT_BPS, latency_ns=0, queue=queue, flow=config.flow, up=config.up)
+        return LinkConfig(INSTANT_BPS, latency_ns=0, queue=queue, flow=config.flow)
 
     def _cut(self, now: int) -> None:
         """Drop everything in transit: first what waits, then what is held back, then what is on the wire."""

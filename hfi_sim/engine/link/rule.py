@@ -83,9 +83,19 @@ class FaultKind(StrEnum):
     )
     CORRUPT = "corrupt", FaultTarget.PACKETS, "`bits` bits flip; the ICRC detects this (`rx_icrc`)"
     DELAY = "delay", FaultTarget.PACKETS, "packets take `delay` longer"
-    RATE = "rate", FaultTarget.LINKS, "links slow down to `rate`"
-    LINK_DOWN = "link-down", FaultTarget.LINKS, "links are down"
-    PORT_ERROR = "port-error", FaultTarget.LINKS, "links go down and come back at once", 0.0
+    RATE = "rate", FaultTarget.LINKS, "links slow down to `rate`, or one direction of a link does"
+    LINK_DOWN = (
+        "link-down",
+        FaultTarget.LINKS,
+        "links are down; where only one direction is meant, nothing passes in that (`link_down`), and the ports "
+        "stay up",
+    )
+    PORT_ERROR = (
+        "port-error",
+        FaultTarget.LINKS,
+        "links go down and come back at once; of one direction, what is on its way there is lost",
+        0.0,
+    )
     SWITCH_REBOOT = (
         "switch-reboot",
         FaultTarget.SWITCH,
@@ -185,7 +195,11 @@ class Match:
     ] = None
     direction: Annotated[
         str | None,
-        MatchOption("direction", Quantity(str), "`tx` or `rx`, as seen from what follows `on`"),
+        MatchOption(
+            "direction",
+            Quantity(str),
+            "`tx` or `rx`, as seen from what follows `on`; faults of links take it too",
+        ),
     ] = None
 
     def __post_init__(self) -> None:

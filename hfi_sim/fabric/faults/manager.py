@@ -18,7 +18,7 @@ from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.fabric.faults.spec import FaultSpec
 from hfi_sim.fabric.faults.syntax import parse_fault, spec_text
 from hfi_sim.fabric.faults.targets import cut_between, directions_of, links_of
-from hfi_sim.nodes.cable import Link
+from hfi_sim.nodes.cable import Link, LinkDirection
 from hfi_sim.nodes.switch import Switch
 
 log = logging.getLogger("hfi_sim.fabric.faults")
@@ -87,15 +87,14 @@ class Faults:
         fabric.on_spent = self._spent
         self._numbers = 0
         self._faults: dict[int, ActiveFault] = {}
-        self._base_rates: dict[Link, float] = {}
         self._hooks: dict[str, _Hook] = {}
         self._crashed: dict[str, set[int]] = {}
         """The faults that hold down what is hooked under a name."""
         self._handlers: list[Callable[[ActiveFault], None]] = []
         self._starters: dict[FaultKind, Callable[[ActiveFault], Callable[[], None]]] = {
             FaultKind.RATE: self._start_rate,
-            FaultKind.LINK_DOWN: lambda fault: self._hold(links_of(fabric, fault.spec.on), fault),
-            FaultKind.PORT_ERROR: lambda fault: self._hold(links_of(fabric, fault.spec.on), fault),
+            FaultKind.LINK_DOWN: self._start_down,
+            FaultKind.PORT_ERROR: self._start_down,
             FaultKind.PARTITION: lambda fault: self._hold(cut_between(fabric, _nodes(fault.spec)), fault),
             FaultKind.SWITCH_REBOOT: self._start_reboot,
             FaultKind.HFI_REMOVAL: self._start_removal,
@@ -146,8 +145,6 @@ class Faults:
         gone = [fault for fault in self._faults.values() if self._is_gone(fault.spec, nodes, links, programs)]
         for fault in gone:
             self.remove(fault.number)
-        for link in links:
-            self._base_rates.pop(link, None)
         return [spec_text(fault.spec) for fault in gone]
 
     def _is_gone(
@@ -163,10 +160,14 @@ class Faults:
         return set(links_of(self.fabric, spec.on)) <= set(links)
 
     def extend(self) -> None:
-        """Let faults of packets act on the links that have been laid since, where their places include them."""
+        """Let faults act on the links that have been laid since, where their places include them."""
         for fault in self._faults.values():
-            if fault.state is FaultState.ACTIVE and fault.spec.kind in PACKET_KINDS:
+            if fault.state is not FaultState.ACTIVE:
+                continue
+            if fault.spec.kind in PACKET_KINDS:
                 fault.end = self._start_packets(fault)
+            elif fault.spec.kind.target in (FaultTarget.LINKS, FaultTarget.NODES) and fault.end is not None:
+                fault.end = self._starters[fault.spec.kind](fault)
 
     def specs(self) -> dict[int, FaultSpec]:
         """Return what was set, by number, but for what is over."""
@@ -326,27 +327,37 @@ class Faults:
         self.fabric.set_links(held, False, by=fault.who)
         return lambda: self.fabric.set_links(held, True, by=fault.who)
 
-    def _start_rate(self, fault: ActiveFault) -> Callable[[], None]:
-        links = links_of(self.fabric, fault.spec.on)
-        for link in links:
-            self._base_rates.setdefault(link, link.rate_bps)
-        self._set_rates(links)
-        return lambda: self._set_rates(links, without=fault)
+    def _start_down(self, fault: ActiveFault) -> Callable[[], None]:
+        """Hold links down; of a link of which only one direction is meant, cut that one: its ports stay up."""
+        by_link = self._ways_of(fault)
+        let_up = self._hold([link for link, ways in by_link.items() if len(ways) > 1], fault)
+        alone = [ways[0] for ways in by_link.values() if len(ways) == 1]
+        for way in alone:
+            way.cut(fault.who, True)
 
-    def _set_rates(self, links: Iterable[Link], without: ActiveFault | None = None) -> None:
-        """Give each link the smallest rate of the faults on it."""
-        for link in links:
-            if link not in self._base_rates:
-                continue  # it was taken away
-            limits = [
-                fault.spec.rate_bps
-                for fault in self._faults.values()
-                if fault.spec.kind is FaultKind.RATE
-                and fault.state is FaultState.ACTIVE
-                and fault is not without
-                and link in links_of(self.fabric, fault.spec.on)
-            ]
-            link.rate_bps = min([self._base_rates[link], *limits])
+        def end() -> None:
+            let_up()
+            for way in alone:
+                way.cut(fault.who, False)
+
+        return end
+
+    def _start_rate(self, fault: ActiveFault) -> Callable[[], None]:
+        by_link = self._ways_of(fault)
+
+        def limit(rate_bps: float | None) -> None:
+            for link, ways in by_link.items():
+                link.limit_rate(ways, fault.who, rate_bps)
+
+        limit(fault.spec.rate_bps)
+        return lambda: limit(None)
+
+    def _ways_of(self, fault: ActiveFault) -> dict[Link, list[LinkDirection]]:
+        """Return the directions of each link that a fault is on."""
+        found: dict[Link, list[LinkDirection]] = {}
+        for way in dict.fromkeys(directions_of(self.fabric, fault.spec.on, fault.spec.match.direction)):
+            found.setdefault(way.link, []).append(way)
+        return found
 
     def _start_reboot(self, fault: ActiveFault) -> Callable[[], None]:
         switch: Switch = self.fabric.switches[fault.spec.on]

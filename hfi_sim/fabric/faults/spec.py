@@ -7,7 +7,15 @@ from typing import Annotated, Final
 
 from hfi_sim.base.errors import FaultError
 from hfi_sim.base.options import RATE, SHARE, TIME, options_of
-from hfi_sim.engine.link.rule import MAX_TIME_S, PACKET_KINDS, FaultKind, FaultOption, Match, PacketOptions
+from hfi_sim.engine.link.rule import (
+    MAX_TIME_S,
+    PACKET_KINDS,
+    FaultKind,
+    FaultOption,
+    FaultTarget,
+    Match,
+    PacketOptions,
+)
 
 MIN_EVERY_S: Final = 1e-6
 """Faults that come more often keep a lab from everything else."""
@@ -65,7 +73,8 @@ class FaultSpec(PacketOptions):
                 raise FaultError(f"fault {self.kind} has no option {option.key}; it is for {known}")
             if self.kind in option.kinds and option.required and not value:
                 raise FaultError(f"fault {self.kind}: {option.required}")
-        if self.kind not in PACKET_KINDS and self.match != Match():
+        direction = self.match.direction if self.kind.target is FaultTarget.LINKS else None
+        if self.kind not in PACKET_KINDS and self.match != Match(direction=direction):
             raise FaultError(f"fault {self.kind} acts on links and nodes; it cannot choose packets")
         if self.every_s is not None and self.duration_s is None:
             raise FaultError(f"fault {self.kind}: every= repeats a fault that ends: give for= as well")

@@ -18,11 +18,13 @@ def directions_of(fabric: Fabric, target: str, direction: str | None = None) -> 
     """Return the directions of links that `target` names.
 
     Args:    target: `h1:1--sw0:3`, `h1--sw0` (all links between two nodes), `h1->sw0` (one way), a node, a port,
-             or `*`. direction: tx or rx as seen from the end that stands first; None for both.
+             or `*`. direction: tx or rx as seen from the end that stands first, for `*` in the names of the links;
+             None for both.
     Raises:  FaultError: nothing is called so; the nearest name is in the message.
     """
     if target == "*":
-        return [way for link in fabric.links for way in link.directions]
+        sides = {None: (0, 1), "tx": (0,), "rx": (1,)}[direction]
+        return [link.directions[side] for link in fabric.links for side in sides]
     if "->" in target:
         source, _, sink = target.partition("->")
         found = [way for way in _all(fabric) if _is(way.source, source) and _is(way.target, sink)]

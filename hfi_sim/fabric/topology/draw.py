@@ -69,8 +69,10 @@ def as_text(topology: Topology, *, is_down: Mark = _none, apart: Collection[str]
     cables: dict[str, list[tuple[int, str]]] = {name: [] for name in topology.nodes}
     for cable in topology.cables:
         state = "  (down)" if is_down(cable.name) else ""
-        for near, far in ((cable.a, cable.b), (cable.b, cable.a)):
-            cables[near[0]].append((near[1], f"{far[0]}:{far[1]}  {rate_text(cable.link.rate_bps)}{state}"))
+        up, down = map(rate_text, cable.link.rates_bps)
+        for near, far, out, back in ((cable.a, cable.b, up, down), (cable.b, cable.a, down, up)):
+            rate = out if out == back else f"{out} out, {back} in"
+            cables[near[0]].append((near[1], f"{far[0]}:{far[1]}  {rate}{state}"))
     for node in topology.nodes.values():
         if node.kind is NodeKind.SWITCH or not _touches_switch(topology, cables[node.name]):
             lines.append(f"{node.name}")
@@ -177,7 +179,7 @@ def _cable_lines(
         drawn[pair] = drawn.get(pair, 0) + 1
         down = is_down is not None and is_down(cable.name)
         style = f'stroke="{_DOWN_COLOUR}" stroke-dasharray="5 4"' if down else 'stroke="#888"'
-        about = [f"{cable.name} {rate_text(cable.link.rate_bps)}{' down' if down else ''}"]
+        about = [f"{cable.name} {cable.rate_text}{' down' if down else ''}"]
         turned = "--".join(reversed(cable.name.split("--")))
         if stuck := [*waiting.get(cable.name, ()), *waiting.get(turned, ())]:
             style = f'stroke="{_DOWN_COLOUR}" stroke-width="3"'
@@ -189,7 +191,7 @@ def _cable_lines(
         )
         if len(topology.cables) <= _LABELLED_CABLES:
             way = ((ax + shift, ay), (bx + shift, by))
-            state = "down" if down else rate_text(cable.link.rate_bps)
+            state = "down" if down else cable.rate_text
             yield _label(way, 0.5, state, _DOWN_COLOUR if down else _LABEL_COLOUR)
             yield _label(way, _PORT_AT, str(cable.a[1]), _LABEL_COLOUR)
             yield _label(way, 1 - _PORT_AT, str(cable.b[1]), _LABEL_COLOUR)

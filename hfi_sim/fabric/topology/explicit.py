@@ -5,6 +5,7 @@
     links:
       - [h1, sw0:1]
       - {ends: [h2.2:1, sw0:2], rate: 25e9, latency: 1e-6, jitter: 1e-7}
+      - {ends: [h2, sw0:3], latency: 10e-3, up: {rate: 1e6}, down: {rate: 20e6}}     # up: from h2 to sw0
       - [sw0:36, sw1:36]
 
 The first HFI of a host bears its name; further ones are h2.2, h2.3, and so on.
@@ -17,8 +18,9 @@ from dataclasses import replace
 from typing import Any, Final
 
 from hfi_sim.base.did_you_mean import unknown_name
-from hfi_sim.base.errors import FabricError, QuantityError, TopologyError
-from hfi_sim.engine.link.config import LINK_OPTIONS, LinkConfig
+from hfi_sim.base.errors import FabricError, TopologyError
+from hfi_sim.engine.link.config import LINK_OPTIONS
+from hfi_sim.engine.link.two_way import TwoWay
 from hfi_sim.fabric.topology.model import Node, NodeKind, Topology
 
 _DEFAULT_SWITCH_PORTS: Final = 64
@@ -88,18 +90,15 @@ def _add_link(topology: Topology, link: Any, path: str) -> None:
     options: Mapping[str, Any] = {"ends": link} if isinstance(link, list) else link
     if not isinstance(options, Mapping):
         raise TopologyError(f"{path}: {link!r} is neither [END, END] nor {{ends: [END, END]}}")
-    _only(options, ("ends", *(option.key for option in LINK_OPTIONS)), path)
+    _only(options, ("ends", "up", "down", *(option.key for option in LINK_OPTIONS)), path)
     ends = options.get("ends")
     if not isinstance(ends, list) or len(ends) != 2 or not all(isinstance(end, str) for end in ends):
         raise TopologyError(f"{path}.ends: two ends such as [h1:1, sw0:3] are expected, not {ends!r}")
-    values = {}
-    for option in LINK_OPTIONS:
-        if option.key in options:
-            try:
-                values[option.field] = option.quantity.parse(options[option.key])
-            except (QuantityError, FabricError) as error:
-                raise TopologyError(f"{path}: {option.key}: {error}") from None
-    topology.cable(ends[0], ends[1], LinkConfig(**values), place=path)
+    try:
+        link = TwoWay.parse(**{key: value for key, value in options.items() if key != "ends"})
+    except FabricError as error:
+        raise TopologyError(f"{path}: {error}") from None
+    topology.cable(ends[0], ends[1], link, place=path)
 
 
 def _listed(options: Mapping[str, Any], key: str) -> list[int]:

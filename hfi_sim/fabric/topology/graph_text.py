@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from hfi_sim.base.quantities import rate_text
 from hfi_sim.fabric.topology.model import NodeKind, Topology
 
 Mark = Callable[[str], bool]
@@ -27,7 +26,7 @@ def _dot_lines(topology: Topology, is_down: Mark) -> Iterator[str]:
     for cable in topology.cables:
         (a, a_port), (b, b_port) = cable.a, cable.b
         style = ", style=dashed, color=red" if is_down(cable.name) else ""
-        label = f'taillabel="{a_port}", headlabel="{b_port}", label="{rate_text(cable.link.rate_bps)}"'
+        label = f'taillabel="{a_port}", headlabel="{b_port}", label="{cable.rate_text}"'
         yield f"  {_quoted(a)} -- {_quoted(b)} [{label}{style}];"
     yield "}"
 
@@ -51,5 +50,5 @@ def _mermaid_lines(topology: Topology, is_down: Mark) -> Iterator[str]:
         yield f'  {ids[node.name]}{left}"{text}"{right}'
     for cable in topology.cables:
         line = "-.-" if is_down(cable.name) else "---"
-        label = f"{cable.a[1]}:{cable.b[1]} {rate_text(cable.link.rate_bps)}"
+        label = f"{cable.a[1]}:{cable.b[1]} {cable.rate_text}"
         yield f'  {ids[cable.a[0]]} {line}|"{label}"| {ids[cable.b[0]]}'

@@ -18,9 +18,9 @@ from typing import Final, TypeVar
 from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.base.errors import TopologyError
 from hfi_sim.base.instants import to_ns, to_seconds
-from hfi_sim.base.text import counted
 from hfi_sim.engine.link.config import PLAIN_LINK, LinkConfig
-from hfi_sim.fabric.topology.model import MAX_HFI_PORTS, Cable, End, Node, NodeKind, Topology
+from hfi_sim.engine.link.two_way import TwoWay
+from hfi_sim.fabric.topology.model import MAX_HFI_PORTS, End, Node, NodeKind, Topology
 from hfi_sim.fabric.topology.node_names import (
     Described,
     host_in,
@@ -114,6 +114,7 @@ class _IbnetPort:
     far: str
     far_port: int
     link: LinkConfig
+    """How it sends: each end of a cable has its own."""
     lid: int = 0
     """Of the port itself, of an adapter; 0: it is not said."""
     has_rate: bool = True
@@ -185,24 +186,29 @@ def loads(text: str, source: str = "<text>") -> Topology:
             )
     topology.left_out += unnamed(said, names)
     _check_names(blocks, source, last_line)
-    uneven = unknown = 0
+    unknown = 0
     for ident, block in blocks.items():
         for number, port in block.cabled.items():
             _check_far_end(blocks, block, number, port, source, last_line)
             if (ident, number) <= (port.far, port.far_port):
-                uneven += port.link.rate_bps != blocks[port.far].cabled[port.far_port].link.rate_bps
-                unknown += not (port.has_rate or blocks[port.far].cabled[port.far_port].has_rate)
+                back = blocks[port.far].cabled[port.far_port]
+                unknown += not (port.has_rate or back.has_rate)
                 topology.cable(
                     (names[ident], number),
                     (names[port.far], port.far_port),
-                    port.link,
+                    _ways(port, back),
                     place=f"{source}:{port.line}",
                 )
-    if uneven:
-        topology.left_out.append(f"one of two rates of {counted(uneven, 'cable')}, which differ at the ends")
     topology.left_out += without_rates(unknown)
     topology.check()
     return topology
+
+
+def _ways(port: _IbnetPort, back: _IbnetPort) -> TwoWay:
+    """Return the options of a cable; where only one of its lines knows the rate, that is both."""
+    if not (port.has_rate and back.has_rate):
+        return TwoWay.of(port.link if port.has_rate else back.link)
+    return TwoWay(up=port.link, down=back.link)
 
 
 def _in_hfis(blocks: dict[str, _Block]) -> dict[str, _Block]:
@@ -415,15 +421,14 @@ def dumps(topology: Topology) -> str:
     """
     topology.check()
     idents = {name: _ident(node) for name, node in topology.nodes.items()}
-    cabled: dict[str, list[tuple[int, End, Cable]]] = {name: [] for name in topology.nodes}
+    cabled: dict[str, list[tuple[int, End, LinkConfig]]] = {name: [] for name in topology.nodes}
     for cable in topology.cables:
-        cabled[cable.a[0]].append((cable.a[1], cable.b, cable))
-        cabled[cable.b[0]].append((cable.b[1], cable.a, cable))
+        cabled[cable.a[0]].append((cable.a[1], cable.b, cable.link.up))
+        cabled[cable.b[0]].append((cable.b[1], cable.a, cable.link.down))
     lines = ["#", f"# Topology file: {topology.name}", "#"]
     for node in topology.nodes.values():
         lines += ["", *_node_lines(node, idents[node.name])]
-        for number, (far, far_port), cable in sorted(cabled[node.name], key=lambda entry: entry[0]):
-            link = cable.link
+        for number, (far, far_port), link in sorted(cabled[node.name], key=lambda entry: entry[0]):
             own = f"rate={link.rate_bps!r} latency={to_seconds(link.latency_ns)!r}"
             comment = f'# "{far}"{_width_text(link.rate_bps)} {own}'
             lines.append(f'[{number}]\t"{idents[far]}"[{far_port}]\t\t{comment}')

@@ -3,7 +3,7 @@
 topology = Topology("two-hosts")
 topology.switch("sw0", ports=36)
 topology.hfi("h1")
-topology.cable("h1:1", "sw0:1", LinkConfig(rate_bps=25e9))
+topology.cable("h1:1", "sw0:1", LinkConfig(rate_bps=25e9))      # or TwoWay(up=..., down=...)
 topology.build(fabric)
 """
 
@@ -13,13 +13,14 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.base.errors import TopologyError
-from hfi_sim.base.instants import to_seconds
+from hfi_sim.base.quantities import rate_text
 from hfi_sim.base.types import LID_MULTICAST_FIRST, Guid
-from hfi_sim.engine.link.config import PLAIN_LINK, LinkConfig
+from hfi_sim.engine.link.config import PLAIN_LINK
+from hfi_sim.engine.link.two_way import LinkOptions, TwoWay
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.nodes.hfi import NetdevFactory
 from hfi_sim.routing import SwitchGraph
@@ -34,6 +35,9 @@ MAX_HFI_PORTS = 2
 
 End = tuple[str, int]
 """Name of a node and number of one of its ports, from 1."""
+
+
+_PLAIN: Final = TwoWay()
 
 
 class NodeKind(Enum):
@@ -68,14 +72,20 @@ class Cable:
 
     a: End
     b: End
-    link: LinkConfig = PLAIN_LINK
-    """Options that have their default are as `build` is told."""
+    link: TwoWay = _PLAIN
+    """Up is from `a` to `b`. Options that have their default are as `build` is told."""
     place: str = ""
 
     @property
     def name(self) -> str:
         """The name that the link will have in the fabric."""
         return f"{end_text(self.a)}--{end_text(self.b)}"
+
+    @property
+    def rate_text(self) -> str:
+        """Its rate, or both: `100G`, `1M up, 20M down`."""
+        up, down = map(rate_text, self.link.rates_bps)
+        return up if up == down else f"{up} up, {down} down"
 
 
 def end_text(end: End) -> str:
@@ -151,14 +161,14 @@ class Topology:
             self.nodes[node.name] = node
         return node
 
-    def cable(self, a: str | End, b: str | End, link: LinkConfig = PLAIN_LINK, *, place: str = "") -> Cable:
-        """Lay a cable between two ports, each `NODE:PORT` or a pair."""
+    def cable(self, a: str | End, b: str | End, link: LinkOptions = PLAIN_LINK, *, place: str = "") -> Cable:
+        """Lay a cable between two ports, each `NODE:PORT` or a pair; up is from `a` to `b`."""
         ends = [parse_end(end, place) if isinstance(end, str) else end for end in (a, b)]
-        cable = Cable(ends[0], ends[1], link, place)
+        cable = Cable(ends[0], ends[1], TwoWay.of(link), place)
         self.cables.append(cable)
         return cable
 
-    def join(self, a: str, b: str, link: LinkConfig = PLAIN_LINK) -> Cable:
+    def join(self, a: str, b: str, link: LinkOptions = PLAIN_LINK) -> Cable:
         """Lay a cable between the next free ports of two nodes, as the generators do."""
         return self.cable(self.free_port(a), self.free_port(b), link)
 
@@ -180,7 +190,7 @@ class Topology:
             topology.hfi(hfi.name, ports=len(hfi.ports), guid=hfi.node_guid)
         for link in fabric.links:
             a, b = (parse_end(port.name) for port in link.ends)
-            topology.cable(a, b, replace(link.config, up=True))
+            topology.cable(a, b, link.planned)
         return topology
 
     def attach(self, name: str) -> Node:
@@ -219,21 +229,14 @@ class Topology:
         return hosts
 
     def graph(self) -> nx.MultiGraph[str]:
-        """Return the same as a networkx graph: node attributes kind, ports, host; edge attributes a, b, rate_bps."""
+        """Return the same as a networkx graph: node attributes kind, ports, host; edge attributes a, b."""
         import networkx as nx  # large, and building a fabric needs no graph
 
         graph: nx.MultiGraph[str] = nx.MultiGraph(name=self.name)
         for node in self.nodes.values():
             graph.add_node(node.name, kind=node.kind.value, ports=node.ports, host=node.host, guid=node.guid)
         for cable in self.cables:
-            graph.add_edge(
-                cable.a[0],
-                cable.b[0],
-                a=cable.a,
-                b=cable.b,
-                rate_bps=cable.link.rate_bps,
-                latency_s=to_seconds(cable.link.latency_ns),
-            )
+            graph.add_edge(cable.a[0], cable.b[0], a=cable.a, b=cable.b)
         return graph
 
     def switch_graph(self) -> SwitchGraph:
@@ -245,8 +248,8 @@ class Topology:
             (a, a_port), (b, b_port) = cable.a, cable.b
             if a in index and b in index:
                 graph.connect(index[a], a_port, index[b], b_port)
-                if cable.link.flow is not None:
-                    graph.vls |= dict.fromkeys(((index[a], a_port), (index[b], b_port)), cable.link.flow.vls)
+                sends = ((index[a], a_port), cable.link.up), ((index[b], b_port), cable.link.down)
+                graph.vls |= {port: way.flow.vls for port, way in sends if way.flow is not None}
             else:
                 for name, port in (cable.a, cable.b):
                     if name in index:
@@ -303,8 +306,8 @@ class Topology:
                 yield f"{where}port {name}:{number} already has the cable {taken[name, number].name}"
             taken.setdefault((name, number), cable)
         yield from (where + problem for problem in cable.link.problems())
-        size = cable.link.queue.size
-        if size is not None and size < MAX_PACKET:
+        sizes = (way.queue.size for way in cable.link.ways)
+        if size := min((size for size in sizes if size is not None and size < MAX_PACKET), default=0):
             yield f"{where}a queue of {size} bytes cannot hold the longest packet, {MAX_PACKET}"
 
     def check(self) -> None:
@@ -333,7 +336,7 @@ class Topology:
         fabric: Fabric,
         netdevs: Callable[[str], NetdevFactory | None] | None = None,
         *,
-        link: LinkConfig = PLAIN_LINK,
+        link: LinkOptions = PLAIN_LINK,
     ) -> Fabric:
         """Put the nodes and cables on `fabric` and return it.
 

@@ -187,7 +187,9 @@ class CountedPort:
     def flit_times(self, wait_ns: int) -> int:
         """Return how many flits could have been sent in a time."""
         link = self._port.link
-        return 0 if link is None else wait_ns * round(link.rate_bps) // (8 * FLIT * NS_PER_S)
+        if link is None:
+            return 0
+        return wait_ns * round(link.direction_from(self._port).planned.rate_bps) // (8 * FLIT * NS_PER_S)
 
 
 class CountedPort0(CountedPort):

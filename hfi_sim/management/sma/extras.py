@@ -46,7 +46,7 @@ def cable_info(node: SmaNode, question: AttributeRequest) -> bytes:
         raise AttributeRefusedError(MadStatus.UNSUPPORTED)
     if start // cable.PAGE != (start + count - 1) // cable.PAGE:
         raise AttributeRefusedError
-    memory = cable.memory(port.link.name, to_seconds(port.link.config.latency_ns))
+    memory = cable.memory(port.link.name, to_seconds(port.link.direction_from(port).planned.latency_ns))
     return memory[start : start + count].ljust(CABLE_INFO_SIZE, b"\0")
 
 

@@ -160,7 +160,9 @@ def pkey_drops_of(port: Port) -> int:
 
 def buffer_space_of(port: Port) -> int:
     """Return what a port has as a buffer for all that it receives, in units: that of its link, if it has credits."""
-    flow = None if isinstance(port, SwitchPort0) or port.link is None else port.link.flow
+    if isinstance(port, SwitchPort0) or port.link is None:
+        return port.settings.info.overall_buffer_space
+    flow = port.link.direction_to(port).planned.flow
     if flow is None:
         return port.settings.info.overall_buffer_space
     return min((flow.vls * flow.buffer_bytes + flow.shared_bytes) // BUFFER_UNIT, 0xFFFF)

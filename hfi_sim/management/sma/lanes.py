@@ -92,7 +92,7 @@ def _buffers_of(port: Port) -> bytes:
     """Return what a port has before a manager sets it: the values of its link."""
     flow: FlowControl | None = None
     if not isinstance(port, SwitchPort0) and port.link is not None:
-        flow = port.link.flow
+        flow = port.link.direction_from(port).planned.flow
     if flow is None:
         return _ANY
     shared = min(flow.shared_bytes // BUFFER_UNIT, 0xFFFF)

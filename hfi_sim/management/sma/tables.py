@@ -186,7 +186,9 @@ def _sc_to_vl_of(port: Port) -> bytes:
         return port.settings.tables.get((SubnetAttrId.SC_TO_VLT, 0), _ONE_VL)
     if port.sc_to_vl:
         return bytes(port.sc_to_vl)
-    return bytes(vls_without_table(None if port.link is None else port.link.flow))
+    return bytes(
+        vls_without_table(None if port.link is None else port.link.direction_from(port).planned.flow)
+    )
 
 
 def sc_to_vl_kept(node: SmaNode, question: AttributeRequest) -> bytes:

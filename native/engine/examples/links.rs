@@ -50,7 +50,7 @@ fn capture() -> Arc<CaptureRing> {
 
 /// Let both links be so.
 fn links(bed: &mut TwoHosts, config: &LinkConfig) {
-    [0, 2].iter().for_each(|direction| bed.engine.set_link(0, *direction, config));
+    (0..4).for_each(|direction| bed.engine.set_link(0, direction, config));
 }
 
 fn main() {

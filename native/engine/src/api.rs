@@ -139,21 +139,21 @@ impl Engine {
         self.push_port(Some(switch))
     }
 
-    /// Add a cable and return its first direction; the second is the next number. Each direction has random streams for
-    /// its faults and its jitter.
+    /// Add a cable and return its first direction; the second is the next number. Each direction has its configuration,
+    /// its credits, and random streams for its faults and its jitter.
     pub fn add_link(
         &mut self,
         ends: [End; 2],
-        config: &LinkConfig,
-        flow: Option<&FlowControl>,
+        ways: [(&LinkConfig, Option<&FlowControl>); 2],
         streams: [(Stream, Stream); 2],
     ) -> DirectionId {
         let first = self.directions.len() as DirectionId;
         self.forget_links();
-        let owners = self.state.share.lay(ends, first, flow.is_some());
+        let owners = self.state.share.lay(ends, first, ways.iter().any(|(_, flow)| flow.is_some()));
         for side in 0..2 {
             let (source, target) = (ends[side], ends[1 - side]);
             let number = first + side as DirectionId;
+            let (config, flow) = ways[side];
             let mut direction = Direction::new(number, (source, target), config, flow, streams[side]);
             if owners[side] != self.state.share.worker {
                 direction.leave_to(owners[side]);

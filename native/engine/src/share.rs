@@ -161,7 +161,7 @@ impl Share {
         self.ports[port as usize]
     }
 
-    /// Lay a cable: return the owners of both its directions.
+    /// Lay a cable: return the owners of both its directions. `has_credits`: in one direction at least.
     ///
     /// Credits run back through switches, in one order with the packets: worker 0 has all links with credits and the
     /// ports at their ends. Of others, the ports are spread, with what leads to and from them, and what is between

@@ -86,7 +86,7 @@ impl TwoHosts {
             engine.set_port(0, port, port_config(lid));
             engine.set_switch_port(0, switch, lid as u16, SwitchPortConfig::plain(PortState::Active));
             let streams = [0, 1].map(|end| (Stream::new(u64::from(index * 2 + end)), Stream::new(9)));
-            engine.add_link([End::Hfi(port), End::Switch(switch, lid as u16)], &FAST, flow, streams);
+            engine.add_link([End::Hfi(port), End::Switch(switch, lid as u16)], [(&FAST, flow); 2], streams);
             let vport = vnics.add();
             let slot = &mut vnics.vports[vport];
             slot.port = Some(port);

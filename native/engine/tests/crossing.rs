@@ -18,7 +18,7 @@ fn half(port_of: [u16; 2]) -> TwoHosts {
     bed.engine.add_switch(); // that of the other engine: packets may visit as many as there are
     bed.engine.set_switch_port(0, 0, 3, SwitchPortConfig::plain(PortState::Active));
     let streams = [5, 6].map(|seed| (Stream::new(seed), Stream::new(!seed)));
-    let first = bed.engine.add_link([End::Switch(0, 3), End::Boundary], &FAST, None, streams);
+    let first = bed.engine.add_link([End::Switch(0, 3), End::Boundary], [(&FAST, None); 2], streams);
     assert_eq!(first, LEAVES);
     bed.route(&[0, port_of[0], port_of[1]]);
     bed

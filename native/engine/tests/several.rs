@@ -227,7 +227,7 @@ fn links_and_switches_that_go_down_lose_the_same_as_with_one_worker() {
                 run.send(50, 300);
                 let link = LinkConfig { up: round % 3 != 0, rate_bps: 5_000_000_000 + round * 977, ..UNEVEN };
                 run.at(|engine, now| {
-                    engine.set_link(now, (round as u32 * 2) % (RING + 2 * SWITCHES), &link);
+                    engine.set_link(now, (round as u32 * 3) % (RING + 2 * SWITCHES), &link);
                     engine.set_switch(now, round as u32 % SWITCHES, round % 4 != 1);
                     engine.stall_port(now, 3, round % 5 == 0);
                 });
@@ -404,9 +404,9 @@ fn burst_that_another_worker_may_not_keep_whole_stands_for_its_packets() {
         match step % 7 {
             0 => engine.set_rules(now, direction, vec![rule(0, FaultKind::Delay, 100, None)]),
             1 => (0..8).for_each(|direction| engine.set_rules(now, direction, vec![])),
-            2 => engine.set_link(now, direction & !1, &LinkConfig { up: false, ..FAR }),
-            3 => (0..4).for_each(|link| engine.set_link(now, link * 2, &FAR)),
-            4 => engine.set_link(now, direction & !1, &LinkConfig { rate_bps: 7_000_000_000, ..FAR }),
+            2 => engine.set_link(now, direction, &LinkConfig { up: false, ..FAR }),
+            3 => (0..8).for_each(|direction| engine.set_link(now, direction, &FAR)),
+            4 => engine.set_link(now, direction, &LinkConfig { rate_bps: 7_000_000_000, ..FAR }),
             5 => engine.set_switch(now, 0, !step.is_multiple_of(2)),
             _ => engine.set_switch(now, 0, true),
         }

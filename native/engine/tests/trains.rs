@@ -162,7 +162,7 @@ fn some_frame(stream: &mut Stream) -> (VnetHeader, Vec<u8>) {
 /// Change something while packets are on their way.
 fn disturb(stream: &mut Stream, config: &LinkConfig, now: u64, beds: &mut [Bed; 2]) {
     let kind = chance(stream, 11);
-    let link = chance(stream, u64::from(RING) / 2 + 4) as u32 * 2;
+    let link = chance(stream, u64::from(RING) + 8) as u32;
     let rate_bps = [1_000_000_000, 40_000_000_000, 100_000_000_000][chance(stream, 3) as usize];
     let (latency_ns, jitter_ns) = (chance(stream, 2000), chance(stream, 2) * 500);
     let (port, on) = (chance(stream, u64::from(PORTS)) as u32, chance(stream, 4) > 0);

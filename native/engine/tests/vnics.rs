@@ -53,7 +53,7 @@ fn frame_reaches_the_vport_that_its_address_names() {
 fn nothing_is_written_before_it_has_arrived() {
     let (mut bed, mut host) = (TwoHosts::default(), Kept::default());
     let slow = LinkConfig { rate_bps: 8_000_000, latency_ns: 1_000_000, ..FAST };
-    for direction in [0, 2] {
+    for direction in 0..4 {
         bed.engine.set_link(0, direction, &slow);
     }
     bed.send(0, &VnetHeader::default(), &frame(2, 75)); // a packet of 100 bytes and 100 us

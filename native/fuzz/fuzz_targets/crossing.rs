@@ -15,7 +15,7 @@ fuzz_target!(|data: &[u8]| {
     bed.engine.add_switch();
     bed.engine.set_switch_port(0, 0, 3, SwitchPortConfig::plain(PortState::Active));
     let streams = [5, 6].map(|seed| (Stream::new(seed), Stream::new(!seed)));
-    let first = bed.engine.add_link([End::Boundary, End::Switch(0, 3)], &FAST, None, streams);
+    let first = bed.engine.add_link([End::Boundary, End::Switch(0, 3)], [(&FAST, None); 2], streams);
     for _ in 0..2 {
         bed.engine.cross_all(bed.now, first, &records);
     }

@@ -26,7 +26,6 @@ pub type EndArgs = Option<(u32, Option<PortNum>)>;
 
 #[derive(FromPyObject)]
 pub struct LinkArgs {
-    up: bool,
     // generated: link-option-arguments (made by `make generated` from hfi_sim/engine/link/config.py; do not edit)
     #[pyo3(from_py_with = whole)]
     rate_bps: u64,
@@ -40,9 +39,9 @@ pub struct LinkArgs {
 }
 
 impl LinkArgs {
-    pub fn build(self) -> LinkConfig {
+    pub fn build(self, up: bool) -> LinkConfig {
         LinkConfig {
-            up: self.up,
+            up,
             // generated: link-option-values (made by `make generated` from hfi_sim/engine/link/config.py; do not edit)
             rate_bps: self.rate_bps,
             latency_ns: self.latency_ns,

@@ -208,16 +208,18 @@ impl FabricEngine {
         &mut self,
         py: Python<'_>,
         ends: (EndArgs, EndArgs),
-        config: LinkArgs,
-        flow: Option<FlowArgs>,
+        configs: [LinkArgs; 2],
+        flows: [Option<FlowArgs>; 2],
         streams: [(u64, u64); 2],
     ) -> PyResult<u32> {
         let ends = [self.end(ends.0)?, self.end(ends.1)?];
-        let flow = flow.map(FlowArgs::build).transpose()?;
+        let [there, back] = flows.map(|flow| flow.map(FlowArgs::build).transpose());
+        let flows = [there?, back?];
         let streams = streams.map(|(faults, jitter)| (Stream::new(faults), Stream::new(jitter)));
         self.directions += 2;
-        let config = config.build();
-        let first = self.each(py, |engine| engine.add_link(ends, &config, flow.as_ref(), streams));
+        let configs = configs.map(|config| config.build(true));
+        let ways = [0, 1].map(|side| (&configs[side], flows[side].as_ref()));
+        let first = self.each(py, |engine| engine.add_link(ends, ways, streams));
         if let Inner::Carried(shared) = &self.inner {
             py.detach(|| shared.lock_all().settle_vports(0))?; // those of a port that another worker has now
         }
@@ -277,9 +279,16 @@ impl FabricEngine {
         Ok(())
     }
 
-    fn set_link(&mut self, py: Python<'_>, now: u64, direction: u32, config: LinkArgs) -> PyResult<()> {
+    fn set_link(
+        &mut self,
+        py: Python<'_>,
+        now: u64,
+        direction: u32,
+        config: LinkArgs,
+        up: bool,
+    ) -> PyResult<()> {
         self.direction(direction)?;
-        let config = config.build();
+        let config = config.build(up);
         self.change(py, now, |engine, now| engine.set_link(now, direction, &config));
         Ok(())
     }

@@ -97,7 +97,9 @@ impl Bed {
     fn disturb(&self, step: u32) {
         let link = RING + step % SWITCHES * 2;
         for up in [false, true] {
-            self.change(|engine, now| engine.set_link(now, link, &LinkConfig { up, ..FAST }));
+            for direction in [link, link + 1] {
+                self.change(|engine, now| engine.set_link(now, direction, &LinkConfig { up, ..FAST }));
+            }
             yield_now();
         }
     }

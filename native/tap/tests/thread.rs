@@ -63,7 +63,7 @@ impl Bed {
         let part = |worker| {
             let engine = Engine::of_worker(worker, workers);
             let TwoHosts { mut engine, vnics, .. } = TwoHosts::with(engine, true, flow);
-            for direction in [0, 2] {
+            for direction in 0..4 {
                 engine.set_link(0, direction, config);
             }
             (engine, vnics)

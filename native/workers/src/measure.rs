@@ -85,7 +85,11 @@ fn two_switches(engine: &mut Engine, config: &LinkConfig) {
         );
         let (switch, switch_port) = (switches[(number / half) as usize], (number % half) as PortNum + 1);
         engine.set_switch_port(0, switch, switch_port, SwitchPortConfig::plain(PortState::Active));
-        engine.add_link([End::Hfi(port), End::Switch(switch, switch_port)], config, None, streams(number));
+        engine.add_link(
+            [End::Hfi(port), End::Switch(switch, switch_port)],
+            [(config, None); 2],
+            streams(number),
+        );
     }
     let trunk = half as PortNum + 1;
     for switch in switches {
@@ -94,7 +98,7 @@ fn two_switches(engine: &mut Engine, config: &LinkConfig) {
         let entries = std::iter::once(0).chain((0..PORTS).map(way)).collect();
         engine.set_tables(0, switch, LinearTable { entries, groups: vec![] }, MulticastTable::default());
     }
-    engine.add_link(switches.map(|switch| End::Switch(switch, trunk)), config, None, streams(PORTS));
+    engine.add_link(switches.map(|switch| End::Switch(switch, trunk)), [(config, None); 2], streams(PORTS));
 }
 
 /// What came of a measurement.

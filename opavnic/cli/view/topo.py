@@ -138,7 +138,8 @@ def topo(
     elif current_form() is Form.CSV:
         data = _as_data(shown)
         print_table(
-            ("cable", "rate_bps", "latency_s", "up"), [list(cable.values()) for cable in data["cables"]]
+            ("cable", "rate_bps", "latency_s", "rate_bps_back", "latency_s_back", "up"),
+            [list(cable.values()) for cable in data["cables"]],
         )
     elif routes is not None:
         for path in shown.paths:
@@ -253,8 +254,10 @@ def _as_data(shown: _Shown) -> dict[str, Any]:
         "cables": [
             {
                 "name": cable.name,
-                "rate_bps": cable.link.rate_bps,
-                "latency_s": to_seconds(cable.link.latency_ns),
+                "rate_bps": cable.link.up.rate_bps,
+                "latency_s": to_seconds(cable.link.up.latency_ns),
+                "rate_bps_back": cable.link.down.rate_bps,
+                "latency_s_back": to_seconds(cable.link.down.latency_ns),
                 "up": not shown.is_down(cable.name),
             }
             for cable in topology.cables

@@ -161,7 +161,7 @@ class Boundary:
         self._gate.arrive(cut.link.directions[direction].number, body)
         cut.arrived += body.count
         cut.arrived_bytes += body.size - TAG_SIZE * body.count
-        if cut.link.has_credits:
+        if cut.link.directions[1 - cut.leaving].has_credits:
             self._loop.call_soon_threadsafe(self._update_credits, cut)
 
     # --- credits -------------------------------------------------------------------------------------------
@@ -219,9 +219,9 @@ class Boundary:
                     under_way=cut.counters.in_flight,
                     lost=cut.counters.drops.get(Drop.NET_LOST, 0),
                     received=cut.arriving.in_packets - cut.received_before,
-                    latency_us=round(to_seconds(cut.link.config.latency_ns) * 1e6, 3),
+                    latency_us=round(to_seconds(directions[cut.leaving].planned.latency_ns) * 1e6, 3),
                     network_us=None if not cut.link.network_s else round(cut.link.network_s * 1e6, 1),
-                    network_is_slower=to_ns(cut.link.network_s) > cut.link.config.latency_ns,
+                    network_is_slower=to_ns(cut.link.network_s) > directions[cut.leaving].planned.latency_ns,
                 )
             )
         return rows

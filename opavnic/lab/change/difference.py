@@ -161,12 +161,12 @@ def difference(before: LabModel, after: LabModel, there: Topology, wanted: Topol
     gone = [
         cable
         for ends, cable in old_cables.items()
-        if ends not in new_cables or new_cables[ends].link != cable.link
+        if ends not in new_cables or not _is_same(cable, new_cables[ends])
     ]
     new = [
         cable
         for ends, cable in new_cables.items()
-        if ends not in old_cables or old_cables[ends].link != cable.link
+        if ends not in old_cables or not _is_same(cable, old_cables[ends])
     ]
     switches = {node.name for node in there.of_kind(NodeKind.SWITCH)}
     wanted_switches = {node.name for node in wanted.of_kind(NodeKind.SWITCH)}
@@ -185,6 +185,11 @@ def difference(before: LabModel, after: LabModel, there: Topology, wanted: Topol
         faults_new=tuple(fault for fault in new_faults if fault not in old_faults),
         topology=wanted,
     )
+
+
+def _is_same(cable: Cable, other: Cable) -> bool:
+    """Return whether two cables of the same ends, in either order, have the same options."""
+    return cable.link == (other.link if cable.a == other.a else other.link.back)
 
 
 def _cables(topology: Topology) -> Iterator[Cable]:

@@ -22,7 +22,7 @@ from pydantic_core import CoreSchema
 from hfi_sim.base.errors import FabricError, QuantityError
 from hfi_sim.base.instants import to_seconds
 from hfi_sim.base.options import NANOSECONDS, RATE, SHARE, SIZE, SIZE_OR_TIME, WHOLE, WHOLES, Quantity
-from hfi_sim.base.quantities import SizeOrTime, parse_share, parse_size_or_time, size_or_time_text
+from hfi_sim.base.quantities import SizeOrTime, parse_share, parse_size_or_time, share_text, size_or_time_text
 from hfi_sim.engine.link.config import (
     CREDIT_OPTIONS,
     CREDITS,
@@ -31,6 +31,7 @@ from hfi_sim.engine.link.config import (
     LinkConfig,
     LinkOption,
 )
+from hfi_sim.engine.link.two_way import TwoWay
 from hfi_sim.fabric.topology import DEFAULT_SHAPE, SHAPES
 from hfi_sim.routing import DEFAULT_ENGINE, ENGINES
 from opavnic.lab.file.sections import AlsoAccepts, Delay, OneOf
@@ -153,8 +154,8 @@ class Credits(create_model("_CreditKeys", __base__=Section, **_keys(CREDIT_OPTIO
         return FlowControl(**_values(CREDIT_OPTIONS, self))
 
 
-class LinkModel(create_model("_LinkKeys", __base__=Section, **_keys(LINK_OPTIONS))):  # type: ignore[misc] # a field for each row
-    """The properties of every link of the fabric that does not set its own."""
+class WayModel(create_model("_LinkKeys", __base__=Section, **_keys(LINK_OPTIONS))):  # type: ignore[misc] # a field for each row
+    """The properties of one direction of a link, where they differ from those of both."""
 
     delay: str | None = None
     """netem's spelling of `latency`, or of `latency` and `jitter`: 200us, 200us 10us."""
@@ -179,9 +180,44 @@ class LinkModel(create_model("_LinkKeys", __base__=Section, **_keys(LINK_OPTIONS
             raise ValueError(f"delay sets latency and jitter; {' and '.join(sorted(twice))} is there too")
         return {**{key: value for key, value in data.items() if key != "delay"}, **said}
 
-    def config(self) -> LinkConfig:
-        """Return the same values as the fabric expects them."""
-        return LinkConfig(**_values(LINK_OPTIONS, self))
+    def said(self) -> dict[str, Any]:
+        """Return what is written of it, by the keys of options."""
+        return {
+            option.key: getattr(self, option.key)
+            for option in LINK_OPTIONS
+            if option.key in self.model_fields_set
+        }
+
+
+class LinkModel(WayModel):
+    """The properties of every link of the fabric that does not set its own."""
+
+    up: Annotated[WayModel, BeforeValidator(empty_is_default)] = WayModel()
+    """What differs from the end that stands first to the second; in shapes other than explicit from a host to its
+    switch."""
+    down: Annotated[WayModel, BeforeValidator(empty_is_default)] = WayModel()
+    """What differs on the way back."""
+
+    def options(self, *general: LinkModel) -> TwoWay:
+        """Return the same values as the fabric expects them. Args: general: what holds where this link says nothing."""
+        layers = [*general, self]
+        up = [said for layer in layers for said in (layer.said(), layer.up.said())]
+        down = [said for layer in layers for said in (layer.said(), layer.down.said())]
+        return TwoWay(up=_config(up), down=_config(down))
+
+    def losses(self, forth: str, back: str, both: str) -> list[str]:
+        """Return the faults that `loss` stands for. Args: the places of the directions, and of the link."""
+        ways = ((self, both), (self.up, forth), (self.down, back))
+        return [f"loss on {place} {share_text(way.loss)}" for way, place in ways if way.loss is not None]
+
+
+def _config(layers: Iterable[Mapping[str, Any]]) -> LinkConfig:
+    """Return the options of a direction; what a later layer says holds."""
+    said = {key: value for layer in layers for key, value in layer.items()}
+    values = ((option, said.get(option.key)) for option in LINK_OPTIONS)
+    return LinkConfig(
+        **{option.field: _engine_value(option, value) for option, value in values if value is not None}
+    )
 
 
 class _AlsoPair:
@@ -195,16 +231,11 @@ class _AlsoPair:
 
 
 class CableModel(LinkModel):
-    """One link of an explicit topology: [h1, sw0:1], or {ends: [h1, sw0:1], rate: 25G, latency: 1us}."""
+    """One link of an explicit topology: [h1, sw0:1], or {ends: [h1, sw0:1], rate: 25G, latency: 1us}, or with
+    directions that differ: {ends: [h1, sw0:1], rate: 20M, up: {rate: 1M}}."""
 
     ends: Annotated[list[str], Field(min_length=2, max_length=2)]
     """Each is NODE:PORT, or NODE for port 1."""
-
-    def config_over(self, link: LinkModel) -> LinkConfig:
-        """Return the values that this link sets, and the rest from `link`."""
-        said = {name: getattr(self, name) for name in self.model_fields_set if name not in ("ends", "loss")}
-        whole: LinkModel = link.model_copy(update=said)  # both are checked already
-        return whole.config()
 
 
 def _ends_alone(value: object) -> object:
@@ -241,7 +272,7 @@ class TopologyModel(_Numbers):  # type: ignore[valid-type, misc]
     switches: dict[str, dict[str, Any] | None] | None = None
     """explicit: name -> {ports: 36}; also guid, lid, description."""
     links: list[Annotated[CableModel, BeforeValidator(_ends_alone), _AlsoPair()]] | None = None
-    """explicit: [h1, sw0:1], or {ends: [h1, sw0:1], rate: 25G, latency: 1us, jitter: 100ns, credits: on}."""
+    """explicit: [h1, sw0:1], or {ends: [h1, sw0:1], rate: 25G, latency: 1us, jitter: 100ns, credits: on, up: {...}}."""
 
     def options(self) -> dict[str, Any]:
         """Return the options that are set, with links unchanged."""

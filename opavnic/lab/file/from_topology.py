@@ -13,6 +13,7 @@ from hfi_sim.base.quantities import rate_text
 from hfi_sim.base.text import counted
 from hfi_sim.base.types import LID_MULTICAST_FIRST
 from hfi_sim.engine.link.config import PLAIN_LINK, LinkConfig
+from hfi_sim.engine.link.two_way import TwoWay
 from hfi_sim.fabric.topology import NodeKind, Topology
 from hfi_sim.fabric.topology.explicit import from_data, hfi_names
 from hfi_sim.fabric.topology.model import Cable, End, Node, end_text
@@ -152,14 +153,23 @@ def _end(end: End, names: Mapping[str, str]) -> str:
     return end_text((names[end[0]], end[1]))
 
 
-def _link(ends: list[str], link: LinkConfig) -> str:
+def _link(ends: list[str], link: TwoWay) -> str:
     pair = f'["{ends[0]}", "{ends[1]}"]'
-    said = []
-    if link.rate_bps != PLAIN_LINK.rate_bps:
-        said.append(f"rate: {rate_text(link.rate_bps)}")
-    if link.latency_ns != PLAIN_LINK.latency_ns:
-        said.append(f"latency: {link.latency_ns}ns")
+    if link.up == link.down:
+        said = _said(link.up)
+    else:
+        ways = (("up", _said(link.up)), ("down", _said(link.down)))
+        said = [f"{name}: {{{', '.join(own)}}}" for name, own in ways if own]
     return f"{{ends: {pair}, {', '.join(said)}}}" if said else pair
+
+
+def _said(way: LinkConfig) -> list[str]:
+    said = []
+    if way.rate_bps != PLAIN_LINK.rate_bps:
+        said.append(f"rate: {rate_text(way.rate_bps)}")
+    if way.latency_ns != PLAIN_LINK.latency_ns:
+        said.append(f"latency: {way.latency_ns}ns")
+    return said
 
 
 def _options(told: Mapping[str, Any]) -> str:

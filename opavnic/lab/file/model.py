@@ -23,7 +23,6 @@ from pydantic import (
 
 from hfi_sim.base.did_you_mean import nearest
 from hfi_sim.base.errors import FabricError, FaultError, InputError
-from hfi_sim.base.quantities import share_text
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.fabric.faults import parse_fault, spec_from_data, spec_text
 from hfi_sim.fabric.faults.manager import Faults
@@ -565,11 +564,10 @@ def unused_settings(model: LabModel) -> list[Problem]:
 def losses(model: LabModel) -> list[str]:
     """Return the faults that the `loss` of links stands for."""
     fabric = model.fabric
-    found = [] if fabric.link.loss is None else [f"loss on * {share_text(fabric.link.loss)}"]
+    found: list[str] = fabric.link.losses("* direction=tx", "* direction=rx", "*")
     for link in fabric.topology.links or ():
-        if link.loss is not None:
-            near, far = (end if ":" in end else f"{end}:1" for end in link.ends)
-            found.append(f"loss on {near}--{far} {share_text(link.loss)}")
+        near, far = (end if ":" in end else f"{end}:1" for end in link.ends)
+        found += link.losses(f"{near}->{far}", f"{far}->{near}", f"{near}--{far}")
     return found
 
 

@@ -42,8 +42,8 @@ def lab_topology(fabric: FabricModel, hosts: Mapping[str, Host], first: Sequence
         _check_switches(kind, topology)
     else:  # the ports of the shape are for hosts
         topology = _with_first(generate(kind, hosts=hfis, **options), first)
-    config = fabric.link.config()
-    topology.cables = [replace(cable, link=config) for cable in topology.cables]
+    link = fabric.link.options()
+    topology.cables = [replace(cable, link=link) for cable in topology.cables]
     return topology
 
 
@@ -71,11 +71,11 @@ def _explicit(fabric: FabricModel, hosts: Mapping[str, Host], first: Sequence[st
         }
     )
     cables = zip(topology.cables, section.links or (), strict=True)
-    topology.cables = [replace(cable, link=said.config_over(fabric.link)) for cable, said in cables]
+    topology.cables = [replace(cable, link=said.options(fabric.link)) for cable, said in cables]
     spare = len(topology.cables)
     topology = _with_first(topology, first)
-    config = fabric.link.config()
-    topology.cables[spare:] = [replace(cable, link=config) for cable in topology.cables[spare:]]
+    link = fabric.link.options()
+    topology.cables[spare:] = [replace(cable, link=link) for cable in topology.cables[spare:]]
     return topology
 
 

@@ -129,7 +129,8 @@ def _leave_out_losses(data: dict[str, Any]) -> None:
     """Take `loss` off all links: it is among the faults now, where it can have been removed meanwhile."""
     fabric = data.get("fabric", {})
     for link in (fabric.get("link", {}), *(fabric.get("topology", {}).get("links") or ())):
-        link.pop("loss", None)
+        for way in (link, link.get("up") or {}, link.get("down") or {}):
+            way.pop("loss", None)
 
 
 def _take_em(data: dict[str, Any], lab: Lab, config: EmConfig, members: dict[int, list[str]]) -> list[str]:

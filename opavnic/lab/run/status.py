@@ -14,6 +14,7 @@ from hfi_sim.base.types import mac_text
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.fabric.waits import find_deadlock
 from hfi_sim.netdev.base import Merging
+from hfi_sim.nodes.cable import Link
 from opavnic.lab.file.parts import RunningParts
 from opavnic.lab.hosts.reconcile import HostReconciler
 from opavnic.lab.hosts.vnics import HostVnic, vnics_of
@@ -264,7 +265,9 @@ def link_status(fabric: Fabric, datapath: str = "python") -> list[LinkStatus]:
         rows.append(
             LinkStatus(
                 name=forth.name,
-                state=UP if link.up else "down",
+                state=_link_state(link),
+                rate_bps_forth=forth.rate_bps,
+                rate_bps_back=back.rate_bps,
                 packets_forth=forth.counters.out_packets,
                 packets_back=back.counters.out_packets,
                 bytes_forth=forth.counters.out_bytes,
@@ -274,6 +277,13 @@ def link_status(fabric: Fabric, datapath: str = "python") -> list[LinkStatus]:
             )
         )
     return rows
+
+
+def _link_state(link: Link) -> str:
+    if not link.up:
+        return "down"
+    cut = [name for name, way in zip(("forth", "back"), link.directions, strict=True) if not way.up]
+    return f"down {' and '.join(cut)}" if cut else UP
 
 
 def drop_status(fabric: Fabric, kernel: Mapping[str, Mapping[str, int]]) -> Drops:

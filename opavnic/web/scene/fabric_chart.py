@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from hfi_sim.base.quantities import rate_text, rounded_rate
+from hfi_sim.base.quantities import rounded_rate
 from hfi_sim.base.text import counted
 from opavnic.state.fabric import DirectionStatus, RoutesState
 from opavnic.web.scene.charts import TOOLTIP, plain
@@ -237,12 +237,13 @@ def _links(
         rows.append(_line(link, bend, glow) | said)
         if not link.up:
             continue
-        for source, target, bits, way in (
-            (link.a, link.b, link.bits_forth, 1),
-            (link.b, link.a, link.bits_back, -1),
+        for source, target, bits, rate_bps, way in (
+            (link.a, link.b, link.bits_forth, link.rate_bps_forth, 1),
+            (link.b, link.a, link.bits_back, link.rate_bps_back, -1),
         ):
             if level_of(bits) is not IDLE:
-                row = _arrow(source, target, bits, link, named=bits >= shown_from, scale=scale)
+                full = bits > _FULL_LOAD * rate_bps
+                row = _arrow(source, target, bits, link, full=full, named=bits >= shown_from, scale=scale)
                 row["lineStyle"] |= glow | {"curveness": _BEND + way * bend}
                 rows.append(row | said)
     return rows
@@ -272,11 +273,10 @@ def _line(link: LinkView, bend: float, glow: Mapping[str, Any]) -> dict[str, Any
 
 
 def _arrow(
-    source: str, target: str, bits: float, link: LinkView, *, named: bool, scale: float
+    source: str, target: str, bits: float, link: LinkView, *, full: bool, named: bool, scale: float
 ) -> dict[str, Any]:
     """Return what flows on a cable in one direction."""
     level = level_of(bits)
-    full = f" {FULL_SIGN}" if bits > _FULL_LOAD * link.rate_bps else ""
     return {
         "source": source,
         "target": target,
@@ -284,7 +284,7 @@ def _arrow(
         "symbol": ["none", "arrow"],
         "symbolSize": (6 + level.width) * scale,
         "lineStyle": {"color": level.colour, "width": level.width * scale, "type": "solid", "opacity": 1},
-        "label": {"show": named or bool(full), "formatter": about(bits) + full},
+        "label": {"show": named or full, "formatter": about(bits) + (f" {FULL_SIGN}" if full else "")},
     }
 
 
@@ -298,7 +298,7 @@ def colour(link: LinkView) -> str:
 def _glance(link: LinkView) -> list[str]:
     """Return what the pointer shows of a link: about how fast it is, not all of `link_lines` (`levels.about`)."""
     return [
-        f"{link.name}  {rate_text(link.rate_bps)}  {link.state}",
+        f"{link.name}  {link.rate_text}  {link.state}",
         f"{link.a} -> {link.b}: {about(link.bits_forth) or 'idle'}",
         f"{link.b} -> {link.a}: {about(link.bits_back) or 'idle'}",
         *(["it drops packets"] if link.drops else []),
@@ -309,7 +309,7 @@ def _glance(link: LinkView) -> list[str]:
 def link_lines(link: LinkView) -> list[str]:
     """Return what is to be said of a link, a line each."""
     lines = [
-        f"{link.name}  {rate_text(link.rate_bps)}  {link.state}",
+        f"{link.name}  {link.rate_text}  {link.state}",
         f"{link.a} -> {link.b}: {rounded_rate(link.bits_forth)}",
         f"{link.b} -> {link.a}: {rounded_rate(link.bits_back)}",
         f"{link.packets:,.0f} packets/s",

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from hfi_sim.base.quantities import rate_text
 from hfi_sim.base.text import counted, visible
 from hfi_sim.fabric.topology.draw import Position
 from hfi_sim.fabric.topology.ibnet import loads
@@ -53,7 +54,8 @@ class LinkView:
     a: str
     b: str
     up: bool
-    rate_bps: float
+    rate_bps_forth: float
+    rate_bps_back: float
     bits_forth: float
     bits_back: float
     packets: float
@@ -76,6 +78,12 @@ class LinkView:
     def state(self) -> str:
         """Its state for display."""
         return f"{self.down} down" if self.up and self.down else "up" if self.up else "down"
+
+    @property
+    def rate_text(self) -> str:
+        """Its rate, or those of both directions, for display."""
+        forth, back = rate_text(self.rate_bps_forth), rate_text(self.rate_bps_back)
+        return forth if forth == back else f"{forth} forth, {back} back"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +156,7 @@ def scene(drawing: Drawing, fabric: TopologyState, faults: FaultsSet, found: Rat
     state = found.lab
     hosts = {host.name: host for host in state.hosts}
     paces = {_ends(link.name): (link, pace) for link, pace in found.links}
-    down = {_ends(name) for name in fabric.down}
+    down = {_ends(name) for name in fabric.down if "->" not in name}
     lids = {port.rsplit(":", 1)[0]: lid for port, lid in reversed(fabric.lids.items())}
     return Scene(
         state=state,
@@ -237,7 +245,8 @@ def _link_view(
         a=cable.a[0],
         b=cable.b[0],
         up=ends not in down,
-        rate_bps=cable.link.rate_bps,
+        rate_bps_forth=cable.link.up.rate_bps,
+        rate_bps_back=cable.link.down.rate_bps,
         bits_forth=bits[0] if forth else bits[1],
         bits_back=bits[1] if forth else bits[0],
         packets=pace["packets_forth"] + pace["packets_back"],

@@ -93,7 +93,9 @@ def test_lab_of_a_case_has_the_way_that_its_figures_are_about(case: LinkCase) ->
     topology = lab_topology(model.fabric, model.hosts)
     graph: nx.Graph[str] = nx.Graph()
     for cable in topology.cables:
-        wire = LinkParameters(cable.link.rate_bps, cable.link.latency_ns / 1e9, cable.link.jitter_ns / 1e9)
+        link = cable.link.up
+        assert cable.link.down == link
+        wire = LinkParameters(link.rate_bps, link.latency_ns / 1e9, link.jitter_ns / 1e9)
         graph.add_edge(cable.a[0], cable.b[0], wire=wire)
     paths = list(nx.all_shortest_paths(graph, CLIENT, case.server))
     for path in paths:

@@ -155,7 +155,7 @@ async def test_right(lab, hosts):
         "fabric_seed(): it takes one whole number",
         "fabric_seed('7'): it takes one whole number",
         'unknown routing engine "up-dwn" (nearest: "up-down"',
-        "fabric_options: link is 5; it is LinkConfig",
+        "fabric_options: link is 5; it is LinkConfig or TwoWay",
         "fabric_options: fabric_id is '1'; it is int",
     ):
         assert message in result.stdout.str(), (message, result.stdout.str()[-3000:])

@@ -78,24 +78,18 @@ impl Engine {
         switch.mft = mft;
     }
 
-    /// Give both directions of a link a new configuration; what is on its way is lost where the link goes down.
+    /// Give one direction of a link a new configuration; what is on its way there is lost where it goes down.
     pub fn set_link(&mut self, now: u64, direction: DirectionId, config: &LinkConfig) {
         self.handle_timeout(now);
-        let first = (direction & !1) as usize;
         self.forget_links();
-        for direction in &mut self.directions[first..first + 2] {
-            direction.configure(&mut self.state, now, config);
-        }
+        self.directions[direction as usize].configure(&mut self.state, now, config);
         self.settle(now);
     }
 
-    /// Change the credits of both directions of a link; packets that wait or are in transit are kept.
+    /// Change the credits of one direction of a link; packets that wait or are in transit are kept.
     pub fn set_flow(&mut self, now: u64, direction: DirectionId, flow: &FlowControl) {
         self.handle_timeout(now);
-        let first = (direction & !1) as usize;
-        for direction in &mut self.directions[first..first + 2] {
-            direction.set_flow(&mut self.state, now, flow);
-        }
+        self.directions[direction as usize].set_flow(&mut self.state, now, flow);
         self.settle(now);
     }
 

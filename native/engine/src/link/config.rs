@@ -16,7 +16,7 @@ pub type ScToVl = [u8; SERVICE_CHANNELS];
 /// The service channel on which each leaves.
 pub type ScToSc = [u8; SERVICE_CHANNELS];
 
-/// A link as an engine sees it, the same in both directions; its credits are set up once, with the link.
+/// One direction of a link as an engine sees it; its credits are set up once, with the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkConfig {
     pub up: bool,
@@ -33,7 +33,7 @@ pub struct LinkConfig {
 }
 
 impl LinkConfig {
-    /// A link that is up, whose options have their defaults.
+    /// A direction that is up, whose options have their defaults.
     pub const PLAIN: Self = {
         LinkConfig {
             up: true,
@@ -47,7 +47,7 @@ impl LinkConfig {
     };
 }
 
-/// How a link with credits is set up, the same in both directions.
+/// The credits of one direction of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowControl {
     /// Buffer of each VL at the receiving end.

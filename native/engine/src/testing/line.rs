@@ -63,10 +63,10 @@ impl Line {
             let lft = LinearTable { entries: [0, 1, 2].into(), groups: vec![] };
             engine.set_tables(0, switch, lft, MulticastTable::default());
             let ends = [before, End::Switch(switch, 1)];
-            way.push(engine.add_link(ends, config, flow, streams(number.into())));
+            way.push(engine.add_link(ends, [(config, flow); 2], streams(number.into())));
             before = End::Switch(switch, 2);
         }
-        way.push(engine.add_link([before, End::Hfi(RECEIVER)], config, flow, streams(hops.into())));
+        way.push(engine.add_link([before, End::Hfi(RECEIVER)], [(config, flow); 2], streams(hops.into())));
         Line { engine, way }
     }
 

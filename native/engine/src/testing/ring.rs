@@ -49,13 +49,17 @@ pub fn ring_over(
         );
         let (switch, switch_port) = (number / 2, number as PortNum % 2 + 1);
         engine.set_switch_port(0, switch, switch_port, SwitchPortConfig::plain(PortState::Active));
-        engine.add_link([End::Hfi(port), End::Switch(switch, switch_port)], config, cables, streams(number));
+        engine.add_link(
+            [End::Hfi(port), End::Switch(switch, switch_port)],
+            [(config, cables); 2],
+            streams(number),
+        );
     }
     for switch in 0..SWITCHES {
         let ends = [End::Switch(switch, 4), End::Switch((switch + 1) % SWITCHES, 3)];
         engine.set_switch_port(0, switch, 3, SwitchPortConfig::plain(PortState::Active));
         engine.set_switch_port(0, switch, 4, SwitchPortConfig::plain(PortState::Active));
-        engine.add_link(ends, config, trunks, streams(PORTS + switch));
+        engine.add_link(ends, [(config, trunks); 2], streams(PORTS + switch));
     }
     for switch in 0..SWITCHES {
         let home = |lid: u32| if lid > PORTS { lid - PORTS - 1 } else { (lid - 1) / 2 };

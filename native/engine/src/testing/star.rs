@@ -34,7 +34,7 @@ pub fn star(engine: &mut Engine, ports: u32, config: &LinkConfig, flow: Option<&
             let seed = u64::from(number) * 2 + end;
             (Stream::new(seed), Stream::new(!seed))
         });
-        engine.add_link([End::Hfi(port), End::Switch(switch, switch_port)], config, flow, streams);
+        engine.add_link([End::Hfi(port), End::Switch(switch, switch_port)], [(config, flow); 2], streams);
     }
     let lft = LinearTable { entries: (0..=ports as PortNum).collect(), groups: vec![] };
     let all = (1..=ports as PortNum).collect();

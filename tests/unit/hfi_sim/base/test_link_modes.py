@@ -77,7 +77,7 @@ def test_every_view_of_a_planned_link_says_the_same(
         for side, guid in (("From", "0xb1"), ("To", "0xa1"))
     )
     read = loads(f"<Snapshot><Nodes>{nodes}</Nodes><Links><Link>{ends}</Link></Links></Snapshot>")
-    assert [cable.link.rate_bps for cable in read.cables] == [rate]
+    assert [cable.link.rates_bps for cable in read.cables] == [(rate, rate)]
 
 
 @pytest.mark.parametrize("rate", [row[0] for row in TABLE[1:]])

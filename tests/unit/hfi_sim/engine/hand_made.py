@@ -27,6 +27,7 @@ from hfi_sim.engine.events.outputs import (
 )
 from hfi_sim.engine.link.config import MAX_DEFAULT_QUEUE_BYTES, LinkConfig
 from hfi_sim.engine.link.rule import FaultKind, FaultRule, Match
+from hfi_sim.engine.link.two_way import LinkOptions, TwoWay
 from hfi_sim.engine.python import PythonEngine
 from hfi_sim.routing.table import LinearTable
 from hfi_sim.wire import l4
@@ -43,7 +44,7 @@ ACTIVE = SwitchPortConfig(PortState.ACTIVE)
 
 
 def link(*, queue_bytes: int = MAX_DEFAULT_QUEUE_BYTES, **changes: Any) -> LinkConfig:
-    """Return a link of 1 Gbit/s and 1 us that is up, with changes."""
+    """Return a direction of a link of 1 Gbit/s and 1 us, with changes."""
     return LinkConfig(**{"rate_bps": GBIT, "latency_ns": 1000, "queue": SizeOrTime(queue_bytes), **changes})
 
 
@@ -140,8 +141,9 @@ class HandMade:
         self.engine.set_tables(0, number, lft if isinstance(lft, LinearTable) else table(lft), {})
         return number
 
-    def cable(self, a: End, b: End, config: LinkConfig | None = None) -> DirectionId:
+    def cable(self, a: End, b: End, config: LinkOptions | None = None) -> DirectionId:
         """Lay an observed cable and return the direction from `a` to `b`."""
+        configs = TwoWay.of(config if config is not None else link())
         counters = (PacketCounters(), PacketCounters())
         first = len(self.directions)
         self.directions += counters
@@ -149,9 +151,7 @@ class HandMade:
             (RandomStream.named(1, f"{first + side}"), RandomStream.named(1, f"{first + side} jitter"))
             for side in (0, 1)
         ]
-        number = self.engine.add_link(
-            (a, b), config if config is not None else link(), counters, (streams[0], streams[1])
-        )
+        number = self.engine.add_link((a, b), (configs.up, configs.down), counters, (streams[0], streams[1]))
         for side in (0, 1):
             self.engine.observe(0, DirectionId(number + side), True)
         return number

@@ -231,19 +231,19 @@ def _ring(switches: int, flow: FlowControl | None) -> HandMade:
 def test_link_that_flaps_1000_times_a_second_loses_what_was_on_its_way_and_leaves_nothing(
     latency_ns: int, flow: FlowControl | None
 ) -> None:
-    up, down = link(latency_ns=latency_ns, flow=flow), link(latency_ns=latency_ns, flow=flow, up=False)
-    bed = two_hosts(up)
+    config = link(latency_ns=latency_ns, flow=flow)
+    bed = two_hosts(config)
     hold = rule(FaultKind.REORDER, chance=0.3, behind=3, hold_ns=HOUR)
     bed.engine.set_rules(0, THERE, [hold])
     sent = 0
     for flap in range(1000):
         now = flap * 1_000_000
-        bed.engine.set_link(now, THERE, up)
+        bed.engine.set_link(now, THERE, config)
         for _ in range(3):
             bed.send(now, A, packet(1, 2, sent, size=504, sc=sent % 4))
             sent += 1
         bed.run(now + 500_000)
-        bed.engine.set_link(now + 500_000, THERE, down)
+        bed.engine.set_link(now + 500_000, THERE, config, False)
         bed.run(now + 500_000)
         assert bed.engine.deadline is None
         bed.send(now + 500_000, A, packet(1, 2, sent))

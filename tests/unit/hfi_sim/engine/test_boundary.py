@@ -64,7 +64,7 @@ def test_faults_act_where_a_direction_begins() -> None:
 
 def test_link_that_is_down_drops_what_arrives() -> None:
     bed = near_half()
-    bed.engine.set_link(0, LEAVES, link(up=False))
+    bed.engine.set_link(0, ARRIVES, link(), False)
     bed.engine.arrive(5, ARRIVES, [record_of(packet(2, 1), 0)])
     bed.run()
     assert bed.delivered() == []

@@ -27,6 +27,7 @@ from hfi_sim.engine.events.outputs import BufferToken, Delivered, DirectionId, O
 from hfi_sim.engine.link.capture import MAX_SNAP, CaptureConfig, CaptureRing
 from hfi_sim.engine.link.config import MAX_MTU, MAX_VLS, Arbitration, Buffers, Egress, FlowControl, LinkConfig
 from hfi_sim.engine.link.rule import FaultKind, FaultRule, Match
+from hfi_sim.engine.link.two_way import TwoWay
 from hfi_sim.engine.python import PythonEngine
 from hfi_sim.routing.table import GROUP_BASE
 from hfi_sim.wire import l4
@@ -180,6 +181,8 @@ class Shape:
     """Rate, latency, jitter, queue, flow."""
     watched: bool
     """Whether every direction is observed; where none is, engines may do things late."""
+    two_way: bool = False
+    """Whether the directions of a link differ."""
 
 
 shapes = st.builds(
@@ -189,6 +192,7 @@ shapes = st.builds(
     trunks=st.lists(st.tuples(bytes_of, bytes_of), max_size=6),
     links=st.lists(st.tuples(*[bytes_of] * 5), min_size=1, max_size=6),
     watched=st.booleans(),
+    two_way=st.booleans(),
 )
 
 
@@ -210,6 +214,8 @@ class World:
         self.sent = 0
         self.shape = shape
         self.configs: list[LinkConfig] = []
+        """Of each direction."""
+        self.up: list[bool] = []
         self.fastest: list[int] = []
         self.shortest: list[int] = []
         self.longest_queue: list[int] = []
@@ -278,26 +284,30 @@ class World:
 
     def cable(self, switch: SwitchId, other: int) -> None:
         """Lay a cable from a switch to another, or to a host."""
-        rate, latency, jitter, queue, flow = pick(self.shape.links, len(self.configs))
-        config = LinkConfig(
-            up=True,
+        number = len(self.configs) // 2
+        options = TwoWay(up=self.config(number), down=self.config(number + self.shape.two_way))
+        near = SwitchEnd(switch, self.plug(switch, other))
+        if other < 0:
+            self.bed.cable(HfiEnd(PortId(-1 - other)), near, options)
+        else:
+            self.bed.cable(SwitchEnd(SwitchId(other), self.plug(SwitchId(other), switch)), near, options)
+        self.into += [switch, other]
+        for config in options.ways:
+            self.configs.append(config)
+            self.up.append(True)
+            self.fastest.append(config.whole_rate_bps)
+            self.shortest.append(config.latency_ns)
+            self.longest_queue.append(config.queue_bytes)
+
+    def config(self, number: int) -> LinkConfig:
+        rate, latency, jitter, queue, flow = pick(self.shape.links, number)
+        return LinkConfig(
             rate_bps=pick(RATES, rate),
             latency_ns=pick(LATENCIES, latency),
             jitter_ns=pick(JITTERS, jitter),
             queue=SizeOrTime(pick(QUEUES, queue)),
             flow=pick(FLOWS, flow),
         )
-        near = SwitchEnd(switch, self.plug(switch, other))
-        if other < 0:
-            self.bed.cable(HfiEnd(PortId(-1 - other)), near, config)
-            self.into += [switch, other]
-        else:
-            self.bed.cable(SwitchEnd(SwitchId(other), self.plug(SwitchId(other), switch)), near, config)
-            self.into += [switch, other]
-        self.configs.append(config)
-        self.fastest += [config.rate_bps] * 2
-        self.shortest += [config.latency_ns] * 2
-        self.longest_queue += [config.queue_bytes] * 2
 
     def plug(self, switch: SwitchId, other: int) -> int:
         port_num = len(self.cables[switch]) + 1
@@ -435,42 +445,48 @@ class World:
         self.bed.engine.set_rules(self.now, DirectionId(a % len(self.into)), [])
 
     def do_flap(self, a: int, b: int, c: int) -> None:
-        """Take a link down and mostly up again, or only the one or the other."""
+        """Take a link, or a direction of it, down and mostly up again, or only the one or the other."""
         number = a % len(self.configs)
         if b % 2:  # best where something is held back
             ways = range(len(self.into))
             holding = [way for way in ways if self.bed.engine.is_holding(DirectionId(way))]
-            number = pick(holding, a) // 2 if holding else number
+            number = pick(holding, a) if holding else number
         for _ in range(1 + (c % 4 > 0)):
-            self.set_link(number, replace(self.configs[number], up=not self.configs[number].up))
+            up = not self.up[number]
+            for way in self.ways_of(number, b // 2):
+                self.set_link(way, self.configs[way], up)
 
     def do_rate(self, a: int, b: int, c: int) -> None:
-        number = a % len(self.configs)
-        changed = replace(
-            self.configs[number],
-            rate_bps=pick(RATES, b),
-            latency_ns=pick(LATENCIES, b // 6),
-            jitter_ns=pick(JITTERS, c // 6),
-            queue=SizeOrTime(pick(QUEUES, c)),
-        )
-        self.set_link(number, changed)
+        for way in self.ways_of(a % len(self.configs), b // 7):
+            changed = replace(
+                self.configs[way],
+                rate_bps=pick(RATES, b),
+                latency_ns=pick(LATENCIES, b // 6),
+                jitter_ns=pick(JITTERS, c // 6),
+                queue=SizeOrTime(pick(QUEUES, c)),
+            )
+            self.set_link(way, changed, self.up[way])
+
+    @staticmethod
+    def ways_of(direction: int, choice: int) -> tuple[int, ...]:
+        """Return both directions of a link, or one."""
+        return (direction,) if choice % 3 == 0 else (direction & ~1, direction | 1)
 
     def do_flow(self, a: int, b: int, c: int) -> None:
-        """Change the credits of one link, in the middle of everything, perhaps with the rest of it."""
-        number = a % len(self.configs)
-        if self.configs[number].flow is None:
-            return
-        changed = replace(self.configs[number], flow=pick(OTHER_FLOWS, b))
-        self.remapped.update(self.into[2 * number : 2 * number + 2])
-        self.set_link(number, changed if c % 4 else replace(changed, up=not changed.up))
+        """Change the credits of one link, or of a direction, in the middle of everything, perhaps with its state."""
+        for way in self.ways_of(a % len(self.configs), b // 5):
+            if self.configs[way].flow is None:
+                continue
+            changed = replace(self.configs[way], flow=pick(OTHER_FLOWS, b))
+            self.remapped.add(self.into[way])
+            self.set_link(way, changed, self.up[way] if c % 4 else not self.up[way])
 
-    def set_link(self, number: int, config: LinkConfig) -> None:
-        self.configs[number] = config
-        for direction in (2 * number, 2 * number + 1):
-            self.fastest[direction] = max(self.fastest[direction], config.rate_bps)
-            self.shortest[direction] = min(self.shortest[direction], config.latency_ns)
-            self.longest_queue[direction] = max(self.longest_queue[direction], config.queue_bytes)
-        self.bed.engine.set_link(self.now, DirectionId(2 * number + 1), config)
+    def set_link(self, direction: int, config: LinkConfig, up: bool) -> None:
+        self.configs[direction], self.up[direction] = config, up
+        self.fastest[direction] = max(self.fastest[direction], config.whole_rate_bps)
+        self.shortest[direction] = min(self.shortest[direction], config.latency_ns)
+        self.longest_queue[direction] = max(self.longest_queue[direction], config.queue_bytes)
+        self.bed.engine.set_link(self.now, DirectionId(direction), config, up)
 
     def do_tables(self, a: int, b: int, c: int) -> None:
         self.set_tables(SwitchId(a % self.shape.switches), b)
@@ -624,8 +640,8 @@ class World:
         if any(counters.in_flight for counters in self.bed.directions):
             # where routes form a circle, each lane in it can wait for room in the next: only a flap ends that
             assert any(config.flow is not None for config in self.configs)
-            for number, config in enumerate(self.configs):
-                self.set_link(number, replace(config, up=False))
+            for direction, config in enumerate(self.configs):
+                self.set_link(direction, config, False)
             self.bed.run()
 
     # --- laws ----------------------------------------------------------------------------------------------

@@ -101,8 +101,9 @@ class Lossless:
             link = port.link
             assert link is not None
             assert link.up
-            assert link.flow is not None
-            vl = (port.sc_to_vl or link.flow.map())[sc] % link.flow.vls
+            flow = link.direction_from(port).planned.flow
+            assert flow is not None
+            vl = (port.sc_to_vl or flow.map())[sc] % flow.vls
             channel = port.name, vl
             if behind is not None:
                 found.add_edge(behind, channel)

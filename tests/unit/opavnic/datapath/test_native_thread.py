@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hfi_sim.base.counters import Drop
+from hfi_sim.engine.link.config import LinkConfig
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.fabric.faults.manager import Faults
 from hfi_sim.nodes.hfi import HfiPort
@@ -84,7 +85,7 @@ async def test_latency_is_kept_by_the_thread_and_not_by_the_loop(bench: Bench) -
     bench.pair.fabric.set_link(link, True)
     loop = asyncio.get_running_loop()
     sent, packet = loop.time(), bench.pair.packet()
-    link.rate_bps = 8e5  # 10 us for a byte
+    link.configure(LinkConfig(8e5))  # 10 us for a byte
     assert bench.pair.a.send(packet) is None
     assert await bench.next() == packet
     assert loop.time() - sent >= len(packet) * 10e-6

@@ -17,6 +17,7 @@ from opavnic.cli.main import main
 from opavnic.lab.file.errors import ConfigError, LabError
 from opavnic.lab.file.fabric_model import Credits, LinkModel
 from opavnic.lab.file.loader import parse_lab
+from opavnic.lab.file.model import losses
 from opavnic.lab.file.topology import lab_topology
 from opavnic.lab.run.daemon import lab_routes
 from opavnic.lab.run.lab import Lab
@@ -86,7 +87,7 @@ async def test_lab_on_a_clos_with_a_fault_of_its_own_carries_pings() -> None:
 @pytest.mark.looptime
 async def test_lab_with_an_explicit_topology_has_its_rates() -> None:
     async with await start(EXPLICIT) as lab:
-        rates = {link.name: (link.rate_bps, link.config.latency_ns) for link in lab.world.fabric.links}
+        rates = {link.name: (link.rate_bps, link.planned.up.latency_ns) for link in lab.world.fabric.links}
         assert rates["h2:1--right:1"] == (25e9, 1000)
         assert rates["h1:1--left:1"] == (100e9, 300)
         h1, h2 = lab.interface("h1", "blue"), lab.interface("h2", "blue")
@@ -98,8 +99,9 @@ async def test_lab_with_an_explicit_topology_has_its_rates() -> None:
 async def test_links_of_a_lab_have_the_jitter_queue_and_credits_of_its_file() -> None:
     async with await start(LINK) as lab:
         for link in lab.world.fabric.links:
-            assert (link.rate_bps, link.config.jitter_ns, link.queue_bytes) == (10e9, 1000, 1 << 20)
             for direction in link.directions:
+                config = direction.config
+                assert (config.rate_bps, config.jitter_ns, config.queue_bytes) == (10e9, 1000, 1 << 20)
                 assert direction.lanes is not None
                 assert [direction.lanes.credits[vl] for vl in (0, 1)] == [32768, 32768]
         h1, h2 = lab.interface("h1", "blue"), lab.interface("h2", "blue")
@@ -151,9 +153,9 @@ def test_explicit_link_says_for_itself_what_differs() -> None:
     found = {
         link.name: (
             link.rate_bps,
-            link.config.latency_ns,
-            link.config.jitter_ns,
-            link.queue_bytes,
+            link.planned.up.latency_ns,
+            link.planned.up.jitter_ns,
+            link.planned.up.queue_bytes,
             link.directions[0].lanes is not None,
         )
         for link in fabric.links
@@ -164,10 +166,65 @@ def test_explicit_link_says_for_itself_what_differs() -> None:
     assert found["em:1--left:2"] == ordinary  # the manager's own cable, which no file describes
 
 
+TWO_WAY = """
+name: two-way
+fabric:
+  link: {rate: 50G, latency: 1us, up: {rate: 10G, loss: 1%}, down: {jitter: 5us}}
+  topology:
+    kind: explicit
+    switches: {sw0: {ports: 8}}
+    links:
+      - {ends: [h1, "sw0:1"], rate: 20M, up: {rate: 1M, queue: 64K, loss: 2%}, down: {latency: 30ms, credits: on}}
+      - {ends: ["sw0:2", h2], up: {rate: 7M}}
+      - [h3, "sw0:3"]
+hosts: {h1: {}, h2: {}, h3: {}}
+"""
+
+
+def test_direction_of_a_link_says_for_itself_what_differs() -> None:
+    fabric = wired(TWO_WAY)
+    ways = {way.name: way for link in fabric.links for way in link.directions}
+    found = {
+        name: (way.planned.rate_bps, way.planned.latency_ns, way.planned.jitter_ns)
+        for name, way in ways.items()
+    }
+    plain = (10e9, 1000, 0), (50e9, 1000, 5000)
+    assert (found["h1:1->sw0:1"], found["sw0:1->h1:1"]) == ((1e6, 1000, 0), (20e6, 30_000_000, 5000))
+    assert (found["sw0:2->h2:1"], found["h2:1->sw0:2"]) == ((7e6, 1000, 0), (50e9, 1000, 5000))
+    assert (found["h3:1->sw0:3"], found["sw0:3->h3:1"]) == plain
+    assert (found["em:1->sw0:4"], found["sw0:4->em:1"]) == plain
+    assert [name for name, way in ways.items() if way.has_credits] == ["sw0:1->h1:1"]
+    assert ways["h1:1->sw0:1"].planned.queue_bytes == 65536
+    assert losses(parse_lab(TWO_WAY, "lab.yaml")) == ["loss on * direction=tx 1%", "loss on h1:1->sw0:1 2%"]
+
+
+def test_shape_of_many_links_has_its_directions_from_the_hosts() -> None:
+    text = "name: shape\nfabric: {topology: {kind: clos, leaves: 2, spines: 1}, link: {up: {rate: 1M}}}\nhosts: 4\n"
+    rates = {way.name: way.rate_bps for link in wired(text).links for way in link.directions}
+    ups = {name.partition("->")[0].partition(":")[0] for name, rate in rates.items() if rate == 1e6}
+    assert {"h1", "h2", "h3", "h4", "em"} <= ups
+    assert all(rate == 100e9 for name, rate in rates.items() if "->h" in name or "->em" in name)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("up: {rte: 1M, queue", r"links\[0\]\.up.*rte.*nearest"),
+        ("up: {rate: fast, queue", r"links\[0\]\.up\.rate: .*fast"),
+        ("up: {up: {rate: 1M}, queue", r"links\[0\]\.up.*up"),
+    ],
+)
+def test_direction_that_cannot_be_meant_is_refused_with_its_place(change: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        parse_lab(TWO_WAY.replace("up: {rate: 1M, queue", change), "lab.yaml")
+
+
 def test_queue_of_a_link_is_a_size_or_a_time_whatever_the_other_links_have() -> None:
     common = EXPLICIT.replace("fabric:\n", "fabric:\n  link: {rate: 1G, queue: 20ms}\n")
     for own, bytes_ in (("rate: 2G", 5_000_000), ("queue: 1M", 1 << 20), ("queue: null", 6_250_000)):
-        queues = {link.name: link.queue_bytes for link in wired(common.replace("rate: 25G", own)).links}
+        queues = {
+            link.name: link.planned.up.queue_bytes for link in wired(common.replace("rate: 25G", own)).links
+        }
         assert queues == dict.fromkeys(queues, 2_500_000) | {"h2:1--right:1": bytes_}
 
 
@@ -400,6 +457,7 @@ def test_every_lab_of_the_page_about_fabrics_is_right_and_names_every_key_and_fa
         "rails",
         "managed",
         "links",
+        "directions",
         "lossless",
         "faults",
     ]

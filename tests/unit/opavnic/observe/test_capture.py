@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 
 from hfi_sim.base.clock import ManualClock
 from hfi_sim.base.counters import Drop
 from hfi_sim.base.errors import FaultError
+from hfi_sim.base.quantities import SizeOrTime
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.fabric.faults import Match, parse_match
 from hfi_sim.fabric.trace import TracedPacket
@@ -75,7 +77,7 @@ def test_capture_says_why_a_packet_ended_on_the_link(pair: Pair) -> None:
     watch = Capture(pair.fabric, "a->sw0", Match(l4=TEST_L4))
     link = pair.a.link
     assert link is not None
-    link.queue_bytes = 0
+    link.configure(replace(link.planned.up, queue=SizeOrTime(0)))
     pair.a.send(pair.packet())
     pair.a.send(pair.packet())  # while the first is still being sent
     assert [record.drop for record in taken(watch)] == [None, Drop.LINK_OVERFLOW]

@@ -153,7 +153,7 @@ def test_reason_of_a_drop_is_the_comment_of_the_packet(bed: HandMade) -> None:
     ring = captured(bed)
     bed.engine.set_rules(0, THERE, [rule(FaultKind.LOSS)])
     enter(bed, 1, THERE, packet(1, 2))
-    bed.engine.set_link(2, THERE, link(up=False))
+    bed.engine.set_link(2, BACK, link(), False)
     enter(bed, 3, BACK, packet(2, 1))
     assert [(each.interface, each.comment) for each in packets(everything(ring))] == [
         ("way 0", DROP_COMMENTS[Drop.LINK_FAULT].decode()),

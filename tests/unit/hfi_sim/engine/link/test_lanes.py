@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
 from hfi_sim.base.clock import ManualClock
 from hfi_sim.base.counters import Drop
 from hfi_sim.base.errors import FabricError
+from hfi_sim.base.quantities import SizeOrTime
 from hfi_sim.engine.events.outputs import Delivered, PortId
 from hfi_sim.engine.link.config import Buffers, FlowControl, LinkConfig
 from hfi_sim.engine.link.credits import LanesStatus
@@ -125,7 +127,7 @@ def test_sender_that_ignores_the_stop_drops_its_own() -> None:
     bed = Bed()
     link = bed.ports["h1"].link
     assert link is not None
-    link.queue_bytes = 20000
+    link.configure(replace(link.planned.up, queue=SizeOrTime(20000)))
     bed.ports["h3"].stall()
     for number in range(120):
         bed.send("h1", "h3", number=number)
@@ -348,7 +350,7 @@ def test_credits_of_a_link_change_in_mid_run_and_each_packet_arrives() -> None:
         FlowControl(vls=3, weights=(1, 2, 3)),
     ]
     for number, link in enumerate(bed.fabric.links):
-        link.flow = flows[number % 3]
+        link.configure(LinkConfig(flow=flows[number % 3]))
         bed.clock.advance(0.001)
     bed.ports["h3"].resume()
     for number in range(200, 260):
@@ -358,9 +360,9 @@ def test_credits_of_a_link_change_in_mid_run_and_each_packet_arrives() -> None:
     assert occupied(bed) == {0}
     assert bed.fabric.drops() == {}
     assert bed.fabric.balance() == {}
-    with pytest.raises(FabricError, match="a link gets credits when it is laid, or never"):
-        bed.fabric.links[0].flow = None
-    assert bed.fabric.links[0].flow == flows[0]
+    with pytest.raises(FabricError, match="a direction gets credits when its link is laid, or never"):
+        bed.fabric.links[0].configure(LinkConfig())
+    assert bed.fabric.links[0].planned.up.flow == flows[0]
 
 
 def test_lane_that_waited_for_shared_room_has_saved_up_nothing_when_another_returns_it() -> None:

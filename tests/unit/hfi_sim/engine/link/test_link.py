@@ -130,7 +130,7 @@ def test_queue_is_as_long_as_its_rate_makes_sense(
     rate_bps: float, length: dict[str, Any], queue_bytes: int
 ) -> None:
     watch = Watch(Fabric(ManualClock()), rate_bps=rate_bps, queue=SizeOrTime(**length))
-    assert watch.way.link.queue_bytes == queue_bytes
+    assert watch.way.config.queue_bytes == queue_bytes
 
 
 def test_queue_of_a_link_that_slows_down_keeps_its_time() -> None:
@@ -140,16 +140,15 @@ def test_queue_of_a_link_that_slows_down_keeps_its_time() -> None:
     for _ in range(700):
         watch.send(10_000)
     assert watch.way.counters.drops == {Drop.LINK_OVERFLOW: 700 - 625}
-    watch.way.link.rate_bps = 1e8
-    assert watch.way.link.queue_bytes == 625_000
+    watch.way.link.configure(LinkConfig(1e8))
+    assert watch.way.config.queue_bytes == 625_000
     clock.advance(0.46)  # all but 500,000 bytes have left at the new rate
     for _ in range(20):
         watch.send(10_000)
     clock.advance(0.06)
     assert len(watch.seen) == 625 + 12
-    watch.way.link.queue_bytes = 100_000
-    watch.way.link.rate_bps = 1e9
-    assert watch.way.link.queue_bytes == 100_000
+    watch.way.link.configure(LinkConfig(1e9, queue=SizeOrTime(100_000)))
+    assert watch.way.config.queue_bytes == 100_000
     assert watch.fabric.balance() == {}
 
 

@@ -145,6 +145,98 @@ def test_smallest_rate_holds_until_it_is_removed_whichever_began_last(bed: Bed) 
             assert link.rate_bps == left
 
 
+@pytest.mark.parametrize(
+    ("on", "there", "back"),
+    [
+        ("h1->leaf0 rate=1M", 1e6, 100e9),
+        ("leaf0:1->h1:1 rate=1M", 100e9, 1e6),
+        ("h1 rate=1M direction=tx", 1e6, 100e9),
+        ("h1 rate=1M direction=rx", 100e9, 1e6),
+        ("h1--leaf0 rate=1M direction=rx", 100e9, 1e6),
+        ("* rate=1M direction=tx", 1e6, 100e9),
+        ("h1 rate=1M", 1e6, 1e6),
+    ],
+)
+def test_rate_of_one_direction_leaves_the_other_and_what_was_planned(
+    bed: Bed, on: str, there: float, back: float
+) -> None:
+    port = bed.ports["h1"]
+    assert port.link is not None
+    fault = bed.faults.add(f"rate on {on}")
+    assert (port.link.direction_from(port).rate_bps, port.link.direction_to(port).rate_bps) == (there, back)
+    assert port.link.rate_bps == 1e6
+    assert port.link.planned_bps == 100e9
+    bed.send(range(20))
+    bed.send(range(20), source="h3", target="h1")
+    bed.clock.advance(0.001)
+    if not on.startswith("*"):  # which slows other links on both ways down, too
+        assert len(bed.numbers("h3")) == (20 if there == 100e9 else 1)
+        assert len(bed.numbers("h1")) == (20 if back == 100e9 else 1)
+    bed.settle()
+    bed.faults.remove(fault.number)
+    assert port.link.rate_bps == 100e9
+
+
+def test_one_direction_that_is_down_loses_its_packets_and_no_port_notices(bed: Bed) -> None:
+    fault = bed.faults.add("link-down on h1->leaf0")
+    link = bed.ports["h1"].link
+    assert link is not None
+    assert link.up
+    assert [way.up for way in link.directions] == [way.source.name != "h1:1" for way in link.directions]
+    bed.send(range(5))
+    bed.send(range(5), source="h3", target="h1")
+    bed.settle()
+    assert bed.ports["h1"].state is PortState.ACTIVE
+    assert bed.numbers("h1") == list(range(5))
+    assert bed.numbers("h3") == []
+    assert bed.fabric.drops() == {"h1:1->leaf0:1": {Drop.LINK_DOWN: 5}}
+    bed.faults.add("link-down on h1")
+    bed.faults.remove(fault.number)
+    bed.faults.clear()
+    bed.sm.sweep()
+    bed.send(range(5, 7))
+    bed.settle()
+    assert bed.numbers("h3") == [5, 6]
+    assert all(way.up for way in link.directions)
+
+
+def test_port_error_of_one_direction_loses_what_is_on_its_way_there(bed: Bed) -> None:
+    bed.faults.add("rate on h1 rate=1M")
+    bed.send(range(4))
+    bed.send(range(4), source="h3", target="h1")
+    bed.clock.advance(0.0015)
+    bed.faults.add("port-error on h1->leaf0")
+    bed.clock.advance(0.0001)
+    bed.send(range(4, 6))
+    bed.settle()
+    assert bed.numbers("h3")[-2:] == [4, 5]
+    lost = bed.fabric.drops()["h1:1->leaf0:1"][Drop.LINK_DOWN]
+    assert bed.numbers("h3") == [*range(4 - lost), 4, 5]
+    assert bed.numbers("h1") == list(range(4))
+    assert bed.ports["h1"].state is PortState.ACTIVE
+
+
+@pytest.mark.parametrize("text", ["rate on * rate=1M", "link-down on leaf0->spine0", "partition on leaf0"])
+def test_link_that_is_laid_later_has_the_faults_of_its_place(bed: Bed, text: str) -> None:
+    fault = bed.faults.add(text)
+    near, far = bed.fabric.switches["leaf0"], bed.fabric.switches["spine0"]
+    near.grow(len(near.ports) + 1)
+    far.grow(len(far.ports) + 1)
+    link = bed.fabric.connect(near.ports[len(near.ports)], far.ports[len(far.ports)])
+    bed.faults.extend()
+    found = (link.up, [way.up for way in link.directions], link.rate_bps)
+    assert (
+        found
+        == {
+            "rate": (True, [True, True], 1e6),
+            "link-down": (True, [False, True], 100e9),
+            "partition": (False, [False, False], 100e9),
+        }[fault.spec.kind.value]
+    )
+    bed.faults.remove(fault.number)
+    assert (link.up, [way.up for way in link.directions], link.rate_bps) == (True, [True, True], 100e9)
+
+
 def test_link_down_for_a_time_comes_back_and_routes_around(bed: Bed) -> None:
     fault = bed.faults.add("link-down on leaf0--spine0 after=1ms for=2ms")
     bed.clock.advance(0.0009)

@@ -54,7 +54,7 @@ def test_form_is_read_with_its_rate(text: str, rate_bps: float) -> None:
     topology = loads(text)
     assert len(topology.nodes) == 2
     (cable,) = topology.cables
-    assert cable.link.rate_bps == rate_bps
+    assert cable.link.rates_bps == (rate_bps, rate_bps)
     assert topology.nodes[cable.a[0] if cable.a[0] == "node1" else cable.b[0]].guid == 0xB1
 
 
@@ -106,10 +106,13 @@ def test_descriptions_that_name_no_node_are_said_and_hosts_called_localhost_stay
     assert topology.left_out == ["descriptions of 2 adapters, which are no names of one host"]
 
 
-def test_rates_that_differ_at_the_ends_of_a_cable_are_said() -> None:
+def test_rates_that_differ_at_the_ends_of_a_cable_are_those_of_its_directions() -> None:
     text = two_nodes()
     topology = loads(text[: text.rindex("4x")] + "1xSDR\n")
-    assert topology.left_out == ["one of two rates of 1 cable, which differ at the ends"]
+    (cable,) = topology.cables
+    sends = dict(zip((cable.a[0], cable.b[0]), cable.link.rates_bps, strict=True))
+    assert sends == {"edge": 100e9, "node1": 2.5e9}
+    assert topology.left_out == []
 
 
 def test_router_with_eight_ports_becomes_hfis_of_a_host() -> None:
@@ -159,9 +162,9 @@ def test_plan_of_opaxlattopology_knows_nodes_by_their_descriptions() -> None:
     assert [(node.name, node.ports) for node in topology.nodes.values()] == [
         ("host1", 1), ("core-1-L101A", 48), ("host1.2", 1), ("edge", 48),
     ]  # fmt: skip
-    assert [(cable.link.rate_bps, cable.link.latency_ns) for cable in topology.cables][:2] == [
+    assert [(cable.link.up.rate_bps, cable.link.up.latency_ns) for cable in topology.cables][:2] == [
         (100e9, 15),
-        (25e9, topology.cables[1].link.latency_ns),
+        (25e9, topology.cables[1].link.up.latency_ns),
     ]
     built = topology.build(Fabric()).switches
     assert node_description_of(built["core-1-L101A"].port0).name == "core 1 L101A"
@@ -211,7 +214,7 @@ def test_snapshot_has_rates_by_speed_and_width() -> None:
     nodes = node("0xb1", 1, 1, "h1 hfi1_0", 4) + node("0xa1", 2, 36, "sw", 4)
     links = f"<Link>{end('From', '0xb1')}{end('To', '0xa1')}</Link>"
     topology = loads(f"<Snapshot><Nodes>{nodes}</Nodes><Links>{links}</Links></Snapshot>")
-    assert [cable.link.rate_bps for cable in topology.cables] == [75e9]
+    assert [cable.link.up.rate_bps for cable in topology.cables] == [75e9]
     assert topology.nodes["sw"].ports == 36
     assert topology.nodes["sw"].guid == 0xA1
     with pytest.raises(TopologyError, match="file: Node: port 1: LinkSpeedActive_Int 16, "):
@@ -256,7 +259,7 @@ def test_groups_of_chassis_are_read_as_ibnetdiscover_writes_them() -> None:
         "n1": 0x2C902002789AC,
         "n2": 0x2C902002789BC,
     }
-    assert sorted(cable.link.rate_bps for cable in topology.cables) == [30e9, 100e9, 400e9]
+    assert sorted(cable.link.up.rate_bps for cable in topology.cables) == [30e9, 100e9, 400e9]
     assert topology.left_out == []
 
 
@@ -277,11 +280,11 @@ def test_a_rate_that_is_not_there_is_said() -> None:
 )
 def test_options_of_ibsim_are_bits_of_which_the_best_counts(options: str, rate: float) -> None:
     topology = loads(two_nodes(options=f" {options}", speed=""))
-    assert [cable.link.rate_bps for cable in topology.cables] == [rate]
+    assert [cable.link.up.rate_bps for cable in topology.cables] == [rate]
     words = {"w": "width", "s": "speed", "e": "extspeed"}
     lines = "".join(f"{words[option[0]]}{option[1:]}\n" for option in options.split())
     said_before = loads(f'module "m"\ndo Link\n{lines}{two_nodes(options="", speed="")}')
-    assert [cable.link.rate_bps for cable in said_before.cables] == [rate]
+    assert [cable.link.up.rate_bps for cable in said_before.cables] == [rate]
 
 
 @pytest.mark.parametrize(

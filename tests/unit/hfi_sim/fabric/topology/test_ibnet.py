@@ -41,7 +41,7 @@ def test_loads_reads_nodes_guids_and_speeds() -> None:
     topology = loads(RECORDED)
     assert list(topology.nodes) == ["opasw0", "node1", "node2"]
     assert topology.nodes["node2"].guid == 0x1175010178F2B0
-    assert {cable.name: cable.link.rate_bps for cable in topology.cables} == {
+    assert {cable.name: cable.link.up.rate_bps for cable in topology.cables} == {
         "node1:1--opasw0:1": 100e9,
         "node2:1--opasw0:7": 40e9,
     }
@@ -110,4 +110,4 @@ def test_dumps_of_a_running_fabric_keeps_guids_and_rates() -> None:
     fabric = loads(RECORDED).build(Fabric())
     again = loads(dumps(Topology.of_fabric(fabric)))
     assert again.nodes["node2"].guid == 0x1175010178F2B0
-    assert sorted(cable.link.rate_bps for cable in again.cables) == [40e9, 100e9]
+    assert sorted(cable.link.up.rate_bps for cable in again.cables) == [40e9, 100e9]

@@ -37,7 +37,7 @@ def test_from_data_builds_a_fabric_that_works() -> None:
         "h2.2:2": 3,
     }
     assert fabric.links[1].rate_bps == 25e9
-    assert fabric.links[1].config.latency_ns == 1000
+    assert fabric.links[1].planned.up.latency_ns == 1000
 
 
 @pytest.mark.parametrize(

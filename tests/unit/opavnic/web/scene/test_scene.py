@@ -134,7 +134,7 @@ async def test_drawing_stays_while_a_flow_is_about_as_fast(directory: LabDir) ->
 
     def at(share: float) -> object:
         first, *others = seen.links
-        busy = replace(first, bits_forth=share * first.rate_bps)
+        busy = replace(first, bits_forth=share * first.rate_bps_forth)
         return fabric_chart(replace(seen, links=(busy, *others)))
 
     assert at(0.02) == at(0.03)
@@ -145,7 +145,7 @@ async def test_slow_flow_on_a_fast_link_is_seen_with_its_rate_and_direction(dire
     async with answering(directory, LAB):
         seen = await Watch(directory.control_socket).look()
     first, *others = (replace(link, bits_forth=0.0, bits_back=0.0) for link in seen.links)
-    busy = replace(seen, links=(replace(first, bits_forth=2.4e9, rate_bps=100e9), *others))
+    busy = replace(seen, links=(replace(first, bits_forth=2.4e9, rate_bps_forth=100e9), *others))
     arrows = [row for row in fabric_chart(busy)["series"][0]["links"] if "symbol" in row]
     assert [(row["source"], row["target"], row["label"]["formatter"]) for row in arrows] == [
         (first.a, first.b, "2G")
