@@ -25,6 +25,7 @@ NO_DATA = {
     "ejfat admin remove-senders": "says nothing",
     "ejfat install-dissectors": "says what it copied",
     "ejfat lb": "runs until it is ended",
+    "em run": "runs until it is ended",
     "exec": "prints what the program prints",
     "install-dissectors": "says what it copied",
     "kernel build": "says what it built",
