@@ -20,7 +20,7 @@ def _own_runtime_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
 
 
 async def _holds(engine: str, seed: int, steps: int) -> None:
-    text = LAB % (f"changed-{os.getpid()}-{engine}", engine)
+    text = LAB % (f"changed-{os.getpid()}", engine)
     async with Lab(parse_lab(text, "lab.yaml", {})) as lab:
         changing = await changed_at_random(lab, seed, steps)
         before, saved = facts_of(lab), save(lab).lab_file
@@ -29,7 +29,7 @@ async def _holds(engine: str, seed: int, steps: int) -> None:
 
 
 @pytest.mark.parametrize("engine", ["python", "native"])
-async def test_changed_lab_is_what_its_saved_file_is(engine: str) -> None:
+async def test_changed_lab_is_its_saved_file(engine: str) -> None:
     await _holds(engine, 1, 12)
 
 

@@ -20,6 +20,7 @@ from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.model import LabModel
 from opavnic.lab.run.lab import Lab
 from unit.ejfat.pipelines import IMPLEMENTATIONS
+from vema.base.sections import AS_WRITTEN
 
 pytestmark = pytest.mark.timeout(300)
 EVENTS = 60
@@ -269,8 +270,9 @@ async def test_load_balancer_as_an_app_has_a_vnic_and_no_tap(
     data = hashlib.shake_128(b"app").digest(20 * SIZE)
     (tmp_path / "data.bin").write_bytes(data)
     options = {"period": 0.2, "senders": ["src"], "pipeline": implementation}
+    written = MODEL.model_dump(mode="json", context=AS_WRITTEN)
     extra = {"apps": [{"kind": "ejfat-lb", "host": "lb", "options": options}], "datapath": datapath}
-    async with Lab(LabModel.model_validate(MODEL.model_dump() | extra)) as lab:
+    async with Lab(LabModel.model_validate(written | extra)) as lab:
         (app,) = lab.status().apps
         status = app.said
         assert (status["pipeline"], status["pipeline_in"]) == (implementation, where)

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from hfi_sim.base.quantities import rate_text, time_text
+
 CLIENT: Final = "h1"
 VESW: Final = 2
 PLAIN: Final = "plain"
@@ -26,7 +28,11 @@ class LinkParameters:
 
     def section(self) -> dict[str, Any]:
         """Return the section `link` of a lab file."""
-        return {"rate": self.rate_bps, "latency": self.latency_s, "jitter": self.jitter_s}
+        return {
+            "rate": rate_text(self.rate_bps),
+            "latency": time_text(self.latency_s),
+            "jitter": time_text(self.jitter_s),
+        }
 
 
 @dataclass(frozen=True, slots=True, eq=False)

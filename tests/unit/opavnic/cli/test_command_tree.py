@@ -31,6 +31,7 @@ NO_DATA = {
     "kernel build": "says what it built",
     "lnetctl interface add": "prints what lnetctl does: nothing",
     "lnetctl interface del": "prints what lnetctl does: nothing",
+    "lnetctl lnet configure": "prints what lnetctl does: nothing",
     "lnetctl net add": "prints what lnetctl does: nothing",
     "lnetctl net del": "prints what lnetctl does: nothing",
     "lnetctl net set": "prints what lnetctl does: nothing",

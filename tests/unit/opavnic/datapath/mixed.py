@@ -86,7 +86,8 @@ class Mixed:
             far: LinkPort = self.switches[number % plan.switches].ports[1 + number // plan.switches]
             fabric.connect(hfi.ports[1], far, KINDS[kind])
         self.ports = [hfi.ports[1] for hfi in fabric.hfis.values()]
-        self.sm = SubnetManager(fabric, self.ports[0], routing=Routing(adaptive=plan.adaptive, lmc=plan.lmc))
+        routing = Routing(adaptive=plan.adaptive, lmc=plan.lmc, may_deadlock=plan.ring)
+        self.sm = SubnetManager(fabric, self.ports[0], routing=routing)
         for port in self.ports:
             self.sm.set_pkeys(port, [PKEY])
         self.sm.sweep()
