@@ -9,6 +9,11 @@ from pydantic import Field, WithJsonSchema
 from opavnic.base.state import BYTES, PACKETS, Counter, StateModel
 
 _TWO_NUMBERS = {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2}
+Wait = Annotated[
+    tuple[str, str],
+    WithJsonSchema({"type": "array", "items": {"type": "string"}, "minItems": 2, "maxItems": 2}),
+]
+"""A virtual lane of a link and one that it waits for: `sw0:2->sw1:3`."""
 """A position in OpenAPI: generators of clients refuse a list without `items`, which pydantic gives a tuple."""
 
 
@@ -126,7 +131,7 @@ class TopologyState(StateModel):
     """A cycle of channels that wait for each other; empty: there is none."""
     lids: dict[str, int]
     """By HFI port."""
-    waits: list[tuple[str, str]] = Field(default_factory=list)
+    waits: list[Wait] = Field(default_factory=list)
     """Virtual lanes of links that will never move again, each with one that it waits for."""
     positions: dict[str, Annotated[tuple[float, float], WithJsonSchema(_TWO_NUMBERS)]] = Field(
         default_factory=dict

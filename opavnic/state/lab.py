@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 from pydantic import ConfigDict, Field
 
 from opavnic.base.state import BYTES, PACKETS, Counter, Json, StateModel
+from opavnic.state.fabric import Wait
 from opavnic.vnic.counters import VnicTraffic
 
 UP: Final = "up"
@@ -244,7 +245,7 @@ class LabState(StateModel):
     balance: dict[str, int]
     """Packets that an element neither passed on nor counted as dropped: a bug of opavnic."""
     hints: list[str]
-    deadlock: list[tuple[str, str]] = Field(default_factory=list)
+    deadlock: list[Wait] = Field(default_factory=list)
     """Virtual lanes of links that will never move again, each with one that it waits for: `sw0:2->sw1:3`."""
     parts: dict[str, dict[str, Json]] = Field(default_factory=dict)
     """What parts say of themselves, by name; those that say nothing are left out."""

@@ -15,6 +15,7 @@ from opavnic.lab.file.loader import parse_lab
 from opavnic.lab.file.parts import lab_model
 from opavnic.lab.run.lab import Lab
 from unit.ejfat.pipelines import entries
+from vema.base.sections import AS_WRITTEN
 
 FILE = """name: x
 hosts: {lb: {}, s: {}, w: {}}
@@ -51,7 +52,7 @@ def lab_file(host: str = "lb", options: str = "{}", **replace: str) -> str:
         (lab_file(options="{period: .inf}"), "options.period: inf is not a time such as 300ns"),
         (lab_file(options="{pipeline: gpu}"), "should be 'auto', 'python' or 'native', not 'gpu'\n"),
         (lab_file(options="{senders: s}"), "options.senders: should be a list, not 's'\n"),
-        (lab_file(options="{v1: perhaps}"), "options.v1: should be a valid boolean, "),
+        (lab_file(options="{v1: perhaps}"), "options.v1: should be true or false, "),
         (
             lab_file(options="{reserve: 5}"),
             "options.reserve: should be text, but is read as the number 5: write it in quotes\n",
@@ -122,7 +123,8 @@ async def test_app_that_cannot_start_leaves_nothing(tmp_path: Path, monkeypatch:
 
 async def test_app_of_an_unknown_kind_is_refused() -> None:
     model = lab_model().model_validate(
-        parse_lab(lab_file(), "x.yaml").model_dump() | {"apps": [{"kind": "ejfat-bl", "host": "lb"}]}
+        parse_lab(lab_file(), "x.yaml").model_dump(mode="json", context=AS_WRITTEN)
+        | {"apps": [{"kind": "ejfat-bl", "host": "lb"}]}
     )
     with pytest.raises(LabError, match=r'unknown kind of app "ejfat-bl".*nearest: ejfat-lb'):
         async with Lab(model, netdev="memory"):
