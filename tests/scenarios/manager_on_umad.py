@@ -13,7 +13,7 @@ from hfi_sim.management.umad.abi import ID, REGISTER_AGENT2, UmadError
 from hfi_sim.management.umad.service import UmadService
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.wire.mad.fm_packet import parse_fm_payload
-from hfi_sim.wire.mad.header import TID
+from hfi_sim.wire.mad.header import TID, MadClass, Method
 from hfi_sim.wire.packet import strip
 from opavnic.manager.port import ManagerPort
 from opavnic.manager.port_files import PortReading
@@ -90,13 +90,17 @@ class ManagerOnUmad:
 class Sent:
     """The MADs that leave a port, by the LID that they go to, without their transaction ids."""
 
-    def __init__(self, port: HfiPort) -> None:
+    def __init__(self, port: HfiPort, clock: Clock) -> None:
         self.by_lid: dict[int, list[bytes]] = defaultdict(list)
+        self.last_set_s = 0.0
+        """When the last Set left for an agent, on the clock."""
         send = port.send_built
 
         def record(packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
             _, mad = parse_fm_payload(strip(packet))
             self.by_lid[int(dlid)].append(mad[: TID.start] + bytes(8) + mad[TID.stop :])
+            if (mad[1], mad[3]) == (MadClass.EMA, Method.SET):
+                self.last_set_s = clock.time()
             return send(packet, slid, dlid, pkey)
 
         port.send_built = record  # type: ignore[method-assign]
