@@ -87,6 +87,7 @@ class Kernels(RunningPart):
             raise LabError(f"host {host.name}: its kernel is not up within {BOOT_S:g} s") from None
 
     def _booted_again(self, host: KernelHost) -> None:
+        self._reconciler.forget(host.name)  # before its VNICs come back: two programs at once take all its memory
         if host.setup.changes_its_kernel:
             self._stop_setup(host.name)
             self._setups[host.name] = asyncio.create_task(self._set_up_again(host))
@@ -98,7 +99,6 @@ class Kernels(RunningPart):
         try:
             await self._await_ready(host, driver.run)
             await driver.vnics_run()
-            self._reconciler.forget(host.name)
             await self._reconciler.set_up([host.name])
         except LabError as error:
             log.error("%s", error)

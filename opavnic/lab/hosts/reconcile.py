@@ -52,6 +52,8 @@ class HostReconciler:
         self._ran: dict[str, list[tuple[Command, Netdev | None]]] = {}
         """The commands that were run on hosts, each with the interface of its VNIC."""
         self._locks: dict[str, asyncio.Lock] = {}
+        self._turns: dict[str, asyncio.Lock] = {}
+        """Of hosts with a kernel of their own, which has the memory for one program of ours at a time."""
         self._due: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -145,14 +147,20 @@ class HostReconciler:
 
     async def drift(self, hosts: Iterable[str]) -> list[str]:
         """Return where hosts are not what the file says, a line each."""
-        return [f"host {name}: {line}" for name in hosts for line in await self.drift_of(name)]
+        return [
+            f"host {name}: {line}" for name in hosts for line in await self.drift_of(name, in_own_kernel=True)
+        ]
 
-    async def drift_of(self, name: str) -> list[str]:
-        """Return where a host is not what the file says, a line each; of one that is not here or is lost, nothing."""
+    async def drift_of(self, name: str, *, in_own_kernel: bool = False) -> list[str]:
+        """Return where a host is not what the file says, a line each; of one that is not here or is lost, nothing.
+
+        Args:  in_own_kernel: look into a host that is a kernel of its own, too: by a program there, which takes seconds.
+        """
         host = self._hosts.get(name)
         if host is None or host.lost:
             return []
-        return [*host.vnic_drift(), *await self._kernel_drift(host)]
+        looks = in_own_kernel or not host.has_own_driver
+        return [*host.vnic_drift(), *(await self._kernel_drift(host) if looks else [])]
 
     async def _kernel_drift(self, host: HostBackend) -> list[str]:
         if host.name not in self._made:
@@ -193,7 +201,8 @@ class HostReconciler:
         self._made[name] = wanted
         try:
             if host.has_own_driver:
-                return await reconcile_kernel_of(host, made, wanted)
+                async with self._turns.setdefault(name, asyncio.Lock()):
+                    return await reconcile_kernel_of(host, made, wanted)
             return reconcile_kernel(host.namespace, made, wanted)
         except NetdevError as error:
             raise LabError(f"host {name}: {error}") from error
