@@ -87,7 +87,9 @@ class Kernels(RunningPart):
             raise LabError(f"host {host.name}: its kernel is not up within {BOOT_S:g} s") from None
 
     def _booted_again(self, host: KernelHost) -> None:
-        self._reconciler.forget(host.name)  # before its VNICs come back: two programs at once take all its memory
+        self._reconciler.forget(
+            host.name
+        )  # before its VNICs come back: two programs at once take all its memory
         if host.setup.changes_its_kernel:
             self._stop_setup(host.name)
             self._setups[host.name] = asyncio.create_task(self._set_up_again(host))

@@ -154,7 +154,7 @@ class HostReconciler:
     async def drift_of(self, name: str, *, in_own_kernel: bool = False) -> list[str]:
         """Return where a host is not what the file says, a line each; of one that is not here or is lost, nothing.
 
-        Args:  in_own_kernel: look into a host that is a kernel of its own, too: by a program there, which takes seconds.
+        Args:  in_own_kernel: look into a host that is a kernel of its own, too: a program there takes seconds.
         """
         host = self._hosts.get(name)
         if host is None or host.lost:
