@@ -373,3 +373,10 @@ def test_bytes_of_ended_events_take_bounded_memory_and_their_numbers_are_remembe
     assert reassembler.counters.late == len(big[0])
     reassembler.expire(9.0)
     assert (reassembler.kept, reassembler.held) == (0, 0)
+
+
+def test_first_bytes_that_are_missing_are_reported_too() -> None:
+    reassembler = Reassembler()
+    reassembler.receive(cut(bytes(250))[1], 0.0)
+    (lost,) = reassembler.expire(9.0)
+    assert lost.missing == ((0, 100), (200, 250))
