@@ -151,9 +151,10 @@ class StreamEvent:
         return data if repeats or all(map(self._repeats, used)) else None
 
     def _repeats(self, echo: Segment) -> bool:
-        """Return whether an earlier event with this packet agrees with what is sure of this one."""
+        """Return whether an earlier event that this packet is a part of agrees with what is sure of this one."""
         return any(
-            _agreement(self.parts, event.parts) >= _AGREEMENT
+            event.parts.known(echo.offset, echo.data) == len(echo.data)  # it can have come as a copy only
+            and _agreement(self.parts, event.parts) >= _AGREEMENT
             for event in self.stream.with_segment(echo)
             if event is not self and not event.emptied
         )
