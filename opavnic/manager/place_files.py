@@ -1,8 +1,11 @@
-"""Where the control sockets of managers are, and which of them a command means."""
+"""Where the control sockets of managers are, which of them a command means, and whose a database is."""
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -10,6 +13,10 @@ from opavnic.base.errors import OpavnicError
 from opavnic.lab.ownership.places import runtime_root
 
 _SUFFIX: Final = ".sock"
+
+
+class DatabaseInUseError(OpavnicError):
+    """Another manager has the database."""
 
 
 class NoManagerError(OpavnicError):
@@ -49,3 +56,19 @@ def socket_of(text: str) -> Path:
     raise NoManagerError(
         f"{text}: no control socket of an Ethernet Manager, nor a port GUID (there are: {there})"
     )
+
+
+@contextlib.contextmanager
+def sole_user(database: str) -> Iterator[None]:
+    """Keep a database that exists to this process until the context is left, which is to be after it is closed.
+
+    Raises:  DatabaseInUseError: another process has it.
+    """
+    with open(database, "rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise DatabaseInUseError(
+                f"--database {database}: another Ethernet Manager uses it; each has one of its own"
+            ) from None
+        yield

@@ -32,6 +32,8 @@ class DescribedPorts:
         self._names: list[PortName] = []
         self._silent: list[PortName] = []
         """Ports without Ethernet."""
+        self._hosts: set[str] = set()
+        """All hosts, those too that `only` leaves out."""
         self._twice: dict[str, list[int]] = {}
         """Names that several ports bear, with the GUIDs of these."""
 
@@ -47,6 +49,7 @@ class DescribedPorts:
         counts = Counter(name.name for name in named.values())
         self._twice = {}
         self._names, self._silent = [], []
+        self._hosts = {name.host for name in named.values()}
         for guid, name in named.items():
             if counts[name.name] > 1:
                 self._twice.setdefault(name.name, []).append(guid)
@@ -97,6 +100,17 @@ class DescribedPorts:
             shown = ", ".join(f"{guid:#018x}" for guid in guids[:4])
             more = f" and {len(guids) - 4} more" if len(guids) > 4 else ""
             yield f"{len(guids)} ports describe themselves as {name} and are known by their GUIDs alone: {shown}{more}"
+
+    def only_unknown(self) -> list[str]:
+        """Return what `only` names and no port is called, a line each with the nearest name."""
+        labels = {label for name in (*self._names, *self._silent) for label in labels_of(name)} | {
+            *self._twice
+        }
+        known = sorted(self._hosts)
+        return [
+            f"--only {name}: no port in service is called so: it is off, or another is meant{hint(name, known, number)}"
+            for number, name in enumerate(name for name in self.only if name not in labels)
+        ]
 
     def left_out(self, config: EmConfig) -> list[str]:
         """Return the members of a configuration that `only` leaves out."""

@@ -21,7 +21,7 @@ from opavnic.lab.file.em_file import EmFile
 from opavnic.management.em_service import EmCommands
 from opavnic.manager.control_socket import HttpServer, control_socket, metrics_socket
 from opavnic.manager.notify_socket import Notifier
-from opavnic.manager.place_files import socket_for
+from opavnic.manager.place_files import socket_for, sole_user
 from opavnic.manager.port import ManagerPort, port_trouble
 from opavnic.manager.port_files import PortReading, PortWatch, find_port
 from opavnic.manager.port_names import DescribedPorts
@@ -95,6 +95,8 @@ class ManagerProgram:
     async def run(self) -> None:
         """Work until a signal ends it. Raises OpavnicError and others: it cannot start."""
         async with contextlib.AsyncExitStack() as ends:
+            if self.options.database:
+                ends.enter_context(sole_user(self.options.database))
             ends.callback(self._end)
             await self._open()
             server = HttpServer(routes_of(self.commands, self.state))
@@ -231,7 +233,7 @@ class ManagerProgram:
                 found.append(f"{self._device.path} takes no MAD: what answers for it hangs or is stopped")
         core = self.em.core
         if core is not None and self._loop.time() - self._began >= STARTING_S:
-            found += self.names.trouble(core.config)
+            found += self.names.trouble(core.config) + self.names.only_unknown()
             if left := self.names.left_out(core.config):
                 found.append(f"--only leaves out {len(left)} members of the configuration, such as {left[0]}")
         return found

@@ -103,3 +103,11 @@ def test_port_without_a_description_is_known_by_its_guid() -> None:
 
 def test_nothing_is_missed_before_the_fabric_was_read() -> None:
     assert DescribedPorts().trouble(parse_config(config("node1"))) == []
+
+
+def test_host_of_only_that_no_port_is_called_is_said_with_the_nearest_name() -> None:
+    names = DescribedPorts(["n2", "node3"])
+    names.of(seen(port(1, "node1 hfi1_0"), port(2, "n2 hfi1_0")))
+    (line,) = names.only_unknown()
+    assert line.startswith("--only node3: no port in service is called so")
+    assert "nearest: node1" in line
