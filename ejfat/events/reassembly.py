@@ -304,9 +304,13 @@ class Reassembler:
             self._kept += oldest.cost
 
     def _lose(self, event: StreamEvent, loss: Loss, now: float) -> None:
-        """Give an event up, and report it unless nothing is sure to be of it."""
+        """Give an event up, and report it unless nothing is sure to be of it.
+
+        One that timed out ended when it was due, not when this was noticed: its number may begin again after that.
+        """
         lost = event.lost(loss, self._max_event if loss is Loss.TOO_LONG else None)
-        self._end(event, loss, now)
+        due = max(event.since + self._timeout_s, event.touched)
+        self._end(event, loss, due if loss is Loss.TIMEOUT else now)
         if event.number is not None:
             self._report(lost, now)
 
