@@ -6,13 +6,15 @@ Source: opa-fm, sa_McMemberRecord.c, for the MGID of a virtual switch: ff15:0:PK
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 from hfi_sim.management.sa.client import status_text
 from hfi_sim.subnet_manager.administration.question import gid_of
 from hfi_sim.wire.mad.header import Method
 from hfi_sim.wire.mad.message import Mad
-from hfi_sim.wire.mad.sa_attributes import SaAttrId
+from hfi_sim.wire.mad.sa_attributes import SaAttrId, SaStatus
 from hfi_sim.wire.sa.message import SaMessage
 from hfi_sim.wire.sa.records import McMemberRecord, NodeRecord
 from hfi_sim.wire.sma.node import NodeInfo
@@ -22,6 +24,20 @@ from vema.base.errors import AgentError
 _FULL_MEMBER: Final = 1
 _NAMED: Final = ("mgid", "port_gid", "join_state")
 _MADE: Final = (*_NAMED, "q_key", "pkey", "traffic_class", "sl")
+_WHY: Final[dict[tuple[Method, int], str]] = {
+    (
+        Method.SET,
+        SaStatus.INVALID,
+    ): "the port lacks P_Key {pkey:#06x}, or the group is there with other values",
+    (
+        Method.SET,
+        SaStatus.DENIED,
+    ): "its members are chosen by the manager of the virtual switch, or this port may not "
+    "speak for LID {lid:#x}",
+    (Method.DELETE, SaStatus.INVALID): "LID {lid:#x} is not in the group of virtual switch {vesw} with P_Key "
+    "{pkey:#06x}",
+}
+"""What a refusal of a membership means, as far as its status says."""
 _MLID_BITS: Final = 0xFFFFF
 _FIRST: Final = 0xF00000
 
@@ -45,7 +61,8 @@ def change_membership(
         join_state=_FULL_MEMBER,
     )
     named = _MADE if method is Method.SET else _NAMED
-    answer = _ask(client, administration, method, SaAttrId.MC_MEMBER_RECORD, record, named)
+    why = {key: text.format(pkey=pkey, lid=lid, vesw=vesw_id) for key, text in _WHY.items()}
+    answer = _ask(client, administration, method, SaAttrId.MC_MEMBER_RECORD, record, named, why)
     return _FIRST | answer.one(McMemberRecord).mlid & _MLID_BITS
 
 
@@ -56,6 +73,7 @@ def _ask(
     attr_id: int,
     record: NodeRecord | McMemberRecord,
     named: tuple[str, ...],
+    why: Mapping[tuple[Method, int], str] = MappingProxyType({}),
 ) -> SaMessage:
     request = SaMessage.request(method, attr_id, record, mask=record.mask(*named), tid=1)
     response = client.request(administration, request.build())
@@ -63,6 +81,8 @@ def _ask(
     if response is None:
         raise AgentError(f"{what}: the subnet administration does not answer")
     message = SaMessage.of(Mad.parse(response))
-    if message.header.status:
-        raise AgentError(f"{what}: the subnet administration refuses: {status_text(message.header.status)}")
+    if status := message.header.status:
+        means = why.get((method, status), "")
+        refusal = f"{what}: the subnet administration refuses: {status_text(status)}"
+        raise AgentError(f"{refusal}: {means}" if means else refusal)
     return message

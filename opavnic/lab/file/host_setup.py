@@ -250,7 +250,7 @@ class HostSetup(Section):
     """`10.1.0.0/16 via 10.9.2.1 dev blue metric 10`, or its keys; several `via` share the traffic."""
     exec: Annotated[list[Command], BeforeValidator(_listed)] = Field(default_factory=list)
     """Commands that are run once its VNICs are up, one after the other. A lab does not start if one fails.
-    `{run: tc qdisc add dev red root fq_codel, vnic: red}` is run again when its VNIC on red comes back."""
+    `{run: tc qdisc add dev red root pfifo limit 100, vnic: red}` is run again when its VNIC on red comes back."""
 
     @property
     def changes_its_kernel(self) -> bool:

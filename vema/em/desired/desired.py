@@ -205,7 +205,8 @@ class VeswSection(Section):
         BeforeValidator(_check_mlid),
         WithJsonSchema({"anyOf": [{"type": "integer"}, {"enum": [AUTO, None]}]}),
     ] = None
-    """The multicast LID, which no other has, outside of 0xF01000 to 0xF013FF (the SA's); `auto`: 0xF00000 + id."""
+    """The multicast LID, 0xF00000 to 0xFFFFFE, which no other has; 0xF01000 to 0xF013FF are reserved for groups that
+    programs join. `auto`: 0xF00000 + id."""
     mac: MacPolicy | None = None
     """Overrides the policy for the whole file."""
     rc: Annotated[RoutingControl, _Empty] = RoutingControl()

@@ -188,7 +188,10 @@ async def test_ports_join_and_leave_the_group_of_a_virtual_switch(
         assert (code, out.partition(" (")[0]) == (0, f"LID {lids[0]:#x} has left the group {mlid:#x}")
         assert members(mlid) == {lab.world.hosts["h2"].port.guid}
         code, _, err = await run("mad", "leave", "--lid", str(lids[0]), *group)
-        assert (code, "refuses: invalid request (0x0200)" in err) == (1, True)
+        said = f"refuses: invalid request (0x0200): LID {lids[0]:#x} is not in the group of virtual switch 2"
+        assert (code, said in err) == (1, True)
+        code, _, err = await run("mad", "join", "--lid", str(lids[0]), "--pkey", "0x8055", "--vesw", "2")
+        assert (code, "(0x0200): the port lacks P_Key 0x8055" in err) == (1, True)
         code, _, err = await run("mad", "join", "--lid", "99", *group)
         assert (code, "NodeRecord at LID" in err) == (1, True)
 
