@@ -9,6 +9,7 @@ from hfi_sim.engine.link.config import LinkConfig
 from hfi_sim.engine.link.rule import FaultRule, Match
 
 VNET_HEADER_SIZE: int
+SOURCES: str
 
 class VportConfig(TypedDict):
     vesw_id: int

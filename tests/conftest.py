@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, settings
 
 from engine_twins import comparison_line
 from native_module import BUILT, REQUIRED
-from opavnic.datapath.selection import NOT_BUILT
+from opavnic.datapath.selection import why_not_native
 
 E2E = Path(__file__).with_name("e2e")
 
@@ -40,7 +40,7 @@ settings.load_profile("opavnic")
 def pytest_configure(config: pytest.Config) -> None:
     """End at once where the native module is required and missing: its tests would only be skipped."""
     if REQUIRED and not BUILT:
-        raise pytest.UsageError(f"OPAVNIC_REQUIRE_NATIVE=1: {NOT_BUILT}")
+        raise pytest.UsageError(f"OPAVNIC_REQUIRE_NATIVE=1: {why_not_native()}")
     # Suites that tests start would each parse all modules for constants that hypothesis may try.
     os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(config.rootpath / ".hypothesis"))
     if threading.current_thread() is threading.main_thread():

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import zlib
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from types import ModuleType
 from typing import Final, Literal
 
@@ -21,6 +24,11 @@ NOT_BUILT: Final = (
 )
 
 
+OLDER: Final = "the native module was built of other sources than those here: make native builds it again"
+_SOURCES: Final = Path(__file__).parents[2] / "native"
+_NO_PARTS: Final = ("fuzz/", "target/")
+
+
 @dataclass(frozen=True, slots=True)
 class DatapathChoice:
     """The datapath that runs, and why where it is not the fastest."""
@@ -31,21 +39,43 @@ class DatapathChoice:
 
 def load_native() -> ModuleType | None:
     """Return the native module, or None where it cannot be had; `why_not_native` says why."""
-    try:
-        return importlib.import_module(_MODULE)
-    except ImportError:
-        return None
+    return _native().module
 
 
 def why_not_native() -> str:
     """Return why `load_native` returns None, and what would help; an empty string where it returns the module."""
+    return _native().trouble
+
+
+@dataclass(frozen=True, slots=True)
+class _Native:
+    module: ModuleType | None
+    trouble: str = ""
+
+
+def _native() -> _Native:
     try:
-        importlib.import_module(_MODULE)
+        module = importlib.import_module(_MODULE)
     except ModuleNotFoundError:
-        return NOT_BUILT
+        return _Native(None, NOT_BUILT)
     except ImportError as error:  # built for another processor, C library or version of Python
-        return f"the native module cannot be loaded: {error}"
-    return ""
+        return _Native(None, f"the native module cannot be loaded: {error}")
+    if (sources := sources_checksum(_SOURCES)) and getattr(module, "SOURCES", "") != sources:
+        return _Native(None, OLDER)
+    return _Native(module)
+
+
+@cache
+def sources_checksum(native: Path) -> str:
+    """Return the checksum of the sources of a native module, as `native/python/build.rs` makes it.
+
+    Args:  native: the folder of its crates. Where there is none, as of a wheel, the result is empty.
+    """
+    files = {path.relative_to(native).as_posix(): path for path in native.glob("*/src/**/*.rs")}
+    checksum = 0
+    for name in sorted(name for name in files if not name.startswith(_NO_PARTS)):
+        checksum = zlib.crc32(name.encode() + files[name].read_bytes(), checksum)
+    return str(checksum) if files else ""
 
 
 def choose_datapath(

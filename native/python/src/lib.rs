@@ -33,6 +33,9 @@ mod _native {
     use crate::workers::measure_workers;
     #[pymodule_export]
     const VNET_HEADER_SIZE: usize = offload::vnet::SIZE;
+    /// The checksum of the sources that it was built of: build.rs.
+    #[pymodule_export]
+    const SOURCES: &str = env!("OPAVNIC_SOURCES");
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
 
 from native_module import BUILT, REQUIRED, skip_unless
 from opavnic.base.errors import DatapathUnavailableError
 from opavnic.datapath import selection
-from opavnic.datapath.selection import DatapathChoice, choose_datapath, choose_workers
+from opavnic.datapath.selection import DatapathChoice, choose_datapath, choose_workers, sources_checksum
 
 
 @pytest.fixture
@@ -48,6 +51,43 @@ def test_native_module_that_cannot_be_loaded_says_why(monkeypatch: pytest.Monkey
     monkeypatch.setattr(selection.importlib, "import_module", refuse)
     assert selection.load_native() is None
     assert choose_datapath("auto").reason.startswith("the native module cannot be loaded: libc.so.6: version")
+
+
+def test_native_module_of_other_sources_is_not_taken_and_says_how_to_build_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    module = SimpleNamespace(SOURCES=sources_checksum(_crate(tmp_path / "a", "fn one() {}")))
+    monkeypatch.setattr(selection.importlib, "import_module", lambda name: module)
+    monkeypatch.setattr(selection, "_SOURCES", tmp_path / "a")
+    assert choose_datapath("native") == DatapathChoice("native")
+    monkeypatch.setattr(selection, "_SOURCES", _crate(tmp_path / "b", "fn two() {}"))
+    with pytest.raises(DatapathUnavailableError, match=r"^the native module was built of other sources .*make native"):
+        choose_datapath("native")
+    monkeypatch.setattr(selection, "_SOURCES", tmp_path / "no sources, as of a wheel")
+    assert choose_datapath("native") == DatapathChoice("native")
+
+
+def test_native_module_before_it_had_a_checksum_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selection.importlib, "import_module", lambda name: SimpleNamespace())
+    assert choose_datapath("auto") == DatapathChoice("python", selection.OLDER)
+
+
+@pytest.mark.parametrize(
+    ("path", "counts"),
+    [("engine/src/link/wire.rs", True), ("fuzz/src/x.rs", False), ("target/src/x.rs", False), ("wire/tests/x.rs", False)],
+)
+def test_sources_of_the_module_are_those_of_its_crates(tmp_path: Path, path: str, *, counts: bool) -> None:
+    before = sources_checksum(_crate(tmp_path / "a", ""))
+    native = _crate(tmp_path / "b", "")
+    (native / path).parent.mkdir(parents=True, exist_ok=True)
+    (native / path).write_text("fn more() {}")
+    assert (sources_checksum(native) != before) is counts
+
+
+def _crate(native: Path, text: str) -> Path:
+    (native / "wire" / "src").mkdir(parents=True)
+    (native / "wire" / "src" / "lib.rs").write_text(text)
+    return native
 
 
 @pytest.mark.usefixtures("unbuilt")
