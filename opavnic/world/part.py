@@ -94,7 +94,7 @@ class PartWorld:
     on_restart: Callable[[Callable[[str], None]], Callable[[], None]]
     """The same for hosts that come back."""
     runtime: Path | None = None
-    """The directory of the running lab, removed when it ends; None: it has none."""
+    """A directory for files and sockets of parts. It goes with the lab, killed or not; None: the lab has none."""
     native: NativeDatapath | None = None
     """The native datapath, if one carries the frames."""
 

@@ -4,6 +4,7 @@
     ROOT/LAB/control.sock  HTTP and JSON; ROOT/LAB/mad.sock: raw MADs; ROOT/LAB/devices.sock: lets programs have umad
     ROOT/LAB/log           the log; ROOT/LAB/log.1: its older part
     ROOT/LAB/hosts/HOST    what programs on a host find as /etc/hosts
+    ROOT/LAB/parts         files and sockets of its parts, of any name
 
 The process of a lab holds a lock on its directory as long as it lives; the kernel releases it even after kill -9. So
 a directory without a lock belongs to a lab that is gone.
@@ -17,6 +18,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 import stat
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
@@ -51,6 +53,8 @@ PRIVATE_DIR: Final = "netns"
 """Directory of namespace names for labs that may not use the system's directory."""
 NAMES_DIR: Final = "hosts"
 """Directory of the files that programs on a host find as `ETC_HOSTS`, one for each host."""
+PARTS_DIR: Final = "parts"
+"""Directory of what parts of the lab make; it goes with all that is in it."""
 ETC_HOSTS: Final = "/etc/hosts"
 KERNEL: Final = "kernel"
 """The kind of hosts that are kernels of their own."""
@@ -62,7 +66,6 @@ _FILES: Final = (
     LOG_FILE,
     OLD_LOG_FILE,
     STATE_FILE + ".new",
-    STATE_FILE,
 )
 _MNT_DETACH: Final = 2
 _SOCKET_PATH_MAX: Final = 107  # sun_path
@@ -195,6 +198,7 @@ class LabDir:
         self.old_log_file = path / OLD_LOG_FILE
         self.private_names = path / PRIVATE_DIR
         self.host_names = path / NAMES_DIR
+        self.parts = path / PARTS_DIR
         self._lock: int | None = None
 
     def acquire(self) -> None:
@@ -303,16 +307,16 @@ class LabDir:
         """Whether a lab of this user created it: it has a journal, or contains only files that a lab creates."""
         try:
             check_private(self.path)
-            return self._load_if_readable() is not None or set(os.listdir(self.path)) <= {
-                *_FILES,
-                PRIVATE_DIR,
-                NAMES_DIR,
-            }
+            known = {*_FILES, STATE_FILE, PRIVATE_DIR, NAMES_DIR, PARTS_DIR}
+            return self._load_if_readable() is not None or set(os.listdir(self.path)) <= known
         except (OSError, LabError):
             return False
 
     def remove(self) -> None:
-        """Remove the directory and the files of a lab in it. Does nothing if the directory is already gone."""
+        """Remove the directory and the files of a lab in it, the journal last: with it, what is left is found again.
+
+        Does nothing if the directory is already gone.
+        """
         if not os.path.lexists(self.path):
             return
         if not self.is_of_a_lab:
@@ -328,6 +332,11 @@ class LabDir:
                 Libc().umount(str(self.private_names), _MNT_DETACH)
             if self.private_names.is_dir():
                 self.private_names.rmdir()
+            if self.parts.is_dir() and not self.parts.is_symlink():
+                shutil.rmtree(self.parts)
+            (self.path / STATE_FILE).unlink(missing_ok=True)
+            if strangers := sorted(os.listdir(self.path)):
+                raise LabError(f"{self.path} stays: {', '.join(strangers)} in it is not the lab's")
             self.path.rmdir()
         except FileNotFoundError:
             pass

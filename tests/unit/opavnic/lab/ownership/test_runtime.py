@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import socket
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -181,6 +182,51 @@ def test_prune_removes_a_dead_lab_once_and_leaves_a_running_one(root: Path) -> N
     assert prune() == []
     assert alive.load() is not None
     alive.release()
+
+
+def test_prune_removes_what_parts_have_made(root: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    kept.write_text("a file of somebody")
+    lab = dead_lab("x")
+    (lab.parts / "deep").mkdir(parents=True)
+    (lab.parts / "deep" / "file").write_text("")
+    (lab.parts / "link").symlink_to(kept)
+    with socket.socket(socket.AF_UNIX) as control:
+        control.bind(str(lab.parts / "lb.sock"))
+    assert [removed.lab for removed in prune()] == ["x"]
+    assert list(root.iterdir()) == []
+    assert kept.exists()
+
+
+def test_file_of_a_stranger_in_the_directory_of_a_lab_stays_and_is_named(root: Path) -> None:
+    (dead_lab("x").path / "mine").write_text("")
+    with pytest.raises(LabError, match="x stays: mine in it is not the lab's$"):
+        prune()
+    assert [path.name for path in (root / "x").iterdir()] == ["mine"]
+    assert prune() == []
+
+
+def test_what_cannot_be_removed_is_found_again_by_the_next_prune(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    dead_lab("x").parts.mkdir()
+    with monkeypatch.context() as patched:
+        patched.setattr("shutil.rmtree", refuse)
+        with pytest.raises(LabError, match="Operation not permitted"):
+            prune()
+    assert [removed.lab for removed in prune()] == ["x"]
+    assert list(root.iterdir()) == []
+
+
+def dead_lab(name: str) -> LabDir:
+    lab = LabDir(runtime_root() / name)
+    lab.acquire()
+    lab.save(Journal(name, 1, 1))
+    lab.release()
+    return lab
 
 
 def test_process_with_the_same_number_and_another_start_is_not_the_lab() -> None:
