@@ -61,7 +61,9 @@ def test_native_module_of_other_sources_is_not_taken_and_says_how_to_build_it(
     monkeypatch.setattr(selection, "_SOURCES", tmp_path / "a")
     assert choose_datapath("native") == DatapathChoice("native")
     monkeypatch.setattr(selection, "_SOURCES", _crate(tmp_path / "b", "fn two() {}"))
-    with pytest.raises(DatapathUnavailableError, match=r"^the native module was built of other sources .*make native"):
+    with pytest.raises(
+        DatapathUnavailableError, match=r"^the native module was built of other sources .*make native"
+    ):
         choose_datapath("native")
     monkeypatch.setattr(selection, "_SOURCES", tmp_path / "no sources, as of a wheel")
     assert choose_datapath("native") == DatapathChoice("native")
@@ -74,7 +76,12 @@ def test_native_module_before_it_had_a_checksum_is_not_taken(monkeypatch: pytest
 
 @pytest.mark.parametrize(
     ("path", "counts"),
-    [("engine/src/link/wire.rs", True), ("fuzz/src/x.rs", False), ("target/src/x.rs", False), ("wire/tests/x.rs", False)],
+    [
+        ("engine/src/link/wire.rs", True),
+        ("fuzz/src/x.rs", False),
+        ("target/src/x.rs", False),
+        ("wire/tests/x.rs", False),
+    ],
 )
 def test_sources_of_the_module_are_those_of_its_crates(tmp_path: Path, path: str, *, counts: bool) -> None:
     before = sources_checksum(_crate(tmp_path / "a", ""))

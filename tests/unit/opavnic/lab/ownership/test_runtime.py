@@ -200,7 +200,7 @@ def test_prune_removes_what_parts_have_made(root: Path, tmp_path: Path) -> None:
 
 def test_file_of_a_stranger_in_the_directory_of_a_lab_stays_and_is_named(root: Path) -> None:
     (dead_lab("x").path / "mine").write_text("")
-    with pytest.raises(LabError, match="x stays: mine in it is not the lab's$"):
+    with pytest.raises(LabError, match=r"x stays: mine in it is not the lab's$"):
         prune()
     assert [path.name for path in (root / "x").iterdir()] == ["mine"]
     assert prune() == []
