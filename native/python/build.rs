@@ -6,7 +6,7 @@ fn main() {
     let native = Path::new("..");
     let mut sources = Vec::new();
     collect(native, &mut sources);
-    // by name from native/ on, with slashes, as opavnic/datapath/selection.py sorts them
+    // by name from native/ on, with slashes, as opavnic/datapath/source_files.py sorts them
     let mut named: Vec<(String, PathBuf)> = sources.into_iter().map(|path| (name_of(&path), path)).collect();
     named.sort();
     let mut crc = !0u32;

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import zlib
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from types import ModuleType
 from typing import Final, Literal
 
 from hfi_sim.wire.icrc import IBA_POLYNOMIAL
 from opavnic.base.errors import DatapathUnavailableError
+from opavnic.datapath import source_files
 
 DatapathName = Literal["python", "native"]
 EngineWanted = Literal["auto", "python", "native"]
@@ -25,8 +23,6 @@ NOT_BUILT: Final = (
 
 
 OLDER: Final = "the native module was built of other sources than those here: make native builds it again"
-_SOURCES: Final = Path(__file__).parents[2] / "native"
-_NO_PARTS: Final = ("fuzz/", "target/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,22 +56,9 @@ def _native() -> _Native:
         return _Native(None, NOT_BUILT)
     except ImportError as error:  # built for another processor, C library or version of Python
         return _Native(None, f"the native module cannot be loaded: {error}")
-    if (sources := sources_checksum(_SOURCES)) and getattr(module, "SOURCES", "") != sources:
+    if (sources := source_files.checksum(source_files.NATIVE)) and getattr(module, "SOURCES", "") != sources:
         return _Native(None, OLDER)
     return _Native(module)
-
-
-@cache
-def sources_checksum(native: Path) -> str:
-    """Return the checksum of the sources of a native module, as `native/python/build.rs` makes it.
-
-    Args:  native: the folder of its crates. Where there is none, as of a wheel, the result is empty.
-    """
-    files = {path.relative_to(native).as_posix(): path for path in native.glob("*/src/**/*.rs")}
-    checksum = 0
-    for name in sorted(name for name in files if not name.startswith(_NO_PARTS)):
-        checksum = zlib.crc32(name.encode() + files[name].read_bytes(), checksum)
-    return str(checksum) if files else ""
 
 
 def choose_datapath(

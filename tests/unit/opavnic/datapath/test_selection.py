@@ -9,8 +9,9 @@ import pytest
 
 from native_module import BUILT, REQUIRED, skip_unless
 from opavnic.base.errors import DatapathUnavailableError
-from opavnic.datapath import selection
-from opavnic.datapath.selection import DatapathChoice, choose_datapath, choose_workers, sources_checksum
+from opavnic.datapath import selection, source_files
+from opavnic.datapath.selection import DatapathChoice, choose_datapath, choose_workers
+from opavnic.datapath.source_files import checksum
 
 
 @pytest.fixture
@@ -56,16 +57,16 @@ def test_native_module_that_cannot_be_loaded_says_why(monkeypatch: pytest.Monkey
 def test_native_module_of_other_sources_is_not_taken_and_says_how_to_build_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    module = SimpleNamespace(SOURCES=sources_checksum(_crate(tmp_path / "a", "fn one() {}")))
+    module = SimpleNamespace(SOURCES=checksum(_crate(tmp_path / "a", "fn one() {}")))
     monkeypatch.setattr(selection.importlib, "import_module", lambda name: module)
-    monkeypatch.setattr(selection, "_SOURCES", tmp_path / "a")
+    monkeypatch.setattr(source_files, "NATIVE", tmp_path / "a")
     assert choose_datapath("native") == DatapathChoice("native")
-    monkeypatch.setattr(selection, "_SOURCES", _crate(tmp_path / "b", "fn two() {}"))
+    monkeypatch.setattr(source_files, "NATIVE", _crate(tmp_path / "b", "fn two() {}"))
     with pytest.raises(
         DatapathUnavailableError, match=r"^the native module was built of other sources .*make native"
     ):
         choose_datapath("native")
-    monkeypatch.setattr(selection, "_SOURCES", tmp_path / "no sources, as of a wheel")
+    monkeypatch.setattr(source_files, "NATIVE", tmp_path / "no sources, as of a wheel")
     assert choose_datapath("native") == DatapathChoice("native")
 
 
@@ -84,11 +85,11 @@ def test_native_module_before_it_had_a_checksum_is_not_taken(monkeypatch: pytest
     ],
 )
 def test_sources_of_the_module_are_those_of_its_crates(tmp_path: Path, path: str, *, counts: bool) -> None:
-    before = sources_checksum(_crate(tmp_path / "a", ""))
+    before = checksum(_crate(tmp_path / "a", ""))
     native = _crate(tmp_path / "b", "")
     (native / path).parent.mkdir(parents=True, exist_ok=True)
     (native / path).write_text("fn more() {}")
-    assert (sources_checksum(native) != before) is counts
+    assert (checksum(native) != before) is counts
 
 
 def _crate(native: Path, text: str) -> Path:
