@@ -286,6 +286,11 @@ class LabDir:
             except OSError as error:
                 raise LabError(f"cannot read {path}: {error.strerror}") from error
 
+    def begin(self, journal: Journal) -> None:
+        """Write the first journal of a lab, and make the directory of its parts. Raises LabError."""
+        self.save(journal)
+        make_private(self.parts)
+
     def save(self, journal: Journal) -> None:
         """Write the journal atomically."""
         text = json.dumps(asdict(journal), indent=1)

@@ -36,7 +36,7 @@ from opavnic.lab.hosts.uplinks.ways import Ways
 from opavnic.lab.hosts.vnics import HostVnic, vnics_of
 from opavnic.lab.ownership.cleanup import take_over
 from opavnic.lab.ownership.process import process_start_time
-from opavnic.lab.ownership.runtime import Journal, LabDir, make_private, runtime_root
+from opavnic.lab.ownership.runtime import Journal, LabDir, runtime_root
 from opavnic.lab.run.neighbour_limits import limits_of_size
 from opavnic.lab.run.programs_route import ProgramRoutes
 from opavnic.lab.run.readiness import Pace, Readiness
@@ -183,8 +183,7 @@ class Lab:
         try:
             if removed is not None:
                 self.progress(removed.of_an_earlier_run())
-            self.directory.save(self._journal)
-            make_private(self.directory.parts)
+            self.directory.begin(self._journal)
         except BaseException:
             with contextlib.suppress(LabError):
                 self.directory.remove()
