@@ -52,10 +52,13 @@ _RAILS: Final = (
     "tests/unit/lnet/test_node.py",
     "tests/scenarios/test_lnet_sanity.py",
     "tests/scenarios/test_lnet_recovery.py",
+    "tests/scenarios/test_lnet_multi_rail.py",
+    "tests/unit/lnet/test_lnetctl.py",
 )
 _EVENTS: Final = (
     "tests/unit/ejfat/test_ejfat_reassembly.py",
     "tests/unit/ejfat/test_ejfat_reassembly_law.py",
+    "tests/unit/ejfat/test_ejfat_runs.py",
 )
 _CLUSTER: Final = ("tests/unit/opavnic/cluster/protocol",)
 
@@ -80,15 +83,20 @@ NEAREST: Final[dict[str, tuple[str, ...]]] = {
     "vema/em/desired/desired.py": _EM,
     "vema/em/desired/mac_tables.py": _EM,
     "vema/em/desired/plan.py": _EM,
-    "lnet/objects/duplicate_filter.py": _RAILS,
+    "lnet/node/deliveries.py": _RAILS,
+    "lnet/node/lnd.py": _RAILS,
+    "lnet/objects/objects.py": _RAILS,
     "lnet/objects/peers.py": _RAILS,
+    "lnet/objects/stats.py": _RAILS,
+    "lnet/objects/tx.py": _RAILS,
     "lnet/routes/bonding.py": _RAILS,
     "lnet/routes/messages.py": _RAILS,
     "lnet/routes/multi_rail.py": _RAILS,
-    "lnet/routes/nets.py": _RAILS,
     "lnet/routes/rails.py": _RAILS,
+    "ejfat/events/event.py": _EVENTS,
     "ejfat/events/parts.py": _EVENTS,
     "ejfat/events/reassembly.py": _EVENTS,
+    "ejfat/events/segmentation.py": _EVENTS,
     "ejfat/events/stream.py": _EVENTS,
     "ejfat/events/uri.py": ("tests/unit/ejfat/test_ejfat_uri.py",),
     "ejfat/control/epochs/calendar.py": ("tests/unit/ejfat/test_ejfat_calendar.py",),

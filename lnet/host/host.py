@@ -15,7 +15,7 @@ from lnet.base.errors import CommandError
 from lnet.base.nid import Net, Nid
 from lnet.host.questions import Answer, Questions
 from lnet.lnetctl import COMMANDS, Document, Lnetctl, OwnerOf, no_owner
-from lnet.lnetctl.status import connection_document
+from lnet.lnetctl.documents import connection_document
 from lnet.node.node import LnetInterface, LnetNode, Resolver
 from lnet.node.selftest import MATCH_BITS, Selftest, SelftestResult
 from lnet.objects.tx import Report, SendDone, SendFailed, TxKind
@@ -232,7 +232,7 @@ class LnetHost:
         Raises:  CommandError: ENOENT: there is no network.
         """
         for ni in self.node.lnd.nis.values():
-            return ni.ni_nid
+            return ni.nid
         raise CommandError(errno.ENOENT, f"host {self.node.name} has no network")
 
     async def execute(self, command: str, args: dict[str, Any]) -> Answer:

@@ -12,9 +12,10 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from ipaddress import IPv4Address
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Literal, Self, TypeVar
 
 from aiohttp import web
+from pydantic import Field
 
 from hfi_sim.base.did_you_mean import nearest
 from hfi_sim.base.errors import InputError
@@ -23,13 +24,13 @@ from lnet.base.errors import CommandError, NidError
 from lnet.base.nid import Nid
 from lnet.host.host import LnetHost
 from lnet.host.questions import exit_of
-from lnet.host.replies import CommandReply, LoadReply, MessagesSent
 from lnet.node.node import LnetInterface
 from lnet.objects.tx import TxKind
 from lnet.settings.networks import parse_networks
 from lnet.settings.section import LnetModel, read_targets
 from lnet.settings.yaml_text import errors_yaml
 from opavnic.base.errors import OpavnicError
+from opavnic.base.state import StateModel
 from opavnic.world.json_body import json_answer, json_object
 from opavnic.world.openapi import Api
 from opavnic.world.part import PartRequest, PartWorld, RunningPart
@@ -40,6 +41,72 @@ _ROUTES: Final = ("/lnet/{host}/{command}", "/lnet-send", "/lnet-selftest")
 
 EXIT_FAILED: Final = 1
 _T = TypeVar("_T")
+
+
+class CommandReply(StateModel):
+    """What a command of lnetctl prints."""
+
+    output: str
+    """YAML."""
+    errors: str
+    """YAML; empty if it has succeeded."""
+    exit: int
+    """Its exit status."""
+
+
+class SentMessage(StateModel):
+    """One message that was sent; what follows the status is there if it fits that."""
+
+    message: int
+    """Its number, from 1."""
+    nid: str
+    status: Literal["delivered", "failed"]
+    dev: str = ""
+    local_ip: str = Field("", validation_alias="local ip", serialization_alias="local ip")
+    remote_ip: str = Field("", validation_alias="remote ip", serialization_alias="remote ip")
+    attempts: int = 0
+    errno: int = 0
+    descr: str = ""
+
+
+class MessagesSent(StateModel):
+    """Messages in the order in which they were sent."""
+
+    data: list[SentMessage]
+
+
+class RouteLoad(StateModel):
+    """The traffic of one route."""
+
+    route: str
+    messages: int
+    bytes: int
+    gbps: float
+
+
+class Failure(StateModel):
+    """Messages that failed for one reason."""
+
+    count: int
+    reason: str
+
+
+class Load(StateModel):
+    """The throughput between two hosts."""
+
+    seconds: float
+    messages: int
+    failed: int
+    bytes: int
+    gbps: float
+    routes: list[RouteLoad]
+    failures: list[Failure] = Field(default_factory=list)
+
+
+class LoadReply(StateModel):
+    """The result of a load test."""
+
+    data: Load
 
 
 class LnetLab(RunningPart):

@@ -13,8 +13,8 @@ from lnet.base.nid import Nid
 from lnet.lnetctl.commands import Document, nid_of, number_of
 from lnet.lnetctl.documents import LO_NID
 from lnet.node.node import LnetNode
+from lnet.objects.objects import is_multi_rail
 from lnet.objects.tx import Report, SendDone, SendFailed
-from lnet.routes.rails import is_multi_rail
 from lnet.settings.dlc import DiscoveryRequest, parse_dlc
 from lnet.settings.yaml_text import format_yaml
 from lnet.wire.ping import MAX_REPLY, PING_MATCH_BITS, RESERVED_PORTAL, PingInfo
@@ -105,8 +105,8 @@ class Questions:
             return None
         wanted = nid_of(source)
         ni = self._node.lnd.nis.get(wanted.net)
-        own = ", ".join(str(nid) for one in self._node.lnd.nis.values() for nid in one.ni_data.nids)
-        if ni is None or wanted not in ni.ni_data.nids:
+        own = ", ".join(str(nid) for one in self._node.lnd.nis.values() for nid in one.nids)
+        if ni is None or wanted not in ni.nids:
             raise CommandError(errno.EINVAL, f"{wanted} is not a NID of this node (known: {own or 'none'})")
         if wanted.net != target.net:
             raise CommandError(errno.EINVAL, f"{target} cannot be reached from {wanted}: another network")
@@ -120,7 +120,7 @@ class Questions:
         target = nid_of(nid)
         lnd = self._node.lnd
         ni = lnd.nis.get(target.net)
-        if not is_multi_rail(ni) or (ni is not None and target in ni.ni_data.nids):
+        if not is_multi_rail(ni) or (ni is not None and target in ni.nids):
             try:
                 document = await self.ping(nid)
             except CommandError as error:

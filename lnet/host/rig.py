@@ -33,7 +33,7 @@ class RigHost:
     @property
     def nid(self) -> Nid:
         """The NID of the first network."""
-        return next(iter(self.node.lnd.nis.values())).ni_nid
+        return next(iter(self.node.lnd.nis.values())).nid
 
     @property
     def received(self) -> list[Received]:

@@ -12,8 +12,9 @@ from lnet.base.errors import CommandError, NidError
 from lnet.base.nid import Net, Nid, parse_nids
 from lnet.node.lnd import Lnd
 from lnet.node.node import LnetNode
-from lnet.objects.objects import LnetNi
+from lnet.objects.objects import KibNet
 from lnet.settings.networks import Bonding
+from lnet.settings.settings import Settings
 
 Document = dict[str, Any]
 _T = TypeVar("_T")
@@ -44,6 +45,7 @@ class Commands:
         self._node = node
         self._owner_of = owner_of
         self._bonding_of = bonding_of
+        self._settings = Settings()
 
     @property
     def _lnd(self) -> Lnd:
@@ -52,12 +54,12 @@ class Commands:
         lnd.at(self._node.time())
         return lnd
 
-    def _nis(self, net: str | None) -> list[LnetNi]:
+    def _nis(self, net: str | None) -> list[KibNet]:
         if net in (LO, f"{LO}0"):
             return []
         return list(self._lnd.nis.values()) if net is None else [self._ni(net)]
 
-    def _ni(self, net: str) -> LnetNi:
+    def _ni(self, net: str) -> KibNet:
         parsed = checked(lambda: Net.parse(net))
         ni = self._lnd.nis.get(parsed)
         if ni is None:

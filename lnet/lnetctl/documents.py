@@ -1,4 +1,5 @@
-"""The entries of `net show` and `peer show` at each level of `-v`, with the keys and the order of the real tool.
+"""The entries of `net show` and `peer show` at each level of `-v`, with the keys and the order of the real tool; those
+of `net_status`, which the real tool does not have.
 
 Source: the public local_ni_list and its neighbours, lnet_peer_ni_list and its neighbours, LNET_PEER_* for the state.
 """
@@ -6,17 +7,20 @@ Source: the public local_ni_list and its neighbours, lnet_peer_ni_list and its n
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any, Final
+from typing import Final
 
 from lnet.base.nid import Nid
+from lnet.lnetctl.commands import Document
 from lnet.node.lnd import Lnd
-from lnet.objects.objects import KibDev, KibNet
+from lnet.node.node import LnetNode
+from lnet.o2iblnd.peer import KibPeer
+from lnet.objects.objects import KibDev, KibNet, KibRoute
 from lnet.objects.peers import Peer, PeerNi, PeerState
 from lnet.objects.stats import NiStats
 from lnet.settings.health import Health, HealthStatus
 from lnet.settings.tunables import NAMES
+from lnet.settings.yaml_text import Quoted
 
-Document = dict[str, Any]
 BACKUP: Final = -1
 """The level of `export --backup`: only what a later import needs."""
 LO_NID: Final = "0@lo"
@@ -121,7 +125,7 @@ def _state(peer: Peer) -> int:
 
 def _peer_ni_document(lnd: Lnd, ni: PeerNi, level: int) -> Document:
     net = lnd.nis.get(ni.nid.net)
-    most = net.ni_data.tunables.peer_credits if net is not None else 0
+    most = net.tunables.peer_credits if net is not None else 0
     entry: Document = {"nid": str(ni.nid)}
     if level == BACKUP:
         return entry
@@ -173,10 +177,94 @@ def bonded_peer_document(lnd: Lnd, peer: Peer, level: int) -> Document:
     )
     if level:
         net = lnd.nis.get(nid.net)
-        most = net.ni_data.tunables.peer_credits * len(routes) if net is not None else 0
+        most = net.tunables.peer_credits * len(routes) if net is not None else 0
         count = len(peer.in_flight)
         ni |= _credits(most, most - count, min(most - count, most), 1 + count)
         ni |= _statistics(lnd.traffic.remote(nid), level)
     if level > 1:
         ni["health stats"] = _peer_health(Health())
     return entry
+
+
+def status_document(node: LnetNode, ni: KibNet) -> Document:
+    """Return a network with its devices and routes."""
+    net, lnd, now = ni, node.lnd, node.time()
+    port_of = {name: interface.port.name for name, interface in node.interfaces.items()}
+    rails = lnd.rails.table.locals
+    devices = []
+    for dev in net.ibn_devs:
+        document = _device_document(dev, port_of[dev.name])
+        rail = rails.get(dev)
+        if rail is not None:
+            document |= {"nid": str(rail.nid), "health value": rail.health.value}
+        devices.append(document)
+    return {
+        "net": str(net.net),
+        "nid": str(ni.nid),
+        "status": net_state(net),
+        "incarnation": lnd.stamp,
+        "bonding": net.bonding.value,
+        "devices": devices,
+        "routes": [
+            _route_document(route, now, lnd.conns.stamp_of(route.rt_nid))
+            for routes in net.ibn_routes.values()
+            for route in routes
+        ],
+    }
+
+
+def connection_document(conn: KibPeer) -> Document:
+    """Return one connection, made by this node or by the peer."""
+    return {
+        "peer nid": str(conn.nid),
+        "dev": conn.dev.name,
+        "made by": "peer" if conn.route is None else "this node",
+        "remote ip": "" if conn.route is None else str(conn.route.rt_addr),
+        "state": "up" if conn.up else "connecting",
+        "version": f"{conn.version:#x}",
+        "credits": conn.credits,
+        "queue depth": conn.params.queue_depth,
+        "waiting": conn.waiting,
+        "in flight": conn.in_flight,
+    }
+
+
+def net_state(net: KibNet) -> str:
+    """Return `up`, `down` (no usable device) or `removing`."""
+    if net.closing:
+        return "removing"
+    return "up" if net.usable else "down"
+
+
+def _device_document(dev: KibDev, port: str) -> Document:
+    return {
+        "interface": dev.name,
+        "hfi port": port,
+        "ip": str(dev.addr),
+        "state": dev.state.value,
+        "speed_gbps": round(dev.speed_gbps, 3),
+    }
+
+
+def _route_document(route: KibRoute, now: float, stamp: int) -> Document:
+    document: Document = {
+        "nid": str(route.rt_nid),
+        "dev": route.rt_dev.name,
+        "local ip": str(route.rt_dev.addr),
+        "remote ip": str(route.rt_addr),
+        "state": route.state.value,
+        "statistics": {
+            "messages": route.counters.messages,
+            "bytes": route.counters.bytes,
+            "retries": route.counters.retries,
+            "connects": route.counters.connects,
+            "down_s": round(route.down_for(now), 3),
+        },
+    }
+    if stamp:
+        document["peer incarnation"] = stamp
+    if route.counters.rejected:
+        document["rejected"] = dict(route.counters.rejected)
+    if route.last_error:
+        document["last error"] = Quoted(route.last_error)
+    return document

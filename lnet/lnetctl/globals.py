@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from lnet.base.nid import Net
-from lnet.lnetctl.commands import Commands, Document, OwnerOf, no_owner, number_of
-from lnet.node.node import LnetNode
+from lnet.lnetctl.commands import Commands, Document, number_of
 from lnet.settings.config import LndConfig
-from lnet.settings.networks import Bonding
 from lnet.settings.settings import ALIASES, Settings
 
 
 class GlobalCommands(Commands):
     """Commands on the settings and counters of a node."""
-
-    def __init__(
-        self,
-        node: LnetNode,
-        owner_of: OwnerOf = no_owner,
-        bonding_of: Callable[[Net], Bonding] = lambda net: Bonding.O2IBS,
-    ) -> None:
-        super().__init__(node, owner_of, bonding_of)
-        self._settings = Settings()
 
     def set_value(self, setting: str, value: str) -> Document:
         """Change one setting.
@@ -57,7 +45,7 @@ class GlobalCommands(Commands):
         self._check_settings(values)
         config = _changed(self._settings, self._lnd.config, values)
         if config != self._lnd.config:
-            self._lnd.reconfigure(config)
+            self._lnd.rails.reconfigure(config)
             self._node.poll()
 
 

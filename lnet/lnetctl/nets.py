@@ -9,9 +9,8 @@ from dataclasses import replace
 from lnet.base.errors import CommandError
 from lnet.base.nid import Net
 from lnet.lnetctl.commands import LO, Commands, Document, checked, level_of, nid_of, number_of
-from lnet.lnetctl.documents import lo_document, net_document
-from lnet.lnetctl.status import status_document
-from lnet.routes.rails import is_multi_rail
+from lnet.lnetctl.documents import lo_document, net_document, status_document
+from lnet.objects.objects import is_multi_rail
 from lnet.settings.health import MAX_HEALTH
 from lnet.settings.networks import LNET_MAX_INTERFACES, NetworkGroup, parse_cpts
 from lnet.settings.tunables import NAMES
@@ -87,30 +86,30 @@ class NetCommands(Commands):
         ni = self._ni(net or "")
         now = self._node.time()
         if interface is None:
-            self._lnd.remove_net(ni.ni_data.net, now)
+            self._lnd.remove_net(ni.net, now)
         else:
-            self._lnd.remove_device(ni.ni_data.net, interface, now)
+            self._lnd.remove_device(ni.net, interface, now)
         self._node.poll()
         return {}
 
     def _owner_of_nid(self, nid: str) -> tuple[str, str | None]:
         """Return the network and, with Multi-Rail, the interface that has a NID. Raises: CommandError: ENOENT."""
         wanted = nid_of(nid)
-        every = {known: net for net in self._nis(None) for known in net.ni_data.nids}
+        every = {known: net for net in self._nis(None) for known in net.nids}
         ni = every.get(wanted)
         if ni is None:
             raise CommandError(
                 errno.ENOENT,
                 f"{wanted} is not a NID of this node (known: {', '.join(map(str, every)) or 'none'})",
             )
-        devs = ni.ni_data.nids[wanted]
+        devs = ni.nids[wanted]
         return str(wanted.net), devs[0].name if is_multi_rail(ni) else None
 
     def net_show(self, net: str | None = None, verbose: str = "0") -> Document:
         """Show all networks, or one. Args: verbose: 1: statistics and tunables; 2: more statistics, and health."""
         level = level_of(verbose)
         lnd = self._lnd
-        documents = [net_document(lnd, ni.ni_data, level) for ni in self._nis(net)]
+        documents = [net_document(lnd, ni, level) for ni in self._nis(net)]
         return {"net": [lo_document(level), *documents] if net in (None, LO, f"{LO}0") else documents}
 
     def net_set(self, health: str, nid: str | None = None, all_nis: str | None = None) -> Document:
@@ -165,10 +164,10 @@ class NetCommands(Commands):
         ni = self._lnd.nis.get(group.net)
         if ni is None:
             return True
-        present = [dev.name for dev in ni.ni_data.ibn_devs]
+        present = [dev.name for dev in ni.ibn_devs]
         if not extend and present == list(group.interfaces):
             return False
-        if ni.ni_data.closing:
+        if ni.closing:
             raise CommandError(errno.EBUSY, f"network {group.net} is being removed")
         twice = next((name for name in group.interfaces if name in present), None)
         if twice is not None or not extend:

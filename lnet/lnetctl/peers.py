@@ -10,7 +10,7 @@ from lnet.base.nid import Nid
 from lnet.lnetctl.commands import Commands, Document, level_of, nid_of, nids_of
 from lnet.lnetctl.documents import BACKUP, bonded_peer_document, rail_peer_document
 from lnet.lnetctl.nets import health_of
-from lnet.routes.rails import is_multi_rail
+from lnet.objects.objects import is_multi_rail
 from lnet.settings.health import MAX_HEALTH
 from lnet.settings.networks import Bonding
 
@@ -78,7 +78,7 @@ class PeerCommands(Commands):
                     f"{nid.net} is bonded: o2ibs add --nid {nid} says at which addresses a NID can be reached"
                 )
                 raise CommandError(errno.EINVAL, text)
-            if nid in ni.ni_data.nids:
+            if nid in ni.nids:
                 raise CommandError(errno.EINVAL, f"{nid} is a NID of this node")
             peer = lnd.rails.table.peers.get(nid)
             mine = peer is None or primary in peer.nis or (not peer.configured and len(peer.nis) == 1)

@@ -9,7 +9,7 @@ from ipaddress import IPv4Address
 from lnet.base.errors import CommandError
 from lnet.base.nid import Net, Nid
 from lnet.lnetctl.commands import Commands, Document, checked, nid_of
-from lnet.objects.objects import LnetNi
+from lnet.objects.objects import KibNet
 from lnet.settings.targets import KibTarget
 from lnet.settings.yaml_text import Quoted
 
@@ -51,14 +51,14 @@ class TargetCommands(Commands):
         """
         wanted = self._ni(net)
         findings = list(self._findings(wanted))
-        summary: Document = {"net": str(wanted.ni_data.net), "status": "failed" if findings else "ok"}
+        summary: Document = {"net": str(wanted.net), "status": "failed" if findings else "ok"}
         if findings:
             summary["findings"] = findings
         return {"check": [summary]}
 
-    def _findings(self, ni: LnetNi) -> Iterable[Document]:
+    def _findings(self, ni: KibNet) -> Iterable[Document]:
         targets = self._lnd.targets
-        nid, own = ni.ni_nid, tuple(dev.addr for dev in ni.ni_data.ibn_devs)
+        nid, own = ni.nid, tuple(dev.addr for dev in ni.ibn_devs)
         right = f"o2ibs add --nid {nid} --ips {' '.join(map(str, own))}"
         local = targets.get(nid)
         if local is None:

@@ -13,7 +13,7 @@ from lnet.lnetctl.globals import GlobalCommands
 from lnet.lnetctl.nets import NetCommands
 from lnet.lnetctl.peers import PeerCommands
 from lnet.lnetctl.targets import TargetCommands, target_document
-from lnet.routes.rails import is_multi_rail
+from lnet.objects.objects import is_multi_rail
 from lnet.settings.dlc import DlcDocument, PeerEntry, parse_dlc
 from lnet.settings.networks import Bonding, NetworkGroup
 from lnet.settings.settings import RESET
@@ -67,7 +67,7 @@ class WholeCommands(TargetCommands, NetCommands, PeerCommands, GlobalCommands):
         lnd = self._lnd
         here = {net: is_multi_rail(lnd.nis.get(net)) for net in nets if net in lnd.nis}
         here |= {net: bonding is Bonding.MULTI_RAIL for net, bonding in coming.items() if net in nets}
-        own = {nid for ni in lnd.nis.values() for nid in ni.ni_data.nids}
+        own = {nid for ni in lnd.nis.values() for nid in ni.nids}
         if own & {peer.primary, *peer.nids} or (here and not any(here.values()) and len(set(peer.nids)) <= 1):
             return False
         if all(net in lnd.nis for net in nets):
@@ -99,7 +99,7 @@ class WholeCommands(TargetCommands, NetCommands, PeerCommands, GlobalCommands):
         for net in document.whole_nets:
             self._ni(str(net))
         for group in document.nets:
-            present = [dev.name for dev in self._ni(str(group.net)).ni_data.ibn_devs]
+            present = [dev.name for dev in self._ni(str(group.net)).ibn_devs]
             for name in group.interfaces:
                 if name not in present:
                     raise CommandError(
@@ -118,7 +118,7 @@ class WholeCommands(TargetCommands, NetCommands, PeerCommands, GlobalCommands):
         for net in document.whole_nets:
             self.net_del(str(net))
         for group in document.nets:
-            if len(group.interfaces) == len(self._ni(str(group.net)).ni_data.ibn_devs):
+            if len(group.interfaces) == len(self._ni(str(group.net)).ibn_devs):
                 self.net_del(str(group.net))
             else:
                 for name in group.interfaces:
@@ -172,7 +172,7 @@ class WholeCommands(TargetCommands, NetCommands, PeerCommands, GlobalCommands):
         lnd = self._lnd
         document: Document = {}
         if backup:
-            document["net"] = [net_document(lnd, ni.ni_data, BACKUP) for ni in lnd.nis.values()]
+            document["net"] = [net_document(lnd, ni, BACKUP) for ni in lnd.nis.values()]
             document["peer"] = self._peer_backup()
         else:
             document |= self.net_show(verbose=_NETS) | self.peer_show(verbose=_PEERS)

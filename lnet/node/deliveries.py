@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from lnet.base.nid import Nid
 from lnet.o2iblnd.peer import KibPeer
-from lnet.objects.duplicate_filter import DuplicateFilter
+from lnet.objects.peers import DELIVERIES_KEPT
 from lnet.objects.tx import Received
 from lnet.wire.lnet_hdr import LnetHdr
 from lnet.wire.ping import PING_MATCH_BITS, RESERVED_PORTAL
@@ -19,6 +19,45 @@ GetHandler = Callable[[Nid, LnetHdr], bytes | int]
 def nothing_to_get(nid: Nid, hdr: LnetHdr) -> int:
     """Refuse every GET."""
     return -errno.ENOENT
+
+
+class DuplicateFilter:
+    """The messages delivered from each node, by the numbers that the node gave them.
+
+    The sender is known by its cookie, which is another one after each restart, and not by a NID: a message may come
+    from any interface of the node to any here, and NIDs come and go while it is in flight. The sender lets no more
+    messages overtake one in flight than are remembered.
+    """
+
+    def __init__(self) -> None:
+        self._numbers: dict[int, dict[int, None]] = {}
+        """By cookie; oldest delivery first."""
+        self._cookies: dict[Nid, int] = {}
+        """The last cookie from each NID."""
+
+    def has(self, cookie: int, number: int) -> bool:
+        """Return whether the message has been delivered."""
+        return number in self._numbers.get(cookie, ())
+
+    def add(self, nid: Nid, cookie: int, number: int) -> bool:
+        """Remember a message from a NID as delivered; return False if it already was."""
+        if self._cookies.get(nid) != cookie:
+            self._met(nid, cookie)
+        numbers = self._numbers[cookie]
+        if number in numbers:
+            return False
+        numbers[number] = None
+        if len(numbers) > DELIVERIES_KEPT:
+            del numbers[next(iter(numbers))]
+        return True
+
+    def _met(self, nid: Nid, cookie: int) -> None:
+        """Forget an earlier incarnation of a node when every NID has been heard of the later one."""
+        old = self._cookies.get(nid)
+        self._cookies[nid] = cookie
+        self._numbers.setdefault(cookie, {})
+        if old is not None and old not in self._cookies.values():
+            del self._numbers[old]
 
 
 class Deliveries:

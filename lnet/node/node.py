@@ -122,7 +122,7 @@ class LnetNode:
         """
         tunables = self.tunables_of(group)
         devs = [self._device(name) for name in group.interfaces]
-        nid = self.lnd.add_net(group.net, devs, group.bonding, tunables, now=self.time()).ni_nid
+        nid = self.lnd.add_net(group.net, devs, group.bonding, tunables, now=self.time()).nid
         self.poll()
         return nid
 
@@ -256,7 +256,7 @@ class LnetNode:
         self._leave_ports()
         if self._on_failure is not None:
             self._on_failure()
-        for take in (self.lnd.reports, partial(self.lnd.give_up, self._over())):
+        for take in (self.lnd.reports, partial(self.lnd.messages.give_up, self._over())):
             with self._logging():
                 self._reports += take()
         while self._reports:

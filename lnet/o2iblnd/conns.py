@@ -24,7 +24,7 @@ from lnet.o2iblnd.handshake import (
 )
 from lnet.o2iblnd.peer import KibPeer
 from lnet.o2iblnd.responder import PeerUser
-from lnet.objects.objects import KibDev, KibNet, KibRoute, LnetNi, RouteState
+from lnet.objects.objects import KibDev, KibNet, KibRoute, RouteState
 from lnet.objects.stats import Traffic
 from lnet.objects.tx import KibTx
 from lnet.settings.config import LndConfig
@@ -78,7 +78,7 @@ class ConnTable:
         stamp: int,
         cookie: int,
         config: LndConfig,
-        nis: dict[Net, LnetNi],
+        nis: dict[Net, KibNet],
         user: ConnUser,
         emit: Callable[[Action], None],
         traffic: Traffic,
@@ -243,18 +243,12 @@ class ConnTable:
 
         nid, wanted = Nid.from_wire(request.srcnid), Nid.from_wire(request.dstnid)
         ni = self._nis.get(wanted.net)
-        dev = ni.ni_data.device(dev_name) if ni is not None else None
-        if (
-            ni is None
-            or dev is None
-            or ni.ni_data.nid_of(dev) != wanted
-            or ni.ni_data.closing
-            or nid.net != wanted.net
-        ):
+        dev = ni.device(dev_name) if ni is not None else None
+        if ni is None or dev is None or ni.nid_of(dev) != wanted or ni.closing or nid.net != wanted.net:
             raise refuse(RejectReason.FATAL, f"{wanted} is not a NID of this node on {dev_name}")
         if not request.srcstamp or request.srcstamp < self.stamp_of(nid):
             raise refuse(RejectReason.CONN_STALE, f"{nid} has been met in a later incarnation")
-        return ni.ni_data, dev, nid
+        return ni, dev, nid
 
     # --- time ----------------------------------------------------------------------------------------------
 

@@ -248,7 +248,7 @@ class KibPeer:
     def _start(self, tx: KibTx) -> None:
         if tx.doubt_stamp not in (0, self.stamp):
             reason = "the peer restarted and may have had the message"
-            self._user.tx_failed(tx, -errno.ECONNRESET, reason)
+            self._user.tx_failed(tx, errno.ECONNRESET, reason)
             return
         tx.handed = True
         put = tx.kind is TxKind.PUT
@@ -366,7 +366,7 @@ class KibPeer:
             self._user.tx_done(tx, bytes(region.buffer[: message.status]))
 
     def _refused(self, tx: KibTx, status: int) -> None:
-        self._user.tx_failed(tx, status, "refused by the peer")
+        self._user.tx_failed(tx, -status, "refused by the peer")
 
     def _take(self, message: KibMsg, kind: TxKind) -> KibTx:
         tx = self._waiting.get(message.cookie)

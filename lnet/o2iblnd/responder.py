@@ -46,8 +46,8 @@ class PeerUser(Protocol):
     def tx_done(self, tx: KibTx, data: bytes) -> None:
         """Handle a completed message; for a GET, `data` is the fetched data."""
 
-    def tx_failed(self, tx: KibTx, status: int, reason: str) -> None:
-        """Handle a message that failed with a negative errno, and not with its connection."""
+    def tx_failed(self, tx: KibTx, code: int, reason: str) -> None:
+        """Handle a message that failed with an errno, and not with its connection."""
 
 
 @dataclass(slots=True)

@@ -1,8 +1,8 @@
-"""The objects of the document, under its names: lnet_ni, kib_net, kib_dev, kib_routes, kib_route.
+"""The objects of the document, under its names: kib_net (with its lnet_ni), kib_dev, kib_routes, kib_route.
 
-    LnetNi --ni_data--> KibNet --ibn_devs--> KibDev (1..16)
-                          |----ibn_routes--> KibRoutes (one for each peer NID) --> KibRoute (1..16)
-                                               KibRoute = (KibDev here, address there)
+    KibNet --ibn_devs--> KibDev (1..16)
+      |----ibn_routes--> KibRoutes (one for each peer NID) --> KibRoute (1..16)
+                           KibRoute = (KibDev here, address there)
 Source: seed 004, "Data Structures". kib_target_t is in `lnet.settings.targets`, kib_peer_t in `lnet.o2iblnd.peer`.
 """
 
@@ -188,7 +188,7 @@ class KibRoutes:
 
 @dataclass(slots=True, eq=False)
 class KibNet:
-    """The devices of one network, and its routes."""
+    """A network: its NID, the devices of its group, and its routes."""
 
     net: Net
     nid: Nid
@@ -216,19 +216,11 @@ class KibNet:
         """Whether a device of the network works."""
         return any(dev.state.usable for dev in self.ibn_devs)
 
-    @property
-    def ibn_nifaces(self) -> int:
-        """Number of interfaces in the group."""
-        return len(self.ibn_devs)
-
     def device(self, name: str) -> KibDev | None:
         """Return the device called `name`, or None."""
         return next((dev for dev in self.ibn_devs if dev.name == name), None)
 
 
-@dataclass(slots=True, eq=False)
-class LnetNi:
-    """A group as LNet sees it: one interface with one NID."""
-
-    ni_nid: Nid
-    ni_data: KibNet
+def is_multi_rail(net: KibNet | None) -> bool:
+    """Return whether a network has a NID for each device."""
+    return net is not None and net.bonding is Bonding.MULTI_RAIL

@@ -4,7 +4,7 @@ A message waits on the connection of its route for a credit. If the connection i
 route is usable, it is parked until one comes back. A message that the peer may have received does not fail at its
 deadline: it is sent again, and the peer, which remembers what it has delivered, settles it.
 
-Source: seed 004, "Run time Behavior" and "Route Recovery" (kiblnd_next_route_locked).
+Source: seed 004, "Run time Behavior" and "Route Recovery" (kiblnd_next_route_locked, kib_connd_recovery, kiblnd_connd).
 """
 
 from __future__ import annotations
@@ -12,18 +12,73 @@ from __future__ import annotations
 import errno
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import dataclass
 
+from hfi_sim.base.deadlines import Deadlines
 from lnet.base.nid import Net
 from lnet.o2iblnd.conns import ConnTable, LossCause
-from lnet.objects.objects import KibDev, KibNet, KibRoute, KibRoutes, LnetNi, RouteState, make_mesh
+from lnet.objects.objects import KibDev, KibNet, KibRoute, KibRoutes, RouteState, make_mesh
 from lnet.objects.peers import Peer
 from lnet.objects.stats import Traffic
 from lnet.objects.tx import KibTx
 from lnet.routes.messages import MessageTable, Stuck, Way
-from lnet.routes.recovery import Connd
 from lnet.settings.config import LndConfig
 from lnet.settings.networks import Bonding
 from lnet.settings.targets import TargetTable
+
+
+@dataclass(slots=True)
+class _Entry:
+    attempts: int
+    due: float | None
+    """None while an attempt is in progress."""
+
+
+class Connd:
+    """The connection daemon: disconnected routes whose device is up. The wait before each further attempt grows."""
+
+    def __init__(self, min_wait_s: float, max_wait_s: float) -> None:
+        self._min_wait_s = min_wait_s
+        self._max_wait_s = max_wait_s
+        self._list: dict[KibRoute, _Entry] = {}
+        self._deadlines: Deadlines[KibRoute] = Deadlines(self._due_of)
+
+    def _due_of(self, route: KibRoute) -> float | None:
+        entry = self._list.get(route)
+        return entry.due if entry is not None else None
+
+    def __contains__(self, route: KibRoute) -> bool:
+        return route in self._list
+
+    def add(self, route: KibRoute, now: float, *, at_once: bool = False) -> None:
+        """Add a route, or schedule its next attempt after one that failed. A route that already waits is unchanged."""
+        entry = self._list.get(route)
+        if entry is None:
+            self._list[route] = _Entry(1, now if at_once else now + self._min_wait_s)
+        elif entry.due is None:
+            entry.attempts += 1
+            entry.due = now + min(self._min_wait_s * 2 ** min(entry.attempts - 1, 32), self._max_wait_s)
+        self._deadlines.touch(route)
+
+    def remove(self, route: KibRoute) -> None:
+        """Remove a route that is connected or whose device is down; its next failure starts from the first wait."""
+        self._list.pop(route, None)
+
+    def remove_device(self, dev: KibDev) -> None:
+        """Remove all routes of a device."""
+        for route in [route for route in self._list if route.rt_dev is dev]:
+            del self._list[route]
+
+    def due(self, now: float) -> list[KibRoute]:
+        """Return the routes to reconnect now; call `remove` or `add` with the result of each attempt."""
+        routes = self._deadlines.take_due(now)
+        for route in routes:
+            self._list[route].due = None
+        return routes
+
+    def deadline(self) -> float | None:
+        """Return when the next route is due, or None."""
+        return self._deadlines.next()
 
 
 class ChannelBonding(Way):
@@ -32,7 +87,7 @@ class ChannelBonding(Way):
     def __init__(
         self,
         config: LndConfig,
-        nis: Mapping[Net, LnetNi],
+        nis: Mapping[Net, KibNet],
         targets: TargetTable,
         conns: ConnTable,
         connd: Connd,
@@ -54,7 +109,7 @@ class ChannelBonding(Way):
     # --- sending -------------------------------------------------------------------------------------------
 
     def met(self, peer: Peer) -> None:
-        nid, kib_net = peer.primary, self._nis[peer.primary.net].ni_data
+        nid, kib_net = peer.primary, self._nis[peer.primary.net]
         peer.mesh = kib_net.ibn_routes[nid] = KibRoutes(nid, self._mesh(kib_net, peer))
 
     def _mesh(self, kib_net: KibNet, peer: Peer) -> list[KibRoute]:
@@ -76,7 +131,7 @@ class ChannelBonding(Way):
     def again(self, tx: KibTx, route: KibRoute, reason: str, cause: LossCause) -> None:
         route.counters.retries += 1
         ni = self._nis.get(tx.nid.net)
-        if not tx.doubt_stamp and (ni is None or ni.ni_data.closing):
+        if not tx.doubt_stamp and (ni is None or ni.closing):
             self._table.fail(tx, errno.ENETDOWN, f"network {tx.nid.net} was removed")
         else:
             self._table.attempt(tx)
@@ -113,7 +168,7 @@ class ChannelBonding(Way):
         ni = self._nis.get(peer.primary.net)
         if ni is None or peer.mesh is None:
             return
-        for route in peer.mesh.replace(self._mesh(ni.ni_data, peer)):
+        for route in peer.mesh.replace(self._mesh(ni, peer)):
             conn = self._conns.on_route(route)
             if conn is not None:
                 self._conns.fail(conn.key, "route removed", self._table.now)
@@ -128,7 +183,7 @@ class ChannelBonding(Way):
             if ni is None or peer is None or route not in peer.routes or not lost:
                 self._connd.remove(route)
             else:
-                self._conns.open(ni.ni_data, route)
+                self._conns.open(ni, route)
 
     # --- the end of a message ------------------------------------------------------------------------------
 

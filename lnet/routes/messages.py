@@ -21,7 +21,7 @@ from hfi_sim.base.deadlines import Deadlines
 from lnet.base.nid import Net, Nid
 from lnet.o2iblnd.conns import ConnTable, LossCause
 from lnet.o2iblnd.peer import KibPeer
-from lnet.objects.objects import KibDev, KibRoute, KibRoutes, LnetNi
+from lnet.objects.objects import KibDev, KibNet, KibRoute, KibRoutes
 from lnet.objects.peers import LocalNi, Peer, PeerNi
 from lnet.objects.stats import Traffic
 from lnet.objects.tx import KibTx, Report, SendDone, SendFailed, TxKind
@@ -80,7 +80,7 @@ class MessageTable:
     def __init__(
         self,
         config: LndConfig,
-        nis: Mapping[Net, LnetNi],
+        nis: Mapping[Net, KibNet],
         conns: ConnTable,
         traffic: Traffic,
         *,
@@ -133,7 +133,7 @@ class MessageTable:
         """Return the peer with a NID on a network of this node; make it if it is unknown."""
         peer = self.peers.get(nid)
         if peer is None:
-            bonding = self._nis[nid.net].ni_data.bonding
+            bonding = self._nis[nid.net].bonding
             peer = self.peers[nid] = Peer(nid, bonding, {nid: PeerNi(nid)})
             self.ways[bonding].met(peer)
         return peer
@@ -159,9 +159,9 @@ class MessageTable:
     def _file_routes(self, old: Nid, new: Nid) -> None:
         """Show the routes to a peer under its present name."""
         for ni in self._nis.values():
-            routes = ni.ni_data.ibn_routes.pop(old, None) if old != new else None
+            routes = ni.ibn_routes.pop(old, None) if old != new else None
             if routes is not None:
-                ni.ni_data.ibn_routes.setdefault(new, KibRoutes(new, [])).routes += routes.routes
+                ni.ibn_routes.setdefault(new, KibRoutes(new, [])).routes += routes.routes
 
     def drop_ni(self, peer: Peer, nid: Nid) -> None:
         """Remove an interface that a peer no longer has; its messages take the others, or fail with the last one."""
@@ -194,7 +194,7 @@ class MessageTable:
             if conn is not None:
                 self._conns.fail(conn.key, "the peer was removed", self.now)
         for ni in self._nis.values():
-            ni.ni_data.ibn_routes.pop(peer.primary, None)
+            ni.ibn_routes.pop(peer.primary, None)
 
     def drop_pair(self, peer: Peer, key: tuple[KibDev, Nid], reason: str) -> None:
         """Remove a pair of interfaces; its messages take others."""
@@ -203,7 +203,7 @@ class MessageTable:
         if conn is not None:
             self._conns.fail(conn.key, reason, self.now)
         for ni in self._nis.values():
-            routes = ni.ni_data.ibn_routes.get(peer.primary)
+            routes = ni.ibn_routes.get(peer.primary)
             if routes is not None and route in routes.routes:
                 routes.routes.remove(route)
 
@@ -218,7 +218,7 @@ class MessageTable:
             if self.peers.get(nid) is peer:
                 del self.peers[nid]
         for ni in self._nis.values():
-            ni.ni_data.ibn_routes.pop(peer.primary, None)
+            ni.ibn_routes.pop(peer.primary, None)
 
     # --- sending -------------------------------------------------------------------------------------------
 
@@ -228,7 +228,7 @@ class MessageTable:
             ni = self._nis.get(nid.net)
             timeout_s = self.config.timeout_s
             if ni is not None:
-                timeout_s = self.ways[ni.ni_data.bonding].timeout_s()
+                timeout_s = self.ways[ni.bonding].timeout_s()
         return KibTx(next(self._numbers), kind, nid, timeout_s)
 
     def send(self, tx: KibTx) -> int:
@@ -237,7 +237,7 @@ class MessageTable:
         ni = self._nis.get(tx.nid.net)
         if ni is None:
             self.fail(tx, errno.ENETUNREACH, f"this node has no network {tx.nid.net}")
-        elif ni.ni_data.closing:
+        elif ni.closing:
             self.fail(tx, errno.ENETDOWN, f"network {tx.nid.net} is being removed")
         elif tx.nob > self.config.max_message:
             self.fail(tx, errno.EMSGSIZE, f"{tx.nob} bytes; {self.config.max_message} are allowed")
@@ -281,7 +281,7 @@ class MessageTable:
 
     def submit(self, tx: KibTx, route: KibRoute) -> None:
         """Give a message to the connection of a route, which is made if there is none."""
-        conn = self._conns.on_route(route) or self._conns.open(self._nis[route.rt_nid.net].ni_data, route)
+        conn = self._conns.on_route(route) or self._conns.open(self._nis[route.rt_nid.net], route)
         self._conns.submit(conn, tx)
 
     def watch(self, tx: KibTx) -> None:

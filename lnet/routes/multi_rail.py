@@ -20,12 +20,12 @@ from hfi_sim.base.deadlines import Deadlines
 from lnet.base.errors import ProtocolError
 from lnet.base.nid import Net, Nid
 from lnet.o2iblnd.conns import ConnTable
-from lnet.objects.objects import KibDev, KibNet, KibRoute, LnetNi
+from lnet.objects.objects import KibDev, KibNet, KibRoute, is_multi_rail
 from lnet.objects.peers import LocalNi, Peer, PeerNi, PeerState
 from lnet.objects.stats import Traffic
 from lnet.objects.tx import SendDone, SendFailed, TxKind
 from lnet.routes.messages import MessageTable
-from lnet.routes.rails import Rails, is_multi_rail
+from lnet.routes.rails import Rails
 from lnet.settings.config import LndConfig
 from lnet.settings.health import MAX_HEALTH
 from lnet.wire.lnet_hdr import LnetHdr
@@ -48,7 +48,7 @@ class MultiRail:
     """The networks of a node that have a NID for each device."""
 
     def __init__(
-        self, nis: Mapping[Net, LnetNi], conns: ConnTable, table: MessageTable, traffic: Traffic
+        self, nis: Mapping[Net, KibNet], conns: ConnTable, table: MessageTable, traffic: Traffic
     ) -> None:
         """Make it without interfaces. Args: those of the node."""
         self.table = table
@@ -82,9 +82,9 @@ class MultiRail:
         features = FEATURE_BASE | FEATURE_NI_STATUS
         nids: list[tuple[Nid, bool]] = []
         for ni in self._nis.values():
-            for nid, devs in ni.ni_data.nids.items():
+            for nid, devs in ni.nids.items():
                 local = self.table.locals.get(devs[0])
-                nids.append((nid, local.up if local is not None else ni.ni_data.usable))
+                nids.append((nid, local.up if local is not None else ni.usable))
         if self.table.locals:
             features |= FEATURE_MULTI_RAIL | (FEATURE_DISCOVERY if self.config.discovery else 0)
         return PingInfo(tuple(nids[: MAX_NIDS - 1]), features, self._sequence)
@@ -277,7 +277,7 @@ class MultiRail:
         own = {local.nid for local in self.table.locals.values()}
         return nid in own or bool(met and stamp and met != stamp)
 
-    # --- messages and devices ------------------------------------------------------------------------------
+    # --- messages ------------------------------------------------------------------------------------------
 
     def read(self, hdr: LnetHdr) -> bytes | None:
         """Answer a GET that is a ping; None: it is none."""
@@ -291,11 +291,6 @@ class MultiRail:
         if peer.state is PeerState.KNOWN and stamp > peer.stamp:
             peer.stamp, peer.sequence = stamp, 0
             self.discover(peer)
-
-    def device_changed(self, dev: KibDev) -> None:
-        """Handle a device that failed or came back."""
-        if dev in self.table.locals:
-            self.tell()
 
     # --- time ----------------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from typing import Final
 
 from lnet.base.nid import Net
 from lnet.o2iblnd.conns import LossCause
-from lnet.objects.objects import KibDev, KibNet, KibRoute, KibRoutes, LnetNi
+from lnet.objects.objects import KibDev, KibNet, KibRoute, KibRoutes
 from lnet.objects.peers import LocalNi, Peer, PeerNi, PeerState
 from lnet.objects.stats import Traffic
 from lnet.objects.tx import KibTx
@@ -236,8 +236,3 @@ def choose(peer: Peer, tx: KibTx, locals_: Iterable[LocalNi]) -> tuple[LocalNi, 
         key=lambda ni: (ni.health.value, -ni.in_flight, -ni.seq),
     )
     return local, remote
-
-
-def is_multi_rail(ni: LnetNi | None) -> bool:
-    """Return whether a network has a NID for each device."""
-    return ni is not None and ni.ni_data.bonding is Bonding.MULTI_RAIL

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lnet.settings.tunables import CREDITS, PEER_TIMEOUT_S, NetTunables
-from lnet.wire.cksum import Char
-from lnet.wire.codes import VERSION, VERSIONS
+from lnet.wire.codes import VERSION, VERSIONS, Char
 
 CHECKS: Final = 4
 """How often a connection is checked within the timeout of a message, as in kiblnd_connd."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from ipaddress import IPv4Address
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
@@ -14,7 +15,7 @@ from lnet.settings.config import MAX_RDMA_FRAGS, LndConfig
 from lnet.settings.networks import LNET_MAX_INTERFACES, Bonding
 from lnet.settings.targets import KibTarget, parse_targets
 from lnet.settings.tunables import CREDITS, PEER_TIMEOUT_S
-from lnet.wire.cksum import Char
+from lnet.wire.codes import Char
 from opavnic.base.files import MAX_TEXT, FileError, read_text
 from vema.base.sections import PartitionKey, Rate, Section, Time
 
@@ -110,33 +111,11 @@ class LnetModel(Section):
         return self
 
     def config(self) -> LndConfig:
-        """Return the settings of the node."""
-        return LndConfig(
-            timeout_s=self.timeout,
-            doubt_timeout_s=self.doubt_timeout,
-            peer_credits=self.peer_credits,
-            credits=self.credits,
-            peer_timeout_s=int(self.peer_timeout),
-            peer_buffer_credits=self.peer_buffer_credits,
-            answer_s=self.answer,
-            version=self.version,
-            max_frags=self.max_frags,
-            expected_gbps=self.expected_rate / 1e9,
-            reconnect_min_s=self.reconnect_min,
-            reconnect_max_s=self.reconnect_max,
-            idle_timeout_s=self.idle_timeout,
-            keepalive_s=self.keepalive,
-            announce=self.announce,
-            weighted=self.weighted,
-            checksum=self.checksum,
-            checksum_char=self.checksum_char,
-            transaction_timeout_s=self.transaction_timeout,
-            retry_count=self.retry_count,
-            health_sensitivity=self.health_sensitivity,
-            recovery_limit_s=self.recovery_limit,
-            max_recovery_ping_interval_s=self.max_recovery_ping_interval,
-            discovery=self.discovery,
-        )
+        """Return the settings of the node: those that have the same name, but for the unit at its end."""
+        named = {item.name: item.name.removesuffix("_s") for item in fields(LndConfig)}
+        given = {name: getattr(self, key) for name, key in named.items() if key in type(self).model_fields}
+        given |= {"peer_timeout_s": int(self.peer_timeout), "expected_gbps": self.expected_rate / 1e9}
+        return LndConfig(**given)
 
 
 def read_targets(section: LnetModel, directory: Path) -> list[KibTarget]:

@@ -9,9 +9,9 @@ sensitivity_set(), intf_max_set(), ...), lnetctl's set_cmds and its global show.
 from __future__ import annotations
 
 import errno
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from lnet.base.errors import CommandError
 from lnet.settings.config import LndConfig
@@ -30,6 +30,15 @@ _KEPT: Final[Mapping[str, tuple[int, int, int]]] = {
     "response_tracking": (3, 0, 3),
 }
 """Settings without effect here: default, lowest and highest value."""
+_FIELDS: Final[Mapping[str, tuple[str, Callable[[int], Any]]]] = {
+    "discovery": ("discovery", bool),
+    "retry_count": ("retry_count", int),
+    "transaction_timeout": ("transaction_timeout_s", float),
+    "health_sensitivity": ("health_sensitivity", int),
+    "recovery_limit": ("recovery_limit_s", float),
+    "max_recovery_ping_interval": ("max_recovery_ping_interval_s", float),
+}
+"""The others: the field of the configuration, and the type that it has there."""
 ORDER: Final = (
     "numa_range", "max_interfaces", "discovery", "drop_asym_route", "retry_count", "transaction_timeout",
     "health_sensitivity", "recovery_interval", "router_sensitivity", "lnd_timeout", "response_tracking",
@@ -64,18 +73,10 @@ class Settings:
             value = int(bool(value)) if name == "drop_asym_route" else value
             self._kept[name] = INTERFACES_MAX_DEFAULT if least else value
             return config
-        if name == "discovery":
-            return replace(config, discovery=bool(value))
-        if name == "retry_count":
-            return replace(config, retry_count=value)
-        if name == "transaction_timeout":
-            return replace(config, transaction_timeout_s=float(value))
-        if name == "health_sensitivity":
-            count = config.retry_count if value else 0  # without health there are no resends
-            return replace(config, health_sensitivity=value, retry_count=count)
-        if name == "recovery_limit":
-            return replace(config, recovery_limit_s=float(value))
-        return replace(config, max_recovery_ping_interval_s=float(value))
+        field, kind = _FIELDS[name]
+        if name == "health_sensitivity" and not value:
+            config = replace(config, retry_count=0)  # without health there are no resends
+        return replace(config, **{field: kind(value)})
 
     @staticmethod
     def check(config: LndConfig, name: str, value: int) -> None:
@@ -98,13 +99,8 @@ class Settings:
         """Return the section `global`."""
         values = {
             **self._kept,
-            "discovery": int(config.discovery),
-            "retry_count": config.retry_count,
-            "transaction_timeout": int(config.transaction_timeout_s),
-            "health_sensitivity": config.health_sensitivity,
+            **{name: int(getattr(config, field)) for name, (field, _) in _FIELDS.items()},
             "lnd_timeout": int(config.attempt_s),
-            "recovery_limit": int(config.recovery_limit_s),
-            "max_recovery_ping_interval": int(config.max_recovery_ping_interval_s),
         }
         return {name: values[name] for name in ORDER}
 

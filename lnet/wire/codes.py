@@ -5,7 +5,7 @@ Source: the public o2iblnd (IBLND_MSG_*, IBLND_REJECT_*) and LNet (LNET_MSG_*) c
 
 from __future__ import annotations
 
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from typing import Final
 
 VERSION: Final = 0x12
@@ -55,3 +55,16 @@ class LnetMsgType(IntEnum):
 
     PUT = 1
     GET = 2
+
+
+class Char(StrEnum):
+    """How the sender of a message takes the bytes of its checksum, a plain `char` of C.
+
+    Two hosts with different kernels compute different sums of one message as soon as a byte is 0x80 or more.
+    Source: the kernel's change to -funsigned-char in 6.2.
+    """
+
+    SIGNED = "signed"
+    """-128 to 127, as x86 kernels before 6.2."""
+    UNSIGNED = "unsigned"
+    """0 to 255, as kernels since 6.2, and any kernel on Arm."""

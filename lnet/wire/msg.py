@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Self
 
 from lnet.base.errors import ProtocolError
-from lnet.wire.cksum import Char, cksum, is_cksum
-from lnet.wire.codes import VERSION, VERSION_1, VERSIONS, MsgType
+from lnet.wire.codes import VERSION, VERSION_1, VERSIONS, Char, MsgType
 from lnet.wire.layouts import (
     COMPLETION,
     CONN_PARAMS,
@@ -273,3 +272,18 @@ def _parse_desc(body: bytes, order: str) -> RdmaDesc:
         raise ProtocolError(f"{count} RDMA fragments do not fit in {len(body)} bytes")
     frags = RDMA_FRAG[order].unpack_all(body[start : start + count * size])
     return RdmaDesc(key, tuple(RdmaFrag(nob, addr) for nob, addr in frags))
+
+
+def cksum(data: bytes, char: Char) -> int:
+    """Return o2iblnd's checksum, 32 bits: rotate left by one, add the byte; never 0, which means "none"."""
+    high = 0x80 if char is Char.SIGNED else 0x100
+    total = 0
+    for byte in data:
+        value = byte if byte < high else byte - 0x100
+        total = (((total << 1) & 0xFFFFFFFF) | total >> 31) + value & 0xFFFFFFFF
+    return total or 1
+
+
+def is_cksum(total: int, data: bytes) -> bool:
+    """Return whether `total` is the checksum of `data` in either form."""
+    return any(cksum(data, char) == total for char in Char)

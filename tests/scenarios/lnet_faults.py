@@ -108,8 +108,8 @@ class FaultSchedule:
         source = self.rig.hosts[name]
         target = self.rig.hosts["b" if name == "a" else "a"]
         for ni in source.node.lnd.nis.values():
-            assert [dev.state for dev in ni.ni_data.ibn_devs] == ["PORT_DEGRADE"] * 3
-            for routes in ni.ni_data.ibn_routes.values():
+            assert [dev.state for dev in ni.ibn_devs] == ["PORT_DEGRADE"] * 3
+            for routes in ni.ibn_routes.values():
                 assert all(route.state in (RouteState.NEW, RouteState.UP) for route in routes)
                 before = len(source.done)
                 for _ in routes:

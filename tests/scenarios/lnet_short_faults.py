@@ -104,7 +104,7 @@ class TwoByTwo:
 
     def check_routes_and_credits(self) -> None:
         """Messages are done at once, over each route, and no credit of any connection is gone."""
-        kib_net = next(iter(self.a.node.lnd.nis.values())).ni_data
+        kib_net = next(iter(self.a.node.lnd.nis.values()))
         routes = set(kib_net.ibn_routes[self.b.nid])
         assert len(routes) == len(A)
         first = [self.start(TxKind.PUT, 1 << 20, 8) for _ in routes]

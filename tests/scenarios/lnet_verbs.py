@@ -104,7 +104,7 @@ class VerbSchedule:
 
     def _nids(self, name: str) -> list[Nid]:
         """The NIDs of a host as it is now, or one that it might have."""
-        known = [nid for ni in self.now[name].host.node.lnd.nis.values() for nid in ni.ni_data.nids]
+        known = [nid for ni in self.now[name].host.node.lnd.nis.values() for nid in ni.nids]
         return known or [Nid.parse(f"{ADDRESSES[name][0]}@{self.rng.choice(NETS)}")]
 
     def _send(self) -> None:
@@ -231,7 +231,7 @@ class VerbSchedule:
     def _discover(self, life: Life, other: str) -> None:
         lnd, nid = life.host.node.lnd, self._nids(other)[0]
         ni = lnd.nis.get(nid.net)
-        if ni is not None and ni.ni_data.bonding is Bonding.MULTI_RAIL:
+        if ni is not None and ni.bonding is Bonding.MULTI_RAIL:
             lnd.at(life.host.node.time())
             lnd.rails.ask(nid, lambda failed: None, force=self.rng.random() < 0.5)
             life.host.node.poll()

@@ -55,7 +55,7 @@ def test_route_is_not_connected_before_it_is_picked() -> None:
     a = rig.hosts["a"]
     a.node.put(Nid.parse(B_NID), b"one")
     clock.advance(0.01)
-    (routes,) = a.node.lnd.nis[Nid.parse(A_NID).net].ni_data.ibn_routes.values()
+    (routes,) = a.node.lnd.nis[Nid.parse(A_NID).net].ibn_routes.values()
     assert [route.state for route in routes] == [RouteState.UP, RouteState.NEW, RouteState.NEW]
 
 
@@ -138,7 +138,7 @@ def test_unknown_nids_are_not_kept() -> None:
     clock.advance(60)
     assert len(a.failed) == 300
     (ni,) = a.node.lnd.nis.values()
-    assert (ni.ni_data.ibn_routes, len(a.node.lnd.conns), a.node.lnd.unreported) == ({}, 0, 0)
+    assert (ni.ibn_routes, len(a.node.lnd.conns), a.node.lnd.unreported) == ({}, 0, 0)
     assert Lnetctl(a.node).peer_list() == {"peer list": []}
 
 

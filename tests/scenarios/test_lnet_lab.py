@@ -20,7 +20,7 @@ from lnet.host.host import LnetHost
 from lnet.host.lab import LnetLab
 from lnet.settings.config import LndConfig
 from lnet.settings.networks import Bonding
-from lnet.wire.cksum import Char
+from lnet.wire.codes import Char
 from opavnic.cli.main import main
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.loader import load_lab
@@ -311,7 +311,7 @@ async def test_every_setting_of_the_section_reaches_the_node(tmp_path: Path) -> 
         lnet = lab.parts.by_name["lnet"]
         assert isinstance(lnet, LnetLab)
         lnd = lnet.hosts["a"].node.lnd
-        net = next(iter(lnd.nis.values())).ni_data
+        net = next(iter(lnd.nis.values()))
         assert net.bonding is Bonding.MULTI_RAIL
         assert (net.tunables.credits, net.tunables.peer_credits) == (512, 16)
         assert lnd.config == LndConfig(

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
+from lnet.node.deliveries import DuplicateFilter
 from lnet.o2iblnd import peer as peer_module
 from lnet.o2iblnd.peer import KibPeer
-from lnet.objects.duplicate_filter import DuplicateFilter
 from lnet.objects.tx import KibTx
 from lnet.routes.messages import MessageTable
 from scenarios.lnet_verbs import VerbSchedule

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from lnet.base.nid import Nid
-from lnet.wire.cksum import Char
-from lnet.wire.codes import LnetMsgType, MsgType, RejectReason
+from lnet.wire.codes import Char, LnetMsgType, MsgType, RejectReason
 from lnet.wire.lnet_hdr import LnetHdr
 from lnet.wire.msg import ConnParams, KibMsg, KibRej, RdmaDesc, RdmaFrag
 from lnet.wire.ping import PingInfo

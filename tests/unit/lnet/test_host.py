@@ -160,7 +160,7 @@ async def test_selftest_goes_on_at_full_speed_when_its_network_is_back() -> None
     host.ctl.net_del("o2ib")
     await asyncio.sleep(5e-3)
     host.ctl.net_add("o2ib", ["ib0"])
-    before = host.node.lnd.nis[B_NID.net].ni_data
+    before = host.node.lnd.nis[B_NID.net]
     result = await run
     assert result.failed == 4, "each place once; by the second try the network is back"
     assert result.messages > 4

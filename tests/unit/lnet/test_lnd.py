@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lnet.base.nid import Nid
+from lnet.node.deliveries import DuplicateFilter
 from lnet.o2iblnd.actions import AcceptConn, CloseConn, MsgTag, OpenConn, RejectConn, SendMsg
 from lnet.o2iblnd.rdma import rdma_writes
-from lnet.objects.duplicate_filter import DuplicateFilter
 from lnet.objects.objects import DevEvent, RouteState
 from lnet.objects.peers import DELIVERIES_KEPT, MESSAGE_WINDOW
 from lnet.objects.tx import Received, SendDone, SendFailed
@@ -62,7 +62,7 @@ def test_peer_that_answers_otherwise_than_asked_is_closed_with_the_reason(
     opened = scene.opened()
     scene.lnd.conns.established(opened.key, scene.connack(**changes), 0.0)
     assert scene.closed() == opened.key
-    (route,) = scene.lnd.nis[OWN.net].ni_data.ibn_routes[PEER]
+    (route,) = scene.lnd.nis[OWN.net].ibn_routes[PEER]
     assert route.state is RouteState.DISCONNECTED
     assert reason in route.last_error
 
@@ -136,7 +136,7 @@ def test_refusal_is_named_and_the_peer_is_tried_again(rej: KibRej, reason: str) 
     scene = Scene()
     scene.lnd.put(PEER, b"x", 0.0)
     scene.lnd.conns.rejected(scene.opened().key, rej.build(), 0.0)
-    (route,) = scene.lnd.nis[OWN.net].ni_data.ibn_routes[PEER]
+    (route,) = scene.lnd.nis[OWN.net].ibn_routes[PEER]
     assert reason in route.last_error
     scene.lnd.on_timer(1.0)
     again = scene.opened()
@@ -191,7 +191,7 @@ def test_refusal_that_is_no_refusal_disconnects_the_route() -> None:
     scene = Scene()
     scene.lnd.put(PEER, b"x", 0.0)
     scene.lnd.conns.rejected(scene.opened().key, b"no", 0.0)
-    (route,) = scene.lnd.nis[OWN.net].ni_data.ibn_routes[PEER]
+    (route,) = scene.lnd.nis[OWN.net].ibn_routes[PEER]
     assert route.state is RouteState.DISCONNECTED
 
 
@@ -640,7 +640,7 @@ def test_idle_connection_is_closed_and_the_route_is_as_new() -> None:
     assert scene.lnd.deadline() == 11.0
     scene.lnd.on_timer(11.0)
     assert scene.closed() == key
-    (route,) = scene.lnd.nis[OWN.net].ni_data.ibn_routes[PEER]
+    (route,) = scene.lnd.nis[OWN.net].ibn_routes[PEER]
     assert route.state is RouteState.NEW
 
 

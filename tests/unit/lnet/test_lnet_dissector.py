@@ -19,8 +19,7 @@ from hfi_sim.wire.reliable_header import RcFlags, RcHeader, RcOpcode
 from lnet.host.rig import LnetRig
 from lnet.node.selftest import Selftest
 from lnet.objects.tx import TxKind
-from lnet.wire.cksum import Char
-from lnet.wire.codes import MsgType, RejectReason
+from lnet.wire.codes import Char, MsgType, RejectReason
 from lnet.wire.msg import KibRej
 from opavnic.observe.capture import Capture
 from unit.lnet.test_compiled_structs import message_of

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from hfi_sim.wire.header import Header
 from lnet.base.errors import ProtocolError
 from lnet.wire import layouts
-from lnet.wire.cksum import Char, cksum
-from lnet.wire.codes import LnetMsgType, MsgType, RejectReason
+from lnet.wire.codes import Char, LnetMsgType, MsgType, RejectReason
 from lnet.wire.layouts import HEADER_SIZE
 from lnet.wire.lnet_hdr import LnetHdr
 from lnet.wire.msg import (
@@ -23,6 +22,7 @@ from lnet.wire.msg import (
     KibRej,
     RdmaDesc,
     RdmaFrag,
+    cksum,
 )
 
 U16, U32, U64 = st.integers(0, 0xFFFF), st.integers(0, 0xFFFFFFFF), st.integers(0, 0xFFFFFFFFFFFFFFFF)

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from lnet.base.nid import Nid
 from lnet.objects.objects import DevEvent, DevState, KibDev, KibRoute, KibRoutes, RouteState, make_mesh
-from lnet.routes.bonding import next_route
-from lnet.routes.recovery import Connd
+from lnet.routes.bonding import Connd, next_route
 
 NID = Nid.parse("10.1.1.5@o2ib")
 
