@@ -58,11 +58,7 @@ class LnetMsgType(IntEnum):
 
 
 class Char(StrEnum):
-    """How the sender of a message takes the bytes of its checksum, a plain `char` of C.
-
-    Two hosts with different kernels compute different sums of one message as soon as a byte is 0x80 or more.
-    Source: the kernel's change to -funsigned-char in 6.2.
-    """
+    """How the sender takes a byte."""
 
     SIGNED = "signed"
     """-128 to 127, as x86 kernels before 6.2."""

@@ -275,7 +275,11 @@ def _parse_desc(body: bytes, order: str) -> RdmaDesc:
 
 
 def cksum(data: bytes, char: Char) -> int:
-    """Return o2iblnd's checksum, 32 bits: rotate left by one, add the byte; never 0, which means "none"."""
+    """Return o2iblnd's checksum, 32 bits: rotate left by one, add the byte; never 0, which means "none".
+
+    A byte is a plain `char` of C: hosts with different kernels compute different sums as soon as one is 0x80 or more.
+    Source: the public kiblnd_cksum(); the kernel's change to -funsigned-char in 6.2.
+    """
     high = 0x80 if char is Char.SIGNED else 0x100
     total = 0
     for byte in data:
