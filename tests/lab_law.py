@@ -11,7 +11,7 @@ import random
 from collections.abc import Iterator
 from typing import Any, Final
 
-from hfi_sim.netdev.netlink import LinkClient
+from hfi_sim.netdev.link_client import LinkClient
 from hfi_sim.netdev.routes import RouteClient
 from opavnic.lab.change.live import LivingLab
 from opavnic.lab.file.loader import parse_lab

@@ -35,7 +35,7 @@ FOR_TYPES: Final = {
 
 IO_MODULES: Final = {
     "aiohttp", "asyncio", "concurrent", "ctypes", "fcntl", "grpc", "mmap", "multiprocessing", "os", "pathlib",
-    "pyroute2", "random", "select", "selectors", "shutil", "signal", "socket", "sqlite3", "ssl", "subprocess",
+    "random", "select", "selectors", "shutil", "signal", "socket", "sqlite3", "ssl", "subprocess",
     "tempfile", "termios", "threading", "time", "tty",
 }  # fmt: skip
 """What a module that only decides does without: sockets, files, processes, threads, a clock and chance of its own."""

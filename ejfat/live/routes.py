@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
-from typing import Any
+from ipaddress import IPv4Network, IPv6Network
 
 from ejfat.base.addresses import IpAddress
-
-_MAIN_TABLE = 254
-_FAMILIES = {2: 4, 10: 6}
-"""IP versions by the kernel's address family."""
+from hfi_sim.base.errors import NetdevError
+from hfi_sim.netdev.routes import RouteClient
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,23 +56,14 @@ def next_hop(address: IpAddress, routes: Sequence[Route], gateways: Mapping[int,
 
 def routes_of(interface: str) -> list[Route]:
     """Return the routes of the kernel's main table through an interface; none if it is gone."""
-    from pyroute2 import IPRoute  # imported here, because the program forwards frames before it needs routes
-    from pyroute2.netlink.exceptions import NetlinkError
-
     try:
-        with IPRoute() as kernel:
-            index = kernel.link_lookup(ifname=interface)
-            found = kernel.get_routes(table=_MAIN_TABLE) if index else ()
-            return [route for row in found if (route := _route(row, index[0])) is not None]
-    except (NetlinkError, OSError):
+        with contextlib.closing(RouteClient()) as kernel:
+            link = kernel.find(interface)
+            found = kernel.routes() if link is not None else ()
+            return [
+                Route(route.to, next(iter(route.via), None), route.metric)
+                for route in found
+                if link is not None and link.ifindex in route.ifindexes
+            ]
+    except (NetdevError, OSError):
         return []
-
-
-def _route(row: Any, index: int) -> Route | None:
-    version = _FAMILIES.get(row["family"])
-    if version is None or row.get_attr("RTA_OIF") != index or row["type"] != 1:  # RTN_UNICAST
-        return None
-    anything = "0.0.0.0" if version == 4 else "::"  # noqa: S104 - the network of a default route
-    network = ip_network(f"{row.get_attr('RTA_DST') or anything}/{row['dst_len']}")
-    via = row.get_attr("RTA_GATEWAY")
-    return Route(network, None if via is None else ip_address(via), row.get_attr("RTA_PRIORITY") or 0)

@@ -39,25 +39,20 @@ from hfi_sim.netdev.netlink import (
     RTM_NEWLINK,
     RTM_NEWNEIGH,
     U32,
-    LinkClient,
     attributes,
     build_attribute,
     link_body,
-    parse_route,
 )
+from hfi_sim.netdev.routes import RTPROT_DHCP, RouteClient
 
 BRIDGE: Final = "bridge"
 VETH: Final = "veth"
-_RTM_NEWROUTE: Final = 24
-_RTM_GETROUTE: Final = 26
 _AF_BRIDGE_MESSAGES: Final = frozenset({RTM_NEWNEIGH, RTM_DELNEIGH})
 _NDA_VLAN: Final = 5
 _NDA_MASTER: Final = 9
 _VETH_INFO_PEER: Final = 1
 _IFLA_INFO_DATA: Final = 2
-_RT_TABLE_MAIN: Final = 254
-_RTPROT_DHCP: Final = 16
-_RTN_UNICAST: Final = 1
+_ANYWHERE: Final = ipaddress.IPv4Network("0.0.0.0/0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +70,7 @@ class FdbEntry:
     """The bridge's own, or that of one of its ports; not one that it has learnt."""
 
 
-class BridgeClient(LinkClient):
+class BridgeClient(RouteClient):
     """Requests about bridges and ways out of one namespace. A request that the kernel refuses raises NetdevError."""
 
     def add_bridge(self, name: str, mac: MacAddr) -> None:
@@ -129,26 +124,13 @@ class BridgeClient(LinkClient):
 
     def add_default_route(self, gateway: ipaddress.IPv4Address) -> None:
         """Send what has no route of its own to a gateway. Raises NetdevError, EEXIST where there is such a route."""
-        fields = {
-            "family": socket.AF_INET,
-            "dst_len": 0,
-            "table": _RT_TABLE_MAIN,
-            "proto": _RTPROT_DHCP,
-            "scope": 0,
-            "type": _RTN_UNICAST,
-            "attrs": [("RTA_GATEWAY", str(gateway))],
-        }
-        self._ask_of_routes(_RTM_NEWROUTE, NLM_F_CREATE_EXCL, fields, f"route to {gateway}")
+        self.add_route(_ANYWHERE, [gateway], 0, None, RTPROT_DHCP)
 
     def ipv4_routes(self) -> Iterator[tuple[ipaddress.IPv4Network, int]]:
         """Yield the IPv4 routes of the namespace: the destination, and the interface index or 0."""
-        fields = {"family": socket.AF_INET}
-        for kind, data in self._ask_of_routes(_RTM_GETROUTE, NLM_F_DUMP, fields, "read the routes"):
-            if kind != _RTM_NEWROUTE:
-                continue
-            route = parse_route(data)
-            first = ipaddress.IPv4Address(route.get_attr("RTA_DST") or 0)
-            yield ipaddress.IPv4Network(f"{first}/{route['dst_len']}"), route.get_attr("RTA_OIF") or 0
+        for route in self.all_routes([socket.AF_INET]):
+            if isinstance(route.to, ipaddress.IPv4Network):
+                yield route.to, next(iter(route.ifindexes), 0)
 
 
 def fdb_entry(kind: int, message: bytes) -> FdbEntry | None:

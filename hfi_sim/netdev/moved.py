@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from hfi_sim.base.errors import NetdevError
+from hfi_sim.netdev.link_client import LinkClient
 from hfi_sim.netdev.namespace import namespace_text
-from hfi_sim.netdev.netlink import KernelAddressLists, LinkClient
+from hfi_sim.netdev.netlink import KernelAddressLists
 from hfi_sim.netdev.tun import tap_name, tap_namespace
 
 if TYPE_CHECKING:

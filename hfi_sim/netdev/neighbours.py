@@ -16,6 +16,7 @@ from typing import Final
 
 from hfi_sim.base.errors import NetdevError
 from hfi_sim.base.types import MacAddr
+from hfi_sim.netdev.link_client import LinkClient
 from hfi_sim.netdev.netlink import (
     HEADER,
     NDA_LLADDR,
@@ -27,7 +28,6 @@ from hfi_sim.netdev.netlink import (
     RTM_GETNEIGH,
     RTM_NEWNEIGH,
     U32,
-    LinkClient,
     attributes,
     build_attribute,
 )

@@ -15,14 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from hfi_sim.netdev.namespace import run_in_namespace
-from hfi_sim.netdev.netlink import (
-    AF_BRIDGE,
-    HEADER,
-    RECEIVE_BYTES,
-    RTM_DELNEIGH,
-    RTM_NEWNEIGH,
-    messages,
-)
+from hfi_sim.netdev.netlink import AF_BRIDGE, HEADER, RECEIVE_BYTES, RTM_DELNEIGH, RTM_NEWNEIGH, messages
 
 # groups of notifications: links, neighbours (bridge fdb), IP addresses, IPv4 and IPv6 multicast memberships
 _GROUP_LINK: Final = 1

@@ -15,8 +15,8 @@ from typing import Final
 
 from hfi_sim.base.errors import NetdevError
 from hfi_sim.base.types import MacAddr
+from hfi_sim.netdev.link_client import LinkClient
 from hfi_sim.netdev.namespace import run_in_namespace
-from hfi_sim.netdev.netlink import LinkClient
 
 TUN_DEVICE: Final = "/dev/net/tun"
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from hfi_sim.base.errors import NetdevError
 from hfi_sim.netdev.base import IpInterface
+from hfi_sim.netdev.link_client import LinkClient, open_requests
 from hfi_sim.netdev.namespace import run_in_namespace
 from hfi_sim.netdev.netlink import (
     RTM_DELADDR,
@@ -28,11 +29,9 @@ from hfi_sim.netdev.netlink import (
     RTM_NEWMULTICAST,
     RTM_NEWNEIGH,
     KernelAddressLists,
-    LinkClient,
     ifindex_of,
     ifindex_of_address,
     is_of_bridge,
-    open_requests,
     parse_ip,
     parse_link,
 )

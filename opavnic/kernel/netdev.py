@@ -9,6 +9,7 @@ from typing import Final
 
 from hfi_sim.base.types import MacAddr
 from hfi_sim.netdev.base import IpInterface, Merging, Netdev
+from hfi_sim.netdev.link_client import LinkClient
 from hfi_sim.netdev.netlink import (
     HEADER,
     IF_OPER_DORMANT,
@@ -19,7 +20,6 @@ from hfi_sim.netdev.netlink import (
     RTM_DELLINK,
     RTM_NEWADDR,
     RTM_NEWLINK,
-    LinkClient,
     LinkState,
     errno_of,
     messages,

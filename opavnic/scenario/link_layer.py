@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from hfi_sim.base.errors import NetdevError
 from hfi_sim.base.types import MacAddr
+from hfi_sim.netdev.link_client import LinkClient
 from hfi_sim.netdev.memory import MemoryNetdev
 from hfi_sim.netdev.namespace import run_in_namespace
-from hfi_sim.netdev.netlink import LinkClient
 from hfi_sim.netdev.tap import TapNetdev
 from opavnic.world.host_backends.memory_host import MemoryHost
 

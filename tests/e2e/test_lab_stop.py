@@ -124,7 +124,7 @@ def failing(path: str, after: int, error: type[BaseException], monkeypatch: pyte
 
 
 CASES = [(stage, error) for stage in STAGES for error in (LabError, asyncio.CancelledError)]
-TAP_STAGES = {"third TAP": ("hfi_sim.netdev.netlink.LinkClient.set_alias", 2)}
+TAP_STAGES = {"third TAP": ("hfi_sim.netdev.link_client.LinkClient.set_alias", 2)}
 """Made in a callback of the EM: an error there is the lab's trouble."""
 
 

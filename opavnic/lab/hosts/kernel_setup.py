@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Final
 
 from hfi_sim.base.errors import NetdevError
+from hfi_sim.netdev.link_client import LinkClient
 from hfi_sim.netdev.namespace import run_in_namespace
-from hfi_sim.netdev.netlink import LinkClient
 from hfi_sim.netdev.routes import KernelRoute, RouteClient
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.host_setup import LOOPBACK, HostRoute, HostSetup

@@ -58,7 +58,7 @@ def sign_namespace() -> NamespaceId:
     """
     mark = _cookie()
     if mark is None:
-        from hfi_sim.netdev.netlink import LinkClient  # late: not all commands need it
+        from hfi_sim.netdev.link_client import LinkClient  # late: not all commands need it
 
         word = os.urandom(16).hex()
         links = LinkClient()
@@ -106,7 +106,7 @@ def _cookie() -> str | None:
 
 
 def _loopback_mark() -> str:
-    from hfi_sim.netdev.netlink import LinkClient
+    from hfi_sim.netdev.link_client import LinkClient
 
     links = LinkClient()
     try:

@@ -92,7 +92,7 @@ def _set_up() -> None:
     """Set the sysctls and the loopback of this thread's namespace."""
     for key, value in OWN_SYSCTLS.items():
         Path("/proc/sys/net", key).write_text(value, encoding="ascii")
-    from hfi_sim.netdev.netlink import LinkClient  # late: not all commands need it
+    from hfi_sim.netdev.link_client import LinkClient  # late: not all commands need it
 
     with contextlib.closing(LinkClient()) as links:
         links.set_up(1, True)  # lo always has index 1

@@ -131,7 +131,7 @@ def leftovers(lab: LabDir, journal: Journal) -> list[str]:
     ]
     left += [f"program {program}" for program in programs_in(journal.identities)]
     if on_host := [entry.name for entry in journal.netdevs if entry.namespace is None]:
-        from hfi_sim.netdev.netlink import LinkClient  # late: most labs have no interface on the machine
+        from hfi_sim.netdev.link_client import LinkClient  # late: most labs have no interface on the machine
 
         links = LinkClient()
         try:

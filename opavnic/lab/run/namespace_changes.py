@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from hfi_sim.base.errors import NetdevError
 from hfi_sim.netdev.namespace import CLONE_NEWNET, Libc
-from hfi_sim.netdev.netlink import LinkClient
+from hfi_sim.netdev.routes import KernelRoute, RouteClient
 
 _OF_INTERFACES: Final = ("conf", "neigh")
 """Directories with one directory for each interface; those of all interfaces and of new ones are compared."""
@@ -163,8 +163,9 @@ def changes(place: LookedAt, question: NamespaceQuestion, reader: SysctlReader) 
     """Yield what was made in a namespace. The calling thread enters it, and stays. Raises OSError, NetdevError."""
     with open(place.path, "rb") as file:
         Libc().setns(file.fileno(), CLONE_NEWNET)
-    with contextlib.closing(LinkClient()) as links:
-        yield from (f"route {it}" for it in links.routes_by_hand() if it.split()[0] not in place.routes)
+    with contextlib.closing(RouteClient()) as links:
+        made = (_text(route) for route in links.routes_by_hand())
+        yield from (f"route {it}" for it in made if it.split()[0] not in place.routes)
         there = {link.name for link in links.links_now()}
     yield from (f"interface {name}" for name in sorted(there - set(place.interfaces)))
     fresh = question.fresh[place.fresh]
@@ -177,6 +178,11 @@ def changes(place: LookedAt, question: NamespaceQuestion, reader: SysctlReader) 
     yield from (f"sysctl {line}" for line in changed[:_SHOWN])
     if (more := len(changed) - _SHOWN) > 0:
         yield f"{more} more sysctls"
+
+
+def _text(route: KernelRoute) -> str:
+    to = str(route.to) if route.to.prefixlen else "default"
+    return f"{to} via {', '.join(map(str, sorted(route.via, key=str)))}" if route.via else to
 
 
 def _follows(key: str, now: Sysctls, fresh: Sysctls) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hfi_sim.base.errors import NetdevError
 from hfi_sim.netdev.base import IpInterface, Netdev
-from hfi_sim.netdev.netlink import LinkClient
+from hfi_sim.netdev.link_client import LinkClient
 from hfi_sim.netdev.tap import TapNetdev
 from hfi_sim.netdev.tap_factory import TapFactory
 from hfi_sim.netdev.watch import POLL_S

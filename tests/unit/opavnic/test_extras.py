@@ -18,7 +18,7 @@ PACKAGES = ("hfi_sim", "vema", "opavnic", "ejfat", "lnet")
 BASE = {
     # the modules of the base installation, as pyproject.toml has it
     "aiohttp", "construct", "crcmod", "isal", "networkx", "prometheus_client", "pydantic", "pydantic_core",
-    "pyroute2", "yaml", "rich", "scapy", "textual", "typer",
+    "yaml", "rich", "scapy", "textual", "typer",
 }  # fmt: skip
 OF_THE_TESTED_PROJECT = {"hypothesis"}
 """Imported only where a test of the user does."""

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pyroute2.netlink import nlmsg
 from pyroute2.netlink.rtnl.ifaddrmsg import ifaddrmsg
 from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
+from pyroute2.netlink.rtnl.rtmsg import rtmsg
 
 from hfi_sim.base.types import parse_mac
 from hfi_sim.netdev.netlink import (
@@ -18,11 +19,13 @@ from hfi_sim.netdev.netlink import (
     IFLA_XDP_ATTACHED,
     RTM_NEWADDR,
     RTM_NEWLINK,
+    RTM_NEWROUTE,
     LinkState,
     build_attribute,
     parse_ip,
     parse_link,
 )
+from hfi_sim.netdev.routes import KernelRoute, parse_route, route_body
 
 NAMES = st.from_regex(r"[a-z][a-z0-9_.-]{0,14}", fullmatch=True)
 MACS = st.binary(min_size=6, max_size=6).map(lambda data: data.hex(":"))
@@ -88,3 +91,53 @@ def test_address_is_read_as_pyroute2_writes_it(
     found = parse_ip(built(ifaddrmsg(), RTM_NEWADDR, fields))
     assert found == (index, ipaddress.ip_interface(f"{address}/{prefix_length}"))
     assert parse_ip(built(ifaddrmsg(), RTM_NEWADDR, fields | {"scope": 253})) is None
+
+
+@st.composite
+def routes(draw: st.DrawFn) -> tuple[Any, list[Any], int, int | None, int]:
+    version = draw(st.sampled_from([4, 6]))
+    bits = draw(st.integers(0, 32 if version == 4 else 128))
+    address = draw(st.ip_addresses(v=version))
+    via = draw(st.lists(st.ip_addresses(v=version), max_size=3, unique=True))
+    metric = draw(st.none() | st.integers(1, 2**32 - 1))
+    network = ipaddress.ip_network((address, bits), strict=False)
+    return network, via, draw(st.integers(0, 2**31 - 1)), metric, draw(st.integers(2, 254))
+
+
+@given(routes())
+def test_route_is_written_as_pyroute2_writes_it_and_read_again(
+    route: tuple[Any, list[Any], int, int | None, int],
+) -> None:
+    to, via, ifindex, metric, protocol = route
+    attrs: list[tuple[str, Any]] = [("RTA_DST", str(to.network_address))] if to.prefixlen else []
+    if len(via) == 1:
+        attrs.append(("RTA_GATEWAY", str(via[0])))
+    elif via:
+        hops = [{"hops": 0, "oif": 0, "attrs": [("RTA_GATEWAY", str(gateway))]} for gateway in via]
+        attrs.append(("RTA_MULTIPATH", hops))
+    attrs += [("RTA_OIF", ifindex)] if ifindex else []
+    attrs += [("RTA_PRIORITY", metric)] if metric is not None else []
+    fields = {
+        "family": 2 if to.version == 4 else 10,
+        "dst_len": to.prefixlen,
+        "table": 254,
+        "proto": protocol,
+        "scope": 0 if via else 253,
+        "type": 1,
+        "attrs": attrs,
+    }
+    message = built(rtmsg(), RTM_NEWROUTE, fields)
+    assert route_body(to, via, ifindex, metric, protocol) == message[HEADER.size :]
+    of_hops = frozenset() if len(via) > 1 else frozenset({ifindex} - {0})
+    assert parse_route(message) == KernelRoute(to, frozenset(via), of_hops, metric or 0, protocol)
+
+
+def test_route_of_several_interfaces_or_another_table_is_read_as_pyroute2_writes_it() -> None:
+    hops = [{"hops": 4, "oif": oif, "attrs": [("RTA_GATEWAY", f"10.0.0.{oif}")]} for oif in (3, 5)]
+    fields = {"family": 2, "dst_len": 24, "table": 9, "proto": 2, "scope": 0, "type": 1}
+    attrs = [("RTA_DST", "10.9.8.0"), ("RTA_MULTIPATH", hops)]
+    found = parse_route(built(rtmsg(), RTM_NEWROUTE, fields | {"attrs": attrs}))
+    gateways = frozenset(map(ipaddress.ip_address, ("10.0.0.3", "10.0.0.5")))
+    assert found == KernelRoute(
+        ipaddress.ip_network("10.9.8.0/24"), gateways, frozenset({3, 5}), 0, 2, is_unicast_of_main=False
+    )

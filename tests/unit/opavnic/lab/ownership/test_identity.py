@@ -125,7 +125,7 @@ def test_kernel_without_cookies_has_a_word_of_chance_on_the_loopback(monkeypatch
 
         def close(self) -> None: ...
 
-    monkeypatch.setattr("hfi_sim.netdev.netlink.LinkClient", Links)
+    monkeypatch.setattr("hfi_sim.netdev.link_client.LinkClient", Links)
     monkeypatch.setattr(identity, "_SO_NETNS_COOKIE", 0x7FFF)
     assert current_namespace() == NamespaceId(HERE, "")
     signed = sign_namespace()

@@ -1,0 +1,335 @@
+"""Synchronous requests about the interfaces of a network namespace.
+
+The sockets are plain ones, opened inside the namespace, so that nothing but the caller's own event loop is involved.
+Requests take some tens of microseconds.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import struct
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from hfi_sim.base.errors import NetdevError
+from hfi_sim.base.types import MacAddr
+from hfi_sim.netdev.base import IpInterface, Merging
+from hfi_sim.netdev.ethtool import GRO, UDP_GRO, features, set_feature, set_link_speed
+from hfi_sim.netdev.namespace import run_in_namespace
+from hfi_sim.netdev.netlink import (
+    AF_BRIDGE,
+    ATTRIBUTE,
+    HEADER,
+    IF_OPER_DORMANT,
+    IF_OPER_UP,
+    IFADDRMSG,
+    IFF_UP,
+    IFLA_ADDRESS,
+    IFLA_IFALIAS,
+    IFLA_IFNAME,
+    IFLA_MTU,
+    IFLA_NET_NS_FD,
+    IFLA_OPERSTATE,
+    LINKMODE_DORMANT,
+    NDMSG,
+    NLM_F_ACK,
+    NLM_F_CREATE_EXCL,
+    NLM_F_DUMP,
+    NLM_F_REQUEST,
+    NLMSG_ERROR,
+    RECEIVE_BYTES,
+    RTM_DELADDR,
+    RTM_GETADDR,
+    RTM_GETLINK,
+    RTM_GETNEIGH,
+    RTM_GETSTATS,
+    RTM_NEWADDR,
+    RTM_NEWLINK,
+    RTM_NEWNEIGH,
+    RTM_NEWSTATS,
+    U32,
+    KernelAddressLists,
+    LinkState,
+    address_body,
+    build_attribute,
+    errno_of,
+    link_body,
+    messages,
+    parse_ip,
+    parse_link,
+    parse_own_address,
+)
+
+_NLMSG_DONE: Final = 3
+_IFLA_LINKMODE: Final = 17
+_IFLA_AF_SPEC: Final = 26
+_IFLA_INET6_ADDR_GEN_MODE: Final = 8
+_ADDR_GEN_MODE_NONE: Final = 1
+_IF_STATS_MSG: Final = struct.Struct("=BxxxII")  # family, ifindex, which statistics
+_STATS_LINK_64: Final = 1
+"""rtnl_link_stats64: as an attribute, and as the bit that asks for it."""
+_LINK_STATS64: Final = struct.Struct("=8Q")
+_LINK_STATS64_NAMES: Final = (
+    "rx_packets",
+    "tx_packets",
+    "rx_bytes",
+    "tx_bytes",
+    "rx_errors",
+    "tx_errors",
+    "rx_dropped",
+    "tx_dropped",
+)
+"""How rtnl_link_stats64 begins."""
+_ANSWER_TIMEOUT: Final = struct.pack("@ll", 5, 0)
+"""A timeval: seconds, and microseconds."""
+_AT_ONCE: Final = 1000
+"""Messages of one call: a socket takes 208 KiB."""
+_IFA_F_OPTIMISTIC: Final = 0x04
+_IFA_F_DADFAILED: Final = 0x08
+_IFA_F_TENTATIVE: Final = 0x40
+
+
+class LinkClient:
+    """Requests about interfaces of one namespace. A request that the kernel refuses raises NetdevError."""
+
+    def __init__(self, namespace: Path | None = None, opened: socket.socket | None = None) -> None:
+        """Ask in `namespace`. Args: opened: by `open_requests`, inside it; None: it is entered for that."""
+        self.namespace = namespace
+        self._socket = opened or run_in_namespace(namespace, open_requests)
+        self._sequence = 0
+
+    def close(self) -> None:
+        """Close the socket; harmless when done twice."""
+        self._socket.close()
+
+    def find(self, name: str) -> LinkState | None:
+        """Return the interface of that name, or None."""
+        return self._get(link_body(0, attrs={IFLA_IFNAME: name.encode() + b"\0"}), name)
+
+    def get(self, ifindex: int) -> LinkState | None:
+        """Return the interface with that index, or None where it is gone."""
+        return self._get(link_body(ifindex), f"#{ifindex}")
+
+    def _get(self, body: bytes, what: str) -> LinkState | None:
+        try:
+            answers = self._exchange(RTM_GETLINK, 0, body, f"look up interface {what}")
+        except NetdevError as error:
+            if error.errno == errno.ENODEV:
+                return None
+            raise
+        return next((parse_link(data) for kind, data in answers if kind == RTM_NEWLINK), None)
+
+    def statistics(self, ifindex: int) -> dict[str, int] | None:
+        """Return the kernel's own counters of an interface, under its names, or None where it is gone.
+
+        tx is what the host sends through the interface. Read by hand: a lab has hundreds of interfaces, and may be
+        asked for all of them every second.
+        """
+        body = _IF_STATS_MSG.pack(socket.AF_UNSPEC, ifindex, _STATS_LINK_64)
+        try:
+            answers = self._exchange(RTM_GETSTATS, 0, body, f"read the counters of interface #{ifindex}")
+        except NetdevError as error:
+            if error.errno == errno.ENODEV:
+                return None
+            raise
+        offset = HEADER.size + _IF_STATS_MSG.size
+        for kind, data in answers:
+            if kind == RTM_NEWSTATS and ATTRIBUTE.unpack_from(data, offset)[1] == _STATS_LINK_64:
+                values = _LINK_STATS64.unpack_from(data, offset + ATTRIBUTE.size)
+                return dict(zip(_LINK_STATS64_NAMES, values, strict=True))
+        return None
+
+    def set_up(self, ifindex: int, up: bool) -> None:
+        """Set the interface up or down."""
+        self._set(ifindex, "up" if up else "down", flags=IFF_UP if up else 0, change=IFF_UP)
+
+    def set_address(self, ifindex: int, mac: MacAddr) -> None:
+        """Change the device address."""
+        self._set(ifindex, f"address {mac.hex(':')}", attrs={IFLA_ADDRESS: mac})
+
+    def set_mtu(self, ifindex: int, mtu: int) -> None:
+        """Change the MTU, in bytes."""
+        self._set(ifindex, f"mtu {mtu}", attrs={IFLA_MTU: U32.pack(mtu)})
+
+    def rename(self, ifindex: int, name: str) -> None:
+        """Give the interface another name."""
+        self._set(ifindex, f"name {name}", attrs={IFLA_IFNAME: name.encode() + b"\0"})
+
+    def move(self, ifindex: int, namespace: Path) -> None:
+        """Move the interface to another namespace: it arrives down, without IP and further addresses."""
+        fd = os.open(namespace, os.O_RDONLY)
+        try:
+            self._set(ifindex, f"netns {namespace}", attrs={IFLA_NET_NS_FD: U32.pack(fd)})
+        finally:
+            os.close(fd)
+
+    def set_alias(self, ifindex: int, alias: str) -> None:
+        """Write the text that `ip link` shows as alias."""
+        self._set(ifindex, f"alias {alias}", attrs={IFLA_IFALIAS: alias.encode()})
+
+    def merging(self, name: str) -> Merging:
+        """Return which packets that the host receives here may be merged."""
+        try:
+            found = features(self._socket, name)
+        except OSError as error:
+            raise NetdevError(f"interface {name}: features: {error.strerror}", error.errno or 0) from error
+        return Merging(tcp=GRO in found, udp={GRO, UDP_GRO} <= found)
+
+    def merge_datagrams(self, name: str) -> None:
+        """Switch on that datagrams are merged although no socket has asked for it."""
+        try:
+            set_feature(self._socket, name, UDP_GRO, True)
+        except OSError as error:
+            raise NetdevError(f"interface {name}: {UDP_GRO}: {error.strerror}", error.errno or 0) from error
+
+    def set_speed(self, name: str, speed: int) -> None:
+        """Let `ethtool` show a speed in Mb/s, full duplex."""
+        try:
+            set_link_speed(self._socket, name, speed)
+        except OSError as error:
+            raise NetdevError(
+                f"interface {name}: speed {speed}: {error.strerror}", error.errno or 0
+            ) from error
+
+    def set_dormant(self, ifindex: int, on: bool) -> None:
+        """Move the interface to operational state DORMANT and keep it there, or let it follow the carrier."""
+        state = {
+            IFLA_OPERSTATE: bytes([IF_OPER_DORMANT if on else IF_OPER_UP]),
+            _IFLA_LINKMODE: bytes([LINKMODE_DORMANT if on else 0]),
+        }
+        self._set(ifindex, "dormant" if on else "not dormant", attrs=state)
+
+    def leave_out_link_local(self, ifindex: int) -> None:
+        """Give the interface no IPv6 link-local address when it goes up. A kernel without IPv6 refuses."""
+        mode = build_attribute(_IFLA_INET6_ADDR_GEN_MODE, bytes([_ADDR_GEN_MODE_NONE]))
+        spec = build_attribute(socket.AF_INET6, mode)
+        self._set(ifindex, "without link-local addresses", attrs={_IFLA_AF_SPEC: spec})
+
+    def add_ip(self, ifindex: int, interface: IpInterface) -> None:
+        """Give the interface an IP address with its prefix length."""
+        body = address_body(ifindex, interface)
+        self._exchange(RTM_NEWADDR, NLM_F_CREATE_EXCL | NLM_F_ACK, body, f"add address {interface}")
+
+    def remove_ip(self, ifindex: int, interface: IpInterface) -> None:
+        """Take an IP address from the interface."""
+        body = address_body(ifindex, interface)
+        self._exchange(RTM_DELADDR, NLM_F_ACK, body, f"remove address {interface}")
+
+    def ip_addresses(self) -> dict[int, tuple[IpInterface, ...]]:
+        """Return the IP addresses that interfaces of the namespace have, by interface index, in the kernel's order.
+
+        Addresses of a single link (fe80::/10) are left out: they say nothing without the interface.
+        """
+        body = IFADDRMSG.pack(socket.AF_UNSPEC, 0, 0, 0, 0)
+        found: dict[int, list[IpInterface]] = {}
+        for kind, data in self._exchange(RTM_GETADDR, NLM_F_DUMP | NLM_F_ACK, body, "read the IP addresses"):
+            entry = parse_ip(data) if kind == RTM_NEWADDR else None
+            if entry is not None:
+                found.setdefault(entry[0], []).append(entry[1])
+        return {ifindex: tuple(addresses) for ifindex, addresses in found.items()}
+
+    def links_now(self) -> list[LinkState]:
+        """Return all interfaces of the namespace."""
+        answers = self._exchange(RTM_GETLINK, NLM_F_DUMP | NLM_F_ACK, link_body(0), "list the interfaces")
+        return [parse_link(data) for kind, data in answers if kind == RTM_NEWLINK]
+
+    def tentative_addresses(self) -> set[int]:
+        """Return the indices of the interfaces with an IPv6 address that the kernel may still find to be a duplicate.
+
+        Programs cannot bind to such an address. Read by hand: a namespace has hundreds of addresses.
+        """
+        body = IFADDRMSG.pack(socket.AF_INET6, 0, 0, 0, 0)
+        found = set()
+        for kind, data in self._exchange(RTM_GETADDR, NLM_F_DUMP, body, "read the IPv6 addresses"):
+            if kind == RTM_NEWADDR:
+                _, _, flags, _, ifindex = IFADDRMSG.unpack_from(data, HEADER.size)
+                if flags & (_IFA_F_TENTATIVE | _IFA_F_OPTIMISTIC | _IFA_F_DADFAILED) == _IFA_F_TENTATIVE:
+                    found.add(ifindex)
+        return found
+
+    def address_lists(self) -> dict[int, KernelAddressLists]:
+        """Return the secondary addresses of every interface in the namespace, by interface index."""
+        body = NDMSG.pack(AF_BRIDGE, 0, 0, 0, 0)
+        uc: dict[int, list[MacAddr]] = {}
+        mc: dict[int, list[MacAddr]] = {}
+        for kind, data in self._exchange(RTM_GETNEIGH, NLM_F_DUMP, body, "read the address lists"):
+            entry = parse_own_address(data) if kind == RTM_NEWNEIGH else None
+            if entry is not None:
+                ifindex, mac = entry
+                (mc if mac[0] & 1 else uc).setdefault(ifindex, []).append(mac)
+        return {
+            index: KernelAddressLists(tuple(uc.get(index, ())), tuple(mc.get(index, ())))
+            for index in uc.keys() | mc.keys()
+        }
+
+    def _set(
+        self,
+        ifindex: int,
+        what: str,
+        flags: int = 0,
+        change: int = 0,
+        attrs: Mapping[int, bytes] = MappingProxyType({}),
+    ) -> None:
+        body = link_body(ifindex, flags, change, attrs)
+        self._exchange(RTM_NEWLINK, NLM_F_ACK, body, f"set interface #{ifindex} {what}")
+
+    def _exchange(self, kind: int, flags: int, body: bytes, what: str) -> list[tuple[int, bytes]]:
+        """Make a request and return the answers: one, if `flags` ask for no dump and no acknowledgement."""
+        self._sequence += 1
+        length = HEADER.size + len(body)
+        header = HEADER.pack(length, kind, flags | NLM_F_REQUEST, self._sequence, 0)
+        try:
+            self._socket.send(header + body)
+            return self._answers(what, only_one=not flags)
+        except OSError as error:
+            raise NetdevError(f"cannot {what}: {error.strerror or error}", error.errno or 0) from error
+
+    def _exchange_all(self, kind: int, flags: int, bodies: Sequence[bytes], what: str) -> None:
+        """Make many requests, some hundred with one call. Raises NetdevError: the first that the kernel refuses."""
+        for start in range(0, len(bodies), _AT_ONCE):
+            bunch = bodies[start : start + _AT_ONCE]
+            self._sequence += 1
+            said = [flags | NLM_F_REQUEST] * (len(bunch) - 1) + [flags | NLM_F_REQUEST | NLM_F_ACK]
+            try:
+                self._socket.send(
+                    b"".join(
+                        HEADER.pack(HEADER.size + len(body), kind, flag, self._sequence, 0) + body
+                        for body, flag in zip(bunch, said, strict=True)
+                    )
+                )
+                self._answers(what)
+            except OSError as error:
+                raise NetdevError(f"cannot {what}: {error.strerror or error}", error.errno or 0) from error
+
+    def _answers(self, what: str, *, only_one: bool = False) -> list[tuple[int, bytes]]:
+        answers: list[tuple[int, bytes]] = []
+        while True:
+            try:
+                datagram = self._socket.recv(RECEIVE_BYTES)
+            except BlockingIOError:
+                raise TimeoutError("timed out") from None
+            for kind, data in messages(datagram):
+                if HEADER.unpack_from(data)[3] != self._sequence:
+                    continue  # the rest of an exchange that timed out
+                if kind == _NLMSG_DONE:
+                    return answers
+                if kind == NLMSG_ERROR:
+                    if number := errno_of(data):
+                        raise NetdevError(f"cannot {what}: {os.strerror(number)}", number)
+                    return answers
+                answers.append((kind, data))
+                if only_one:
+                    return answers
+
+
+def open_requests() -> socket.socket:
+    """Open a socket for requests in the namespace that this thread is in."""
+    made = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
+    made.bind((0, 0))
+    # not settimeout(): Python then polls before each call
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _ANSWER_TIMEOUT)
+    return made
