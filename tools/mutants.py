@@ -54,6 +54,7 @@ _RAILS: Final = (
     "tests/scenarios/test_lnet_recovery.py",
     "tests/scenarios/test_lnet_multi_rail.py",
     "tests/unit/lnet/test_lnetctl.py",
+    "tests/unit/lnet/test_lnetctl_real.py",
 )
 _EVENTS: Final = (
     "tests/unit/ejfat/test_ejfat_reassembly.py",

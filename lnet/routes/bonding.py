@@ -29,7 +29,8 @@ from lnet.settings.targets import TargetTable
 
 @dataclass(slots=True)
 class _Entry:
-    attempts: int
+    wait_s: float
+    """The last wait."""
     due: float | None
     """None while an attempt is in progress."""
 
@@ -47,17 +48,14 @@ class Connd:
         entry = self._list.get(route)
         return entry.due if entry is not None else None
 
-    def __contains__(self, route: KibRoute) -> bool:
-        return route in self._list
-
     def add(self, route: KibRoute, now: float, *, at_once: bool = False) -> None:
         """Add a route, or schedule its next attempt after one that failed. A route that already waits is unchanged."""
         entry = self._list.get(route)
         if entry is None:
-            self._list[route] = _Entry(1, now if at_once else now + self._min_wait_s)
+            self._list[route] = _Entry(self._min_wait_s, now if at_once else now + self._min_wait_s)
         elif entry.due is None:
-            entry.attempts += 1
-            entry.due = now + min(self._min_wait_s * 2 ** min(entry.attempts - 1, 32), self._max_wait_s)
+            entry.wait_s = min(2 * entry.wait_s, self._max_wait_s)
+            entry.due = now + entry.wait_s
         self._deadlines.touch(route)
 
     def remove(self, route: KibRoute) -> None:
@@ -209,7 +207,7 @@ class ChannelBonding(Way):
         return conn, "no answer within the timeout of a message", LossCause.BROKEN
 
 
-def next_route(routes: KibRoutes, *, weighted: bool = False) -> tuple[KibRoute | None, list[KibRoute]]:
+def next_route(routes: KibRoutes, *, weighted: bool) -> tuple[KibRoute | None, list[KibRoute]]:
     """Return the route for the next message, and the disconnected routes that should be reconnected.
 
     Routes whose device is down or fatal are skipped. So are routes that are disconnected although their device is

@@ -82,8 +82,6 @@ class Rails(Way):
         """Remove an interface with the pairs it is in; their messages take others."""
         self._table.locals.pop(dev, None)
         for peer in self._table.known_peers(Bonding.MULTI_RAIL):
-            if peer.preferred is not None and peer.preferred.dev is dev:
-                peer.preferred = None
             for key in [key for key in peer.pairs if key[0] is dev]:
                 self._table.drop_pair(peer, key, reason)
 
@@ -107,7 +105,7 @@ class Rails(Way):
             end.seq += 1
             end.in_flight += 1
         remote.most_in_flight = max(remote.most_in_flight, remote.in_flight)
-        if not peer.multi_rail and peer.preferred is None and tx.only is None:
+        if not peer.multi_rail and tx.only is None and peer.preferred not in self._table.locals.values():
             peer.preferred = local
         tx.attempt_deadline = self._table.now + self._table.config.attempt_s
         self._table.watch(tx)

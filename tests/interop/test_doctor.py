@@ -79,5 +79,7 @@ def check(told: dict[str, Any], overflowed: int) -> None:
     updated = static["updated_recv1"], static["updated_recv2"]
     assert 2000 >= sum(updated) >= 2000 - overflowed
     assert 0.2 < updated[0] / sum(updated) < 0.35, "128 slots of 512 after the change"
-    assert 25 < explicit["initial_loss_pct"] < 60, "half of the slots have no worker"
+    assert 25 < explicit["initial_loss_pct"] < 75, (
+        "half of the slots have no worker, and at first none has one"
+    )
     assert 2000 >= explicit["updated_recv"] >= 2000 - overflowed

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from interop.e2sar_runs import PORT, arrived, lbadm, make_files, receive_files, send_files
 from interop.network import Network, Program, address, exported, until
-from interop.peers import e2sar, udplbd, udplbd2_source
+from interop.peers import e2sar, needs_ipv6, udplbd, udplbd2_source
 from interop.test_doctor import examine
 
 P4_PORT = 8440
@@ -37,6 +37,7 @@ def test_doctor_passes_on_udplbd2_over_our_tables(wire: Network, tmp_path: Path)
 def test_e2sar_sends_files_through_tables_that_udplbd2_programs(wire: Network, tmp_path: Path) -> None:
     """Nothing of ours but the data plane: E2SAR's programs are clients of udplbd2."""
     e2sar("e2sar_ft")
+    needs_ipv6()
     start(wire, tmp_path)
     uri = exported(lbadm(wire, URI, "--reserve", "-l", "run", "-d", "01:00:00", "-e"))
     assert "data=192.0.2.1" in uri

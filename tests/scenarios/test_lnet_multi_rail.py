@@ -16,13 +16,14 @@ from lnet.objects.tx import SendDone, SendFailed, TxKind
 from lnet.settings.config import LndConfig
 from lnet.settings.health import MAX_HEALTH
 from lnet.settings.networks import Bonding
-from lnet.wire.ping import PING_MATCH_BITS, RESERVED_PORTAL
+from lnet.wire.ping import PING_MATCH_BITS, RESERVED_PORTAL, PingInfo
 from scenarios.lnet_faults import get_handler, payload
 from scenarios.lnet_short_faults import KINDS, ShortFault, Traffic, sample
 
 A = ["10.1.1.2", "10.1.1.3", "10.1.1.4"]
 B = ["10.1.1.5", "10.1.1.6", "10.1.1.7"]
 B_NID = Nid.parse("10.1.1.5@o2ib")
+LNET_PEER_CONFIGURED = 1 << 3
 PAIRS = {"10.1.1.2->10.1.1.5", "10.1.1.3->10.1.1.6", "10.1.1.4->10.1.1.7"}
 
 
@@ -68,6 +69,54 @@ def test_peer_with_bonding_is_met_from_one_interface() -> None:
     assert [ni["nid"] for ni in peer["peer ni"]] == [str(B_NID)]
 
 
+def test_peer_with_bonding_is_met_from_one_other_interface_when_its_own_is_removed() -> None:
+    clock = ManualClock()
+    rig = LnetRig(clock, bonding=Bonding.O2IBS)
+    rig.add_host("b", B)
+    rig._bonding = Bonding.MULTI_RAIL
+    a = rig.add_host("a", A)
+    send(clock, a, 1)
+    Lnetctl(a.node).net_del("o2ib", "ib0")
+    assert send(clock, a, 4) == ["10.1.1.3->10.1.1.5"] * 4
+
+
+def test_peer_that_names_only_nids_of_other_networks_stays_known_by_the_one_it_was_met_by(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock, rig = make()
+    a, b = rig.hosts["a"], rig.hosts["b"]
+    elsewhere = PingInfo(((Nid.parse("10.9.9.9@o2ib9"), True),))
+    monkeypatch.setattr(b.node.lnd.rails, "info", lambda: elsewhere)
+    send(clock, a, 3)
+    assert len(b.received) == 3
+    assert Lnetctl(a.node).peer_list() == {"peer list": [{"nid": str(B_NID)}]}
+
+
+def test_peer_added_by_hand_is_up_and_stays_configured_as_part_of_another() -> None:
+    clock, rig = make()
+    a = rig.hosts["a"]
+    ctl = Lnetctl(a.node)
+    ctl.peer_add("10.1.1.6@o2ib", ["10.1.1.6@o2ib"])
+    (peer,) = ctl.peer_show(verbose="3")["peer"]
+    assert [ni["state"] for ni in peer["peer ni"]] == ["up"]
+    send(clock, a, 1)
+    (peer,) = ctl.peer_show(verbose="3")["peer"]
+    assert peer["primary nid"] == str(B_NID)
+    assert peer["peer state"] & LNET_PEER_CONFIGURED
+
+
+@pytest.mark.parametrize("bonding", list(Bonding))
+def test_message_that_is_overdue_counts_as_one_response_timeout(bonding: Bonding) -> None:
+    clock = ManualClock()
+    rig = LnetRig(clock, bonding=bonding, config=LndConfig(discovery=False))
+    a, b = rig.add_host("a", A), rig.add_host("b", B)
+    b.node.shutdown()
+    a.node.put(B_NID, b"anyone?", timeout_s=0.2)
+    clock.advance(1)
+    assert len(a.failed) == 1
+    assert Lnetctl(a.node).stats_show()["statistics"]["response_timeout_count"] == 1
+
+
 def test_interface_added_and_removed_is_pushed_to_peers() -> None:
     clock, rig = make(b=B[:2])
     a, b = rig.hosts["a"], rig.hosts["b"]
@@ -104,6 +153,8 @@ def test_unknown_nid_fails_once_and_is_not_kept() -> None:
     clock.advance(400)
     assert len(a.failed) == len(a.reports) == 100
     assert (Lnetctl(a.node).peer_list(), a.node.lnd.unreported) == ({"peer list": []}, 0)
+    (status,) = Lnetctl(a.node).net_status()["net_status"]
+    assert {route["nid"] for route in status["routes"]} <= {f"{addr}@o2ib" for addr in A}
 
 
 def test_message_to_a_restarted_peer_discovers_it_again() -> None:
