@@ -97,7 +97,7 @@ NEAREST: Final[dict[str, tuple[str, ...]]] = {
     "ejfat/events/event.py": _EVENTS,
     "ejfat/events/parts.py": _EVENTS,
     "ejfat/events/reassembly.py": _EVENTS,
-    "ejfat/events/segmentation.py": _EVENTS,
+    "ejfat/events/segmentation.py": (*_EVENTS, "tests/unit/ejfat/test_ejfat_pipeline.py"),
     "ejfat/events/stream.py": _EVENTS,
     "ejfat/events/uri.py": ("tests/unit/ejfat/test_ejfat_uri.py",),
     "ejfat/control/epochs/calendar.py": ("tests/unit/ejfat/test_ejfat_calendar.py",),

@@ -364,15 +364,27 @@ def test_old_header_event_whose_first_packet_is_lost_counts_as_lost() -> None:
     assert reassembler.counters.rejected == 2
 
 
+def test_old_header_packet_is_no_late_one_of_an_event_that_was_lost_long_before() -> None:
+    reassembler = Reassembler(old_headers=True, timeout_s=0.5)
+    lost, whole, headless = (cut(bytes([n]) * 250, version=1) for n in range(3))
+    handed(reassembler, lost[:2], 0.0, ("a", 1))
+    assert [event.loss for event in reassembler.expire(0.6)] == [Loss.TIMEOUT]
+    assert handed(reassembler, whole, 0.9, ("a", 1)) == 1
+    assert handed(reassembler, headless[2:], 1.2, ("a", 1)) == 0
+    assert [event.loss for event in reassembler.expire(1.2)] == [Loss.NO_BEGINNING]
+
+
 def test_bytes_of_ended_events_take_bounded_memory_and_their_numbers_are_remembered_longer() -> None:
     reassembler = Reassembler()
     big = [cut(bytes(1 << 20), event=n, room=60_000) for n in range(39)]
-    assert handed(reassembler, [piece for pieces in big for piece in pieces], 0.0, ("a", 1)) == 39
-    assert reassembler.kept < 17 << 20
-    assert handed(reassembler, big[0], 0.1, ("a", 1)) == 0
-    assert reassembler.counters.late == len(big[0])
-    reassembler.expire(9.0)
-    assert (reassembler.kept, reassembler.held) == (0, 0)
+    for run in range(2):
+        now = 10.0 * run
+        assert handed(reassembler, [piece for pieces in big for piece in pieces], now, ("a", 1)) == 39
+        assert 15 << 20 < reassembler.kept < 17 << 20
+        assert handed(reassembler, big[0], now + 0.1, ("a", 1)) == 0
+        assert reassembler.counters.late == len(big[0]) * (run + 1)
+        reassembler.expire(now + 9.0)
+        assert (reassembler.kept, reassembler.held) == (0, 0)
 
 
 def test_first_bytes_that_are_missing_are_reported_too() -> None:
