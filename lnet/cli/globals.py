@@ -1,20 +1,23 @@
-"""`lnetctl set`, `global` and `stats`."""
+"""`lnetctl set`, `global`, `stats`, `lnet`, `route` and `routing`: LNet of a host as a whole."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from lnet.cli.command import Host, run_command
-from lnet.cli.not_built import SetGroup
+from lnet.cli.command import Host, on_host, run_command
+from lnet.cli.not_modelled import LnetctlGroup
 from lnet.settings.settings import SETTABLE
-from opavnic.cli.base.common import AsJson, LabOption
+from opavnic.cli.base.common import LabOption
 from opavnic.cli.base.group import command_group
 
-setting = command_group("Change a setting of LNet on a host, until it restarts.", cls=SetGroup)
+setting = command_group("Change a setting of LNet on a host, until it restarts.", cls=LnetctlGroup)
 every = command_group("Settings of LNet on a host.")
 stats = command_group("Counters of LNet on a host.")
+lnet = command_group("LNet of a host.", cls=LnetctlGroup)
+route = command_group("Routes over routers, of which there are none.", cls=LnetctlGroup)
+routing = command_group("Whether a host is a router, which none is.", cls=LnetctlGroup)
 
 Value = Annotated[str, typer.Argument(help="An integer; times are in seconds.", metavar="VALUE")]
 
@@ -49,34 +52,99 @@ for _name in SETTABLE:
     _add(_name)
 
 
-@every.command("show")
-def global_show(host: Host = None, lab: LabOption = None, as_json: AsJson = False) -> None:
+@on_host(every, "show", "global", prints=True)
+def global_show() -> dict[str, Any]:
     """Show all settings.
 
     \b
     Example:
       opavnic lnetctl global show --host a
     """
-    run_command(host, lab, "global_show", "show", "global", as_json=as_json)
+    return {}
 
 
-@stats.command("show")
-def stats_show(host: Host = None, lab: LabOption = None, as_json: AsJson = False) -> None:
+@on_host(stats, "show", "stats", says="statistics", prints=True)
+def stats_show() -> dict[str, Any]:
     """Show the counters of a host.
 
     \b
     Example:
       opavnic lnetctl stats show --host a
     """
-    run_command(host, lab, "stats_show", "show", "statistics", name="stats show", as_json=as_json)
+    return {}
 
 
-@stats.command("reset")
-def stats_reset(host: Host = None, lab: LabOption = None) -> None:
+@on_host(stats, "reset", "stats", says="statistics")
+def stats_reset() -> dict[str, Any]:
     """Start the counters of a host anew; those of interfaces go on.
 
     \b
     Example:
       opavnic lnetctl stats reset --host a
     """
-    run_command(host, lab, "stats_reset", "reset", "statistics", name="stats reset")
+    return {}
+
+
+@on_host(lnet, "configure", "lnet")
+def lnet_configure(
+    networks: Annotated[
+        bool, typer.Option("-a", "--all", help="With the networks and targets of the lab file.")
+    ] = False,
+    large: Annotated[
+        bool, typer.Option("-l", "--large", hidden=True, help="All NIDs here are IPv4.")
+    ] = False,
+) -> dict[str, Any]:
+    """Start LNet, as it is when a host starts; nothing is to be done where it runs.
+
+    \b
+    Example:
+      opavnic lnetctl lnet configure --all --host a
+    """
+    return {"networks": "1" if networks else None}
+
+
+@on_host(lnet, "unconfigure", "lnet")
+def lnet_unconfigure() -> dict[str, Any]:
+    """Stop LNet: its networks, targets and peers go, and commands fail until `lnet configure`.
+
+    \b
+    Example:
+      opavnic lnetctl lnet unconfigure --host a
+    """
+    return {}
+
+
+@on_host(route, "show", "route", prints=True)
+def route_show() -> dict[str, Any]:
+    """Show the routes over routers: none.
+
+    \b
+    Example:
+      opavnic lnetctl route show --host a
+    """
+    return {}
+
+
+@on_host(routing, "show", "routing", prints=True)
+def routing_show() -> dict[str, Any]:
+    """Show whether a host is a router.
+
+    \b
+    Example:
+      opavnic lnetctl routing show --host a
+    """
+    return {}
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the groups to the tool."""
+    groups = {
+        "set": setting,
+        "global": every,
+        "stats": stats,
+        "lnet": lnet,
+        "route": route,
+        "routing": routing,
+    }
+    for name, group in groups.items():
+        app.add_typer(group, name=name)

@@ -1,39 +1,32 @@
-"""`lnetctl net` and `net_status`."""
+"""`lnetctl net`, `interface`, `o2ibs` and `net_status`: networks, and the addresses of NIDs."""
 
 from __future__ import annotations
 
-import inspect
 from typing import Annotated, Any
 
 import typer
 
-from lnet.cli.command import Host, Net, run_command
-from lnet.cli.not_built import LnetctlGroup, refuse_options
+from lnet.cli.command import Host, Net, on_host, run_command
+from lnet.cli.not_modelled import LnetctlGroup, note_options
 from lnet.settings.networks import split_list
 from opavnic.cli.base.common import AsJson, LabOption
 from opavnic.cli.base.group import OptionalValueCommand, command_group
 from opavnic.cli.base.output import EXIT_USAGE, fail
 
-interface_group = command_group(
+interface = command_group(
     "Interfaces of networks, as since 2.17: `interface add` and `del` are `net add` and `net del`.",
     cls=LnetctlGroup,
 )
-group = command_group("Networks: several interfaces under one NID, or each with its own.", cls=LnetctlGroup)
+net = command_group("Networks: several interfaces under one NID, or each with its own.", cls=LnetctlGroup)
+o2ibs = command_group("Targets: the addresses at which a NID can be reached.")
 VERBOSE = OptionalValueCommand.of("1", "-v", "--verbose")
 """The class of commands with `-v` and `-v LEVEL`."""
 
-_NotBuilt = Annotated[Any, typer.Option("--conns-per-peer", hidden=True, help="Not built here.")]
+_NotModelled = Annotated[Any, typer.Option(hidden=True, help="Not modelled.")]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add `net_status` to the tool, and the commands of `interface`: those of `net` by another name."""
-    app.command("net_status")(net_status)
-    for name, command in (("add", net_add), ("del", net_del)):
-        help_text = inspect.getdoc(command) or ""
-        interface_group.command(name, help=help_text.replace("lnetctl net", "lnetctl interface"))(command)
-
-
-@group.command("add")
+@on_host(interface, "add", "net", alias="interface")
+@on_host(net, "add", "net")
 def net_add(
     net_name: Net = None,
     interfaces: Annotated[
@@ -57,42 +50,35 @@ def net_add(
     cpt: Annotated[
         str | None, typer.Option("--cpt", help="CPU partitions: [0,1]; kept and shown, without effect.")
     ] = None,
-    skip: Annotated[
-        bool, typer.Option("--skip-mr-route-setup", hidden=True, help="Nothing is set up anyway.")
-    ] = False,
-    conns_per_peer: _NotBuilt = None,
-    tos: Annotated[Any, typer.Option("--tos", hidden=True, help="Not built here.")] = None,
-    ip2net: Annotated[Any, typer.Option("--ip2net", hidden=True, help="Not built here.")] = None,
-    host: Host = None,
-    lab: LabOption = None,
-) -> None:
+    skip_mr_route_setup: Annotated[bool, typer.Option(hidden=True, help="Nothing is set up anyway.")] = False,
+    ip2net: Annotated[Any, typer.Option(hidden=True, help="Not read.")] = None,
+    conns_per_peer: _NotModelled = None,
+    tos: _NotModelled = None,
+) -> dict[str, Any]:
     """Add a network, or interfaces to a network.
 
     \b
     Example:
       opavnic lnetctl net add --host a --net o2ib1 --if ib1,ib3
     """
-    refuse_options("net add", conns_per_peer=conns_per_peer, tos=tos, ip2net=ip2net)
     if nid is None and (net_name is None or not interfaces):
-        fail("net add: give --net NET and --if IF,IF, or --nid NID", EXIT_USAGE)
-    run_command(
-        host,
-        lab,
-        "net_add",
-        "add",
-        "net",
-        net=net_name,
-        interfaces=split_list(",".join(interfaces)) if interfaces else [],
-        nid=nid,
-        peer_timeout=peer_timeout,
-        peer_credits=peer_credits,
-        peer_buffer_credits=peer_buffer_credits,
-        credits=credits,
-        cpt=cpt,
-    )
+        rest = "; --ip2net is not read: name the interfaces" if ip2net else ""
+        fail(f"net add: give --net NET and --if IF,IF, or --nid NID{rest}", EXIT_USAGE)
+    note_options("net add", conns_per_peer=conns_per_peer, tos=tos)
+    return {
+        "net": net_name,
+        "interfaces": split_list(",".join(interfaces)) if interfaces else [],
+        "nid": nid,
+        "peer_timeout": peer_timeout,
+        "peer_credits": peer_credits,
+        "peer_buffer_credits": peer_buffer_credits,
+        "credits": credits,
+        "cpt": cpt,
+    }
 
 
-@group.command("del")
+@on_host(interface, "del", "net", alias="interface")
+@on_host(net, "del", "net")
 def net_del(
     net_name: Net = None,
     interface: Annotated[str | None, typer.Option("--if", help="Remove only this interface.")] = None,
@@ -100,9 +86,7 @@ def net_del(
         str | None,
         typer.Option("--nid", help="In place of both: the NID of an interface, or of a bonded network."),
     ] = None,
-    host: Host = None,
-    lab: LabOption = None,
-) -> None:
+) -> dict[str, Any]:
     """Remove a network, or one of its interfaces, after settling messages in transit.
 
     \b
@@ -111,10 +95,10 @@ def net_del(
     """
     if nid is None and net_name is None:
         fail("net del: give --net NET or --nid NID", EXIT_USAGE)
-    run_command(host, lab, "net_del", "del", "net", net=net_name, interface=interface, nid=nid)
+    return {"net": net_name, "interface": interface, "nid": nid}
 
 
-@group.command("show", cls=VERBOSE)
+@on_host(net, "show", "net", prints=True, cls=VERBOSE)
 def net_show(
     net_name: Net = None,
     verbose: Annotated[
@@ -123,48 +107,49 @@ def net_show(
             "-v", "--verbose", metavar="[LEVEL]", help="1: statistics, tunables; 2: more, and health."
         ),
     ] = "0",
-    host: Host = None,
-    lab: LabOption = None,
-    as_json: AsJson = False,
-) -> None:
+) -> dict[str, Any]:
     """Show the networks of a host.
 
     \b
     Example:
       opavnic lnetctl net show --host a -v 2
     """
-    run_command(host, lab, "net_show", "show", "net", net=net_name, verbose=verbose, as_json=as_json)
+    return {"net": net_name, "verbose": verbose}
 
 
-@group.command("set")
+@on_host(net, "set", "net")
 def net_set(
     nid: Annotated[str | None, typer.Option("--nid", help="The NID of an interface.")] = None,
     health: Annotated[str | None, typer.Option("--health", help="Health value, 0 to 1000.")] = None,
     every: Annotated[bool, typer.Option("--all", help="All interfaces of the host.")] = False,
-    conns_per_peer: _NotBuilt = None,
-    lnd_timeout: Annotated[Any, typer.Option("--lnd-timeout", hidden=True, help="Not built here.")] = None,
-    net_name: Annotated[Any, typer.Option("--net", hidden=True, help="Not built here.")] = None,
-    host: Host = None,
-    lab: LabOption = None,
-) -> None:
+    net_name: Annotated[Any, typer.Option("--net", hidden=True, help="Not modelled.")] = None,
+    conns_per_peer: _NotModelled = None,
+    lnd_timeout: _NotModelled = None,
+) -> dict[str, Any]:
     """Set the health of interfaces on networks with Multi-Rail.
 
     \b
     Example:
       opavnic lnetctl net set --host a --nid 10.1.1.2@o2ib0 --health 500
     """
-    refuse_options("net set", conns_per_peer=conns_per_peer, lnd_timeout=lnd_timeout, net=net_name)
-    set_health("net", nid, health, every, host, lab)
+    options = {"net": net_name, "conns_per_peer": conns_per_peer, "lnd_timeout": lnd_timeout}
+    if note_options("net set", **options) and health is None:
+        raise typer.Exit
+    return health_of("net", nid, health, every)
 
 
-def set_health(
-    noun: str, nid: str | None, health: str | None, every: bool, host: str | None, lab: str | None
-) -> None:
-    """Set health values here or of peers."""
+def health_of(noun: str, nid: str | None, health: str | None, every: bool) -> dict[str, Any]:
+    """Return the arguments of `net set` or `peer set`."""
     if health is None or (nid is None) == (not every):
         fail(f"{noun} set: give --health VALUE, and either --nid NID or --all", EXIT_USAGE)
-    all_nis = "1" if every else None
-    run_command(host, lab, f"{noun}_set", "set", noun, nid=nid, health=health, all_nis=all_nis)
+    return {"nid": nid, "health": health, "all_nis": "1" if every else None}
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the groups and `net_status` to the tool."""
+    for name, group in (("net", net), ("interface", interface), ("o2ibs", o2ibs)):
+        app.add_typer(group, name=name)
+    app.command("net_status")(net_status)
 
 
 def net_status(
@@ -179,3 +164,56 @@ def net_status(
     run_command(
         host, lab, "net_status", "show", "net_status", name="net_status", net=net_name, as_json=as_json
     )
+
+
+@on_host(o2ibs, "add", "o2ibs")
+def o2ibs_add(
+    nid: Annotated[str, typer.Option("--nid", help="The NID: 10.1.1.2@o2ib0.")],
+    ips: Annotated[
+        list[str], typer.Option("--ips", help="Its addresses, 1 to 16: --ips A B C or --ips A,B.")
+    ],
+    more: Annotated[list[str] | None, typer.Argument(help="Further addresses.", metavar="IP")] = None,
+) -> dict[str, Any]:
+    """Add a target.
+
+    \b
+    Example:
+      opavnic lnetctl o2ibs add --host a --nid 10.1.1.5@o2ib0 \\
+        --ips 10.1.1.5 10.1.1.6
+    """
+    return {"nid": nid, "ips": " ".join([*ips, *(more or [])]).replace(",", " ").split()}
+
+
+@on_host(o2ibs, "del", "o2ibs")
+def o2ibs_del(nid: Annotated[str, typer.Option("--nid", help="The NID.")]) -> dict[str, Any]:
+    """Remove a target.
+
+    \b
+    Example:
+      opavnic lnetctl o2ibs del --host a --nid 10.1.1.5@o2ib0
+    """
+    return {"nid": nid}
+
+
+@on_host(o2ibs, "show", "o2ibs", prints=True)
+def o2ibs_show(net_name: Net = None) -> dict[str, Any]:
+    """Show the targets, of one network or of all.
+
+    \b
+    Example:
+      opavnic lnetctl o2ibs show --host a --net o2ib0
+    """
+    return {"net": net_name}
+
+
+@on_host(o2ibs, "check", "o2ibs", prints=True)
+def o2ibs_check(
+    net_name: Annotated[str, typer.Option("--net", help="A network: o2ib0.")],
+) -> dict[str, Any]:
+    """Check that targets and devices match; if not, print what would be right and exit 1.
+
+    \b
+    Example:
+      opavnic lnetctl o2ibs check --host a --net o2ib0
+    """
+    return {"net": net_name}

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from lnet.cli.command import Host, run_command
-from lnet.cli.nets import VERBOSE, set_health
+from lnet.cli.command import on_host
+from lnet.cli.nets import VERBOSE, health_of
 from lnet.settings.networks import split_list
-from opavnic.cli.base.common import AsJson, LabOption
 from opavnic.cli.base.group import command_group
 
 group = command_group("Peers, with all their NIDs on networks with Multi-Rail.")
@@ -24,7 +23,7 @@ def _words(nids: list[str] | None) -> list[str] | None:
     return split_list(",".join(nids)) if nids else None
 
 
-@group.command("add")
+@on_host(group, "add", "peer")
 def peer_add(
     prim_nid: PrimaryNid = None,
     nids: Nids = None,
@@ -32,9 +31,7 @@ def peer_add(
     lock: Annotated[
         bool, typer.Option("--lock_prim", hidden=True, help="Nothing is renamed anyway.")
     ] = False,
-    host: Host = None,
-    lab: LabOption = None,
-) -> None:
+) -> dict[str, Any]:
     """Make a peer known without discovery, or add NIDs to one.
 
     \b
@@ -42,36 +39,25 @@ def peer_add(
       opavnic lnetctl peer add --host a --prim_nid 10.1.1.5@o2ib0 \\
         --nid 10.1.1.6@o2ib0
     """
-    run_command(
-        host,
-        lab,
-        "peer_add",
-        "add",
-        "peer",
-        prim_nid=prim_nid,
-        nids=_words(nids),
-        non_mr="1" if non_mr else None,
-    )
+    return {"prim_nid": prim_nid, "nids": _words(nids), "non_mr": "1" if non_mr else None}
 
 
-@group.command("del")
+@on_host(group, "del", "peer")
 def peer_del(
     prim_nid: PrimaryNid = None,
     nids: Nids = None,
     force: Annotated[bool, typer.Option("--force", hidden=True, help="Nothing is locked anyway.")] = False,
-    host: Host = None,
-    lab: LabOption = None,
-) -> None:
+) -> dict[str, Any]:
     """Forget a peer, or some of its NIDs.
 
     \b
     Example:
       opavnic lnetctl peer del --host a --prim_nid 10.1.1.5@o2ib0
     """
-    run_command(host, lab, "peer_del", "del", "peer", prim_nid=prim_nid, nids=_words(nids))
+    return {"prim_nid": prim_nid, "nids": _words(nids)}
 
 
-@group.command("show", cls=VERBOSE)
+@on_host(group, "show", "peer", prints=True, cls=VERBOSE)
 def peer_show(
     nid: Annotated[str | None, typer.Option("--nid", help="The peer with this NID.")] = None,
     verbose: Annotated[
@@ -80,42 +66,37 @@ def peer_show(
             "-v", "--verbose", metavar="[LEVEL]", help="1: credits, statistics; 2: health; 3: state."
         ),
     ] = "0",
-    host: Host = None,
-    lab: LabOption = None,
-    as_json: AsJson = False,
-) -> None:
+) -> dict[str, Any]:
     """Show peers, with their interfaces and the state of each.
 
     \b
     Example:
       opavnic lnetctl peer show --host a -v 2
     """
-    run_command(host, lab, "peer_show", "show", "peer", nid=nid, verbose=verbose, as_json=as_json)
+    return {"nid": nid, "verbose": verbose}
 
 
-@group.command("list")
-def peer_list(host: Host = None, lab: LabOption = None, as_json: AsJson = False) -> None:
+@on_host(group, "list", "peer", prints=True)
+def peer_list() -> dict[str, Any]:
     """Show the primary NIDs of all peers.
 
     \b
     Example:
       opavnic lnetctl peer list --host a
     """
-    run_command(host, lab, "peer_list", "list", "peer", as_json=as_json)
+    return {}
 
 
-@group.command("set")
+@on_host(group, "set", "peer")
 def peer_set(
     nid: Annotated[str | None, typer.Option("--nid", help="A NID of a peer.")] = None,
     health: Annotated[str | None, typer.Option("--health", help="Health value, 0 to 1000.")] = None,
     every: Annotated[bool, typer.Option("--all", help="All interfaces of all peers.")] = False,
-    host: Host = None,
-    lab: LabOption = None,
-) -> None:
+) -> dict[str, Any]:
     """Set the health of interfaces of peers with Multi-Rail.
 
     \b
     Example:
       opavnic lnetctl peer set --host a --nid 10.1.1.5@o2ib0 --health 500
     """
-    set_health("peer", nid, health, every, host, lab)
+    return health_of("peer", nid, health, every)

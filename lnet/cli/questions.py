@@ -1,19 +1,24 @@
-"""`lnetctl ping` and `discover`."""
+"""`lnetctl ping`, `discover`, `import` and `export`: what takes time, or a file."""
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from typing import Annotated, Any, Final
 
 import typer
 
 from hfi_sim.base.quantities import parse_time
-from lnet.cli.command import Host, run_command
+from lnet.cli.command import Host, ask, print_answer, run_command
+from lnet.settings.dlc import MAX_TEXT
+from opavnic.base.files import read_stream, text_of
 from opavnic.cli.base.common import AsJson, LabOption, quantity
+from opavnic.cli.base.output import EXIT_FAILED, EXIT_USAGE, fail
 
 _MORE_S: Final = 60.0
 """Seconds for an answer of the lab beyond the timeouts of the questions."""
 _DISCOVERY_S: Final = 600.0
+_EXEC_S: Final = 3600.0
 
 Nids = Annotated[list[str], typer.Argument(help="The NIDs to ask: A B or A,B.", metavar="NID...")]
 
@@ -22,6 +27,8 @@ def add_to(app: typer.Typer) -> None:
     """Add the commands to the tool."""
     app.command("ping")(ping)
     app.command("discover")(discover)
+    app.command("import")(import_command)
+    app.command("export")(export_command)
 
 
 def ping(
@@ -92,3 +99,85 @@ def discover(
         most=most,
         as_json=as_json,
     )
+
+
+def import_command(
+    file: Annotated[
+        typer.FileBinaryRead | None, typer.Argument(help="A YAML file; without it, stdin.")
+    ] = None,
+    add: Annotated[bool, typer.Option("--add", help="Add what the file has; the default.")] = False,
+    remove: Annotated[bool, typer.Option("--del", help="Remove what the file has.")] = False,
+    show: Annotated[bool, typer.Option("--show", help="Show what the file names.")] = False,
+    execute: Annotated[bool, typer.Option("--exec", help="Do its pings and discoveries.")] = False,
+    skip: Annotated[
+        bool,
+        typer.Option(
+            "--skip-unsupported",
+            help="Leave out networks of other kinds, their peers, and routes; name them.",
+        ),
+    ] = False,
+    host: Host = None,
+    lab: LabOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Import a configuration from YAML, completely or, if anything is wrong, not at all.
+
+    Exports of the real tool are read, too; what is not applied is named.
+
+    \b
+    Example:
+      opavnic lnetctl import --host a < o2ibs.yaml
+    """
+    asked = [
+        name
+        for name, given in (("--add", add), ("--del", remove), ("--show", show), ("--exec", execute))
+        if given
+    ]
+    if len(asked) > 1:
+        fail(f"import: {' and '.join(asked)} exclude each other", EXIT_USAGE)
+    command, verb = {
+        "--del": ("remove_yaml", "del"),
+        "--show": ("show_yaml", "show"),
+        "--exec": ("exec_yaml", "manage"),
+    }.get(asked[0] if asked else "", ("import_yaml", "add"))
+    if skip and command not in ("import_yaml", "remove_yaml"):
+        fail(f"import {asked[0]}: --skip-unsupported goes with --add and --del", EXIT_USAGE)
+    more = {"skip": "1"} if skip else {}
+    stream = sys.stdin.buffer if file is None else file
+    text = text_of(read_stream(stream, "import", MAX_TEXT, "configuration"), "import")
+    run_command(
+        host,
+        lab,
+        command,
+        verb,
+        "import",
+        name="import",
+        patience_s=_EXEC_S,
+        text=text,
+        as_json=as_json,
+        **more,
+    )
+
+
+def export_command(
+    file: Annotated[str | None, typer.Argument(help="File to write; without it, stdout.")] = None,
+    backup: Annotated[bool, typer.Option("--backup", help="Only what a later import needs.")] = False,
+    host: Host = None,
+    lab: LabOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print the configuration in the format that `import` reads.
+
+    \b
+    Example:
+      opavnic lnetctl export --host a --backup > a.yaml
+    """
+    answer = ask(host, lab, "export_yaml", "show", "export", name="export", backup="1" if backup else None)
+    if file is not None and not answer["exit"]:
+        try:
+            with open(file, "w", encoding="utf-8") as stream:
+                stream.write(answer["output"])
+        except OSError as error:
+            fail(f"export: {file}: {error.strerror}", EXIT_FAILED)
+        return
+    print_answer(answer, as_json)

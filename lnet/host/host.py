@@ -6,7 +6,7 @@ import asyncio
 import errno
 import inspect
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from hfi_sim.base.clock import Clock
@@ -20,7 +20,8 @@ from lnet.node.node import LnetInterface, LnetNode, Resolver
 from lnet.node.selftest import MATCH_BITS, Selftest, SelftestResult
 from lnet.objects.tx import Report, SendDone, SendFailed, TxKind
 from lnet.settings.config import LndConfig
-from lnet.settings.networks import Bonding
+from lnet.settings.networks import Bonding, NetworkGroup
+from lnet.settings.targets import KibTarget
 from lnet.settings.yaml_text import format_yaml
 from lnet.wire.lnet_hdr import LnetHdr
 
@@ -43,7 +44,10 @@ class LnetHost:
         pkey: int,
         owner_of: OwnerOf = no_owner,
         bonding_of: Callable[[Net], Bonding] = lambda net: Bonding.O2IBS,
+        networks: Sequence[NetworkGroup] = (),
+        targets: Sequence[KibTarget] = (),
     ) -> None:
+        """Start LNet with the networks and targets of the lab file."""
         self.node = LnetNode(
             name,
             interfaces,
@@ -57,7 +61,8 @@ class LnetHost:
             get_handler=self._read,
             on_failure=self._failed,
         )
-        self.ctl = Lnetctl(self.node, owner_of, bonding_of)
+        self.ctl = Lnetctl(self.node, owner_of, bonding_of, networks, targets)
+        self.ctl.start()
         self._asking: set[asyncio.Future[Any]] = set()
         self.questions = Questions(self.node, self._report_of, self._asking)
         self._over: CommandError | None = None
@@ -68,6 +73,8 @@ class LnetHost:
         """Return the NIDs of this host with the state of those that are not up, or why LNet is down, in a line."""
         if error := self._failure():
             return str(error)
+        if not self.ctl.configured:
+            return "not configured"
         nis = [ni for net in self.ctl.net_show()["net"][1:] for ni in net["local NI(s)"]]
         said = [ni["nid"] + (f" ({ni['status']})" if ni["status"] != "up" else "") for ni in nis]
         return ", ".join(said) or "no network"
@@ -76,6 +83,8 @@ class LnetHost:
         """Return all there is to see of LNet on this host; where it is down, only why."""
         if error := self._failure():
             return {"down": str(error)}
+        if not self.ctl.configured:
+            return {"down": f"LNet on {self.node.name} is not configured"}
         return {
             **self.ctl.net_status(),
             **self.ctl.net_show(verbose="2"),

@@ -10,7 +10,6 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from ipaddress import IPv4Address
 from typing import Any, Final, Literal, Self, TypeVar
 
@@ -173,7 +172,7 @@ class LnetLab(RunningPart):
         section: LnetModel = self._asked.hosts[name]
         self._starts += 1
         self._stamp = max(self._stamp + 1, time.time_ns() // 1000)
-        host = LnetHost(
+        return LnetHost(
             name,
             self._interfaces[name],
             self.resolve,
@@ -184,12 +183,9 @@ class LnetLab(RunningPart):
             stamp=self._stamp,
             config=section.config(),
             pkey=section.pkey,
+            networks=parse_networks(section.networks),
+            targets=read_targets(section, self._asked.directory),
         )
-        for target in read_targets(section, self._asked.directory):
-            host.node.lnd.targets.put(target)
-        for group in parse_networks(section.networks):
-            host.node.add_net(replace(group, bonding=section.bonding_of(group.net)))
-        return host
 
     def resolve(self, addr: IPv4Address) -> int | None:
         """Return the LID of the port with address `addr`, or None."""

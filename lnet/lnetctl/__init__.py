@@ -23,6 +23,7 @@ COMMANDS: Final = frozenset(
         "global_show",
         "import_yaml",
         "lnet_configure",
+        "lnet_unconfigure",
         "net_add",
         "net_del",
         "net_set",

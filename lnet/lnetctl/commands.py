@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from ipaddress import IPv4Address
 from typing import Any, Final, TypeVar
 
@@ -13,8 +13,9 @@ from lnet.base.nid import Net, Nid, parse_nids
 from lnet.node.lnd import Lnd
 from lnet.node.node import LnetNode
 from lnet.objects.objects import KibNet
-from lnet.settings.networks import Bonding
+from lnet.settings.networks import Bonding, NetworkGroup
 from lnet.settings.settings import Settings
+from lnet.settings.targets import KibTarget
 
 Document = dict[str, Any]
 _T = TypeVar("_T")
@@ -40,16 +41,29 @@ class Commands:
         node: LnetNode,
         owner_of: OwnerOf = no_owner,
         bonding_of: Callable[[Net], Bonding] = lambda net: Bonding.O2IBS,
+        networks: Sequence[NetworkGroup] = (),
+        targets: Sequence[KibTarget] = (),
     ) -> None:
-        """Make it. `bonding_of` says how a network that is added uses several interfaces."""
+        """Make it.
+
+        Args:  bonding_of: says how a network that is added uses several interfaces. networks, targets: what the lab
+               file gives the node.
+        """
         self._node = node
         self._owner_of = owner_of
         self._bonding_of = bonding_of
+        self._networks = networks
+        self._targets = targets
         self._settings = Settings()
+        self.configured = True
 
     @property
     def _lnd(self) -> Lnd:
-        """The LND of the node, which has been told the time."""
+        """The LND of the node, which has been told the time. Raises: CommandError: ENETDOWN: LNet is not configured."""
+        if not self.configured:
+            raise CommandError(
+                errno.ENETDOWN, "LNet is not configured on this node; lnetctl lnet configure starts it"
+            )
         lnd = self._node.lnd
         lnd.at(self._node.time())
         return lnd

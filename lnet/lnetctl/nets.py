@@ -139,8 +139,34 @@ class NetCommands(Commands):
         """Show devices and routes with their states and counters."""
         return {"net_status": [status_document(self._node, ni) for ni in self._nis(net)]}
 
-    def lnet_configure(self) -> Document:
-        """Start LNet: nothing is to be done, as it runs while its host runs."""
+    def lnet_configure(self, networks: str | None = None) -> Document:
+        """Start LNet where it does not run. Args: networks: with the networks and targets of the lab file.
+
+        Raises:  CommandError: EBUSY: a network is still being removed.
+        """
+        if not self.configured:
+            self.configured = True
+            if networks:
+                self.start()
+        return {}
+
+    def start(self) -> None:
+        """Add the networks and targets of the lab file. Raises: CommandError: EBUSY: one is still being removed."""
+        groups = [group for group in self._networks if self._check_group(group, extend=False)]
+        for target in self._targets:
+            self._lnd.set_target(target, self._node.time())
+        for group in groups:
+            self._put_group(replace(group, bonding=self._bonding_of(group.net)))
+
+    def lnet_unconfigure(self) -> Document:
+        """Remove all networks, peers and targets, and refuse commands until `lnet_configure`."""
+        lnd, now = self._lnd, self._node.time()
+        for net in list(lnd.nis):
+            lnd.remove_net(net, now)
+        for target in list(lnd.targets):
+            lnd.remove_target(target.tg_nid, now)
+        self._node.poll()
+        self.configured = False
         return {}
 
     def route_show(self) -> Document:
@@ -165,10 +191,10 @@ class NetCommands(Commands):
         if ni is None:
             return True
         present = [dev.name for dev in ni.ibn_devs]
-        if not extend and present == list(group.interfaces):
-            return False
         if ni.closing:
             raise CommandError(errno.EBUSY, f"network {group.net} is being removed")
+        if not extend and present == list(group.interfaces):
+            return False
         twice = next((name for name in group.interfaces if name in present), None)
         if twice is not None or not extend:
             raise CommandError(

@@ -169,7 +169,7 @@ class VerbSchedule:
         verbs = [
             self._net_add, self._net_add, self._net_del, self._net_del, self._net_swap, self._peer_add,
             self._peer_del, self._peer_del, self._import, self._remove, self._set, self._set, self._health,
-            self._target, self._discover,
+            self._target, self._discover, self._unconfigure,
         ]  # fmt: skip
         with contextlib.suppress(CommandError):
             self.rng.choice(verbs)(self.now[name], other)
@@ -192,6 +192,17 @@ class VerbSchedule:
         if life in self.now.values():
             with contextlib.suppress(CommandError):
                 life.ctl.net_add(net, ["ib0", "ib1"])
+
+    def _unconfigure(self, life: Life, other: str) -> None:
+        """Stop LNet, and start it later with the networks that it had."""
+        nets = list(map(str, life.host.node.lnd.nis))
+        life.ctl.lnet_unconfigure()
+        self.clock.call_later(self.rng.choice([0.0, 0.001, 0.1, 1.0]), self._configure, life, nets)
+
+    def _configure(self, life: Life, nets: list[str]) -> None:
+        life.ctl.lnet_configure()
+        for net in nets:
+            self._again(life, net)
 
     def _peer_add(self, life: Life, other: str) -> None:
         net = self.rng.choice(NETS)

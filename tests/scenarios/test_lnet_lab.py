@@ -151,35 +151,58 @@ async def test_ping_of_several_nids_asks_them_all(lnetctl: Run) -> None:
     [
         (("route", "add", "--net", "tcp", "--gateway", "10.1.1.1@tcp"), "there are no routers"),
         (("set", "routing", "1"), "there are no routers"),
-        (("routing", "add"), "there are no routers"),
+        (("set", "small_buffers", "100"), "there are no routers"),
         (("debug", "recovery", "--peer"), "net show -v 2"),
-        (
-            ("net", "add", "--net", "o2ib", "--if", "ib0", "--conns-per-peer", "4"),
-            "one connection for each route",
-        ),
-        (("lnet", "unconfigure"), "opavnic fault add crash on HOST"),
         (("net", "set", "--net", "o2ib", "--lnd-timeout", "5"), "transaction_timeout"),
-        (("udsp",), "bonding"),
+        (("udsp", "add", "--src", "o2ib"), "bonding"),
         (("fault", "drop", "--help"), "opavnic fault"),
+        (("service-id",), "number 987"),
+        (("cpt-of-nid", "10.1.1.2@o2ib"), "CPT 0"),
+        (("setup-mrrouting", "ib0"), "no Linux routes"),
     ],
 )
-def test_verb_that_is_not_built_says_in_one_line_what_is_there_instead(
+def test_what_a_lab_has_nothing_for_says_so_and_ends_well(
     words: tuple[str, ...], instead: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["lnetctl", *words]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "not built here" in line
-    assert instead in line
+    assert main(["lnetctl", *words]) == 0
+    said = capsys.readouterr()
+    assert said.out == ""
+    for line in said.err.splitlines():
+        assert line.startswith("opavnic: lnetctl ")
+        assert "not modelled" in line
+    assert instead in said.err
 
 
 async def test_what_site_scripts_call_ends_well_on_a_node_without_routers(lnetctl: Run) -> None:
-    for words in (("lnet", "configure"), ("lnet", "configure", "--all"), ("route", "show")):
+    for words in (("lnet", "configure"), ("lnet", "configure", "-a", "-l"), ("route", "show")):
         assert await lnetctl(*words, "--host", "a") == (0, "", "")
     code, out, _ = await lnetctl("routing", "show", "--host", "a")
     assert (code, yaml.safe_load(out)) == (0, {"routing": [{"enable": 0}]})
+    words = ("net", "add", "--net", "o2ib8", "--if", "ib1", "--conns-per-peer", "4", "--host", "a")
+    code, _, err = await lnetctl(*words)
+    assert (code, "one connection for each route" in err) == (0, True)
     assert (await lnetctl("net", "set", "--all", "--health", "1000", "--host", "a"))[0] == 0
     code, _, err = await lnetctl("net", "set", "--all", "--health", "500", "--host", "a")
     assert (code, "this node has no interface with Multi-Rail" in err) == (254, True)
+
+
+async def test_lnet_that_is_not_configured_refuses_commands_and_comes_back_as_in_the_lab_file(
+    lnetctl: Run,
+) -> None:
+    host = ("--host", "a")
+    before = await lnetctl("net", "show", *host)
+    assert await lnetctl("lnet", "unconfigure", *host) == (0, "", "")
+    code, _, err = await lnetctl("net", "show", *host)
+    (refused,) = yaml.safe_load(err)["show"]
+    assert (code, refused["net"]["errno"]) == (156, -100)
+    assert (await lnetctl("lnet", "unconfigure", *host))[0] == 156
+    assert await lnetctl("lnet", "configure", *host) == (0, "", "")
+    _, out, _ = await lnetctl("net", "show", *host)
+    assert [net["net type"] for net in yaml.safe_load(out)["net"]] == ["lo"]
+    assert await lnetctl("lnet", "unconfigure", *host) == (0, "", "")
+    assert await lnetctl("lnet", "configure", "--all", *host) == (0, "", "")
+    assert await lnetctl("net", "show", *host) == before
+    assert (await lnetctl("send", "--to", "b", "--count", "1", *host))[0] == 0
 
 
 async def test_net_add_and_del_by_nid_and_with_cpts(lnetctl: Run) -> None:

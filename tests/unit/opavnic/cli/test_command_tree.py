@@ -32,6 +32,7 @@ NO_DATA = {
     "lnetctl interface add": "prints what lnetctl does: nothing",
     "lnetctl interface del": "prints what lnetctl does: nothing",
     "lnetctl lnet configure": "prints what lnetctl does: nothing",
+    "lnetctl lnet unconfigure": "prints what lnetctl does: nothing",
     "lnetctl net add": "prints what lnetctl does: nothing",
     "lnetctl net del": "prints what lnetctl does: nothing",
     "lnetctl net set": "prints what lnetctl does: nothing",
