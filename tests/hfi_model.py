@@ -17,12 +17,13 @@ NOTES: Final = re.findall(r"(?m)^\tHFI_NOTE_(\w+),", (SOURCE / "model.h").read_t
 NEVER: Final = (1 << 64) - 1
 MEMORY_AT: Final = 0x100000
 BUS_MASTER: Final = 6
-POLLING, LINKUP, OFFLINE = 0x20, 0x50, 0x90
+POLLING, VERIFY_CAP, CONFIGURED, LINKUP, OFFLINE = 0x20, 0x46, 0x48, 0x50, 0x90
 
 _U64, _U32 = ctypes.c_uint64, ctypes.c_uint32
 _Dma = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, _U64, ctypes.c_void_p, _U32, ctypes.c_bool)
 _Interrupt = ctypes.CFUNCTYPE(None, ctypes.c_void_p, _U64, _U32)
 _Send = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint8), _U32, ctypes.c_bool)
+_Idle = ctypes.CFUNCTYPE(None, ctypes.c_void_p, _U64)
 _Note = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, _U64, _U64)
 
 
@@ -32,12 +33,19 @@ class _Host(ctypes.Structure):
         ("dma", _Dma),
         ("interrupt", _Interrupt),
         ("send", _Send),
+        ("idle", _Idle),
         ("note", _Note),
     )
 
 
-class _Neighbour(ctypes.Structure):
-    _fields_ = (("guid", _U64), ("port", ctypes.c_uint8), ("type", ctypes.c_uint8))
+class End(ctypes.Structure):
+    """struct hfi_end."""
+
+    _fields_ = (
+        ("guid", _U64),
+        *((name, ctypes.c_uint8) for name in ("port", "type", "state", "reason")),
+        *((name, _U32) for name in ("phy", "fabric", "width", "device", "lni")),
+    )
 
 
 def parts() -> list[Path]:
@@ -70,7 +78,10 @@ def library(directory: Path) -> ctypes.CDLL:
     loaded.hfi_config_write.argtypes = (ctypes.c_void_p, _U64, _U32, _U32, _U32)
     loaded.hfi_receive.argtypes = (ctypes.c_void_p, _U64, ctypes.c_char_p, _U32, ctypes.c_bool)
     loaded.hfi_receive.restype = ctypes.c_bool
-    loaded.hfi_set_cable.argtypes = (ctypes.c_void_p, _U64, ctypes.POINTER(_Neighbour))
+    loaded.hfi_set_neighbour.argtypes = (ctypes.c_void_p, _U64, ctypes.POINTER(End))
+    loaded.hfi_own_end.argtypes = (ctypes.c_void_p,)
+    loaded.hfi_own_end.restype = End
+    loaded.hfi_idle.argtypes = (ctypes.c_void_p, _U64, _U64)
     loaded.hfi_deadline.argtypes = (ctypes.c_void_p,)
     loaded.hfi_run.argtypes = (ctypes.c_void_p, _U64)
     return loaded
@@ -86,9 +97,15 @@ class Model:
         self.interrupts: list[int] = []
         self.sent: list[tuple[bytes, bool]] = []
         self.notes: list[tuple[str, int, int]] = []
+        self.idle: list[int] = []
         self._memory = ctypes.create_string_buffer(loaded.hfi_size())
         self._host = _Host(
-            None, _Dma(self._dma), _Interrupt(self._interrupt), _Send(self._send), _Note(self._note)
+            None,
+            _Dma(self._dma),
+            _Interrupt(self._interrupt),
+            _Send(self._send),
+            _Idle(self._idle),
+            _Note(self._note),
         )
         self._hfi = loaded.hfi_init(self._memory, ctypes.byref(self._host), guid)
 
@@ -109,6 +126,9 @@ class Model:
         self.sent.append((ctypes.string_at(packet, length), bypass))  # type: ignore[arg-type]
         return True
 
+    def _idle(self, _context: object, message: int) -> None:
+        self.idle.append(message)
+
     def _note(self, _context: object, note: int, first: int, second: int) -> None:
         self.notes.append((NOTES[note], first, second))
 
@@ -127,9 +147,28 @@ class Model:
     def receive(self, packet: bytes, *, bypass: bool = False) -> bool:
         return bool(self._library.hfi_receive(self._hfi, self.now, packet, len(packet), bypass))
 
+    def set_neighbour(self, end: End | None) -> None:
+        self._library.hfi_set_neighbour(self._hfi, self.now, None if end is None else ctypes.byref(end))
+
     def set_cable(self, plugged: bool, guid: int = 7, port: int = 3, kind: int = 1) -> None:
-        neighbour = ctypes.byref(_Neighbour(guid, port, kind)) if plugged else None
-        self._library.hfi_set_cable(self._hfi, self.now, neighbour)
+        """Join it with a switch whose port is ready, or with nothing."""
+        self.set_neighbour(End(guid, port, kind, LINKUP) if plugged else None)
+
+    @property
+    def own_end(self) -> End:
+        return self._library.hfi_own_end(self._hfi)  # type: ignore[no-any-return]
+
+    def hear(self, message: int) -> None:
+        """Take a message of the neighbour's 8051."""
+        self._library.hfi_idle(self._hfi, self.now, message)
+
+    @property
+    def physical(self) -> int:
+        return self.read(0x602060) & 0xFF
+
+    @property
+    def logical(self) -> int:
+        return self.read(0x600008) >> 48 & 7
 
     @property
     def deadline(self) -> int:
@@ -161,12 +200,22 @@ class Model:
             self.write(0x110900 + 8 * register, NEVER)
         return self
 
+    def loaded(self) -> Self:
+        """Start the firmware of the 8051."""
+        self.write(0x602068, 1)
+        self.write(0x602068, 0)
+        return self
+
     def linked(self) -> Self:
         """Bring the link up, and let packets pass."""
-        self.started()
+        self.started().loaded()
         self.set_cable(True)
         self.command(3, POLLING)
         self.run()
+        self.command(3, LINKUP)
+        self.run()
+        self.write(0x6020E8, 1)
+        self.interrupts.clear()
         self.write(0x1800000, 1)
         self.write(0x1000000, 1)
         return self

@@ -1,7 +1,8 @@
 """A program for a kernel with Linux's own hfi1: sends SMPs by its umad0, to its own SMA and to that of its neighbour.
 
 `python hfi_smps.py activate`: brings both ports of the link to ACTIVE, as a subnet manager does. `flood N`: sends N
-SMPs to the neighbour, 16 at once, and says how many are answered.
+SMPs to the neighbour, 16 at once, and says how many are answered. `bounce`: lets the own port poll again, which takes
+the link down.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ ONE_PORT: Final = 1 << 24 | 1
 BEGINS: Final = 1 << 9
 """In the modifier of PortInfo: a manager begins to set the port up; without it, hfi1 refuses ARMED."""
 ARMED, ACTIVE = 3, 4
+POLLING = 2
 DIRECTED: Final = 0x81
 FULL_MANAGEMENT: Final = 0xFFFF
 AT_ONCE: Final = 16
@@ -46,7 +48,7 @@ class Umad:
             qpn=0,
             lid=LID_PERMISSIVE,
             timeout_ms=1000,
-            retries=3,
+            retries=15,
             pkey_index=keys.index(FULL_MANAGEMENT),
         )
         self._header = header.build(with_pkey=True)
@@ -57,8 +59,8 @@ class Umad:
         os.write(self._fd, self._header + smp)
 
     def receive(self) -> tuple[int, bytes] | None:
-        """Return the status of the next message and its MAD, or None after five seconds."""
-        if not select.select([self._fd], [], [], 5.0)[0]:
+        """Return the status of the next message and its MAD, or None after half a minute."""
+        if not select.select([self._fd], [], [], 30.0)[0]:
             return None
         data = os.read(self._fd, HEADER_SIZE + 2048)
         return struct.unpack_from("=I", data, 4)[0], data[HEADER_SIZE:]
@@ -122,8 +124,16 @@ def flood(umad: Umad, count: int) -> int:
     return answered
 
 
+def bounce(umad: Umad) -> None:
+    """Let the own port poll; the SMA does that after its response."""
+    info = PortInfo.parse(umad.ask(0, GET, PORT_INFO, ONE_PORT)[: PortInfo.SIZE])
+    umad.ask(0, SET, PORT_INFO, ONE_PORT, replace(info, state=0, physical_state=POLLING).build())
+
+
 if __name__ == "__main__":
     if sys.argv[1] == "activate":
         activate(Umad())
+    elif sys.argv[1] == "bounce":
+        bounce(Umad())
     else:
         print(f"{flood(Umad(), int(sys.argv[2]))}/{sys.argv[2]}")

@@ -31,6 +31,8 @@ from opavnic.kernel.cache import (
     note,
 )
 from opavnic.kernel.drivers import DRIVERS, HFI1, LOADED, OPA_VNIC, LinuxDriver, ours_for
+from opavnic.kernel.firmware import NAME as FIRMWARE
+from opavnic.kernel.firmware import firmware
 
 Progress = Callable[[str], None]
 """Told what is being done now, in one line."""
@@ -251,6 +253,8 @@ class _Build:
         """Configure it, and see whether all that was asked for holds."""
         self._progress(f"configuring Linux {self._version}")
         ours = (SOURCE / "config").read_text() + (FOR_SYMBOLS if symbols else "")
+        if HFI1 in self._drivers:
+            ours += self._firmware()
         lines = [line for line in ours.splitlines() if line.partition("=")[0] not in settings]
         lines += [f"{name}={value}" if value else f"# {name} is not set" for name, value in settings.items()]
         wanted = self._work / "config"
@@ -270,6 +274,13 @@ class _Build:
                     f"{name}={value or 'n'} does not hold in Linux {self._version} for user mode: {is_now}; "
                     "what it depends on is missing, or it has another name"
                 )
+
+    def _firmware(self) -> str:
+        """Write the firmware that becomes a part of the kernel; return what configures that."""
+        directory = self._work / "firmware"
+        directory.mkdir()
+        (directory / FIRMWARE).write_bytes(firmware())
+        return f'CONFIG_FW_LOADER=y\nCONFIG_EXTRA_FIRMWARE="{FIRMWARE}"\nCONFIG_EXTRA_FIRMWARE_DIR="{directory}"\n'
 
     def _module(self, copied: list[LinuxDriver]) -> Path:
         """Make the directory of what is built beside the tree: ours, and unchanged copies of drivers."""

@@ -17,6 +17,7 @@ from typing import Final
 from opavnic.base.errors import OpavnicError
 from opavnic.kernel import drivers
 from opavnic.kernel.drivers import OPA_VNIC, LinuxDriver
+from opavnic.kernel.firmware import firmware
 
 SOURCE: Final = Path(__file__).parent / "source"
 """What is built into and beside a kernel: its configuration, our module, the first program."""
@@ -87,7 +88,7 @@ def check_name(name: str) -> None:
 
 def recipe() -> str:
     """Return a digest of what is built beside a kernel's own source; another one stands for another opavnic."""
-    digest = hashlib.sha256(Path(drivers.__file__).read_bytes())
+    digest = hashlib.sha256(Path(drivers.__file__).read_bytes() + firmware())
     for path in sorted(path for path in SOURCE.rglob("*") if path.is_file()):
         digest.update(str(path.relative_to(SOURCE)).encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]

@@ -46,6 +46,7 @@ OURS: Final = {
     "drivers/user_mode.h": "names of x86 that rdmavt takes for granted",
     "opa_sim_hfi": "a module in hfi1's place below opa_vnic",
     "opa_virtual_hfi": "a module below hfi1: a PCI host bridge, and a model of an HFI1",
+    "../firmware.py": "firmware for the model, which runs none",
     "opa_sim_agent": "a module that leads to the first program",
     "init.c, agent.c": "the first program, which starts others",
     "seeded.c": "random numbers from a seed",

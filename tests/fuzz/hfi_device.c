@@ -13,7 +13,7 @@
 
 static u8 memory[MEMORY];
 static u64 state;
-static struct hfi_neighbour neighbour = { 1, 1, 1 };
+static struct hfi_end neighbour = { .guid = 1, .port = 1, .type = 1, .state = 0x50 };
 static unsigned long sent, interrupts, notes, refused, hash = 5381;
 
 static u64 draw(void)
@@ -54,6 +54,12 @@ static bool send(void *context, const u8 *packet, u32 len, bool bypass)
 	hash += bypass;
 	sent++;
 	return draw() % 8;
+}
+
+static void idle(void *context, u64 message)
+{
+	(void)context;
+	hash = hash * 33 + message;
 }
 
 static void note(void *context, enum hfi_note what, u64 first, u64 second)
@@ -121,7 +127,33 @@ static void ring_packet(struct hfi *hfi, u64 now)
 		hfi_write(hfi, now, 0x1a00020 + 0x100 * engine, 8, draw() % 8 ? 2 : draw() % 100);
 }
 
-static void step(struct hfi *hfi, u64 now)
+/* Give the 8051 a command. */
+static void command(struct hfi *hfi, u64 now, u64 type, u64 data)
+{
+	hfi_write(hfi, now, 0x602028, 8, 0);
+	hfi_write(hfi, now, 0x602028, 8, data << 16 | type << 8 | 1);
+}
+
+/* The neighbour is in another state; more often than not, the link comes up again. Return the time after that. */
+static u64 change_link(struct hfi *hfi, u64 now)
+{
+	neighbour.guid = draw();
+	neighbour.state = "\x20\x46\x48\x50\x50\x50\x90\x13"[draw() % 8];
+	hfi_set_neighbour(hfi, now, draw() % 4 ? &neighbour : NULL);
+	hfi_idle(hfi, now, draw());
+	command(hfi, now, draw() % 4 ? 3 : draw() % 9, "\x20\x50\x50\x50\x90\x30"[draw() % 6]);
+	if (draw() % 4 == 0)
+		return now;
+	neighbour.state = 0x50;
+	hfi_set_neighbour(hfi, now, &neighbour);
+	command(hfi, now, 3, 0x20);
+	hfi_run(hfi, now += 500000000);
+	command(hfi, now, 3, 0x50);
+	return now;
+}
+
+/* Do one thing at random; return the time after it. */
+static u64 step(struct hfi *hfi, u64 now)
 {
 	u32 size = 1u << draw() % 4, at = draw() % 260, i;
 	u8 packet[512];
@@ -145,8 +177,7 @@ static void step(struct hfi *hfi, u64 now)
 		hash += hfi_receive(hfi, now, packet, draw() % sizeof(packet), draw() & 1);
 		break;
 	case 3:
-		neighbour.guid = draw();
-		hfi_set_cable(hfi, now, draw() % 4 ? &neighbour : NULL);
+		now = change_link(hfi, now);
 		break;
 	case 4:
 		hfi_run(hfi, now);
@@ -160,37 +191,40 @@ static void step(struct hfi *hfi, u64 now)
 	default:
 		hfi_write(hfi, now, some_offset() & ~(size - 1), draw() % 4 ? 8 : size, some_value());
 	}
+	return now;
 }
 
 /* Bring it to a state in which much works: a master, MSI-X on, the link up, contexts and engines enabled. */
-static void prepare(struct hfi *hfi)
+static void prepare(struct hfi *hfi, u64 now)
 {
 	u32 i;
 
-	hfi_config_write(hfi, 0, 4, 2, 6);
-	hfi_config_write(hfi, 0, 0xb2, 2, 0x8000);
-	hfi_set_cable(hfi, 0, &neighbour);
-	hfi_write(hfi, 0, 0x602028, 8, 0x20 << 16 | 3 << 8 | 1);
-	hfi_run(hfi, 500000000);
-	hfi_write(hfi, 0, 0x1800000, 8, 1);
-	hfi_write(hfi, 0, 0x1000000, 8, 1);
-	hfi_write(hfi, 0, 0x100008, 8, 0);
+	hfi_config_write(hfi, now, 4, 2, 6);
+	hfi_config_write(hfi, now, 0xb2, 2, 0x8000);
+	neighbour.state = 0x50;
+	hfi_set_neighbour(hfi, now, &neighbour);
+	command(hfi, now, 3, 0x20);
+	hfi_run(hfi, now + 500000000);
+	command(hfi, now, 3, 0x50);
+	hfi_write(hfi, now, 0x1800000, 8, 1);
+	hfi_write(hfi, now, 0x1000000, 8, 1);
+	hfi_write(hfi, now, 0x100008, 8, 0);
 	for (i = 0; i < 12; i++)
-		hfi_write(hfi, 0, 0x110900 + 8 * i, 8, ~0ull);
+		hfi_write(hfi, now, 0x110900 + 8 * i, 8, ~0ull);
 	for (i = 0; i < 3; i++) {
-		hfi_write(hfi, 0, 0x1900000 + 0x100 * i, 8, 16ull << 48 | (u64)(16 * i) << 32 | 1);
-		hfi_write(hfi, 0, 0x1a00018 + 0x100 * i, 8, 64);
-		hfi_write(hfi, 0, 0x1a00000 + 0x100 * i, 8, 9);
-		hfi_write(hfi, 0, 0x1100030 + 0x100 * i, 8, 1);
-		hfi_write(hfi, 0, 0x1100038 + 0x100 * i, 8, 4);
-		hfi_write(hfi, 0, 0x1100010 + 0x100 * i, 8, 1ull << 32);
-		hfi_write(hfi, 0, 0x1100000 + 0x100 * i, 8, 1);
+		hfi_write(hfi, now, 0x1900000 + 0x100 * i, 8, 16ull << 48 | (u64)(16 * i) << 32 | 1);
+		hfi_write(hfi, now, 0x1a00018 + 0x100 * i, 8, 64);
+		hfi_write(hfi, now, 0x1a00000 + 0x100 * i, 8, 9);
+		hfi_write(hfi, now, 0x1100030 + 0x100 * i, 8, 1);
+		hfi_write(hfi, now, 0x1100038 + 0x100 * i, 8, 4);
+		hfi_write(hfi, now, 0x1100010 + 0x100 * i, 8, 1ull << 32);
+		hfi_write(hfi, now, 0x1100000 + 0x100 * i, 8, 1);
 	}
 }
 
 int main(int count, char **words)
 {
-	struct hfi_host host = { NULL, dma, interrupt, send, note };
+	struct hfi_host host = { NULL, dma, interrupt, send, idle, note };
 	unsigned long steps = count > 2 ? strtoul(words[2], NULL, 0) : 100000, i;
 	struct hfi *hfi = hfi_init(malloc(hfi_size()), &host, 1);
 	u64 now = 500000000;
@@ -198,9 +232,8 @@ int main(int count, char **words)
 	state = count > 1 ? strtoull(words[1], NULL, 0) * 2654435769u + 1 : 1;
 	for (i = 0; i < steps; i++) {
 		if (i % 1000 == 0)
-			prepare(hfi);
-		now += draw() % 10000;
-		step(hfi, now);
+			prepare(hfi, now);
+		now = step(hfi, now + draw() % 10000);
 	}
 	printf("steps %lu sent %lu interrupts %lu notes %lu refused %lu hash %lx\n", steps, sent, interrupts, notes, refused, hash);
 	free(hfi);

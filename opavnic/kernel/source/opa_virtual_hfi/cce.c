@@ -45,6 +45,7 @@ WRITE(cce_ctrl)
 {
 	if (value & FREEZE) {
 		V(hfi, CCE_STATUS, 0) = 0xf;
+		sdma_freeze(hfi);
 		hfi_note(hfi, HFI_NOTE_FREEZE, 1, 0);
 	}
 	if (value & UNFREEZE) {
@@ -55,7 +56,9 @@ WRITE(cce_ctrl)
 
 WRITE(dc_ctrl)
 {
-	if (value & ~V(hfi, CCE_DC_CTRL, 0) & DC_RESET)
+	if (value & ~V(hfi, CCE_DC_CTRL, 0) & DC_RESET) {
 		hfi_reset(hfi, true);
+		hfi_note(hfi, HFI_NOTE_PHYSICAL, V(hfi, DC_8051_CUR_STATE, 0), 0);
+	}
 	write_stored(hfi, reg, index, value);
 }

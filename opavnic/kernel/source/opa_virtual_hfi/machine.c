@@ -50,6 +50,11 @@ static bool host_send(void *context, const u8 *packet, u32 len, bool bypass)
 	return wire_send(packet, len, bypass);
 }
 
+static void host_idle(void *context, u64 message)
+{
+	wire_tell_idle(message);
+}
+
 static void host_note(void *context, enum hfi_note note, u64 first, u64 second)
 {
 	static const char *const texts[] = {
@@ -72,7 +77,7 @@ static void host_note(void *context, enum hfi_note note, u64 first, u64 second)
 	else
 		pr_info("opa_virtual_hfi: %s", text);
 	if (note == HFI_NOTE_PHYSICAL)
-		wire_tell_link(machine->guid, first);
+		wire_tell_link(hfi_own_end(machine->hfi));
 }
 
 /* --- time ---------------------------------------------------------------------------------------------------------- */
@@ -215,12 +220,22 @@ void machine_config_write(struct machine *machine, u32 at, u32 size, u32 value)
 	spin_unlock_irqrestore(&machine->lock, flags);
 }
 
-void machine_neighbour(struct machine *machine, const struct hfi_neighbour *neighbour)
+void machine_neighbour(struct machine *machine, const struct hfi_end *end)
 {
 	unsigned long flags;
 
 	spin_lock_irqsave(&machine->lock, flags);
-	hfi_set_cable(machine->hfi, ktime_get_ns(), neighbour);
+	hfi_set_neighbour(machine->hfi, ktime_get_ns(), end);
+	arm(machine);
+	spin_unlock_irqrestore(&machine->lock, flags);
+}
+
+void machine_idle(struct machine *machine, u64 message)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&machine->lock, flags);
+	hfi_idle(machine->hfi, ktime_get_ns(), message);
 	arm(machine);
 	spin_unlock_irqrestore(&machine->lock, flags);
 }
@@ -237,7 +252,7 @@ void machine_receive(struct machine *machine, const u8 *packet, u32 len, bool by
 
 int machine_start(struct machine *machine, u64 guid)
 {
-	struct hfi_host host = { machine, host_dma, host_interrupt, host_send, host_note };
+	struct hfi_host host = { machine, host_dma, host_interrupt, host_send, host_idle, host_note };
 	void *memory = vzalloc(hfi_size());
 
 	if (!memory)
@@ -246,7 +261,6 @@ int machine_start(struct machine *machine, u64 guid)
 	machine->armed = HFI_NEVER;
 	hrtimer_init(&machine->timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_HARD);
 	machine->timer.function = run;
-	machine->guid = guid;
 	machine->hfi = hfi_init(memory, &host, guid);
 	return 0;
 }

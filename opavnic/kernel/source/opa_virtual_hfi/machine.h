@@ -13,7 +13,6 @@
 
 struct machine {
 	struct hfi *hfi;
-	u64 guid;
 	spinlock_t lock;		/* the model */
 	struct hrtimer timer;		/* calls hfi_run */
 	u64 armed;			/* when; HFI_NEVER */
@@ -28,14 +27,16 @@ int machine_add_region(struct machine *machine, struct resource *region);
 /* Configuration space. */
 u32 machine_config_read(struct machine *machine, u32 at, u32 size);
 void machine_config_write(struct machine *machine, u32 at, u32 size, u32 value);
-/* The other end of the cable is ready for a link, or not (NULL); a packet comes from there. */
-void machine_neighbour(struct machine *machine, const struct hfi_neighbour *neighbour);
+/* The other end of the cable is in another state, or gone (NULL); a message or a packet comes from there. */
+void machine_neighbour(struct machine *machine, const struct hfi_end *end);
+void machine_idle(struct machine *machine, u64 message);
 void machine_receive(struct machine *machine, const u8 *packet, u32 len, bool bypass);
 
 /* wire.c: the cable, a socket of the process; below 0: there is none. Return 0 or an error. */
 int wire_open(struct machine *machine, int fd);
-/* Both with the lock. Return whether there is room. */
+/* All with the lock. Return whether there is room. */
 bool wire_send(const u8 *packet, u32 len, bool bypass);
-void wire_tell_link(u64 guid, u32 state);
+void wire_tell_link(struct hfi_end end);
+void wire_tell_idle(u64 message);
 
 #endif

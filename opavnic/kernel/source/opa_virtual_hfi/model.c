@@ -172,7 +172,7 @@ u64 hfi_deadline(const struct hfi *hfi)
 	for (i = 0; i < VECTORS / 64; i++)
 		if (hfi->due[i])
 			return hfi->now;
-	return hfi->link_at;
+	return hfi->train_at;
 }
 
 void hfi_run(struct hfi *hfi, u64 now)

@@ -52,6 +52,8 @@ struct hfi_host {
 	void (*interrupt)(void *context, u64 address, u32 data);
 	/* A packet without ICRC leaves; bypass: 16B, else 9B. Return whether there is room for it. */
 	bool (*send)(void *context, const u8 *packet, u32 len, bool bypass);
+	/* A message for the other end of the link, as the 8051 sends them: 40 bits above a type of 8. */
+	void (*idle)(void *context, u64 message);
 	void (*note)(void *context, enum hfi_note note, u64 first, u64 second);
 };
 
@@ -71,15 +73,22 @@ void hfi_config_write(struct hfi *hfi, u64 now, u32 at, u32 size, u32 value);
 
 /* A packet with room for its ICRC at the end arrives. Return whether a receive context has taken it. */
 bool hfi_receive(struct hfi *hfi, u64 now, const u8 *packet, u32 len, bool bypass);
-/* What is at the other end of a cable. */
-struct hfi_neighbour {
+/* An end of a link, as the other end sees it. */
+struct hfi_end {
 	u64 guid;
 	u8 port;
 	u8 type;	/* 0 HFI, 1 switch */
+	u8 state;	/* physical state; 0: there is no cable */
+	u8 reason;	/* why it went offline, of OPA_LINKDOWN_REASON_; 0: not told */
+	u32 phy, fabric, width, device, lni;	/* its frames of training: VERIFY_CAP_REMOTE_..., REMOTE_... of the driver */
 };
 
-/* A cable is plugged in, with a neighbour that is ready for a link, or is pulled: NULL. */
-void hfi_set_cable(struct hfi *hfi, u64 now, const struct hfi_neighbour *neighbour);
+/* The other end of the cable is another one, or in another state; NULL: the cable is pulled. */
+void hfi_set_neighbour(struct hfi *hfi, u64 now, const struct hfi_end *end);
+/* What the other end is to be told of this one; it changes with HFI_NOTE_PHYSICAL. */
+struct hfi_end hfi_own_end(const struct hfi *hfi);
+/* A message of the other end comes, as `idle` of struct hfi_host sends it. */
+void hfi_idle(struct hfi *hfi, u64 now, u64 message);
 
 /* When hfi_run is to be called next; HFI_NEVER: after no time alone. */
 u64 hfi_deadline(const struct hfi *hfi);

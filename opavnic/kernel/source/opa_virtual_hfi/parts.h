@@ -66,9 +66,11 @@ struct hfi {
 	u8 config[256];
 	u8 writable[256];
 	u64 due[VECTORS / 64];		/* vectors to be sent by hfi_run */
-	u64 link_at;			/* when polling becomes link up; HFI_NEVER */
-	bool plugged, taken;		/* a cable is there; the 8051 has begun the command that stands in its register */
-	struct hfi_neighbour neighbour;
+	u64 train_at;			/* when polling becomes training; HFI_NEVER */
+	bool taken;			/* the 8051 has begun the command that stands in its register */
+	struct hfi_end neighbour;
+	u8 reason;			/* why the driver took the link offline */
+	u64 idle;			/* the last message of the neighbour */
 	u32 fields[1024];		/* data memory of the 8051 */
 	struct send_context send[CONTEXTS];
 	struct receive_context receive[CONTEXTS];
@@ -104,6 +106,9 @@ void pio_reset(struct hfi *hfi, u32 context);
 /* A packet with its PBC before it leaves, or is dropped where the link is down. */
 void packet_leaves(struct hfi *hfi, const u8 *packet, u32 len, u64 pbc);
 
+/* sdma.c */
+void sdma_freeze(struct hfi *hfi);
+
 /* steer.c */
 int steer(const struct hfi *hfi, const u8 *packet, u32 len, bool bypass);
 
@@ -116,8 +121,8 @@ void count_overflow(struct hfi *hfi);
 #define WRITE(what)	void write_##what(struct hfi *hfi, enum reg reg, u32 index, u64 value)
 WRITE(constant); WRITE(stored); WRITE(clear);
 WRITE(cce_ctrl); WRITE(dc_ctrl); WRITE(msix_table); WRITE(int_mask); WRITE(int_force);
-WRITE(sbus_execute);
-WRITE(port_config); WRITE(ram_ctrl); WRITE(host_command);
+WRITE(sbus_execute); WRITE(rsa_command);
+WRITE(port_config); WRITE(ram_ctrl); WRITE(host_command); WRITE(reset_8051);
 WRITE(rcv_ctxt_ctrl);
 WRITE(send_ctrl); WRITE(pio_init); WRITE(credit_force); WRITE(dma_ctrl); WRITE(dma_tail);
 

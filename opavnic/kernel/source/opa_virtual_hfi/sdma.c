@@ -112,6 +112,17 @@ static void go_on(struct hfi *hfi, u32 engine)
 		halt(hfi, engine, error);
 }
 
+/* All engines halt and forget their rings: the driver starts them at descriptor 0 again. */
+void sdma_freeze(struct hfi *hfi)
+{
+	u32 engine;
+
+	for (engine = 0; engine < ENGINES; engine++) {
+		V(hfi, SEND_DMA_STATUS, engine) = HALTED | CLEANED_UP;
+		V(hfi, SEND_DMA_HEAD, engine) = V(hfi, SEND_DMA_TAIL, engine) = 0;
+	}
+}
+
 WRITE(dma_ctrl)
 {
 	write_stored(hfi, reg, index, value & ~CLEAN_UP);

@@ -20,13 +20,24 @@
 #define HEAD_LEN	4
 #define PACKET_16B	0x10
 #define PACKET_9B	0x11
-#define LINK		0x25	/* GUID of the port (8 bytes), its number, type of its node, the physical state */
-#define LINK_LEN	(HEAD_LEN + 11)
+#define LINK		0x25	/* struct link */
+#define IDLE		0x26	/* a message of the 8051, 8 bytes */
 #define ICRC_LEN	4	/* of a 9B packet; room for it */
-#define POLLING		0x20
-#define LINKUP		0x50
 #define WAITING_MAX	8192	/* datagrams; of more, packets are lost */
 #define AT_ONCE		64
+
+/* All numbers are big-endian. */
+struct link {
+	u8 kind, zeros[3];
+	__be64 guid;
+	u8 port, type, state, reason;
+	__be32 phy, fabric, width, device, lni;
+} __packed;
+
+struct idle {
+	u8 kind, zeros[3];
+	__be64 message;
+} __packed;
 
 struct waiting {
 	struct list_head list;
@@ -100,33 +111,60 @@ bool wire_send(const u8 *packet, u32 len, bool bypass)
 	return leave(out, all);
 }
 
-void wire_tell_link(u64 guid, u32 state)
+void wire_tell_link(struct hfi_end end)
 {
-	u8 datagram[LINK_LEN] = { LINK };
-	__be64 be = cpu_to_be64(guid);
+	struct link link = {
+		.kind = LINK,
+		.guid = cpu_to_be64(end.guid),
+		.port = end.port,
+		.type = end.type,
+		.state = end.state,
+		.reason = end.reason,
+		.phy = cpu_to_be32(end.phy),
+		.fabric = cpu_to_be32(end.fabric),
+		.width = cpu_to_be32(end.width),
+		.device = cpu_to_be32(end.device),
+		.lni = cpu_to_be32(end.lni),
+	};
 
-	memcpy(datagram + HEAD_LEN, &be, sizeof(be));
-	datagram[HEAD_LEN + 8] = 1;
-	datagram[HEAD_LEN + 10] = state;
-	leave(datagram, sizeof(datagram));
+	leave((const u8 *)&link, sizeof(link));
+}
+
+void wire_tell_idle(u64 message)
+{
+	struct idle idle = { .kind = IDLE, .message = cpu_to_be64(message) };
+
+	leave((const u8 *)&idle, sizeof(idle));
+}
+
+static void take_link(const struct link *link)
+{
+	struct hfi_end end = {
+		.guid = be64_to_cpu(link->guid),
+		.port = link->port,
+		.type = link->type,
+		.state = link->state,
+		.reason = link->reason,
+		.phy = be32_to_cpu(link->phy),
+		.fabric = be32_to_cpu(link->fabric),
+		.width = be32_to_cpu(link->width),
+		.device = be32_to_cpu(link->device),
+		.lni = be32_to_cpu(link->lni),
+	};
+
+	machine_neighbour(machine, &end);
 }
 
 static void receive(const u8 *datagram, u32 len)
 {
-	if (datagram[0] == LINK && len == LINK_LEN) {
-		struct hfi_neighbour neighbour = {
-			.port = datagram[HEAD_LEN + 8],
-			.type = datagram[HEAD_LEN + 9],
-		};
-		u8 state = datagram[HEAD_LEN + 10];
-		__be64 guid;
+	u8 kind = datagram[0];
 
-		memcpy(&guid, datagram + HEAD_LEN, sizeof(guid));
-		neighbour.guid = be64_to_cpu(guid);
-		machine_neighbour(machine, state == POLLING || state == LINKUP ? &neighbour : NULL);
-	} else if ((datagram[0] == PACKET_16B || datagram[0] == PACKET_9B) && len > HEAD_LEN) {
-		machine_receive(machine, datagram + HEAD_LEN, len - HEAD_LEN, datagram[0] == PACKET_16B);
-	}
+	if (kind == LINK && len == sizeof(struct link))
+		take_link((const struct link *)datagram);
+	else if (kind == IDLE && len == sizeof(struct idle))
+		machine_idle(machine, be64_to_cpu(((const struct idle *)datagram)->message));
+	else if ((kind == PACKET_16B || kind == PACKET_9B) && len > HEAD_LEN)
+		machine_receive(machine, datagram + HEAD_LEN, len - HEAD_LEN, kind == PACKET_16B);
 }
 
 static void take(struct tasklet_struct *tasklet)

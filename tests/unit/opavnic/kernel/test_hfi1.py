@@ -11,21 +11,25 @@ from pathlib import Path
 import pytest
 
 from hfi_sim.fabric.topology import single_switch
-from opavnic.kernel.cache import KernelError, find_kernel
+from opavnic.kernel.cache import MODULES, KernelError, find_kernel
 from opavnic.kernel.drivers import HFI1
 from opavnic.kernel.process import KernelProcess
 from opavnic.kernel.virtual import VirtualKernel
 from opavnic.scenario import Scenario, run_virtual
 
 SMPS = Path(__file__).parents[3] / "hfi_smps.py"
-NEIGHBOUR = struct.pack("!B3xQBBB", 0x25, 0x0011750102000001, 7, 1, 0x20)
-"""What a switch says on a cable: its GUID, port 7, type 1, polling (source/opa_virtual_hfi/wire.c)."""
-AWAIT_INIT = """import pathlib, time
+NEIGHBOUR = struct.pack(
+    "!B3xQBBBB5I", 0x25, 0x0011750102000001, 7, 1, 0x50, 0, 0x10, 0x311003, 0x20008, 0x24F100, 0
+)
+"""What a switch says on a cable: its GUID, port 7, type 1, link up, its capabilities (opa_virtual_hfi/wire.c)."""
+AWAIT = """import pathlib, sys, time
 state = pathlib.Path("/sys/class/infiniband/hfi1_0/ports/1/state")
 end = time.monotonic() + 10
-while state.read_text() != "2: INIT\\n" and time.monotonic() < end: time.sleep(0.01)
+while state.read_text() != sys.argv[1] + "\\n" and time.monotonic() < end: time.sleep(0.01)
 print(state.read_text() + state.with_name("phys_state").read_text(), end="")
 """
+AWAIT_INIT = (sys.executable, "-ISc", AWAIT, "2: INIT")
+AWAIT_DOWN = (sys.executable, "-ISc", AWAIT, "1: DOWN")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -46,11 +50,13 @@ def test_hfi1_probes_and_its_link_comes_up() -> None:
             assert done.returncode == 0, done.stderr.decode()
             return done.stdout.decode()
 
-        assert said(sys.executable, "-ISc", AWAIT_INIT) == "2: INIT\n5: LinkUp\n"
+        assert said(*AWAIT_INIT) == "2: INIT\n5: LinkUp\n"
         devices = said("ls", "/dev/infiniband", "/dev/hfi1_0", "/sys/class/net")
         assert {"umad0", "issm0", "uverbs0", "/dev/hfi1_0", "ib0"} <= set(devices.split())
         log = said("dmesg")
-    assert "hfi1_0: Implementation: Functional simulator" in log
+    assert "hfi1_0: Implementation: RTL VCS simulation" in log
+    assert "hfi1_0: 8051 firmware version 1.27.0" in log
+    assert "Peer Link Width: tx rate 0x2, widths 0x8" in log
     assert "hfi1_0: Neighbor Guid 11750102000001, Type 1, Port Num 7" in log
     assert "Fabric active lanes (width): tx 0xf (4), rx 0xf (4)" in log
     assert "infiniband hfi1_0: VNIC client initialized" in log
@@ -70,29 +76,64 @@ def _joined() -> tuple[KernelProcess, KernelProcess]:
     return k1, k2
 
 
+def _said(process: KernelProcess, *command: str) -> str:
+    done = process.run(command, timeout_s=120.0, take=lambda _frame: None)
+    assert done.returncode == 0, (done.stdout + done.stderr).decode()
+    return done.stdout.decode()
+
+
+def _check_log(process: KernelProcess) -> str:
+    """Return what the kernel has logged, which is nothing that is wrong."""
+    log = _said(process, "dmesg")
+    assert "is not modelled" not in log
+    assert not re.search(r"halts|no memory for DMA|WARNING: (?!.*virt-pci)|BUG|Oops", log)
+    return log
+
+
 def test_the_smas_of_two_kernels_become_active_and_answer_all_smps() -> None:
     k1, k2 = _joined()
     with k1, k2:
         for process in (k1, k2):
             process.await_ready()
-
-        def said(process: KernelProcess, *command: str) -> str:
-            done = process.run(command, timeout_s=120.0, take=lambda _frame: None)
-            assert done.returncode == 0, (done.stdout + done.stderr).decode()
-            return done.stdout.decode()
-
         for process in (k1, k2):
-            assert said(process, sys.executable, "-ISc", AWAIT_INIT) == "2: INIT\n5: LinkUp\n"
+            assert _said(process, *AWAIT_INIT) == "2: INIT\n5: LinkUp\n"
         program = [sys.executable, str(SMPS)]
-        assert said(k1, *program, "activate") == "0: state 4, lid 1\n1: state 4, lid 2\n"
+        assert _said(k1, *program, "activate") == "0: state 4, lid 1\n1: state 4, lid 2\n"
         for process, lid in ((k1, "0x1"), (k2, "0x2")):
             port = "/sys/class/infiniband/hfi1_0/ports/1"
-            assert said(process, "cat", f"{port}/state", f"{port}/lid") == f"4: ACTIVE\n{lid}\n"
-        assert said(k1, *program, "flood", "10000") == "10000/10000\n"
+            assert _said(process, "cat", f"{port}/state", f"{port}/lid") == f"4: ACTIVE\n{lid}\n"
+        assert _said(k1, *program, "flood", "10000") == "10000/10000\n"
         for process in (k1, k2):
-            log = said(process, "dmesg")
-            assert "is not modelled" not in log
-            assert not re.search(r"halts|no memory for DMA|WARNING: .*(hfi1|rdmavt)|BUG|Oops", log)
+            _check_log(process)
+
+
+def test_links_go_down_and_up_and_the_driver_is_unloaded_and_loaded() -> None:
+    k1, k2 = _joined()
+    with k2:
+        with k1:
+            for process in (k1, k2):
+                process.await_ready()
+            program = [sys.executable, str(SMPS)]
+
+            def activate() -> None:
+                for process in (k1, k2):
+                    assert _said(process, *AWAIT_INIT) == "2: INIT\n5: LinkUp\n"
+                assert _said(k1, *program, "activate") == "0: state 4, lid 1\n1: state 4, lid 2\n"
+
+            for _ in range(3):
+                activate()
+                _said(k1, *program, "bounce")
+            activate()
+            _said(k1, "rmmod", "ib_ipoib", "hfi1")
+            assert _said(k2, *AWAIT_DOWN).startswith("1: DOWN\n")
+            _said(k1, "insmod", str(find_kernel(driver=HFI1).directory / MODULES / "hfi1.ko"), "krcvqs=1")
+            activate()
+            _check_log(k1)
+        assert _said(k2, *AWAIT_DOWN) == "1: DOWN\n2: Polling\n"
+        log = _check_log(k2)
+    assert log.count("Link down reason: Neighbor link down message 39, FM bounce") == 3
+    assert log.count("Link down reason: Neighbor link down message 35, Reboot") == 1
+    assert log.count("Link down reason: Unexpected link down") == 1, "the cable is pulled with the kernel"
 
 
 async def _log(seed: int) -> list[str]:
@@ -104,7 +145,7 @@ async def _log(seed: int) -> list[str]:
         try:
             kernel.send(NEIGHBOUR)
             await kernel.await_ready()
-            done = await kernel.run(sys.executable, "-ISc", AWAIT_INIT)
+            done = await kernel.run(*AWAIT_INIT)
             assert done.stdout == b"2: INIT\n5: LinkUp\n", done.stderr
             log = (await kernel.run("dmesg")).stdout.decode()
             return [*log.splitlines(), f"{lab.clock.time():.9f}"]

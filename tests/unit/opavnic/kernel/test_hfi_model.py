@@ -9,8 +9,21 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
-from hfi_model import LINKUP, MEMORY_AT, NEVER, OFFLINE, POLLING, SOURCE, Model, compiled, library
-from hypothesis import given
+from hfi_model import (
+    CONFIGURED,
+    LINKUP,
+    MEMORY_AT,
+    NEVER,
+    OFFLINE,
+    POLLING,
+    SOURCE,
+    VERIFY_CAP,
+    End,
+    Model,
+    compiled,
+    library,
+)
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
@@ -97,6 +110,7 @@ def test_a_function_level_reset_forgets_all_but_the_link(hfi: Model) -> None:
     assert hfi.read(0x602060) & 0xFF == LINKUP
     hfi.write(0xB8, 0)
     hfi.write(0xB8, 1)
+    assert hfi.notes[-1] == ("PHYSICAL", OFFLINE, 0), "the neighbour is told"
     assert hfi.read(0x602060) & 0xFF == OFFLINE, "the reset of DC is another"
 
 
@@ -140,21 +154,84 @@ def test_a_masked_source_waits(hfi: Model) -> None:
 # --- the link --------------------------------------------------------------------------------------------------------
 
 
-def test_polling_becomes_link_up_with_a_cable_alone(hfi: Model) -> None:
-    hfi.started()
+SET_BY_8051, SEEN = 0x6020D8, 0x6020E8
+CAPABILITIES, LINKUP_ACHIEVED, GOING_DOWN, TRAINING_FAILED = 1 << 6, 1 << 7, 1 << 8, 1 << 25
+FIELD = 4 << 32
+"""In a command of the 8051: a field of the link, not of a lane."""
+
+
+def test_the_8051_is_ready_when_its_firmware_is_started(hfi: Model) -> None:
+    assert hfi.read(0x602060) == OFFLINE
+    hfi.write(0x602068, 1)
+    hfi.write(0x500A08, 1)
+    assert hfi.read(0x501000) >> 2 & 3 == 0, "the signature is not looked at yet"
+    hfi.write(0x500A08, 2)
+    assert hfi.read(0x501000) >> 2 & 3 == 2, "it holds"
+    hfi.write(0x602068, 0)
+    assert hfi.read(0x602060) == 0xA00000 | OFFLINE
+    assert hfi.command(2, 0x0E << 40 | FIELD) >> 16 == 1 << 8 | 27
+
+
+def test_a_link_is_trained_with_the_driver_between_polling_and_link_up(hfi: Model) -> None:
+    hfi.started().loaded()
     hfi.command(3, POLLING)
     hfi.run()
-    assert hfi.read(0x602060) & 0xFF == POLLING
-    hfi.set_cable(True, 0x1234, 5)
+    assert hfi.physical == POLLING
+    hfi.set_neighbour(End(0x1234, 5, 1, POLLING, 0, 0x10, 0x311003, 0x20008, 0x24F000, 1 << 23))
     hfi.run()
-    assert hfi.read(0x602060) & 0xFF == LINKUP
-    assert hfi.read(0x600008) >> 48 & 7 == 2, "INIT"
+    assert (hfi.physical, hfi.read(SET_BY_8051), hfi.interrupts) == (VERIFY_CAP, CAPABILITIES, [0])
     assert (hfi.read(0x602040), hfi.read(0x602130), hfi.read(0x602048)) == (0x1234, 5, 1)
-    assert (hfi.read(0x6020D8), hfi.read(0x6020E0), hfi.interrupts) == (1 << 7, 1, [0])
+    frames = [hfi.command(2, field << 40 | FIELD) for field in (0x0F, 0x10, 0x11, 0x15, 0x0D)]
+    assert frames == [0x10, 0x311003, 0x20008, 0x24F000, 1 << 23]
+    hfi.write(SEEN, 1)
+    hfi.command(3, LINKUP)
+    assert (hfi.physical, hfi.logical) == (CONFIGURED, 1), "the neighbour's driver has not said so"
+    hfi.set_neighbour(End(0x1234, 5, 1, CONFIGURED))
+    hfi.run()
+    assert (hfi.physical, hfi.logical, hfi.read(SET_BY_8051)) == (LINKUP, 2, LINKUP_ACHIEVED)
+    hfi.write(SEEN, 1)
     hfi.set_cable(False)
     hfi.run()
-    assert hfi.read(0x602060) & 0xFF == OFFLINE
-    assert hfi.read(0x6020D8) == 1 << 8, "link going down"
+    assert (hfi.physical, hfi.logical, hfi.read(SET_BY_8051)) == (OFFLINE, 1, GOING_DOWN)
+    assert hfi.command(2, 0x16 << 40 | FIELD) & 0xFF == 0xA, "nothing was heard of the neighbour"
+
+
+def test_why_the_neighbour_went_offline_is_told(hfi: Model) -> None:
+    hfi.linked()
+    hfi.set_neighbour(End(7, 3, 1, OFFLINE, 35))
+    assert hfi.command(2, 0x16 << 40 | FIELD) & 0xFF == 0xB
+    assert hfi.command(2, 0x14 << 40 | FIELD) >> 16 & 0xFF == 35
+    hfi.command(3, 36 << 8 | OFFLINE)
+    assert (hfi.own_end.state, hfi.own_end.reason) == (OFFLINE, 36)
+
+
+def test_a_neighbour_that_leaves_during_training_is_a_failure_of_it(hfi: Model) -> None:
+    hfi.started().loaded()
+    hfi.set_cable(True)
+    hfi.command(3, POLLING)
+    hfi.run()
+    hfi.write(SEEN, 1)
+    hfi.set_neighbour(None)
+    assert (hfi.physical, hfi.read(SET_BY_8051)) == (OFFLINE, TRAINING_FAILED)
+
+
+def test_messages_of_the_8051_reach_the_neighbours_driver_while_the_link_is_up(hfi: Model) -> None:
+    hfi.hear(0x103)
+    hfi.command(4, 0x103)
+    assert (hfi.read(SET_BY_8051), hfi.idle) == (0, [])
+    hfi.linked()
+    hfi.command(4, 0x103)
+    assert hfi.idle == [0x103]
+    hfi.hear(0x203)
+    assert (hfi.read(SET_BY_8051), hfi.command(6, 3)) == (1 << 2, 0x203)
+    assert hfi.read(SET_BY_8051) == 1 << 2, "what the driver has not seen outlasts a command"
+
+
+def test_registers_of_the_link_are_written_by_the_8051_too(hfi: Model) -> None:
+    hfi.write(0x602118, 0xAB << 8 | 0xCDEF << 16)
+    hfi.command(8, 0x1122334455 << 8 | 0x12)
+    assert hfi.read(0x601000 + 8 * 0x12) == 0xCDEFAB1122334455
+    assert hfi.command(7, 0x12) == 0xAB1122334455
 
 
 def test_fields_of_the_8051_are_read_back(hfi: Model) -> None:
@@ -438,6 +515,119 @@ def test_interrupts_are_those_of_sources_masks_and_vectors(tmp_path: Path) -> No
     from hypothesis.stateful import run_state_machine_as_test
 
     run_state_machine_as_test(Interrupts)
+
+
+class Driver:
+    """A driver as hfi1 is, as far as the link is concerned: it answers what the 8051 says."""
+
+    def __init__(self, hfi: Model) -> None:
+        self.hfi = hfi
+        self.wants_link = False
+
+    def answer(self) -> bool:
+        """Take what the 8051 says; return whether it said something."""
+        if not self.hfi.read(0x6020E0) & 1:
+            return False
+        self.hfi.write(SEEN, 1)
+        said = self.hfi.read(SET_BY_8051)
+        if said & (GOING_DOWN | TRAINING_FAILED):
+            self.hfi.command(3, OFFLINE)
+            if self.wants_link:
+                self.hfi.command(3, POLLING)
+        elif said & CAPABILITIES:
+            self.hfi.command(3, LINKUP)
+        return True
+
+    def set(self, wants_link: bool) -> None:
+        self.hfi.command(3, OFFLINE)
+        if wants_link:
+            self.hfi.command(3, POLLING)
+        self.wants_link = wants_link
+
+
+class TwoEnds(RuleBasedStateMachine):
+    """Two HFIs on a cable, whose drivers and whose cable come and go; what one says arrives when it arrives."""
+
+    library: ClassVar[object]
+
+    @initialize()
+    def begin(self) -> None:
+        self.drivers = [Driver(Model(self.library, number).loaded()) for number in (1, 2)]  # type: ignore[arg-type]
+        self.plugged = False
+        self.unread: list[list[End]] = [[], []]
+
+    def say(self) -> None:
+        """Put on the cable what each end has said."""
+        for number, driver in enumerate(self.drivers):
+            notes = [note for note in driver.hfi.notes if note[0] == "PHYSICAL"]
+            driver.hfi.notes.clear()
+            if notes and self.plugged:
+                ends = [driver.hfi.own_end for _ in notes]
+                for end, (_, state, _) in zip(ends, notes, strict=True):
+                    end.state = state & 0xFF
+                self.unread[1 - number] += ends
+
+    @rule(number=st.integers(0, 1), wants_link=st.booleans())
+    def set(self, number: int, wants_link: bool) -> None:
+        self.drivers[number].set(wants_link)
+        self.say()
+
+    @rule()
+    def plug(self) -> None:
+        self.say()
+        self.plugged, self.unread = not self.plugged, [[], []]
+        for number, driver in enumerate(self.drivers):
+            driver.hfi.set_neighbour(self.drivers[1 - number].hfi.own_end if self.plugged else None)
+        self.say()
+
+    @rule(number=st.integers(0, 1))
+    def hear(self, number: int) -> None:
+        if self.unread[number]:
+            self.drivers[number].hfi.set_neighbour(self.unread[number].pop(0))
+        self.say()
+
+    @rule(number=st.integers(0, 1))
+    def answer(self, number: int) -> None:
+        self.drivers[number].answer()
+        self.say()
+
+    @rule(number=st.integers(0, 1))
+    def wait(self, number: int) -> None:
+        self.drivers[number].hfi.run()
+        self.say()
+
+    def talk(self) -> None:
+        """Let all be heard and answered, which takes no time beside training."""
+        said = True
+        while said:
+            said = False
+            for number, driver in enumerate(self.drivers):
+                while self.unread[number]:
+                    self.hear(number)
+                    said = True
+                while driver.answer():
+                    self.say()
+                    said = True
+
+    @rule()
+    def settle(self) -> None:
+        for _ in range(8):
+            self.talk()
+            self.wait(0)
+            self.wait(1)
+        self.talk()
+        up = self.plugged and all(driver.wants_link for driver in self.drivers)
+        for driver in self.drivers:
+            alone = POLLING if driver.wants_link else OFFLINE
+            assert driver.hfi.physical == (LINKUP if up else alone)
+            assert (driver.hfi.logical == 2) == up
+
+
+def test_two_ends_are_up_when_both_want_it_and_the_cable_is_there_whatever_was_before(tmp_path: Path) -> None:
+    TwoEnds.library = library(tmp_path)
+    from hypothesis.stateful import run_state_machine_as_test
+
+    run_state_machine_as_test(TwoEnds, settings=settings(max_examples=30, stateful_step_count=25))
 
 
 def _abuse(program: Path, seed: int, steps: int) -> str:
