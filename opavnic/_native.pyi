@@ -81,6 +81,7 @@ class FabricFlow(TypedDict):
     high: Sequence[int]
     high_limit_bytes: int | None
     shared_bytes: int
+    hoq_code: int
 
 class FabricArbitration(TypedDict):
     low: Sequence[int]
@@ -99,6 +100,8 @@ class FabricEgress(TypedDict):
     """Of 16 VLs."""
     arbitration: FabricArbitration | None
     buffers: FabricBuffers | None
+    hoq_codes: Sequence[int] | None
+    """Of 16 VLs."""
 
 class FabricPort(TypedDict):
     state: int

@@ -36,6 +36,8 @@ class Drop(StrEnum):
     """An injected fault (loss) discarded it."""
     LINK_OVERFLOW = "link_overflow"
     """The queue of the link was full."""
+    LINK_HOQ = "link_hoq"
+    """At a switch's port, the packet was the first of its VL for longer than the head-of-queue lifetime."""
 
     NET_LOST = "net_lost"
     """Lost in transit between two machines of a cluster, or on its way to a machine that left."""

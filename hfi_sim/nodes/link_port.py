@@ -76,6 +76,11 @@ class LinkPort(ABC):
         """What VLs may occupy at the far end of a link with credits; None: as the link has it."""
         return self._config.egress.buffers
 
+    @property
+    def hoq_codes(self) -> tuple[int, ...]:
+        """HOQLife of each of 16 VLs; empty: as the link has it."""
+        return self._config.egress.hoq_codes
+
     def set_arbitration(self, arbitration: Arbitration | None) -> None:
         """Take the tables VLArb; None: VLs share the wire as the link has it.
 
@@ -91,6 +96,15 @@ class LinkPort(ABC):
         """
         if buffers != self.buffers:
             self._configure(egress=replace(self._config.egress, buffers=buffers))
+
+    def set_hoq_codes(self, codes: Sequence[int]) -> None:
+        """Take HOQLife of each of 16 VLs: how long a packet may be the first of its VL at a switch's port; empty: as
+        the link has it.
+
+        Raises:  FabricError: another number of VLs.
+        """
+        if (codes := tuple(codes)) != self._config.egress.hoq_codes:
+            self._configure(egress=replace(self._config.egress, hoq_codes=codes))
 
     def set_sc_to_vl(self, table: Sequence[int]) -> None:
         """Take a table SC2VLt: the VL of each of the 32 service channels; an empty one: as the link has it.

@@ -335,6 +335,7 @@ def _egress(egress: Egress) -> _native.FabricEgress:
             "high": arbitration.high,
             "high_limit_bytes": arbitration.high_limit_bytes,
         },
+        "hoq_codes": egress.hoq_codes or None,
         "buffers": None
         if buffers is None
         else {
@@ -354,6 +355,7 @@ def _flow(flow: FlowControl) -> _native.FabricFlow:
         "high": tuple(flow.high),
         "high_limit_bytes": flow.high_limit_bytes,
         "shared_bytes": flow.shared_bytes,
+        "hoq_code": flow.hoq_code,
     }
 
 

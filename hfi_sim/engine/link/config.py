@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 
 from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.base.errors import FabricError, QuantityError
+from hfi_sim.base.instants import NS_PER_S
 from hfi_sim.base.options import (
     NANOSECONDS,
     RATE,
@@ -52,6 +53,9 @@ MAX_ROOM: Final = (1 << 32) - 1
 """More than the tables of a port can express."""
 LAST_VL: Final = MAX_VLS - 1
 """VL15, which carries subnet management."""
+HOQ_UNIT_NS: Final = 4096
+MAX_HOQ_CODE: Final = 19
+"""A head-of-queue lifetime is 4.096 us * 2**n; a higher n: none. Source: InfiniBand architecture 14.2.5.6, HOQLife."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +130,18 @@ class FlowControl:
             "bytes at the receiving end beside those buffers, for packets of any VL whose own is full",
         ),
     ] = 0
+    hoq_life_ns: Annotated[
+        int | None,
+        LinkOption(
+            "hoq_life",
+            NANOSECONDS,
+            "a switch drops a packet that is the first of its VL for this long (`link_hoq`); rounded up to "
+            "4.096us times a power of two, as ports have it",
+            HOQ_UNIT_NS / NS_PER_S,
+            (HOQ_UNIT_NS << MAX_HOQ_CODE) / NS_PER_S,
+            shown_default="never",
+        ),
+    ] = None
 
     def __post_init__(self) -> None:
         for option in options_of(FlowControl):
@@ -147,6 +163,13 @@ class FlowControl:
         for vl in self.high:
             if vl >= self.vls:
                 raise FabricError(f"VL {vl} has high priority; VLs are 0 to {self.vls - 1}")
+
+    @property
+    def hoq_code(self) -> int:
+        """Its head-of-queue lifetime, as HOQLife of PortInfo has it."""
+        if self.hoq_life_ns is None:
+            return MAX_HOQ_CODE + 1
+        return (-(-self.hoq_life_ns // HOQ_UNIT_NS) - 1).bit_length()
 
     def map(self) -> tuple[int, ...]:
         """Return the VL of each service channel."""
@@ -350,6 +373,8 @@ class Egress:
     """How VLs share the wire of a link with credits; None: as the link has it."""
     buffers: Buffers | None = None
     """What VLs may occupy at the far end of a link with credits; None: as the link has it."""
+    hoq_codes: tuple[int, ...] = ()
+    """HOQLife of each VL of a switch's port; empty: as the link has it."""
 
     def __post_init__(self) -> None:
         if self.sc_to_vl and len(self.sc_to_vl) != SERVICE_CHANNELS:
@@ -361,9 +386,19 @@ class Egress:
                 raise FabricError(f"the SC to VL table sends SC {sc} to VL {vl}; VLs are 0 to {MAX_VLS - 1}")
         if self.vl_mtus and len(self.vl_mtus) != MAX_VLS:
             raise FabricError(f"MTUs for {len(self.vl_mtus)} VLs; VLs are 0 to {MAX_VLS - 1}")
+        if self.hoq_codes and len(self.hoq_codes) != MAX_VLS:
+            raise FabricError(
+                f"head-of-queue lifetimes for {len(self.hoq_codes)} VLs; VLs are 0 to {MAX_VLS - 1}"
+            )
         for vl, mtu in enumerate(self.vl_mtus):
             if not 0 <= mtu <= MAX_MTU:
                 raise FabricError(f"the MTU of VL {vl} is {mtu} bytes; MTUs are 0 to {MAX_MTU}")
+
+    def hoq_lives_ns(self, flow: FlowControl, lanes: int) -> list[int]:
+        """Return the head-of-queue lifetime of each lane of a link; 0: none."""
+        codes = self.hoq_codes or (flow.hoq_code,) * MAX_VLS
+        lives = [HOQ_UNIT_NS << code if code <= MAX_HOQ_CODE else 0 for code in codes[: flow.vls]]
+        return lives + [0] * (lanes - flow.vls)
 
     def is_too_long(self, size: int, vl: int) -> bool:
         """Return whether a packet of `size` bytes is longer than the MTU of its VL."""

@@ -9,6 +9,9 @@ the switch's, and so on back to the sender, on that VL alone.
 If a link has several VLs, packets wait for the wire at its near end, and the arbiter (`hfi_sim.engine.link.arbiter`)
 selects the next one: high priority first, the others by weight, all equal by default.
 
+A switch may limit how long a packet is the first of its VL: it drops one that is so for longer than the head-of-queue
+lifetime, for whatever reason. So lanes that wait for each other in a circle move again.
+
 All settings can change while packets wait or are in transit. Those stay on their lane: waiting packets follow the
 new rules, packets in transit return their room there. Until then a lane may occupy more than it is now allowed.
 Lanes that are no longer used stay until they are empty, with a weight of 1 and no room of their own, so they send
@@ -81,6 +84,7 @@ class Lanes:
         limit: int,
         forwards: bool,
         on_stop: Callable[[int, bool], None],
+        lose: Callable[[bytes, Drop], None],
         number: int,
     ) -> None:
         """Start with nothing waiting and all credits.
@@ -88,7 +92,8 @@ class Lanes:
         Args:  limit: bytes that may wait without reserved room: packets of a sender that ignores being stopped, or
                of a switch that received them on a link without credits. forwards: the near end is a switch, which
                marks FECN.
-               on_stop: called with the time and whether the sender is to stop.
+               on_stop: called with the time and whether the sender is to stop. lose: counts a packet that was the
+               first of its VL for too long.
         """
         self.number = number
         """That of its direction."""
@@ -100,6 +105,7 @@ class Lanes:
         self._egress = Egress()
         self._forwards = forwards
         self._on_stop = on_stop
+        self._lose = lose
         self._vl_of: Sequence[int] = flow.map()
         self._vls_on_wire: deque[int] = deque()
         """Of the packets on the wire, in order, as the SC to VL table may have changed since they were sent."""
@@ -118,6 +124,12 @@ class Lanes:
         self._wire_event = 0
         """The sequence number of the event at which the wire is free; 0: none is scheduled."""
         self._fecn_marked = 0
+        self._hoq_lives: list[int] = []
+        """The head-of-queue lifetime of each VL in nanoseconds, 0: none; empty: no VL has one."""
+        self._hoq_event = 0
+        """The sequence number of the event at which a first packet may have been waiting for too long; 0: none."""
+        self._hoq_due = 0
+        self._limit_heads()
 
     @property
     def vls(self) -> int:
@@ -145,7 +157,9 @@ class Lanes:
         arbiter = arbiter_of(flow, egress.arbitration, self.vls)
         if self._arbiter is None or arbiter is None or not arbiter.shares_like(self._arbiter):
             self._arbiter = arbiter
+        self._limit_heads()
         self._go_on(now, blocked)
+        self._watch_heads(now)
         self._wake(now)
         self._stop(now, self._queued.index(max(self._queued)))
 
@@ -213,10 +227,13 @@ class Lanes:
             return
         if space is not None:
             space.keep()
-        if not self._queues[vl]:
+        is_first = not self._queues[vl]
+        if is_first:
             self._since[vl] = now
         self._queues[vl].append((packet, hops, delay_ns, space))
         self._queued[vl] += size
+        if is_first and self._hoq_lives:
+            self._watch_heads(now)
         if self._arbiter is not None:
             self._wake_for_wire(now)
         self._stop(now, vl)
@@ -246,6 +263,43 @@ class Lanes:
         if last != vl:
             self._last_vl = vl
             self._since[last] = max(self._since[last], self._wire.free_from)
+
+    def _limit_heads(self) -> None:
+        """Note the head-of-queue lifetimes; only switches have them."""
+        lives = self._egress.hoq_lives_ns(self._flow, self.vls)
+        self._hoq_lives = lives if self._forwards and any(lives) else []
+
+    def _watch_heads(self, now: int) -> None:
+        """Schedule the end of the first lifetime, unless an event is due by then."""
+        ends = [
+            self._since[vl] + life for vl, life in enumerate(self._hoq_lives) if life and self._queues[vl]
+        ]
+        if not ends:
+            return
+        due = max(min(ends), now)
+        if self._hoq_event and self._hoq_due <= due:
+            return
+        if self._hoq_event:
+            self._state.events.cancel(self._hoq_event)
+        self._hoq_due = due
+        self._hoq_event = self._state.events.schedule(due, self._heads_expire)
+
+    def _heads_expire(self, now: int, _number: int) -> None:
+        """Drop the first packets that have been waiting for their lifetime, one of each VL."""
+        self._hoq_event = 0
+        blocked = self._blocked(range(self.vls))
+        for vl, life in enumerate(self._hoq_lives):
+            if life and self._queues[vl] and self._since[vl] + life <= now:
+                self._waited[vl] += self._waits(now, vl)
+                self._since[vl] = now
+                packet, _, _, space = self._queues[vl].popleft()
+                self._queued[vl] -= len(packet)
+                self._lose(packet, Drop.LINK_HOQ)
+                if space is not None:
+                    space.release()
+        self._go_on(now, blocked)
+        self._wake(now)
+        self._watch_heads(now)
 
     def _waits(self, now: int, vl: int) -> int:
         """Return how long a VL with packets to send has been waiting, in nanoseconds."""
@@ -359,5 +413,8 @@ class Lanes:
         if self._wire_event:
             self._state.events.cancel(self._wire_event)
             self._wire_event = 0
+        if self._hoq_event:
+            self._state.events.cancel(self._hoq_event)
+            self._hoq_event = 0
         self._wake(now)
         return packets

@@ -83,6 +83,7 @@ class Direction:
                 limit=limit,
                 forwards=forwards,
                 on_stop=on_stop,
+                lose=self._lose,
                 number=number,
             )
         )

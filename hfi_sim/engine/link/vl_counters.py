@@ -13,7 +13,7 @@ from typing import NamedTuple
 from hfi_sim.base.counters import Drop, PacketCounters
 from hfi_sim.wire.lrh16b import BECN_BYTE3, FECN_BYTE7, SIZE
 
-DISCARDS = frozenset({Drop.LINK_OVERFLOW, Drop.LINK_DOWN})
+DISCARDS = frozenset({Drop.LINK_OVERFLOW, Drop.LINK_DOWN, Drop.LINK_HOQ})
 """Drops that count as discards of the port, in addition to exceeding the MTU; faults are not discards."""
 
 
@@ -35,8 +35,8 @@ class VlCounters:
              times.
     """
     discards: int
-    """PortVLXmitDiscards: packets that were not sent because the queue was full, the link down, or the MTU of the VL
-    too small.
+    """PortVLXmitDiscards: packets that were not sent because the queue was full, the link down, the MTU of the VL too
+    small, or the head-of-queue lifetime over.
     """
     overflows: int = 0
     """Discards because the queue was full: SwPortVLCongestion of a switch."""

@@ -26,6 +26,7 @@ Errors = Mapping[Drop, PortError]
 
 COUNTED_AS: Final[Mapping[Drop, str]] = {
     Drop.LINK_OVERFLOW: "xmit_discards",
+    Drop.LINK_HOQ: "xmit_discards",
     Drop.LINK_DOWN: "xmit_discards",
     Drop.TX_PORT_DOWN: "xmit_discards",
     Drop.TX_MALFORMED: "xmit_discards",
@@ -101,7 +102,11 @@ class _Way:
     def discards(self) -> Iterable[tuple[Drop, int]]:
         """Yield what the near end did not send."""
         drops = self.drops or {}
-        return ((drop, drops[drop]) for drop in (Drop.LINK_OVERFLOW, Drop.LINK_DOWN) if drop in drops)
+        return (
+            (drop, drops[drop])
+            for drop in (Drop.LINK_OVERFLOW, Drop.LINK_DOWN, Drop.LINK_HOQ)
+            if drop in drops
+        )
 
 
 class CountedPort:

@@ -30,6 +30,7 @@ from hfi_sim.wire.sma.port_info import (
     CAP3_VLR,
     CAP_IS_SM,
     CAP_NOTICE,
+    HOQ_LIFE,
     MTU_BYTES,
     MtuCode,
     NeighborType,
@@ -152,6 +153,15 @@ def neighbor_mtu_of(port: Port) -> tuple[int, ...]:
     return tuple(codes[vl] << 4 | codes[vl + 1] for vl in range(0, 32, 2))
 
 
+def xmit_q_of(port: Port) -> tuple[int, ...]:
+    """Return how long packets of each VL may wait: as a manager has set it, or as the link of a switch has it."""
+    told = port.settings.info.xmit_q
+    if not isinstance(port, SwitchPort) or port.hoq_codes or port.link is None:
+        return told
+    flow = port.link.direction_from(port).planned.flow
+    return told if flow is None else tuple(queue & ~HOQ_LIFE | flow.hoq_code for queue in told)
+
+
 def pkey_drops_of(port: Port) -> int:
     """Return how many packets a port has dropped for their P_Key."""
     errors = port.errors()
@@ -209,6 +219,7 @@ def port_info_of(port: Port, in_port: int | None = None) -> PortInfo:
         mode_active=settings.info.mode_enabled if is_up else 0,
         pkey_violations=min(max(pkey_drops_of(port) + settings.pkey_violations, 0), 0xFFFF),
         neighbor_mtu=neighbor_mtu_of(port),
+        xmit_q=xmit_q_of(port),
         overall_buffer_space=buffer_space_of(port),
         neighbor_node_guid=0 if far is None else node_of(far).node_guid,
         mgmt_allowed=_allows_management(port, far),

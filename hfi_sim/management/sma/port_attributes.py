@@ -16,7 +16,7 @@ from hfi_sim.management.sma.lanes import arbitrate
 from hfi_sim.management.sma.node import ALL_PORTS, AttributeRefusedError, AttributeRequest, SmaNode
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.nodes.switch import SwitchPort, SwitchPort0
-from hfi_sim.wire.sma.port_info import PhysicalState, PortInfo, PortStateInfo
+from hfi_sim.wire.sma.port_info import HOQ_LIFE, PhysicalState, PortInfo, PortStateInfo
 
 PORT_INFO_STEP: Final = 248
 """Bytes from one PortInfo to the next."""
@@ -113,6 +113,7 @@ def _set(node: SmaNode, port: Port, wanted: PortInfo, question: AttributeRequest
                 _tell_host(port, wanted)
     if not isinstance(port, SwitchPort0):
         _set_mtus(port, wanted)
+        port.set_hoq_codes([queue & HOQ_LIFE for queue in wanted.xmit_q[:_VLS]])
         arbitrate(port)
     _set_states(node, port, wanted.physical_state, wanted.state, question)
     if invalid:

@@ -83,6 +83,7 @@ MTU_BYTES: Final = {
     MtuCode.MTU_8192: 8192,
     MtuCode.MTU_10240: 10240,
 }
+"""What a code means, in bytes."""
 
 
 def mtu_code_for(size: int) -> MtuCode:
@@ -90,8 +91,8 @@ def mtu_code_for(size: int) -> MtuCode:
     return min((code for code, length in MTU_BYTES.items() if length >= size), default=MtuCode.MTU_10240)
 
 
-"""What a code means, in bytes."""
-
+HOQ_LIFE: Final = 0x1F
+"""The bits of HOQLife in an entry of `xmit_q`."""
 MODE_STL: Final = 4
 FORMAT_9B: Final = 2
 FORMAT_16B: Final = 8
@@ -261,8 +262,9 @@ class PortInfo(WireHeader):
         0x77,
     ) * 16
     xmit_q: Annotated[
-        tuple[int, ...], Field(8, "how long packets of a VL may wait", HEX, count=32, access=_RW)
-    ] = (0xF3,) * 32
+        tuple[int, ...],
+        Field(8, "of each VL, VLStallCount (3 bits) and HOQLife (5 bits)", HEX, count=32, access=_RW),
+    ] = (0xF4,) * 32
     ipv6: Annotated[bytes, Field(128, "IPv6 address of its management", BYTES)] = bytes(16)
     ipv4: Annotated[bytes, Field(32, "IPv4 address of its management", BYTES)] = bytes(4)
     reserved_196: Annotated[bytes, Field(96, "reserved", BYTES)] = bytes(12)

@@ -358,6 +358,9 @@ impl Engine {
                 Event::WireFree(direction) => {
                     self.directions[direction as usize].wire_free(&mut self.state, when);
                 }
+                Event::HeadsExpire(direction) => {
+                    self.directions[direction as usize].heads_expire(&mut self.state, when);
+                }
                 Event::HeldLongEnough(direction) => {
                     self.directions[direction as usize].held_long_enough(&mut self.state, when, number);
                 }

@@ -16,6 +16,8 @@ pub enum Event {
     WireFree(DirectionId),
     /// A packet has been held back for the time that its fault demands.
     HeldLongEnough(DirectionId),
+    /// The first packet of a VL may have been that for too long.
+    HeadsExpire(DirectionId),
     /// The first packet that this worker has handed over enters its direction.
     HandedOver(WorkerId),
 }
@@ -57,7 +59,8 @@ impl Event {
             Event::Arrival(direction) => (0, direction),
             Event::WireFree(direction) => (1, direction),
             Event::HeldLongEnough(direction) => (2, direction),
-            Event::HandedOver(worker) => (3, worker),
+            Event::HeadsExpire(direction) => (3, direction),
+            Event::HandedOver(worker) => (4, worker),
         };
         kind << 32 | u64::from(subject)
     }
@@ -72,10 +75,11 @@ impl Entry {
 
     fn event(self) -> Event {
         let subject = self.code as u32;
-        match self.code >> 32 & 3 {
+        match self.code >> 32 & 7 {
             0 => Event::Arrival(subject),
             1 => Event::WireFree(subject),
             2 => Event::HeldLongEnough(subject),
+            3 => Event::HeadsExpire(subject),
             _ => Event::HandedOver(subject),
         }
     }

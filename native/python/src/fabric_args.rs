@@ -62,6 +62,7 @@ pub struct FlowArgs {
     high: Vec<u8>,
     high_limit_bytes: Option<u64>,
     shared_bytes: u64,
+    hoq_code: u8,
 }
 
 impl FlowArgs {
@@ -85,6 +86,7 @@ impl FlowArgs {
             high: self.high.iter().fold(0, |high, vl| high | 1 << vl),
             high_limit_bytes: self.high_limit_bytes,
             shared_bytes: self.shared_bytes,
+            hoq_code: self.hoq_code,
         })
     }
 }
@@ -96,6 +98,7 @@ pub struct EgressArgs {
     vl_mtus: Option<[u32; MAX_VLS]>,
     arbitration: Option<ArbitrationArgs>,
     buffers: Option<BuffersArgs>,
+    hoq_codes: Option<[u8; MAX_VLS]>,
 }
 
 #[derive(FromPyObject)]
@@ -138,6 +141,7 @@ impl EgressArgs {
             vl_mtus: self.vl_mtus,
             arbitration: self.arbitration.map(arbitration),
             buffers: self.buffers.map(buffers),
+            hoq_codes: self.hoq_codes,
         })
     }
 }

@@ -117,7 +117,7 @@ def _key(option: LinkOption) -> tuple[Any, Any]:
         return value
 
     default: Any = None if option.shown_default else option.default
-    if option.quantity is NANOSECONDS:
+    if option.quantity is NANOSECONDS and default is not None:
         default = to_seconds(default)
     elif option.quantity is WHOLES:
         default = Field(default_factory=list)

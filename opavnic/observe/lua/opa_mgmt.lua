@@ -199,7 +199,7 @@ attributes.port_info = {title = "PortInfo", size = 242, rows = {
   {"mkey", 112, 8, ProtoField.uint64("opa_mgmt.port_info.mkey", "mkey", base.HEX, nil, nil, "management key")},
   {"subnet_prefix", 120, 8, ProtoField.uint64("opa_mgmt.port_info.subnet_prefix", "subnet_prefix", base.HEX, nil, nil, "upper half of GIDs")},
   {"neighbor_mtu", 128, 1, ProtoField.uint8("opa_mgmt.port_info.neighbor_mtu", "neighbor_mtu", base.HEX, nil, nil, "MTU of two VLs each"), count = 16},
-  {"xmit_q", 144, 1, ProtoField.uint8("opa_mgmt.port_info.xmit_q", "xmit_q", base.HEX, nil, nil, "how long packets of a VL may wait"), count = 32},
+  {"xmit_q", 144, 1, ProtoField.uint8("opa_mgmt.port_info.xmit_q", "xmit_q", base.HEX, nil, nil, "of each VL, VLStallCount (3 bits) and HOQLife (5 bits)"), count = 32},
   {"ipv6", 176, 16, ProtoField.bytes("opa_mgmt.port_info.ipv6", "ipv6", base.NONE, "IPv6 address of its management")},
   {"ipv4", 192, 4, ProtoField.bytes("opa_mgmt.port_info.ipv4", "ipv4", base.NONE, "IPv4 address of its management")},
   {"reserved_196", 196, 12, ProtoField.bytes("opa_mgmt.port_info.reserved_196", "reserved_196", base.NONE, "reserved")},

@@ -25,6 +25,8 @@ pub enum Drop {
     LinkFault,
     /// The queue of the link was full.
     LinkOverflow,
+    /// At a switch's port, the packet was the first of its VL for longer than the head-of-queue lifetime.
+    LinkHoq,
     /// Lost in transit between two machines of a cluster, or on its way to a machine that left.
     NetLost,
     /// The send queue to another machine of a cluster was full.
@@ -108,7 +110,7 @@ pub enum Drop {
 }
 
 /// Their names, by number.
-pub const DROP_NAMES: [&str; 47] = [
+pub const DROP_NAMES: [&str; 48] = [
     "tx_port_down",
     "tx_malformed",
     "tx_slid",
@@ -118,6 +120,7 @@ pub const DROP_NAMES: [&str; 47] = [
     "link_down",
     "link_fault",
     "link_overflow",
+    "link_hoq",
     "net_lost",
     "net_overflow",
     "sw_malformed",

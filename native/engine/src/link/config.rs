@@ -10,6 +10,9 @@ pub const SERVICE_CHANNELS: usize = 32;
 pub const MAX_VLS: usize = 16;
 /// An MTU is of the payload: so many bytes may come on top, for headers and ICRC. Source: hfi_sim/engine/link/config.py.
 pub const MTU_HEADROOM: u64 = 124;
+/// Source: hfi_sim/engine/link/config.py.
+const HOQ_UNIT_NS: u64 = 4096;
+const MAX_HOQ_CODE: u8 = 19;
 /// The VL of each service channel.
 pub type ScToVl = [u8; SERVICE_CHANNELS];
 
@@ -63,6 +66,8 @@ pub struct FlowControl {
     pub high_limit_bytes: Option<u64>,
     /// Room at the receiving end beside those buffers, for packets of any VL whose own is full.
     pub shared_bytes: u64,
+    /// How long a packet may be the first of its VL at a switch; see `hoq_life_ns`.
+    pub hoq_code: u8,
 }
 
 /// Add up what VLs have that share a lane: the VL modulo their number. Lanes beyond that number have nothing.
@@ -123,6 +128,11 @@ impl FlowControl {
     }
 }
 
+/// Nanoseconds that a packet may be the first of its VL, by HOQLife of PortInfo; 0: no limit.
+fn hoq_life_ns(code: u8) -> u64 {
+    if code <= MAX_HOQ_CODE { HOQ_UNIT_NS << code } else { 0 }
+}
+
 /// How VLs share a wire: the tables VLArb of a port, the weights of all entries of a VL added up; index: VL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arbitration {
@@ -157,9 +167,17 @@ pub struct Egress {
     pub arbitration: Option<Box<Arbitration>>,
     /// What VLs may occupy at the far end of a link with credits; None: as the link has it.
     pub buffers: Option<Box<Buffers>>,
+    /// HOQLife of each VL of a switch's port; None: as the link has it.
+    pub hoq_codes: Option<[u8; MAX_VLS]>,
 }
 
 impl Egress {
+    /// How long a packet may be the first of its lane, in nanoseconds; 0: for ever.
+    pub fn hoq_lives_ns(&self, flow: &FlowControl) -> [u64; MAX_VLS] {
+        let codes = self.hoq_codes.unwrap_or([flow.hoq_code; MAX_VLS]);
+        std::array::from_fn(|lane| if lane < flow.vls() { hoq_life_ns(codes[lane]) } else { 0 })
+    }
+
     /// Whether a packet of `size` bytes is longer than the MTU of its VL.
     pub fn is_too_long(&self, size: u64, vl: u8) -> bool {
         self.vl_mtus.is_some_and(|mtus| {

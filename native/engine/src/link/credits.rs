@@ -8,6 +8,9 @@
 //!
 //! If a link has several VLs, packets wait for the wire at its near end, and the arbiter selects the next one.
 //!
+//! A switch may limit how long a packet is the first of its VL: it drops one that is so for longer than the head-of-queue
+//! lifetime, for whatever reason. So lanes that wait for each other in a circle move again.
+//!
 //! All settings can change while packets wait or are in transit. These packets stay on their lane: waiting ones follow
 //! the new rules, those in transit return their room to that lane. Until then a lane may occupy more than its new
 //! limit. Lanes that are no longer used stay until they are empty, with a weight of 1 and no room of their own, so they
@@ -17,7 +20,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 use super::arbiter::Arbiter;
-use super::config::{Buffers, Egress, FlowControl, ScToVl};
+use super::config::{Buffers, Egress, FlowControl, MAX_VLS, ScToVl};
 use super::wire::Wire;
 use crate::burst::Burst;
 use crate::counters::Drop;
@@ -90,12 +93,17 @@ pub struct Lanes {
     /// The sequence number of the event at which the wire is free; 0: no event.
     wire_event: u64,
     fecn_marked: u64,
+    /// The head-of-queue lifetime of each VL in nanoseconds, 0: none; None: no VL has one.
+    hoq_lives: Option<Box<[u64; MAX_VLS]>>,
+    /// The sequence number of the event at which a first packet may have been waiting for too long; 0: no event.
+    hoq_event: u64,
+    hoq_due: u64,
 }
 
 impl Lanes {
     /// Start with empty lanes and all credits.
     pub fn new(direction: DirectionId, source: Option<PortId>, flow: &FlowControl, limit: u64) -> Self {
-        Lanes {
+        let mut lanes = Lanes {
             limit,
             stopped: false,
             direction,
@@ -110,7 +118,12 @@ impl Lanes {
             arbiter: (flow.vls() > 1).then(|| Arbiter::new(flow.shares(None))),
             wire_event: 0,
             fecn_marked: 0,
-        }
+            hoq_lives: None,
+            hoq_event: 0,
+            hoq_due: 0,
+        };
+        lanes.limit_heads(flow, &Egress::default());
+        lanes
     }
 
     /// How many there are, those included that are no longer used.
@@ -146,7 +159,9 @@ impl Lanes {
         if lanes > 1 && self.arbiter.as_ref().is_none_or(is_new) {
             self.arbiter = Some(Arbiter::new(shares));
         }
+        self.limit_heads(flow, egress);
         self.go_on(wire, state, now, blocked);
+        self.watch_heads(state, now);
         self.wake(state, now);
         if let Some(most) = self.lanes.iter().map(|lane| lane.queued).max() {
             self.stop_at(state, now, most);
@@ -283,11 +298,15 @@ impl Lanes {
     /// Let a packet wait behind the others of its VL.
     fn wait(&mut self, wire: &mut Wire, state: &mut State, now: u64, vl: usize, waiting: Waiting) {
         let lane = &mut self.lanes[vl];
-        if lane.queue.is_empty() {
+        let is_first = lane.queue.is_empty();
+        if is_first {
             lane.since = now;
         }
         lane.queued += waiting.burst.packet.len() as u64;
         lane.queue.push_back(waiting);
+        if is_first {
+            self.watch_heads(state, now);
+        }
         if self.arbiter.is_some() {
             self.wake_for_wire(wire, state, now);
         }
@@ -311,6 +330,59 @@ impl Lanes {
         arbiter.sent(arbiter.alone(vl), size);
         self.take_wire(wire, vl);
         true
+    }
+
+    /// Note the head-of-queue lifetimes; only switches have them.
+    fn limit_heads(&mut self, flow: &FlowControl, egress: &Egress) {
+        let lives = egress.hoq_lives_ns(flow);
+        let is_limited = self.source.is_none() && lives.iter().any(|life| *life > 0);
+        self.hoq_lives = is_limited.then(|| Box::new(lives));
+    }
+
+    /// Schedule the end of the first lifetime, unless an event is due by then.
+    fn watch_heads(&mut self, state: &mut State, now: u64) {
+        let Some(lives) = &self.hoq_lives else { return };
+        let waits = |(lane, life): (&Lane, &u64)| {
+            (*life > 0 && !lane.queue.is_empty()).then(|| lane.since.saturating_add(*life))
+        };
+        let Some(due) = self.lanes.iter().zip(&**lives).filter_map(waits).min() else { return };
+        let due = due.max(now);
+        if self.hoq_event != 0 {
+            if self.hoq_due <= due {
+                return;
+            }
+            state.events.cancel(self.hoq_event);
+        }
+        self.hoq_due = due;
+        self.hoq_event = state.events.schedule(due, Event::HeadsExpire(self.direction));
+    }
+
+    /// Remove and return the first packets that have been waiting for their lifetime, one of each VL.
+    pub fn heads_expire(&mut self, wire: &mut Wire, state: &mut State, now: u64) -> Vec<Burst> {
+        self.hoq_event = 0;
+        let blocked = self.blocked(0..self.lanes.len());
+        let lives = self.hoq_lives.as_deref().copied().unwrap_or_default();
+        let mut expired = Vec::new();
+        for (vl, life) in lives.into_iter().enumerate().take(self.lanes.len()).filter(|(_, life)| *life > 0) {
+            let lane = &self.lanes[vl];
+            if lane.queue.is_empty() || lane.since.saturating_add(life) > now {
+                continue;
+            }
+            let waited = self.waiting(wire, now, vl);
+            let lane = &mut self.lanes[vl];
+            lane.waited += waited;
+            lane.since = now;
+            let Some(Waiting { burst, space, .. }) = lane.queue.pop_front() else { continue };
+            lane.queued -= burst.packet.len() as u64;
+            if let Some(space) = space {
+                state.release(space);
+            }
+            expired.push(burst);
+        }
+        self.go_on(wire, state, now, blocked);
+        self.wake(state, now);
+        self.watch_heads(state, now);
+        expired
     }
 
     /// Note that a VL sends now. If the VL that sent before has more packets, it waits since its last one left.
@@ -496,6 +568,10 @@ impl Lanes {
             }
         }
         self.cancel_wire_event(state);
+        let number = std::mem::take(&mut self.hoq_event);
+        if number != 0 {
+            state.events.cancel(number);
+        }
         self.wake(state, now);
         flushed
     }

@@ -395,7 +395,7 @@ impl Direction {
     fn lose(&mut self, state: &mut State, burst: Burst, drop: Drop) {
         self.counters.lose(burst.count(), drop);
         state.pool += burst.bytes() as i64;
-        if matches!(drop, Drop::LinkOverflow | Drop::LinkDown) {
+        if matches!(drop, Drop::LinkOverflow | Drop::LinkDown | Drop::LinkHoq) {
             self.tally_discard(&burst.packet, Some(drop));
         }
         state.packets.recycle(burst.packet);
@@ -484,6 +484,16 @@ impl Direction {
         self.change(state);
         if let Room::Lanes(lanes) = &mut self.room {
             lanes.wire_free(&mut self.wire, state, now);
+        }
+    }
+
+    /// Drop the packets that have been the first of their VL for too long.
+    pub fn heads_expire(&mut self, state: &mut State, now: u64) {
+        self.change(state);
+        if let Room::Lanes(lanes) = &mut self.room {
+            for burst in lanes.heads_expire(&mut self.wire, state, now) {
+                self.lose(state, burst, Drop::LinkHoq);
+            }
         }
     }
 

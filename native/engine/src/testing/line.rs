@@ -29,6 +29,7 @@ pub fn one_lane() -> FlowControl {
         weights: vec![1],
         high: 0,
         high_limit_bytes: None,
+        hoq_code: u8::MAX,
         shared_bytes: 0,
     }
 }

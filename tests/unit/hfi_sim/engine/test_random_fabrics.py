@@ -72,6 +72,8 @@ FLOWS: Final = (
     FlowControl(vls=4, buffer_bytes=17_000, weights=(1, 2, 3, 7), high=(1, 3)),
     FlowControl(vls=2, buffer_bytes=16_376, shared_bytes=20_000),
     FlowControl(vls=16, buffer_bytes=16_376, fecn_bytes=40_000),
+    FlowControl(vls=2, buffer_bytes=16_376, hoq_life_ns=5000),
+    FlowControl(buffer_bytes=16_376, hoq_life_ns=1_000_000),
 )
 OTHER_FLOWS: Final = tuple(flow for flow in FLOWS if flow is not None)
 """What a link with credits may change to."""
@@ -120,6 +122,8 @@ EGRESSES: Final = (
     Egress((3, 2, 1, 0) * 8, arbitration=Arbitration((0,) * 16, (1, 0) * 8), buffers=SHARED),
     Egress((0,) * 15 + (15,) * 17, buffers=NO_ROOM),
     Egress(buffers=SHARED),
+    Egress(hoq_codes=(0, 20, 8, 11) * 4),
+    Egress(hoq_codes=(20,) * 16),
 )
 ENFORCED: Final = (
     None,

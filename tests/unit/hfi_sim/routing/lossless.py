@@ -39,10 +39,11 @@ class Lossless:
         may_deadlock: bool = False,
         adaptive: bool = True,
         made_by: EngineFactory = PythonEngine,
+        hoq_life_ns: int | None = None,
     ) -> None:
         self.clock = ManualClock()
         self.fabric = Fabric(self.clock, engine=made_by)
-        flow = FlowControl(vls=vls, buffer_bytes=16384)
+        flow = FlowControl(vls=vls, buffer_bytes=16384, hoq_life_ns=hoq_life_ns)
         topology.build(self.fabric, link=LinkConfig(rate_bps=1e9, flow=flow))
         self.ports = list(self.fabric.hfi_ports())
         routing = Routing(engine=engine, may_deadlock=may_deadlock, adaptive=adaptive)

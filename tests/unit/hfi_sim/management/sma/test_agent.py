@@ -528,3 +528,17 @@ def test_port_without_a_cable_is_offline_for_want_of_media_and_one_with_a_dead_c
     assert [states[number].offline_disabled_reason for number in (1, 2, 4)] == [0, 0, NO_LOCAL_MEDIA]
     managed.sw0.ports[4].settings.physical_state = PhysicalState.DISABLED
     assert port_state_info_of(managed.sw0.ports[4]).physical_state == PhysicalState.DISABLED
+
+
+def test_a_manager_sets_how_long_packets_may_be_first_at_ports_of_switches() -> None:
+    managed = Managed(flow=FlowControl(hoq_life_ns=8_000_000))
+    assert {queue & 0x1F for queue in port_info(managed, SW1).xmit_q} == {11}, "8.388608 ms"
+    assert {queue & 0x1F for queue in port_info(managed, H2).xmit_q} == {20}, "hosts drop nothing"
+    told = tuple(0xE0 | vl % 21 for vl in range(32))
+    assert set_port(managed, SW1, 1, xmit_q=told).xmit_q == told
+    assert managed.sw1.ports[1].hoq_codes == tuple(vl % 21 for vl in range(16))
+    assert managed.sw1.ports[3].hoq_codes == ()
+
+
+def test_without_a_lifetime_ports_say_that_there_is_none(managed: Managed) -> None:
+    assert set(port_info(managed, SW1).xmit_q) == set(port_info(managed, H2).xmit_q) == {0xF4}
