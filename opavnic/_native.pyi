@@ -202,7 +202,9 @@ class FabricEngine:
     def is_holding(self, direction: int) -> bool: ...
     def lanes(
         self, direction: int
-    ) -> tuple[list[int], list[int], list[int], int, list[bool], list[tuple[int, int, int, int]]] | None: ...
+    ) -> (
+        tuple[list[int], list[int], list[int], int, list[bool], list[tuple[int, int, int, int, int]]] | None
+    ): ...
     def vl_counters(
         self, now: int, direction: int
     ) -> tuple[tuple[int, int, int], list[tuple[int, int, int, int, int, int, int]]]:

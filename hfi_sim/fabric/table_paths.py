@@ -45,7 +45,7 @@ def _walk(fabric: Fabric, source: HfiPort, lid: int) -> tuple[list[str], list[Li
     return [*steps, "loop"], ways
 
 
-def deadlock(fabric: Fabric) -> list[str]:
+def cycle(fabric: Fabric) -> list[str]:
     """Return a cycle of channels that wait for each other, as `sw0:3`; empty: the routes are free of deadlock."""
     graph = SwitchGraph()
     index = {switch.name: graph.add(switch.name) for switch in fabric.switches.values()}

@@ -1,7 +1,8 @@
 """Which lanes of links with credits wait for which others, and what of that will never end: a deadlock.
 
 A virtual lane of a direction is stuck if its first packet has no room at the far end, and all that is in the way there
-waits in turn for lanes that are stuck. No packet of these moves again, unless a link or a table changes.
+waits in turn for lanes that are stuck. No packet of these moves again, unless a link or a table changes, or the
+head-of-queue lifetime of one ends. A multicast packet is stuck if one of its copies is: its room stays occupied.
 """
 
 from __future__ import annotations
@@ -45,10 +46,13 @@ def _look(fabric: Fabric) -> Deadlock | None:
             status = direction.lanes
             if status is not None and status.occupied:
                 lanes[direction.number] = direction, status
-    behind: dict[Lane, dict[Lane, int]] = {}
+    behind: dict[Lane, dict[Lane | int, tuple[int, set[Lane]]]] = {}
+    """Of a lane, what occupies its room: packets that wait in one lane, by that, and others by their number; the bytes,
+    and the lanes in which they wait."""
     for number, (_, status) in lanes.items():
-        for vl, of_direction, of_vl, size in status.held:
-            behind.setdefault((of_direction, of_vl), {})[number, vl] = size
+        for vl, of_direction, of_vl, packet, size in status.held:
+            held = behind.setdefault((of_direction, of_vl), {})
+            held.setdefault(packet or (number, vl), (size, set()))[1].add((number, vl))
     stuck = {
         (number, vl)
         for number, (_, status) in lanes.items()
@@ -63,7 +67,7 @@ def _look(fabric: Fabric) -> Deadlock | None:
             direction.planned.flow and direction.planned.flow.shared_bytes
         )
         for vl in range(len(status.occupied)) if shares else (lane[1],):
-            held = sum(size for after, size in behind.get((lane[0], vl), {}).items() if after in stuck)
+            held = sum(size for size, where in behind.get((lane[0], vl), {}).values() if where & stuck)
             if status.occupied[vl] > held:
                 return True
         return False
@@ -74,7 +78,10 @@ def _look(fabric: Fabric) -> Deadlock | None:
         return None
     several = any(len(lanes[number][1].occupied) > 1 for number, _ in stuck)
     names = {(number, vl): lanes[number][0].name + (f" VL {vl}" if several else "") for number, vl in stuck}
-    onward = {lane: [after for after in behind.get(lane, ()) if after in stuck] for lane in sorted(stuck)}
+    onward = {
+        lane: sorted({after for _, where in behind.get(lane, {}).values() for after in where & stuck})
+        for lane in sorted(stuck)
+    }
     at = next(iter(onward))
     path: list[Lane] = []
     while at not in path:

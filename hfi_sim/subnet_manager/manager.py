@@ -354,7 +354,7 @@ class SubnetManager:
         self.engine = engine
         return routes
 
-    def deadlock(self) -> list[str]:
+    def cycle(self) -> list[str]:
         """Return a cycle of channels that wait for each other, as `sw0:3`; empty: the routes are free of deadlock."""
         if self._view is None or self._view.routes is None:
             return []

@@ -127,12 +127,12 @@ class TopologyState(StateModel):
     """Links that are down, and directions of links that are cut: `h1:1--sw0:1`, `h1:1->sw0:1`."""
     engine: str
     """The routing engine."""
-    deadlock: list[str]
-    """A cycle of channels that wait for each other; empty: there is none."""
+    cycle: list[str]
+    """Channels that could wait for each other in a circle by the routes, as `sw0:3`; empty: there are none."""
     lids: dict[str, int]
     """By HFI port."""
-    waits: list[Wait] = Field(default_factory=list)
-    """Virtual lanes of links that will never move again, each with one that it waits for."""
+    deadlock: list[Wait] = Field(default_factory=list)
+    """Virtual lanes of links that are stuck, each with one that it waits for: `sw0:2->sw1:3`."""
     positions: dict[str, Annotated[tuple[float, float], WithJsonSchema(_TWO_NUMBERS)]] = Field(
         default_factory=dict
     )

@@ -246,7 +246,7 @@ class LabState(StateModel):
     """Packets that an element neither passed on nor counted as dropped: a bug of opavnic."""
     hints: list[str]
     deadlock: list[Wait] = Field(default_factory=list)
-    """Virtual lanes of links that will never move again, each with one that it waits for: `sw0:2->sw1:3`."""
+    """Virtual lanes of links that are stuck, each with one that it waits for: `sw0:2->sw1:3`."""
     parts: dict[str, dict[str, Json]] = Field(default_factory=dict)
     """What parts say of themselves, by name; those that say nothing are left out."""
     counters: dict[str, dict[str, int]] = Field(default_factory=dict)

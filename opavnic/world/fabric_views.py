@@ -10,7 +10,7 @@ from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.base.errors import InputError
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.fabric.faults.targets import directions_of
-from hfi_sim.fabric.table_paths import deadlock, hops, paths
+from hfi_sim.fabric.table_paths import cycle, hops, paths
 from hfi_sim.fabric.topology import Topology
 from hfi_sim.fabric.topology.ibnet import dumps
 from hfi_sim.fabric.waits import find_deadlock
@@ -52,17 +52,17 @@ def _topology(world: World, query: Mapping[str, str]) -> TopologyState:
     """Args:  query: `name`: of the lab."""
     fabric, engine = world.fabric, "of the fabric manager"
     if world.managed_by == "builtin":
-        engine, cycle = world.subnet_manager.engine, world.subnet_manager.deadlock()
+        engine, found = world.subnet_manager.engine, world.subnet_manager.cycle()
     else:
-        cycle = deadlock(fabric)
+        found = cycle(fabric)
     name = query.get("name", world.topology.name)
     return TopologyState(
         lab=name,
         ibnetdiscover=dumps(Topology.of_fabric(fabric, name)),
         down=_down(fabric),
         engine=engine,
-        deadlock=cycle,
-        waits=[] if (stuck := find_deadlock(fabric)) is None else stuck.waits,
+        cycle=found,
+        deadlock=[] if (stuck := find_deadlock(fabric)) is None else stuck.waits,
         lids={port.name: port.lid for port in fabric.hfi_ports()},
     )
 

@@ -45,23 +45,26 @@ class LanesStatus:
     """Packets that this direction has marked."""
     blocked: tuple[bool, ...]
     """Whether the first packet that waits has no room."""
-    held: tuple[tuple[int, int, int, int], ...]
-    """What waits here and holds room elsewhere meanwhile: own VL, direction and VL of that room, bytes; in order."""
+    held: tuple[tuple[int, int, int, int, int], ...]
+    """What waits here and holds room elsewhere meanwhile: own VL, direction and VL of that room, packet, bytes; sorted.
+    The packet is how many had arrived there with it, where copies of it hold its room as well; 0: all others together.
+    """
 
 
 class _BufferSpace:
     """The room that one packet occupies at the receiving end of a direction."""
 
-    def __init__(self, lanes: Lanes, vl: int, size: int) -> None:
+    def __init__(self, lanes: Lanes, vl: int, size: int, packet: int) -> None:
         self._lanes = lanes
         self._vl = vl
         self.size = size
+        self._packet = packet
         self._holders = 1
 
     @property
-    def place(self) -> tuple[int, int]:
-        """The direction and the VL that it belongs to."""
-        return self._lanes.number, self._vl
+    def place(self) -> tuple[int, int, int]:
+        """The direction and the VL that it belongs to, and the packet, as in `LanesStatus.held`."""
+        return self._lanes.number, self._vl, self._packet if self._holders > 1 else 0
 
     def keep(self) -> None:
         self._holders += 1
@@ -124,6 +127,7 @@ class Lanes:
         self._wire_event = 0
         """The sequence number of the event at which the wire is free; 0: none is scheduled."""
         self._fecn_marked = 0
+        self._arrivals = 0
         self._hoq_lives: list[int] = []
         """The head-of-queue lifetime of each VL in nanoseconds, 0: none; empty: no VL has one."""
         self._hoq_event = 0
@@ -166,7 +170,7 @@ class Lanes:
     def status(self) -> LanesStatus:
         """Return the current state of the lanes."""
         free = tuple(self._free(vl) for vl in range(self.vls))
-        held: dict[tuple[int, int, int], int] = {}
+        held: dict[tuple[int, int, int, int], int] = {}
         for vl, queue in enumerate(self._queues):
             for _, _, _, space in queue:
                 if isinstance(space, _BufferSpace):
@@ -320,7 +324,8 @@ class Lanes:
 
     def arrived(self, packet: bytes) -> Space:
         """Return the room that the first packet on the wire occupies now that it has arrived."""
-        return _BufferSpace(self, self._vls_on_wire.popleft(), len(packet))
+        self._arrivals += 1
+        return _BufferSpace(self, self._vls_on_wire.popleft(), len(packet), self._arrivals)
 
     def lose(self, packet: bytes) -> None:
         """Free the room of the first packet on the wire, which was lost there."""

@@ -34,10 +34,12 @@ impl SpaceId {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Space {
     credit: Credit,
     holders: u32,
+    /// Which one of those that have arrived where it is.
+    packet: u64,
 }
 
 /// Room that a host no longer needs.
@@ -144,8 +146,8 @@ impl Default for State {
 
 impl State {
     /// Return the room of a packet that has arrived, with one holder.
-    pub fn occupy(&mut self, credit: Credit) -> SpaceId {
-        let space = Space { credit, holders: 1 };
+    pub fn occupy(&mut self, credit: Credit, packet: u64) -> SpaceId {
+        let space = Space { credit, holders: 1, packet };
         if let Some(id) = self.free_spaces.pop() {
             self.spaces[id.index()] = space;
             return id;
@@ -154,9 +156,10 @@ impl State {
         SpaceId(NonZeroU32::new(self.spaces.len() as u32).expect("there is one"))
     }
 
-    /// Return the credit that goes back once room is released.
-    pub fn credit_of(&self, space: SpaceId) -> Credit {
-        self.spaces[space.index()].credit
+    /// Return the credit that goes back once room is released, and the packet in it where it has several holders; 0: one.
+    pub fn room_of(&self, space: SpaceId) -> (Credit, u64) {
+        let Space { credit, holders, packet } = self.spaces[space.index()];
+        (credit, if holders > 1 { packet } else { 0 })
     }
 
     /// Keep room for one more holder.

@@ -46,8 +46,9 @@ class _Shown:
     topology: Topology
     down: list[str] = field(default_factory=list)
     engine: str = ""
-    deadlock: list[str] = field(default_factory=list)
-    waits: list[tuple[str, str]] = field(default_factory=list)
+    cycle: list[str] = field(default_factory=list)
+    """Channels that could wait for each other in a circle."""
+    deadlock: list[tuple[str, str]] = field(default_factory=list)
     """Lanes that are stuck, each with one that it waits for."""
     paths: list[list[str]] = field(default_factory=list)
     apart: tuple[str, ...] = ()
@@ -123,7 +124,7 @@ def topo(
     from hfi_sim.fabric.topology.ibnet import dumps
 
     if svg is not None:
-        write_file(svg, as_svg(shown.topology, is_down=shown.is_down, waits=shown.waits))
+        write_file(svg, as_svg(shown.topology, is_down=shown.is_down, waits=shown.deadlock))
     if export is not None:
         write_file(export, dumps(shown.topology))
     if language is not None:
@@ -148,9 +149,9 @@ def topo(
         print_text(as_text(shown.topology, is_down=shown.is_down, apart=shown.apart))
         for name in shown.down:
             print_line(f"down: {name}")
-        waits = f"could deadlock: {' -> '.join(shown.deadlock)}" if shown.deadlock else "free of deadlock"
-        print_line(f"routing {shown.engine}: {waits}")
-        for lane, other in shown.waits:
+        verdict = f"could deadlock: {' -> '.join(shown.cycle)}" if shown.cycle else "free of deadlock"
+        print_line(f"routing {shown.engine}: {verdict}")
+        for lane, other in shown.deadlock:
             print_line(f"deadlock: {lane} waits for {other}")
     if not shown.arrives:
         raise typer.Exit(EXIT_FAILED)
@@ -177,9 +178,7 @@ def _running(lab: str | None, routes: tuple[str, str] | None) -> _Shown:
     fabric = client.read(TopologyState, "/topology")
     topology = loads(fabric.ibnetdiscover)
     topology.name = fabric.lab
-    shown = _Shown(
-        topology, fabric.down, fabric.engine, fabric.deadlock, waits=fabric.waits, apart=(EM_NODE,)
-    )
+    shown = _Shown(topology, fabric.down, fabric.engine, fabric.cycle, fabric.deadlock, apart=(EM_NODE,))
     if routes is not None:
         query = urlencode({"from": routes[0], "to": routes[1]})
         found = client.read(RoutesState, f"/routes?{query}")
@@ -198,7 +197,7 @@ def _planned(source: str, numbers: list[str], routes: tuple[str, str] | None, en
     fabric = topology.build(Fabric())
     manager = SubnetManager(fabric, routing=routing)
     manager.sweep()
-    shown = _Shown(topology, [], engine, manager.deadlock())
+    shown = _Shown(topology, [], engine, manager.cycle())
     if routes is not None:
         for name in routes:
             if name not in fabric.hfis:
@@ -263,7 +262,7 @@ def _as_data(shown: _Shown) -> dict[str, Any]:
             for cable in topology.cables
         ],
         "engine": shown.engine,
+        "cycle": shown.cycle,
         "deadlock": shown.deadlock,
-        "waits": shown.waits,
         "paths": shown.paths,
     }

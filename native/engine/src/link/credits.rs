@@ -42,8 +42,9 @@ pub struct LanesStatus {
     pub fecn_marked: u64,
     /// Whether the first packet that waits has no room.
     pub blocked: Vec<bool>,
-    /// What waits here and holds room elsewhere meanwhile: own VL, direction and VL of that room, bytes; in order.
-    pub held: Vec<(u8, DirectionId, u8, u64)>,
+    /// What waits here and holds room elsewhere meanwhile: own VL, direction and VL of that room, packet, bytes; in order.
+    /// The packet is how many had arrived there with it, where copies of it hold its room as well; 0: all others together.
+    pub held: Vec<(u8, DirectionId, u8, u64, u64)>,
 }
 
 #[derive(Debug)]
@@ -93,6 +94,7 @@ pub struct Lanes {
     /// The sequence number of the event at which the wire is free; 0: no event.
     wire_event: u64,
     fecn_marked: u64,
+    arrivals: u64,
     /// The head-of-queue lifetime of each VL in nanoseconds, 0: none; None: no VL has one.
     hoq_lives: Option<Box<[u64; MAX_VLS]>>,
     /// The sequence number of the event at which a first packet may have been waiting for too long; 0: no event.
@@ -118,6 +120,7 @@ impl Lanes {
             arbiter: (flow.vls() > 1).then(|| Arbiter::new(flow.shares(None))),
             wire_event: 0,
             fecn_marked: 0,
+            arrivals: 0,
             hoq_lives: None,
             hoq_event: 0,
             hoq_due: 0,
@@ -206,12 +209,11 @@ impl Lanes {
     }
 
     pub fn status(&self, state: &State) -> LanesStatus {
-        let mut held = BTreeMap::<(u8, DirectionId, u8), u64>::new();
+        let mut held = BTreeMap::<(u8, DirectionId, u8, u64), u64>::new();
         for (vl, lane) in self.lanes.iter().enumerate() {
-            for credit in
-                lane.queue.iter().filter_map(|waiting| waiting.space).map(|space| state.credit_of(space))
-            {
-                *held.entry((vl as u8, credit.direction, credit.vl)).or_default() += credit.size;
+            for space in lane.queue.iter().filter_map(|waiting| waiting.space) {
+                let (credit, packet) = state.room_of(space);
+                *held.entry((vl as u8, credit.direction, credit.vl, packet)).or_default() += credit.size;
             }
         }
         let blocked = self.blocked(0..self.lanes.len());
@@ -223,7 +225,7 @@ impl Lanes {
             blocked: (0..self.lanes.len()).map(|vl| blocked >> vl & 1 == 1).collect(),
             held: held
                 .into_iter()
-                .map(|((vl, direction, of_vl), bytes)| (vl, direction, of_vl, bytes))
+                .map(|((vl, direction, of_vl, packet), bytes)| (vl, direction, of_vl, packet, bytes))
                 .collect(),
         }
     }
@@ -423,7 +425,8 @@ impl Lanes {
     #[inline]
     pub fn arrived(&mut self, state: &mut State, len: usize) -> SpaceId {
         let credit = self.credit(len);
-        state.occupy(credit)
+        self.arrivals += 1;
+        state.occupy(credit, self.arrivals)
     }
 
     /// Free the room of the first packet on the wire, which was lost there, once the current event is over.

@@ -76,6 +76,14 @@ class Lossless:
                         sent += 1
         return sent
 
+    def cast(self, packets: int, *, size: int = 4000) -> int:
+        """Let every host send so many packets to the group of all; return how many are to arrive."""
+        for _ in range(packets):
+            for source in self.ports:
+                lrh = Lrh16B(source.lid, GROUP, l4=L4, pkey=0x8002)
+                assert source.send(build_packet(lrh, bytes(size), self.fabric.icrc)) is None
+        return packets * len(self.ports) * (len(self.ports) - 1)
+
     # --- the oracle ----------------------------------------------------------------------------------------
 
     def waits(self, scs: range = range(1)) -> nx.DiGraph[Channel]:

@@ -65,7 +65,7 @@ def test_all_pairs_under_full_load_and_nothing_sticks(shape: str, engine: str, v
     assert routes is not None
     assert routes.lanes.count == vls, "it needs no fewer, and no more"
     assert is_free(bed)
-    assert bed.sm.deadlock() == []
+    assert bed.sm.cycle() == []
     assert bed.load(PACKETS[shape]) == _settled(bed)
     assert bed.fabric.balance() == {}
     assert bed.fabric.drops() == {}

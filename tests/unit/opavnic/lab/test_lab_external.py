@@ -125,7 +125,7 @@ async def test_topology_and_routes_are_those_of_the_tables(tmp_path: Path) -> No
                     assert (await answer.json())["paths"] == [path]
                 async with session.get("/topology") as answer:
                     topology = await answer.json()
-                    assert (topology["engine"], topology["deadlock"]) == ("of the fabric manager", [])
+                    assert (topology["engine"], topology["cycle"]) == ("of the fabric manager", [])
 
 
 async def test_election_in_an_em_file_is_taken() -> None:

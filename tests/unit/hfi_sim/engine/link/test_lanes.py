@@ -228,10 +228,10 @@ def _ring_bed(engine: str) -> Bed:
 
 def test_ring_with_up_down_routes_delivers_all_and_min_hop_is_known_to_deadlock() -> None:
     safe = _ring_bed("up-down")
-    assert safe.sm.deadlock() == []
+    assert safe.sm.cycle() == []
     assert sum(map(len, safe.got.values())) == 500
     risky = _ring_bed("min-hop")
-    assert len(risky.sm.deadlock()) == 5
+    assert len(risky.sm.cycle()) == 5
     assert sum(map(len, risky.got.values())) < 500  # and it does: nobody will ever move again
     assert risky.fabric.balance() == {}
 

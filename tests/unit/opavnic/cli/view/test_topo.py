@@ -78,7 +78,7 @@ def broken_lab(monkeypatch: pytest.MonkeyPatch) -> str:
                 down = [link.name for link in fabric.links if not link.up]
                 text = dumps(Topology.of_fabric(fabric))
                 return TopologyState(
-                    lab="x", ibnetdiscover=text, down=down, engine="min-hop", deadlock=[], lids={}
+                    lab="x", ibnetdiscover=text, down=down, engine="min-hop", cycle=[], lids={}
                 )
             assert path == "/routes?from=h1&to=h4"
             a, b = (fabric.hfis[name].ports[1] for name in ("h1", "h4"))
