@@ -10,7 +10,7 @@ If a link has several VLs, packets wait for the wire at its near end, and the ar
 selects the next one: high priority first, the others by weight, all equal by default.
 
 A switch may limit how long a packet is the first of its VL: it drops one that is so for longer than the head-of-queue
-lifetime, for whatever reason. So lanes that wait for each other in a circle move again.
+lifetime. So lanes that wait for each other in a circle move again.
 
 All settings can change while packets wait or are in transit. Those stay on their lane: waiting packets follow the
 new rules, packets in transit return their room there. Until then a lane may occupy more than it is now allowed.

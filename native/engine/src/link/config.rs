@@ -172,7 +172,7 @@ pub struct Egress {
 }
 
 impl Egress {
-    /// How long a packet may be the first of its lane, in nanoseconds; 0: for ever.
+    /// How long a packet may be the first of its lane, in nanoseconds; 0: no limit.
     pub fn hoq_lives_ns(&self, flow: &FlowControl) -> [u64; MAX_VLS] {
         let codes = self.hoq_codes.unwrap_or([flow.hoq_code; MAX_VLS]);
         std::array::from_fn(|lane| if lane < flow.vls() { hoq_life_ns(codes[lane]) } else { 0 })

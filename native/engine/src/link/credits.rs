@@ -9,7 +9,7 @@
 //! If a link has several VLs, packets wait for the wire at its near end, and the arbiter selects the next one.
 //!
 //! A switch may limit how long a packet is the first of its VL: it drops one that is so for longer than the head-of-queue
-//! lifetime, for whatever reason. So lanes that wait for each other in a circle move again.
+//! lifetime. So lanes that wait for each other in a circle move again.
 //!
 //! All settings can change while packets wait or are in transit. These packets stay on their lane: waiting ones follow
 //! the new rules, those in transit return their room to that lane. Until then a lane may occupy more than its new
