@@ -18,7 +18,7 @@ from vema.em.desired.problems import KeyPath, Problem
 if TYPE_CHECKING:
     from lnet.host.lab import LnetLab
 
-log = logging.getLogger("lnet.host.lab")
+log = logging.getLogger("lnet.part")
 
 
 class LnetPart(Part):

@@ -15,7 +15,7 @@ from lnet.lnetctl.documents import LO_NID
 from lnet.node.node import LnetNode
 from lnet.objects.objects import is_multi_rail
 from lnet.objects.tx import Report, SendDone, SendFailed
-from lnet.settings.dlc import DiscoveryRequest, parse_dlc
+from lnet.settings.dlc import PING_S, DiscoveryRequest, parse_dlc
 from lnet.settings.yaml_text import format_yaml
 from lnet.wire.ping import MAX_REPLY, PING_MATCH_BITS, RESERVED_PORTAL, PingInfo
 
@@ -75,9 +75,12 @@ class Questions:
         self._node = node
         self._report_of = report_of
 
-    async def ping(self, nid: str, timeout_s: float = 5.0, source: str | None = None) -> Document:
+    async def ping(
+        self, nid: str, timeout_s: float = PING_S, source: str | None = None, *, to: str = "ping"
+    ) -> Document:
         """Ask a node for its NIDs.
 
+        Args:    to: what failed, in errors.
         Raises:  CommandError: EINVAL: not a NID, or no source here. EIO: no answer. EPROTO: an invalid answer.
         """
         if nid.strip() == LO_NID:
@@ -93,11 +96,11 @@ class Questions:
         )
         report = await self._report_of(msg_id)
         if isinstance(report, SendFailed):
-            raise CommandError(errno.EIO, f"failed to ping {target}: Input/output error ({report.reason})")
+            raise CommandError(errno.EIO, f"failed to {to} {target}: Input/output error ({report.reason})")
         try:
             info = PingInfo.parse(report.data if isinstance(report, SendDone) else b"")
         except ProtocolError as error:
-            raise CommandError(errno.EPROTO, f"failed to ping {target}: {error}") from None
+            raise CommandError(errno.EPROTO, f"failed to {to} {target}: {error}") from None
         return _entry(str(info.nids[0][0] if info.nids else target), info)
 
     def _source_of(self, source: str | None, target: Nid) -> Nid | None:
@@ -121,10 +124,7 @@ class Questions:
         lnd = self._node.lnd
         ni = lnd.nis.get(target.net)
         if not is_multi_rail(ni) or (ni is not None and target in ni.nids):
-            try:
-                document = await self.ping(nid)
-            except CommandError as error:
-                raise CommandError(error.errno, error.descr.replace("ping", "discover", 1)) from None
+            document = await self.ping(nid, to="discover")
             return {**document, "peer ni": document["peer ni"][:most]}
         end: asyncio.Future[SendFailed | None] = asyncio.get_running_loop().create_future()
         lnd.at(self._node.time())
@@ -153,7 +153,7 @@ class Questions:
         Raises:  CommandError: EINVAL: wrong arguments.
         """
         answers = _Answers()
-        timeout_s = _timeout(args.get("timeout_s", 5.0))
+        timeout_s = _timeout(args.get("timeout_s", PING_S))
         source = args.get("source")
         for nid in _nids(args):
             await answers.add("ping", self.ping(nid, timeout_s, None if source is None else str(source)))

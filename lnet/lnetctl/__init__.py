@@ -8,13 +8,9 @@ from __future__ import annotations
 from typing import Final
 
 from lnet.lnetctl.commands import Document, OwnerOf, no_owner
-from lnet.lnetctl.whole import WholeCommands
+from lnet.lnetctl.whole import Lnetctl
 
 __all__ = ["COMMANDS", "Document", "Lnetctl", "OwnerOf", "no_owner"]
-
-
-class Lnetctl(WholeCommands):
-    """All commands on one node."""
 
 
 COMMANDS: Final = frozenset(

@@ -207,8 +207,7 @@ def status_document(node: LnetNode, ni: KibNet) -> Document:
         "devices": devices,
         "routes": [
             _route_document(route, now, lnd.conns.stamp_of(route.rt_nid))
-            for routes in net.ibn_routes.values()
-            for route in routes
+            for route in lnd.messages.routes_on(net.net)
         ],
     }
 

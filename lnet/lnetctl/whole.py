@@ -22,8 +22,8 @@ _NETS, _PEERS = "2", "3"
 """The levels of `-v` that the sections of an export have."""
 
 
-class WholeCommands(TargetCommands, NetCommands, PeerCommands, GlobalCommands):
-    """All commands, with those on whole configurations."""
+class Lnetctl(TargetCommands, NetCommands, PeerCommands, GlobalCommands):
+    """All commands on one node."""
 
     # --- import --add --------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 from ipaddress import IPv4Address
+from typing import TypedDict, Unpack
 
 from lnet.base.errors import CommandError
 from lnet.base.nid import Net, Nid
@@ -29,6 +30,18 @@ from lnet.settings.targets import KibTarget, TargetTable
 from lnet.settings.tunables import NetTunables
 
 log = logging.getLogger("lnet.node.lnd")
+
+
+class MessageOptions(TypedDict, total=False):
+    """What may be said of a message."""
+
+    match_bits: int
+    hdr_data: int
+    ptl_index: int
+    timeout_s: float | None
+    """In place of that of the configuration."""
+    source: Nid | None
+    """The only NID of this node to send from, on a network with Multi-Rail."""
 
 
 class Lnd:
@@ -106,45 +119,21 @@ class Lnd:
 
     # --- messages ------------------------------------------------------------------------------------------
 
-    def put(
-        self,
-        nid: Nid,
-        data: bytes,
-        now: float,
-        *,
-        match_bits: int = 0,
-        hdr_data: int = 0,
-        ptl_index: int = 0,
-        timeout_s: float | None = None,
+    def put(self, nid: Nid, data: bytes, now: float, **options: Unpack[MessageOptions]) -> int:
+        """Send `data` to `nid`; return the message number used in its report."""
+        return self._send(TxKind.PUT, nid, now, options, data=data)
+
+    def get(self, nid: Nid, length: int, now: float, **options: Unpack[MessageOptions]) -> int:
+        """Fetch up to `length` bytes from `nid`; return the message number used in its report."""
+        return self._send(TxKind.GET, nid, now, options, length=length)
+
+    def _send(
+        self, kind: TxKind, nid: Nid, now: float, options: MessageOptions, data: bytes = b"", length: int = 0
     ) -> int:
-        """Send `data` to `nid`; return the message number used in its report.
-
-        Args:    timeout_s: overrides that of the configuration.
-        """
-        tx = self.messages.make(TxKind.PUT, nid, timeout_s)
-        tx.data, tx.match_bits, tx.hdr_data, tx.ptl_index = data, match_bits, hdr_data, ptl_index
-        return self._send(tx, now)
-
-    def get(
-        self,
-        nid: Nid,
-        length: int,
-        now: float,
-        *,
-        match_bits: int = 0,
-        ptl_index: int = 0,
-        timeout_s: float | None = None,
-        source: Nid | None = None,
-    ) -> int:
-        """Fetch up to `length` bytes from `nid`; return the message number used in its report.
-
-        Args:    timeout_s: as for `put`. source: the only NID of this node to ask from, on a network with Multi-Rail.
-        """
-        tx = self.messages.make(TxKind.GET, nid, timeout_s)
-        tx.length, tx.match_bits, tx.ptl_index, tx.source = length, match_bits, ptl_index, source
-        return self._send(tx, now)
-
-    def _send(self, tx: KibTx, now: float) -> int:
+        tx = self.messages.make(kind, nid, options.pop("timeout_s", None))
+        tx.data, tx.length = data, length
+        for name, value in options.items():
+            setattr(tx, name, value)
         self.at(now)
         self.traffic.in_flight(self.unreported + 1)
         return self.messages.send(tx)
@@ -183,7 +172,7 @@ class Lnd:
         if is_multi_rail(kib_net):
             self.rails.add_device(kib_net, dev)
         else:
-            self._remesh(kib_net)
+            self._bonded.remesh_all()
 
     def remove_device(self, net: Net, name: str, now: float) -> None:
         """Remove a device from a network; its messages take other routes. Removing the last device removes the network.
@@ -204,7 +193,7 @@ class Lnd:
             self.rails.remove_device(dev, f"{name}: device removed")
         self._drop_device(dev, "device removed", now)
         if not is_multi_rail(kib_net):
-            self._remesh(kib_net)
+            self._bonded.remesh_all()
 
     def _drop_device(self, dev: KibDev, reason: str, now: float) -> None:
         """Close all connections over a device that is down or removed."""
@@ -270,10 +259,6 @@ class Lnd:
         known = self.targets.get(nid)
         if known is None or (known.learned and known.tg_addr != addresses):
             self.set_target(KibTarget(nid, addresses, learned=True), now)
-
-    def _remesh(self, kib_net: KibNet) -> None:
-        for nid in list(kib_net.ibn_routes):
-            self._remesh_nid(nid)
 
     def _remesh_nid(self, nid: Nid) -> None:
         peer = self.messages.peers.get(nid)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from ipaddress import IPv4Address
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Unpack
 
 from hfi_sim.base.clock import Clock
 from hfi_sim.base.core_runner import CoreRunner, failure_text
@@ -28,7 +28,7 @@ from hfi_sim.management.reliable.service import DEFAULT_PKEY, ReliableService
 from hfi_sim.nodes.hfi import HfiPort
 from lnet.base.nid import Nid
 from lnet.node.deliveries import GetHandler, nothing_to_get
-from lnet.node.lnd import Lnd
+from lnet.node.lnd import Lnd, MessageOptions
 from lnet.o2iblnd.actions import AcceptConn, Action, CloseConn, OpenConn, RejectConn, SendMsg
 from lnet.objects.objects import DevEvent, KibDev
 from lnet.objects.tx import Received, Report, SendFailed, TxKind
@@ -152,53 +152,19 @@ class LnetNode:
 
     # --- sending -------------------------------------------------------------------------------------------
 
-    def put(
-        self,
-        nid: Nid,
-        data: bytes,
-        *,
-        match_bits: int = 0,
-        hdr_data: int = 0,
-        ptl_index: int = 0,
-        timeout_s: float | None = None,
-    ) -> int:
+    def put(self, nid: Nid, data: bytes, **options: Unpack[MessageOptions]) -> int:
         """Send `data`; see `Lnd.put`. The report never precedes the return of this call."""
         if self._runner.ended:
             return self._refuse(TxKind.PUT, nid)
-        msg_id = self.lnd.put(
-            nid,
-            data,
-            self.time(),
-            match_bits=match_bits,
-            hdr_data=hdr_data,
-            ptl_index=ptl_index,
-            timeout_s=timeout_s,
-        )
+        msg_id = self.lnd.put(nid, data, self.time(), **options)
         self._runner.poll_soon()
         return msg_id
 
-    def get(
-        self,
-        nid: Nid,
-        length: int,
-        *,
-        match_bits: int = 0,
-        ptl_index: int = 0,
-        timeout_s: float | None = None,
-        source: Nid | None = None,
-    ) -> int:
+    def get(self, nid: Nid, length: int, **options: Unpack[MessageOptions]) -> int:
         """Fetch data; see `Lnd.get`. The report never precedes the return of this call."""
         if self._runner.ended:
             return self._refuse(TxKind.GET, nid)
-        msg_id = self.lnd.get(
-            nid,
-            length,
-            self.time(),
-            match_bits=match_bits,
-            ptl_index=ptl_index,
-            timeout_s=timeout_s,
-            source=source,
-        )
+        msg_id = self.lnd.get(nid, length, self.time(), **options)
         self._runner.poll_soon()
         return msg_id
 

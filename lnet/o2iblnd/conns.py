@@ -189,12 +189,8 @@ class ConnTable:
             if self._learn_version(peer, rej.version):
                 cause = LossCause.RENEGOTIATE
         elif why in (RejectReason.MSG_QUEUE_SIZE, RejectReason.RDMA_FRAGS):
-            own, theirs = params_of(self._config, peer.net.tunables, peer.version), rej.connparams
-            lower = ConnParams(
-                min(own.queue_depth, theirs.queue_depth),
-                min(own.max_frags, theirs.max_frags),
-                own.max_msg_size,
-            )
+            own = params_of(self._config, peer.net.tunables, peer.version)
+            lower = own.at_most(rej.connparams)
             if lower.queue_depth and lower.max_frags and lower != self._params.get(peer.nid, own):
                 self._params[peer.nid] = lower
                 cause = LossCause.RENEGOTIATE
@@ -398,10 +394,7 @@ class ConnTable:
     def _offer(self, peer: KibPeer) -> ConnParams:
         """Return the parameters to request: what the peer is known to accept, or those of the network."""
         own = params_of(self._config, peer.net.tunables, peer.version)
-        known = self._params.get(peer.nid, own)
-        return ConnParams(
-            min(known.queue_depth, own.queue_depth), min(known.max_frags, own.max_frags), own.max_msg_size
-        )
+        return own.at_most(self._params.get(peer.nid, own))
 
     def _own(self, net: KibNet, dev: KibDev) -> Identity:
         return Identity(net.nid_of(dev).wire, self._stamp)

@@ -122,15 +122,22 @@ def check_params(request: KibMsg, stamp: int, own: ConnParams) -> None:
     def refuse(why: RejectReason, text: str) -> ConnectRefusedError:
         return ConnectRefusedError(KibRej(why, version, stamp, own), text)
 
-    if not 1 <= params.queue_depth <= own.queue_depth:
-        text = f"queue depth {params.queue_depth}, at most {own.queue_depth} here"
-        raise refuse(RejectReason.MSG_QUEUE_SIZE if version > VERSION_1 else RejectReason.FATAL, text)
-    if not 1 <= params.max_frags <= own.max_frags:
-        text = f"{params.max_frags} RDMA fragments, at most {own.max_frags} here"
-        raise refuse(RejectReason.RDMA_FRAGS if version > VERSION_1 else RejectReason.FATAL, text)
-    if not MIN_MSG_SIZE <= params.max_msg_size <= IBLND_MSG_SIZE:
-        text = f"message size {params.max_msg_size}, {MIN_MSG_SIZE} to {IBLND_MSG_SIZE} here"
-        raise refuse(RejectReason.FATAL, text)
+    if (found := _excess(params, own)) is not None:
+        why, text = found
+        raise refuse(why if version > VERSION_1 else RejectReason.FATAL, text)
+
+
+def _excess(params: ConnParams, most: ConnParams) -> tuple[RejectReason, str] | None:
+    """Return what in the parameters of a peer is beyond those of this node; None: nothing."""
+    if not 1 <= params.queue_depth <= most.queue_depth:
+        text = f"queue depth {params.queue_depth}, expected 1 to {most.queue_depth}"
+        return RejectReason.MSG_QUEUE_SIZE, text
+    if not 1 <= params.max_frags <= most.max_frags:
+        return RejectReason.RDMA_FRAGS, f"{params.max_frags} RDMA fragments, expected 1 to {most.max_frags}"
+    if not MIN_MSG_SIZE <= params.max_msg_size <= most.max_msg_size:
+        expected = f"{MIN_MSG_SIZE} to {most.max_msg_size}"
+        return RejectReason.FATAL, f"message size {params.max_msg_size}, expected {expected}"
+    return None
 
 
 def check_reply(
@@ -150,10 +157,6 @@ def check_reply(
         raise ProtocolError(f"the peer answers as NID {reply.srcnid:#018x}, not {peer_nid:#018x}")
     if (reply.dstnid, reply.dststamp) != (own.nid, own.stamp):
         raise ProtocolError("the peer answers to another incarnation or NID of this node")
-    if not 1 <= params.queue_depth <= offered.queue_depth:
-        raise ProtocolError(f"queue depth {params.queue_depth}, {offered.queue_depth} was offered")
-    if not 1 <= params.max_frags <= offered.max_frags:
-        raise ProtocolError(f"{params.max_frags} RDMA fragments, {offered.max_frags} were offered")
-    if not MIN_MSG_SIZE <= params.max_msg_size <= offered.max_msg_size:
-        raise ProtocolError(f"message size {params.max_msg_size}, {offered.max_msg_size} was offered")
+    if (found := _excess(params, offered)) is not None:
+        raise ProtocolError(found[1])
     return reply

@@ -252,7 +252,7 @@ class KibPeer:
             return
         tx.handed = True
         put = tx.kind is TxKind.PUT
-        self._traffic.sent(tx.kind.value, self._local, self.nid, len(tx.data))
+        self._traffic.count("sent", tx.kind.value, self._local, self.nid, len(tx.data))
         hdr = LnetHdr(
             LnetMsgType.PUT if put else LnetMsgType.GET,
             dest_nid=self.nid.wire,
@@ -362,7 +362,7 @@ class KibPeer:
         if region is None or message.status < 0:
             self._refused(tx, message.status)
         else:
-            self._traffic.received("reply", self._local, self.nid, message.status)
+            self._traffic.count("received", "reply", self._local, self.nid, message.status)
             self._user.tx_done(tx, bytes(region.buffer[: message.status]))
 
     def _refused(self, tx: KibTx, status: int) -> None:

@@ -114,7 +114,7 @@ class Responder:
         if hdr.payload_length > self._config.max_message:
             self._send(MsgType.PUT_NAK, cookie=message.cookie, status=-errno.EMSGSIZE)
         elif self._user.has(self._peer, hdr):
-            self._traffic.dropped("put", self._local, self._peer.nid, hdr.payload_length)
+            self._traffic.count("dropped", "put", self._local, self._peer.nid, hdr.payload_length)
             self._send(MsgType.PUT_NAK, cookie=message.cookie, status=-errno.EALREADY)
         else:
             desc = self._regions.register(
@@ -142,10 +142,8 @@ class Responder:
         self._deliver(inbound.hdr, bytes(region.buffer))
 
     def _deliver(self, hdr: LnetHdr, data: bytes) -> None:
-        if self._user.deliver(self._peer, hdr, data):
-            self._traffic.received("put", self._local, self._peer.nid, len(data))
-        else:
-            self._traffic.dropped("put", self._local, self._peer.nid, len(data))
+        what = "received" if self._user.deliver(self._peer, hdr, data) else "dropped"
+        self._traffic.count(what, "put", self._local, self._peer.nid, len(data))
 
     def on_get_req(self, message: KibMsg) -> None:
         """Write the data that the peer asks for."""
@@ -156,12 +154,12 @@ class Responder:
         too_long = hdr.sink_length > self._config.max_message
         data = -errno.EMSGSIZE if too_long else self._user.read(self._peer, hdr)
         if isinstance(data, int):
-            self._traffic.dropped("get", self._local, self._peer.nid, 0)
+            self._traffic.count("dropped", "get", self._local, self._peer.nid, 0)
             self._send(MsgType.GET_DONE, cookie=message.cookie, status=data)
             return
         data = data[: hdr.sink_length]
-        self._traffic.received("get", self._local, self._peer.nid, 0)
-        self._traffic.sent("reply", self._local, self._peer.nid, len(data))
+        self._traffic.count("received", "get", self._local, self._peer.nid, 0)
+        self._traffic.count("sent", "reply", self._local, self._peer.nid, len(data))
         for write in rdma_writes(desc, data):
             self._transmit(MsgTag.RDMA_WRITE, write)
         self._send(MsgType.GET_DONE, cookie=message.cookie, status=len(data))

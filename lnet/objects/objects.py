@@ -1,8 +1,7 @@
 """The objects of the document, under its names: kib_net (with its lnet_ni), kib_dev, kib_routes, kib_route.
 
     KibNet --ibn_devs--> KibDev (1..16)
-      |----ibn_routes--> KibRoutes (one for each peer NID) --> KibRoute (1..16)
-                           KibRoute = (KibDev here, address there)
+    Peer ------mesh----> KibRoutes --> KibRoute (1..16) = (KibDev here, address there)
 Source: seed 004, "Data Structures". kib_target_t is in `lnet.settings.targets`, kib_peer_t in `lnet.o2iblnd.peer`.
 """
 
@@ -162,7 +161,6 @@ def make_mesh(nid: Nid, ips: Sequence[IPv4Address], devices: Sequence[KibDev]) -
 class KibRoutes:
     """All routes to a peer NID, with the position of the round robin."""
 
-    nid: Nid
     routes: list[KibRoute]
     next: int = 0
 
@@ -188,12 +186,11 @@ class KibRoutes:
 
 @dataclass(slots=True, eq=False)
 class KibNet:
-    """A network: its NID, the devices of its group, and its routes."""
+    """A network: its NID, and the devices of its group."""
 
     net: Net
     nid: Nid
     ibn_devs: list[KibDev]
-    ibn_routes: dict[Nid, KibRoutes] = field(default_factory=dict)
     closing: bool = False
     """Being removed; accepts no new messages."""
     bonding: Bonding = Bonding.O2IBS

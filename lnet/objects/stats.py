@@ -6,6 +6,7 @@ Source: the public struct lnet_counters, lnet_element_stats and lnet_ioctl_comm_
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from typing import Final
 
 from lnet.base.nid import Nid
 from lnet.settings.health import HealthStatus
@@ -68,6 +69,9 @@ class LnetCounters:
     drop_length: int = 0
 
 
+_COUNTERS: Final = {"sent": "send", "received": "recv", "dropped": "drop"}
+
+
 class Traffic:
     """The counters of a node, of its interfaces and of those of its peers."""
 
@@ -92,31 +96,20 @@ class Traffic:
         """Drop the statistics of a peer's interface that is no longer known."""
         self.remotes.pop(nid, None)
 
-    def sent(self, kind: str, local: Nid, remote: Nid, nob: int) -> None:
-        """Count a message that was handed to a connection. Args: kind: put, get or reply. nob: payload bytes."""
-        for stats in (self.local(local), self.remote(remote)):
-            _add(stats.sent, kind)
-        self.counters.send_count += 1
-        self.counters.send_length += nob
+    def count(self, what: str, kind: str, local: Nid, remote: Nid, nob: int) -> None:
+        """Count a message that was handed to a connection, arrived, or arrived and had no receiver.
 
-    def received(self, kind: str, local: Nid, remote: Nid, nob: int) -> None:
-        """Count a message that arrived. Args: as for `sent`."""
+        Args:  what: sent, received or dropped. kind: put, get or reply. nob: payload bytes.
+        """
         for stats in (self.local(local), self.remote(remote)):
-            _add(stats.received, kind)
-        self.counters.recv_count += 1
-        self.counters.recv_length += nob
-
-    def dropped(self, kind: str, local: Nid, remote: Nid, nob: int) -> None:
-        """Count a message that arrived and had no receiver. Args: as for `sent`."""
-        for stats in (self.local(local), self.remote(remote)):
-            _add(stats.dropped, kind)
-        self.counters.drop_count += 1
-        self.counters.drop_length += nob
+            _add(getattr(stats, what), kind)
+        name = _COUNTERS[what]
+        _add(self.counters, f"{name}_count")
+        _add(self.counters, f"{name}_length", nob)
 
     def ended(self, status: HealthStatus) -> None:
         """Count an attempt that failed."""
-        name = f"{status.value}_count"
-        setattr(self.counters, name, getattr(self.counters, name) + 1)
+        _add(self.counters, f"{status.value}_count")
 
     def in_flight(self, count: int) -> None:
         """Note how many messages are not reported yet."""
@@ -128,5 +121,5 @@ class Traffic:
         return asdict(self.counters)
 
 
-def _add(counts: MsgCounts, kind: str) -> None:
-    setattr(counts, kind, getattr(counts, kind) + 1)
+def _add(counts: MsgCounts | LnetCounters, name: str, more: int = 1) -> None:
+    setattr(counts, name, getattr(counts, name) + more)

@@ -107,8 +107,7 @@ class ChannelBonding(Way):
     # --- sending -------------------------------------------------------------------------------------------
 
     def met(self, peer: Peer) -> None:
-        nid, kib_net = peer.primary, self._nis[peer.primary.net]
-        peer.mesh = kib_net.ibn_routes[nid] = KibRoutes(nid, self._mesh(kib_net, peer))
+        peer.mesh = KibRoutes(self._mesh(self._nis[peer.primary.net], peer))
 
     def _mesh(self, kib_net: KibNet, peer: Peer) -> list[KibRoute]:
         """Return the routes to a NID: each device to each address of its target."""
@@ -160,6 +159,11 @@ class ChannelBonding(Way):
                     self._connd.add(route, self._table.now, at_once=True)
             if mine:
                 self._unpark(peer)
+
+    def remesh_all(self) -> None:
+        """Compute the routes of all peers again."""
+        for peer in self._table.known_peers(Bonding.O2IBS):
+            self.remesh(peer)
 
     def remesh(self, peer: Peer) -> None:
         """Compute the routes of a peer again, after its target or the devices have changed."""

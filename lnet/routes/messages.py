@@ -21,7 +21,7 @@ from hfi_sim.base.deadlines import Deadlines
 from lnet.base.nid import Net, Nid
 from lnet.o2iblnd.conns import ConnTable, LossCause
 from lnet.o2iblnd.peer import KibPeer
-from lnet.objects.objects import KibDev, KibNet, KibRoute, KibRoutes
+from lnet.objects.objects import KibDev, KibNet, KibRoute
 from lnet.objects.peers import LocalNi, Peer, PeerNi
 from lnet.objects.stats import Traffic
 from lnet.objects.tx import KibTx, Report, SendDone, SendFailed, TxKind
@@ -148,20 +148,11 @@ class MessageTable:
             peer.absorb(other)
             for known in other.nis:
                 self.peers[known] = peer
-            self._file_routes(other.primary, peer.primary)
             self._enter_backlog(peer)
 
-    def name(self, peer: Peer, primary: Nid) -> None:
-        """Name a peer by another of its NIDs."""
-        self._file_routes(peer.primary, primary)
-        peer.primary = primary
-
-    def _file_routes(self, old: Nid, new: Nid) -> None:
-        """Show the routes to a peer under its present name."""
-        for ni in self._nis.values():
-            routes = ni.ibn_routes.pop(old, None) if old != new else None
-            if routes is not None:
-                ni.ibn_routes.setdefault(new, KibRoutes(new, [])).routes += routes.routes
+    def routes_on(self, net: Net) -> list[KibRoute]:
+        """Return the routes over a network, of all peers."""
+        return [route for peer in self.known_peers() for route in peer.routes if route.rt_nid.net == net]
 
     def drop_ni(self, peer: Peer, nid: Nid) -> None:
         """Remove an interface that a peer no longer has; its messages take the others, or fail with the last one."""
@@ -174,7 +165,7 @@ class MessageTable:
         if not peer.nis:
             self._bury(peer)
         elif peer.primary == nid:
-            self.name(peer, next(iter(peer.nis)))
+            peer.primary = next(iter(peer.nis))
 
     def drop_peer(self, peer: Peer, code: int, reason: str) -> None:
         """Remove a peer; messages to it fail."""
@@ -193,8 +184,6 @@ class MessageTable:
             conn = self._conns.on_route(route)
             if conn is not None:
                 self._conns.fail(conn.key, "the peer was removed", self.now)
-        for ni in self._nis.values():
-            ni.ibn_routes.pop(peer.primary, None)
 
     def drop_pair(self, peer: Peer, key: tuple[KibDev, Nid], reason: str) -> None:
         """Remove a pair of interfaces; its messages take others."""
@@ -202,10 +191,6 @@ class MessageTable:
         conn = self._conns.on_route(route)
         if conn is not None:
             self._conns.fail(conn.key, reason, self.now)
-        for ni in self._nis.values():
-            routes = ni.ibn_routes.get(peer.primary)
-            if routes is not None and route in routes.routes:
-                routes.routes.remove(route)
 
     def _forget(self, peer: Peer) -> None:
         """Forget a peer that never answered and has no more messages, with its routes."""
@@ -217,8 +202,6 @@ class MessageTable:
             self._traffic.forget(nid)
             if self.peers.get(nid) is peer:
                 del self.peers[nid]
-        for ni in self._nis.values():
-            ni.ibn_routes.pop(peer.primary, None)
 
     # --- sending -------------------------------------------------------------------------------------------
 

@@ -269,7 +269,7 @@ class MultiRail:
             if len(peer.nis) > 1:
                 table.drop_ni(peer, nid)  # also of a configured peer: what it says itself counts for more
         if told and next(iter(told)) in peer.nis:
-            table.name(peer, next(iter(told)))
+            peer.primary = next(iter(told))
 
     def _another_node(self, peer: Peer, nid: Nid) -> bool:
         """Return whether a NID that a peer tells is one of this node, or of one met as another incarnation."""

@@ -19,7 +19,7 @@ from typing import Final
 
 from lnet.base.nid import Net
 from lnet.o2iblnd.conns import LossCause
-from lnet.objects.objects import KibDev, KibNet, KibRoute, KibRoutes
+from lnet.objects.objects import KibDev, KibNet, KibRoute
 from lnet.objects.peers import LocalNi, Peer, PeerNi, PeerState
 from lnet.objects.stats import Traffic
 from lnet.objects.tx import KibTx
@@ -122,9 +122,7 @@ class Rails(Way):
         """Return a pair as a route."""
         key = (local.dev, remote.nid)
         if key not in peer.pairs:
-            route = peer.pairs[key] = KibRoute(remote.nid, remote.nid.addr, local.dev)
-            mine = local.net.ibn_routes.setdefault(peer.primary, KibRoutes(peer.primary, []))
-            mine.routes.append(route)
+            peer.pairs[key] = KibRoute(remote.nid, remote.nid.addr, local.dev)
         return peer.pairs[key]
 
     # --- routes --------------------------------------------------------------------------------------------

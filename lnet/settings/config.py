@@ -17,6 +17,13 @@ DOUBT_FACTOR: Final = 6
 DOUBT_MIN_S: Final = 20.0
 """Minimum: the transport gives up a dead connection after a few seconds, and reconnection waits up to 5 s."""
 
+_RANGES: Final = {
+    "peer_credits": (1, 255),
+    "health_sensitivity": (0, 1000),
+    "retry_count": (0, 255),
+    "max_frags": (1, MAX_RDMA_FRAGS),
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LndConfig:
@@ -111,13 +118,9 @@ class LndConfig:
         return max(min(self.answer_s, timeout_s / CHECKS), SHORTEST_SILENCE_S)
 
     def __post_init__(self) -> None:
-        if not 1 <= self.peer_credits <= 0xFF:
-            raise ValueError(f"peer_credits {self.peer_credits}, expected 1 to 255")
         if self.version not in VERSIONS:
             raise ValueError(f"version {self.version:#x}, expected {' or '.join(map(hex, VERSIONS))}")
-        if not 0 <= self.health_sensitivity <= 1000:
-            raise ValueError(f"health_sensitivity {self.health_sensitivity}, expected 0 to 1000")
-        if not 0 <= self.retry_count <= 255:
-            raise ValueError(f"retry_count {self.retry_count}, expected 0 to 255")
-        if not 1 <= self.max_frags <= MAX_RDMA_FRAGS:
-            raise ValueError(f"max_frags {self.max_frags}, expected 1 to {MAX_RDMA_FRAGS}")
+        for name, (low, high) in _RANGES.items():
+            value = getattr(self, name)
+            if not low <= value <= high:
+                raise ValueError(f"{name} {value}, expected {low} to {high}")

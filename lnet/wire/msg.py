@@ -52,6 +52,11 @@ class ConnParams:
     max_msg_size: int
     """Bytes, 32 bits."""
 
+    def at_most(self, other: ConnParams) -> ConnParams:
+        """Return these with no more credits and fragments than others have."""
+        depth, frags = min(self.queue_depth, other.queue_depth), min(self.max_frags, other.max_frags)
+        return ConnParams(depth, frags, self.max_msg_size)
+
     @property
     def immediate_max(self) -> int:
         """Maximum payload of an IMMEDIATE message."""

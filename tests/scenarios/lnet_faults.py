@@ -109,10 +109,10 @@ class FaultSchedule:
         target = self.rig.hosts["b" if name == "a" else "a"]
         for ni in source.node.lnd.nis.values():
             assert [dev.state for dev in ni.ibn_devs] == ["PORT_DEGRADE"] * 3
-            for routes in ni.ibn_routes.values():
-                assert all(route.state in (RouteState.NEW, RouteState.UP) for route in routes)
-                before = len(source.done)
-                for _ in routes:
-                    source.node.put(target.nid, b"again")
-                self.clock.advance(10)
-                assert {done.route for done in source.done[before:]} == set(routes)
+            routes = source.node.lnd.messages.routes_on(ni.net)
+            assert all(route.state in (RouteState.NEW, RouteState.UP) for route in routes)
+            before = len(source.done)
+            for _ in routes:
+                source.node.put(target.nid, b"again")
+            self.clock.advance(10)
+            assert {done.route for done in source.done[before:]} == set(routes)

@@ -104,8 +104,7 @@ class TwoByTwo:
 
     def check_routes_and_credits(self) -> None:
         """Messages are done at once, over each route, and no credit of any connection is gone."""
-        kib_net = next(iter(self.a.node.lnd.nis.values()))
-        routes = set(kib_net.ibn_routes[self.b.nid])
+        routes = set(self.a.node.lnd.messages.peers[self.b.nid].routes)
         assert len(routes) == len(A)
         first = [self.start(TxKind.PUT, 1 << 20, 8) for _ in routes]
         self.clock.advance(1)  # a connection may have been lost at the far end while nothing was sent over it

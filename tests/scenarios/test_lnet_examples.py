@@ -55,7 +55,7 @@ def test_route_is_not_connected_before_it_is_picked() -> None:
     a = rig.hosts["a"]
     a.node.put(Nid.parse(B_NID), b"one")
     clock.advance(0.01)
-    (routes,) = a.node.lnd.nis[Nid.parse(A_NID).net].ibn_routes.values()
+    routes = a.node.lnd.messages.routes_on(Nid.parse(A_NID).net)
     assert [route.state for route in routes] == [RouteState.UP, RouteState.NEW, RouteState.NEW]
 
 
@@ -137,8 +137,7 @@ def test_unknown_nids_are_not_kept() -> None:
         a.node.put(Nid.parse(f"10.9.{number >> 8}.{number & 255}@o2ib"), b"anyone?")
     clock.advance(60)
     assert len(a.failed) == 300
-    (ni,) = a.node.lnd.nis.values()
-    assert (ni.ibn_routes, len(a.node.lnd.conns), a.node.lnd.unreported) == ({}, 0, 0)
+    assert (len(a.node.lnd.conns), a.node.lnd.unreported) == (0, 0)
     assert Lnetctl(a.node).peer_list() == {"peer list": []}
 
 

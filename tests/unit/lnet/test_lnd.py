@@ -47,7 +47,7 @@ def test_first_message_connects_and_waits_for_the_answer() -> None:
         ({"version": 0x11}, "version 0x11, not 0x12"),
         ({"dstnid": PEER.wire}, "another incarnation or NID"),
         ({"dststamp": STAMP - 1}, "another incarnation or NID"),
-        ({"connparams": ConnParams(9, 256, 4096)}, "queue depth 9, 8 was offered"),
+        ({"connparams": ConnParams(9, 256, 4096)}, "queue depth 9, expected 1 to 8"),
         ({"connparams": ConnParams(0, 256, 4096)}, "queue depth 0"),
         ({"connparams": ConnParams(8, 257, 4096)}, "257 RDMA fragments"),
         ({"connparams": ConnParams(8, 256, 8192)}, "message size 8192"),
@@ -62,7 +62,7 @@ def test_peer_that_answers_otherwise_than_asked_is_closed_with_the_reason(
     opened = scene.opened()
     scene.lnd.conns.established(opened.key, scene.connack(**changes), 0.0)
     assert scene.closed() == opened.key
-    (route,) = scene.lnd.nis[OWN.net].ibn_routes[PEER]
+    (route,) = scene.lnd.messages.routes_on(OWN.net)
     assert route.state is RouteState.DISCONNECTED
     assert reason in route.last_error
 
@@ -136,7 +136,7 @@ def test_refusal_is_named_and_the_peer_is_tried_again(rej: KibRej, reason: str) 
     scene = Scene()
     scene.lnd.put(PEER, b"x", 0.0)
     scene.lnd.conns.rejected(scene.opened().key, rej.build(), 0.0)
-    (route,) = scene.lnd.nis[OWN.net].ibn_routes[PEER]
+    (route,) = scene.lnd.messages.routes_on(OWN.net)
     assert reason in route.last_error
     scene.lnd.on_timer(1.0)
     again = scene.opened()
@@ -191,7 +191,7 @@ def test_refusal_that_is_no_refusal_disconnects_the_route() -> None:
     scene = Scene()
     scene.lnd.put(PEER, b"x", 0.0)
     scene.lnd.conns.rejected(scene.opened().key, b"no", 0.0)
-    (route,) = scene.lnd.nis[OWN.net].ibn_routes[PEER]
+    (route,) = scene.lnd.messages.routes_on(OWN.net)
     assert route.state is RouteState.DISCONNECTED
 
 
@@ -640,7 +640,7 @@ def test_idle_connection_is_closed_and_the_route_is_as_new() -> None:
     assert scene.lnd.deadline() == 11.0
     scene.lnd.on_timer(11.0)
     assert scene.closed() == key
-    (route,) = scene.lnd.nis[OWN.net].ibn_routes[PEER]
+    (route,) = scene.lnd.messages.routes_on(OWN.net)
     assert route.state is RouteState.NEW
 
 

@@ -87,7 +87,7 @@ def test_route_that_is_tried_again_carries_nothing_until_it_is_up() -> None:
     scene.sent()
     scene.lnd.on_timer(0.1)
     probe = scene.opened()
-    dead, alive = scene.lnd.nis[OWN.net].ibn_routes[PEER]
+    dead, alive = scene.lnd.messages.routes_on(OWN.net)
     assert (dead.state, alive.state) == (RouteState.PROBING, RouteState.UP)
     for _ in range(3):
         scene.lnd.put(PEER, b"y", 0.1)

@@ -50,7 +50,7 @@ def test_mesh_without_devices_is_empty() -> None:
 
 def test_new_mesh_keeps_the_routes_that_stand_in_both() -> None:
     devs = devices(3)
-    routes = KibRoutes(NID, make_mesh(NID, addresses(3), devs))
+    routes = KibRoutes(make_mesh(NID, addresses(3), devs))
     old = list(routes)
     gone = routes.replace(make_mesh(NID, addresses(2), devs))
     assert [str(route) for route in routes] == [
@@ -81,7 +81,7 @@ def test_device_state_follows_events(events: list[tuple[DevEvent, float]], state
 
 
 def make_routes(count: int) -> KibRoutes:
-    return KibRoutes(NID, make_mesh(NID, addresses(count), devices(count)))
+    return KibRoutes(make_mesh(NID, addresses(count), devices(count)))
 
 
 def chosen(routes: KibRoutes, times: int, *, weighted: bool = False) -> list[str]:
@@ -206,7 +206,7 @@ def test_new_mesh_goes_on_with_the_route_that_was_next() -> None:
     peer = Nid.parse("10.1.1.5@o2ib")
     devices = [KibDev(f"ib{i}", IPv4Address(f"10.1.1.{2 + i}")) for i in range(3)]
     ips = [IPv4Address(f"10.1.1.{5 + i}") for i in range(3)]
-    routes = KibRoutes(peer, make_mesh(peer, ips[:1], devices), next=1)
+    routes = KibRoutes(make_mesh(peer, ips[:1], devices), next=1)
     routes.replace(make_mesh(peer, ips, devices))
     assert str(routes.routes[routes.next]) == "10.1.1.3->10.1.1.6", "in the place of one that is gone"
     routes.replace(make_mesh(peer, ips[1:], devices[1:]))

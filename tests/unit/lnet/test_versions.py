@@ -70,7 +70,7 @@ def test_refused_by_an_old_peer_a_node_asks_again_in_its_version(rej: KibRej) ->
     opened = scene.opened()
     assert KibMsg.parse(opened.private).version == 0x12
     scene.lnd.conns.rejected(opened.key, rej.build(), 0.0)
-    (route,) = scene.lnd.nis[OWN.net].ibn_routes[PEER]
+    (route,) = scene.lnd.messages.routes_on(OWN.net)
     assert route.counters.rejected == {"CONN_UNCOMPAT": 1}
     request = asked_again(scene)
     assert (request.version, request.dststamp, request.connparams) == (0x11, (1 << 64) - 1, PARAMS)
@@ -84,7 +84,7 @@ def test_refused_in_the_old_version_too_a_node_does_not_ask_in_another() -> None
     scene.now += 1
     scene.lnd.on_timer(scene.now)
     scene.lnd.conns.rejected(scene.opened().key, KibRej(RejectReason.FATAL, 0x11).build(), scene.now)
-    (route,) = scene.lnd.nis[OWN.net].ibn_routes[PEER]
+    (route,) = scene.lnd.messages.routes_on(OWN.net)
     assert route.last_error == "refused by the peer: FATAL"
 
 
@@ -93,7 +93,7 @@ def test_peer_that_has_learned_the_new_version_is_asked_in_it_again() -> None:
     scene.lnd.put(PEER, b"x", 0.0)
     scene.lnd.conns.rejected(scene.opened().key, KibRej(RejectReason.FATAL, 0x11).build(), 0.0)
     assert asked_again(scene).version == 0x11
-    key = scene.lnd.conns.on_route(*scene.lnd.nis[OWN.net].ibn_routes[PEER]).key  # type: ignore[union-attr]
+    key = scene.lnd.conns.on_route(*scene.lnd.messages.routes_on(OWN.net)).key  # type: ignore[union-attr]
     stale = refusal(Scene(), scene.connreq(version=0x11, dststamp=(1 << 64) - 1))
     assert (stale.why, stale.version) == (RejectReason.CONN_STALE, 0x12)
     scene.lnd.conns.rejected(key, KibRej(stale.why, 0x12, PEER_STAMP, PARAMS).build(), scene.now)
