@@ -51,7 +51,7 @@ def _address_of(asked: PartRequest, host: str) -> object:
 def _option_problems(asked: PartRequest, app: AppRequest) -> Iterator[Problem]:
     from ejfat.base.errors import BadRequestError
     from ejfat.control.grpc.listening import check_listen
-    from ejfat.control.names import check_name
+    from ejfat.control.members import check_name
 
     options: LbOptions = app.options
     for name in ("listen", "p4_listen"):

@@ -98,7 +98,7 @@ def lb(
     """Run a load balancer on an interface until Ctrl-C (or SIGTERM, SIGHUP), data plane and control plane."""
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # opavnic reports gRPC errors itself
     from ejfat.control.grpc.listening import check_listen
-    from ejfat.control.names import check_name
+    from ejfat.control.members import check_name
     from ejfat.live.lb_options import BalancerOptions
     from ejfat.live.ports import PacketPort, TapPort, interface_mac
     from hfi_sim.base.types import parse_mac

@@ -264,7 +264,7 @@ def recv(
 ) -> None:
     """Reassemble events as they arrive; with a URI, register with the control plane and report to it."""
     from ejfat.control.feedback import Gains
-    from ejfat.control.names import check_name
+    from ejfat.control.members import check_name
     from ejfat.control.pb import loadbalancer_pb2 as pb
     from ejfat.events.uri import EjfatUri, parse_endpoint
     from ejfat.live.sockets import ReceivePlan, ReceiverThreads

@@ -19,7 +19,6 @@ from ejfat.base.errors import BadRequestError, ControlError
 from ejfat.control.epochs.demands import SlotRange
 from ejfat.control.epochs.programming import Rewrite
 from ejfat.control.feedback import MEAN_WEIGHT
-from ejfat.control.names import check_name
 
 STALE_S = 2.0
 """Seconds of silence after which a worker gets no slots in new epochs."""
@@ -28,6 +27,25 @@ REMOVE_S = 60.0
 MAX_PORT_BITS = 14
 _BROADCAST = IPv4Address("255.255.255.255")
 MAX_WEIGHT = 1000.0
+
+
+LONGEST_NAME = 64
+"""Maximum number of characters."""
+
+
+def check_name(what: str, name: str) -> None:
+    """Refuse a name that cannot be displayed.
+
+    Args:    what: kind of the named object, for the error message.
+    Raises:  BadRequestError: empty, too long, or with unprintable characters.
+    """
+    expected = f"expected 1 to {LONGEST_NAME} printable ones"
+    if not 1 <= len(name) <= LONGEST_NAME:
+        raise BadRequestError(f"the name of the {what} has {len(name)} characters, {expected}")
+    if not name.isprintable():
+        raise BadRequestError(
+            f"the name {name!r} of the {what} has characters that cannot be shown, {expected}"
+        )
 
 
 class SessionState(StrEnum):

@@ -15,8 +15,7 @@ from ejfat.control.epochs import programming
 from ejfat.control.epochs.programming import TableTarget
 from ejfat.control.health import Conflict
 from ejfat.control.history import History
-from ejfat.control.members import Session, Worker
-from ejfat.control.names import check_name
+from ejfat.control.members import Session, Worker, check_name
 from ejfat.control.stored import Parts, Written, parts_of, restore
 from ejfat.control.tokens import Action, Permission, Resource, TokenBook
 from ejfat.tables.schema import Update

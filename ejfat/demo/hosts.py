@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
+from functools import partial
 from ipaddress import IPv4Address
+from pathlib import Path
 from typing import Protocol
 
 from hfi_sim.base.types import MacAddr
+from hfi_sim.netdev.namespace import run_in_namespace
 
 OnUdp = Callable[[bytes, int], None]
 """Called with the payload and the destination port of each datagram."""
@@ -34,12 +37,13 @@ class UdpHost(Protocol):
 
 
 class SocketUdpHost(UdpHost):
-    """An address of the kernel, which resolves neighbours itself."""
+    """An address of the kernel of a host in a namespace, which resolves neighbours itself."""
 
-    def __init__(self, address: IPv4Address, port: int = 0) -> None:
+    def __init__(self, address: IPv4Address, namespace: Path, port: int = 0) -> None:
         """Args: port: receive on this port; 0: do not receive."""
         self.address = address
         self.on_udp: OnUdp | None = None
+        self._namespace = namespace
         self._sockets: dict[int, socket.socket] = {}
         self._port = port
         if port:
@@ -61,7 +65,9 @@ class SocketUdpHost(UdpHost):
         self._sockets.clear()
 
     def _bind(self, port: int, read: Callable[[socket.socket], None] | None) -> socket.socket:
-        sock = self._sockets[port] = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        sock = self._sockets[port] = run_in_namespace(
+            self._namespace, partial(socket.socket, socket.AF_INET, socket.SOCK_DGRAM)
+        )
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
         sock.setblocking(False)
         sock.bind((str(self.address), port))

@@ -32,12 +32,8 @@ class Ledger:
 
     def arrived(self, worker: str, tick: int, data_id: int, data: bytes, size: int) -> None:
         """Record a part that a worker has reassembled, and check its content."""
-        self.received(worker, tick, data_id, data == event_data(tick, data_id, size))
-
-    def received(self, worker: str, tick: int, data_id: int, intact: bool) -> None:
-        """Record a part that a worker has reassembled, and whether its content is correct."""
         key = (tick, data_id)
-        self.damaged += not intact
+        self.damaged += data != event_data(tick, data_id, size)
         self.twice += key in self.delivered
         self.delivered[key] = worker
 

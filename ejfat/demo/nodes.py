@@ -9,19 +9,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 
-import grpc
-
+from ejfat.control.feedback import Gains
 from ejfat.control.pb import loadbalancer_pb2 as pb
-from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
 from ejfat.demo.hosts import UdpHost
 from ejfat.demo.ledger import Ledger, event_data
 from ejfat.events.reassembly import Reassembler
 from ejfat.events.segmentation import Segmenter
+from ejfat.events.uri import EjfatUri
+from ejfat.live.feedback import Measured, Reporter
 from ejfat.wire.headers import LB_PORT, SyncHeader
 from hfi_sim.base.types import MacAddr
 
 _SEND_PERIOD_S = 0.005
-_REPORT_PERIOD_S = 0.1
 _SERVE_PERIOD_S = 0.02
 _SYNC_PERIOD_S = 0.25
 
@@ -123,6 +122,7 @@ class WorkerNode:
         self._on_event = on_event
         self._credit = 0.0
         self._tasks: list[asyncio.Task[None]] = []
+        self._reporter: Reporter | None = None
         host.on_udp = self._receive
 
     @property
@@ -135,22 +135,20 @@ class WorkerNode:
         """Fill level of its queue, 0 to 1."""
         return min(len(self._queue) / self._limit, 1.0)
 
-    async def start(self, channel: grpc.aio.Channel, lb_id: str, token: str) -> None:
-        """Register, then process and report until killed."""
-        stub = pb_grpc.LoadBalancerStub(channel)
+    async def start(self, uri: EjfatUri, control: str) -> None:
+        """Register, then process and report until killed. Args: control: gRPC address of the control plane."""
         request = pb.RegisterRequest(
-            lbId=lb_id,
-            name=self.name,
-            weight=self.weight,
-            ipAddress=self.ip,
-            udpPort=self._port,
-            minFactor=0.05,
+            name=self.name, weight=self.weight, ipAddress=self.ip, udpPort=self._port, minFactor=0.05
         )
-        reply = await stub.Register(request, metadata=_bearer(token), timeout=10)
+        self._reporter = Reporter(uri, request, Gains(), control=control)
+        await self._reporter.register()
         self._tasks = [
-            asyncio.create_task(self._report(stub, lb_id, reply.sessionId, reply.token)),
+            asyncio.create_task(self._reporter.report(self._measure)),
             asyncio.create_task(self._serve()),
         ]
+
+    def _measure(self) -> Measured:
+        return Measured(self.fill, self.reassembler.counters, enqueue_errors=self.overflowed)
 
     def slow_down(self, capacity_hz: float) -> None:
         """Process fewer parts per second from now on."""
@@ -168,6 +166,8 @@ class WorkerNode:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._reporter is not None:
+            await self._reporter.close()
 
     def _receive(self, payload: bytes, _port: int) -> None:
         event = self.reassembler.receive(payload, asyncio.get_running_loop().time())
@@ -192,26 +192,3 @@ class WorkerNode:
             while self._queue and self._credit >= 1:
                 self._queue.popleft()
                 self._credit -= 1
-
-    async def _report(self, stub: pb_grpc.LoadBalancerStub, lb_id: str, session_id: str, token: str) -> None:
-        while True:
-            counters = self.reassembler.counters
-            state = pb.SendStateRequest(
-                lbId=lb_id,
-                sessionId=session_id,
-                fillPercent=self.fill,
-                isReady=True,
-                totalEventsRecv=counters.events_seen,
-                totalEventsReassembled=counters.events_complete,
-                totalEventsReassemblyErr=counters.events_lost,
-                totalEventEnqueueErr=self.overflowed,
-                totalBytesRecv=counters.bytes,
-                totalPacketsRecv=counters.packets,
-            )
-            state.timestamp.GetCurrentTime()
-            await stub.SendState(state, metadata=_bearer(token), timeout=5)
-            await asyncio.sleep(_REPORT_PERIOD_S)
-
-
-def _bearer(token: str) -> tuple[tuple[str, str], ...]:
-    return (("authorization", f"Bearer {token}"),)

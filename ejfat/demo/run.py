@@ -13,21 +13,16 @@ from ipaddress import IPv4Address, ip_address
 from pathlib import Path
 from typing import Any
 
-import grpc
-
 from ejfat.control.balancer import Policy
 from ejfat.control.members import STALE_S
-from ejfat.control.pb import loadbalancer_pb2 as pb
-from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
+from ejfat.demo.hosts import SocketUdpHost, UdpHost
 from ejfat.demo.ledger import Ledger
 from ejfat.demo.nodes import EventSource, Stream, WorkerNode
-from ejfat.demo.processes import ProcessSource, ProcessWorker
 from ejfat.live.app import AppConfig, LbApp
 from opavnic.lab.file.model import LabModel
 from opavnic.lab.hosts.machine import NetdevKind
 from opavnic.lab.run.lab import Lab
-from opavnic.world.host_backends.memory_host import MemoryHost
 
 SOURCES = ("s1", "s2", "s3")
 LB = "lb"
@@ -37,8 +32,6 @@ _PORT = 10000
 _TOLERANCE = 0.05
 _ARRIVE_S = 20.0
 """Seconds for which what has been sent may still be on its way at the end."""
-_PROGRAMS_START_S = 6.0
-"""Seconds until the programs of all sources are ready to send."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +108,8 @@ async def run_demo(
 ) -> EjfatDemoResult:
     """Run the demonstration.
 
-    Args:    netdev: with tap, sources and workers are programs on their own hosts with TAPs; with memory, they run in
-        this process. The load balancer always runs in this process. private: see `Lab`.
+    Args:    netdev: with tap, sources and workers use the kernels of their hosts; with memory, the lab's own stack.
+        private: see `Lab`.
     Raises:  LabError: the lab cannot be started. TimeoutError: a source or worker does not start.
     """
     plan = plan or DemoPlan()
@@ -136,8 +129,8 @@ class _Demo:
         self.lab = lab
         self.ledger = Ledger()
         self.state = DemoState()
-        self.sources: list[EventSource | ProcessSource] = []
-        self.workers: dict[str, WorkerNode | ProcessWorker] = {}
+        self.sources: list[EventSource] = []
+        self.workers: dict[str, WorkerNode] = {}
         self._show = show
         self._ends = contextlib.AsyncExitStack()
         self.lb_ip = self._address(LB)
@@ -147,10 +140,17 @@ class _Demo:
         address = self.lab.host(host).interfaces[0].address
         return IPv4Address(str(address).partition("/")[0])
 
-    def _memory_host(self, name: str) -> MemoryHost:
-        host = self.lab.host(name).interfaces[0].memory_host
-        assert host is not None  # noqa: S101 - every interface with an address has one in a lab in memory
-        return host
+    def _udp_host(self, name: str, port: int = 0) -> UdpHost:
+        """Return a host's address: that of the lab in memory, or that of its kernel."""
+        host = self.lab.host(name)
+        if self.lab.netdev == "memory":
+            memory = host.interfaces[0].memory_host
+            assert memory is not None  # noqa: S101 - every interface with an address has one in a lab in memory
+            return memory
+        assert host.namespace is not None  # noqa: S101 - every host with a TAP has one
+        udp = SocketUdpHost(self._address(name), host.namespace, port)
+        self._ends.callback(udp.close)
+        return udp
 
     async def start(self, directory: Path) -> None:
         netdev = self.lab.host(LB).interfaces[0].app_netdev
@@ -171,72 +171,28 @@ class _Demo:
         netdev.on_receive = self.app.receive
         self.app.node.on_forward = self._forwarded
         await self.app.start()
-        self.channel = grpc.aio.insecure_channel(config.listen)
-        self._ends.push_async_callback(self.channel.close)
-        stub = pb_grpc.LoadBalancerStub(self.channel)
-        request = pb.ReserveLoadBalancerRequest(
-            name="demo", senderAddresses=[str(self._address(name)) for name in SOURCES]
-        )
-        self.reservation = await stub.ReserveLoadBalancer(
-            request, metadata=(("authorization", f"Bearer {self.app.admin_token}"),), timeout=10
-        )
-        control = config.listen
-        make_worker = (
-            self._local_worker if self.lab.netdev == "memory" else partial(self._program_worker, control)
-        )
-        self.workers = {name: make_worker(name) for name in WORKERS}
+        uri = self.app.reserve("demo", [self._address(name) for name in SOURCES])
+        self.lb_id = uri.lb_id
+        self.workers = {
+            name: WorkerNode(
+                name,
+                self._udp_host(name, _PORT),
+                weight=weight,
+                port=_PORT,
+                capacity_hz=3 * self.plan.rate_hz * len(SOURCES),
+                queue=self.plan.queue,
+                on_event=partial(self.ledger.arrived, size=self.plan.size),
+            )
+            for name, weight in WORKERS.items()
+        }
         for worker in self.workers.values():
             self._ends.push_async_callback(worker.stop)
-        token = self.reservation.token
-        await asyncio.gather(
-            *(w.start(self.channel, self.reservation.lbId, token) for w in self.workers.values())
-        )
+        await asyncio.gather(*(worker.start(uri, config.listen) for worker in self.workers.values()))
         self.app.advance()
-        make_source = self._local_source if self.lab.netdev == "memory" else self._program_source
-        self.sources = [make_source(name, data_id) for data_id, name in enumerate(SOURCES, 1)]
-        for source in self.sources:
+        for data_id, name in enumerate(SOURCES, 1):
+            source = EventSource(self._udp_host(name), data_id, self.lb_ip, uri.sync[0].port, self.ledger)
+            self.sources.append(source)
             self._ends.push_async_callback(source.stop)
-
-    @property
-    def _capacity_hz(self) -> float:
-        return 3 * self.plan.rate_hz * len(SOURCES)
-
-    def _local_worker(self, name: str) -> WorkerNode | ProcessWorker:
-        return WorkerNode(
-            name,
-            self._memory_host(name),
-            weight=WORKERS[name],
-            port=_PORT,
-            capacity_hz=self._capacity_hz,
-            queue=self.plan.queue,
-            on_event=partial(self.ledger.arrived, size=self.plan.size),
-        )
-
-    def _program_worker(self, control: str, name: str) -> WorkerNode | ProcessWorker:
-        config = {
-            "ip": str(self._address(name)),
-            "port": _PORT,
-            "control": control,
-            "weight": WORKERS[name],
-            "capacity_hz": self._capacity_hz,
-            "queue": self.plan.queue,
-            "size": self.plan.size,
-        }
-        return ProcessWorker(self.lab, name, config, self.ledger)
-
-    def _local_source(self, name: str, data_id: int) -> EventSource | ProcessSource:
-        return EventSource(
-            self._memory_host(name), data_id, self.lb_ip, self.reservation.syncUdpPort, self.ledger
-        )
-
-    def _program_source(self, name: str, data_id: int) -> EventSource | ProcessSource:
-        config = {
-            "ip": str(self._address(name)),
-            "lb": str(self.lb_ip),
-            "data_id": data_id,
-            "sync_port": self.reservation.syncUdpPort,
-        }
-        return ProcessSource(self.lab, name, config, self.ledger)
 
     async def stop(self) -> None:
         """Stop everything that was started, even if one part fails."""
@@ -244,8 +200,7 @@ class _Demo:
 
     async def phases(self) -> EjfatDemoResult:
         loop = asyncio.get_running_loop()
-        start_in = 0.05 if self.lab.netdev == "memory" else _PROGRAMS_START_S
-        stream = Stream(self.plan.rate_hz, self.plan.size, 1_000_000, loop.time() + start_in)
+        stream = Stream(self.plan.rate_hz, self.plan.size, 1_000_000, loop.time() + 0.05)
         for source in self.sources:
             await source.start(stream)
         await self._until(stream.started_at)
@@ -279,7 +234,7 @@ class _Demo:
 
     def _update(self) -> None:
         state = self.state
-        reservation = self.app.plane.get(self.reservation.lbId)
+        reservation = self.app.plane.get(self.lb_id)
         slots = reservation.balancer.slots()
         by_name = {
             session.worker.name: (slots.get(number, 0), session.weight)
@@ -342,7 +297,7 @@ class _Demo:
             lost_events=len(lost),
             lost_at_killed=len(ledger.lost()) - len(lost),
             shares=shares,
-            epochs=self.app.plane.get(self.reservation.lbId).balancer.epochs.next_number,
+            epochs=self.app.plane.get(self.lb_id).balancer.epochs.next_number,
             packets=counters.rx_packets,
             problems=problems,
             netdev=self.lab.netdev,

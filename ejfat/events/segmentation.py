@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ejfat.base.addresses import IpAddress
-from ejfat.wire.headers import LB_PORT, LbHeaderV1, LbHeaderV2, LbHeaderV3, ReHeader, SegmentHeader
-from hfi_sim.wire.internet_checksum import checksum
+from ejfat.wire.headers import LbHeaderV1, LbHeaderV2, LbHeaderV3, ReHeader, SegmentHeader
 
 _IP_UDP = {4: 28, 6: 48}
-_SRC_MAC = bytes.fromhex("020000000002")
 MAX_EVENT = (1 << 32) - 1
-_IPV4 = struct.Struct(">BBHHHBBH4s4s")
-_UDP = struct.Struct(">HHHH")
 _LB_SIZE = {1: LbHeaderV1.SIZE, 2: LbHeaderV2.SIZE, 3: LbHeaderV3.SIZE}
 
 
@@ -75,45 +69,3 @@ class Segmenter:
         if self.version == 2:
             return LbHeaderV2(tick=tick, entropy=entropy).build()
         return LbHeaderV3(tick=tick, slot_select=tick & 0xFFFF, port_select=entropy).build()
-
-    def frames(
-        self,
-        event_data: bytes,
-        *,
-        tick: int,
-        data_id: int,
-        event: int,
-        src: IpAddress,
-        dst: IpAddress,
-        dst_mac: int,
-        entropy: int = 0,
-        src_port: int = 50000,
-    ) -> list[bytes]:
-        """Return the Ethernet frames of an event as a sender's host makes them (for tests and benchmarks)."""
-        ethernet = dst_mac.to_bytes(6, "big") + _SRC_MAC
-        return [
-            ethernet + udp_packet(payload, src=src, dst=dst, src_port=src_port, dst_port=LB_PORT)
-            for payload in self.payloads(event_data, tick=tick, data_id=data_id, event=event, entropy=entropy)
-        ]
-
-
-def udp_packet(
-    payload: bytes,
-    *,
-    src: IpAddress,
-    dst: IpAddress,
-    src_port: int,
-    dst_port: int,
-) -> bytes:
-    """Return the EtherType, the IP and UDP headers with valid checksums, and the payload."""
-    length = 8 + len(payload)
-    pseudo = src.packed + dst.packed + length.to_bytes(4, "big") + b"\x00\x00\x00\x11"
-    udp = _UDP.pack(src_port, dst_port, length, 0)
-    udp_sum = checksum(pseudo + udp + payload) or 0xFFFF
-    udp = _UDP.pack(src_port, dst_port, length, udp_sum)
-    if src.version == 6:
-        ip = b"\x86\xdd\x60\x00\x00\x00" + length.to_bytes(2, "big") + b"\x11\x40" + src.packed + dst.packed
-        return ip + udp + payload
-    fields = (0x45, 0, 20 + length, 0, 0x4000, 64, 17)
-    ip_sum = checksum(_IPV4.pack(*fields, 0, src.packed, dst.packed))
-    return b"\x08\x00" + _IPV4.pack(*fields, ip_sum, src.packed, dst.packed) + udp + payload

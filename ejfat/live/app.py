@@ -218,9 +218,7 @@ class LbApp:
             world4 = P4Surroundings(self._unix, self.config.p4_token, self._lend)
             p4 = SmartnicP4Service(self.pipeline, world4)
             mac = self.config.plane.mac.to_bytes(6, "big").hex(":")
-            card = SmartnicConfigService(
-                CfgSurroundings(self._unix, self.config.p4_token, mac, version("opavnic"))
-            )
+            card = SmartnicConfigService(CfgSurroundings(self.config.p4_token, mac, version("opavnic")))
 
             def add(server: grpc.aio.Server) -> None:
                 sn_p4_v2_pb2_grpc.add_SmartnicP4Servicer_to_server(p4, server)

@@ -69,6 +69,8 @@ class Finding:
 class Examination:
     """All findings, in the order of the checks."""
 
+    show: Callable[[Finding], None]
+    """Called with each finding as it comes."""
     findings: list[Finding] = field(default_factory=list)
 
     @property
@@ -79,6 +81,7 @@ class Examination:
     def note(self, check: str, ok: bool, text: str) -> bool:
         """Add a finding; return whether it is good."""
         self.findings.append(Finding(check, ok, text))
+        self.show(self.findings[-1])
         return ok
 
 
@@ -87,23 +90,13 @@ async def examine(plan: DoctorPlan, show: Callable[[Finding], None] = lambda fin
 
     Args:    show: called with each finding as it comes.
     """
-    found = _ShownCheck(show=show)
+    found = Examination(show)
     try:
         async with contextlib.AsyncExitStack() as stack:
             await _examine(plan, found, stack)
     except EjfatError as error:
         found.note("end", False, str(error))
     return found
-
-
-@dataclass(slots=True)
-class _ShownCheck(Examination):
-    show: Callable[[Finding], None] = lambda finding: None
-
-    def note(self, check: str, ok: bool, text: str) -> bool:
-        self.findings.append(Finding(check, ok, text))
-        self.show(self.findings[-1])
-        return ok
 
 
 async def _examine(plan: DoctorPlan, found: Examination, stack: contextlib.AsyncExitStack) -> None:

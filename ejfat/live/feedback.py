@@ -14,7 +14,7 @@ import grpc
 from ejfat.base.errors import BadRequestError, EjfatError
 from ejfat.control.feedback import FillController, Gains
 from ejfat.control.grpc.listening import check_listen
-from ejfat.control.grpc.versions import mismatch
+from ejfat.control.grpc.messages import mismatch
 from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
 from ejfat.events.event import ReassemblyCounters

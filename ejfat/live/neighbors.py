@@ -10,7 +10,7 @@ from ejfat.base.addresses import IpAddress
 from ejfat.pipeline.packet import ETH_ARP, ICMPV6, Packet
 from hfi_sim.wire.internet_checksum import checksum
 
-_ARP_FRONT = bytes.fromhex("0806000108000604")
+ARP_FRONT = bytes.fromhex("0806000108000604")
 _TRIES = 3
 
 
@@ -66,7 +66,7 @@ class Neighbors:
         """Learn from an ARP reply or a neighbor advertisement; return False if the packet is neither."""
         frame = packet.frame
         if packet.ether_type == ETH_ARP:
-            if frame[12:20] != _ARP_FRONT or len(frame) < 42:
+            if frame[12:20] != ARP_FRONT or len(frame) < 42:
                 return False
             self._learn(IPv4Address(frame[28:32]), frame[22:28])  # of a question, too: it tells its own MAC
             return bytes(frame[20:22]) == b"\x00\x02"
@@ -90,14 +90,22 @@ class Neighbors:
             future.set_result(bytes(mac))
 
     def _question(self, ip: IpAddress, own: IpAddress) -> bytes:
-        mac = self._mac()
-        if ip.version == 4:
-            body = b"\x00\x01" + mac + own.packed + bytes(6) + ip.packed
-            return (b"\xff" * 6 + mac + _ARP_FRONT + body).ljust(60, b"\0")
-        group = b"\xff\x02" + bytes(9) + b"\x01\xff" + ip.packed[13:]
-        body = bytes(4) + ip.packed + b"\x01\x01" + mac
-        front = own.packed + group + b"\x00\x00\x00\x20\x00\x00\x00\x3a"
-        icmp_sum = checksum(front + b"\x87\x00\x00\x00" + body)
-        header = b"\x60\x00\x00\x00\x00\x20\x3a\xff" + own.packed + group
-        ethernet = b"\x33\x33\xff" + ip.packed[13:] + mac + b"\x86\xdd"
-        return ethernet + header + b"\x87\x00" + icmp_sum.to_bytes(2, "big") + body
+        return question(self._mac(), ip.packed, own.packed)
+
+
+def question(mac: bytes, ip: bytes, own: bytes = b"") -> bytes:
+    """Return the frame that asks for the MAC of an address, ARP or a neighbor solicitation.
+
+    Args:    own: the asking address; empty: the question is whether anyone has `ip`, the address that is to be used.
+    """
+    if len(ip) == 4:
+        body = b"\x00\x01" + mac + (own or ip) + bytes(6) + ip
+        return (b"\xff" * 6 + mac + ARP_FRONT + body).ljust(60, b"\0")
+    source, option = (own, b"\x01\x01" + mac) if own else (bytes(16), b"")
+    group = b"\xff\x02" + bytes(9) + b"\x01\xff" + ip[13:]
+    body = bytes(4) + ip + option
+    length = (4 + len(body)).to_bytes(2, "big")
+    icmp_sum = checksum(source + group + bytes(2) + length + b"\x00\x00\x00\x3a\x87\x00\x00\x00" + body)
+    header = b"\x60\x00\x00\x00" + length + b"\x3a\xff" + source + group
+    ethernet = b"\x33\x33\xff" + ip[13:] + mac + b"\x86\xdd"
+    return ethernet + header + b"\x87\x00" + icmp_sum.to_bytes(2, "big") + body

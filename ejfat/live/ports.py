@@ -14,8 +14,7 @@ from typing import Protocol
 
 from ejfat.base.addresses import IpAddress
 from ejfat.base.errors import BadRequestError, EjfatError
-from ejfat.live.offload import NO_OFFLOAD, VNET, frames_of
-from ejfat.live.own_traffic import EVERYTHING, NOTHING, attach, own_traffic
+from ejfat.live.packet_socket import EVERYTHING, NO_OFFLOAD, NOTHING, VNET, attach, frames_of, own_traffic
 
 _SOL_PACKET = 263
 _PACKET_ADD_MEMBERSHIP = 1

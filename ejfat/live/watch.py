@@ -11,12 +11,11 @@ from collections.abc import Callable, Iterable
 
 from ejfat.base.addresses import IpAddress
 from ejfat.control.health import Conflict
+from ejfat.live.neighbors import ARP_FRONT, question
 from ejfat.pipeline.packet import ETH_ARP, ICMP, ICMPV6, Ip, Packet
-from hfi_sim.wire.internet_checksum import checksum
 
 log = logging.getLogger("ejfat.live.watch")
 _TELL_S = 10.0
-_ARP = bytes.fromhex("0806000108000604")
 _UNREACHABLE = 3
 _CODES4 = {
     0: "network",
@@ -59,14 +58,14 @@ class FrameWatch:
         """Look at a packet from the port."""
         frame, ip = packet.frame, packet.untagged
         if packet.ether_type == ETH_ARP:
-            if frame[12:20] == _ARP and len(frame) >= 42:
+            if frame[12:20] == ARP_FRONT and len(frame) >= 42:
                 self._claim(frame[28:32], frame[22:28])
         elif ip is not None and ip.protocol == (ICMP if ip.version == 4 else ICMPV6):
             self._see_icmp(packet, ip)
 
     def announcements(self) -> list[bytes]:
         """Return the frames that make a host with one of the addresses known, to it and to this one."""
-        return [self._announce4(ip) if len(ip) == 4 else self._announce6(ip) for ip in self._own]
+        return [question(self._mac(), ip) for ip in self._own]
 
     def _see_icmp(self, packet: Packet, ip: Ip) -> None:
         message = packet.frame[ip.l4 :]
@@ -94,16 +93,3 @@ class FrameWatch:
         if now - self._told_at >= _TELL_S:
             self._told_at = now
             log.error("%s says that it has %s too: packets go to one of two hosts", text, found)
-
-    def _announce4(self, ip: bytes) -> bytes:
-        mac = self._mac()
-        return (b"\xff" * 6 + mac + _ARP + b"\x00\x01" + mac + ip + bytes(6) + ip).ljust(60, b"\0")
-
-    def _announce6(self, ip: bytes) -> bytes:
-        group = b"\xff\x02" + bytes(9) + b"\x01\xff" + ip[13:]
-        body = bytes(4) + ip
-        front = bytes(16) + group + b"\x00\x00\x00\x18\x00\x00\x00\x3a"
-        icmp_sum = checksum(front + b"\x87\x00\x00\x00" + body)
-        header = b"\x60\x00\x00\x00\x00\x18\x3a\xff" + bytes(16) + group
-        ethernet = b"\x33\x33\xff" + ip[13:] + self._mac() + b"\x86\xdd"
-        return ethernet + header + b"\x87\x00" + icmp_sum.to_bytes(2, "big") + body

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ejfat.base.drops import GONE, LbDrop, PipelineCounters
 from ejfat.base.errors import BadRequestError
-from ejfat.pipeline.packet import Packet
+from ejfat.pipeline.packet import Packet, Verdict
 from ejfat.pipeline.switchboard import Pipeline
-from ejfat.pipeline.verdict import Verdict
 from ejfat.tables.match_action import Entry, KeyMatch, Table
 from ejfat.tables.schema import TableSet
 from opavnic.datapath.selection import NOT_BUILT, load_native

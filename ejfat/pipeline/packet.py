@@ -138,3 +138,20 @@ def _parse_ip(frame: bytes, ether_type: int) -> Ip | LbDrop | None:
             return LbDrop.PARSER_INVALID_IP
         return Ip(6, 54, frame[20], False, int.from_bytes(frame[18:20], "big"))
     return None
+
+
+class Verdict(NamedTuple):
+    """The outgoing frame, or the reason for dropping it."""
+
+    frame: bytes | None
+    drop: LbDrop | None = None
+    is_reply: bool = False
+    """The frame is the load balancer's own answer to one that arrived."""
+    to_host: bool = False
+    """The frame goes to the host (a link-local protocol), not back out of the port where it arrived."""
+
+    @property
+    def comes_back(self) -> bool:
+        """Whether the frame is forwarded to the load balancer itself, to another of its instances."""
+        forwarded = None if self.is_reply or self.to_host else self.frame
+        return forwarded is not None and forwarded[:6] == forwarded[6:12]

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from ejfat.base.drops import LbDrop, PipelineCounters
-from ejfat.pipeline.packet import Packet, parse_packet
+from ejfat.pipeline.packet import Packet, Verdict, parse_packet
 from ejfat.pipeline.v1 import PipelineV1
 from ejfat.pipeline.v23 import PipelineV23
-from ejfat.pipeline.verdict import Verdict
 from ejfat.tables.schema import TableSet
 
 

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ejfat.base.drops import LbCounters, LbDrop, PipelineCounters
-from ejfat.pipeline.packet import ETH_IPV4, ETH_IPV6, ETH_VLAN, UDP, UDP_SIZE, Ip, Packet
-from ejfat.pipeline.verdict import Verdict
+from ejfat.pipeline.packet import ETH_IPV4, ETH_IPV6, ETH_VLAN, UDP, UDP_SIZE, Ip, Packet, Verdict
 from ejfat.tables.match_action import Table
 from ejfat.tables.schema import DROP
 from ejfat.wire.headers import LB_PORT

@@ -9,9 +9,8 @@ from collections.abc import Mapping
 
 from ejfat.base.drops import GONE, LbCounters, LbDrop, PipelineCounters, Reply
 from ejfat.pipeline import responder
-from ejfat.pipeline.packet import ETH_VLAN, Packet
+from ejfat.pipeline.packet import ETH_VLAN, Packet, Verdict
 from ejfat.pipeline.parse23 import FrameKind, Parsed, parse
-from ejfat.pipeline.verdict import Verdict
 from ejfat.tables.match_action import Entry, Table
 from hfi_sim.wire.internet_checksum import update, update_udp
 

@@ -77,7 +77,7 @@ FILTERED = """
 import json, socket, subprocess
 from ipaddress import ip_address
 from ejfat.live.ports import PacketPort
-from ejfat.events.segmentation import udp_packet
+from opavnic_bench.ejfat.frames import udp_packet
 
 subprocess.run("ip link add lb0 type veth peer name wire0 && ip link set lb0 up && ip link set wire0 up",
                shell=True, check=True)
@@ -124,7 +124,7 @@ def test_packet_socket_leaves_the_hosts_own_traffic_alone(namespace: Path) -> No
 CARRIED = """
 import asyncio, json, os, socket, subprocess, sys
 from ejfat.live.carrier import NativeCarrier
-from ejfat.live.offload import VNET, frames_of
+from ejfat.live.packet_socket import VNET, frames_of
 from ejfat.live.ports import PacketPort
 from ejfat.pipeline import Pipeline
 from ejfat.pipeline.native import NativePipeline

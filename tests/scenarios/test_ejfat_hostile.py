@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 from ipaddress import ip_address
 
 from ejfat.control.members import Worker
-from ejfat.events.segmentation import udp_packet
 from ejfat.live.lab_app import LabLoadBalancer
 from ejfat.pipeline.packet import parse_packet
 from ejfat.wire.headers import LB_PORT, SyncHeader
 from opavnic.lab.file.loader import parse_lab
 from opavnic.lab.run.lab import Lab
+from opavnic_bench.ejfat.frames import udp_packet
 
 FILE = """name: hostile
 hosts: {lb: {}, s: {}, w: {}, x: {}}

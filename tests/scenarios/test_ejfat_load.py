@@ -23,6 +23,7 @@ from ejfat.live.carrier import NativeCarrier
 from ejfat.live.ports import EthernetPort
 from ejfat.pipeline.native import NativePipeline, Wanted
 from native_module import needs_native
+from opavnic_bench.ejfat.frames import event_frames
 from unit.ejfat.pipelines import IMPLEMENTATIONS
 
 LB, SENDER = ip_address("10.0.0.1"), ip_address("10.0.0.2")
@@ -82,7 +83,9 @@ class Load:
 
 
 def packets_of(tick: int, segmenter: Segmenter) -> list[bytes]:
-    parts = segmenter.frames(bytes(200), tick=tick, data_id=1, event=tick, src=SENDER, dst=LB, dst_mac=1)
+    parts = event_frames(
+        segmenter, bytes(200), tick=tick, data_id=1, event=tick, src=SENDER, dst=LB, dst_mac=1
+    )
     assert len(parts) == 2
     return parts
 

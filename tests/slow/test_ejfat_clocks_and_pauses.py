@@ -15,9 +15,9 @@ import pytest
 from ejfat.control.health import issues_of
 from ejfat.control.members import Session, SessionState, Worker
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
-from ejfat.events.segmentation import udp_packet
 from ejfat.live.app import AppConfig, LbApp
 from ejfat.wire.headers import LB_PORT, SyncHeader
+from opavnic_bench.ejfat.frames import udp_packet
 
 LB, SENDER = ip_address("10.0.0.1"), ip_address("10.0.0.2")
 LB_MAC = bytes.fromhex("020000000001")

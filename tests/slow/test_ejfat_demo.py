@@ -35,7 +35,7 @@ def test_demo_in_memory_moves_shares_loses_nothing_and_prints_json(
 
 
 @pytest.mark.e2e
-async def test_demo_with_programs_on_taps_moves_shares_and_loses_nothing() -> None:
+async def test_demo_on_taps_moves_shares_and_loses_nothing() -> None:
     try:
         check_tun()
     except PrivilegeError as error:

@@ -100,11 +100,8 @@ def spread(counts: Mapping[int, int]) -> tuple[int, ...]:
 
     Args:    counts: number of slots of each member; their sum is the length of the calendar.
     """
-    total = sum(counts.values())
     wishes = sorted(
-        ((2 * turn + 1) * total / (2 * count), member)
-        for member, count in counts.items()
-        for turn in range(count)
+        ((2 * turn + 1) / count, member) for member, count in counts.items() for turn in range(count)
     )
     return tuple(member for _, member in wishes)
 

@@ -8,27 +8,22 @@ Source: the public interface, and the calls of the public control plane, which r
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 from typing import Any
 
-import grpc
-
-from ejfat.control.grpc.serving import require_token
+from ejfat.control.grpc.serving import Context, require_token
 from ejfat.control.pb import sn_cfg_v2_pb2 as pb
 from ejfat.control.pb import sn_cfg_v2_pb2_grpc as pb_grpc
 
-Context = grpc.aio.ServicerContext[Any, Any]
 _PLACES = (0, 1)
 """Hosts, and ports, of the card."""
 
 
 @dataclass(frozen=True, slots=True)
 class CfgSurroundings:
-    """The functions and values that the service needs from its environment."""
+    """The values that the service needs from its environment."""
 
-    now: Callable[[], float]
-    """Unix time in seconds."""
     token: str
     """The bearer token that it requires; empty: none."""
     mac: str
@@ -37,22 +32,44 @@ class CfgSurroundings:
     """Of this program."""
 
 
-@dataclass(slots=True)
-class _Kept:
-    """The configuration as it was set."""
+def _get(kind: str) -> Callable[..., AsyncIterator[Any]]:
+    """Return the RPC that reads the configuration of a kind: Switch, Host or Port."""
 
-    switch: pb.SwitchConfig = field(default_factory=pb.SwitchConfig)
-    hosts: dict[int, pb.HostConfig] = field(
-        default_factory=lambda: {place: pb.HostConfig(dma=pb.HostDmaConfig()) for place in _PLACES}
-    )
-    ports: dict[int, pb.PortConfig] = field(
-        default_factory=lambda: {
-            place: pb.PortConfig(
-                state=pb.PORT_STATE_ENABLE, fec=pb.PORT_FEC_NONE, loopback=pb.PORT_LOOPBACK_NONE
+    async def rpc(service: SmartnicConfigService, request: Any, context: Context) -> AsyncIterator[Any]:
+        await require_token(context, service._world.token)
+        for place, fields in _places(kind, request):
+            config = service._kept.get((kind, place))
+            code = service._fault(kind, request.dev_id, place)
+            yield getattr(pb, f"{kind}ConfigResponse")(
+                error_code=code, config=config if code == pb.EC_OK else None, **fields
             )
-            for place in _PLACES
-        }
-    )
+
+    return rpc
+
+
+def _set(kind: str) -> Callable[..., AsyncIterator[Any]]:
+    """Return the RPC that changes the configuration of a kind."""
+
+    async def rpc(service: SmartnicConfigService, request: Any, context: Context) -> AsyncIterator[Any]:
+        await require_token(context, service._world.token)
+        for place, fields in _places(kind, request):
+            code = service._fault(kind, request.dev_id, place)
+            if code == pb.EC_OK and not request.HasField("config"):
+                code = getattr(pb, f"EC_MISSING_{kind.upper()}_CONFIG")
+            if code == pb.EC_OK:
+                service._keep(kind, place, request.config)
+            yield getattr(pb, f"{kind}ConfigResponse")(error_code=code, **fields)
+
+    return rpc
+
+
+def _places(kind: str, request: Any) -> list[tuple[int, dict[str, int]]]:
+    """Return the places that a request is for, each with its field in the response; -1 stands for all."""
+    if kind == "Switch":
+        return [(0, {})]
+    name = f"{kind.lower()}_id"
+    asked = getattr(request, name)
+    return [(place, {name: max(place, 0)}) for place in (_PLACES if asked == -1 else (asked,))]
 
 
 class SmartnicConfigService(pb_grpc.SmartnicConfigServicer):  # type: ignore[misc]
@@ -60,14 +77,15 @@ class SmartnicConfigService(pb_grpc.SmartnicConfigServicer):  # type: ignore[mis
 
     def __init__(self, world: CfgSurroundings) -> None:
         self._world = world
-        self._started = world.now()
-        self._kept = _Kept()
+        self._kept: dict[tuple[str, int], Any] = {("Switch", 0): pb.SwitchConfig()}
+        for place in _PLACES:
+            self._kept["Host", place] = pb.HostConfig(dma=pb.HostDmaConfig())
+            self._kept["Port", place] = pb.PortConfig(
+                state=pb.PORT_STATE_ENABLE, fec=pb.PORT_FEC_NONE, loopback=pb.PORT_LOOPBACK_NONE
+            )
 
     async def GetDeviceInfo(self, request: pb.DeviceInfoRequest, context: Context) -> AsyncIterator[Any]:
         await require_token(context, self._world.token)
-        if not _is_ours(request.dev_id):
-            yield pb.DeviceInfoResponse(error_code=pb.EC_INVALID_DEVICE_ID)
-            return
         version = self._world.version
         env = pb.DeviceBuildEnvironment(hw_version="none", fw_version=version, sw_version=version)
         info = pb.DeviceInfo(
@@ -75,91 +93,33 @@ class SmartnicConfigService(pb_grpc.SmartnicConfigServicer):  # type: ignore[mis
             build=pb.DeviceBuildInfo(env=env),
             card=pb.DeviceCardInfo(name="opavnic", mac_addrs=[self._world.mac]),
         )
-        yield pb.DeviceInfoResponse(error_code=pb.EC_OK, info=info)
+        code = self._fault("Switch", request.dev_id, 0)
+        yield pb.DeviceInfoResponse(error_code=code, info=info if code == pb.EC_OK else None)
 
-    async def GetSwitchConfig(self, request: pb.SwitchConfigRequest, context: Context) -> AsyncIterator[Any]:
-        await require_token(context, self._world.token)
-        if _is_ours(request.dev_id):
-            yield pb.SwitchConfigResponse(error_code=pb.EC_OK, config=self._kept.switch)
+    GetSwitchConfig, SetSwitchConfig = _get("Switch"), _set("Switch")
+    GetHostConfig, SetHostConfig = _get("Host"), _set("Host")
+    GetPortConfig, SetPortConfig = _get("Port"), _set("Port")
+
+    def _fault(self, kind: str, dev_id: int, place: int) -> pb.ErrorCode:
+        if dev_id not in (-1, 0):
+            return pb.EC_INVALID_DEVICE_ID
+        if (kind, place) in self._kept:
+            return pb.EC_OK
+        return pb.EC_INVALID_HOST_ID if kind == "Host" else pb.EC_INVALID_PORT_ID
+
+    def _keep(self, kind: str, place: int, given: Any) -> None:
+        """Keep what is set: a switch whole; of a port what is not 0; of a host the functions that are given."""
+        kept = self._kept[kind, place]
+        if kind == "Switch":
+            kept.CopyFrom(given)
+        elif kind == "Port":
+            kept.MergeFrom(given)
         else:
-            yield pb.SwitchConfigResponse(error_code=pb.EC_INVALID_DEVICE_ID)
-
-    async def SetSwitchConfig(self, request: pb.SwitchConfigRequest, context: Context) -> AsyncIterator[Any]:
-        await require_token(context, self._world.token)
-        code = _fault(request, pb.EC_MISSING_SWITCH_CONFIG)
-        if code == pb.EC_OK:
-            self._kept.switch = request.config
-        yield pb.SwitchConfigResponse(error_code=code)
-
-    async def GetHostConfig(self, request: pb.HostConfigRequest, context: Context) -> AsyncIterator[Any]:
-        await require_token(context, self._world.token)
-        if not _is_ours(request.dev_id):
-            yield pb.HostConfigResponse(error_code=pb.EC_INVALID_DEVICE_ID)
-            return
-        for place in _chosen(request.host_id):
-            config = self._kept.hosts.get(place)
-            code = pb.EC_INVALID_HOST_ID if config is None else pb.EC_OK
-            yield pb.HostConfigResponse(error_code=code, host_id=max(place, 0), config=config)
-
-    async def SetHostConfig(self, request: pb.HostConfigRequest, context: Context) -> AsyncIterator[Any]:
-        await require_token(context, self._world.token)
-        for place in _chosen(request.host_id):
-            code = _fault(request, pb.EC_MISSING_HOST_CONFIG)
-            config = self._kept.hosts.get(place)
-            if code == pb.EC_OK and config is None:
-                code = pb.EC_INVALID_HOST_ID
-            if code == pb.EC_OK and config is not None:
-                _set_functions(config.dma, request.config.dma)
-            yield pb.HostConfigResponse(error_code=code, host_id=max(place, 0))
-
-    async def GetPortConfig(self, request: pb.PortConfigRequest, context: Context) -> AsyncIterator[Any]:
-        await require_token(context, self._world.token)
-        if not _is_ours(request.dev_id):
-            yield pb.PortConfigResponse(error_code=pb.EC_INVALID_DEVICE_ID)
-            return
-        for place in _chosen(request.port_id):
-            config = self._kept.ports.get(place)
-            code = pb.EC_INVALID_PORT_ID if config is None else pb.EC_OK
-            yield pb.PortConfigResponse(error_code=code, port_id=max(place, 0), config=config)
-
-    async def SetPortConfig(self, request: pb.PortConfigRequest, context: Context) -> AsyncIterator[Any]:
-        await require_token(context, self._world.token)
-        for place in _chosen(request.port_id):
-            code = _fault(request, pb.EC_MISSING_PORT_CONFIG)
-            config = self._kept.ports.get(place)
-            if code == pb.EC_OK and config is None:
-                code = pb.EC_INVALID_PORT_ID
-            if code == pb.EC_OK and config is not None:
-                config.MergeFrom(request.config)  # a value of 0 leaves what is there
-            yield pb.PortConfigResponse(error_code=code, port_id=max(place, 0))
-
-    async def GetServerStatus(self, request: pb.ServerStatusRequest, context: Context) -> AsyncIterator[Any]:
-        await require_token(context, self._world.token)
-        status = pb.ServerStatus()
-        status.start_time.FromNanoseconds(round(self._started * 1e9))
-        status.up_time.FromNanoseconds(round((self._world.now() - self._started) * 1e9))
-        yield pb.ServerStatusResponse(error_code=pb.EC_OK, status=status)
-
-
-def _is_ours(dev_id: int) -> bool:
-    return dev_id in (-1, 0)
-
-
-def _fault(
-    request: pb.SwitchConfigRequest | pb.HostConfigRequest | pb.PortConfigRequest, missing: pb.ErrorCode
-) -> pb.ErrorCode:
-    if not _is_ours(request.dev_id):
-        return pb.EC_INVALID_DEVICE_ID
-    return pb.EC_OK if request.HasField("config") else missing
-
-
-def _chosen(place: int) -> Iterator[int]:
-    yield from _PLACES if place == -1 else (place,)
-
-
-def _set_functions(kept: pb.HostDmaConfig, given: pb.HostDmaConfig) -> None:
-    """Replace the functions that were given, and with `reset` all others too."""
-    named = {one.func_id.SerializeToString(deterministic=True) for one in given.functions}
-    stay = [one for one in kept.functions if one.func_id.SerializeToString(deterministic=True) not in named]
-    del kept.functions[:]
-    kept.functions.extend([*([] if given.reset else stay), *given.functions])
+            named = {one.func_id.SerializeToString(deterministic=True) for one in given.dma.functions}
+            stay = [
+                one
+                for one in kept.dma.functions
+                if not given.dma.reset and one.func_id.SerializeToString(deterministic=True) not in named
+            ]
+            del kept.dma.functions[:]
+            kept.dma.functions.extend([*stay, *given.dma.functions])

@@ -8,20 +8,20 @@ Differs: slot demands on a reservation with strategy dynamic, and requests for u
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-import grpc
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from ejfat.base.addresses import IpAddress
 from ejfat.base.errors import BadRequestError, ControlError, ForbiddenError, UnknownError
 from ejfat.control.grpc import chain_service, messages
+from ejfat.control.grpc.messages import COMPAT_TAG
 from ejfat.control.grpc.replies import overview_row, reservation_reply, status_reply
-from ejfat.control.grpc.serving import answer
-from ejfat.control.grpc.versions import COMPAT_TAG
+from ejfat.control.grpc.serving import Caller, Context, answered
 from ejfat.control.health import issues_of_family
 from ejfat.control.history import RETENTION_S, Selector, Series
 from ejfat.control.members import ReceiverCounters, Session, Worker
@@ -34,7 +34,6 @@ log = logging.getLogger("ejfat.control.grpc")
 _SERIES_S = 60.0
 """Seconds that time series go back by default."""
 _ANY_INSTANCE = {Resource.LOAD_BALANCER: ""}
-Context = grpc.aio.ServicerContext[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +67,19 @@ class Surroundings:
         return None if given is None else given - self.ahead()
 
 
+def changes(method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    """Do as `answered`, and answer when the state has been saved."""
+
+    @answered
+    @functools.wraps(method)
+    async def change(service: LoadBalancerService, request: Any, by: Caller) -> Any:
+        reply = await method(service, request, by)
+        await service._world.changed()
+        return reply
+
+    return change
+
+
 class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
     """Handles requests to the control plane."""
 
@@ -77,302 +89,255 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
 
     # reservations
 
-    async def ReserveLoadBalancer(self, request: pb.ReserveLoadBalancerRequest, context: Context) -> Any:
-        async def handle(secret: str) -> pb.ReserveLoadBalancerReply:
-            parent = self._plane.tokens.find(secret)
-            paths = [instance_path(lb_id) for lb_id in range(len(self._plane.config.instances))]
-            allowed = [lb_id for lb_id, path in enumerate(paths) if parent.allows(Action.RESERVE, path)]
-            if not allowed:
-                self._plane.tokens.require(secret, Action.RESERVE, _ANY_INSTANCE)
-            now = self._world.now()
-            reservation = self._plane.reserve(
-                request.name,
-                senders=messages.addresses(request.senderAddresses),
-                until=self._world.until(request.until),
-                strategy=messages.strategy(request.strategy),
-                family={pb.IPV4: 4, pb.IPV6: 6}.get(request.ipFamily, 0),
-                among=allowed,
-                now=now,
-            )
-            token = self._grant(parent, request.name, Resource.RESERVATION, str(reservation.reservation_id))
-            await self._world.changed()
-            uri = self._world.uri(reservation, token, context.peer())
-            return reservation_reply(self._plane, reservation, token=token, uri=uri)
+    @changes
+    async def ReserveLoadBalancer(
+        self, request: pb.ReserveLoadBalancerRequest, by: Caller
+    ) -> pb.ReserveLoadBalancerReply:
+        parent = self._plane.tokens.find(by.secret)
+        paths = [instance_path(lb_id) for lb_id in range(len(self._plane.config.instances))]
+        allowed = [lb_id for lb_id, path in enumerate(paths) if parent.allows(Action.RESERVE, path)]
+        if not allowed:
+            self._plane.tokens.require(by.secret, Action.RESERVE, _ANY_INSTANCE)
+        now = self._world.now()
+        reservation = self._plane.reserve(
+            request.name,
+            senders=messages.addresses(request.senderAddresses),
+            until=self._world.until(request.until),
+            strategy=messages.strategy(request.strategy),
+            family={pb.IPV4: 4, pb.IPV6: 6}.get(request.ipFamily, 0),
+            among=allowed,
+            now=now,
+        )
+        token = self._grant(parent, request.name, Resource.RESERVATION, str(reservation.reservation_id))
+        uri = self._world.uri(reservation, token, by.peer)
+        return reservation_reply(self._plane, reservation, token=token, uri=uri)
 
-        return await answer(context, handle)
+    @answered
+    async def GetLoadBalancer(
+        self, request: pb.GetLoadBalancerRequest, by: Caller
+    ) -> pb.ReserveLoadBalancerReply:
+        return reservation_reply(self._plane, self._allowed(by.secret, request.lbId, Action.READ_ONLY))
 
-    async def GetLoadBalancer(self, request: pb.GetLoadBalancerRequest, context: Context) -> Any:
-        async def handle(secret: str) -> pb.ReserveLoadBalancerReply:
-            return reservation_reply(self._plane, self._allowed(secret, request.lbId, Action.READ_ONLY))
+    @changes
+    async def FreeLoadBalancer(
+        self, request: pb.FreeLoadBalancerRequest, by: Caller
+    ) -> pb.FreeLoadBalancerReply:
+        self._plane.free(self._allowed(by.secret, request.lbId, Action.RESERVE))
+        return pb.FreeLoadBalancerReply()
 
-        return await answer(context, handle)
+    @changes
+    async def ExtendReservation(
+        self, request: pb.ExtendReservationRequest, by: Caller
+    ) -> pb.ExtendReservationReply:
+        reservation = self._allowed(by.secret, request.lbId, Action.RESERVE)
+        until = self._world.until(request.until)
+        if until is not None and until <= self._world.now():
+            raise BadRequestError("the new end is in the past")
+        reservation.balancer.expires_at = until
+        return pb.ExtendReservationReply(until=request.until)
 
-    async def FreeLoadBalancer(self, request: pb.FreeLoadBalancerRequest, context: Context) -> Any:
-        async def handle(secret: str) -> pb.FreeLoadBalancerReply:
-            self._plane.free(self._allowed(secret, request.lbId, Action.RESERVE))
-            await self._world.changed()
-            return pb.FreeLoadBalancerReply()
+    @changes
+    async def ResetLoadBalancer(
+        self, request: pb.ResetLoadBalancerRequest, by: Caller
+    ) -> pb.ResetLoadBalancerReply:
+        balancer = self._allowed(by.secret, request.lbId, Action.UPDATE).balancer
+        if request.senders:
+            self._plane.program(balancer.remove_senders(list(balancer.senders)))
+        if request.workers:
+            for session in list(balancer.sessions.values()):
+                balancer.deregister(session.session_id)
+        if request.epochs:
+            self._plane.program(balancer.epochs.clear())
+        if request.sync:
+            balancer.ticks.restart()
+        return pb.ResetLoadBalancerReply(
+            sync=request.sync, epochs=request.epochs, senders=request.senders, workers=request.workers
+        )
 
-        return await answer(context, handle)
+    @changes
+    async def AddSenders(self, request: pb.AddSendersRequest, by: Caller) -> pb.AddSendersReply:
+        reservation = self._allowed(by.secret, request.lbId, Action.UPDATE)
+        self._plane.program(reservation.balancer.add_senders(messages.addresses(request.senderAddresses)))
+        return pb.AddSendersReply()
 
-    async def ExtendReservation(self, request: pb.ExtendReservationRequest, context: Context) -> Any:
-        async def handle(secret: str) -> pb.ExtendReservationReply:
-            reservation = self._allowed(secret, request.lbId, Action.RESERVE)
-            until = self._world.until(request.until)
-            if until is not None and until <= self._world.now():
-                raise BadRequestError("the new end is in the past")
-            reservation.balancer.expires_at = until
-            await self._world.changed()
-            return pb.ExtendReservationReply(until=request.until)
-
-        return await answer(context, handle)
-
-    async def ResetLoadBalancer(self, request: pb.ResetLoadBalancerRequest, context: Context) -> Any:
-        async def handle(secret: str) -> pb.ResetLoadBalancerReply:
-            balancer = self._allowed(secret, request.lbId, Action.UPDATE).balancer
-            if request.senders:
-                self._plane.program(balancer.remove_senders(list(balancer.senders)))
-            if request.workers:
-                for session in list(balancer.sessions.values()):
-                    balancer.deregister(session.session_id)
-            if request.epochs:
-                self._plane.program(balancer.epochs.clear())
-            if request.sync:
-                balancer.ticks.restart()
-            await self._world.changed()
-            return pb.ResetLoadBalancerReply(
-                sync=request.sync, epochs=request.epochs, senders=request.senders, workers=request.workers
-            )
-
-        return await answer(context, handle)
-
-    async def AddSenders(self, request: pb.AddSendersRequest, context: Context) -> Any:
-        async def handle(secret: str) -> pb.AddSendersReply:
-            reservation = self._allowed(secret, request.lbId, Action.UPDATE)
-            self._plane.program(reservation.balancer.add_senders(messages.addresses(request.senderAddresses)))
-            await self._world.changed()
-            return pb.AddSendersReply()
-
-        return await answer(context, handle)
-
-    async def RemoveSenders(self, request: pb.RemoveSendersRequest, context: Context) -> Any:
-        async def handle(secret: str) -> pb.RemoveSendersReply:
-            reservation = self._allowed(secret, request.lbId, Action.UPDATE)
-            self._plane.program(
-                reservation.balancer.remove_senders(messages.addresses(request.senderAddresses))
-            )
-            await self._world.changed()
-            return pb.RemoveSendersReply()
-
-        return await answer(context, handle)
+    @changes
+    async def RemoveSenders(self, request: pb.RemoveSendersRequest, by: Caller) -> pb.RemoveSendersReply:
+        reservation = self._allowed(by.secret, request.lbId, Action.UPDATE)
+        self._plane.program(reservation.balancer.remove_senders(messages.addresses(request.senderAddresses)))
+        return pb.RemoveSendersReply()
 
     # workers
 
-    async def Register(self, request: pb.RegisterRequest, context: Context) -> Any:
-        async def handle(secret: str) -> pb.RegisterReply:
-            reservation = self._allowed(secret, request.lbId, Action.REGISTER)
-            worker = Worker(
-                name=request.name,
-                ip=messages.address(request.ipAddress),
-                port=request.udpPort,
-                port_bits=int(request.portRange),
-                weight=request.weight,
-                min_factor=request.minFactor,
-                max_factor=request.maxFactor,
-                keep_lb_header=request.keepLbHeader,
-                slot_demands=messages.slot_ranges(request.slotDemands),
-            )
-            worker.check()
-            mac = self._plane.mac_of_own(reservation, worker) or await self._world.resolve(worker.ip)
-            if mac is None:
-                raise ControlError(f"{worker.ip} does not answer; its MAC address is unknown")
-            worker.mac = mac
-            # the reservation may have been freed while the worker was being resolved
-            reservation = self._allowed(secret, request.lbId, Action.REGISTER)
-            parent = self._plane.tokens.find(secret)
-            session = self._plane.register(reservation, worker, self._world.now())
-            for issue in issues_of_family(session, reservation.balancer):
-                log.warning("%s: %s", reservation.balancer.name, issue.message)
-            token = self._grant(parent, request.name, Resource.SESSION, str(session.session_id), reservation)
-            await self._world.changed()
-            return pb.RegisterReply(token=token, sessionId=str(session.session_id))
+    @changes
+    async def Register(self, request: pb.RegisterRequest, by: Caller) -> pb.RegisterReply:
+        reservation = self._allowed(by.secret, request.lbId, Action.REGISTER)
+        worker = Worker(
+            name=request.name,
+            ip=messages.address(request.ipAddress),
+            port=request.udpPort,
+            port_bits=int(request.portRange),
+            weight=request.weight,
+            min_factor=request.minFactor,
+            max_factor=request.maxFactor,
+            keep_lb_header=request.keepLbHeader,
+            slot_demands=messages.slot_ranges(request.slotDemands),
+        )
+        worker.check()
+        mac = self._plane.mac_of_own(reservation, worker) or await self._world.resolve(worker.ip)
+        if mac is None:
+            raise ControlError(f"{worker.ip} does not answer; its MAC address is unknown")
+        worker.mac = mac
+        # the reservation may have been freed while the worker was being resolved
+        reservation = self._allowed(by.secret, request.lbId, Action.REGISTER)
+        parent = self._plane.tokens.find(by.secret)
+        session = self._plane.register(reservation, worker, self._world.now())
+        for issue in issues_of_family(session, reservation.balancer):
+            log.warning("%s: %s", reservation.balancer.name, issue.message)
+        token = self._grant(parent, request.name, Resource.SESSION, str(session.session_id), reservation)
+        return pb.RegisterReply(token=token, sessionId=str(session.session_id))
 
-        return await answer(context, handle)
+    @changes
+    async def SetSlotDemands(self, request: pb.SetSlotDemandsRequest, by: Caller) -> pb.SetSlotDemandsReply:
+        balancer = self._allowed(by.secret, request.lbId, Action.UPDATE).balancer
+        wanted = {}
+        for item in request.slotConstraints:
+            wanted[messages.session_number(item.sessionId)] = messages.slot_ranges(item.slots)
+        balancer.demand_slots(wanted)
+        return pb.SetSlotDemandsReply()
 
-    async def SetSlotDemands(self, request: pb.SetSlotDemandsRequest, context: Context) -> Any:
-        async def handle(secret: str) -> pb.SetSlotDemandsReply:
-            balancer = self._allowed(secret, request.lbId, Action.UPDATE).balancer
-            wanted = {}
-            for item in request.slotConstraints:
-                wanted[messages.session_number(item.sessionId)] = messages.slot_ranges(item.slots)
-            balancer.demand_slots(wanted)
-            await self._world.changed()
-            return pb.SetSlotDemandsReply()
+    @changes
+    async def Deregister(self, request: pb.DeregisterRequest, by: Caller) -> pb.DeregisterReply:
+        reservation, session = self._allowed_session(by.secret, request.lbId, request.sessionId)
+        reservation.balancer.deregister(session.session_id)
+        path = reservation.session_path(session.session_id)
+        self._plane.tokens.revoke_for(Resource.SESSION, path[Resource.SESSION])
+        return pb.DeregisterReply()
 
-        return await answer(context, handle)
-
-    async def Deregister(self, request: pb.DeregisterRequest, context: Context) -> Any:
-        async def handle(secret: str) -> pb.DeregisterReply:
-            reservation, session = self._allowed_session(secret, request.lbId, request.sessionId)
-            reservation.balancer.deregister(session.session_id)
-            path = reservation.session_path(session.session_id)
-            self._plane.tokens.revoke_for(Resource.SESSION, path[Resource.SESSION])
-            await self._world.changed()
-            return pb.DeregisterReply()
-
-        return await answer(context, handle)
-
-    async def SendState(self, request: pb.SendStateRequest, context: Context) -> Any:
-        async def handle(secret: str) -> pb.SendStateReply:
-            _, session = self._allowed_session(secret, request.lbId, request.sessionId)
-            counters = ReceiverCounters(
-                events_received=request.totalEventsRecv,
-                events_reassembled=request.totalEventsReassembled,
-                reassembly_errors=request.totalEventsReassemblyErr,
-                events_dequeued=request.totalEventsDequeued,
-                enqueue_errors=request.totalEventEnqueueErr,
-                bytes_received=request.totalBytesRecv,
-                packets_received=request.totalPacketsRecv,
-            )
-            session.report(
-                self._world.now(),
-                fill=request.fillPercent,
-                control=request.controlSignal,
-                ready=request.isReady,
-                counters=counters,
-            )
-            return pb.SendStateReply()
-
-        return await answer(context, handle)
+    @answered
+    async def SendState(self, request: pb.SendStateRequest, by: Caller) -> pb.SendStateReply:
+        _, session = self._allowed_session(by.secret, request.lbId, request.sessionId)
+        counters = ReceiverCounters(
+            events_received=request.totalEventsRecv,
+            events_reassembled=request.totalEventsReassembled,
+            reassembly_errors=request.totalEventsReassemblyErr,
+            events_dequeued=request.totalEventsDequeued,
+            enqueue_errors=request.totalEventEnqueueErr,
+            bytes_received=request.totalBytesRecv,
+            packets_received=request.totalPacketsRecv,
+        )
+        session.report(
+            self._world.now(),
+            fill=request.fillPercent,
+            control=request.controlSignal,
+            ready=request.isReady,
+            counters=counters,
+        )
+        return pb.SendStateReply()
 
     # chains
 
-    async def ChainLoadBalancer(self, request: pb.ChainLoadBalancerRequest, context: Context) -> Any:
-        async def handle(secret: str) -> pb.ChainLoadBalancerReply:
-            reservation = self._allowed(secret, request.lbId, Action.UPDATE)
-            chain = await chain_service.join(self._plane, reservation, request, self._world.ask)
-            await self._world.changed()
-            return pb.ChainLoadBalancerReply(chainId=str(chain.number))
+    @changes
+    async def ChainLoadBalancer(
+        self, request: pb.ChainLoadBalancerRequest, by: Caller
+    ) -> pb.ChainLoadBalancerReply:
+        reservation = self._allowed(by.secret, request.lbId, Action.UPDATE)
+        chain = await chain_service.join(self._plane, reservation, request, self._world.ask)
+        return pb.ChainLoadBalancerReply(chainId=str(chain.number))
 
-        return await answer(context, handle)
+    @changes
+    async def UnchainLoadBalancer(
+        self, request: pb.UnchainLoadBalancerRequest, by: Caller
+    ) -> pb.UnchainLoadBalancerReply:
+        reservation = self._allowed(by.secret, request.lbId, Action.UPDATE)
+        chain_service.leave(self._plane, reservation, request.chainId)
+        return pb.UnchainLoadBalancerReply()
 
-    async def UnchainLoadBalancer(self, request: pb.UnchainLoadBalancerRequest, context: Context) -> Any:
-        async def handle(secret: str) -> pb.UnchainLoadBalancerReply:
-            reservation = self._allowed(secret, request.lbId, Action.UPDATE)
-            chain_service.leave(self._plane, reservation, request.chainId)
-            await self._world.changed()
-            return pb.UnchainLoadBalancerReply()
-
-        return await answer(context, handle)
-
-    async def GetChainGraph(self, request: pb.GetChainGraphRequest, context: Context) -> Any:
-        async def handle(secret: str) -> pb.GetChainGraphReply:
-            reservation = self._allowed(secret, request.lbId, Action.READ_ONLY)
-            return await chain_service.graph(self._plane, reservation, list(request.visited), self._world.ask)
-
-        return await answer(context, handle)
+    @answered
+    async def GetChainGraph(self, request: pb.GetChainGraphRequest, by: Caller) -> pb.GetChainGraphReply:
+        reservation = self._allowed(by.secret, request.lbId, Action.READ_ONLY)
+        return await chain_service.graph(self._plane, reservation, list(request.visited), self._world.ask)
 
     # status
 
-    async def LoadBalancerStatus(self, request: pb.LoadBalancerStatusRequest, context: Context) -> Any:
-        async def handle(secret: str) -> pb.LoadBalancerStatusReply:
-            reservation = self._allowed(secret, request.lbId, Action.READ_ONLY)
-            return status_reply(self._plane, reservation, self._world.now(), self._world.ahead())
+    @answered
+    async def LoadBalancerStatus(
+        self, request: pb.LoadBalancerStatusRequest, by: Caller
+    ) -> pb.LoadBalancerStatusReply:
+        reservation = self._allowed(by.secret, request.lbId, Action.READ_ONLY)
+        return status_reply(self._plane, reservation, self._world.now(), self._world.ahead())
 
-        return await answer(context, handle)
+    @answered
+    async def Overview(self, request: pb.OverviewRequest, by: Caller) -> pb.OverviewReply:
+        token = self._plane.tokens.find(by.secret)
+        readable = [
+            reservation
+            for reservation in self._plane.reservations.values()
+            if any(permission.covers(Action.READ_ONLY, reservation.path) for permission in token.permissions)
+        ]
+        now, ahead = self._world.now(), self._world.ahead()
+        return pb.OverviewReply(loadBalancers=[overview_row(self._plane, r, now, ahead) for r in readable])
 
-    async def Overview(self, request: pb.OverviewRequest, context: Context) -> Any:
-        async def handle(secret: str) -> pb.OverviewReply:
-            token = self._plane.tokens.find(secret)
-            readable = [
-                reservation
-                for reservation in self._plane.reservations.values()
-                if any(
-                    permission.covers(Action.READ_ONLY, reservation.path) for permission in token.permissions
-                )
-            ]
-            now, ahead = self._world.now(), self._world.ahead()
-            return pb.OverviewReply(
-                loadBalancers=[overview_row(self._plane, r, now, ahead) for r in readable]
-            )
-
-        return await answer(context, handle)
-
-    async def Timeseries(self, request: pb.TimeseriesRequest, context: Context) -> Any:
-        async def handle(secret: str) -> pb.TimeseriesResponse:
-            now, ahead = self._world.now(), self._world.ahead()
-            since = max(self._world.until(request.since) or now - _SERIES_S, now - RETENTION_S)
-            series: dict[str, Series] = {}
-            for text in request.seriesSelector:
-                for selector in self._readable(secret, Selector.parse(text)):
-                    series |= {found.name: found for found in self._plane.history.select(selector, since)}
-            reply = pb.TimeseriesResponse(
-                timeseries=[messages.timeseries(one, ahead) for one in series.values()]
-            )
-            reply.since.CopyFrom(messages.timestamp(since + ahead))
-            return reply
-
-        return await answer(context, handle)
+    @answered
+    async def Timeseries(self, request: pb.TimeseriesRequest, by: Caller) -> pb.TimeseriesResponse:
+        now, ahead = self._world.now(), self._world.ahead()
+        since = max(self._world.until(request.since) or now - _SERIES_S, now - RETENTION_S)
+        series: dict[str, Series] = {}
+        for text in request.seriesSelector:
+            for selector in self._readable(by.secret, Selector.parse(text)):
+                series |= {found.name: found for found in self._plane.history.select(selector, since)}
+        reply = pb.TimeseriesResponse(timeseries=[messages.timeseries(one, ahead) for one in series.values()])
+        reply.since.CopyFrom(messages.timestamp(since + ahead))
+        return reply
 
     async def Version(self, request: pb.VersionRequest, context: Context) -> pb.VersionReply:
         return pb.VersionReply(commit=self._world.version, build=self._world.version, compatTag=COMPAT_TAG)
 
     # tokens
 
-    async def CreateToken(self, request: pb.CreateTokenRequest, context: Context) -> Any:
-        async def handle(secret: str) -> pb.CreateTokenReply:
-            parent = self._plane.tokens.find(secret)
-            permissions = [messages.permission(item) for item in request.permissions]
-            if not permissions:
-                raise BadRequestError("a token needs a permission")
-            for wanted in permissions:
-                if not self._may_grant(parent, wanted):
-                    raise ForbiddenError(f"token {parent.token_id} cannot grant {wanted.action.name}")
-            child = self._world.new_secret()
-            self._plane.tokens.add(
-                child,
-                request.name,
-                permissions,
-                parent=parent.token_id,
-                now=self._world.now() + self._world.ahead(),
+    @changes
+    async def CreateToken(self, request: pb.CreateTokenRequest, by: Caller) -> pb.CreateTokenReply:
+        parent = self._plane.tokens.find(by.secret)
+        permissions = [messages.permission(item) for item in request.permissions]
+        if not permissions:
+            raise BadRequestError("a token needs a permission")
+        for wanted in permissions:
+            if not self._may_grant(parent, wanted):
+                raise ForbiddenError(f"token {parent.token_id} cannot grant {wanted.action.name}")
+        child = self._world.new_secret()
+        self._plane.tokens.add(
+            child,
+            request.name,
+            permissions,
+            parent=parent.token_id,
+            now=self._world.now() + self._world.ahead(),
+        )
+        of = next((p.resource_id for p in permissions if p.resource is Resource.RESERVATION), "")
+        reservation = self._plane.find(of)
+        return pb.CreateTokenReply(token=child, ejfatUri=self._world.uri(reservation, child, by.peer))
+
+    @answered
+    async def ListTokenPermissions(
+        self, request: pb.ListTokenPermissionsRequest, by: Caller
+    ) -> pb.ListTokenPermissionsReply:
+        return pb.ListTokenPermissionsReply(token=messages.details(self._selected(by.secret, request.target)))
+
+    @answered
+    async def ListChildTokens(
+        self, request: pb.ListChildTokensRequest, by: Caller
+    ) -> pb.ListChildTokensReply:
+        token = self._selected(by.secret, request.target)
+        below = self._plane.tokens.descendants(token.token_id)
+        return pb.ListChildTokensReply(tokens=[messages.details(one) for one in below])
+
+    @changes
+    async def RevokeToken(self, request: pb.RevokeTokenRequest, by: Caller) -> pb.RevokeTokenReply:
+        token = self._selected(by.secret, request.target)
+        if token.parent is None:
+            raise ForbiddenError(
+                "the operator's own token is not revoked but replaced: restart with another one"
             )
-            await self._world.changed()
-            of = next((p.resource_id for p in permissions if p.resource is Resource.RESERVATION), "")
-            reservation = self._plane.find(of)
-            return pb.CreateTokenReply(
-                token=child, ejfatUri=self._world.uri(reservation, child, context.peer())
-            )
-
-        return await answer(context, handle)
-
-    async def ListTokenPermissions(self, request: pb.ListTokenPermissionsRequest, context: Context) -> Any:
-        async def handle(secret: str) -> pb.ListTokenPermissionsReply:
-            return pb.ListTokenPermissionsReply(
-                token=messages.details(self._selected(secret, request.target))
-            )
-
-        return await answer(context, handle)
-
-    async def ListChildTokens(self, request: pb.ListChildTokensRequest, context: Context) -> Any:
-        async def handle(secret: str) -> pb.ListChildTokensReply:
-            token = self._selected(secret, request.target)
-            below = self._plane.tokens.descendants(token.token_id)
-            return pb.ListChildTokensReply(tokens=[messages.details(one) for one in below])
-
-        return await answer(context, handle)
-
-    async def RevokeToken(self, request: pb.RevokeTokenRequest, context: Context) -> Any:
-        async def handle(secret: str) -> pb.RevokeTokenReply:
-            token = self._selected(secret, request.target)
-            if token.parent is None:
-                raise ForbiddenError(
-                    "the operator's own token is not revoked but replaced: restart with another one"
-                )
-            self._plane.tokens.revoke(token.token_id)
-            await self._world.changed()
-            return pb.RevokeTokenReply()
-
-        return await answer(context, handle)
+        self._plane.tokens.revoke(token.token_id)
+        return pb.RevokeTokenReply()
 
     # helpers
 

@@ -18,7 +18,7 @@ from ejfat.base.errors import ControlError, EjfatError
 from ejfat.control.grpc import rules
 from ejfat.control.grpc.metrics import Metrics
 from ejfat.control.grpc.rules import Rule, RuleError, RuleFault, RuleMatch
-from ejfat.control.grpc.serving import require_token
+from ejfat.control.grpc.serving import Context, require_token
 from ejfat.control.grpc.stats import is_selected, stats_of
 from ejfat.control.pb import sn_p4_v2_pb2 as pb
 from ejfat.control.pb import sn_p4_v2_pb2_grpc as pb_grpc
@@ -27,7 +27,6 @@ from ejfat.tables.match_action import MatchKind
 from ejfat.tables.schema import V23_SPECS, Dialect, Update
 
 log = logging.getLogger("ejfat.control.grpc")
-Context = grpc.aio.ServicerContext[Any, Any]
 _FAULTS = {
     RuleFault.TABLE: pb.EC_INVALID_TABLE_NAME,
     RuleFault.ACTION: pb.EC_INVALID_ACTION_NAME,
@@ -70,6 +69,17 @@ class P4Surroundings:
     """Called before each change of a table; raises ControlError if changes are not allowed."""
 
 
+def _call(item: str, op: pb.BatchOperation) -> Callable[..., AsyncIterator[Any]]:
+    """Return the RPC that does what an item of a batch does with an operation."""
+
+    async def rpc(service: SmartnicP4Service, request: Any, context: Context) -> AsyncIterator[Any]:
+        await require_token(context, service._world.token)
+        await service._claim(item, context)
+        yield service._handlers[item, op](request)
+
+    return rpc
+
+
 class SmartnicP4Service(pb_grpc.SmartnicP4Servicer):  # type: ignore[misc]
     """Rules and counters of one data plane: device 0, pipeline 0."""
 
@@ -79,73 +89,44 @@ class SmartnicP4Service(pb_grpc.SmartnicP4Servicer):  # type: ignore[misc]
         self._metrics = Metrics(lambda: pipeline.counters)
         self._started = world.now()
         self._flags: set[pb.ServerDebugFlag] = set()
+        self._handlers: dict[tuple[str, pb.BatchOperation], Callable[[Any], Any]] = {
+            ("table_rule", pb.BOP_INSERT): self._insert,
+            ("table_rule", pb.BOP_DELETE): self._delete,
+            ("table", pb.BOP_CLEAR): self._clear,
+            ("pipeline_info", pb.BOP_GET): self._info,
+            ("pipeline_stats", pb.BOP_GET): self._stats,
+            ("pipeline_stats", pb.BOP_CLEAR): self._clear_stats,
+            ("stats", pb.BOP_GET): self._all_stats,
+            ("stats", pb.BOP_CLEAR): self._clear_all_stats,
+            ("server_config", pb.BOP_GET): lambda request: self._server_config(pb.ServerConfigRequest()),
+            ("server_config", pb.BOP_SET): self._server_config,
+            ("device_info", pb.BOP_GET): self._device,
+            ("server_status", pb.BOP_GET): self._server_status,
+        }
 
     async def Batch(self, requests: AsyncIterator[pb.BatchRequest], context: Context) -> AsyncIterator[Any]:
-        await self._check(context)
+        await require_token(context, self._world.token)
         async for request in requests:
-            if request.WhichOneof("item") in ("table_rule", "table"):
-                await self._claim(context)
+            await self._claim(request.WhichOneof("item"), context)
             yield self._batch_item(request)
 
-    async def InsertTableRule(self, request: pb.TableRuleRequest, context: Context) -> AsyncIterator[Any]:
-        await self._check(context)
-        await self._claim(context)
-        yield self._insert(request)
+    InsertTableRule = _call("table_rule", pb.BOP_INSERT)
+    DeleteTableRule = _call("table_rule", pb.BOP_DELETE)
+    ClearTable = _call("table", pb.BOP_CLEAR)
+    GetPipelineInfo = _call("pipeline_info", pb.BOP_GET)
+    GetPipelineStats = _call("pipeline_stats", pb.BOP_GET)
+    ClearPipelineStats = _call("pipeline_stats", pb.BOP_CLEAR)
+    GetDeviceInfo = _call("device_info", pb.BOP_GET)
+    GetServerStatus = _call("server_status", pb.BOP_GET)
+    GetStats = _call("stats", pb.BOP_GET)
+    ClearStats = _call("stats", pb.BOP_CLEAR)
+    GetServerConfig = _call("server_config", pb.BOP_GET)
+    SetServerConfig = _call("server_config", pb.BOP_SET)
 
-    async def DeleteTableRule(self, request: pb.TableRuleRequest, context: Context) -> AsyncIterator[Any]:
-        await self._check(context)
-        await self._claim(context)
-        yield self._delete(request)
-
-    async def ClearTable(self, request: pb.TableRequest, context: Context) -> AsyncIterator[Any]:
-        await self._check(context)
-        await self._claim(context)
-        yield self._clear(request)
-
-    async def GetPipelineInfo(self, request: pb.PipelineInfoRequest, context: Context) -> AsyncIterator[Any]:
-        await self._check(context)
-        yield self._info(request)
-
-    async def GetPipelineStats(
-        self, request: pb.PipelineStatsRequest, context: Context
-    ) -> AsyncIterator[Any]:
-        await self._check(context)
-        yield self._stats(request)
-
-    async def ClearPipelineStats(
-        self, request: pb.PipelineStatsRequest, context: Context
-    ) -> AsyncIterator[Any]:
-        await self._check(context)
-        yield self._clear_stats(request)
-
-    async def GetDeviceInfo(self, request: pb.DeviceInfoRequest, context: Context) -> AsyncIterator[Any]:
-        await self._check(context)
-        yield self._device(request)
-
-    async def GetServerStatus(self, request: pb.ServerStatusRequest, context: Context) -> AsyncIterator[Any]:
-        await self._check(context)
-        yield self._server_status()
-
-    async def GetStats(self, request: pb.StatsRequest, context: Context) -> AsyncIterator[Any]:
-        await self._check(context)
-        yield self._all_stats(request)
-
-    async def ClearStats(self, request: pb.StatsRequest, context: Context) -> AsyncIterator[Any]:
-        await self._check(context)
-        yield self._clear_all_stats(request)
-
-    async def GetServerConfig(self, request: pb.ServerConfigRequest, context: Context) -> AsyncIterator[Any]:
-        await self._check(context)
-        yield self._server_config()
-
-    async def SetServerConfig(self, request: pb.ServerConfigRequest, context: Context) -> AsyncIterator[Any]:
-        await self._check(context)
-        yield self._server_config(request)
-
-    async def _check(self, context: Context) -> None:
-        await require_token(context, self._world.token)
-
-    async def _claim(self, context: Context) -> None:
+    async def _claim(self, item: str | None, context: Context) -> None:
+        """Take the tables before what changes them; abort the call if that is not allowed."""
+        if item not in ("table_rule", "table"):
+            return
         try:
             self._world.claim()
         except ControlError as error:
@@ -154,33 +135,12 @@ class SmartnicP4Service(pb_grpc.SmartnicP4Servicer):  # type: ignore[misc]
 
     def _batch_item(self, request: pb.BatchRequest) -> pb.BatchResponse:
         item = request.WhichOneof("item")
+        handler = self._handlers.get((item or "", request.op))
+        if item is None or handler is None:
+            code = pb.EC_UNKNOWN_BATCH_OP if item else pb.EC_UNKNOWN_BATCH_REQUEST
+            return pb.BatchResponse(error_code=code, op=request.op)
         response = pb.BatchResponse(error_code=pb.EC_OK, op=request.op)
-        if item == "table_rule" and request.op == pb.BOP_INSERT:
-            response.table_rule.CopyFrom(self._insert(request.table_rule))
-        elif item == "table_rule" and request.op == pb.BOP_DELETE:
-            response.table_rule.CopyFrom(self._delete(request.table_rule))
-        elif item == "table" and request.op == pb.BOP_CLEAR:
-            response.table.CopyFrom(self._clear(request.table))
-        elif item == "pipeline_info" and request.op == pb.BOP_GET:
-            response.pipeline_info.CopyFrom(self._info(request.pipeline_info))
-        elif item == "pipeline_stats" and request.op == pb.BOP_GET:
-            response.pipeline_stats.CopyFrom(self._stats(request.pipeline_stats))
-        elif item == "pipeline_stats" and request.op == pb.BOP_CLEAR:
-            response.pipeline_stats.CopyFrom(self._clear_stats(request.pipeline_stats))
-        elif item == "stats" and request.op == pb.BOP_GET:
-            response.stats.CopyFrom(self._all_stats(request.stats))
-        elif item == "stats" and request.op == pb.BOP_CLEAR:
-            response.stats.CopyFrom(self._clear_all_stats(request.stats))
-        elif item == "server_config" and request.op == pb.BOP_GET:
-            response.server_config.CopyFrom(self._server_config())
-        elif item == "server_config" and request.op == pb.BOP_SET:
-            response.server_config.CopyFrom(self._server_config(request.server_config))
-        elif item == "device_info" and request.op == pb.BOP_GET:
-            response.device_info.CopyFrom(self._device(request.device_info))
-        elif item == "server_status" and request.op == pb.BOP_GET:
-            response.server_status.CopyFrom(self._server_status())
-        else:
-            response.error_code = pb.EC_UNKNOWN_BATCH_OP if item else pb.EC_UNKNOWN_BATCH_REQUEST
+        getattr(response, item).CopyFrom(handler(getattr(request, item)))
         return response
 
     def _insert(self, request: pb.TableRuleRequest) -> pb.TableRuleResponse:
@@ -270,9 +230,9 @@ class SmartnicP4Service(pb_grpc.SmartnicP4Servicer):  # type: ignore[misc]
         of = self._clear_stats(pb.PipelineStatsRequest(dev_id=request.dev_id, filters=request.filters))
         return pb.StatsResponse(error_code=of.error_code)
 
-    def _server_config(self, request: pb.ServerConfigRequest | None = None) -> pb.ServerConfigResponse:
+    def _server_config(self, request: pb.ServerConfigRequest) -> pb.ServerConfigResponse:
         """Set what a request asks for, and return the debug flags that are on; they have no effect here."""
-        debug = pb.ServerDebug() if request is None else request.config.debug
+        debug = request.config.debug
         given = {*debug.enables, *debug.disables}
         if not given <= _FLAGS:
             return pb.ServerConfigResponse(error_code=pb.EC_SERVER_INVALID_DEBUG_FLAG)
@@ -285,7 +245,7 @@ class SmartnicP4Service(pb_grpc.SmartnicP4Servicer):  # type: ignore[misc]
     def _device(self, request: pb.DeviceInfoRequest) -> pb.DeviceInfoResponse:
         return pb.DeviceInfoResponse(error_code=_device_fault(request.dev_id, 0), info=pb.DeviceInfo())
 
-    def _server_status(self) -> pb.ServerStatusResponse:
+    def _server_status(self, request: pb.ServerStatusRequest) -> pb.ServerStatusResponse:
         status = pb.ServerStatus()
         status.start_time.FromNanoseconds(round(self._started * 1e9))
         status.up_time.FromNanoseconds(round((self._world.now() - self._started) * 1e9))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import secrets
@@ -9,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import grpc
 
@@ -29,6 +30,7 @@ from hfi_sim.netdev.namespace import run_in_namespace
 from opavnic.base.files import MAX_TEXT, FileError, read_bytes
 
 log = logging.getLogger("ejfat.control.grpc")
+Context = grpc.aio.ServicerContext[Any, Any]
 
 _STATUS = (
     (ForbiddenError, grpc.StatusCode.PERMISSION_DENIED),
@@ -71,7 +73,7 @@ def status_of(error: EjfatError) -> grpc.StatusCode:
     return next((status for kind, status in _STATUS if isinstance(error, kind)), grpc.StatusCode.INTERNAL)
 
 
-def bearer(context: grpc.aio.ServicerContext[Any, Any]) -> str | None:
+def bearer(context: Context) -> str | None:
     """Return the token in the metadata of a call (`authorization: Bearer TOKEN`), or None."""
     for key, value in context.invocation_metadata() or ():
         text = value.decode() if isinstance(value, bytes) else value
@@ -80,7 +82,7 @@ def bearer(context: grpc.aio.ServicerContext[Any, Any]) -> str | None:
     return None
 
 
-async def require_token(context: grpc.aio.ServicerContext[Any, Any], token: str) -> None:
+async def require_token(context: Context, token: str) -> None:
     """Abort a call that does not carry the token; an empty one requires none."""
     if token and not secrets.compare_digest((bearer(context) or "").encode(), token.encode()):
         await context.abort(
@@ -88,20 +90,32 @@ async def require_token(context: grpc.aio.ServicerContext[Any, Any], token: str)
         )
 
 
-async def answer(
-    context: grpc.aio.ServicerContext[Any, Any], handler: Callable[[str], Awaitable[Any]]
-) -> Any:
-    """Return the result of `handler(token)`, or abort the call with the status of its error."""
-    token = bearer(context)
-    if token is None:
-        await context.abort(
-            grpc.StatusCode.UNAUTHENTICATED, "expected metadata `authorization: Bearer TOKEN`"
-        )
-    try:
-        return await handler(token or "")
-    except EjfatError as error:
-        log.info("refused %s: %s", context.peer(), error)
-        await context.abort(status_of(error), str(error)[:_LONGEST_REASON])
+class Caller(NamedTuple):
+    """Who calls."""
+
+    secret: str
+    """Its token."""
+    peer: str
+    """As gRPC names it: `ipv4:10.0.0.1:4321`."""
+
+
+def answered(method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    """Make an RPC of a method that takes the request and the caller; an error of it ends the call with its status."""
+
+    @functools.wraps(method)
+    async def rpc(service: object, request: Any, context: Context) -> Any:
+        token = bearer(context)
+        if token is None:
+            await context.abort(
+                grpc.StatusCode.UNAUTHENTICATED, "expected metadata `authorization: Bearer TOKEN`"
+            )
+        try:
+            return await method(service, request, Caller(token or "", context.peer()))
+        except EjfatError as error:
+            log.info("refused %s: %s", context.peer(), error)
+            await context.abort(status_of(error), str(error)[:_LONGEST_REASON])
+
+    return rpc
 
 
 @dataclass(frozen=True, slots=True)

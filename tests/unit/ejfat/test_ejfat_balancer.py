@@ -16,6 +16,7 @@ from ejfat.control.stored import parts_of, restore
 from ejfat.events.segmentation import Segmenter
 from ejfat.pipeline import Pipeline
 from ejfat.tables.schema import Op
+from opavnic_bench.ejfat.frames import event_frames
 
 SENDER = ip_address("10.0.0.2")
 LB = ip_address("10.0.0.1")
@@ -65,7 +66,8 @@ class Bench:
         late: tuple[int, list[bytes]] | None = None
         for _ in range(count):
             self.tick += 1
-            frames = Segmenter(version=2, mtu=200).frames(
+            frames = event_frames(
+                Segmenter(version=2, mtu=200),
                 bytes(100 * packets),
                 tick=self.tick,
                 data_id=1,

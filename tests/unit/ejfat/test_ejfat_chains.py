@@ -17,11 +17,11 @@ from ejfat.control.members import ReceiverCounters, Session, SessionState, Worke
 from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
-from ejfat.events.segmentation import udp_packet
 from ejfat.events.uri import EjfatUri
 from ejfat.live.app import AppConfig, LbApp
 from ejfat.pipeline.native import NativePipeline, Wanted
 from ejfat.wire.headers import LB_PORT
+from opavnic_bench.ejfat.frames import udp_packet
 from unit.ejfat.pipelines import IMPLEMENTATIONS
 
 LONG_S = 60.0

@@ -5,10 +5,11 @@ from __future__ import annotations
 from ipaddress import ip_address
 from pathlib import Path
 
-from ejfat.events.segmentation import Segmenter, udp_packet
+from ejfat.events.segmentation import Segmenter
 from ejfat.files.pcap import write_pcap
 from ejfat.wire.headers import LB_PORT, ReHeader, SyncHeader
 from hfi_sim.wire.captures import DLT_ETHERNET, CapturedPacket
+from opavnic_bench.ejfat.frames import event_frames, udp_packet
 from unit.opavnic.observe.tshark import Tshark, needs_tshark
 
 SRC, DST = ip_address("10.0.0.2"), ip_address("10.0.0.1")
@@ -22,8 +23,16 @@ def dissect(tmp_path: Path, frames: list[bytes], *fields: str) -> list[list[str]
 
 
 def frames_of(version: int, **values: int) -> list[bytes]:
-    return Segmenter(version=version, mtu=200).frames(
-        bytes(150), tick=0x1234567890, data_id=0xABC, event=77, src=SRC, dst=DST, dst_mac=1, **values
+    return event_frames(
+        Segmenter(version=version, mtu=200),
+        bytes(150),
+        tick=0x1234567890,
+        data_id=0xABC,
+        event=77,
+        src=SRC,
+        dst=DST,
+        dst_mac=1,
+        **values,
     )
 
 

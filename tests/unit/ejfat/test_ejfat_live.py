@@ -23,13 +23,14 @@ from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
 from ejfat.demo.ledger import Ledger, event_data
 from ejfat.events.event import Event, LostEvent, ReassemblyCounters
-from ejfat.events.segmentation import Segmenter, udp_packet
+from ejfat.events.segmentation import Segmenter
 from ejfat.events.uri import Endpoint
 from ejfat.live.app import AppConfig, LbApp
 from ejfat.live.feedback import Measured, Reporter
-from ejfat.live.offload import frames_of
+from ejfat.live.packet_socket import frames_of
 from ejfat.live.sockets import ReceivePlan, ReceiverThreads, SendPlan, send_events
 from ejfat.wire.headers import SyncHeader, parse_lb
+from opavnic_bench.ejfat.frames import event_frames, udp_packet
 
 LB, SENDER, WORKER = (ip_address(f"10.0.0.{n}") for n in (1, 2, 3))
 LB_MAC = bytes.fromhex("020000000001")
@@ -121,8 +122,8 @@ async def test_app_restarted_from_its_state_forwards_the_same_way(tmp_path: Path
         wire.app.plane.program(balancer.register(worker, time.time())[1])
     wire.app.advance()
     frames = [
-        Segmenter().frames(
-            b"x", tick=tick, data_id=1, event=tick, src=SENDER, dst=LB, dst_mac=0x020000000001
+        event_frames(
+            Segmenter(), b"x", tick=tick, data_id=1, event=tick, src=SENDER, dst=LB, dst_mac=0x020000000001
         )[0]
         for tick in range(300)
     ]

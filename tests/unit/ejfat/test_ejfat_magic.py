@@ -12,11 +12,11 @@ from ejfat.base.addresses import IpAddress
 from ejfat.base.drops import PipelineCounters
 from ejfat.control.members import Worker
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
-from ejfat.events.segmentation import udp_packet
 from ejfat.live.app import AppConfig, LbApp
 from ejfat.pipeline.native import NativePipeline
 from ejfat.wire.headers import LB_PORT, SyncHeader
 from native_module import needs_native
+from opavnic_bench.ejfat.frames import udp_packet
 from unit.ejfat.pipelines import IMPLEMENTATIONS
 
 LB_MAC, SENDER_MAC = bytes.fromhex("020000000001"), bytes.fromhex("020000000002")

@@ -16,11 +16,11 @@ from ejfat.control.members import ReceiverCounters, Worker
 from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
-from ejfat.events.segmentation import udp_packet
 from ejfat.events.uri import EjfatUri
 from ejfat.live.app import AppConfig, LbApp
 from ejfat.live.control_address import ControlAddress, peer_address
 from ejfat.wire.headers import LB_PORT, SyncHeader
+from opavnic_bench.ejfat.frames import udp_packet
 
 LB, SENDER, STRANGER = ip_address("10.0.0.1"), ip_address("10.0.0.2"), ip_address("10.0.0.66")
 LB_MAC = bytes.fromhex("020000000001")

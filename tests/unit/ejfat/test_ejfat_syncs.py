@@ -11,9 +11,9 @@ from ejfat.base.drops import LbDrop
 from ejfat.control.epochs.prefixes import TICKS
 from ejfat.control.members import Session, Worker
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
-from ejfat.events.segmentation import udp_packet
 from ejfat.live.app import AppConfig, LbApp
 from ejfat.wire.headers import LB_PORT, SyncHeader
+from opavnic_bench.ejfat.frames import udp_packet
 
 LB, SENDER, OTHER, STRANGER = (ip_address(f"10.0.0.{n}") for n in (1, 2, 3, 66))
 LB_MAC = bytes.fromhex("020000000001")

@@ -11,7 +11,7 @@ import pytest
 from ejfat.base.errors import EjfatError
 from ejfat.cli import admin
 from ejfat.control.feedback import Gains
-from ejfat.control.grpc.versions import COMPAT_TAG, mismatch
+from ejfat.control.grpc.messages import COMPAT_TAG, mismatch
 from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
 from ejfat.events.uri import EjfatUri

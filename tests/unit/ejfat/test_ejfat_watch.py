@@ -9,8 +9,8 @@ import pytest
 
 from ejfat.control.grpc.replies import status_reply
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
-from ejfat.events.segmentation import udp_packet
 from ejfat.live.app import AppConfig, LbApp
+from opavnic_bench.ejfat.frames import udp_packet
 
 FOUR, SIX = ip_address("10.0.0.1"), ip_address("fd00::1")
 WORKER4, WORKER6, ROUTER = ip_address("10.9.0.3"), ip_address("fd09::3"), b"\x02\0\0\0\0\xaa"
