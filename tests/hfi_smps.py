@@ -2,7 +2,7 @@
 
 `python hfi_smps.py activate`: brings both ports of the link to ACTIVE, as a subnet manager does. `flood N`: sends N
 SMPs to the neighbour, 16 at once, and says how many are answered. `bounce`: lets the own port poll again, which takes
-the link down.
+the link down. `pma LID N`: sends N requests of performance management to a LID.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import select
 import struct
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -30,28 +31,36 @@ BEGINS: Final = 1 << 9
 ARMED, ACTIVE = 3, 4
 POLLING = 2
 DIRECTED: Final = 0x81
+PMA: Final = 0x04
+CLASS_PORT_INFO: Final = 0x01
+QKEY_AT: Final = 24
+QKEY: Final = bytes.fromhex("80010000")
+"""Of queue pair 1."""
 FULL_MANAGEMENT: Final = 0xFFFF
 AT_ONCE: Final = 16
 PORT: Final = Path("/sys/class/infiniband/hfi1_0/ports/1")
 
 
 class Umad:
-    """An open umad0 with an agent for SMPs."""
+    """An open umad0 with an agent: for SMPs, or for requests of performance management to a LID."""
 
-    def __init__(self) -> None:
+    def __init__(self, lid: int = LID_PERMISSIVE) -> None:
         self._fd = os.open("/dev/infiniband/umad0", os.O_RDWR)
-        argument = bytearray(Registration(0, DIRECTED, 0x80, frozenset(), None, 0, False).build())
+        is_smp = lid == LID_PERMISSIVE
+        asked = Registration(int(not is_smp), DIRECTED if is_smp else PMA, 0x80, frozenset(), None, 0, False)
+        argument = bytearray(asked.build())
         fcntl.ioctl(self._fd, REGISTER_AGENT2, argument, True)
         keys = [int((PORT / "pkeys" / str(index)).read_text(), 16) for index in range(16)]
         header = UmadHeader(
             agent_id=int(ID.parse(bytes(argument)).id),
-            qpn=0,
-            lid=LID_PERMISSIVE,
+            qpn=int(not is_smp),
+            lid=lid,
             timeout_ms=1000,
             retries=15,
             pkey_index=keys.index(FULL_MANAGEMENT),
         )
-        self._header = header.build(with_pkey=True)
+        built = header.build(with_pkey=True)
+        self._header = built if is_smp else built[:QKEY_AT] + QKEY + built[QKEY_AT + 4 :]
         self._tid = 0
 
     def send(self, smp: bytes) -> None:
@@ -78,6 +87,12 @@ class Umad:
         )
         route = DirectedHeader(initial_path=bytes([0, 1]).ljust(64, b"\0"))
         return (head.build() + route.build() + data).ljust(2048, b"\0")
+
+    def class_port_info(self) -> bytes:
+        """Build a request of performance management."""
+        self._tid += 1
+        head = MadHeader(mgmt_class=PMA, method=GET, tid=self._tid, attr_id=CLASS_PORT_INFO)
+        return head.build().ljust(2048, b"\0")
 
     def ask(self, hops: int, method: int, attribute: int, modifier: int, data: bytes = b"") -> bytes:
         """Send an SMP, and return the data of its response."""
@@ -110,12 +125,12 @@ def activate(umad: Umad) -> None:
         print(f"{hops}: state {info.state}, lid {info.lid}")
 
 
-def flood(umad: Umad, count: int) -> int:
-    """Send so many to the neighbour, AT_ONCE of them unanswered at most; return how many are answered."""
+def flood(umad: Umad, count: int, build: Callable[[], bytes]) -> int:
+    """Send so many MADs, AT_ONCE of them unanswered at most; return how many are answered."""
     sent = answered = 0
     while answered < count:
         while sent < count and sent - answered < AT_ONCE:
-            umad.send(umad.directed(1, GET, NODE_INFO, 0))
+            umad.send(build())
             sent += 1
         answer = umad.receive()
         if answer is None or answer[0]:
@@ -135,5 +150,9 @@ if __name__ == "__main__":
         activate(Umad())
     elif sys.argv[1] == "bounce":
         bounce(Umad())
+    elif sys.argv[1] == "pma":
+        gsi = Umad(int(sys.argv[2]))
+        print(f"{flood(gsi, int(sys.argv[3]), gsi.class_port_info)}/{sys.argv[3]}")
     else:
-        print(f"{flood(Umad(), int(sys.argv[2]))}/{sys.argv[2]}")
+        smi = Umad()
+        print(f"{flood(smi, int(sys.argv[2]), lambda: smi.directed(1, GET, NODE_INFO, 0))}/{sys.argv[2]}")

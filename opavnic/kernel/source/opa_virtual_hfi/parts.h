@@ -110,7 +110,8 @@ void packet_leaves(struct hfi *hfi, const u8 *packet, u32 len, u64 pbc);
 void sdma_freeze(struct hfi *hfi);
 
 /* steer.c */
-int steer(const struct hfi *hfi, const u8 *packet, u32 len, bool bypass);
+u32 vl_of(const u8 *packet, bool bypass);
+int steer(const struct hfi *hfi, const u8 *packet, u32 len, bool bypass, bool *by_rule);
 
 /* counters.c */
 void count_sent(struct hfi *hfi, u32 len, u32 vl);

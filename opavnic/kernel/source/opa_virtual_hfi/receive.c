@@ -13,6 +13,7 @@
 #define SEQUENCES	13
 #define ENTRY_MAX	128
 #define RHF_SIZE	8
+#define BYPASS_SPLIT	16	/* in RCV_BYPASS: how much of a 16B packet is its header, in 4 bytes */
 #define TYPE_9B		2
 #define TYPE_BYPASS	4
 #define USES_EAGER	(1u << 15)
@@ -74,9 +75,10 @@ static u32 to_eager(struct hfi *hfi, u32 context, const u8 *data, u32 len)
 
 bool hfi_receive(struct hfi *hfi, u64 now, const u8 *packet, u32 len, bool bypass)
 {
-	int context = steer(hfi, packet, len, bypass);
+	bool by_rule;
+	int context = steer(hfi, packet, len, bypass, &by_rule);
 	struct receive_context *receive;
-	u32 entry, count, head, header, flags = 0;
+	u32 entry, count, head, header, from, at, flags = 0;
 	u8 bytes[ENTRY_MAX];
 	u64 address, rhf;
 
@@ -94,19 +96,25 @@ bool hfi_receive(struct hfi *hfi, u64 now, const u8 *packet, u32 len, bool bypas
 		V(hfi, RCV_HDR_OVFL_CNT, context)++;
 		return false;
 	}
-	header = bypass ? 0 : header_bytes(packet, len);
+	header = bypass ? (V(hfi, RCV_BYPASS, 0) >> BYPASS_SPLIT & 0x1f) * 4 : header_bytes(packet, len);
 	if (header > entry - RHF_SIZE)
 		header = entry - RHF_SIZE;
-	if (len > header) {
-		flags = to_eager(hfi, context, packet + header, len - header);
+	if (header > len)
+		header = len;
+	from = bypass && by_rule ? 0 : header;	/* a rule's contexts, those of netdevs, have 16B packets whole */
+	if (len > from) {
+		flags = to_eager(hfi, context, packet + from, len - from);
 		if (!flags) {
 			count_overflow(hfi);
 			return false;
 		}
 	}
+	/* The flags follow the header at once: the driver takes the distance for the header's length. */
+	at = entry - RHF_SIZE - header;
 	memset(bytes, 0, entry);
-	memcpy(bytes, packet, bypass ? 16 : header);
-	rhf = (len / 4 & 0xfff) | (bypass ? TYPE_BYPASS : TYPE_9B) << 12 | flags | (u64)(receive->sequence + 1) << 28;
+	memcpy(bytes + at, packet, header);
+	rhf = (len / 4 & 0xfff) | (bypass ? TYPE_BYPASS : TYPE_9B) << 12 | flags | (u64)(receive->sequence + 1) << 28 |
+	      (u64)(at / 4) << 44;
 	memcpy(bytes + entry - RHF_SIZE, &rhf, sizeof(rhf));
 	address = V(hfi, RCV_HDR_ADDR, context) + (u64)receive->tail * entry;
 	if (hfi_dma(hfi, address, bytes, entry, true))
@@ -117,7 +125,7 @@ bool hfi_receive(struct hfi *hfi, u64 now, const u8 *packet, u32 len, bool bypas
 	address = V(hfi, RCV_HDR_TAIL_ADDR, context);
 	if (V(hfi, RCV_CTXT_CTRL, context) & TELL_TAIL && address)
 		hfi_dma(hfi, address, &V(hfi, RCV_HDR_TAIL, context), 8, true);
-	count_received(hfi, len, bypass ? 0 : packet[0] >> 4);
+	count_received(hfi, len, vl_of(packet, bypass));
 	cce_raise(hfi, SOURCE_RECEIVE + context);
 	return true;
 }

@@ -30,7 +30,7 @@ static int byte_of(u64 value, u32 which)
 	return value >> 8 * (which % 8) & 0xff;
 }
 
-static int by_rule(const struct hfi *hfi, u32 rule, const u8 *packet, u32 len, bool bypass)
+static int match_rule(const struct hfi *hfi, u32 rule, const u8 *packet, u32 len, bool bypass)
 {
 	u64 how = V(hfi, RCV_RSM_CFG, rule), select = V(hfi, RCV_RSM_SELECT, rule), match = V(hfi, RCV_RSM_MATCH, rule);
 	u32 entry;
@@ -45,19 +45,27 @@ static int by_rule(const struct hfi *hfi, u32 rule, const u8 *packet, u32 len, b
 	return byte_of(V(hfi, RCV_RSM_MAP_TABLE, (entry & 0xff) / 8), entry);
 }
 
-int steer(const struct hfi *hfi, const u8 *packet, u32 len, bool bypass)
+/* Return the virtual lane: by the service channel, which it has the number of. */
+u32 vl_of(const u8 *packet, bool bypass)
+{
+	return bypass ? packet[6] >> 4 : packet[0] >> 4;
+}
+
+int steer(const struct hfi *hfi, const u8 *packet, u32 len, bool bypass, bool *by_rule)
 {
 	u32 bth, qpn;
 	int context = -1, rule;
 
+	*by_rule = false;
 	if (len < 20)
 		return -1;
-	if (!bypass && packet[0] >> 4 == 15) {
+	if (vl_of(packet, bypass) == 15) {
 		context = V(hfi, RCV_VL15, 0) & 0xff;
 		return context < CONTEXTS ? context : -1;
 	}
 	for (rule = 0; V(hfi, RCV_CTRL, 0) & RSM_ENABLE && context < 0 && rule < RULES; rule++)
-		context = by_rule(hfi, rule, packet, len, bypass);
+		context = match_rule(hfi, rule, packet, len, bypass);
+	*by_rule = context >= 0;
 	if (context < 0 && bypass) {
 		context = V(hfi, RCV_BYPASS, 0) & 0xff;
 	} else if (context < 0) {

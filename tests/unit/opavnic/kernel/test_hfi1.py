@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import shutil
 import socket
 import struct
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -103,6 +105,39 @@ def test_the_smas_of_two_kernels_become_active_and_answer_all_smps() -> None:
             port = "/sys/class/infiniband/hfi1_0/ports/1"
             assert _said(process, "cat", f"{port}/state", f"{port}/lid") == f"4: ACTIVE\n{lid}\n"
         assert _said(k1, *program, "flood", "10000") == "10000/10000\n"
+        assert _said(k1, *program, "pma", "2", "1000") == "1000/1000\n", "performance management, by LID"
+        for process in (k1, k2):
+            _check_log(process)
+
+
+OPAFMD = "/usr/lib/opa-fm/bin/opafmd"
+AWAIT_ACTIVE = (sys.executable, "-ISc", AWAIT.replace("+ 10", "+ 60"), "4: ACTIVE")
+
+
+def test_opafmd_manages_two_kernels_whose_ipoib_and_verbs_reach_each_other() -> None:
+    programs = (OPAFMD, "opareport", "ping", "ip", "ibv_ud_pingpong", "ibv_rc_pingpong")
+    if missing := [program for program in programs if shutil.which(program) is None]:
+        pytest.skip(f"needs {', '.join(missing)}")
+    k1, k2 = _joined()
+    with k1, k2:
+        for number, process in enumerate((k1, k2), start=1):
+            process.await_ready()
+            assert _said(process, *AWAIT_INIT) == "2: INIT\n5: LinkUp\n"
+            address = f"ip addr add 10.1.1.{number}/24 dev ib0; ip link set ib0 up"
+            _said(process, "sh", "-c", address)
+        _said(k1, OPAFMD, "-D")
+        for process in (k1, k2):
+            assert _said(process, *AWAIT_ACTIVE) == "4: ACTIVE\n5: LinkUp\n"
+        report = _said(k1, "opareport", "-o", "nodes")
+        assert "2 Connected FIs in Fabric" in report
+        assert "NodeGUID: 0x0011750101000002 Type: FI PortNum:   1" in report
+        assert " 0% packet loss" in _said(k1, "ping", "-q", "-c", "3", "-w", "30", "10.1.1.2")
+        for program in ("ibv_ud_pingpong", "ibv_rc_pingpong"):
+            words = (program, "-e", "-d", "hfi1_0", "-n", "200")
+            with ThreadPoolExecutor() as threads:
+                server = threads.submit(_said, k2, *words)
+                _said(k1, "sh", "-c", f"until {' '.join(words)} 10.1.1.2; do sleep 0.1; done")
+                assert "200 iters in" in server.result()
         for process in (k1, k2):
             _check_log(process)
 

@@ -388,8 +388,11 @@ def test_headers_and_data_of_a_packet_are_where_the_flags_say(hfi: Model) -> Non
     for number in range(20):
         assert hfi.receive(NINE[:28] + data + bytes(4))
         entry = 0x4000 + 128 * number
-        assert hfi.memory[entry : entry + 28] == NINE[:28]
         (flags,) = struct.unpack_from("<Q", hfi.memory, entry + 120)
+        header = entry + 4 * (flags >> 44 & 0x1FF)
+        assert hfi.memory[header : entry + 120] == NINE[:28], (
+            "up to the flags: so the driver knows its length"
+        )
         assert (flags & 0xFFF, flags >> 12 & 7) == ((28 + 256 + 4) // 4, 2)
         assert flags >> 28 & 15 == number % 13 + 1
         assert flags >> 15 & 1
@@ -447,6 +450,26 @@ def test_a_rule_of_rsm_chooses_the_context_of_a_16b_packet(hfi: Model) -> None:
     assert hfi.receive(bytes(packet), bypass=True)
     packet[8] = 0x08
     assert not hfi.receive(bytes(packet), bypass=True), "context 3 is off"
+
+
+def test_a_16b_packet_is_split_behind_its_header_but_for_netdevs(hfi: Model) -> None:
+    hfi.linked()
+    receive_context(hfi)
+    hfi.write(0x1000038, 4 << 16 | 5)
+    packet = bytearray(range(64))
+    packet[6:8] = 0x70, 2 << 5
+    assert hfi.receive(bytes(packet), bypass=True)
+    assert hfi.memory[0x4000 + 104 : 0x4000 + 120] == packet[:16]
+    assert hfi.memory[0x8000 : 0x8000 + 48] == packet[16:]
+    hfi.write(0x1000038, 4 << 16 | 3)
+    packet[6] = 0xF0
+    assert hfi.receive(bytes(packet), bypass=True), "on service channel 15: to the context of VL15"
+    hfi.write(0x1000000, 0x21)
+    hfi.write(0x1000600, 0 << 32 | 1 | 4 << 60)
+    hfi.write(0x1000900, 5)
+    packet[6] = 0x70
+    assert hfi.receive(bytes(packet), bypass=True), "by a rule"
+    assert hfi.memory[0xA000 : 0xA000 + 64] == packet
 
 
 def test_nothing_passes_while_the_link_is_down(hfi: Model) -> None:
