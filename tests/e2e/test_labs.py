@@ -17,6 +17,7 @@ import pytest
 from e2e.nobody import OPEN_TUN, nobody
 from native_module import needs_native
 from opavnic.lab.file.host_setup import HostSetup
+from opavnic.lab.hosts.visits import Visits
 from opavnic.lab.ownership.cleanup import prune
 from opavnic.lab.ownership.namespaces import NETNS_DIR, programs_in
 from opavnic.lab.ownership.process import process_start_time
@@ -336,6 +337,23 @@ def test_namespace_that_cannot_be_read_hides_nothing_of_the_others(namespace: Pa
     assert [line.partition(":")[0] for line in found] == ["h1", "h2"]
     assert str(gone) in found[0]
     assert found[1] == "h2: interface br0"
+
+
+def test_namespace_counts_as_visited_once_somebody_has_opened_it(namespace: Path) -> None:
+    visits = Visits()
+    visits.watch({"h1": namespace, "h2": namespace.with_name("no such namespace")})
+    assert visits.untouched == {"h1"}
+    namespace.stat()
+    assert visits.untouched == {"h1"}
+    command = ["ip", "netns", "exec", namespace.name, "sh", "-c", "echo here; read said"]
+    with child(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
+        heard_until(program, "here")
+        assert visits.untouched == set()
+        visits.watch({"h1": namespace})
+        os.close(os.open(f"/proc/{program.pid}/ns/net", os.O_RDONLY))
+        assert visits.untouched == set()
+    visits.close()
+    assert visits.untouched == set()
 
 
 def ip(*arguments: str) -> subprocess.CompletedProcess[str]:

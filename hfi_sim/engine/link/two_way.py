@@ -39,7 +39,7 @@ class TwoWay:
 
         Raises:  FabricError: an unknown option, or a value that cannot be read.
         """
-        same = LinkConfig.parse(**both)
+        same = LinkConfig.parse(**both) if both else PLAIN_LINK
         ways = {}
         for name, own in (("up", up), ("down", down)):
             if not isinstance(own, Mapping | None):

@@ -106,6 +106,15 @@ def parse_end(text: str, place: str = "") -> End:
     return name, int(number)
 
 
+def _option_problems(cable: Cable) -> list[str]:
+    where = f"{_at(cable.place)}cable {cable.name}: "
+    found = [where + problem for problem in cable.link.problems()]
+    sizes = (way.queue.size for way in cable.link.ways)
+    if size := min((size for size in sizes if size is not None and size < MAX_PACKET), default=0):
+        found.append(f"{where}a queue of {size} bytes cannot hold the longest packet, {MAX_PACKET}")
+    return found
+
+
 def _at(place: str) -> str:
     return f"{place}: " if place else ""
 
@@ -264,8 +273,12 @@ class Topology:
         found = [f"{_at(node.place)}node {node.name!r} appears twice" for node in self._twice]
         found += self._node_problems()
         taken: dict[End, Cable] = {}
+        sound: set[int] = set()
         for cable in self.cables:
             found += self._cable_problems(cable, taken)
+            if id(cable.link) not in sound:  # most cables share their options
+                found += (of_options := _option_problems(cable))
+                sound |= set() if of_options else {id(cable.link)}
         cabled = {end[0] for end in taken}
         for host, hfis in self.hosts().items():
             if not cabled.intersection(hfi.name for hfi in hfis):
@@ -305,10 +318,6 @@ class Topology:
             elif (name, number) in taken:
                 yield f"{where}port {name}:{number} already has the cable {taken[name, number].name}"
             taken.setdefault((name, number), cable)
-        yield from (where + problem for problem in cable.link.problems())
-        sizes = (way.queue.size for way in cable.link.ways)
-        if size := min((size for size in sizes if size is not None and size < MAX_PACKET), default=0):
-            yield f"{where}a queue of {size} bytes cannot hold the longest packet, {MAX_PACKET}"
 
     def check(self) -> None:
         """Refuse a topology that cannot be built.

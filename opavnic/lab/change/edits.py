@@ -1,11 +1,11 @@
-"""Edits of the plain data of a lab file: hosts, virtual switches and links that come and go. Each returns new data.
+"""Edits of the plain data of a lab file: hosts, virtual switches and links that come and go.
 
-The data have no ranges; `opavnic.lab.run.save` makes them of a running lab.
+Each edit returns new data, which share what is as before. The data have no ranges; `opavnic.lab.run.save` makes them
+of a running lab.
 """
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -147,7 +147,7 @@ def add_host(
     """
     if name in data["hosts"]:
         raise EditError(f'host "{name}" is there already')
-    data = with_explicit_topology(copy.deepcopy(data), topology)
+    data = with_explicit_topology(data, topology)
     numbers = host_numbers(data["hosts"])
     own = dict(section or {})
     own.setdefault("number", max(numbers.values(), default=0) + 1 if number is None else number)
@@ -170,7 +170,7 @@ def remove_host(data: LabData, topology: Topology, name: str) -> LabData:
         raise EditError(unknown_name("host", name, map(str, data["hosts"])))
     if len(data["hosts"]) == 1:
         raise EditError(f'host "{name}" is the only one: a lab has at least one; opavnic down ends the lab')
-    data = with_explicit_topology(copy.deepcopy(data), topology)
+    data = with_explicit_topology(data, topology)
     numbers = host_numbers(data["hosts"])
     nodes = set(hfi_names(name, int((data["hosts"][name] or {}).get("hfis", 1))))
     links = [link for link in _links(data) if not nodes & {parse_end(end)[0] for end in _ends(link)}]

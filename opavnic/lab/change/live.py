@@ -7,7 +7,6 @@ First members leave their virtual switches, then hosts, cables and switches go a
 from __future__ import annotations
 
 import asyncio
-import copy
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
@@ -25,7 +24,6 @@ from opavnic.lab.file.fabric_model import EXPLICIT
 from opavnic.lab.file.members import pinned_vports, vport_numbers
 from opavnic.lab.file.model import CrossError, LabModel
 from opavnic.lab.file.parts import lab_model
-from opavnic.lab.file.topology import lab_topology
 from opavnic.lab.hosts.kernel_host import KernelHost
 from opavnic.lab.hosts.vnics import vnics_of
 from opavnic.lab.run.lab import Lab
@@ -134,7 +132,7 @@ class LivingLab:
         async with self._one_at_a_time:
             data, _ = saved_data(self._lab)
             before = self.model_of(data)
-            edited = edit(copy.deepcopy(data), self._lab.world.topology)
+            edited = edit(data, self._lab.world.topology)
             after = self._keeping(before, edited, keeps_addresses=not ends_drift)
             steps = self._difference(before, after)
             said = steps.lines()
@@ -201,7 +199,7 @@ class LivingLab:
         """Return the model of plain data. Raises EditError: all mistakes."""
         model = lab_model()
         try:
-            return model.model_validate(data)
+            return self._lab.checked.of(data)
         except ValidationError as error:
             causes = (item.get("ctx", {}).get("error") for item in error.errors(include_url=False))
             crossed = next((cause.problems for cause in causes if isinstance(cause, CrossError)), None)
@@ -215,8 +213,8 @@ class LivingLab:
                 f"cannot change while the lab runs: {', '.join(refused)}; opavnic down, then up with the new file"
             )
         there = lab.world.topology
-        changed = _fabric(after) != _fabric(before) or set(after.hosts) != set(before.hosts)
-        wanted = lab_topology(after.fabric, after.hosts, [EM_NODE]) if changed else there
+        changed = set(after.hosts) != set(before.hosts) or after.fabric != before.fabric
+        wanted = after.topology if changed else there
         steps = difference(before, after, there, wanted)
         if steps.wiring and lab.share is not None:
             raise EditError("hosts and links of a lab on several machines stay as they are")
@@ -411,16 +409,13 @@ class LivingLab:
         before, after = steps.before.vnics, steps.after.vnics
         moved = [name for name in after if name in before and before[name] != after[name]]
         await lab.reconciler.set_up(dict.fromkeys([*steps.hosts_set_up, *moved, *steps.hosts_new]))
+        lab.machine.watch(steps.hosts_new)
 
 
 def _only(topology: Topology, switches: Collection[str], hosts: Collection[str]) -> Topology:
     """Return some nodes of a topology, without cables."""
     nodes = {name: node for name, node in topology.nodes.items() if name in switches or node.host in hosts}
     return Topology(topology.name, nodes, [])
-
-
-def _fabric(model: LabModel) -> dict[str, Any]:
-    return model.fabric.model_dump(include={"topology", "link"})
 
 
 def _with_other_rights(steps: LabDifference) -> list[str]:

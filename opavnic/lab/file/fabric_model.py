@@ -13,8 +13,11 @@ from pydantic import (
     GetJsonSchemaHandler,
     PlainSerializer,
     PlainValidator,
+    SerializationInfo,
+    SerializerFunctionWrapHandler,
     WithJsonSchema,
     create_model,
+    model_serializer,
     model_validator,
 )
 from pydantic_core import CoreSchema
@@ -35,7 +38,7 @@ from hfi_sim.engine.link.two_way import TwoWay
 from hfi_sim.fabric.topology import DEFAULT_SHAPE, SHAPES
 from hfi_sim.routing import DEFAULT_ENGINE, ENGINES
 from opavnic.lab.file.sections import AlsoAccepts, Delay, OneOf
-from vema.base.sections import Rate, Section, Size, empty_is_default
+from vema.base.sections import AS_WRITTEN, Rate, Section, Size, empty_is_default
 from vema.base.types import MAX_FABRIC_ID
 
 Coordinate = Annotated[float, Field(ge=-1e6, le=1e6)]
@@ -236,6 +239,15 @@ class CableModel(LinkModel):
 
     ends: Annotated[list[str], Field(min_length=2, max_length=2)]
     """Each is NODE:PORT, or NODE for port 1."""
+
+    @model_serializer(mode="wrap")
+    def _as_written(self, inner: SerializerFunctionWrapHandler, info: SerializationInfo) -> Any:
+        return inner(self) if self.has_options or info.context != AS_WRITTEN else list(self.ends)
+
+    @property
+    def has_options(self) -> bool:
+        """Whether it says more than its ends."""
+        return bool(self.model_fields_set - {"ends"})
 
 
 def _ends_alone(value: object) -> object:

@@ -6,11 +6,12 @@ h2.2:1   a port                           0x...    a port by its GUID
 
 from __future__ import annotations
 
+import ipaddress
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from itertools import count
 from typing import Annotated, Any, Final
 
@@ -21,8 +22,9 @@ from hfi_sim.base.kept_numbers import pins_for
 from hfi_sim.base.text import counted
 from hfi_sim.base.types import LID_MULTICAST_FIRST
 from hfi_sim.fabric.topology.explicit import hfi_names
+from hfi_sim.netdev.base import IpInterface
 from opavnic.world.host_backends.given import INTERFACE_NAME_MAX, interface_name
-from vema.base.sections import Section, parse_subnets
+from vema.base.sections import Section, Subnet, parse_subnets
 from vema.base.types import MAX_VPORTS
 from vema.em.desired.problems import KeyPath, Problem
 
@@ -250,6 +252,12 @@ def vnic_titles(
             titles.setdefault(port.host, []).append(interface_name(str(vesw.get("name")), there[port.host]))
             there[port.host] += 1
     return titles
+
+
+@lru_cache(maxsize=1 << 13)
+def address_in(subnet: Subnet, number: int) -> IpInterface:
+    """Return an address of a subnet, with the prefix."""
+    return ipaddress.ip_interface(f"{subnet[number]}/{subnet.prefixlen}")
 
 
 def is_guid(member: str) -> bool:

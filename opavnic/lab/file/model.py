@@ -6,7 +6,6 @@ the sections of installed parts.
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -26,6 +25,7 @@ from hfi_sim.base.errors import FabricError, FaultError, InputError
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.fabric.faults import parse_fault, spec_from_data, spec_text
 from hfi_sim.fabric.faults.manager import Faults
+from hfi_sim.fabric.topology import Topology
 from hfi_sim.netdev.base import IpInterface
 from opavnic.base.errors import OpavnicError
 from opavnic.datapath.selection import EngineWanted
@@ -38,6 +38,7 @@ from opavnic.lab.file.members import (
     HostPort,
     HostPorts,
     Membership,
+    address_in,
     is_guid,
     member_problems,
     rail_problems,
@@ -259,6 +260,11 @@ class LabModel(Section):
         return HostPorts(hosts, port_guids(self.fabric, self.hosts, [EM_NODE]))
 
     @cached_property
+    def topology(self) -> Topology:
+        """How it is cabled, with the node of the managers, to look at: who changes one makes another."""
+        return lab_topology(self.fabric, self.hosts, [EM_NODE])
+
+    @cached_property
     def vnics(self) -> dict[str, list[tuple[Vesw, HostPort]]]:
         """The virtual switches of each host and the ports by which it is there, in file order."""
         found: dict[str, list[tuple[Vesw, HostPort]]] = {host: [] for host in self.hosts}
@@ -364,7 +370,7 @@ class LabModel(Section):
         return self.numbers[host] + (nth * max(self.numbers.values()) if nth else 0)
 
     def _nth_address(self, subnet: Subnet, host: str, nth: int) -> IpInterface:
-        return ipaddress.ip_interface(f"{subnet[self._number(host, nth)]}/{subnet.prefixlen}")
+        return address_in(subnet, self._number(host, nth))
 
 
 class CrossError(OpavnicError, InputError, ValueError):
@@ -479,7 +485,7 @@ def fabric_problems(model: LabModel) -> list[Problem]:
     """Return why the fabric of a lab cannot be built, or why its faults cannot be injected."""
     faults = None
     try:
-        topology = lab_topology(model.fabric, model.hosts, [EM_NODE])
+        topology = model.topology
         topology.check()
         if model.faults or any(node.guid is not None for node in topology.nodes.values()):
             # the places of faults, and the GUIDs that others leave free, are known once it is built
@@ -514,7 +520,7 @@ def _guid_problems(model: LabModel) -> list[Problem]:
 
 def _fault_problems(model: LabModel, faults: Faults) -> list[Problem]:
     for name in names_that_can_crash(model):
-        faults.hook(name, _nothing, _nothing)
+        faults.hook(name, lambda: None, lambda: None)  # the lab is only being checked
     problems = []
     for index, fault in enumerate(model.faults):
         try:
@@ -576,10 +582,6 @@ def names_that_can_crash(model: LabModel) -> list[str]:
     apps = {app.host for app in model.apps}
     managers = [EM_NODE] if model.em.mode == "builtin" else []
     return [name for name in model.hosts if name not in apps] + managers
-
-
-def _nothing() -> None:
-    """Do nothing; the lab is only being checked."""
 
 
 def _topology_problem(line: str) -> Problem:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
@@ -63,6 +64,22 @@ def lab_model() -> type[LabModel]:
     Raises:  LabError: a part cannot be loaded, or its key is taken.
     """
     return _composed(tuple(parts().values()))
+
+
+class CheckedModels:
+    """Makes models of the plain data of lab files. Data that were checked a moment ago are not checked again."""
+
+    def __init__(self) -> None:
+        self._known: deque[tuple[dict[str, Any], LabModel]] = deque(maxlen=4)
+
+    def of(self, data: dict[str, Any]) -> LabModel:
+        """Return the model of data, which stay as they are from now on. Raises pydantic's ValidationError."""
+        for known, model in self._known:
+            if known == data:
+                return model
+        model = lab_model().model_validate(data)
+        self._known.appendleft((data, model))
+        return model
 
 
 @lru_cache(maxsize=1)

@@ -70,11 +70,13 @@ def _explicit(fabric: FabricModel, hosts: Mapping[str, Host], first: Sequence[st
             "links": [{"ends": cable.ends} for cable in section.links or ()],
         }
     )
+    link = fabric.link.options()
     cables = zip(topology.cables, section.links or (), strict=True)
-    topology.cables = [replace(cable, link=said.options(fabric.link)) for cable, said in cables]
+    topology.cables = [
+        replace(cable, link=said.options(fabric.link) if said.has_options else link) for cable, said in cables
+    ]
     spare = len(topology.cables)
     topology = _with_first(topology, first)
-    link = fabric.link.options()
     topology.cables[spare:] = [replace(cable, link=link) for cable in topology.cables[spare:]]
     return topology
 

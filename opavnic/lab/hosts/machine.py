@@ -19,6 +19,7 @@ from opavnic.lab.hosts.guests.kinds import KINDS
 from opavnic.lab.hosts.interfaces import avoid_taken_names, plan_interfaces
 from opavnic.lab.hosts.kernel_host import KernelHost
 from opavnic.lab.hosts.reconcile import set_up_early
+from opavnic.lab.hosts.visits import Visits
 from opavnic.lab.hosts.vnics import HostVnic
 from opavnic.lab.ownership.cleanup import netdev_names, remove_namespaces, undo
 from opavnic.lab.ownership.identity import NamespaceId
@@ -73,6 +74,8 @@ class LabHosts:
         self._cleanups = cleanups
         self._netdev = netdev
         self._app_hosts = app_hosts
+        self.visits = Visits()
+        """Which of its namespaces were opened since their hosts are as they are to be."""
         self._guests: dict[str, Guest] = {}
         self._host_ends = cleanups
         self._forget_end: dict[str, Callable[[], None]] = {}
@@ -86,6 +89,7 @@ class LabHosts:
                  the number of hosts that are there.
         Raises:  LabError, HfiSimError: a host cannot be created.
         """
+        self._cleanups.add("visits", self.visits.close)
         self._cleanups.add("namespaces", lambda: remove_namespaces(self.journal, self.removed))
         self._cleanups.add(
             "interfaces beside the VNICs", lambda: undo(self.journal, self.removed), patience_s=None
@@ -107,6 +111,11 @@ class LabHosts:
             await asyncio.sleep(0)  # a signal may end the lab now
         if self._netdev == "tap":
             self._directory.save(self.journal)
+
+    def watch(self, hosts: Iterable[str]) -> None:
+        """Take note from now on of who opens the namespaces of hosts: all that the lab does at their start is done."""
+        found = {name: self.hosts[name].namespace for name in hosts if self._has_namespace(name)}
+        self.visits.watch({name: path for name, path in found.items() if path is not None})
 
     async def add(self, model: LabModel, hosts: Sequence[str]) -> None:
         """Create hosts of a lab that runs. Raises as `make_hosts`; those that are there then stay."""
@@ -133,16 +142,22 @@ class LabHosts:
     def follow(self, model: LabModel) -> None:
         """Let hosts have the interfaces of another lab file, and the journal name them before they are made."""
         self._model = model
-        changed = [name for name, host in self.hosts.items() if host.differs(plan_interfaces(model, name))]
-        for name in changed:
-            self._follow(model, name)
+        planned = {name: plan_interfaces(model, name) for name in self.hosts}
+        changed = {name: its for name, its in planned.items() if self.hosts[name].differs(its)}
+        for name, its in changed.items():
+            self._follow(model, name, its)
+        entries = [entry for entry in self.journal.netdevs if entry.host not in changed]
+        for host in (self.hosts[name] for name in changed):
+            if isinstance(host, TapHost):
+                entries += [NetdevEntry(host.name, it.name, host.namespace_name) for it in host.interfaces]
+        self.journal.netdevs = entries
         if changed and self._netdev == "tap":
             self._directory.save(self.journal)
 
-    def _follow(self, model: LabModel, host: str) -> None:
+    def _follow(self, model: LabModel, host: str, planned: list[Interface]) -> None:
         backend = self.hosts[host]
         before = {interface.name for interface in backend.interfaces}
-        new = backend.follow(plan_interfaces(model, host))
+        new = backend.follow(planned)
         backend.restore_names()
         if backend.is_machine or backend.name in self._guests:
             avoid_taken_names(
@@ -150,10 +165,6 @@ class LabHosts:
                 [interface for interface in new if interface.netdev is None],
                 lambda name: name in before or (isinstance(backend, TapHost) and backend.has_interface(name)),
             )
-        self.journal.netdevs = [entry for entry in self.journal.netdevs if entry.host != host]
-        if isinstance(backend, TapHost):
-            entries = (NetdevEntry(host, item.name, backend.namespace_name) for item in backend.interfaces)
-            self.journal.netdevs += entries
 
     def _has_namespace(self, name: str) -> bool:
         """Whether a host gets a network namespace of this lab."""

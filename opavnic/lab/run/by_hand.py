@@ -71,12 +71,13 @@ class OwnNamespace:
 
 
 def namespaces_of(lab: Lab) -> dict[str, OwnNamespace]:
-    """Return the namespaces that are the lab's own, by host.
+    """Return the namespaces that are the lab's own and that a user may have been in, by host.
 
     Hosts with uplinks or commands are left out: the lab itself has made interfaces, routes and settings for these.
     """
     left_out = {uplink.host for uplink in lab.model.uplinks.values()}
     left_out |= {name for name, host in lab.model.hosts.items() if host.exec}
+    left_out |= lab.machine.visits.untouched
     vnics: dict[str, set[str]] = {}
     for vnic in lab.vnics():
         vnics.setdefault(vnic.host, {"lo"}).add(vnic.interface)

@@ -22,7 +22,7 @@ from opavnic.datapath.selection import DatapathChoice, choose_datapath
 from opavnic.lab.file.em_config import em_config
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.model import LabModel, losses
-from opavnic.lab.file.parts import RunningParts, check_parts
+from opavnic.lab.file.parts import CheckedModels, RunningParts, check_parts
 from opavnic.lab.hosts import descriptors
 from opavnic.lab.hosts.host_files import HostFiles, named_vnics
 from opavnic.lab.hosts.interfaces import facts_of
@@ -128,6 +128,7 @@ class Lab:
         self.devices: HostDevices | None = None
         self.kernels: Kernels | None = None
         self.parts = RunningParts(self._cleanups)
+        self.checked = CheckedModels()
         self._world: World | None = None
         self._ways: Ways | None = None
         self.manager: BuiltinManager | None = None
@@ -138,7 +139,7 @@ class Lab:
         """The datapath that carries frames; chosen by `start`."""
         self.failure = ""
         """Why a lab that was ready cannot go on; empty while it can."""
-        self._on_failure: Callable[[], None] = _nothing
+        self._on_failure: Callable[[], None] = lambda: None
         self._started_at = 0.0
         self._claimed = False
 
@@ -251,6 +252,7 @@ class Lab:
             await self.share.await_others()
         for host in self.hosts.values():
             host.announces = True
+        self.machine.watch(self.hosts)
         self.progress("ready")
 
     async def _set_up_hosts(self) -> None:
@@ -594,7 +596,3 @@ class Lab:
             self._claimed = False
             self.directory.remove()
             self.directory.release()
-
-
-def _nothing() -> None:
-    """Handle a failure if no handler is set."""

@@ -12,19 +12,17 @@ import yaml
 from aiohttp import web
 from pydantic import ValidationError
 
-from hfi_sim.fabric.faults.manager import FaultState
+from hfi_sim.fabric.faults import spec_text
 from opavnic.lab.file.em_config import em_config
 from opavnic.lab.file.environment import without_variables
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.members import pinned_vports, vport_numbers
 from opavnic.lab.file.model import Em, LabModel
 from opavnic.lab.file.parts import lab_model
-from opavnic.lab.file.topology import lab_topology
 from opavnic.lab.run.by_hand import namespaces_by_hand, namespaces_of, vnics_by_hand
 from opavnic.lab.run.lab import Lab
 from opavnic.lab.run.pinned import NodeIds, NodePort, with_ids, with_vports
 from opavnic.state.lab import SavedLab
-from opavnic.world.em_node import EM_NODE
 from opavnic.world.json_body import json_answer
 from opavnic.world.openapi import Api
 from opavnic.world.part import RunningPart
@@ -80,13 +78,13 @@ def _saved(lab: Lab) -> tuple[dict[str, Any], list[str], LabModel]:
             for plan in plans
         }
         left_out += _take_em(data, lab, core.config, members)
-    faults = [shown["fault"] for shown in lab.world.faults.show() if shown["state"] != FaultState.OVER]
+    faults = [*map(spec_text, lab.world.faults.specs().values())]
     if faults or lab.model.faults:
         data["faults"] = faults
     _leave_out_losses(data)
     model = lab_model()
     try:
-        saved = model.model_validate(data)
+        saved = lab.checked.of(data)
     except ValidationError as error:
         problems = "; ".join(named(problem, data) for problem in model_problems(error, model))
         raise LabError(f"lab {lab.model.name} cannot be saved as a lab file: {problems}") from error
@@ -107,7 +105,6 @@ def _with_ids(data: dict[str, Any], model: LabModel, lab: Lab) -> dict[str, Any]
     world = lab.world
     if lab.share is not None:
         return data  # the subnet manager is that of another machine, and nodes do not come and go
-    topology = lab_topology(model.fabric, model.hosts, [EM_NODE])
     fabric = world.fabric
     guids = {name: int(hfi.node_guid) for name, hfi in fabric.hfis.items()}
     guids |= {name: int(switch.node_guid) for name, switch in fabric.switches.items()}
@@ -116,7 +113,7 @@ def _with_ids(data: dict[str, Any], model: LabModel, lab: Lab) -> dict[str, Any]
         lids = {(port.hfi.name, port.opa_port_num): port.lid for port in fabric.hfi_ports() if port.lid}
         lids |= {(name, 0): switch.lid for name, switch in fabric.switches.items() if switch.lid}
     lmc = world.subnet_manager.routing.lmc if lids else 0
-    return with_ids(data, topology, NodeIds(guids, lids), lmc)
+    return with_ids(data, model.topology, NodeIds(guids, lids), lmc)
 
 
 def member_name(model: LabModel, port: str) -> str:
@@ -128,9 +125,13 @@ def member_name(model: LabModel, port: str) -> str:
 def _leave_out_losses(data: dict[str, Any]) -> None:
     """Take `loss` off all links: it is among the faults now, where it can have been removed meanwhile."""
     fabric = data.get("fabric", {})
-    for link in (fabric.get("link", {}), *(fabric.get("topology", {}).get("links") or ())):
+    links = (fabric.get("topology") or {}).get("links") or []
+    for link in (fabric.get("link", {}), *(link for link in links if isinstance(link, dict))):
         for way in (link, link.get("up") or {}, link.get("down") or {}):
             way.pop("loss", None)
+    links[:] = [
+        link["ends"] if isinstance(link, dict) and link.keys() == {"ends"} else link for link in links
+    ]
 
 
 def _take_em(data: dict[str, Any], lab: Lab, config: EmConfig, members: dict[int, list[str]]) -> list[str]:

@@ -45,6 +45,7 @@ class Interface:
     port: str
     """The port that carries it, HFI:PORT."""
     vesw: VeswSection
+    """Its id, name and MTU count; who else is a member does not."""
     vport_num: int
     """Among the vports of that port, from 1."""
     name: str
@@ -152,7 +153,9 @@ class HostBackend:
         """Return whether `follow` would change something."""
 
         def facts(interface: Interface) -> tuple[object, ...]:
-            return interface.key, interface.vesw, interface.nth, interface.addresses, interface.link_local
+            vesw = interface.vesw
+            its = vesw.id, vesw.name, vesw.mtu
+            return interface.key, its, interface.nth, interface.addresses, interface.link_local
 
         return [*map(facts, self.interfaces)] != [*map(facts, planned)]
 

@@ -27,6 +27,8 @@ def spread_name(text: str) -> list[str]:
 
     Raises:  ValueError: a range that cannot be meant.
     """
+    if "[" not in text and "]" not in text:
+        return [text]
     fixed_and_ranges = _PARTS.split(text)
     if any(mark in piece for piece in fixed_and_ranges[::2] for mark in "[]"):
         raise ValueError(f'"{text}": a bracket has no partner; a range is written h[1-16] or h[1-4,7]')

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from lab_law import LAB, ChangingLab, differing, facts_of
@@ -10,6 +10,7 @@ from lab_law import LAB, ChangingLab, differing, facts_of
 from hfi_sim.base.kept_numbers import Remembered
 from lab_in_memory import lab_in_memory
 from opavnic.lab.file.errors import LabError
+from opavnic.lab.file.model import LabModel
 from opavnic.lab.hosts.reconcile import HostReconciler
 from opavnic.lab.run import save as saving
 from opavnic.lab.run.lab import Lab
@@ -17,6 +18,13 @@ from opavnic.lab.run.save import save
 from opavnic.world.host_backends.backend import HostBackend
 
 TEXT = LAB % ("changing", "python")
+PLAIN = """
+name: plain
+hosts: 3
+fabric: {topology: {kind: explicit, switches: {sw0: {}}, links: [[h1, sw0:1], {ends: [h2, sw0:2], loss: 0.1%},
+  {ends: [h3, sw0:3], rate: 10G}]}}
+vesws: [{id: 2, name: blue, subnet: 10.9.0.0/24, members: [h1, h2]}]
+"""
 
 
 def of_host(lab: Lab, host: str) -> dict[str, Any]:
@@ -50,6 +58,30 @@ async def test_host_that_is_removed_and_added_again_has_its_number_guid_lid_and_
             before["guids"]["h1"],
             before["numbers"]["h1"],
         )
+
+
+@pytest.mark.looptime
+async def test_a_change_checks_the_file_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a thousand hosts that takes a third of a second: what runs has been checked when it was made so."""
+    checked = 0
+    validate = LabModel.model_validate.__func__  # type: ignore[attr-defined]
+
+    def counted(model: type[LabModel], data: Any) -> LabModel:
+        nonlocal checked
+        checked += 1
+        return cast("LabModel", validate(model, data))
+
+    monkeypatch.setattr(LabModel, "model_validate", classmethod(counted))
+    async with lab_in_memory(PLAIN) as lab:
+        changing = ChangingLab(lab)
+        await changing.add("n1", ["blue"])
+        checked = 0
+        await changing.add("n2", ["blue"])
+        await changing.leave("blue", "n1")
+        await changing.remove("n2")
+        assert checked == 3
+        save(lab)
+        assert checked == 3
 
 
 @pytest.mark.looptime
