@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
 from hfi_sim.base.errors import FabricError
@@ -34,16 +34,15 @@ def _all() -> dict[str, RoutingEngine]:
         LANE_SHIFT: lane_shift,
     }
     for point in entry_points(group=GROUP):
-        own.setdefault(point.name, _Foreign(point.load, point.name))
+        own.setdefault(point.name, _Foreign(point))
     return own
 
 
 class _Foreign:
     """An engine of another package, which is loaded when it is first asked."""
 
-    def __init__(self, load: Callable[[], RoutingEngine], name: str) -> None:
-        self._load = load
-        self._name = name
+    def __init__(self, point: EntryPoint) -> None:
+        self._point = point
 
     def __call__(self, graph: SwitchGraph) -> Routes:
         """Return what the engine finds.
@@ -51,14 +50,18 @@ class _Foreign:
         Raises:  FabricError: the package cannot be loaded, or the engine has returned something else.
         """
         try:
-            found = self._load()(graph)
+            found = self._point.load()(graph)
         except FabricError:
             raise
         except Exception as error:
-            raise FabricError(f"routing engine {self._name}: {type(error).__name__}: {error}") from error
+            raise FabricError(f"{self}: {type(error).__name__}: {error}") from error
         if not isinstance(found, Routes):
-            raise FabricError(f"routing engine {self._name} returned {type(found).__name__}, and no Routes")
+            raise FabricError(f"{self} returned {type(found).__name__}, and no Routes")
         return found
+
+    def __str__(self) -> str:
+        point = self._point
+        return f"routing engine {point.name} of {point.dist.name if point.dist else point.value}"
 
 
 ENGINES: Final = _all()

@@ -319,6 +319,11 @@ class SubnetManager:
         for switch, lft, mft in zip(view.switches, tables, self.groups.trees(view), strict=True):
             switch.program(lft, mft)
 
+    @property
+    def steering(self) -> Steering:
+        """What `steer` was told last."""
+        return self._steering
+
     def steer(self, steering: Steering) -> None:
         """Let packets to some LIDs leave switches by other ports than the routing engine has for them.
 

@@ -117,6 +117,13 @@ class RoutesState(StateModel):
     """The links on each way."""
 
 
+class SteeringState(StateModel):
+    """Ways that a program has given switches in place of those of the routing engine."""
+
+    ways: dict[str, dict[int, int]]
+    """By the name of a switch, the port for each LID."""
+
+
 class TopologyState(StateModel):
     """The fabric: nodes and cables."""
 

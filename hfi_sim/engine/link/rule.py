@@ -133,6 +133,10 @@ class FaultOption(Option):
     required: str = ""
     """What a fault is told that does not set it; empty: it need not."""
 
+    def is_for(self, kind: object) -> bool:
+        """Return whether a kind has it; one of a program or a package has what all kinds have."""
+        return kind in self.kinds or (not isinstance(kind, FaultKind) and self.kinds.issuperset(FaultKind))
+
 
 def _only(kind: FaultKind) -> frozenset[FaultKind]:
     return frozenset({kind})

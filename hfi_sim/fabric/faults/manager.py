@@ -15,6 +15,7 @@ from hfi_sim.base.options import options_of
 from hfi_sim.base.random_stream import threshold
 from hfi_sim.engine.link.rule import PACKET_KINDS, FaultKind, FaultRule, FaultTarget, PacketOptions, Tally
 from hfi_sim.fabric.fabric import Fabric
+from hfi_sim.fabric.faults.kinds import OwnKind
 from hfi_sim.fabric.faults.spec import FaultSpec
 from hfi_sim.fabric.faults.syntax import parse_fault, spec_text
 from hfi_sim.fabric.faults.targets import cut_between, directions_of, links_of
@@ -118,10 +119,14 @@ class Faults:
         self._numbers = max(self._numbers, number)
         active = self._faults[number] = ActiveFault(number, spec, self.fabric.driver.count)
         if spec.after_s > 0:
-            self._later(active, spec.after_s, lambda: self._begin(active))
+            self._later(active, spec.after_s, lambda: self._begin_again(active))
             self._notify(active)
-        else:
+            return active
+        try:
             self._begin(active)
+        except FaultError:
+            self.remove(number)
+            raise
         return active
 
     def remove(self, number: int) -> None:
@@ -167,7 +172,16 @@ class Faults:
             if fault.spec.kind in PACKET_KINDS:
                 fault.end = self._start_packets(fault)
             elif fault.spec.kind.target in (FaultTarget.LINKS, FaultTarget.NODES) and fault.end is not None:
-                fault.end = self._starters[fault.spec.kind](fault)
+                self._extend_to_links(fault)
+
+    def _extend_to_links(self, fault: ActiveFault) -> None:
+        try:
+            if isinstance(fault.spec.kind, OwnKind):
+                self._undo(fault)
+            fault.end = self._start(fault)
+        except FaultError as error:
+            log.error("%s is over: %s", fault.who, error)
+            self.finish(fault)
 
     def specs(self) -> dict[int, FaultSpec]:
         """Return what was set, by number, but for what is over."""
@@ -259,12 +273,26 @@ class Faults:
             fault.end = self._start_packets(fault)
         else:
             fault.tally.hits += 1
-            fault.end = self._starters[spec.kind](fault)
+            fault.end = self._start(fault)
         if spec.every_s is not None and (spec.kind in PACKET_KINDS or fault.hits != spec.count):
-            self._later(fault, spec.every_s, lambda: self._begin(fault))
+            self._later(fault, spec.every_s, lambda: self._begin_again(fault))
         if spec.duration_s is not None:
             last = len(fault.timers) == 0
             self._later(fault, spec.duration_s, lambda: self._pause(fault, last))
+
+    def _begin_again(self, fault: ActiveFault) -> None:
+        """Begin later than it was set, with the log as the only place to say why it cannot."""
+        try:
+            self._begin(fault)
+        except FaultError as error:
+            log.error("%s is over: %s", fault.who, error)
+            self.finish(fault)
+
+    def _start(self, fault: ActiveFault) -> Callable[[], None]:
+        kind = fault.spec.kind
+        if isinstance(kind, OwnKind):
+            return kind.start(self.fabric, fault.spec.on, fault.who)
+        return self._starters[kind](fault)
 
     def _pause(self, fault: ActiveFault, last: bool) -> None:
         self._undo(fault)
@@ -299,7 +327,7 @@ class Faults:
         spec = fault.spec
         rule = FaultRule(
             fault.number,
-            spec.kind,
+            FaultKind(spec.kind.value),
             fault.chance,
             spec.match,
             fault.tally,

@@ -16,6 +16,7 @@ from hfi_sim.engine.link.rule import (
     Match,
     PacketOptions,
 )
+from hfi_sim.fabric.faults.kinds import Kind
 
 MIN_EVERY_S: Final = 1e-6
 """Faults that come more often keep a lab from everything else."""
@@ -29,7 +30,7 @@ class FaultSpec(PacketOptions):
     Raises:  FaultError: a value out of range, or an option that the kind does not have.
     """
 
-    kind: FaultKind
+    kind: Kind
     on: str
     """A link, port or node by name, `*` for every link; nodes joined by commas for partition."""
     match: Match = field(default_factory=Match)
@@ -68,12 +69,13 @@ class FaultSpec(PacketOptions):
             value = getattr(self, option.field)
             if problem := option.problem(value):
                 raise FaultError(f"fault {self.kind}: {problem}")
-            if self.kind not in option.kinds and value != option.default:
+            if not option.is_for(self.kind) and value != option.default:
                 known = ", ".join(kind for kind in FaultKind if kind in option.kinds)
                 raise FaultError(f"fault {self.kind} has no option {option.key}; it is for {known}")
-            if self.kind in option.kinds and option.required and not value:
+            if option.is_for(self.kind) and option.required and not value:
                 raise FaultError(f"fault {self.kind}: {option.required}")
-        direction = self.match.direction if self.kind.target is FaultTarget.LINKS else None
+        has_direction = isinstance(self.kind, FaultKind) and self.kind.target is FaultTarget.LINKS
+        direction = self.match.direction if has_direction else None
         if self.kind not in PACKET_KINDS and self.match != Match(direction=direction):
             raise FaultError(f"fault {self.kind} acts on links and nodes; it cannot choose packets")
         if self.every_s is not None and self.duration_s is None:

@@ -18,7 +18,8 @@ from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.base.errors import FaultError, QuantityError
 from hfi_sim.base.options import Option, options_of
 from hfi_sim.base.quantities import parse_share
-from hfi_sim.engine.link.rule import FaultKind, Match
+from hfi_sim.engine.link.rule import Match
+from hfi_sim.fabric.faults.kinds import kind_named
 from hfi_sim.fabric.faults.spec import FAULT_OPTIONS, FaultSpec
 
 _MATCHES: Final = {option.key: option for option in options_of(Match)}
@@ -57,10 +58,7 @@ def spec_from_data(data: Mapping[Any, Any]) -> FaultSpec:
     Raises:  FaultError: what is wrong, with the nearest name.
     """
     data = {"on" if key is True else key: value for key, value in data.items()}  # YAML 1.1 reads `on` as true
-    kinds = [kind.value for kind in FaultKind]
-    kind, place = str(data.get("kind", "")), data.get("on")
-    if kind not in kinds:
-        raise FaultError(unknown_name("fault", kind, kinds))
+    kind, place = kind_named(str(data.get("kind", ""))), data.get("on")
     if not isinstance(place, str) or not place:
         raise FaultError(f"fault {kind}: say where, for example: {kind} on h1")
     options: dict[str, Any] = {}
@@ -76,7 +74,7 @@ def spec_from_data(data: Mapping[Any, Any]) -> FaultSpec:
         match = Match(**_read(_MATCHES, matches))
     except FaultError as error:
         raise FaultError(f"fault {kind}: {error}") from None
-    return FaultSpec(FaultKind(kind), place, match=match, **chosen)
+    return FaultSpec(kind, place, match=match, **chosen)
 
 
 def _read(table: Mapping[str, Option], data: Mapping[str, Any]) -> dict[str, Any]:

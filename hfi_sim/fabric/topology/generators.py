@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
-from typing import Any, Final
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Final, cast
 
 from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.base.errors import TopologyError
@@ -37,8 +37,8 @@ def _attachments(topology: Topology, hosts: Hosts) -> list[End]:
     return ends
 
 
-def _attach(topology: Topology, hosts: Hosts, places: Sequence[str]) -> None:
-    """Cable every HFI port to the switch at its place.
+def attach(topology: Topology, hosts: Hosts, places: Sequence[str]) -> None:
+    """Add the HFIs of all hosts, and cable every port to the switch at its place.
 
     Raises:  TopologyError: more ports than places.
     """
@@ -98,7 +98,7 @@ def fat_tree(k: int = 4, *, hosts: Hosts | None = None, pods: int | None = None)
             for core in cores[number * half : (number + 1) * half]:
                 topology.cable(topology.free_port(aggregate), topology.free_port(core))
         places += [edge for edge in edges for _ in range(half)]
-    _attach(topology, len(places) if hosts is None else hosts, places)
+    attach(topology, len(places) if hosts is None else hosts, places)
     return topology
 
 
@@ -119,7 +119,7 @@ def clos(
         topology.switch(f"leaf{n}", ports=hosts_per_leaf + spines * uplinks).name for n in range(leaves)
     ]
     places = [leaf for leaf in leaf_names for _ in range(hosts_per_leaf)]
-    _attach(topology, len(places) if hosts is None else hosts, places)
+    attach(topology, len(places) if hosts is None else hosts, places)
     for leaf, spine in itertools.product(leaf_names, spine_names):
         for _ in range(uplinks):
             topology.join(leaf, spine)
@@ -157,7 +157,7 @@ def dragonfly(
         for group in range(groups)
     ]
     places = [router for group in names for router in group for _ in range(hosts_per_router)]
-    _attach(topology, len(places) if hosts is None else hosts, places)
+    attach(topology, len(places) if hosts is None else hosts, places)
     for group in names:
         for a, b in itertools.combinations(group, 2):
             topology.join(a, b)
@@ -203,7 +203,7 @@ def _grid(
     for at in positions:
         topology.switch(switch_at(at), ports=ports)
     places = [switch_at(at) for at in positions for _ in range(hosts_per_switch)]
-    _attach(topology, len(places) if hosts is None else hosts, places)
+    attach(topology, len(places) if hosts is None else hosts, places)
     for at, axis in itertools.product(positions, range(len(dims))):
         size = dims[axis]
         if at[axis] + 1 < size or (wrap and size > 2):
@@ -227,7 +227,7 @@ _GRID: Final = {
     "dims": "switches along each axis: 4x4",
     "hosts_per_switch": "places for HFI ports on each switch",
 }
-SHAPES: Final[dict[str, Shape]] = {
+_OWN: Final = {
     "single-switch": Shape(single_switch, grows=True),
     "fat-tree": Shape(fat_tree, {"k": "ports of each switch", "pods": "pods, k at most"}),
     "clos": Shape(
@@ -258,13 +258,62 @@ SHAPES: Final[dict[str, Shape]] = {
         },
     ),
 }
+GROUP: Final = "opavnic.topologies"
+
+
+def _load(point: EntryPoint) -> Shape:
+    """Return a shape of another package; one that cannot be loaded says so when it is asked for."""
+    whose = f"topology {point.name} of {point.dist.name if point.dist else point.value}"
+    try:
+        found = point.load()
+        why = "" if isinstance(found, Shape) else f"{point.value} is not a Shape"
+    except Exception as error:
+        why = f"cannot be loaded: {type(error).__name__}: {error}"
+    if not why:
+        return cast("Shape", found)
+
+    def refuse(**_options: object) -> Topology:
+        raise TopologyError(f"{whose}: {why}")
+
+    return Shape(refuse)
+
+
+class _Shapes(MutableMapping[str, Shape]):
+    """Shapes by name. Packages are loaded at the first look-up: they import this module, too."""
+
+    def __init__(self) -> None:
+        self._shapes = dict(_OWN)
+        self._points = tuple(entry_points(group=GROUP))
+
+    @property
+    def _all(self) -> dict[str, Shape]:
+        points, self._points = self._points, ()
+        for point in points:
+            if point.name not in self._shapes:
+                self._shapes[point.name] = _load(point)
+        return self._shapes
+
+    def __getitem__(self, name: str) -> Shape:
+        return self._all[name]
+
+    def __setitem__(self, name: str, shape: Shape) -> None:
+        self._shapes[name] = shape
+
+    def __delitem__(self, name: str) -> None:
+        del self._all[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all)
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+
+SHAPES: Final = _Shapes()
 """Kinds of topologies by the name that lab files and the command line use.
 
 Those of other packages are entry points of the group `opavnic.topologies`: the name is the kind, the object a `Shape`.
 """
-GROUP: Final = "opavnic.topologies"
-for _point in entry_points(group=GROUP):
-    SHAPES.setdefault(_point.name, _point.load())
 DEFAULT_SHAPE: Final = "single-switch"
 
 

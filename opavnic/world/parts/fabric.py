@@ -5,6 +5,8 @@ POST /faults           {"fault": "loss on h1 20%"}: set one
 POST /faults/remove    {"number": 3}; {"number": null} removes all
 GET  /topology         the fabric as ibnetdiscover text, links that are down, the routing engine, possible deadlocks
 GET  /routes?from=h1&to=h2   the ways that the tables of the switches say, and the lanes of each link on them
+GET  /steering         the ways that a program has given switches
+POST /steering         {"ways": {"leaf0": {"h3": 4}}}: packets to h3 leave leaf0 by port 4, others as planned
 GET  /changes?after=12       what has happened to links and faults since the change of that number
 GET  /lanes?on=h1--sw0       what each virtual lane has carried and holds now; on: a place, as of a fault
 """
@@ -12,13 +14,16 @@ GET  /lanes?on=h1--sw0       what each virtual lane has carried and holds now; o
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from types import MappingProxyType
 
 from aiohttp import web
 
-from hfi_sim.base.errors import FaultError
+from hfi_sim.base.did_you_mean import unknown_name
+from hfi_sim.base.errors import FabricError, FaultError, QuantityError
+from hfi_sim.base.quantities import parse_whole
+from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.fabric.faults import parse_fault, spec_text
 from hfi_sim.fabric.faults.change_log import CHANGES_KEPT, ChangeLog
 from hfi_sim.fabric.faults.manager import Faults
@@ -30,6 +35,7 @@ from opavnic.state.fabric import (
     FaultsSet,
     LanesState,
     RoutesState,
+    SteeringState,
     TopologyState,
 )
 from opavnic.world.fabric_views import FAULTS, LANES, ROUTES, TOPOLOGY, FabricView, Model
@@ -69,6 +75,8 @@ class FabricRoutes(RunningPart):
             web.get("/topology", self._get_topology),
             web.get("/routes", self._get_routes),
             web.get("/lanes", self._get_lanes),
+            web.get("/steering", self._get_steering),
+            web.post("/steering", self._steer),
             web.get("/changes", self._get_changes),
         ]
 
@@ -146,6 +154,59 @@ class FabricRoutes(RunningPart):
     )
     async def _get_lanes(self, request: web.Request) -> web.Response:
         return await json_answer(await self._look(LANES, request.query))
+
+    @Api("The ways that a program has given switches", "by switch, the port for each LID", SteeringState)
+    async def _get_steering(self, _: web.Request) -> web.Response:
+        return await self._steering()
+
+    @Api(
+        "Give switches ways for some LIDs, in place of those given before",
+        "by switch, the port for each LID",
+        SteeringState,
+        body={
+            "ways": "!object: by switch, the port for each LID, host or HFI port: {leaf0: {h3: 4}}; {}: none"
+        },
+    )
+    async def _steer(self, request: web.Request) -> web.Response:
+        wanted = (await json_object(request)).get("ways")
+        if self._remote is not None:
+            raise FabricError(
+                "a lab over several machines cannot be steered: each of them sets up all switches"
+            )
+        self._world.subnet_manager.steer(steering_of(self._world.fabric, wanted))
+        return await self._steering()
+
+    async def _steering(self) -> web.Response:
+        ways = self._world.subnet_manager.steering
+        return await json_answer(SteeringState(ways={name: dict(ports) for name, ports in ways.items()}))
+
+
+def steering_of(fabric: Fabric, ways: object) -> dict[str, dict[int, int]]:
+    """Return ways by LID that are given by LID or name.
+
+    Raises:  FabricError: they are not a mapping of mappings of ports, or nothing has a name.
+    """
+    if not isinstance(ways, dict) or not all(isinstance(ports, dict) for ports in ways.values()):
+        raise FabricError("ways are a mapping of switches to mappings of LIDs or hosts to ports")
+    found: dict[str, dict[int, int]] = {}
+    for switch, ports in ways.items():
+        for name, port in ports.items():
+            if type(port) is not int:
+                raise FabricError(f"switch {switch}: {name}: {port!r} is not the number of a port")
+            found.setdefault(switch, {}).update(dict.fromkeys(_lids_of(fabric, str(name)), port))
+    return found
+
+
+def _lids_of(fabric: Fabric, name: str) -> Iterable[int]:
+    """Return the LIDs that a number, a host or an HFI port stands for."""
+    try:
+        return (parse_whole(name),)
+    except QuantityError:
+        pass
+    ports = [port for port in fabric.hfi_ports() if name in (port.name, port.hfi.name)]
+    if not ports:
+        raise FabricError(unknown_name("host, HFI port or LID", name, fabric.hfis))
+    return [lid for port in ports for lid in range(port.lid, port.lid + (1 << port.lmc))]
 
 
 def remove_fault(faults: Faults, number: object) -> None:

@@ -16,7 +16,7 @@ from hfi_sim.fabric.topology import clos, torus
 from hfi_sim.routing import ENGINES, Routes, SwitchGraph, min_hop
 from hfi_sim.subnet_manager import Routing, SubnetManager
 
-EXAMPLE = Path(__file__).parents[4] / "examples/own-routing/steer.py"
+EXAMPLE = Path(__file__).parents[4] / "examples/own-fabric/steer.py"
 
 
 class Steered:
